@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from graphmem.cli.options import Options, at_most, several
-from graphmem.cli.printing import cell, print_json, print_lines, print_rows, progress
-from graphmem.printable import counted, percent
+from graphmem.cli.printing import cell, print_json, print_rows, progress
+from graphmem.printable import percent
 
 if TYPE_CHECKING:
     from graphmem.memory import Memory
     from graphmem.models.choices import Choice
-    from graphmem.models.forecasts import OutcomePrediction, PoolingStrengths
+    from graphmem.models.forecasts import OutcomePrediction
     from graphmem.models.recall import Recall, RecallItem
 
 MANY = 200
@@ -92,7 +92,7 @@ def choose(options: Options, /, task: str, candidates: tuple[str, ...], **how: A
 
 def _print_choice(choice: Choice) -> None:
     click.echo(cell(choice.text))
-    print_lines(f"  {cell(choice.why)}", 0)
+    click.echo(f"  {cell(choice.why)}")
     print_rows(
         (choice, *choice.others),
         "strategy=text taken expected=probability% 95_%=low..high here=here_successes/here_trials "
@@ -133,9 +133,9 @@ def context(options: Options, /, task: str, max_tokens: int, **reading: Any) -> 
         click.echo(text)
     elif memory.context(task, max_tokens=AMPLE, **reading):
         why = f"something is known, but nothing fits into {max_tokens} tokens"
-        print_lines(f"{why}; give a greater --max-tokens", 0, err=True)
+        click.echo(f"{why}; give a greater --max-tokens", err=True)
     else:
-        print_lines(UNKNOWN, 0, err=True)
+        click.echo(UNKNOWN, err=True)
     options.note_snapshot()
 
 
@@ -177,7 +177,7 @@ def _print_recalled(recalled: Recall) -> None:
                 f"{near.similarity:.2f}, under the floor {floor:.2f}; try other words, or see "
                 "`graphmem list tasks`"
             )
-        print_lines(text, 0)
+        click.echo(text)
         return
     if recalled.embedder == "hashing":
         click.echo("compared by words alone: the embedder `hashing` is not a model")
@@ -225,20 +225,6 @@ def _print_prediction(prediction: OutcomePrediction) -> None:
     trials = prediction.trials
     tried = {0: "not tried", 1: "tried once"}.get(trials, f"tried {trials:,} times")
     expected = percent(prediction.probability)
-    print_lines(f"expected {expected} ({bounds}), {tried} on this task")
+    click.echo(f"expected {expected} ({bounds}), {tried} on this task")
     for line in prediction.basis.lines:
-        print_lines(f"  {cell(line)}")
-    print_lines(f"  {describe_strengths(prediction.basis.strengths)}")
-
-
-def describe_strengths(strengths: PoolingStrengths) -> str:
-    """Return the strengths of pooling in words."""
-    numbers = (
-        f"strengths: task {strengths.task:g}, strategy {strengths.strategy:g}, "
-        f"on the task {strengths.cell:g}; slopes {strengths.task_slope:g} and "
-        f"{strengths.strategy_slope:g}"
-    )
-    if strengths.fitted:
-        gained = f"{strengths.score:.1f} standard errors better than the defaults"
-        return f"{numbers} (fitted to {counted(strengths.trials, 'trial')}, {gained})"
-    return f"{numbers} (the defaults)"
+        click.echo(f"  {cell(line)}")

@@ -20,7 +20,9 @@ _NAMES = "`graphmem procedures list --subject analysis` says what each name answ
 @click.command()
 @click.argument("name", required=False)
 @click.option("-e", "--execute", "text", metavar="CYPHER", help="Cypher that only reads.")
-@click.option("--file", type=click.File(encoding="utf-8"), metavar="FILE", help="A file of Cypher.")
+@click.option(
+    "--file", type=click.File(errors="surrogateescape"), metavar="FILE", help="A file of Cypher."
+)
 @click.option("-p", "--param", "given", multiple=True, metavar="NAME=VALUE", help="A parameter.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
 @click.pass_obj
@@ -55,10 +57,7 @@ def query(
     if name is not None:
         cypher = _find_query(name)
     elif file is not None:
-        try:
-            cypher = file.read()
-        except UnicodeDecodeError as error:
-            raise click.UsageError(f"cannot read {file.name}: {error}") from error
+        cypher = file.read()
     rows = options.memory().query(cypher, parameters)
     columns = list(rows[0]) if rows else []
     if as_csv:

@@ -19,7 +19,7 @@ from graphmem.errors import NotFoundError
 from graphmem.printable import counted, listed, percent
 
 if TYPE_CHECKING:
-    from graphmem.memory import Memory
+    pass
 
 ASKED = "which riders signed up in 2022, and how many trips did each of them make?"
 """A task that is in no log."""
@@ -61,7 +61,6 @@ def demo(options: Options, /, questions: int, plot: str | None) -> None:
     memory.policies.learn_episodes()
     types = [row["type"] for row in memory.query("analysis.task_types")]
     best = {name: memory.strategies(task_type=name, limit=1) for name in types}
-    failing = [row for row in memory.strategies(limit=100) if row.status == "refuted"][::-1]
     policies = memory.policies.list(limit=3)
     recalled = memory.recall(ASKED, limit=3, kinds=["strategy"])
     checked = memory.verify()
@@ -69,7 +68,7 @@ def demo(options: Options, /, questions: int, plot: str | None) -> None:
     if plot is not None:
         _draw(learned["agents"], plot)
     if options.as_json:
-        shown = {"seeded": report, "best": best, "refuted": failing, "policies": policies}
+        shown = {"seeded": report, "best": best, "policies": policies}
         print_json({**shown, "recalled": recalled, "verified": checked.ok, "learned": learned})
         return
     click.echo(
@@ -84,24 +83,18 @@ def demo(options: Options, /, questions: int, plot: str | None) -> None:
                 *(name, cell(row.text, 90), f"{row.successes} of {row.trials}"),
                 *(f"{row.lower:.2f} to {row.upper:.2f}", row.status),
             )
-            for name, [row] in best.items()
+            for name, rows in best.items()
+            for row in rows
         ],
     )
-    if failing:
-        click.echo("What does not work (the upper bound is under .4)")
-        columns = "strategy=text worked=successes/trials mean 95_%_bounds=lower..upper status tasks"
-        print_rows(failing[:3], columns)
     click.echo("What to do in a state, learned by TD(0) (the highest values)")
     print_rows(policies, "state action value=q worked=successes/trials", **CELLS)
-    _print_context(memory)
-    click.echo(f'What is recalled for a task that no agent had: "{recalled.text}"')
+    click.echo(f'What an agent reads before a task that none had: "{ASKED}" (graphmem context)\n')
+    click.echo("\n".join(f"  {line}" for line in memory.context(ASKED).splitlines()) + "\n")
+    click.echo("What is recalled for it (graphmem recall)")
     print_rows(
         recalled.items, "strategy=text on_like_tasks=near_successes/near_trials at_least=lower"
     )
-    for strategy in memory.strategies(limit=1):
-        click.echo(f'Why "{cell(strategy.text)}"? Its latest episodes')
-        rows_of = memory.evidence(strategy.text, limit=5)
-        print_rows(rows_of, "episode=id worked=success task source=source_key")
     verdict = "follows" if checked.ok else "DOES NOT FOLLOW"
     click.echo(f"Every number {verdict} from the stored episodes ({listed(checked.checked)}).\n")
     _print_learned(learned)
@@ -124,19 +117,6 @@ def _find_seeds() -> Path:
         if (folder / f"{SCRIPT}.py").is_file():
             return folder
     raise NotFoundError("the logs and the agent of the demo are missing; reinstall graphmem")
-
-
-def _print_context(memory: Memory) -> None:
-    """Print the context for a task with a failing strategy that has an alternative."""
-    for pattern in memory.lessons.anti_patterns():
-        if pattern.better_alternative:
-            for episode in memory.evidence(pattern.strategy, limit=50):
-                if not episode.success:
-                    text = memory.context(episode.task)
-                    task = cell(episode.task, 52)
-                    click.echo(f'What an agent reads before "{task}" (graphmem context)\n')
-                    click.echo("\n".join(f"  {line}" for line in text.splitlines()) + "\n")
-                    return
 
 
 def _learn(questions: int) -> dict[str, Any]:

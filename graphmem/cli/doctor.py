@@ -104,40 +104,30 @@ def _check_memory(options: Options) -> Iterator[Check]:
         yield Check("memory", False, str(error), remedy)
 
 
-def _check_store(memory: Memory) -> list[Check]:
+def _check_store(memory: Memory) -> Iterator[Check]:
     from graphmem.store import SCHEMA_VERSION
     from graphmem.store.queries import schema_of
 
-    store = memory.store
+    store, mend = memory.store, "graphmem init"
     engine = store.capabilities
-    version = memory.query("schema.version")
-    stored = version[0]["version"] if version else 0
+    yield Check("engine", True, f"{engine.engine} {engine.version} at {store.url}")
+    rows = memory.query("schema.version")
+    found = f"version {rows[0]['version'] if rows else 0}"
+    current = found == f"version {SCHEMA_VERSION}"
+    found += f", this graphmem writes {SCHEMA_VERSION}"
+    yield Check("schema", current, found, "" if current else mend)
     created = (_CREATED.search(query.text) for query in schema_of(engine.engine))
     expected = {match[1] for match in created if match}
     present = {row["name"] for row in memory.query("schema.indexes") if row["state"] == "ONLINE"}
     missing = sorted(expected - present)
-    online = f"{len(expected) - len(missing)} of {len(expected)} online"
+    found = f"{len(expected) - len(missing)} of {len(expected)} online"
+    found += f"; missing: {', '.join(missing)}" if missing else ""
+    yield Check("indexes", not missing, found, mend if missing else "")
     spaces = ", ".join(
         f"{row['namespace']} ({counted(row['episodes'], 'episode')})"
         for row in memory.query("maintenance.namespaces")
     )
-    current = stored == SCHEMA_VERSION
-    return [
-        Check("engine", True, f"{engine.engine} {engine.version} at {store.url}"),
-        Check(
-            "schema",
-            current,
-            f"version {stored}, this graphmem writes {SCHEMA_VERSION}",
-            "" if current else "graphmem init",
-        ),
-        Check(
-            "indexes",
-            not missing,
-            f"{online}; missing: {', '.join(missing)}" if missing else online,
-            "graphmem init" if missing else "",
-        ),
-        Check("namespaces", True, spaces or "none yet"),
-    ]
+    yield Check("namespaces", True, spaces or "none yet")
 
 
 def _print_loss(loss: LossReport) -> None:

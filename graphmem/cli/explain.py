@@ -8,25 +8,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from graphmem.cli.options import Options
-from graphmem.cli.printing import cell, print_facts, print_lines, print_rows
+from graphmem.cli.printing import cell, print_facts, print_rows
 from graphmem.kinds import ITEM_KINDS
 
 if TYPE_CHECKING:
     from graphmem.models.looking import Item
 
-MORE = {
-    "task": "list episodes --task {id}",
-    "prediction": "list predictions",
-    "cycle": "policies cycles {subject}",
-    "level": "levels recall --level {name}",
-    "lens": "levels recall --lens {name}",
-    "knowledge": "list knowledge",
-    "preference": "list preferences --user {user}",
-    "scope": "list scopes",
-    "mistake": "list mistakes",
-    "event": "explain {subject}",
-}
-"""The command that tells more of each kind; fields are in braces."""
 _ID = re.compile("[0-9a-f]{6,32}")
 
 
@@ -76,7 +63,7 @@ def explain(options: Options, /, item: str, cypher: bool, **how: Any) -> None:
     if cypher:
         options.show({"cypher": explanation.cypher}, lambda _: click.echo(f"{explanation.cypher};"))
     else:
-        options.show(explanation, lambda _: print_lines(str(explanation)))
+        options.show(explanation, lambda _: click.echo(str(explanation)))
 
 
 def _print_item(item: Item) -> None:
@@ -84,8 +71,6 @@ def _print_item(item: Item) -> None:
     print_facts(item.fields)
     for link in item.links:
         of = "" if link.id is None else f" ({link.id})"
-        print_lines(f"{link.relation:<15}{link.kind} {cell(link.text, 80)}{of}", 15)
+        click.echo(f"{link.relation:<15}{link.kind} {cell(link.text, 80)}{of}")
     if item.steps:
         print_rows(item.steps, "step=index action_type action observation error")
-    if (more := MORE.get(item.kind)) is not None:
-        click.echo(f"more: graphmem {more.format_map({'id': item.id, **item.fields})}")

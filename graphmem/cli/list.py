@@ -10,7 +10,7 @@ import click
 
 from graphmem.cli.options import Options, at_most, moment
 from graphmem.cli.policies import CELLS, parse_state
-from graphmem.cli.printing import print_lines, span
+from graphmem.cli.printing import span
 
 if TYPE_CHECKING:
     from graphmem.memory import Memory
@@ -196,8 +196,7 @@ _SIMILAR = Kind(
 @moment("--since", "episodes: since this time")
 @click.option(
     "--sort",
-    type=click.Choice(("trials", "best", "worst", "latest")),
-    help="tasks: most episodes first, the best or worst bound, or the latest episode.",
+    help="tasks: by trials (most first), the best or worst bound, or the latest episode.",
 )
 @click.option("--like", metavar="TEXT", help="strategies: the texts most like this one first.")
 @click.option(
@@ -212,11 +211,7 @@ _SIMILAR = Kind(
 @click.option(
     "--pooled", is_flag=True, default=None, help="heuristics: count what is similar, and name it."
 )
-@click.option(
-    "--status",
-    type=click.Choice(["open", "resolved", "expired"]),
-    help="predictions: only those.",
-)
+@click.option("--status", help="predictions: open, resolved or expired.")
 @click.option(
     "--about",
     metavar="TEXT",
@@ -258,12 +253,6 @@ def list_(options: Options, /, kind: str | None, limit: int, **given: Any) -> No
     rows = shown.read(memory, **filters)[:limit]
     nothing = NO_TASK if kind == "strategies" and "task" in filters else shown.nothing
     options.show_rows(rows, shown.columns, nothing, **shown.cells)
-    if kind == "anti-patterns" and any(row.usual for row in rows) and not options.as_json:
-        print_lines(
-            "warned of: no  It works on such tasks no less often than other ways, so its errors "
-            "are those of each run. recall and choose leave it out.",
-            0,
-        )
 
 
 def _check_options(kind: str | None, filters: Mapping[str, Any]) -> None:

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from graphmem.cli import plotting
-from graphmem.cli.asking import describe_strengths
 from graphmem.cli.options import Options, several
-from graphmem.cli.printing import print_facts, print_rows, print_table, progress
+from graphmem.cli.printing import print_answer, print_facts, print_rows, progress
 from graphmem.printable import counted
 
 if TYPE_CHECKING:
@@ -62,21 +61,17 @@ def _print_calibration(found: Calibration) -> None:
         predicted_by=lambda one: _BASELINES[one.name] if one is not found else "this memory",
     )
     click.echo(f"{found.successes:,} of {found.episodes:,} episodes succeeded")
-    click.echo(describe_strengths(found.strengths))
+    click.echo("strengths of pooling")
+    print_answer(found.strengths)
 
 
 @click.command()
 @click.option(
     "--explore",
-    type=click.Choice(["thompson", "greedy", "ucb", "epsilon"]),
-    help="The way to choose among the candidates. [default: each --strategy equally often]",
+    metavar="WAY",
+    help="thompson, greedy, ucb or epsilon [default: each --strategy equally often].",
 )
-@several(
-    "--strategy",
-    "strategies",
-    metavar="TEXT",
-    help="Take this strategy alone, or (several) choose among these alone.",
-)
+@several("--strategy", "strategies", metavar="TEXT", help="Choose among these alone.")
 @click.pass_obj
 def evaluate(options: Options, /, strategies: tuple[str, ...], **how: Any) -> None:
     """Estimate what another way to choose would have got.
@@ -96,16 +91,16 @@ def evaluate(options: Options, /, strategies: tuple[str, ...], **how: Any) -> No
 
 
 def _print_evaluation(found: Evaluation) -> None:
-    rows = [("what was got", found.got, f"{found.got_low:.3f} to {found.got_high:.3f}", "", "")]
-    for name in ("inverse_propensity", "self_normalised", "doubly_robust"):
-        one = getattr(found, name)
-        gain = (f"{one.gain:+.3f}", f"{one.gain_low:+.3f} to {one.gain_high:+.3f}")
-        value = (one.value, f"{one.low:.3f} to {one.high:.3f}")
-        rows.append((name.replace("_", " "), *value, *gain))
-    interval = "95 % interval"
-    print_table(("estimate", "success rate", interval, "gain", interval), rows)
-    facts = {name: getattr(found, name) for name in ("episodes", "effective", "largest_weight")}
-    print_facts({**facts, "unsupported": found.unsupported or None})
+    names = ("inverse_propensity", "self_normalised", "doubly_robust")
+    titles = {id(getattr(found, name)): name.replace("_", " ") for name in names}
+    print_rows(
+        [getattr(found, name) for name in names],
+        "estimate success_rate=value 95_%_interval=low..high gain of_gain=gain_low..gain_high",
+        estimate=lambda one: titles[id(one)],
+    )
+    print_facts({"what was got": f"{found.got:.3f} ({found.got_low:.3f} to {found.got_high:.3f})"})
+    facts = ("episodes", "effective", "largest_weight", "unsupported")
+    print_facts({name: getattr(found, name) for name in facts})
     for name, reason in _LEFT_OUT.items():
         if count := getattr(found.left_out, name):
             click.echo(f"left out: {counted(count, 'episode')} {reason}")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 from click.decorators import FC
 
-from graphmem.cli.printing import print_answer, print_json, print_lines, print_rows
+from graphmem.cli.printing import print_answer, print_json, print_rows
 
 if TYPE_CHECKING:
     from graphmem.config import Settings
@@ -165,7 +165,7 @@ class Options:
         if self.as_json:
             print_json(data)
         elif isinstance(text, str):
-            print_lines(text, 0)
+            click.echo(text)
         else:
             text(data)
         self.note_snapshot()

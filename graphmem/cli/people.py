@@ -24,9 +24,8 @@ def people() -> None:
 @click.argument("text")
 @click.option(
     "--source",
-    type=click.Choice(["explicit_instruction", "correction", "inferred"]),
     default="explicit_instruction",
-    help="The source of the preference.",
+    help="explicit_instruction, correction or inferred.",
 )
 @moment("--at", "When it was said")
 @click.pass_obj
@@ -47,10 +46,7 @@ def prefer(options: Options, /, user: str, category: str, text: str, **given: An
 @click.argument("domain")
 @click.argument("fact")
 @click.option(
-    "--source",
-    type=click.Choice(["user_stated", "documented", "observed", "inferred"]),
-    default="user_stated",
-    help="The source of the fact.",
+    "--source", default="user_stated", help="user_stated, documented, observed or inferred."
 )
 @click.option("--user", help="Who stated it.")
 @several("--contradicts", metavar="ID", help="A known fact that it contradicts.")

@@ -87,9 +87,7 @@ def policies() -> None:
 @with_state
 @click.option("--agent", default="default", help="Whose policies.")
 @click.option(
-    "--explore",
-    type=click.Choice(["ucb", "epsilon"]),
-    help="Prefer rarely tried actions, or sometimes take a random one.",
+    "--explore", help="ucb: prefer rarely tried actions; epsilon: sometimes take a random one."
 )
 @moment("--at", "Values at this time [now]")
 @click.pass_obj
@@ -101,8 +99,7 @@ def best(options: Options, /, state: tuple[str, ...], agent: str, **how: Any) ->
       graphmem --url ./ops.graph policies best task=deploy env=staging
     """
     place = parse_state(state)
-    found = options.memory().policies
-    policy = found.best(place, agent=agent, **how)
+    policy = options.memory().policies.best(place, agent=agent, **how)
     if options.as_json:
         print_json(policy)
     elif policy is not None:
@@ -113,13 +110,8 @@ def best(options: Options, /, state: tuple[str, ...], agent: str, **how: Any) ->
         if how["at"] is not None:
             columns = columns.replace("q ", "q value_then=score ")
         print_rows([policy], columns, **CELLS)
-    elif observed := len(found.list(place, agent=agent)):
-        click.echo(
-            f"no action has a value in this state (agent {cell(agent)}); {observed} known without "
-            "one: `graphmem list policies --state` shows them"
-        )
     else:
-        click.echo(f"nothing is known of this state (agent {cell(agent)})")
+        click.echo(f"no action has a value in this state (agent {cell(agent)})")
     options.note_snapshot()
 
 
@@ -235,11 +227,7 @@ def crystallize(options: Options, agent: str | None, threshold: float | None) ->
     metavar="NAME",
     help="The zone of hours and days, such as Europe/Paris.",
 )
-@click.option(
-    "--only",
-    type=click.Choice(["success", "failure"]),
-    help="Count only successes or only failures; default: all.",
-)
+@click.option("--only", help="success or failure: count only these; default: all.")
 @click.option(
     "--store", "keep", is_flag=True, help="Store the cycles; they then change policy values."
 )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from graphmem.cli.tables import lay_out, wrap
+from graphmem.cli.tables import lay_out
 from graphmem.printable import listed, percent, unguarded
 
 if TYPE_CHECKING:
@@ -129,32 +129,11 @@ def print_facts(facts: Mapping[str, Any]) -> None:
     wide = max([15, *(len(name) + 2 for name in shown)])
     for name, value in shown.items():
         counts = isinstance(value, Mapping) and all(type(one) is int for one in value.values())
-        print_lines(f"{name:<{wide}}{cell(listed(value) if counts else value)}", wide)
+        click.echo(f"{name:<{wide}}{cell(listed(value) if counts else value)}")
 
 
 def _words(name: str) -> str:
     return _WORDS.get(name, name.replace("_", " "))
-
-
-def print_lines(text: str, below: int = 4, *, err: bool = False) -> None:
-    """Print text; on a screen a line that is too long goes on ``below`` letters further right.
-
-    Elsewhere each line stays whole, so that it can be searched, unless ``COLUMNS`` says how wide
-    the screen is.
-    """
-    width = get_terminal_size((0, 0)).columns
-    for line in text.split("\n"):
-        words = line.lstrip(" ")
-        indent = len(line) - len(words)
-        room = width - indent - below
-        if room < 1:
-            click.echo(line, err=err)
-            continue
-        first, *_ = wrap(words, room + below)
-        click.echo(" " * indent + first, err=err)
-        if rest := words[len(first) :].lstrip(" "):
-            for more in wrap(rest, room):
-                click.echo(" " * (indent + below) + more, err=err)
 
 
 def cell(value: Any, limit: int = CELL) -> str:

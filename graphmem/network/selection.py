@@ -28,6 +28,10 @@ from graphmem.store.port import Row
 if TYPE_CHECKING:
     from networkx import MultiDiGraph
 
+Node = tuple[str, dict[str, Any]]
+"""The id of a node, and its values."""
+Edge = tuple[str, str, dict[str, Any]]
+"""The ids of the ends of an edge, and its values."""
 LEARNED = NODE_KINDS[:-2]
 """The kinds that are read where none are named: what was learned, without who did what."""
 NODES = 10_000
@@ -87,9 +91,9 @@ class Network:
 
         def work(tx: Transaction) -> MultiDiGraph:
             graph = nx.MultiDiGraph(namespace=tx.ns)
-            subgraph = selection.read(tx)
-            graph.add_nodes_from(subgraph.nodes())
-            for source, target, values in subgraph.edges():
+            nodes, edges = selection.read(tx)
+            graph.add_nodes_from(nodes)
+            for source, target, values in edges:
                 key = " ".join(filter(None, (values["type"], values.get("agent"))))
                 graph.add_edge(source, target, key, **values)
             return graph
@@ -157,15 +161,39 @@ class Selection:
     most_nodes: int
     most_edges: int
 
-    def read(self, tx: Transaction) -> Subgraph:
-        """Find which nodes there are.
+    def read(self, tx: Transaction) -> tuple[Iterator[Node], Iterator[Edge]]:
+        """Return the nodes, by kind and id, and the edges between them.
+
+        Read all nodes before the edges. Their values are by name, and none of them is null.
 
         Raises:
             ValidationError: there are more than the limit.
         """
-        return Subgraph(tx, self, self._all(tx) if self.starts is None else self._around(tx))
+        ids = self._all(tx) if self.starts is None else self._around(tx)
+        kinds: dict[str, list[str]] = {}
 
-    def check(self, what: str, number: int, most: int) -> None:
+        def nodes() -> Iterator[Node]:
+            for page in pages(ids, PAGE):
+                rows = {row["id"]: row for row in tx.run("neighbourhood.nodes", ids=page)}
+                for row in filter(None, map(rows.get, page)):
+                    kinds.setdefault(row["kind"], []).append(row["id"])
+                    yield row.pop("id"), _plain_values(row)
+
+        def edges() -> Iterator[Edge]:
+            inside, number = set(ids), 0
+            for kind in _WITH_EDGES:
+                # A strategy has an edge to each of its tasks: too many to read in vain.
+                more = {"with_tasks": "task" in kinds} if kind == "strategy" else {}
+                statement = f"network.{kind.replace('-', '_')}_edges"
+                for row in self._read_edges(tx, statement, kinds.get(kind, []), **more):
+                    if row["source"] in inside and row["target"] in inside:
+                        number += 1
+                        self._check("edges", number, self.most_edges)
+                        yield row.pop("source"), row.pop("target"), _plain_values(row)
+
+        return nodes(), edges()
+
+    def _check(self, what: str, number: int, most: int) -> None:
         """Raise a ValidationError if there is more than a limit."""
         if number > most:
             part = "what is around an item (around)" if self.starts is None else "fewer hops"
@@ -176,19 +204,19 @@ class Selection:
                 f"take a part: {part}, or fewer kinds (kinds); or give a greater limit",
             )
 
-    def read_edges(
+    def _read_edges(
         self, tx: Transaction, statement: str, ids: Sequence[str], **given: Any
     ) -> Iterator[Row]:
         """Yield what a statement says of some nodes, and raise where that is cut off."""
         for page in pages(ids, PAGE):
             rows = tx.run(statement, ids=page, limit=self.most_edges + 1, **given)
-            self.check("edges", len(rows), self.most_edges)
+            self._check("edges", len(rows), self.most_edges)
             yield from rows
 
     def _all(self, tx: Transaction) -> list[str]:
         limit = min(self.most_nodes + 1, NO_LIMIT)
         found = [row["id"] for row in tx.run("network.nodes", kinds=self.kinds, limit=limit)]
-        self.check("nodes", len(found), self.most_nodes)
+        self._check("nodes", len(found), self.most_nodes)
         return found
 
     def _around(self, tx: Transaction) -> list[str]:
@@ -199,54 +227,14 @@ class Selection:
                 for row in tx.run("neighbourhood.nodes", ids=page):
                     if step == 0 or row["kind"] in self.kinds:
                         found[row["id"]] = row["kind"]
-            self.check("nodes", len(found), self.most_nodes)
+            self._check("nodes", len(found), self.most_nodes)
             if step == self.hops:
                 break
             known = [identity for identity in new if identity in found]
-            edges = self.read_edges(tx, "neighbourhood.edges", known)
+            edges = self._read_edges(tx, "neighbourhood.edges", known)
             ends = {row[end] for row in edges for end in ("source", "target")}
             new = sorted(ends - found.keys())
         return sorted(found, key=lambda identity: (NODE_KINDS.index(found[identity]), identity))
-
-
-class Subgraph:
-    """The nodes and edges of a selection, of which the ids are known.
-
-    Their values are by name, and none of them is null.
-    """
-
-    def __init__(self, tx: Transaction, selection: Selection, ids: list[str]) -> None:
-        self._tx = tx
-        self._selection = selection
-        self._ids = ids
-        self._kinds: dict[str, list[str]] = {}
-
-    def nodes(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield the nodes, by kind and id. Read all of them before the edges."""
-        for page in pages(self._ids, PAGE):
-            rows = {row["id"]: row for row in self._tx.run("neighbourhood.nodes", ids=page)}
-            for row in filter(None, map(rows.get, page)):
-                self._kinds.setdefault(row["kind"], []).append(row["id"])
-                yield row.pop("id"), _plain_values(row)
-
-    def edges(self) -> Iterator[tuple[str, str, dict[str, Any]]]:
-        """Yield the edges between these nodes.
-
-        Raises:
-            ValidationError: they are more than the limit of nodes allows.
-        """
-        inside, selection = set(self._ids), self._selection
-        number = 0
-        for kind in _WITH_EDGES:
-            # A strategy has an edge to each of its tasks: too many to read in vain.
-            more = {"with_tasks": "task" in self._kinds} if kind == "strategy" else {}
-            statement = f"network.{kind.replace('-', '_')}_edges"
-            ids = self._kinds.get(kind, [])
-            for row in selection.read_edges(self._tx, statement, ids, **more):
-                if row["source"] in inside and row["target"] in inside:
-                    number += 1
-                    selection.check("edges", number, selection.most_edges)
-                    yield row.pop("source"), row.pop("target"), _plain_values(row)
 
 
 def no_networkx(what: str) -> SettingsError:

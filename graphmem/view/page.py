@@ -62,20 +62,10 @@ _STATUS: tuple[tuple[type[GraphMemError], int], ...] = (
     (LockedError, HTTPStatus.SERVICE_UNAVAILABLE),
     (UnavailableError, HTTPStatus.SERVICE_UNAVAILABLE),
 )
-_PLAIN = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>graphmem</title>
-</head>
-<body>
-<h1>This page cannot be shown</h1>
-<p>{}.</p>
-</body>
-</html>
-"""
+_PLAIN = (
+    '<!doctype html><html lang="en"><meta charset="utf-8"><title>graphmem</title>'
+    "<h1>This page cannot be shown</h1><p>{}.</p></html>"
+)
 Endpoint = Callable[[Request], Response]
 _log = logging.getLogger(__name__)
 
@@ -93,7 +83,19 @@ def build(memory: Memory, token: str, hosts: Collection[str], *, write: bool = F
     jobs = Jobs(memory, {**answers.LONG_READS, **(answers.LONG_WRITES if write else {})})
 
     def endpoint(question: answers.Question) -> Endpoint:
-        return _endpoint(memory, question, write)
+        """Return the endpoint of a question; it runs in a thread."""
+
+        def ask(request: Request) -> Response:
+            given = {name: value for name, value in request.query_params.items() if value}
+            try:
+                answer = question(memory, given)
+            except GraphMemError as error:
+                status = next((code for kind, code in _STATUS if isinstance(error, kind)), 500)
+                return error_response(status, type(error).__name__, str(error))
+            more = {"snapshot_age": memory.store.snapshot_age, "write": write}
+            return JSONResponse(to_jsonable_python({**answer, **more}))
+
+        return ask
 
     def starter(name: str) -> Endpoint:
         return endpoint(lambda _, given: jobs.start(name, given))
@@ -124,23 +126,6 @@ def build(memory: Memory, token: str, hosts: Collection[str], *, write: bool = F
     )
     app.router.redirect_slashes = False
     return Guarded(app, token, hosts)
-
-
-def _endpoint(memory: Memory, question: answers.Question, write: bool) -> Endpoint:
-    """Return the endpoint of a question; it runs in a thread."""
-
-    def endpoint(request: Request) -> Response:
-        given = {name: value for name, value in request.query_params.items() if value}
-        try:
-            answer = question(memory, given)
-        except GraphMemError as error:
-            status = next((code for kind, code in _STATUS if isinstance(error, kind)), 500)
-            return error_response(status, type(error).__name__, str(error))
-        age = memory.store.snapshot_age
-        found = {**answer, "snapshot_age": age, "write": write}
-        return JSONResponse(to_jsonable_python(found))
-
-    return endpoint
 
 
 def _read_only(_: Request) -> Response:

@@ -192,11 +192,8 @@ def test_no_command_prints_what_a_terminal_obeys(
         if as_json and out and "--csv" not in command and "tail" not in command:
             json.loads(out)
     assert texts > 15  # the texts themselves were there
-
-
-def test_json_has_the_same_texts(hostile: str) -> None:
-    out, _ = printed("--url", hostile, "--json", "list", "strategies")
-    assert f"one {EVERY.strip()}" in {row["text"] for row in json.loads(out)}
+    rows = json.loads(printed("--url", hostile, "--json", "list", "strategies")[0])
+    assert f"one {EVERY.strip()}" in {row["text"] for row in rows}
 
 
 def test_files_with_nasty_names(tmp_path: Path) -> None:
@@ -208,17 +205,14 @@ def test_files_with_nasty_names(tmp_path: Path) -> None:
     (folder / f"{EVERY}.json").write_text("nothing known")
     export = str(folder / f"out {EVERY}")
     for command in (
-        ("seed", str(folder / f"{EVERY}.jsonl")),
+        ("seed", str(folder)),
         ("--json", "seed", str(folder / f"{EVERY}.jsonl")),
         ("seed", str(folder / f"{EVERY}.jsonl"), "--refused", "-"),
-        ("seed", str(folder)),
         ("seed", str(folder / "none*")),
         ("seed", str(folder / f"{EVERY}.jsonl"), "--refused", str(folder / f"refused {EVERY}")),
         ("upkeep", "export", "--format", "jsonl", export),
-        ("upkeep", "export", "--format", "jsonl", str(folder)),
         ("upkeep", "import", "--format", "jsonl", str(folder / f"{EVERY}.jsonl")),
         ("upkeep", "import", "--format", "sentinel", str(folder / f"{EVERY}.json")),
-        ("upkeep", "import", "--format", "sentinel", str(folder)),
         ("--url", str(folder / f"{EVERY}.json"), "list"),
     ):
         assert any(printed("--url", url, *command)), command
@@ -276,21 +270,15 @@ def test_any_text_is_printed_without_what_a_terminal_obeys(nasty: str) -> None:
 
 
 SECRET = "s3cr3t"  # noqa: S105 - of nobody
-URLS = (
-    *("neo4j://u:{}@127.0.0.1:1", "bolt://u:{}@127.0.0.1:1/x?y=z#w", "neo4j://{}@127.0.0.1:1"),
-    *("neo4j://u:a/{}@127.0.0.1:1", "neo4j://u:a?{}@h", "neo4j://u:a#{}@h", "neo4j://u:a@{}@h"),
-    *("neo4j://u:[{}@h", "neo4j://u:{}]@h", "neo4j://u:{}@[::1", "neo4j://u:{}@h:x"),
-    *(
-        "neo4j://u:{}@h:99999",
-        "neo4j://u:{}@",
-        "neo4j://u:{}@/x",
-        "neo4j://u:{}",
-        "neo4j:///u:{}@h",
-    ),
-    *("neo4j:u:{}@h", "neo4j:/u:{}@h", "u:{}@h", "//u:{}@h", "redis://u:{}@h", "neo4j//u:{}@h"),
-    *("neo4j://u:%zz{}@h", "neo4j://u: {}@h", "neo4j://u:\n{}@h", "neo4j://u:\u2100{}@h"),
-    *("neo4j://h?password={}", "http://u:{}@h", "NEO4J+S://u:{}@127.0.0.1:1", "neo4j://u:%ff{}@h"),
-)
+WITH_PASSWORDS = """
+neo4j://u:{}@127.0.0.1:1 bolt://u:{}@127.0.0.1:1/x?y=z#w neo4j://{}@127.0.0.1:1
+neo4j://u:a/{}@127.0.0.1:1 neo4j://u:a?{}@h neo4j://u:a#{}@h neo4j://u:a@{}@h
+neo4j://u:[{}@h neo4j://u:{}]@h neo4j://u:{}@[::1 neo4j://u:{}@h:x neo4j://u:{}@h:99999
+neo4j://u:{}@ neo4j://u:{}@/x neo4j://u:{} neo4j:///u:{}@h neo4j:u:{}@h neo4j:/u:{}@h u:{}@h
+//u:{}@h redis://u:{}@h neo4j//u:{}@h neo4j://u:%zz{}@h neo4j://u:\u2100{}@h
+neo4j://h?password={} http://u:{}@h NEO4J+S://u:{}@127.0.0.1:1 neo4j://u:%ff{}@h
+"""
+URLS = (*WITH_PASSWORDS.split(), "neo4j://u: {}@h", "neo4j://u:\n{}@h")
 
 
 @pytest.mark.parametrize("url", URLS)

@@ -173,7 +173,7 @@ def test_each_list_of_answers_is_shown_as_a_table() -> None:
         parts = [
             part for name, part in vars(memory).items() if name[0] != "_" and name != "settings"
         ]
-        for owner in (memory, *(kept[name] for name in kept if name != "settings")):
+        for owner in (memory, *parts):
             for name in dir(owner):
                 method = None if name.startswith("_") else getattr(owner, name)
                 if inspect.ismethod(method):

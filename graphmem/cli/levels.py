@@ -170,14 +170,7 @@ def close(options: Options, name: str, yes: bool, agent: str | None) -> None:
 @as_agent
 @click.pass_obj
 def recall(
-    options: Options,
-    /,
-    text: str | None,
-    names: tuple[str, ...],
-    through: str | None,
-    limit: int | None,
-    agent: str | None,
-    **filters: Any,
+    options: Options, /, text: str | None, names: tuple[str, ...], through: str | None, **how: Any
 ) -> None:
     """Show the entries that match, the nearest to TEXT first.
 
@@ -193,10 +186,10 @@ def recall(
         raise click.UsageError("give --level or --lens")
     levels = (options.memory() if text is None else open_for_search(options)).levels
     if through is not None:
-        found = levels.lens(through, agent=agent).recall(text, limit=limit, **filters)
+        found = levels.lens(through, agent=how.pop("agent")).recall(text, **how)
     else:
-        filters |= {"levels": names or None, "limit": 10 if limit is None else limit}
-        found = levels.recall(text, agent=agent, **filters)
+        how |= {"levels": names or None, "limit": how["limit"] or 10}
+        found = levels.recall(text, **how)
     options.show_rows(found, "level key content tags relevance similarity", "no entries fit")
 
 
@@ -211,13 +204,7 @@ def recall(
 @as_agent
 @click.pass_obj
 def lens(
-    options: Options,
-    /,
-    name: str,
-    levels: tuple[str, ...],
-    remove: bool,
-    agent: str | None,
-    **settings: Any,
+    options: Options, /, name: str, levels: tuple[str, ...], remove: bool, **settings: Any
 ) -> None:
     """Make the lens NAME, a read-only view of LEVELs, or replace its settings.
 
@@ -231,6 +218,7 @@ def lens(
       graphmem --url ./ops.graph levels lens planning --agent ada
       graphmem --url ./ops.graph levels lens agent:ada:orders --remove
     """
+    agent = settings.pop("agent")
     settings = {key: value for key, value in settings.items() if value is not None}
     if ((remove or not levels) and settings) or (remove and levels):
         raise click.UsageError("settings need LEVELs to look at, and do not go with --remove")

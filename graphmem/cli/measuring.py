@@ -29,15 +29,9 @@ _LEFT_OUT = {
 
 
 @click.command()
-@click.option(
-    "--folds",
-    type=click.IntRange(2, 1_000),
-    metavar="K",
-    help="Predict each of K parts from the others, instead of from earlier episodes.",
-)
 @plotting.option("the reliability diagram")
 @click.pass_obj
-def calibrate(options: Options, /, plot: str | None, **how: Any) -> None:
+def calibrate(options: Options, plot: str | None) -> None:
     """Show how well the memory predicts past outcomes.
 
     It predicts each episode from earlier ones, and compares with simple predictors.
@@ -47,7 +41,7 @@ def calibrate(options: Options, /, plot: str | None, **how: Any) -> None:
       graphmem --url ./airline.graph calibrate --plot reliability.png
     """
     with progress("predicting", options) as advance:
-        calibration = options.memory().calibrate(**how, on_progress=advance)
+        calibration = options.memory().calibrate(on_progress=advance)
     worked = f"{calibration.successes:,} of {calibration.episodes:,} episodes succeeded"
     if plot is not None:
         plotting.draw_reliability(calibration.bins, calibration.z, [worked], plot)

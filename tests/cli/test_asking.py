@@ -165,7 +165,6 @@ def test_calibrate_shows_scores_and_draws_them(learned: str, tmp_path: Path) -> 
         assert [*title.split(), *scores] in rows
     assert "9 of 15 episodes succeeded" in shown
     assert picture.read_bytes().startswith(b"\x89PNG")
-    assert good("--url", learned, "--json", "calibrate", "--folds", "3").json["folds"] == 3
 
 
 def test_evaluate_shows_the_estimates_of_the_method(url: str) -> None:

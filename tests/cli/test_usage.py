@@ -79,7 +79,6 @@ WRONG = (
     ("recall x --kind rules", "strategy, rule, heuristic, policy"),
     ("predict refund", "STRATEGY"),
     ("predict refund ' '", "strategy"),
-    ("calibrate --folds 1", "--folds"),
     ("evaluate", "say what to compare with: --explore greedy, or --strategy TEXT"),
     ("evaluate --explore random", "explore: "),
     ("evaluate --strategy 'unheard of'", "an estimate needs 10 at least"),

@@ -92,7 +92,7 @@ class Exchange:
         """Write a network of nodes and edges to a file."""
         write = graphml if format_name == "graphml" else mermaid
         with _writing(path) as open_file:
-            nodes, edges = self._graph.view(lambda tx: write(selection.read(tx), open_file()))
+            nodes, edges = self._graph.view(lambda tx: write(*selection.read(tx), open_file()))
         return ExportReport(file=str(path), format=format_name, nodes=nodes, edges=edges)
 
     def _import_sentinel(self, path: str | Path, name: str | None) -> ImportReport:

@@ -131,13 +131,10 @@ def test_a_memory_as_a_network(
     with pytest.raises(NotFoundError):
         memory.to_networkx("no such thing")
     before = chart.read_text()
-    with pytest.raises(
-        ValidationError, match=r"there are \d+ nodes \(strategy 6, task 3.*at most 2"
-    ):
+    with pytest.raises(ValidationError, match="there are more than 2 nodes; take a part"):
         memory.upkeep.export(chart, "mermaid", limit=2)
     monkeypatch.setattr("graphmem.network.selection.LINES", 2)
-    too_many = r"there are more edges at \d+ nodes than the 2 that are taken, as nobody"
-    with pytest.raises(ValidationError, match=too_many):
+    with pytest.raises(ValidationError, match="there are more than 2 edges; take a part"):
         memory.upkeep.export(chart, "mermaid")
     assert chart.read_text() == before
     with pytest.raises(ValidationError, match="graphml and mermaid"):
@@ -150,7 +147,7 @@ def test_edges_to_what_is_not_wanted_do_not_count(
     for number in range(9):
         memory.learn(f"task {number}", ["look", "go"], success=True)
     monkeypatch.setattr("graphmem.network.selection.LINES", 5)
-    with pytest.raises(ValidationError, match="more edges"):
+    with pytest.raises(ValidationError, match="more than 5 edges"):
         memory.upkeep.export(tmp_path / "chart.mmd", "mermaid")
     report = memory.upkeep.export(tmp_path / "chart.mmd", "mermaid", kinds=["strategy"])
     assert (report.nodes, 1 <= report.edges <= 2) == (2, True)

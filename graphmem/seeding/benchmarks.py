@@ -45,7 +45,7 @@ def tau_steps(run: Mapping[str, Any], _: Names) -> list[Step]:
     """Return the steps of a run of tau-bench."""
     if "traj" not in run:
         raise ValidationError("traj", None, "is missing in this tau-bench run")
-    return list(chats.steps(run["traj"], is_error=lambda seen: seen.startswith("Error")))
+    return list(chats.steps(run["traj"], is_error=lambda output: output.startswith("Error")))
 
 
 def tau_strategies(steps: Sequence[Step], _: Names) -> list[str]:
@@ -70,15 +70,15 @@ def sql_steps(run: Mapping[str, Any], names: Names) -> list[Step]:
     steps = []
     for action, (observation, reward, valid, thought) in rows:
         text = action if isinstance(action, str) else canonical_json(action)
-        seen = observation if isinstance(observation, str) else canonical_json(observation)
+        output = observation if isinstance(observation, str) else canonical_json(observation)
         done = {"statement": text, "valid": valid, "thought": thought}
         steps.append(
             Step(
                 action_type=sql_kind(text),
                 action={name: value for name, value in done.items() if value is not None},
-                observation=None if observation is None else seen[:MAX_TEXT],
+                observation=None if observation is None else output[:MAX_TEXT],
                 reward=None if reward is None else float(reward),
-                error=seen if seen.startswith(SQL_ERROR) else None,
+                error=output if output.startswith(SQL_ERROR) else None,
             )
         )
     return steps
@@ -127,10 +127,10 @@ def event_steps(run: Mapping[str, Any], names: Names) -> list[Step]:
             names["first"] = names.get("first") or _event_text(event)
         elif name and name not in _SAYS:
             done.append({"action_type": name, "action": event.get("args", event.get("action"))})
-            known = [event[key] for key in ("id", "tool_call_id") if event.get(key) is not None]
-            by_id |= dict.fromkeys(map(str, known), done[-1])
-        elif event.get("source") == "agent" and name == "message" and (said := _event_text(event)):
-            done.append({"action_type": REPLY, "action": said})
+            ids = [event[key] for key in ("id", "tool_call_id") if event.get(key) is not None]
+            by_id |= dict.fromkeys(map(str, ids), done[-1])
+        elif event.get("source") == "agent" and name == "message" and (words := _event_text(event)):
+            done.append({"action_type": REPLY, "action": words})
     return [Step(**step) for step in done]
 
 
@@ -138,17 +138,19 @@ def _event_observation(event: Mapping[str, Any]) -> tuple[str | None, bool]:
     """Return an observation, and whether it is an error."""
     if "kind" not in event:
         return cut_text(text_of(event.get("content"))), event["observation"] == "error"
-    seen = event.get("observation", event.get("error"))
-    if not isinstance(seen, Mapping):
-        return cut_text(text_of(seen)), "observation" not in event
-    return cut_text(text_of(seen.get("content"))), bool(seen.get("is_error"))
+    output = event.get("observation", event.get("error"))
+    if not isinstance(output, Mapping):
+        return cut_text(text_of(output)), "observation" not in event
+    return cut_text(text_of(output.get("content"))), bool(output.get("is_error"))
 
 
 def _event_text(event: Mapping[str, Any]) -> str | None:
-    given, message = event.get("args"), event.get("llm_message")
+    arguments, message = event.get("args"), event.get("llm_message")
     if isinstance(message, Mapping):
         return text_of(message.get("content"))
-    return text_of(given.get("content") if isinstance(given, Mapping) else event.get("message"))
+    return text_of(
+        arguments.get("content") if isinstance(arguments, Mapping) else event.get("message")
+    )
 
 
 def trial_logs(folder: Path) -> list[Path] | None:
@@ -201,8 +203,10 @@ def trial_steps(trial: Mapping[str, Any], names: Names) -> list[Step] | None:
     version = trajectory.get("schema_version", "ATIF-v1.0")
     if not version.startswith("ATIF-v1."):
         raise ValidationError("schema_version", version, "is not read", "ATIF-v1.0 to 1.8 are")
-    asked = (text_of(one.get("message")) for one in trajectory["steps"] if one["source"] == "user")
-    names["first"] = next(filter(None, asked), None)
+    questions = (
+        text_of(one.get("message")) for one in trajectory["steps"] if one["source"] == "user"
+    )
+    names["first"] = next(filter(None, questions), None)
     return list(_trial_steps(trajectory["steps"]))
 
 
@@ -228,8 +232,8 @@ def _trial_steps(turns: Sequence[Mapping[str, Any]]) -> Iterator[Step]:
 
 
 def _observation(results: Sequence[Mapping[str, Any]]) -> str | None:
-    seen = [said for one in results if (said := text_of(one.get("content"))) is not None]
-    return cut_text("\n".join(seen)) if seen else None
+    output = [words for one in results if (words := text_of(one.get("content"))) is not None]
+    return cut_text("\n".join(output)) if output else None
 
 
 def trial_strategies(steps: Sequence[Step] | None, names: Names) -> list[str] | None:

@@ -45,19 +45,19 @@ def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
     start = size = 0
     for number, line in read_lines(stream, origin.limits):
         try:
-            told = _transition(parse_line(line))
+            transition = _transition(parse_line(line))
         except ValidationError as error:
             yield Refused(number, error.field, str(error))
             continue
-        if run and run[0]["run"] != told["run"]:
+        if run and run[0]["run"] != transition["run"]:
             yield _record(start, run, size, origin.limits)
             run = []
         if not run:
             start, size = number, 0
         size += len(line) if isinstance(line, bytes) else 0
         if size <= origin.limits.record and len(run) <= MAX_STEPS:
-            run.append(told)
-        if told.get("terminated") or told.get("truncated"):
+            run.append(transition)
+        if transition.get("terminated") or transition.get("truncated"):
             yield _record(start, run, size, origin.limits)
             run = []
     if run:
@@ -74,12 +74,12 @@ def _record(number: int, run: Lines, size: int, limits: Limits) -> Record:
     return make_record(number, "run", run, partial(episode, number))
 
 
-def _transition(told: Any) -> dict[str, Any]:
-    if not isinstance(told, dict) or not isinstance(told.get("run"), str):
+def _transition(transition: Any) -> dict[str, Any]:
+    if not isinstance(transition, dict) or not isinstance(transition.get("run"), str):
         raise ValidationError("run", None, "is missing: this is no transition of a run")
-    if told.get(MARK) != VERSION:
-        raise ValidationError(MARK, told.get(MARK), f"must be {VERSION}", "update graphmem")
-    return told
+    if transition.get(MARK) != VERSION:
+        raise ValidationError(MARK, transition.get(MARK), f"must be {VERSION}", "update graphmem")
+    return transition
 
 
 def episode(number: int, run: Lines) -> Unsettled:

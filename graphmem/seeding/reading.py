@@ -323,15 +323,15 @@ class Values:
         self._expect(closing)
 
     def _expect(self, char: bytes) -> None:
-        if (found := self.peek()) != char:
-            self._damaged(f"{char.decode()!r} is missing" if found else "it ends too early")
+        if (present := self.peek()) != char:
+            self._damaged(f"{char.decode()!r} is missing" if present else "it ends too early")
         self._at += 1
 
     def _pass(self, *, is_text: bool) -> str | None:
         """Go past a value; if it is too long, drop what was read of it, and return why."""
         scan = _Scan(is_text=is_text)
         reason = None
-        while not scan.ended(self._text):
+        while not scan.at_end(self._text):
             if scan.at > self._limits.record:
                 reason = self._limits.too_long
             if reason is not None:
@@ -375,7 +375,7 @@ class _Scan:
         self._depth = self._looks = 0
         self.at = int(is_text)
 
-    def ended(self, text: bytearray) -> bool:
+    def at_end(self, text: bytearray) -> bool:
         """Look on, and return whether the end is found."""
         self._looks += 1
         counted = self._looks < LARGE

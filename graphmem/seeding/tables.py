@@ -108,9 +108,9 @@ class Outcome(_Part):
 
 
 class Extra(_Part):
-    """What is kept beside the fields of an episode: all of the record but the known paths."""
+    """What is kept beside the fields of an episode: all of the record but what they hold."""
 
-    known: list[str] = []
+    drop: list[str] = []
     add: dict[str, Form] = {}
     without: Literal["nothing", "null", "empty"] = "null"
 
@@ -219,18 +219,18 @@ class Fields:
     def extra(self) -> dict[str, Any]:
         """Return what is kept beside the known fields."""
         extra = self.table.extra
-        kept = dict(self.record)
-        for path in extra.known:
+        rest = dict(self.record)
+        for path in extra.drop:
             holder, _, name = path.rpartition(".")
             if not holder:
-                kept.pop(name, None)
-            elif isinstance(inner := kept.get(holder), Mapping):
-                kept[holder] = {key: value for key, value in inner.items() if key != name}
-        kept |= {name: one for name, one in self.values(extra.add).items() if one is not None}
+                rest.pop(name, None)
+            elif isinstance(inner := rest.get(holder), Mapping):
+                rest[holder] = {key: value for key, value in inner.items() if key != name}
+        rest |= {name: one for name, one in self.values(extra.add).items() if one is not None}
         if extra.without == "null":
-            return {name: value for name, value in kept.items() if value is not None}
+            return {name: value for name, value in rest.items() if value is not None}
         empty = () if extra.without == "nothing" else _NOTHING
-        return {name: value for name, value in kept.items() if value not in empty}
+        return {name: value for name, value in rest.items() if value not in empty}
 
     def outcome(self, outcome: Outcome) -> Any:
         """Return the outcome, None if it is unknown."""
@@ -239,11 +239,11 @@ class Fields:
             return value if outcome.each else None
         if outcome.least is not None:
             return float(value) >= outcome.least
-        judged = judge(value)
-        if judged is None:
+        judgement = judge(value)
+        if judgement is None:
             problem = "is neither a success, nor a score in [0, 1], nor null"
             raise ValidationError(str(outcome.at), value, problem)
-        return judged
+        return judgement
 
     def steps(self, steps: Steps) -> Iterator[Step]:
         """Yield the steps."""
@@ -307,9 +307,9 @@ class TableReader:
             names["beside"] = table.beside and _above(origin.path, table.beside, origin.limits)
         records = self.records or partial(_records, table.records)
         for number, key, read in records(stream, origin.limits):
-            known = {**names, "key": key, "number": number}
+            own = {**names, "key": key, "number": number}
             make: Callable[[Any], Episode | Unsettled]
-            make = partial(self._make, origin=origin, names=known)
+            make = partial(self._make, origin=origin, names=own)
             if self.parts is not None:
                 make = partial(self._make_trace, self.parts, number)
             yield read_record(number, table.record, partial(self._joined, read, origin), make)
@@ -343,8 +343,8 @@ class TableReader:
             if table.outcome.by is None:
                 fields |= {"success": outcome, "reward": float(fields["reward"])}
                 fields["agent"] = origin.agent or fields["agent"]
-                known = {name: value for name, value in fields.items() if value is not None}
-                return Episode(**known, strategy=strategies)
+                fields = {name: value for name, value in fields.items() if value is not None}
+                return Episode(**fields, strategy=strategies)
             outcomes = outcome or {} if table.outcome.each else {table.outcome.by: outcome}
         also = [chats.arguments(look.value(path)) for path in table.also]
         return Unsettled(
@@ -360,23 +360,23 @@ class TableReader:
 
     def _make_trace(self, parts: Callable[[Any], Parts], number: int, records: Any) -> Unsettled:
         table = self.table
-        said, rows, judged = parts(records)
+        trace, rows, judgements = parts(records)
         spans = [self._span(row) for row in rows]
         root = root_of(spans)
         if table.spans.whole and root.parent is not None:
             field = str(table.spans.fields["parent"])
             raise ValidationError(field, root.parent, "is no run in this file")
         at = spans.index(root)
-        look = Fields(table, said or rows[at], {"trace": said})
-        known = look.values(table.spans.root)
+        look = Fields(table, trace or rows[at], {"trace": trace})
+        whole = look.values(table.spans.root)
         spans[at] = replace(
             root,
-            input=known.get("input") or root.input,
-            output=known.get("output") or root.output,
-            started_at=root.started_at or parse_time(known.get("started_at")),
+            input=whole.get("input") or root.input,
+            output=whole.get("output") or root.output,
+            started_at=root.started_at or parse_time(whole.get("started_at")),
         )
         fields = {name: one for name, one in look.values(table.fields).items() if one}
-        values = {name: one for about, name, one in judged if about in (None, "", root.id)}
+        values = {name: one for about, name, one in judgements if about in (None, "", root.id)}
         return make_episode(
             number,
             spans,
@@ -388,11 +388,11 @@ class TableReader:
 
     def _span(self, row: Mapping[str, Any]) -> Span:
         spans = self.table.spans
-        known = Fields(self.table, row, {}).values(spans.fields)
-        known["kind"] = spans.kinds.get(str(known["kind"]), OTHER)
+        values = Fields(self.table, row, {}).values(spans.fields)
+        values["kind"] = spans.kinds.get(str(values["kind"]), OTHER)
         for name in ("started_at", "ended_at"):
-            known[name] = parse_time(known[name])
-        return Span(**known)
+            values[name] = parse_time(values[name])
+        return Span(**values)
 
 
 def _records(places: Places, stream: BinaryIO, limits: Limits) -> Iterator[Reading]:
@@ -457,20 +457,20 @@ def read_beside(path: Path, limits: Limits) -> dict[str, Any] | None:
         return None
     try:
         with Source(str(path)).open(limits) as (_, stream):
-            found = Values(stream, limits).value()
+            content = Values(stream, limits).value()
     except SeedingError as error:
         raise ValidationError(path.name, None, f"cannot be read: {error}") from None
-    if not isinstance(found, dict):
-        raise ValidationError(path.name, found, "is no object")
-    return found
+    if not isinstance(content, dict):
+        raise ValidationError(path.name, content, "is no object")
+    return content
 
 
 def _above(path: Path, name: str, limits: Limits) -> dict[str, Any] | None:
     """Return the object in a file beside a log, or in a folder above."""
     for folder in path.absolute().parents[:_ABOVE]:
         try:
-            if found := read_beside(folder / name, limits):
-                return found
+            if content := read_beside(folder / name, limits):
+                return content
         except ValidationError as error:
             raise SeedingError(str(error)) from None
     return None

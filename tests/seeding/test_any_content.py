@@ -44,7 +44,7 @@ def read(name: str, content: bytes) -> list[Record]:
 def settle(found: list[Record]) -> None:
     """Everything is an episode or a refusal with a reason, whatever counts as strategy."""
     for by in (None, "tools", "model", "a.b"):
-        for item in Settling(None, by, None, None, 0.5).settled(iter(found)):
+        for item in Settling(None, by, None, None, 0.5).settle(iter(found)):
             if isinstance(item, Refused):
                 assert item.reason
                 assert len(item.reason) < 2_000

@@ -92,7 +92,6 @@ def _mlflow_span(span: Row) -> Row:
 
 
 def _mlflow_judgements(assessments: Sequence[Row]) -> Iterator[tuple[str | None, str, Any]]:
-    """Yield feedback, the latest last."""
 
     def at(one: Row) -> str:
         return str(one.get("last_update_time") or one.get("last_update_time_ms") or "")

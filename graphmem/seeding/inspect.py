@@ -56,7 +56,6 @@ def read_samples(stream: BinaryIO, limits: Limits) -> Iterator[Reading]:
 
 
 def _of_members(members: Members, limits: Limits) -> Iterator[Reading]:
-    """Yield the samples of a zip file."""
     name = next((name for name in _HEADERS if name in members), None)
     if name is None:
         raise SeedingError(f"the zip file has no {_HEADERS[0]}")
@@ -87,7 +86,6 @@ def _read_sample(reduced: _Reduced, run: Object) -> Object:
 
 
 def _of_object(values: Values, limits: Limits) -> Iterator[Reading]:
-    """Yield the samples of a JSON object."""
     seen: dict[str, Any] = {}
     for name in values.members():
         if name in _HEAD:

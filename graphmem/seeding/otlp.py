@@ -131,7 +131,6 @@ def _objects_of(holder: Object, name: str) -> list[Any]:
 
 
 def _put_aside(is_span: bool, service: str | None, item: Any, line: int, runs: Runs) -> None:
-    """Put aside what a span or a log record holds."""
     attributes = _attributes(item)
     if not is_span:
         if _is_judgement(item.get("eventName"), attributes):
@@ -162,7 +161,6 @@ def _put_aside(is_span: bool, service: str | None, item: Any, line: int, runs: R
 
 
 def _judgements(item: Object, attributes: Object) -> Iterator[Object]:
-    """Yield the judgements in the events and the attributes of a span."""
     for event in _objects_of(item, "events"):
         about = _attributes(event)
         if _is_judgement(event.get("name"), about):
@@ -262,7 +260,6 @@ def _kind_fields(kind: str, item: Object, attributes: Object, service: str | Non
 
 
 def _error(item: Object, attributes: Object) -> str | None:
-    """Return the error of a span, from its status or an exception in it."""
     status = item.get("status")
     if not isinstance(status, dict) or status.get("code") not in _FAILED:
         return None

@@ -354,7 +354,6 @@ class Values:
         self._at = end
 
     def _drop(self) -> None:
-        """Drop what was read."""
         del self._text[: self._at]
         self._at = 0
 
@@ -428,6 +427,5 @@ def refusal(field: str, beginning: bytes, reason: str) -> ValidationError:
 
 
 def _match_end(pattern: re.Pattern[bytes], text: bytearray, at: int) -> int:
-    """Return where a match of ``pattern`` at a place ends."""
     match = pattern.match(text, at)
     return match.end() if match else at

@@ -374,7 +374,6 @@ def card_form(card: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _text(value: Any, where: str) -> str:
-    """Return a text; an integer or boolean becomes its JSON text."""
     if isinstance(value, str):
         return value
     if isinstance(value, int):

@@ -103,7 +103,6 @@ class Settling:
         return Episode(**{**dict(episode), "strategy": list(dict.fromkeys(names))})
 
     def _judged(self, outcomes: Mapping[str, bool | float]) -> Joined | None:
-        """Return what the log says of the outcome, if anything."""
         if not outcomes:
             return None
         names = ", ".join(sorted(outcomes))

@@ -396,7 +396,6 @@ class TableReader:
 
 
 def _records(places: Places, stream: BinaryIO, limits: Limits) -> Iterator[Reading]:
-    """Yield the records."""
     if places.form == "objects":
         for number, read in read_objects(stream, limits, places.at or ""):
             yield number, None, read
@@ -431,7 +430,6 @@ def _items(values: Values, at: str) -> Iterator[tuple[int, Callable[[], Any]]]:
 
 
 def _keys(values: Values, places: Places) -> Iterator[str]:
-    """Yield the keys of the members; the caller then reads each one."""
     wrapped = False
     for number, name in enumerate(values.members()):
         wrapped = wrapped or (number == 0 and name in (places.skip, places.at))
@@ -444,7 +442,6 @@ def _keys(values: Values, places: Places) -> Iterator[str]:
 
 
 def _logs(folder: Folder, path: Path) -> list[Path] | None:
-    """Return the logs in the folder of a run."""
     own = any(one.stem == one.parent.name for one in path.glob(f"*/{Path(folder.logs).name}"))
     if all(any(path.glob(name)) for name in folder.has) or (folder.logs.startswith("**/") and own):
         return sorted(path.glob(folder.logs))

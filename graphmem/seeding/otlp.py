@@ -1,16 +1,4 @@
-"""OTLP JSON lines: traces of agents, as OpenTelemetry's file exporters and collectors write them.
-
-Each line is one export of spans (``resourceSpans``) or of log records (``resourceLogs``). Spans of
-the GenAI conventions and of OpenInference are read alike. A run is a topmost ``invoke_agent`` or
-``AGENT`` span; in a trace without any, a topmost ``invoke_workflow`` or ``CHAIN`` span. Its steps
-are the spans of tools and plans below it, in the order of time. The outcome is a judgement: an
-event ``gen_ai.evaluation.result``, in a span or as a log record; or attributes
-``evaluations.N.evaluation.*`` or ``annotations.N.annotation.*``, also of a whole trace or session.
-An error is none, and a run without an outcome is refused.
-
-Spans of a trace come in any order and over many lines. So they wait in a temporary file, and the
-runs are put together at the end of the log.
-"""
+"""Spans and log records of OTLP: what an episode takes from each."""
 
 from __future__ import annotations
 
@@ -26,6 +14,7 @@ from graphmem.seeding.chats import arguments, cut_task, question, text_of
 from graphmem.seeding.formats import Format, Origin, Record, Refused
 from graphmem.seeding.otlp_runs import CHAIN, CHAT, NOTHING, OTHER, SPAN, Runs
 from graphmem.seeding.reading import BOM, read_objects
+from graphmem.seeding.tables import Table
 from graphmem.seeding.traces import AGENT, PLAN, TOOL, Groups
 
 _EVENT = "gen_ai.evaluation.result"
@@ -40,33 +29,13 @@ _LESS_IS_BETTER = {"hallucination", "toxicity"}
 SPANS, LOGS = "resourceSpans", "resourceLogs"
 Object = dict[str, Any]
 _HEAD = re.compile(rb'\s*\[?\s*\{\s*"resource_?(?:spans|logs)"', re.IGNORECASE)
-_OPERATIONS = {
-    "invoke_agent": AGENT,
-    "invoke_workflow": CHAIN,
-    "execute_tool": TOOL,
-    "plan": PLAN,
-    "chat": CHAT,
-    "generate_content": CHAT,
-    "text_completion": CHAT,
-}
-_KINDS = {"AGENT": AGENT, "CHAIN": CHAIN, "TOOL": TOOL, "LLM": CHAT, "EVALUATOR": NOTHING}
 _FAILED = (2, "STATUS_CODE_ERROR")
 _LATEST = 253_402_300_799_000_000_000
 """The last nanosecond that a time can be: the end of the year 9999."""
 _SAID = re.compile(r"llm\.input_messages\.(\d+)\.message\.(role|content)")
 _IN, _OUT = ("input.value", "traceloop.entity.input"), ("output.value", "traceloop.entity.output")
 """Inputs and outputs, in OpenInference and in OpenLLMetry."""
-_MAPPED = frozenset(
-    {
-        *(*_IN, *_OUT, "gen_ai.task.input", "gen_ai.task.output"),
-        *("final_result", "pydantic_ai.all_messages", "logfire.json_schema"),
-        *("gen_ai.operation.name", "openinference.span.kind", "gen_ai.conversation.id"),
-        *("session.id", "gen_ai.agent.name", "agent.name", "gen_ai.input.messages"),
-        *("gen_ai.output.messages", "gen_ai.system_instructions", "gen_ai.tool.definitions"),
-        *("input.mime_type", "output.mime_type", "error.type"),
-    }
-)
-"""Attributes of a run that an episode holds elsewhere, or that are its whole chat or its tools."""
+TABLE = Table.load("otlp")
 
 
 def detect(head: bytes) -> bool:
@@ -218,11 +187,13 @@ def _judgement(
 
 
 def _kind(attributes: Object) -> str:
-    operation = attributes.get("gen_ai.operation.name")
-    if isinstance(operation, str):
-        return _OPERATIONS.get(operation, OTHER)
-    kind = attributes.get("openinference.span.kind")
-    return _KINDS.get(kind.upper(), OTHER) if isinstance(kind, str) else NOTHING
+    kind = attributes.get("gen_ai.operation.name")
+    if not isinstance(kind, str):
+        kind = attributes.get("openinference.span.kind")
+        if not isinstance(kind, str):
+            return NOTHING
+        kind = kind.upper()
+    return TABLE.spans.kinds.get(kind, OTHER)
 
 
 def _kind_fields(kind: str, item: Object, attributes: Object, service: str | None) -> Object:
@@ -254,7 +225,7 @@ def _kind_fields(kind: str, item: Object, attributes: Object, service: str | Non
         "fields": {
             name: value
             for name, value in attributes.items()
-            if name not in _MAPPED and not _TELLS.search(name)
+            if name not in TABLE.extra.drop and not _TELLS.search(name)
         },
     }
 
@@ -386,5 +357,5 @@ def _time(item: Object, name: str) -> int | None:
     return number or None
 
 
-FORMAT = Format("otlp", "OpenTelemetry traces of agents, as OTLP JSON lines", detect, read)
+FORMAT = Format("otlp", TABLE.doc, detect, read, mapping=TABLE.mapping)
 FORMATS = (FORMAT,)

@@ -57,7 +57,7 @@ def _rows_or_error(records: list[dict[str, Any]] | ValidationError) -> list[dict
     return records
 
 
-def _mlflow(record: dict[str, Any]) -> Parts:
+def _split_mlflow(record: dict[str, Any]) -> Parts:
     whole = chats.arguments(record.get("trace"))
     if isinstance(whole, dict):  # of a row of search_traces
         record = whole
@@ -68,12 +68,12 @@ def _mlflow(record: dict[str, Any]) -> Parts:
     own = {name: value for name, value in beside.items() if not name.startswith("mlflow.")}
     return (
         {**own, **info, "metadata": metadata, "assessments": None},
-        list(map(_mlflow_span, data["spans"])),
-        list(_mlflow_judgements(info.get("assessments") or ())),
+        list(map(_read_mlflow_span, data["spans"])),
+        list(_read_mlflow_judgements(info.get("assessments") or ())),
     )
 
 
-def _mlflow_span(span: Row) -> Row:
+def _read_mlflow_span(span: Row) -> Row:
     content = {name: chats.arguments(value) for name, value in (span["attributes"] or {}).items()}
     name, function = span["name"], content.get("mlflow.spanFunctionName")
     if isinstance(function, str) and re.fullmatch(re.escape(function) + r"_\d+", name):
@@ -91,7 +91,7 @@ def _mlflow_span(span: Row) -> Row:
     return {**span, "attributes": content, "name": name, "error": error}
 
 
-def _mlflow_judgements(assessments: Sequence[Row]) -> Iterator[tuple[str | None, str, Any]]:
+def _read_mlflow_judgements(assessments: Sequence[Row]) -> Iterator[tuple[str | None, str, Any]]:
 
     def at(one: Row) -> str:
         return str(one.get("last_update_time") or one.get("last_update_time_ms") or "")
@@ -105,7 +105,7 @@ def _mlflow_judgements(assessments: Sequence[Row]) -> Iterator[tuple[str | None,
             yield one.get("span_id"), name, feedback.get("value")
 
 
-def _langsmith(records: list[dict[str, Any]]) -> Parts:
+def _split_langsmith(records: list[dict[str, Any]]) -> Parts:
     waiting = [one for one in records if "run_type" in one][::-1]
     if not waiting:
         raise ValidationError("run_type", None, "is missing: there is feedback, but no run")
@@ -114,7 +114,7 @@ def _langsmith(records: list[dict[str, Any]]) -> Parts:
     while waiting:
         run = waiting.pop()
         waiting += list(run.get("child_runs") or ())[::-1]
-        runs[run["id"]] = _langsmith_span(run)
+        runs[run["id"]] = _read_langsmith_span(run)
         for key, stats in (run.get("feedback_stats") or {}).items():
             values, mean = stats.get("values") or {}, stats.get("avg")
             only = next(iter(values)) if mean is None and len(values) == 1 else mean
@@ -130,7 +130,7 @@ def _feedback(one: Row) -> tuple[str, Any]:
     return one["key"], one.get("value") if score is None else score
 
 
-def _langsmith_span(run: Row) -> Row:
+def _read_langsmith_span(run: Row) -> Row:
     metadata = (run.get("extra") or {}).get("metadata") or {}
     tool, model = (run["run_type"] == kind for kind in ("tool", "llm"))
     return {
@@ -150,7 +150,7 @@ def _only(content: Any, name: str) -> Any:
     return inner
 
 
-def _langfuse(records: list[dict[str, Any]]) -> Parts:
+def _split_langfuse(records: list[dict[str, Any]]) -> Parts:
     trace: dict[str, Any] = {}
     observations: dict[str, Row] = {}
     scores: list[Row] = []
@@ -178,7 +178,7 @@ def _langfuse(records: list[dict[str, Any]]) -> Parts:
     return {k: v for k, v in trace.items() if k not in columns}, spans, judgements
 
 
-def _langfuse_row(record: Row) -> dict[str, Any]:
+def _read_langfuse_row(record: Row) -> dict[str, Any]:
     """Return a row with names as tables have them, and the values of JSON in texts."""
     row = {
         _CAPITAL.sub(lambda match: "_" + match[0], name).lower(): value
@@ -189,7 +189,7 @@ def _langfuse_row(record: Row) -> dict[str, Any]:
 
 
 def _objects(items: Any) -> list[dict[str, Any]]:
-    return [_langfuse_row(one) for one in items or () if isinstance(one, Mapping)]
+    return [_read_langfuse_row(one) for one in items or () if isinstance(one, Mapping)]
 
 
 def _score(score: Row) -> Any:
@@ -217,11 +217,11 @@ FORMATS = (
         partial(
             _read_traces,
             lambda row: row.get("trace_id") or (None if "value" in row else row.get("id")),
-            _langfuse_row,
+            _read_langfuse_row,
             "data",
         ),
-        parts=_langfuse,
-    ).format(),
+        parts=_split_langfuse,
+    ).make_format(),
     TableReader(
         "langsmith",
         Table.load("langsmith"),
@@ -231,7 +231,7 @@ FORMATS = (
             dict,
             "runs",
         ),
-        parts=_langsmith,
-    ).format(),
-    TableReader("mlflow", Table.load("mlflow"), parts=_mlflow).format(),
+        parts=_split_langsmith,
+    ).make_format(),
+    TableReader("mlflow", Table.load("mlflow"), parts=_split_mlflow).make_format(),
 )

@@ -189,7 +189,7 @@ def _parsed(text: str | bytes) -> Any:
         raise ValidationError("record", None, reason_of(error, "is not JSON: ")) from None
 
 
-def sample_steps(sample: Any, names: dict[str, Any]) -> list[Step]:
+def read_steps(sample: Any, names: dict[str, Any]) -> list[Step]:
     """Return the steps of a sample; ``first`` is what was asked, ``outcomes`` are the verdicts."""
     if sample.get("invalidation"):
         raise ValidationError("sample", sample.get("id"), "was invalidated")
@@ -254,6 +254,6 @@ def _resolved(value: Any, attached: Mapping[str, Any]) -> Any:
 
 
 TABLE = Table.load("inspect")
-READER = TableReader("inspect", TABLE, read_samples, steps=sample_steps)
+READER = TableReader("inspect", TABLE, read_samples, steps=read_steps)
 FORMAT = Format("inspect", TABLE.doc, detect, READER.read, mapping=TABLE.mapping)
 FORMATS = (FORMAT,)

@@ -216,7 +216,7 @@ class Fields:
             )
         return value
 
-    def extra(self) -> dict[str, Any]:
+    def keep_rest(self) -> dict[str, Any]:
         """Return what is kept beside the known fields."""
         extra = self.table.extra
         rest = dict(self.record)
@@ -232,7 +232,7 @@ class Fields:
         empty = () if extra.without == "nothing" else _NOTHING
         return {name: value for name, value in rest.items() if value not in empty}
 
-    def outcome(self, outcome: Outcome) -> Any:
+    def read_outcome(self, outcome: Outcome) -> Any:
         """Return the outcome, None if it is unknown."""
         value = self.value(outcome.at)
         if value is None or outcome.each or any(map(self.value, outcome.unless)):
@@ -245,7 +245,7 @@ class Fields:
             raise ValidationError(str(outcome.at), value, problem)
         return judgement
 
-    def steps(self, steps: Steps) -> Iterator[Step]:
+    def read_steps(self, steps: Steps) -> Iterator[Step]:
         """Yield the steps."""
         for place, item in enumerate(self.value(steps.at) or ()):
             part = Fields(self.table, item, self.names, f"{steps.at.removesuffix('!')}.{place}.")
@@ -289,7 +289,7 @@ class TableReader:
     parts: Callable[[Any], Parts] | None = None
     """Puts the records of a trace together."""
 
-    def format(self, logs: Callable[[Path], list[Path] | None] | None = None) -> Format:
+    def make_format(self, logs: Callable[[Path], list[Path] | None] | None = None) -> Format:
         """Return the format."""
         table = self.table
         if logs is None and table.folder is not None:
@@ -323,7 +323,7 @@ class TableReader:
         if self.steps is not None:
             steps = self.steps(record, names)
         else:
-            steps = None if table.steps is None else list(look.steps(table.steps))
+            steps = None if table.steps is None else list(look.read_steps(table.steps))
         for name, form in table.let.items():
             names[name] = look.value(form)
         strategies = [one] if table.strategy and (one := look.value(table.strategy)) else None
@@ -336,10 +336,10 @@ class TableReader:
         fields["error"] = chats.cut_text(chats.text_of(fields.get("error")))
         for name in ("started_at", "ended_at"):
             fields[name] = parse_time(fields.get(name), zone=None)
-        fields["extra"] = look.extra()
+        fields["extra"] = look.keep_rest()
         outcomes: dict[str, Any] = {}
         if table.outcome is not None:
-            outcome = look.outcome(table.outcome)
+            outcome = look.read_outcome(table.outcome)
             if table.outcome.by is None:
                 fields |= {"success": outcome, "reward": float(fields["reward"])}
                 fields["agent"] = origin.agent or fields["agent"]
@@ -380,7 +380,7 @@ class TableReader:
         return make_episode(
             number,
             spans,
-            {**fields, "source": self.name, "extra": look.extra()},
+            {**fields, "source": self.name, "extra": look.keep_rest()},
             {name: one for name, one in values.items() if one is not None},
             names=[name for name in map(look.value, table.names) if name],
             record=look.record,

@@ -36,7 +36,7 @@ from graphmem.models.explanations import (
     Why,
 )
 from graphmem.models.lessons import Alternative
-from graphmem.policies.base import policy_of
+from graphmem.policies.values import policy_of
 from graphmem.printable import counted
 from graphmem.store.port import Row
 from graphmem.store.queries import procedure

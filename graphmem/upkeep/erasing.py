@@ -300,7 +300,7 @@ class Eraser:
             for stream in reader.read("events.streams", agent=agent):
                 if stream["level"] is None:
                     left = derivation.derive(reader, stream, gone)
-                    removed.policies += len(left.without_evidence())
+                    removed.policies += len(left.gone)
         removed.labels += ["Policy"] * removed.policies
         return removed
 

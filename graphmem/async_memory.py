@@ -14,7 +14,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from graphmem.config import DEFAULT_NAMESPACE, Settings
-from graphmem.episodes.attempts import AsyncAttempt, Attempt, Awaiting
+from graphmem.episodes.attempts import AsyncAttempt, Attempt
+from graphmem.episodes.recording import Awaiting
 from graphmem.errors import ForkedError, StoreError
 from graphmem.lessons import Lessons
 from graphmem.levels import Lens, Levels

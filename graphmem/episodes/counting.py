@@ -2,7 +2,7 @@
 
 :func:`addition` gives the parameters of ``learning.add``, which counts one episode about known
 things; :func:`parts` those of ``learning.add_many``, which counts a batch. Both statements are in
-``cypher/episodes/learning.cypher``; the sums are those of ``graph/sums.py``.
+``cypher/episodes/learning.cypher``.
 
 Rows are those of :func:`graphmem.episodes.rows.episode_row`, with ``at``, which orders episodes
 (ended, else started, else recorded). Each part is a list of rows, one for each node or edge that
@@ -12,18 +12,17 @@ the order of the given episodes does not matter.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from graphmem.graph.sums import COUNTS, SPAN, add, total
 from graphmem.lessons.anti_patterns import SAMPLE
 from graphmem.lessons.reading import RECENT
 from graphmem.store.port import Row
 
 FULL = 2
 """Evidence is cut off when there is so many times the sample that is kept."""
-OUTCOME = {**COUNTS, **SPAN}
-"""The columns that an outcome adds to, wherever it counts, and how."""
+_COUNTS = ("trials", "successes", "credit_sum", "score_sum")
+"""The counts of outcomes, on whatever node or edge they are."""
 
 _DETAILS = ("error", "feedback", "summary", "duration", "source", "extra", "error_class")
 _ADDED = (
@@ -185,6 +184,21 @@ def pairs_of(row: Row) -> list[tuple[str, str]]:
     return [(low, high) for place, low in enumerate(applied) for high in applied[place + 1 :]]
 
 
+def _add(sums: dict[Any, Row], key: Hashable, row: Row, names: Sequence[str] = _COUNTS) -> Row:
+    """Add a row to the sum of a key, with the times that it spans; return the sum."""
+    total = sums.get(key)
+    if total is None:
+        total = sums[key] = dict(row)
+        return total
+    for name in names:
+        total[name] = total[name] + row[name]
+    if row.get("last_at") is not None:
+        first, last = total["first_at"], total["last_at"]
+        total["first_at"] = row["first_at"] if first is None else min(first, row["first_at"])
+        total["last_at"] = row["last_at"] if last is None else max(last, row["last_at"])
+    return total
+
+
 def _streams(rows: Iterable[Row], known: Known) -> dict[str, list[Any]]:
     """Return how many new episodes each agent has; these are numbered from the last one."""
     agents: dict[str, Row] = {}
@@ -192,14 +206,11 @@ def _streams(rows: Iterable[Row], known: Known) -> dict[str, list[Any]]:
     for row in sorted(rows, key=_place, reverse=True):
         stream, name = row["stream"], row["agent_name"]
         agents[row["agent"]] = {"id": row["agent"], "name": name}
-        held = add(streams, stream, {"id": stream, "agent": name, "episodes": 1}, _EPISODES)
+        held = _add(streams, stream, {"id": stream, "agent": name, "episodes": 1}, ("episodes",))
         row["followers"] = held["episodes"] - 1
     new_agents, _ = _split(known["Agent"], agents)
     new, growing = _split(known["Stream"], streams)
     return {"new_agents": new_agents, "new_streams": new, "advanced": growing}
-
-
-_EPISODES = {"episodes": total}
 
 
 def _tasks(rows: Iterable[Row], known: Known, excess: Excess) -> dict[str, list[Any]]:
@@ -238,7 +249,7 @@ def _tasks(rows: Iterable[Row], known: Known, excess: Excess) -> dict[str, list[
 def _outcome(row: Row, use: Row) -> Row:
     """Return what one use of a strategy counts; nothing, if it was only shown."""
     if not use["applied"]:
-        return {**dict.fromkeys(COUNTS, 0), **dict.fromkeys(SPAN)}
+        return {**dict.fromkeys(_COUNTS, 0), "first_at": None, "last_at": None}
     credit, dated = use["credit"], row["used_at"]
     return {
         "trials": 1,
@@ -263,20 +274,20 @@ def _uses(rows: Iterable[Row], known: Known, excess: Excess) -> dict[str, list[A
         for use in row["uses"]:
             strategy, outcome = use["strategy"], _outcome(row, use)
             used.append({"episode": row["id"], **{name: use.get(name) for name in _USED}})
-            add(strategies, strategy, {"id": strategy, "text": use["text"], **outcome}, OUTCOME)
+            _add(strategies, strategy, {"id": strategy, "text": use["text"], **outcome})
             if not use["applied"]:
                 continue
             about = {"strategy": strategy, "agent": agent}
             edge = strategy, row["task"], agent
-            add(outcomes, edge, {**about, "task": row["task"], **outcome}, OUTCOME)
+            _add(outcomes, edge, {**about, "task": row["task"], **outcome})
             tally = {"id": row["tally"], "home": row["agent"], "agent": agent, "type": kind}
-            add(tallies, row["tally"], {**tally, **outcome}, OUTCOME)
+            _add(tallies, row["tally"], {**tally, **outcome})
             lesson = {"id": use["heuristic"], "type": kind, **about, **outcome}
-            held = add(heuristics, use["heuristic"], lesson, OUTCOME)
+            held = _add(heuristics, use["heuristic"], lesson)
             held.setdefault("won" if row["success"] else "lost", []).append(link)
             if use["anti_pattern"] is not None:
                 lesson = {"id": use["anti_pattern"], "error_class": row["error_class"]}
-                held = add(patterns, use["anti_pattern"], {**lesson, **about, **outcome}, OUTCOME)
+                held = _add(patterns, use["anti_pattern"], {**lesson, **about, **outcome})
                 held.setdefault("won", []).append(link)
                 held.setdefault("kinds", {})[kind] = use["heuristic"]
     evidence: list[Row] = []
@@ -338,13 +349,10 @@ def _pairs(rows: Iterable[Row]) -> list[Row]:
         dates = [] if row["used_at"] is None else [row["used_at"]]
         for low, high in pairs_of(row):
             pair = {"low": low, "high": high, "times": 1, "successes": row["success"]}
-            add(pairs, (low, high), {**pair, "dates": dates}, _TOGETHER)
+            _add(pairs, (low, high), {**pair, "dates": dates}, ("times", "successes", "dates"))
     return [
         {**pair, "last_at": max(pair["dates"], default=None)} for _, pair in sorted(pairs.items())
     ]
-
-
-_TOGETHER = dict.fromkeys(("times", "successes", "dates"), total)
 
 
 def _sentences(rows: Iterable[Row]) -> dict[str, list[Any]]:

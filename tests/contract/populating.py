@@ -125,7 +125,7 @@ def keep(memory: Memory, tag: str) -> None:
     with TemporaryDirectory() as folder:
         form = {"task_id": "shared task", "score": 0.9, "successes": ["shared"], "steps": 3}
         (file := Path(folder) / f"{tag}.json").write_text(
-            json.dumps({"episodes": [form], "shared": tag})
+            json.dumps({"episode_log": [form], "shared": tag})
         )
         memory.upkeep.import_(file, "sentinel", document="shared file")
 
@@ -326,26 +326,16 @@ def share_rows(target: Asked) -> dict[str, list[dict[str, Any]]]:
         "shares.take_heuristics": [{"id": i, **share} for i in heuristics],
         "shares.take_anti_patterns": [{"id": i, "occurrences": 1, **late} for i in patterns],
         "shares.weigh_anti_patterns": [{"id": i} for i in heuristics],
-        "shares.types_gone": [
-            {"id": i, "strategy": s, "types": ["x"], "agent": "shared agent", "error_class": "x"}
-            for i in patterns
-            for s in ids(target, "Strategy")[:1]
-        ],
         "shares.take_tasks": [
             {"id": i, "episodes": 0, "described_by": "x", "typed_by": None, **share}
             for i in ids(target, "Task")
         ],
         "shares.take_tallies": [{"id": i, **share, "trials": 1} for i in ids(target, "Tally")],
-        "shares.set_tallies": [{"id": i, **held} for i in ids(target, "Tally")],
         "shares.take_agents": [{"id": i, **late} for i in ids(target, "Agent")],
-        "shares.set_outcomes": [{**row, **held} for row in outcomes],
-        "shares.set_co_occurrences": [{**row, **pair, "count": 77} for row in pairs],
         "shares.set_heuristics": [{"id": i, **held} for i in heuristics],
         "shares.set_anti_patterns": [
             {"id": i, "types": ["x"], "occurrences": 77, **times} for i in patterns
         ],
-        "shares.date_heuristics": [{"id": i, **times} for i in heuristics],
-        "shares.date_anti_patterns": [{"id": i, **times} for i in patterns],
     }
 
 
@@ -561,7 +551,6 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         ),
         "exchange.open": f"document of {ns}",
         "exchange.describe": ids(target, "Document")[0],
-        "exchange.release": ids(target, "Document")[0],
         "exchange.hold": ids(target, "Document")[0],
         "scopes.lock": f"lock of {ns}",
         "scopes.put": ids(target, "LearningScope")[0],
@@ -580,7 +569,6 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         "knowledge.state": f"statement of {ns}",
     }
     one |= {
-        "erasing.drop_agent": ids(target, "Agent")[0],
         "lessons.unmerge": next(i for i in ids(target, "Strategy") if i in merged(target)),
     }
     own = ns == target.namespace

@@ -285,7 +285,6 @@ def test_what_one_episode_takes_does_not_depend_on_the_others(
             strategy=["plan", "ask"],
             success=number % 3 > 0,
             error=None if number % 3 else "timeout after 3 s",
-            task_type=("x", "y")[number % 2],
             source_key=str(number),
             ended_at=day(number),
         )
@@ -296,7 +295,7 @@ def test_what_one_episode_takes_does_not_depend_on_the_others(
     ran = Transaction.run
 
     def noting(tx: Transaction, name: str, /, *options: str, **params: Any) -> list[Row]:
-        if ".derive_" in name or ".times_of_" in name:
+        if ".derive_" in name:
             derived.append((name.partition(".")[2], options))
         return ran(tx, name, *options, **params)
 
@@ -393,7 +392,6 @@ class TestForgetting:
 
         with monkeypatch.context() as patched:
             patched.setattr(Transaction, "run", reading)
-            patched.setattr(erasing, "RANGE", 7)
             dry = memory.upkeep.forget(older_than, below, dry_run=True)
         assert dry.dry_run
         assert not dry.compacted

@@ -36,8 +36,8 @@ HEADS = {
         b' "summary": {"max_reward": 1.0}, "more": ',
         b"}}",
     ),
-    "sentinel": (b'{"episodes": [{"task_id": "t", "score": 1, "more": ', b"}]}"),
-    "beside": (b'{"episodes": [{"task_id": "t", "score": 1}], "more": ', b"}"),
+    "sentinel": (b'{"episode_log": [{"task_id": "t", "score": 1, "more": ', b"}]}"),
+    "beside": (b'{"episode_log": [{"task_id": "t", "score": 1}], "more": ', b"}"),
     "forms": (b'{"task_id": "t", "score": 1, "more": ', b"}\n"),
     "jsonl": (b'{"task": "t", "strategy": "s", "success": true, "extra": {"more": ', b"}}\n"),
     "inspect": (
@@ -278,7 +278,7 @@ def test_many_episodes_are_imported_and_exported_in_little_memory(
     path = tmp_path / "in.json"
     with path.open("w") as file:
         if format_name == "sentinel":
-            json.dump({"episodes": [{**form, "n": n} for n in range(count)]}, file)
+            json.dump({"episode_log": [{**form, "n": n} for n in range(count)]}, file)
         else:
             for n in range(count):
                 file.write(json.dumps({**line, "source_key": str(n)}) + "\n")

@@ -8,12 +8,11 @@ depend on the size of the history.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Literal, NamedTuple
 from uuid import uuid4
 
-from graphmem.config import Settings
 from graphmem.episodes.counting import (
     Excess,
     Known,
@@ -24,12 +23,7 @@ from graphmem.episodes.counting import (
     parts,
 )
 from graphmem.episodes.occurrences import Occurrences
-from graphmem.episodes.rows import (
-    agrees,
-    compared,
-    episode_row,
-    read_contents,
-)
+from graphmem.episodes.rows import agrees, compared, episode_row, read_contents
 from graphmem.errors import (
     ConflictError,
     SettingsError,
@@ -43,9 +37,10 @@ from graphmem.graph.arguments import (
     check_function,
     check_limit,
     check_text,
+    checked_items,
     checked_text,
 )
-from graphmem.graph.graph import Graph, Transaction
+from graphmem.graph.graph import Graph, Reader, Transaction
 from graphmem.graph.lookup import task_ids
 from graphmem.ids import from_millis, node_id, strategy_id, to_millis
 from graphmem.models import Episode, Evidence, Learned, LearnReport, Rejection, StrategyRow
@@ -60,21 +55,16 @@ SIZE_OF_A_BATCH = 4_000_000
 """A batch is also written when its episodes have this many characters."""
 SEEN = 65_536
 """Ids that are remembered as present."""
-WORTH_TRYING = 0.25
-"""The short way is tried if things are known at least this likely: a failed try costs a fourth."""
 DAY = 86_400_000.0
 """Milliseconds in a day."""
+LABELS = ("Episode", "Agent", "Stream", "Tally", "Task", "Strategy", "Heuristic", "AntiPattern")
+"""What new episodes are about."""
 _WHOLE = {
     *("advanced", "tasks", "strategies", "recorded", "used", "outcomes", "together"),
     *("new_tallies", "tallies", "new_heuristics", "heuristics", "evidence", "failures"),
     *("sentences", "cards", "mistakes"),
 }
 """Parts of ``learning.add_many`` that handle all of their rows, unless something is gone."""
-
-
-_LOOKED_AT = (
-    *("Episode", "Agent", "Stream", "Tally", "Task", "Strategy", "Heuristic", "AntiPattern"),
-)
 
 
 class _Written(NamedTuple):
@@ -92,10 +82,8 @@ class Learner:
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self._namespace_id = node_id(graph.ns, "Namespace")
-        # Guesses about which way to try first: what was there before, how often episodes were only
-        # about known things, and the half-life.
+        # Guesses: what is there, and the half-life.
         self._seen: set[str] = set()
-        self._likely = 0.5
         self._half_life_days = graph.given.co_occurrence_half_life_days
 
     def learn(self, episode: Episode, *, dated: bool = True) -> Learned:
@@ -150,35 +138,43 @@ class Learner:
         check_choice("on_error", on_error, ("raise", "collect"))
         if type(batch_size) is not int or not 1 <= batch_size <= 100_000:
             raise ValidationError("batch_size", batch_size, "must be from 1 to 100000")
-        if not isinstance(episodes, Iterable):
-            raise ValidationError("episodes", episodes, "must be a list of episodes")
         check_function("on_progress", on_progress)
         check_function("on_reject", on_reject)
-        report = _Report(on_reject)
+        created = skipped = 0
+        rejected: list[Rejection] = []
         rows: list[Row] = []
         places: list[int] = []
         seen = steps = size = 0
 
+        def reject(index: int, error: ValidationError, key: str | None) -> None:
+            rejected.append(
+                Rejection(index=index, field=error.field, reason=str(error), source_key=key)
+            )
+            if on_reject:
+                on_reject(rejected[-1])
+
         def flush() -> None:
-            if rows:
-                for place, row, answer in zip(
-                    places, rows, self._write(rows, on_error), strict=True
-                ):
-                    report.add(place, row, answer)
+            nonlocal created, skipped
+            answers = self._write(rows, on_error) if rows else []
+            for place, row, answer in zip(places, rows, answers, strict=True):
+                created += answer is True
+                skipped += answer is False
+                if isinstance(answer, ValidationError):
+                    reject(place, answer, row["source_key"])
             if on_progress:
                 on_progress(seen)
             rows.clear()
             places.clear()
 
         with Occurrences() as counted:
-            for index, episode in enumerate(episodes):
+            for index, episode in enumerate(checked_items("episodes", episodes)):
                 seen += 1
                 try:
                     row = self._row(_episode(episode), counted)
                 except ValidationError as error:
                     if on_error == "raise":
                         raise
-                    report.reject(index, error, _key_of(episode))
+                    reject(index, error, _key_of(episode))
                     continue
                 rows.append(row)
                 places.append(index)
@@ -189,58 +185,39 @@ class Learner:
                     flush()
                     seen = steps = size = 0
         flush()
-        return report.done()
+        in_order = tuple(sorted(rejected, key=lambda rejection: rejection.index))
+        return LearnReport(created=created, skipped=skipped, rejected=in_order)
 
-    def learn_all(
-        self,
-        batches: Callable[[], Iterable[Sequence[Episode]]],
-        begin: Callable[[Transaction], None],
-        also: Callable[[Transaction, list[Row]], None],
-        end: Callable[[Transaction], None],
-    ) -> tuple[int, int]:
-        """Learn batches of episodes in one transaction, together with other writes.
+    def check(self, episodes: Sequence[Episode]) -> None:
+        """Compare episodes with those that are known; write nothing.
 
-        ``begin`` and ``end`` get the transaction; ``also`` gets it with the rows of each batch, in
-        their order. If the transaction is repeated, all are called again. Return how many episodes
-        there were, and how many new ones.
+        Raises:
+            ValidationError, ConflictError, ScopeError: an episode is refused.
+        """
+        rows, _ = _once([self._row(episode) for episode in episodes], "raise")
+        self._graph.view(lambda tx: self._examine(tx, rows, "raise"))
 
-        A server limits the memory of a transaction, so there ``begin``, each batch and ``end`` have
-        one of their own, after all episodes were compared with those that are known. The same call
-        again finishes one that was interrupted.
+    def learn_with(
+        self, episodes: Sequence[Episode], also: Callable[[Transaction, list[Row]], None]
+    ) -> int:
+        """Learn a batch in one transaction with other writes; return how many were new.
+
+        ``also`` gets the transaction, and the rows of the episodes in their order.
 
         Raises:
             ValidationError, ConflictError, ScopeError: an episode is refused; nothing was written.
-            StoreError: the engine failed; nothing was written, but for batches on a server.
         """
-        excess = Excess()
+        rows = [self._row(episode) for episode in episodes]
+        unique, _ = _once(rows, "raise")
 
-        def write(tx: Transaction, batch: Sequence[Episode]) -> tuple[int, int]:
-            rows = [self._row(episode) for episode in batch]
-            unique, _ = _once(rows, "raise")
-            answers, more, _ = self._work(tx, unique, "raise", last=False)
-            excess.join(more)
+        def work(tx: Transaction) -> _Written:
+            written = self._work(tx, unique, "raise", last=False)
             also(tx, rows)
-            return len(rows), sum(answer is True for answer in answers.values())
+            return written
 
-        def together(tx: Transaction) -> list[tuple[int, int]]:
-            begin(tx)
-            counts = [write(tx, batch) for batch in batches()]
-            end(tx)
-            return counts
-
-        def in_turn() -> Iterator[tuple[int, int]]:
-            for batch in batches():
-                unique, _ = _once([self._row(episode) for episode in batch], "raise")
-                self._graph.transact(lambda tx: self._examine(tx, unique, "raise"))  # noqa: B023
-            self._graph.transact(begin)
-            for batch in batches():
-                yield self._graph.transact(lambda tx: write(tx, batch))  # noqa: B023
-                self._cut(excess)
-            self._graph.transact(end)
-
-        counts = [*in_turn()] if self._graph.must_lock else self._graph.transact(together)
-        self._cut(excess)
-        return sum(seen for seen, _ in counts), sum(created for _, created in counts)
+        written = self._graph.transact(work)
+        self._cut(written.excess)
+        return sum(answer is True for answer in written.answers.values())
 
     def best(
         self,
@@ -306,11 +283,10 @@ class Learner:
     def _add(self, row: Row) -> bool:
         """Learn an episode by one statement, if all that it is about is known; return whether.
 
-        If something is not known, nothing is written. Beforehand that is only a guess: if it is
-        unlikely, the statement is not tried.
+        If something is not known, nothing is written. Beforehand that is only a guess.
         """
         about = _about(row)
-        if not is_plain(row) or not (about <= self._seen or self._likely > WORTH_TRYING):
+        if not is_plain(row) or not about <= self._seen:
             return False
         options, params = addition(row, self._graph.now())
         if self._graph.must_lock:
@@ -327,7 +303,6 @@ class Learner:
         if not grown:
             self._seen -= about
             return False
-        self._remember(about, known=True)
         self._cut(overgrown(row, grown))
         return True
 
@@ -351,24 +326,17 @@ class Learner:
         def work(tx: Transaction) -> _Written:
             return self._work(tx, unique, on_error, last=True)
 
-        answers, excess, known = self._graph.transact(work, brief=len(unique) == 1)
+        answers, excess, _ = self._graph.transact(work, brief=len(unique) == 1)
         self._cut(excess)
         if len(unique) == 1:
-            there = {*known["Task"], *known["Heuristic"], *known["AntiPattern"]}
-            about = _about(unique[0])
-            self._remember(about, known=about <= there)
+            if len(self._seen) > SEEN:
+                self._seen.clear()
+            self._seen |= _about(unique[0])
         left = dict(answers)
         return [
             twins[index] if index in twins else left.pop(row["id"], False)
             for index, row in enumerate(rows)
         ]
-
-    def _remember(self, about: set[str], *, known: bool) -> None:
-        """Remember what an episode is about as known, as far as that speeds up the next ones."""
-        self._likely += (known - self._likely) / 8
-        if len(self._seen) > SEEN:
-            self._seen.clear()
-        self._seen |= about
 
     def _work(self, tx: Transaction, rows: list[Row], on_error: OnError, *, last: bool) -> _Written:
         """Write what is new; ``last``: nothing else is written in the transaction."""
@@ -387,41 +355,34 @@ class Learner:
         self, tx: Transaction, rows: list[Row], on_error: OnError
     ) -> tuple[dict[str, bool | ValidationError], Known]:
         """Return per row whether it is new, or why it is refused; and the nodes that are known."""
-        nodes: dict[str, dict[str, Row]] = {label: {} for label in _LOOKED_AT}
+        nodes: dict[str, dict[str, Row]] = {label: {} for label in LABELS}
         for row in tx.run("learning.look_at", **looked_up(rows)):
             nodes[row["label"]][row["id"]] = row
         known = nodes["Episode"]
-        answers: dict[str, bool | ValidationError] = {
-            row["id"]: row["id"] not in known for row in rows
-        }
-        clashing = [
-            row
-            for row in rows
-            if row["id"] in known and known[row["id"]]["content_hash"] != row["content_hash"]
-        ]
-        if clashing:
-            stored = read_contents(tx, [row["id"] for row in clashing])
-            for row in clashing:
-                if agrees(row, stored[row["id"]]):
-                    continue
-                conflict = _conflict(row, stored[row["id"]])
-                if on_error == "raise":
-                    raise conflict
-                answers[row["id"]] = conflict
+        there = [row for row in rows if row["id"] in known]
         fresh = [row for row in rows if row["id"] not in known]
-        if fresh:
-            scopes = read_scopes(tx, {row["agent_name"] for row in fresh})
-            for row in fresh if scopes else ():
-                if error := refusal(scopes, row["agent_name"], row["type"]):
-                    if on_error == "raise":
-                        raise error
-                    answers[row["id"]] = error
-        return answers, nodes
+        clashing = [row for row in there if known[row["id"]]["content_hash"] != row["content_hash"]]
+        stored = read_contents(tx, [row["id"] for row in clashing]) if clashing else {}
+        scopes = read_scopes(tx, {row["agent_name"] for row in fresh}) if fresh else {}
+        refused: dict[str, ValidationError] = {
+            row["id"]: _conflict(row, stored[row["id"]])
+            for row in clashing
+            if not agrees(row, stored[row["id"]])
+        }
+        for row in fresh if scopes else ():
+            if error := refusal(scopes, row["agent_name"], row["type"]):
+                refused[row["id"]] = error
+        if refused and on_error == "raise":
+            raise next(iter(refused.values()))
+        return {row["id"]: row["id"] not in known for row in rows} | refused, nodes
 
     def _record(self, tx: Transaction, rows: list[Row], known: Known, *, last: bool) -> Excess:
         """Write new episodes and what follows from them; return what has too much evidence."""
         added, excess = parts(rows, tx.now, known)
-        half_life = self._settled(tx) if "together" in added else None
+        half_life = None
+        if "together" in added:
+            self._half_life_days = half_life_of(tx)
+            half_life = self._half_life_days * DAY
         deciding = sorted((row for row in rows if row["_took"]), key=lambda row: int(row["_place"]))
         if self._graph.must_lock:
             for name, lists in added.items():
@@ -460,29 +421,23 @@ class Learner:
             tables[row["stream"]].episode(ids, bool(row["success"]), tx.now)
         store(tx, tables.values())
 
-    def _settled(self, tx: Transaction) -> float:
-        """Return the half-life (ms) that the namespace was built with, checked against ours."""
-        name, settings = "co_occurrence_half_life_days", self._graph.settings
-        rows = tx.run("schema.namespace", id=self._namespace_id)
-        half_life = settled_half_life(rows[0][name], settings)
-        self._half_life_days = rows[0][name]
-        return half_life
 
-
-def settled_half_life(stored: float, settings: Settings) -> float:
-    """Return the stored half-life in milliseconds.
+def half_life_of(reader: Reader) -> float:
+    """Return the half-life of co-occurrences (days) that the namespace was built with.
 
     Raises:
         SettingsError: another one was set explicitly.
     """
-    name = "co_occurrence_half_life_days"
+    name, settings = "co_occurrence_half_life_days", reader.settings
     wanted = settings.co_occurrence_half_life_days
+    rows = reader.read("schema.namespace", id=node_id(reader.ns, "Namespace"))
+    stored = float(rows[0][name]) if rows else wanted
     if name in settings.model_fields_set and wanted != stored:
         raise SettingsError(
             f"{name} is {wanted:g}, the memory was built with {stored:g}; "
             "leave the setting out, or derive everything anew with rebuild"
         )
-    return stored * DAY
+    return stored
 
 
 def _once(rows: list[Row], on_error: OnError) -> tuple[list[Row], dict[int, ConflictError]]:
@@ -521,34 +476,6 @@ def _about(row: Row) -> set[str]:
         if use["anti_pattern"] is not None:
             about.add(use["anti_pattern"])
     return about
-
-
-class _Report:
-    def __init__(self, on_reject: Callable[[Rejection], None] | None) -> None:
-        self._created = 0
-        self._skipped = 0
-        self._rejected: list[Rejection] = []
-        self._on_reject = on_reject
-
-    def add(self, index: int, row: Row, answer: bool | ValidationError) -> None:
-        if answer is True:
-            self._created += 1
-        elif answer is False:
-            self._skipped += 1
-        else:
-            self.reject(index, answer, row["source_key"])
-
-    def reject(self, index: int, error: ValidationError, source_key: str | None) -> None:
-        rejection = Rejection(
-            index=index, field=error.field, reason=str(error), source_key=source_key
-        )
-        self._rejected.append(rejection)
-        if self._on_reject:
-            self._on_reject(rejection)
-
-    def done(self) -> LearnReport:
-        rejected = tuple(sorted(self._rejected, key=lambda rejection: rejection.index))
-        return LearnReport(created=self._created, skipped=self._skipped, rejected=rejected)
 
 
 def _episode(given: Episode | Mapping[str, Any]) -> Episode:

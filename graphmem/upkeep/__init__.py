@@ -296,9 +296,10 @@ class Upkeep:
     ) -> ImportReport:
         """Learn all episodes of a file.
 
-        A Sentinel file is learned in one transaction, and its other content is stored:
-        :meth:`export` then returns the same JSON value. Episodes are identified by their position
-        in the file, so importing a file again learns only episodes appended since.
+        The whole file is checked before anything is learned. Of a Sentinel file the other content
+        is stored, too: :meth:`export` then returns the same JSON value. Its episodes are identified
+        by their position in the file, so importing a file again finishes an interrupted import, and
+        learns episodes appended since.
 
         Args:
             path: the file, also gzipped; it is read twice, so it must not be a pipe.

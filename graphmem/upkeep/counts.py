@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from graphmem.config import KEPT
-from graphmem.episodes.learning import settled_half_life
+from graphmem.episodes.learning import DAY, half_life_of
 from graphmem.graph.derived import (
     AGENTS,
     ANTI_PATTERNS,
@@ -35,8 +35,8 @@ from graphmem.graph.derived import (
     doubled,
     upkeep,
 )
-from graphmem.graph.graph import Reader, Transaction
-from graphmem.ids import node_id, stream_id
+from graphmem.graph.graph import Transaction
+from graphmem.ids import stream_id
 from graphmem.models import Difference
 from graphmem.policies.streams import lock
 from graphmem.search.queue import Loosened
@@ -83,7 +83,7 @@ class Counts(Paged):
             _lock(tx, label, ids)
         differences: list[Difference] = []
         counted = {}
-        half_life = half_life_of(tx)
+        half_life = half_life_of(tx) * DAY
         for kind in _kinds_of(label):
             derived = kind.derive(tx, ids, half_life)
             expected = by_key(kind, (row for row in derived if row.get("uses") != 0))
@@ -129,7 +129,7 @@ def derive(tx: Transaction, label: str, ids: Sequence[str]) -> Rebuilt:
         kind.clear(tx, ids)
     texts = Loosened(tx, label, ids) if label in TEXTS else None
     removed = _drop(tx, label, ids)
-    half_life = half_life_of(tx)
+    half_life = half_life_of(tx) * DAY
     written = {
         kind.name: kind.put(tx, kind.derive(tx, ids, half_life)) for kind in _kinds_of(label)
     }
@@ -149,7 +149,7 @@ class Shares:
 
     def __init__(self, tx: Transaction, episodes: Sequence[str]) -> None:
         self._tx = tx
-        self._half_life = half_life_of(tx)
+        self._half_life = half_life_of(tx) * DAY
         self._rows = {
             kind.name: kind.derive(tx, episodes, self._half_life, "share") for kind in SHARED
         }
@@ -216,15 +216,6 @@ def _lock(tx: Transaction, label: str, ids: Sequence[str]) -> None:
         names = [row["name"] for row in tx.run("maintenance.names_of_agents", ids=list(ids))]
         lock(tx, [stream_id(tx.ns, name) for name in names])
     tx.run(upkeep("lock", label), ids=list(ids))
-
-
-def half_life_of(reader: Reader) -> float:
-    """Return the half-life of co-occurrences of a namespace, in milliseconds."""
-    rows = reader.read("schema.namespace", id=node_id(reader.ns, "Namespace"))
-    settings = reader.settings
-    if not rows:
-        return settings.half_life_ms
-    return settled_half_life(rows[0]["co_occurrence_half_life_days"], settings)
 
 
 def resettle(tx: Transaction) -> None:

@@ -2,8 +2,8 @@
 
 An imported Sentinel file is a ``Document`` in the graph: it has links to its episodes in order, the
 other content of the file, and the original form of each episode that an export would write
-differently. So its export is the same JSON value. An import is one transaction, and holds no more
-than a batch of episodes in memory; an export is written whole or not at all.
+differently. So its export is the same JSON value. An import holds no more than a batch of episodes
+in memory, and is checked before anything is learned; an export is written whole or not at all.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
@@ -101,42 +102,27 @@ class Exchange:
     def _import_sentinel(self, path: str | Path, name: str | None) -> ImportReport:
         """Learn the episodes of a Sentinel file, and store its other content.
 
-        The file is read twice: to check all of it, and to learn from it. Until all is learned, the
-        node of the file has no other content.
+        The file is checked first, also against the memory. Until all is learned, the node of the
+        file has no other content, and the same call again finishes an import.
         """
         file = SentinelFile(_source(path), name, self._limits)
         rest = file.check()
+        for batch in file.batches():
+            self._learner.check([episode for _, episode in batch])
         identity = node_id(self._graph.ns, "Document", file.name)
-        forms: list[Any] = []
-        at = 0
-
-        def batches() -> Iterator[list[Episode]]:
-            nonlocal at
-            at = 0
-            for batch in file.batches():
-                forms[:] = [form for form, _ in batch]
-                yield [episode for _, episode in batch]
-                at += len(batch)
-
-        def begin(tx: Transaction) -> None:
-            tx.run("exchange.open", id=identity, name=file.name, format=FORM)
-
-        def end(tx: Transaction) -> None:
-            tx.run("exchange.describe", id=identity, rest=rest)
-
-        def hold(tx: Transaction, rows: list[Row]) -> None:
-            holding = [
-                {"episode": row["id"], "position": place, "form": _difference(form, row)}
-                for place, (form, row) in enumerate(zip(forms, rows, strict=True), at)
-            ]
-            tx.run("exchange.hold", id=identity, rows=holding)
-
-        seen, created = self._learner.learn_all(batches, begin, hold, end)
+        opening = {"id": identity, "name": file.name, "format": FORM}
+        self._graph.transact(lambda tx: tx.run("exchange.open", **opening))
+        at = created = 0
+        for batch in file.batches():
+            hold = partial(_hold, identity, at, [form for form, _ in batch])
+            created += self._learner.learn_with([episode for _, episode in batch], hold)
+            at += len(batch)
+        self._graph.transact(lambda tx: tx.run("exchange.describe", id=identity, rest=rest))
         return ImportReport(
             file=file.source.name,
             format="sentinel",
             created=created,
-            skipped=seen - created,
+            skipped=at - created,
             kept=tuple(file.kept),
         )
 
@@ -193,6 +179,15 @@ class Exchange:
             ]
             seen += len(batch)
         return created, refused
+
+
+def _hold(identity: str, at: int, forms: list[Any], tx: Transaction, rows: list[Row]) -> None:
+    """Link a file to episodes, the first of which is the one at a place, with their forms."""
+    holding = [
+        {"episode": row["id"], "position": place, "form": _difference(form, row)}
+        for place, (form, row) in enumerate(zip(forms, rows, strict=True), at)
+    ]
+    tx.run("exchange.hold", id=identity, rows=holding)
 
 
 def _jsonl(tx: Transaction, file: TextIO, path: str) -> ExportReport:

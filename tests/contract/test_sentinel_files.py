@@ -90,11 +90,10 @@ def test_a_file_of_sentinel_comes_back_as_it_was(memory: Memory, tmp_path: Path)
 def test_an_import_goes_on_wherever_it_was_interrupted(
     memory: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In a folder it is one transaction. On a server each batch of episodes is one."""
+    """Each batch of episodes is one transaction."""
     monkeypatch.setattr(sentinel_file, "AT_ONCE", 1)
     memory.upkeep.initialize()
     interruption, times = Interruption(memory, monkeypatch), 0
-    server = memory.store.capabilities.server
     file, report, seen = put(tmp_path, OWN), None, []
     while report is None:
         times += 1
@@ -104,8 +103,8 @@ def test_an_import_goes_on_wherever_it_was_interrupted(
         interruption.left = 0
         assert memory.verify().ok
         seen.append(memory.stats().episodes)
-    assert seen == ([0, 0, 0, 0, 1, 2, 2] if server else [0, 2])
-    assert (report.created, report.skipped) == ((0, 2) if server else (2, 0))
+    assert seen == [0, 0, 1, 2, 2]
+    assert (report.created, report.skipped) == (0, 2)
     assert same(exported(memory, tmp_path), OWN)
 
 

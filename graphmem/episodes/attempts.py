@@ -44,11 +44,7 @@ class Attempts:
         self._late: list[threading.Thread] = []
 
     def open(self, terms: Terms) -> Attempt:
-        """Return a new attempt.
-
-        Raises:
-            ValidationError: a field is wrong.
-        """
+        """Return a new attempt."""
         given = {**terms.common(), "started_at": terms.started_at}
         if callable(terms.task):
             given["task"] = "-"
@@ -62,11 +58,7 @@ class Attempts:
         return Attempt(self, terms)
 
     def current(self) -> Attempt:
-        """Return the attempt of the innermost decorated function of this memory that runs here.
-
-        Raises:
-            NotFoundError: there is none.
-        """
+        """Return the attempt of the innermost decorated function of this memory that runs here."""
         for attempt in reversed(running()):
             if isinstance(attempt, Recording) and attempt._home is self:
                 return Attempt(self, attempt._terms, attempt._state)
@@ -209,10 +201,7 @@ def _winning(error: BaseException | None) -> Iterator[None]:
 
 
 def _within_store() -> bool:
-    """Return whether this thread is in a call of an engine.
-
-    A generator can end within one, when it is collected as garbage.
-    """
+    """Return whether this thread is in a call of an engine."""
     frame = sys._getframe()
     while frame is not None:
         if frame.f_globals.get("__name__", "").startswith("graphmem.store."):

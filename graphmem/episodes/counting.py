@@ -52,10 +52,7 @@ class Excess(dict[str, set[str]]):
     """Ids of what has much more evidence than is kept, for ``lessons.trim_*``, by kind."""
 
     def note(self, kind: str, identity: str, before: int, after: int) -> None:
-        """Note a node if so much more came that its evidence is to be cut off.
-
-        That is when another sample has come, so that there are at most :data:`FULL` times as many.
-        """
+        """Note a node if so much more came that its evidence is to be cut off."""
         sample = RECENT if kind == "tasks" else SAMPLE
         if after >= FULL * sample and after // sample > before // sample:
             self.setdefault(kind, set()).add(identity)
@@ -67,40 +64,25 @@ class Excess(dict[str, set[str]]):
 
 
 def is_plain(row: Row) -> bool:
-    """Return whether ``learning.add`` can learn an episode.
-
-    It can if the episode has a time, all strategies were applied, no step has a state, and nothing
-    is described in words.
-    """
+    """Return whether ``learning.add`` can learn an episode."""
     if row["sentences"] or row["cards"] or row["_took"] or row["used_at"] is None:
         return False
-    for use in row["uses"]:
-        if not use["applied"]:
-            return False
-    return bool(row["uses"])
+    return bool(row["uses"]) and all(use["applied"] for use in row["uses"])
 
 
 def addition(row: Row, now: int) -> tuple[list[str], Row]:
-    """Return the options of ``learning.add`` for an episode, and its parameters.
-
-    Parameters that are the same for all episodes of a namespace are left out.
-    """
+    """Return the options of ``learning.add`` for an episode, and its parameters."""
     uses, score = row["uses"], row["score"]
-    options = []
-    if not row["success"] and row["error_class"] is not None:
-        options.append("failed")
-    if row["success"]:
-        options.append("worked")
-    if row["task_type"] is not None:
-        options.append("typed")
-    if row["steps"]:
-        options.append("stepped")
-    if len(uses) > 1:
-        options.append("together")
-    if [name for name in _DETAILS if row[name] is not None]:
-        options.append("detailed")
-    if [use for use in uses if "propensity" in use]:
-        options.append("chosen")
+    wanted = {
+        "failed": not row["success"] and row["error_class"] is not None,
+        "worked": row["success"],
+        "typed": row["task_type"] is not None,
+        "stepped": row["steps"],
+        "together": len(uses) > 1,
+        "detailed": [name for name in _DETAILS if row[name] is not None],
+        "chosen": [use for use in uses if "propensity" in use],
+    }
+    options = [name for name, there in wanted.items() if there]
     params = {name: row[name] for name in _ADDED}
     params |= {
         "now": now,

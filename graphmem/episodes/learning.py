@@ -189,24 +189,14 @@ class Learner:
         return LearnReport(created=created, skipped=skipped, rejected=in_order)
 
     def check(self, episodes: Sequence[Episode]) -> None:
-        """Compare episodes with those that are known; write nothing.
-
-        Raises:
-            ValidationError, ConflictError, ScopeError: an episode is refused.
-        """
+        """Compare episodes with those that are known; write nothing."""
         rows, _ = _once([self._row(episode) for episode in episodes], "raise")
         self._graph.view(lambda tx: self._examine(tx, rows, "raise"))
 
     def learn_with(
         self, episodes: Sequence[Episode], also: Callable[[Transaction, list[Row]], None]
     ) -> int:
-        """Learn a batch in one transaction with other writes; return how many were new.
-
-        ``also`` gets the transaction, and the rows of the episodes in their order.
-
-        Raises:
-            ValidationError, ConflictError, ScopeError: an episode is refused; nothing was written.
-        """
+        """Learn a batch in one transaction with other writes; return how many were new."""
         rows = [self._row(episode) for episode in episodes]
         unique, _ = _once(rows, "raise")
 
@@ -281,10 +271,7 @@ class Learner:
         return episode_row(episode, self._graph.ns, threshold, counted)
 
     def _add(self, row: Row) -> bool:
-        """Learn an episode by one statement, if all that it is about is known; return whether.
-
-        If something is not known, nothing is written. Beforehand that is only a guess.
-        """
+        """Learn an episode by one statement, if all that it is about is known; return whether."""
         about = _about(row)
         if not is_plain(row) or not about <= self._seen:
             return False
@@ -307,20 +294,13 @@ class Learner:
         return True
 
     def _cut(self, excess: Excess) -> None:
-        """Cut off evidence beyond the sample, after the episodes that made it too much.
-
-        The episodes are learned, whatever happens here; the next time cuts off what is left.
-        """
+        """Cut off evidence beyond the sample, after the episodes that made it too much."""
         for kind, ids in excess.items():
             with contextlib.suppress(StoreError):
                 self._graph.write(f"lessons.trim_{kind}", ids=sorted(ids))
 
     def _write(self, rows: list[Row], on_error: OnError) -> list[bool | ValidationError]:
-        """Write a batch in one transaction: per row whether it was new, or its conflict.
-
-        Rows go to the procedures in the order of their ids, so that concurrent writers seldom
-        wait for each other crosswise.
-        """
+        """Write a batch in one transaction: per row whether it was new, or its conflict."""
         unique, twins = _once(rows, on_error)
 
         def work(tx: Transaction) -> _Written:
@@ -423,11 +403,7 @@ class Learner:
 
 
 def half_life_of(reader: Reader) -> float:
-    """Return the half-life of co-occurrences (days) that the namespace was built with.
-
-    Raises:
-        SettingsError: another one was set explicitly.
-    """
+    """Return the half-life of co-occurrences (days) that the namespace was built with."""
     name, settings = "co_occurrence_half_life_days", reader.settings
     wanted = settings.co_occurrence_half_life_days
     rows = reader.read("schema.namespace", id=node_id(reader.ns, "Namespace"))

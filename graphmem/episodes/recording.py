@@ -284,12 +284,7 @@ class Recording:
 
     @contextmanager
     def _open(self, doing: str) -> Iterator[None]:
-        """Hold the lock of a running attempt.
-
-        Raises:
-            ForkedError: it was begun in another process.
-            ValidationError: it has not begun, or has ended.
-        """
+        """Hold the lock of a running attempt."""
         state, task = self._state, self._terms.task
         if not state.pid:
             raise ValidationError(
@@ -317,12 +312,7 @@ class Recording:
         return store
 
     def _end(self, raised: BaseException | None) -> Ended:
-        """End it; return what to store.
-
-        Raises:
-            ForkedError: it was begun in another process.
-            ValidationError: it has no outcome, and is strict.
-        """
+        """End it; return what to store."""
         state = self._state
         with self._open("the end"):
             state.ended = True

@@ -208,10 +208,7 @@ class Work(NamedTuple):
 
 
 class Verified(NamedTuple):
-    """The differences, and the number of compared items, by kind.
-
-    The numbers are there when the differences were read: nobody holds all of them.
-    """
+    """The differences, and the number of compared items, by kind."""
 
     differences: Iterable[Difference]
     checked: Mapping[str, int]

@@ -32,18 +32,12 @@ class HasId(Protocol):
 
 
 def task_ids(reader: Reader, text: str, view: View = EVERYTHING) -> list[str]:
-    """Return the id of the task with that key or id, else the ids of all tasks with that text.
-
-    ``view`` is the readable part of the memory; other tasks are not found.
-    """
+    """Return the id of the task with that key or id, else the ids of all tasks with that text."""
     return [row["id"] for row in known_tasks(reader, text, view)]
 
 
 def known_tasks(reader: Reader, text: str, view: View = EVERYTHING) -> list[Row]:
-    """Return the tasks of :func:`task_ids`: rows of ``lookup.tasks``.
-
-    Their types are those that the view has of them.
-    """
+    """Return the tasks of :func:`task_ids`: rows of ``lookup.tasks``."""
     ids = [task_id(reader.ns, text), text]
     rows = reader.read("lookup.tasks", ids=ids)
     if view.agents is not None:
@@ -66,11 +60,7 @@ def _seen(reader: Reader, rows: list[Row], view: View) -> Iterator[Row]:
 
 
 def subject_ids(ns: str, subject: object, what: str, remedy: str) -> list[str]:
-    """Return the ids of policies and strategies that an object, an id or a text can mean.
-
-    Raises:
-        ValidationError: it means none; the message says that it is not a ``what``.
-    """
+    """Return the ids of policies and strategies that an object, an id or a text can mean."""
     given = subject if isinstance(subject, str) else getattr(subject, "id", None)
     if not isinstance(given, str):
         raise ValidationError("subject", subject, f"is not a {what}", remedy)
@@ -86,12 +76,7 @@ def find_subject(reader: Reader, ids: Sequence[str], kind: str | None = None) ->
 
 
 def find_strategy(reader: Reader, name: str, given: str) -> Row:
-    """Return a strategy by its id or text: a row of ``lookup.subjects``.
-
-    Raises:
-        NotFoundError: there is none.
-        ValidationError: the argument ``name`` is not a text.
-    """
+    """Return a strategy by its id or text: a row of ``lookup.subjects``."""
     check_text(name, given)
     text = str(checked_text(name, given))
     strategy = find_subject(reader, [text, strategy_id(reader.ns, text)], "strategy")

@@ -71,10 +71,7 @@ class Reads:
             raise
 
     def close(self) -> None:
-        """Write the counts for the last time; leave them to who writes next, if this is a reader.
-
-        They are dropped only where neither can be.
-        """
+        """Write the counts for the last time; a reader leaves them to who writes next."""
         store = self._graph.store
         try:
             if self._counts and (store.writing or not self._left()) and store.try_writing():

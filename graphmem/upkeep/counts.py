@@ -102,10 +102,7 @@ class Counts(Paged):
         return Verified(differences, counted)
 
     def mend(self, tx: Transaction, page: Page) -> Rebuilt:
-        """Write what the facts say of some nodes, and remove those without any fact.
-
-        Reading is much quicker than writing, so nodes are written only if something differs.
-        """
+        """Write what the facts say of some nodes, and remove those without any fact."""
         verified = self.compare(tx, page)
         return derive(tx, *page.items) if verified.differences else Rebuilt(verified.checked)
 
@@ -155,11 +152,7 @@ class Shares:
         }
 
     def take(self, label: str, ids: Sequence[str]) -> int:
-        """Take the shares from nodes of a label that the episodes were linked to.
-
-        Return the number of nodes removed because no episode supports them any more. Rules and
-        mistakes are derived anew.
-        """
+        """Take the shares from nodes of a label that the episodes were linked to."""
         if label not in ("Strategy", "Task", "Agent"):
             return sum(derive(self._tx, label, page).removed for page in pages(ids))
         removed = 0

@@ -67,13 +67,7 @@ class Eraser:
         self._cycles = Cycles(graph)
 
     def erase_episode(self, episode_id: str) -> EraseReport:
-        """Remove an episode (or an abandoned attempt) and its exact share of every derived number.
-
-        Strategies, tasks, agents, rules and mistakes that nothing else supports are removed, too.
-
-        Raises:
-            NotFoundError: there is no such episode in this namespace.
-        """
+        """Remove an episode (or an abandoned attempt) and its exact share of derived numbers."""
         check_text("episode_id", episode_id)
 
         def work(tx: Transaction) -> EraseReport:
@@ -94,11 +88,7 @@ class Eraser:
         return report
 
     def erase_agent(self, agent: str) -> EraseReport:
-        """Remove an agent with its episodes, policies, events, predictions, levels and scope.
-
-        Raises:
-            NotFoundError: there is no such agent in this namespace.
-        """
+        """Remove an agent with its episodes, policies, events, predictions, levels and scope."""
         name = str(checked_agent(agent))
         identity, stream = agent_id(self._graph.ns, name), stream_id(self._graph.ns, name)
         ahead = Removed()
@@ -150,11 +140,7 @@ class Eraser:
         )
 
     def erase_user(self, user: str) -> EraseReport:
-        """Remove a user's preferences, and the knowledge that nobody else stated.
-
-        Raises:
-            NotFoundError: there is no such user in this namespace.
-        """
+        """Remove a user's preferences, and the knowledge that nobody else stated."""
         check_text("user", user)
         erased = self._graph.transact(lambda tx: erase_user(tx, user))
         if not any(erased):
@@ -175,10 +161,7 @@ class Eraser:
         *,
         dry_run: bool,
     ) -> ForgetReport:
-        """Remove episodes that meet all given conditions on age and confidence.
-
-        A dry run only counts, page by page.
-        """
+        """Remove episodes that meet all given conditions on age and confidence."""
         conditions: dict[str, Any] = {
             "older_than": older_than,
             "below_confidence": below_confidence,

@@ -100,11 +100,7 @@ class Exchange:
         return ExportReport(file=str(path), format=format_name, nodes=nodes, edges=edges)
 
     def _import_sentinel(self, path: str | Path, name: str | None) -> ImportReport:
-        """Learn the episodes of a Sentinel file, and store its other content.
-
-        The file is checked first, also against the memory. Until all is learned, the node of the
-        file has no other content, and the same call again finishes an import.
-        """
+        """Learn the episodes of a Sentinel file, and store its other content."""
         file = SentinelFile(_source(path), name, self._limits)
         rest = file.check()
         for batch in file.batches():
@@ -295,11 +291,7 @@ def _contents(tx: Transaction, told: Iterable[_Told]) -> Iterator[tuple[_Told, d
 
 
 def _form(item: _Told, content: Mapping[str, Any], *, same: bool) -> dict[str, Any]:
-    """Return the form of an episode: its original form, else a complete one.
-
-    Unless the export must equal the imported file (``same``), each form has the episode's key, so
-    that its source does not learn it twice.
-    """
+    """Return the form of an episode: its original form, else a complete one."""
     if item.form is None:
         return sentinel.write_whole(content, *item.origin, entry=True)
     change = json.loads(item.form)
@@ -374,11 +366,7 @@ def _indented(value: Any, margin: str) -> str:
 
 @contextmanager
 def _writing(path: str | Path) -> Iterator[Callable[[], TextIO]]:
-    """Yield a function that opens the file to write, empty; it may be called again.
-
-    Raises:
-        StorageError: it cannot be written; an existing file is unchanged.
-    """
+    """Yield a function that opens the file to write, empty; it may be called again."""
     with writing(path) as file:
         text = io.TextIOWrapper(file, encoding="utf-8", newline="\n")
 

@@ -82,13 +82,7 @@ class SentinelFile:
         self._limits = limits
 
     def check(self) -> str:
-        """Check the whole file; return what it holds besides its episodes, as JSON.
-
-        Raises:
-            SeedingError: it cannot be read, is damaged, is not a Sentinel file, or of a newer
-                version, or is not within limits.
-            ValidationError: an episode is wrong.
-        """
+        """Check the whole file; return what it holds besides its episodes, as JSON."""
         wrong: ValidationError | None = None
         beside: dict[str, bytes] = {}
         count = 0
@@ -192,16 +186,7 @@ def _object(members: Mapping[str, bytes]) -> bytes:
 
 
 class Lists:
-    """What stands besides the log of an export.
-
-    Args:
-        rests: what imported files held, without their logs.
-        names: the names of these files.
-        consolidated: how many episodes there were at the last consolidation; None: there was none.
-
-    Raises:
-        ValidationError: the files differ in what graphmem does not know.
-    """
+    """What stands besides the log of an export."""
 
     def __init__(
         self, rests: Sequence[Mapping[str, Any]], names: Sequence[str], consolidated: int | None

@@ -31,11 +31,7 @@ _OPTIONS = (
 
 
 def write(graph: Graph, path: str | Path) -> tuple[int, int]:
-    """Write the namespace into a new folder; return how many nodes and edges it has.
-
-    Raises:
-        StorageError: the folder holds something, or cannot be written; nothing is left in it.
-    """
+    """Write the namespace into a new folder; return how many nodes and edges it has."""
     target = Path(path).expanduser().absolute()
     try:
         if target.exists() and (not target.is_dir() or any(target.iterdir())):

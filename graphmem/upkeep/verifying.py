@@ -145,10 +145,7 @@ class Maintainer:
         return RebuildReport(**{**counts, "removed": removed})
 
     def _work(self, on_progress: Progress | None) -> Iterator[tuple[Paged | Whole, Page]]:
-        """Yield the pages of each part, and report how many of the facts were read.
-
-        A fact is read once by each part, and for each of its strategies.
-        """
+        """Yield the pages of each part, and report how many of the facts were read."""
         work = [(part, part.work()) for part in self._parts]
         total, done = sum(of_part.size for _, of_part in work), 0
         for part, of_part in work:

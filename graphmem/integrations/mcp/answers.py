@@ -16,7 +16,7 @@ from graphmem.lessons.prompt import PREAMBLE
 from graphmem.models.fields import Output
 from graphmem.printable import counted, percent
 from graphmem.text.fencing import CLOSE, ELLIPSIS, OPEN, fenced
-from graphmem.text.tokens import count_tokens, count_tokens_of_lines
+from graphmem.text.tokens import count_tokens
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -406,7 +406,7 @@ def _tokens(value: Any) -> int:
     if isinstance(value, tuple):
         return sum(4 + _tokens(one) for one in value)
     text = value if isinstance(value, str) else canonical_json(value)
-    return count_tokens_of_lines(text) + text.count('"') + text.count("\\") + text.count("\n")
+    return count_tokens(text) + text.count('"') + text.count("\\") + text.count("\n")
 
 
 def _shorten_row(row: T, tokens: int) -> T:

@@ -30,7 +30,7 @@ from graphmem.models import Step
 from graphmem.models.choices import Choice, Considered, Explore
 from graphmem.models.lessons import AntiPattern
 from graphmem.models.recall import RecallItem
-from graphmem.text.tokens import count_tokens, count_tokens_of_lines
+from graphmem.text.tokens import count_tokens
 
 Task = Annotated[str, Field(description="The task in words, or its key.")]
 Agent = Annotated[
@@ -168,7 +168,7 @@ class Tools:
 
         def count(text: str) -> int:
             nonlocal tokens
-            needed = count_tokens_of_lines(text)
+            needed = count_tokens(text)
             if text.endswith("\n"):  # a line; the text itself is counted, too
                 lines.append(text[:-1])
                 tokens += needed
@@ -454,7 +454,7 @@ class Tools:
         found = self.memory.levels.map(self._agent(agent))
         whole, tree = found.tree(MOST), found.tree(max(50, max_tokens - ASIDE))
         left = len(whole.splitlines()) - len(tree.splitlines()) + 1
-        needed = ASIDE + count_tokens_of_lines(whole)
+        needed = ASIDE + count_tokens(whole)
         more = describe_rest(left, "line", "graphmem_levels_map", needed) if tree != whole else None
         return answers.Map(tree=tree, more=more)
 

@@ -8,9 +8,9 @@ depend on the size of the history.
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import timedelta
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 from uuid import uuid4
 
 from graphmem.episodes.counting import (
@@ -42,13 +42,15 @@ from graphmem.graph.arguments import (
 )
 from graphmem.graph.graph import Graph, Reader, Transaction
 from graphmem.graph.lookup import task_ids
-from graphmem.ids import from_millis, node_id, strategy_id, to_millis
+from graphmem.ids import EARLIEST, from_millis, node_id, strategy_id
 from graphmem.models import Episode, Evidence, Learned, LearnReport, Rejection, StrategyRow
 from graphmem.notebook.frames import Listed
 from graphmem.policies.streams import load, lock, open_nodes, store
 from graphmem.store.port import ChangedError, Row
 
 OnError = Literal["raise", "collect"]
+Answers = dict[str, bool | ValidationError]
+"""For each episode whether it was new, or why it is refused."""
 STEPS_IN_A_BATCH = 20_000
 """A batch is written when its episodes have this many steps, so that memory stays bounded."""
 SIZE_OF_A_BATCH = 4_000_000
@@ -67,15 +69,6 @@ _WHOLE = {
 """Parts of ``learning.add_many`` that handle all of their rows, unless something is gone."""
 
 
-class _Written(NamedTuple):
-    """The result of a batch."""
-
-    answers: dict[str, bool | ValidationError]
-    """For each episode whether it was new, or its conflict."""
-    excess: Excess
-    known: Known
-
-
 class Learner:
     """Writes episodes of one namespace and reads what they teach."""
 
@@ -87,17 +80,7 @@ class Learner:
         self._half_life_days = graph.given.co_occurrence_half_life_days
 
     def learn(self, episode: Episode, *, dated: bool = True) -> Learned:
-        """Learn one episode that just happened, durably, or find that it is known.
-
-        An episode without a time ended now (with ``dated=False`` it stays without a time). One with
-        neither a source key nor an occurrence gets an occurrence of its own.
-
-        Raises:
-            ValidationError: success and score contradict each other.
-            ConflictError: its source key is known with other content.
-            ScopeError: the agent may not learn this type of task.
-            StoreError: the engine failed; nothing was written.
-        """
+        """Learn one episode that just happened; without a time it ended now, if it is ``dated``."""
         own = episode.source_key is None and episode.occurrence is None
         added: dict[str, Any] = {"occurrence": uuid4().hex} if own else {}
         if dated and episode.started_at is None and episode.ended_at is None:
@@ -200,38 +183,32 @@ class Learner:
         rows = [self._row(episode) for episode in episodes]
         unique, _ = _once(rows, "raise")
 
-        def work(tx: Transaction) -> _Written:
-            written = self._work(tx, unique, "raise", last=False)
+        def work(tx: Transaction) -> tuple[Answers, Excess]:
+            done = self._work(tx, unique, "raise", last=False)
             also(tx, rows)
-            return written
+            return done
 
-        written = self._graph.transact(work)
-        self._cut(written.excess)
-        return sum(answer is True for answer in written.answers.values())
+        answers, excess = self._graph.transact(work)
+        self._cut(excess)
+        return sum(answer is True for answer in answers.values())
 
     def best(
-        self,
-        task: str | None,
-        task_type: str | None,
-        agent: str | None,
-        limit: int,
+        self, task: str | None, task_type: str | None, agent: str | None, limit: int
     ) -> list[StrategyRow]:
         """Return strategies by the lower Wilson bound of their success rate."""
         check_limit(limit)
-        for name, value in (("task", task), ("task_type", task_type), ("agent", agent)):
-            if value is not None:
-                check_text(name, value)
+        task, task_type = checked_text("task", task), checked_text("task_type", task_type)
+        agent = checked_text("agent", agent)
         if task is None and task_type is None and agent is None:
             rows = self._graph.read("learning.best", limit=limit)
         else:
-            rows = self._graph.read(
-                "learning.best_on",
-                tasks=self._tasks(task, task_type, agent),
-                task_type=task_type if agent is None else None,
-                agent=agent,
-                limit=limit,
-            )
-        return [_strategy_row(row) for row in rows]
+            asked = {"task_type": task_type if agent is None else None, "agent": agent}
+            tasks = self._tasks(task, task_type, agent)
+            rows = self._graph.read("learning.best_on", tasks=tasks, limit=limit, **asked)
+        for row in rows:
+            row["last_used_at"] = from_millis(row["last_used_at"])
+            row["agents"] = tuple(sorted(row["agents"]))
+        return [StrategyRow(**row) for row in rows]
 
     def evidence(
         self, strategy: str, *, limit: int = 5, agent: str | None = None
@@ -256,13 +233,13 @@ class Learner:
         if agent is not None:
             view = View(agents=(agent,), scope=None)
             if text is not None:
-                ids = task_ids(self._graph, str(checked_text("task", text)), view)
+                ids = task_ids(self._graph, text, view)
                 rows = list(view.tasks(self._graph, ids, untried=True).values())
             else:
                 rows = self._graph.read("access.described_tasks", agents=view.agents)
             return sorted(row["id"] for row in rows if task_type in (None, row["task_type"]))
         if text is not None:  # the caller filters by the type
-            return task_ids(self._graph, str(checked_text("task", text)))
+            return task_ids(self._graph, text)
         rows = self._graph.read("learning.find_tasks", task_type=task_type)
         return [row["id"] for row in rows]
 
@@ -302,11 +279,9 @@ class Learner:
     def _write(self, rows: list[Row], on_error: OnError) -> list[bool | ValidationError]:
         """Write a batch in one transaction: per row whether it was new, or its conflict."""
         unique, twins = _once(rows, on_error)
-
-        def work(tx: Transaction) -> _Written:
-            return self._work(tx, unique, on_error, last=True)
-
-        answers, excess, _ = self._graph.transact(work, brief=len(unique) == 1)
+        answers, excess = self._graph.transact(
+            lambda tx: self._work(tx, unique, on_error, last=True), brief=len(unique) == 1
+        )
         self._cut(excess)
         if len(unique) == 1:
             if len(self._seen) > SEEN:
@@ -318,7 +293,9 @@ class Learner:
             for index, row in enumerate(rows)
         ]
 
-    def _work(self, tx: Transaction, rows: list[Row], on_error: OnError, *, last: bool) -> _Written:
+    def _work(
+        self, tx: Transaction, rows: list[Row], on_error: OnError, *, last: bool
+    ) -> tuple[Answers, Excess]:
         """Write what is new; ``last``: nothing else is written in the transaction."""
         if self._graph.must_lock:  # the data of these agents stays as it is seen here
             lock(tx, {row["stream"] for row in rows})
@@ -328,12 +305,11 @@ class Learner:
             for row in rows
             if answers[row["id"]] is True
         ]
-        excess = self._record(tx, fresh, known, last=last) if fresh else Excess()
-        return _Written(answers, excess, known)
+        return answers, self._record(tx, fresh, known, last=last) if fresh else Excess()
 
     def _examine(
         self, tx: Transaction, rows: list[Row], on_error: OnError
-    ) -> tuple[dict[str, bool | ValidationError], Known]:
+    ) -> tuple[Answers, Known]:
         """Return per row whether it is new, or why it is refused; and the nodes that are known."""
         nodes: dict[str, dict[str, Row]] = {label: {} for label in LABELS}
         for row in tx.run("learning.look_at", **looked_up(rows)):
@@ -435,13 +411,8 @@ def _once(rows: list[Row], on_error: OnError) -> tuple[list[Row], dict[int, Conf
 
 def _just_ended(now: int, duration: float | None) -> dict[str, int]:
     """Return the times (ms) of an episode that took so many seconds and ended now."""
-    ended = from_millis(now)
-    if duration is None or ended is None:
-        return {"ended_at": now}
-    try:
-        return {"started_at": to_millis(ended - timedelta(seconds=duration)), "ended_at": now}
-    except OverflowError:  # it would begin before the year 1
-        return {"ended_at": now}
+    started = EARLIEST - 1 if duration is None else now - math.ceil(round(duration * 1_000, 3))
+    return {"started_at": started, "ended_at": now} if started >= EARLIEST else {"ended_at": now}
 
 
 def _about(row: Row) -> set[str]:
@@ -477,13 +448,3 @@ def _key_of(given: object) -> str | None:
 
 def _conflict(row: Row, stored: dict[str, Any]) -> ConflictError:
     return ConflictError(row["source_key"] or row["id"], *compared(row, stored))
-
-
-def _strategy_row(row: Row) -> StrategyRow:
-    return StrategyRow(
-        **{
-            **row,
-            "last_used_at": from_millis(row["last_used_at"]),
-            "agents": tuple(sorted(row["agents"])),
-        }
-    )

@@ -66,6 +66,8 @@ class State:
     """What happened in an attempt so far."""
 
     lock: Any = field(default_factory=threading.RLock)
+    reading: Any = field(default_factory=threading.Lock)
+    """Held while the context is read, so that nobody else waits for it."""
     pid: int = 0
     """The process that began it; 0: not begun."""
     started_at: int = 0
@@ -370,13 +372,17 @@ class Recording:
 
     def _context(self) -> str:
         """Return what is known for the task, read once."""
-        terms = self._terms
+        state, terms = self._state, self._terms
         with self._open("context"):
-            if self._state.context is None:
-                self._state.context = self._home.context(
+            known = state.context
+        if known is not None:
+            return known
+        with state.reading:
+            if state.context is None:
+                state.context = self._home.context(
                     terms.task_key or terms.task, max_tokens=terms.max_tokens, agent=terms.agent
                 )
-            return self._state.context
+            return state.context
 
     def _choose(self, candidates: Sequence[str] | None, **how: Any) -> Choice:
         """Choose a strategy for the task, and note it as used."""

@@ -13,6 +13,7 @@ the order of the given episodes does not matter.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 from graphmem.lessons.anti_patterns import SAMPLE
@@ -57,11 +58,6 @@ class Excess(dict[str, set[str]]):
         if after >= FULL * sample and after // sample > before // sample:
             self.setdefault(kind, set()).add(identity)
 
-    def join(self, other: Excess) -> None:
-        """Add what another batch of the same transaction has."""
-        for kind, ids in other.items():
-            self.setdefault(kind, set()).update(ids)
-
 
 def is_plain(row: Row) -> bool:
     """Return whether ``learning.add`` can learn an episode."""
@@ -93,7 +89,7 @@ def addition(row: Row, now: int) -> tuple[list[str], Row]:
         "anti_patterns": [use["anti_pattern"] for use in uses],
         "uses": [
             {**use, "worth": use["credit"] * score}
-            for use in (sorted(uses, key=_strategy) if len(uses) > 1 else uses)
+            for use in (sorted(uses, key=itemgetter("strategy")) if len(uses) > 1 else uses)
         ],
         "pairs": [{"low": low, "high": high} for low, high in pairs_of(row)],
     }
@@ -114,23 +110,17 @@ def overgrown(row: Row, grown: list[Row]) -> Excess:
     return excess
 
 
-def looked_up(rows: Iterable[Row]) -> dict[str, list[str]]:
+def looked_up(rows: Sequence[Row]) -> dict[str, list[str]]:
     """Return the ids that ``learning.look_at`` looks up for new episodes, by parameter."""
-    ids: dict[str, set[str]] = {
+    uses = [use for row in rows for use in row["uses"]]
+    ids: dict[str, set[Any]] = {
         "episodes": {row["id"] for row in rows},
-        "agents": {row["agent"] for row in rows},
-        "streams": {row["stream"] for row in rows},
-        "tasks": {row["task"] for row in rows},
-        **{name: set() for name in ("strategies", "tallies", "heuristics", "anti_patterns")},
+        **{f"{name}s": {row[name] for row in rows} for name in ("agent", "stream", "task")},
+        "tallies": {row["tally"] for row in rows},
+        "strategies": {use["strategy"] for use in uses},
+        "heuristics": {use["heuristic"] for use in uses},
+        "anti_patterns": {use["anti_pattern"] for use in uses} - {None},
     }
-    for row in rows:
-        for use in row["uses"]:
-            ids["strategies"].add(use["strategy"])
-            if use["applied"]:
-                ids["tallies"].add(row["tally"])
-                ids["heuristics"].add(use["heuristic"])
-                if use["anti_pattern"] is not None:
-                    ids["anti_patterns"].add(use["anti_pattern"])
     return {name: sorted(values) for name, values in ids.items()}
 
 
@@ -185,14 +175,13 @@ def _streams(rows: Iterable[Row], known: Known) -> dict[str, list[Any]]:
     """Return how many new episodes each agent has; these are numbered from the last one."""
     agents: dict[str, Row] = {}
     streams: dict[str, Row] = {}
-    for row in sorted(rows, key=_place, reverse=True):
+    for row in sorted(rows, key=itemgetter("_place"), reverse=True):
         stream, name = row["stream"], row["agent_name"]
         agents[row["agent"]] = {"id": row["agent"], "name": name}
         held = _add(streams, stream, {"id": stream, "agent": name, "episodes": 1}, ("episodes",))
         row["followers"] = held["episodes"] - 1
-    new_agents, _ = _split(known["Agent"], agents)
-    new, growing = _split(known["Stream"], streams)
-    return {"new_agents": new_agents, "new_streams": new, "advanced": growing}
+    new_agents = [row for key, row in sorted(agents.items()) if key not in known["Agent"]]
+    return {"new_agents": new_agents, **_split(known["Stream"], streams, "streams", "advanced")}
 
 
 def _tasks(rows: Iterable[Row], known: Known, excess: Excess) -> dict[str, list[Any]]:
@@ -223,9 +212,8 @@ def _tasks(rows: Iterable[Row], known: Known, excess: Excess) -> dict[str, list[
             kept = {name: row[name] for name in _RECORDED if row[name] is not None}
             kept["recent"] = [row["at"]] if place < RECENT else []
             recorded.append(kept)
-    new, growing = _split(known["Task"], tasks)
-    recorded.sort(key=_id)
-    return {"new_tasks": new, "tasks": growing, "recorded": recorded}
+    recorded.sort(key=itemgetter("id"))
+    return {**_split(known["Task"], tasks, "tasks"), "recorded": recorded}
 
 
 def _outcome(row: Row, use: Row) -> Row:
@@ -288,35 +276,28 @@ def _uses(rows: Iterable[Row], known: Known, excess: Excess) -> dict[str, list[A
         lesson["types"], lesson["opposing"] = list(kinds), list(kinds.values())
     opposing = {key for lesson in patterns.values() for key in lesson["opposing"]}
     opposing |= {key for key, lesson in heuristics.items() if lesson["successes"]}
-    new_strategies, growing_strategies = _split(known["Strategy"], strategies)
-    new_tallies, growing_tallies = _split(known["Tally"], tallies)
-    new_heuristics, growing_heuristics = _split(known["Heuristic"], heuristics)
-    new_patterns, growing_patterns = _split(known["AntiPattern"], patterns)
     return {
-        "new_strategies": new_strategies,
-        "strategies": growing_strategies,
-        "new_tallies": new_tallies,
-        "tallies": growing_tallies,
+        **_split(known["Strategy"], strategies, "strategies"),
+        **_split(known["Tally"], tallies, "tallies"),
         "used": used,
         "outcomes": [outcomes[key] for key in sorted(outcomes)],
         "together": _pairs(rows),
-        "new_heuristics": new_heuristics,
-        "heuristics": growing_heuristics,
-        "new_anti_patterns": new_patterns,
-        "anti_patterns": growing_patterns,
+        **_split(known["Heuristic"], heuristics, "heuristics"),
+        **_split(known["AntiPattern"], patterns, "anti_patterns"),
         "opposing": sorted(opposing),
         "evidence": evidence,
         "failures": failures,
     }
 
 
-def _split(there: Mapping[str, Row], rows: Mapping[str, Row]) -> tuple[list[Row], list[Row]]:
+def _split(
+    there: Mapping[str, Row], rows: Mapping[str, Row], name: str, growing: str | None = None
+) -> dict[str, list[Row]]:
     """Return what is new and what grows, each in the order of ids."""
-    new: list[Row] = []
-    growing: list[Row] = []
-    for key in sorted(rows):
-        (growing if key in there else new).append(rows[key])
-    return new, growing
+    return {
+        f"new_{name}": [row for key, row in sorted(rows.items()) if key not in there],
+        growing or name: [row for key, row in sorted(rows.items()) if key in there],
+    }
 
 
 def _latest(identity: str, links: Iterable[tuple[int, str]]) -> Iterator[Row]:
@@ -384,15 +365,3 @@ def _cards(rows: Iterable[Row]) -> dict[str, list[Any]]:
         )
     new = [mistakes[key][0] for key in sorted(mistakes)]
     return {"new_mistakes": new, "cards": cards, "mistakes": counted}
-
-
-def _id(row: Row) -> str:
-    return str(row["id"])
-
-
-def _place(row: Row) -> int:
-    return int(row["_place"])
-
-
-def _strategy(use: Row) -> str:
-    return str(use["strategy"])

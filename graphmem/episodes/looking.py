@@ -84,17 +84,10 @@ class Looking:
         if not options and task_type is None and success is None:
             options = ["newest"] if limit <= RECENT else ["newest", "all"]
         rows = self._graph.read("looking.episodes", *options, **asked)
-        return Listed(
-            EpisodeRow(
-                **row
-                | {
-                    "at": from_millis(row["at"]),
-                    "recorded_at": from_millis(row["recorded_at"]),
-                    "strategies": tuple(row["strategies"]),
-                }
-            )
-            for row in rows
-        )
+        for row in rows:
+            row |= {"at": from_millis(row["at"]), "recorded_at": from_millis(row["recorded_at"])}
+            row["strategies"] = tuple(row["strategies"])
+        return Listed(EpisodeRow(**row) for row in rows)
 
     def tasks(
         self,
@@ -151,10 +144,8 @@ class Looking:
         if not isinstance(given, str):
             raise ValidationError("item", item, "has no id", "give an id that graphmem printed")
         identity = str(checked_text("item", given))
-        whole = len(identity) < PREFIX
-        rows = self._graph.read(
-            "looking.find", first=identity, beyond=identity + ("\0" if whole else BEYOND)
-        )
+        beyond = identity + ("\0" if len(identity) < PREFIX else BEYOND)
+        rows = self._graph.read("looking.find", first=identity, beyond=beyond)
         exact = [row for row in rows if row["id"] == identity]
         if len(rows) > 1 and not exact:
             fitting = ", ".join(f"{row['kind']} {row['id']}" for row in rows[:5])

@@ -24,10 +24,10 @@ from graphmem.episodes.occurrences import FIRST
 from graphmem.episodes.rows import read_contents
 from graphmem.errors import NotFoundError, SeedingError, ValidationError
 from graphmem.files import writing
-from graphmem.graph.arguments import check_choice, checked_path
+from graphmem.graph.arguments import checked_path
 from graphmem.graph.graph import Graph, Transaction
 from graphmem.ids import canonical_json, node_id
-from graphmem.kinds import FILE_FORMATS, ExportFormat, FileFormat
+from graphmem.kinds import ExportFormat, FileFormat
 from graphmem.lessons.general_rules import consolidation_id
 from graphmem.levels import exchange as levels_exchange
 from graphmem.models import AbandonedAttempt, Episode, Rejection
@@ -71,7 +71,8 @@ class Exchange:
         self, path: str | Path, format_name: FileFormat, document: str | None
     ) -> ImportReport:
         """Learn the episodes of a file."""
-        if _is_sentinel(format_name, document):
+        check_document(format_name, document)
+        if format_name == "sentinel":
             return self._import_sentinel(path, document)
         return self._import_jsonl(path)
 
@@ -79,9 +80,8 @@ class Exchange:
         self, path: str | Path, format_name: FileFormat, document: str | None
     ) -> ExportReport:
         """Write the episodes of the namespace, or of one imported file, to a file."""
-        sentinel_form = _is_sentinel(format_name, document)
         with _writing(path) as open_file:
-            if sentinel_form:
+            if format_name == "sentinel":
                 return self._graph.view(lambda tx: _sentinel(tx, open_file(), str(path), document))
             return self._graph.view(lambda tx: _jsonl(tx, open_file(), str(path)))
 
@@ -164,15 +164,9 @@ class Exchange:
         while batch := list(islice(waiting, BATCH)):
             new, refusals = abandon(self._graph, batch)
             created += new
-            refused += [
-                Rejection(
-                    index=seen + batch.index(attempt),
-                    field=error.field,
-                    reason=str(error),
-                    source_key=attempt.key,
-                )
-                for attempt, error in refusals
-            ]
+            for attempt, error in refusals:
+                about = {"index": seen + batch.index(attempt), "source_key": attempt.key}
+                refused.append(Rejection(field=error.field, reason=str(error), **about))
             seen += len(batch)
         return created, refused
 
@@ -329,13 +323,10 @@ def _base(
     return sentinel.write(content, entry=True)
 
 
-def _is_sentinel(format_name: FileFormat, document: str | None) -> bool:
-    check_choice("format_name", format_name, FILE_FORMATS)
-    if format_name == "sentinel":
-        return True
-    if document is not None:
+def check_document(format_name: str, document: str | None) -> None:
+    """Check that a document is named for Sentinel files alone."""
+    if document is not None and format_name != "sentinel":
         raise ValidationError("document", document, "is for Sentinel files", "leave it out")
-    return False
 
 
 def _source(path: str | Path) -> Source:

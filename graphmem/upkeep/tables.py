@@ -64,10 +64,9 @@ class _Table:
         """Add a row."""
         values = {name: one for name, one in properties.items() if one not in (None, [])}
         for name, value in values.items():
-            kinds = {_kind(value), self._types.get(name, _kind(value))}
-            self._types[name] = (
-                "double" if kinds == {"long", "double"} else self._types.get(name, _kind(value))
-            )
+            kind = _kind(value)
+            if {kind, self._types.setdefault(name, kind)} == {"long", "double"}:
+                self._types[name] = "double"
         cells = [*map(_text, fixed), *(_cell(values.get(name)) for name in self._types)]
         self._file.write(",".join(cells) + "\n")
 

@@ -449,7 +449,7 @@ def test_of_a_user_no_trace_is_left_at_once_of_an_episode_after_closing(
     memory.close()
     assert found_on_disk(url)
     memory = opened()
-    erased = {"user": f"{MARK} user"} if what == "user" else {"episode_id": gone}
+    erased: dict[str, Any] = {"user": f"{MARK} user"} if what == "user" else {"episode_id": gone}
     assert memory.upkeep.erase(**erased).compacted is (what == "user")
     if what == "episode":
         memory.close()

@@ -12,7 +12,6 @@ from graphmem.graph.arguments import check_choice, check_flag, check_limit, chec
 from graphmem.graph.graph import Graph
 from graphmem.graph.lookup import HasId, task_ids
 from graphmem.ids import from_millis, strategy_id
-from graphmem.lessons.reading import RECENT
 from graphmem.models.fields import millis
 from graphmem.models.looking import EpisodeRow, Item, ItemLink, StepRow, TaskRow
 from graphmem.notebook.frames import Listed
@@ -74,15 +73,12 @@ class Looking:
         view = read_view(self._graph, agent)
         asked: dict[str, Any] = {**view.filters(self._graph), "task_type": task_type}
         asked |= {"success": success, "since": millis(since), "limit": limit}
-        options = [] if view.agents is None else ["by"]
-        if task is not None:
-            asked["tasks"] = task_ids(self._graph, task, view)
-            options.append("on")
+        start = None if view.agents is None else "by"
         if strategy is not None:
-            asked["strategies"] = [strategy, strategy_id(self._graph.ns, strategy)]
-            options.append("used")
-        if not options and task_type is None and success is None:
-            options = ["newest"] if limit <= RECENT else ["newest", "all"]
+            start, asked["strategies"] = "used", [strategy, strategy_id(self._graph.ns, strategy)]
+        if task is not None:
+            start, asked["tasks"] = "on", task_ids(self._graph, task, view)
+        options = [] if start is None else [start]
         rows = self._graph.read("looking.episodes", *options, **asked)
         for row in rows:
             row |= {"at": from_millis(row["at"]), "recorded_at": from_millis(row["recorded_at"])}

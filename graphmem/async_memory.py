@@ -14,14 +14,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from graphmem.config import DEFAULT_NAMESPACE, Settings
-from graphmem.episodes.attempts import AsyncAttempt, Attempt
-from graphmem.episodes.recording import Awaiting
+from graphmem.episodes.attempts import AsyncAttempt
 from graphmem.errors import ForkedError, StoreError
 from graphmem.lessons import Lessons
 from graphmem.levels import Lens, Levels
 from graphmem.levels.producers import Producers
 from graphmem.memory import Memory, delegate
-from graphmem.models.lenses import LensInfo
+from graphmem.models.levels import LensInfo
 from graphmem.people import People
 from graphmem.people.scopes import LearningScopes
 from graphmem.policies import Policies
@@ -39,12 +38,11 @@ R = TypeVar("R")
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
-
 THREADS = 8
 """Most calls of one memory that read at the same time, and most that write."""
 
 
-class _Threads:
+class Threads:
     """The worker threads of one memory.
 
     Calls that write have threads of their own, so that calls that read go on while all writers wait
@@ -52,45 +50,36 @@ class _Threads:
     """
 
     def __init__(self) -> None:
-        self.reading = ThreadPoolExecutor(THREADS, "graphmem-read")
-        self.writing = ThreadPoolExecutor(THREADS, "graphmem-write")
+        self._reading = ThreadPoolExecutor(THREADS, "graphmem-read")
+        self._writing = ThreadPoolExecutor(THREADS, "graphmem-write")
         self._closed = False
         self._pid = os.getpid()
 
-    async def run(self, threads: ThreadPoolExecutor, call: Callable[[], R]) -> R:
-        """Return what ``call`` returns in a thread; if cancelled, stop waiting for the lease."""
-        self._check()
-        context, cancelled = copy_context(), Event()
+    async def read(self, call: Callable[[], R], *, writes: bool = False) -> R:
+        """Return what a call returns in a thread; if cancelled, it stops waiting for the lease."""
+        cancelled, context = Event(), copy_context()
         context.run(given_up.set, cancelled)
+        threads = self._writing if writes else self._reading
         try:
-            return await asyncio.wrap_future(threads.submit(context.run, call))
+            return await self._start(threads, lambda: context.run(call))
         except asyncio.CancelledError:
             cancelled.set()
             raise
 
-    async def read(self, call: Callable[[], R]) -> R:
-        """Return what ``call``, which reads, returns in a thread."""
-        return await self.run(self.reading, call)
-
     async def finish(self, call: Callable[[], R]) -> R:
         """Return what ``call``, which writes, returns in a thread; it ends even if cancelled."""
-        self._check()
-        future = asyncio.wrap_future(self.writing.submit(copy_context().run, call))
+        future = self._start(self._writing, functools.partial(copy_context().run, call))
         cancelled: asyncio.CancelledError | None = None
         while not future.done():
             try:
-                await asyncio.shield(future)
+                await asyncio.wait([future])
             except asyncio.CancelledError as error:
                 cancelled = error
-            except Exception:  # noqa: BLE001, S110 - told below
-                pass
-        if cancelled is not None and (problem := future.exception()):
-            raise cancelled from problem
         if cancelled is not None:
-            raise cancelled
+            raise cancelled from future.exception()
         return future.result()
 
-    def _check(self) -> None:
+    def _start(self, threads: ThreadPoolExecutor, call: Callable[[], R]) -> asyncio.Future[R]:
         if self._pid != os.getpid():
             raise ForkedError(
                 f"the memory was opened in process {self._pid}, this is its child {os.getpid()}; "
@@ -98,85 +87,45 @@ class _Threads:
             )
         if self._closed:
             raise StoreError(CLOSED)
+        return asyncio.wrap_future(threads.submit(call))
 
     def close(self) -> None:
         """Start no more calls. Threads end when their calls are done."""
         self._closed = True
-        self.reading.shutdown(wait=False)
-        self.writing.shutdown(wait=False)
-
-
-def threads_of(memory: AsyncMemory) -> Awaiting:
-    """Return what runs calls of a memory in its threads, for integrations."""
-    return memory._threads
+        self._reading.shutdown(wait=False)
+        self._writing.shutdown(wait=False)
 
 
 class _Awaited(Generic[T_co]):
     """An object whose methods are awaited."""
 
-    def __init__(self, awaited: T_co, threads: _Threads) -> None:
+    def __init__(self, awaited: T_co, threads: Threads) -> None:
         self._awaited = awaited
-        self._threads = threads
+        self.threads = threads
 
 
 def _in_thread(
     method: Callable[Concatenate[T, P], R], *, writes: bool = False
 ) -> Callable[Concatenate[_Awaited[T], P], Coroutine[Any, Any, R]]:
-    """Return an async method that runs ``method`` of the object in a worker thread."""
+    """Return an async method that runs the method of the object in a worker thread."""
 
     @functools.wraps(method)
     async def call(self: _Awaited[T], *args: P.args, **kwargs: P.kwargs) -> R:
-        threads = self._threads
-        chosen = threads.writing if writes else threads.reading
-        return await threads.run(chosen, lambda: method(self._awaited, *args, **kwargs))
+        bound = getattr(self._awaited, method.__name__)
+        return await self.threads.read(lambda: bound(*args, **kwargs), writes=writes)
 
     call.writes = writes  # type: ignore[attr-defined]
     return call  # type: ignore[return-value]
 
 
-def _as_async(
-    method: Callable[Concatenate[Memory, P], Attempt],
-) -> Callable[Concatenate[AsyncMemory, P], AsyncAttempt]:
-    """Return a method that returns an attempt whose end is awaited."""
-
-    @functools.wraps(method)
-    def call(self: AsyncMemory, *args: P.args, **kwargs: P.kwargs) -> AsyncAttempt:
-        return AsyncAttempt.of(method(self._awaited, *args, **kwargs), self._threads)
-
-    return call  # type: ignore[return-value]
-
-
-def _in_the_loop(
-    method: Callable[Concatenate[T, P], R],
-    awaited: Callable[Concatenate[T, P], Coroutine[Any, Any, R]],
-) -> Callable[Concatenate[_Awaited[T], P], Coroutine[Any, Any, R]]:
-    """Return the asynchronous twin of a method."""
-
-    @functools.wraps(method)
-    async def call(self: _Awaited[T], *args: P.args, **kwargs: P.kwargs) -> R:
-        return await awaited(self._awaited, *args, **kwargs)
-
-    return call  # type: ignore[return-value]
-
-
-def _awaiting(
-    method: Callable[Concatenate[Levels, P], Lens],
-) -> Callable[Concatenate[AsyncLevels, P], Coroutine[Any, Any, AsyncLens]]:
-    """Return an async method that returns a lens whose methods are awaited."""
-
-    @functools.wraps(method)
-    async def call(self: AsyncLevels, *args: P.args, **kwargs: P.kwargs) -> AsyncLens:
-        threads = self._threads
-        return AsyncLens(
-            await threads.read(lambda: method(self._awaited, *args, **kwargs)), threads
-        )
-
-    return call  # type: ignore[return-value]
+def _like(
+    method: Callable[Concatenate[Any, P], Any],
+) -> Callable[[Callable[..., R]], Callable[Concatenate[Any, P], R]]:
+    """Give a method the arguments and the docstring of another one."""
+    return functools.wraps(method)
 
 
 class AsyncLessons(_Awaited[Lessons]):
-    """The methods of :class:`Lessons`, awaited."""
-
     consolidation_due = _in_thread(Lessons.consolidation_due)
     consolidate = _in_thread(Lessons.consolidate, writes=True)
     merge = _in_thread(Lessons.merge, writes=True)
@@ -190,8 +139,6 @@ class AsyncLessons(_Awaited[Lessons]):
 
 
 class AsyncPolicies(_Awaited[Policies]):
-    """The methods of :class:`Policies`, awaited."""
-
     update = _in_thread(Policies.update, writes=True)
     update_many = _in_thread(Policies.update_many, writes=True)
     observe = _in_thread(Policies.observe, writes=True)
@@ -214,8 +161,6 @@ class AsyncPolicies(_Awaited[Policies]):
 
 
 class AsyncLevels(_Awaited[Levels]):
-    """The methods of :class:`Levels`, awaited."""
-
     put = _in_thread(Levels.put, writes=True)
     default = _in_thread(Levels.default, writes=True)
     names = _in_thread(Levels.names)
@@ -238,12 +183,14 @@ class AsyncLevels(_Awaited[Levels]):
     put_lens = _in_thread(Levels.put_lens, writes=True)
     lenses = _in_thread(Levels.lenses)
     remove_lens = _in_thread(Levels.remove_lens, writes=True)
-    lens = _awaiting(Levels.lens)
+
+    @_like(Levels.lens)
+    async def lens(self, *args: Any, **kwargs: Any) -> AsyncLens:
+        lens = await self.threads.read(lambda: self._awaited.lens(*args, **kwargs))
+        return AsyncLens(lens, self.threads)
 
 
 class AsyncLens(_Awaited[Lens]):
-    """The methods of :class:`Lens`, awaited."""
-
     recall = _in_thread(Lens.recall)
 
     @property
@@ -253,8 +200,6 @@ class AsyncLens(_Awaited[Lens]):
 
 
 class AsyncPeople(_Awaited[People]):
-    """The methods of :class:`People`, awaited."""
-
     prefer = _in_thread(People.prefer, writes=True)
     preferences = _in_thread(People.preferences)
     know = _in_thread(People.know, writes=True)
@@ -262,8 +207,6 @@ class AsyncPeople(_Awaited[People]):
 
 
 class AsyncScopes(_Awaited[LearningScopes]):
-    """The methods of :class:`LearningScopes`, awaited."""
-
     set = _in_thread(LearningScopes.set, writes=True)
     list = _in_thread(LearningScopes.list)
     get = _in_thread(LearningScopes.get)
@@ -271,14 +214,8 @@ class AsyncScopes(_Awaited[LearningScopes]):
 
 
 class AsyncEvents(_Awaited[Events]):
-    """The methods of :class:`Events`, awaited; ``listen`` and ``on`` are not.
-
-    A consumer is not asynchronous: iterate over it in your own thread.
-    """
-
     listen = delegate("_awaited", Events.listen)
     on = delegate("_awaited", Events.on)
-    run = _in_the_loop(Events.run, Events._run)
     stop = _in_thread(Events.stop, writes=True)
     consume = _in_thread(Events.consume)
     tail = _in_thread(Events.tail)
@@ -286,10 +223,12 @@ class AsyncEvents(_Awaited[Events]):
     since = _in_thread(Events.since)
     pending = _in_thread(Events.pending)
 
+    @_like(Events.run)
+    async def run(self, *args: Any, **kwargs: Any) -> int:
+        return await self._awaited._run(*args, **kwargs)
+
 
 class AsyncPredictions(_Awaited[Predictions]):
-    """The methods of :class:`Predictions`, awaited."""
-
     expect = _in_thread(Predictions.expect, writes=True)
     resolve = _in_thread(Predictions.resolve, writes=True)
     feedback = _in_thread(Predictions.feedback, writes=True)
@@ -300,16 +239,12 @@ class AsyncPredictions(_Awaited[Predictions]):
 
 
 class AsyncCycles(_Awaited[Cycles]):
-    """The methods of :class:`Cycles`, awaited."""
-
     discover = _in_thread(Cycles.discover, writes=True)
     examine = _in_thread(Cycles.examine, writes=True)
     list = _in_thread(Cycles.list)
 
 
 class AsyncUpkeep(_Awaited[Upkeep]):
-    """The methods of :class:`Upkeep`, awaited."""
-
     initialize = _in_thread(Upkeep.initialize, writes=True)
     rebuild = _in_thread(Upkeep.rebuild, writes=True)
     erase = _in_thread(Upkeep.erase, writes=True)
@@ -336,16 +271,11 @@ class AsyncMemory(_Awaited[Memory]):
     another process. Once it writes, it finishes.
     """
 
-    def __new__(cls, *given: object, **named: object) -> Self:
-        """Refuse a call without the memory that :meth:`open` gives."""
-        if not isinstance(next(iter((*given, *named.values())), None), Memory):
-            raise TypeError(
-                f'{cls.__name__} is opened by await {cls.__name__}.open("path/to/folder")'
-            )
-        return super().__new__(cls)
-
     def __init__(self, memory: Memory) -> None:
-        threads = _Threads()
+        if not isinstance(memory, Memory):
+            name = type(self).__name__
+            raise TypeError(f'{name} is opened by await {name}.open("path/to/folder")')
+        threads = Threads()
         super().__init__(memory, threads)
         self.memory = memory
         self.lessons = AsyncLessons(memory.lessons, threads)
@@ -386,25 +316,30 @@ class AsyncMemory(_Awaited[Memory]):
                 raise
             return memory
 
-        threads = _Threads()
+        threads = Threads()
         try:
-            return cls(await threads.run(threads.reading, opened))
+            return cls(await threads.read(opened))
         finally:
             threads.close()
 
     async def close(self) -> None:
         """Close the engine. Everything learned is stored."""
         # In a thread of its own: all others may be waiting, and closing ends that.
-        thread = ThreadPoolExecutor(1, "graphmem-close")
+        closing = ThreadPoolExecutor(1, "graphmem-close").submit(self.memory.close)
         try:
-            await asyncio.wrap_future(thread.submit(self.memory.close))
+            await asyncio.wrap_future(closing)
         finally:
-            thread.shutdown(wait=False)
-            self._threads.close()
+            self.threads.close()
+
+    @_like(Memory.attempt)
+    def attempt(self, *args: Any, **kwargs: Any) -> AsyncAttempt:
+        return AsyncAttempt.of(self.memory.attempt(*args, **kwargs), self.threads)
+
+    @_like(Memory.current_attempt)
+    def current_attempt(self) -> AsyncAttempt:
+        return AsyncAttempt.of(self.memory.current_attempt(), self.threads)
 
     learn = _in_thread(Memory.learn, writes=True)
-    attempt = _as_async(Memory.attempt)
-    current_attempt = _as_async(Memory.current_attempt)
     remember = delegate("_producers", Producers.remember)
     watch = delegate("_producers", Producers.watch)
     learn_many = _in_thread(Memory.learn_many, writes=True)

@@ -37,28 +37,6 @@ SECRETS = ("password", "model_key")
 URLS = ("url", "model_base_url")
 FILE, PROJECT = "graphmem.toml", "pyproject.toml"
 """Names of a file of settings; in the second one, they are the table ``[tool.graphmem]``."""
-REMOVED = {
-    **dict.fromkeys(("prior_successes", "prior_failures"), "is a constant now: 1"),
-    **dict.fromkeys(("recall_z", "listen_seconds"), "is a constant now: 1"),
-    "established_above": "is a constant now: 0.6",
-    "refuted_below": "is a constant now: 0.4",
-    "decay_rate": "is a constant now: 0.1",
-    "decay_strength": "is a constant now: 0.5",
-    "heuristic_above": "is a constant now: 0.5",
-    "recall_half_life_days": "is a constant now: 90",
-    "recall_variety": "is a constant now: 0.3",
-    "max_depth": "is a constant now: 150",
-    "max_text": "is a constant now: 12 MB",
-    "max_record": "is a constant now: 16 MB",
-    "max_file": "is a constant now: 1 GB",
-    "max_ratio": "is a constant now: 200",
-    "query_megabytes": "is gone: a query runs in this process",
-    "lease_idle": "is a constant now: 200 ms",
-    "snapshot_seconds": "is a constant now: 5",
-    **dict.fromkeys(("connect_timeout", "retry_seconds"), "follows from the setting wait now"),
-    "impersonated_user": "is gone; connect as that user (GRAPHMEM_USER)",
-}
-"""What became of settings that an earlier version had."""
 _TABLE = re.compile(rb"(?m)^\s*\[\s*tool\s*\.\s*graphmem\s*\]")
 
 
@@ -175,17 +153,12 @@ class Settings(BaseSettings):
         except pydantic.ValidationError as error:
             first = error.errors(include_url=False)[0]
             name = ".".join(str(part) for part in first["loc"])
-            where, remedy = (
-                f"GRAPHMEM_{name.upper()}",
-                "`graphmem doctor settings` shows all settings",
-            )
-            if name in given:
-                where = name
-            elif not from_environment(name):
+            where, remedy = name, "`graphmem doctor settings` shows all settings"
+            if name not in given and from_environment(name):
+                where = f"GRAPHMEM_{name.upper()}"
+            elif name not in given:
                 where, remedy = f"{name} in {settings_file()}", "change it there, or take it out"
             problem = first["msg"].removeprefix("Value error, ")
-            if name in REMOVED:
-                problem, remedy = REMOVED[name], "take it out"
             raise SettingsError(
                 f"setting {where}: {problem}{_got(name, first['input'])}; {remedy}"
             ) from None
@@ -233,12 +206,10 @@ class Settings(BaseSettings):
 
 @cache
 def _check_name(variable: str) -> None:
-    """Warn once of a variable that sets nothing: of an earlier version, or a likely mistake."""
+    """Warn once of a variable that is likely a mistake."""
     name = variable.removeprefix("GRAPHMEM_").lower()
     near = get_close_matches(name, Settings.model_fields, 1, cutoff=0.8)
-    if name in REMOVED:
-        warnings.warn(f"{variable} {REMOVED[name]}; take it out", stacklevel=4)
-    elif near and name not in near:
+    if near and name not in near:
         warnings.warn(
             f"{variable} sets nothing; did you mean GRAPHMEM_{near[0].upper()}?", stacklevel=4
         )
@@ -251,8 +222,6 @@ def _got(name: str, value: object) -> str:
     """
     if name in SECRETS:
         return " (got a secret)"
-    if name in REMOVED:
-        return ""
     if name not in Settings.model_fields:
         near = get_close_matches(name.lower().removeprefix("graphmem_"), Settings.model_fields, 1)
         return f" (did you mean {near[0]}?)" if near else ""

@@ -204,11 +204,7 @@ class StorageError(StoreError):
 
 
 class ForkedError(StoreError):
-    """A forked child lacks what its parent had: the memory, or the threads of the engine.
-
-    Writes to a memory that was opened in the parent would be lost. Where the parent had a statement
-    of some 4,000 rows, one of the child would wait for ever for the threads of the engine.
-    """
+    """A forked child lacks what its parent had: the memory, or the threads of the engine."""
 
 
 class QueryError(StoreError):

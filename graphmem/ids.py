@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any
@@ -42,10 +42,7 @@ def node_id(namespace: str, label: str, *key: str) -> str:
 
     The parts are joined with their lengths, so that different keys never give the same text.
     """
-    text = f"{len(namespace)}:{namespace}{len(label)}:{label}"
-    for part in key:
-        text += f"{len(part)}:{part}"
-    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+    return digest(_joined(namespace, label, *key))
 
 
 def _joined(*parts: str) -> str:
@@ -168,27 +165,46 @@ def from_millis(millis: int | None) -> datetime | None:
     return None if millis is None else _EPOCH + timedelta(milliseconds=millis)
 
 
-@lru_cache(maxsize=4_096)
-def strategy_id(namespace: str, text: str) -> str:
-    """Return the id of the Strategy node of a text."""
-    return node_id(namespace, "Strategy", text)
+def _ids(label: str, *fixed: str, most: int = 4_096) -> Callable[..., str]:
+    """Return the function that gives the ids of nodes: of a namespace, and the parts of a key."""
+
+    @lru_cache(maxsize=most)
+    def identify(namespace: str, *key: str | None) -> str:
+        return node_id(
+            namespace, label, *fixed, *("null" if part is None else part for part in key)
+        )
+
+    return identify
 
 
-@lru_cache(maxsize=4_096)
-def task_id(namespace: str, key: str) -> str:
-    """Return the id of the Task node of a key."""
-    return node_id(namespace, "Task", key)
+_Of1 = Callable[[str, str], str]
+_Of2 = Callable[[str, str, str], str]
+_Of3 = Callable[[str, str, str, str], str]
 
-
-def rule_id(namespace: str, task_key: str, text: str) -> str:
-    """Return the id of the Rule node of a sentence about a task."""
-    return node_id(namespace, "Rule", task_key, text)
-
-
-@lru_cache(maxsize=4_096)
-def heuristic_id(namespace: str, agent: str, task_type: str, strategy: str) -> str:
-    """Return the id of the Heuristic node of an agent, type of task and strategy."""
-    return node_id(namespace, "Heuristic", agent, task_type, strategy)
+agent_id: _Of1 = _ids("Agent")
+task_id: _Of1 = _ids("Task")
+strategy_id: _Of1 = _ids("Strategy")
+scope_id: _Of1 = _ids("LearningScope")
+level_id: _Of1 = _ids("Level")
+lens_id: _Of1 = _ids("Lens")
+stream_id: _Of1 = _ids("Stream")
+"""Of the stream of an agent."""
+level_stream_id: _Of1 = _ids("Stream", "level")
+"""Of the stream of a level; it differs from all ids of agents' streams."""
+state_id: _Of1 = _ids("State", most=65_536)
+"""Of a fingerprint."""
+tally_id: _Of2 = _ids("Tally")
+"""Of an agent and a type of task."""
+rule_id: _Of2 = _ids("Rule")
+"""Of the key of a task, "" for all tasks, and a sentence."""
+entry_id: _Of2 = _ids("Entry")
+"""Of the name of a level, and a key."""
+heuristic_id: _Of3 = _ids("Heuristic")
+"""Of an agent, a type of task, and a strategy."""
+anti_pattern_id: _Of3 = _ids("AntiPattern")
+"""Of an agent, a strategy, and a class of errors."""
+policy_id: Callable[[str, str, str, str, str | None], str] = _ids("Policy", most=65_536)
+"""Of an agent, a fingerprint, an action, and its specification as canonical JSON, or None."""
 
 
 def heuristic_ids(
@@ -202,75 +218,11 @@ def heuristic_ids(
         hashlib.blake2b(_joined(namespace, "Heuristic", *kind).encode(), digest_size=16)
         for kind in kinds
     ]
-    found: list[str] = []
+    ids: list[str] = []
     for strategy in strategies:
         rest = _joined(strategy).encode()
         for begun in hashes:
             whole = begun.copy()
             whole.update(rest)
-            found.append(whole.hexdigest())
-    return found
-
-
-@lru_cache(maxsize=4_096)
-def anti_pattern_id(namespace: str, agent: str, strategy: str, failure: str) -> str:
-    """Return the id of the AntiPattern node of an agent, strategy and class of errors."""
-    return node_id(namespace, "AntiPattern", agent, strategy, failure)
-
-
-@lru_cache(maxsize=4_096)
-def agent_id(namespace: str, agent: str) -> str:
-    """Return the id of the Agent node of an agent."""
-    return node_id(namespace, "Agent", agent)
-
-
-@lru_cache(maxsize=4_096)
-def tally_id(namespace: str, agent: str, task_type: str) -> str:
-    """Return the id of the Tally node of an agent and type of task."""
-    return node_id(namespace, "Tally", agent, task_type)
-
-
-@lru_cache(maxsize=4_096)
-def stream_id(namespace: str, agent: str) -> str:
-    """Return the id of an agent's stream."""
-    return node_id(namespace, "Stream", agent)
-
-
-@lru_cache(maxsize=65_536)
-def state_id(namespace: str, fingerprint: str) -> str:
-    """Return the id of a state."""
-    return node_id(namespace, "State", fingerprint)
-
-
-@lru_cache(maxsize=65_536)
-def policy_id(namespace: str, agent: str, fingerprint: str, action: str, spec: str | None) -> str:
-    """Return the id of a policy; ``spec`` is canonical JSON or None."""
-    return node_id(namespace, "Policy", agent, fingerprint, action, spec or "null")
-
-
-@lru_cache(maxsize=4_096)
-def scope_id(namespace: str, agent: str) -> str:
-    """Return the id of the LearningScope node of an agent."""
-    return node_id(namespace, "LearningScope", agent)
-
-
-@lru_cache(maxsize=4_096)
-def level_id(namespace: str, name: str) -> str:
-    """Return the id of the Level node of a name."""
-    return node_id(namespace, "Level", name)
-
-
-@lru_cache(maxsize=4_096)
-def level_stream_id(namespace: str, name: str) -> str:
-    """Return the id of a level's stream; it differs from all ids of agents' streams."""
-    return node_id(namespace, "Stream", "level", name)
-
-
-def lens_id(namespace: str, name: str) -> str:
-    """Return the id of the lens of a name."""
-    return node_id(namespace, "Lens", name)
-
-
-def entry_id(namespace: str, level: str, key: str) -> str:
-    """Return the id of the entry with a key in a level (its name)."""
-    return node_id(namespace, "Entry", level, key)
+            ids.append(whole.hexdigest())
+    return ids

@@ -7,10 +7,8 @@ episode, with the outcome that the caller gives, and values of actions are learn
 from __future__ import annotations
 
 import json
-import logging
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,9 +18,10 @@ from graphmem.async_memory import AsyncMemory
 from graphmem.errors import ValidationError
 from graphmem.graph.arguments import check_flag
 from graphmem.integrations.outcomes import Outcome, Run, judge_of
+from graphmem.integrations.runs import going_on, memory_of
 from graphmem.memory import Memory
 from graphmem.models import MAX_STEPS, Episode
-from graphmem.seeding.gymnasium import MARK, VERSION, Lines, checked, episode, step
+from graphmem.seeding.gymnasium import MARK, VERSION, Lines, episode, step
 
 try:
     import gymnasium
@@ -32,8 +31,6 @@ except ImportError as error:
         "graphmem.integrations.gymnasium needs Gymnasium; "
         "in a clone of graphmem: pip install -e '.[gymnasium]'"
     ) from error
-
-_log = logging.getLogger(__name__)
 
 STATE = "state"
 """The feature of a state that is one value."""
@@ -86,17 +83,15 @@ class Recorder(gymnasium.Wrapper):
         strict: bool = False,
     ) -> None:
         super().__init__(env)
-        if not isinstance(memory, Memory | AsyncMemory | None):
-            raise ValidationError("memory", memory, "is neither a Memory nor an AsyncMemory")
         check_flag("strict", strict)
-        told = Episode(task="-", strategy=strategy, success=True, agent=agent)
+        known = Episode(task="-", strategy=strategy, success=True, agent=agent)
         self._file = None if log is None else Path(log)
         if self._file is not None:
             self._file.open("a").close()
-        self._memory = memory.memory if isinstance(memory, AsyncMemory) else memory
+        self._memory = None if memory is None else memory_of(memory)
         self._judge = judge_of(outcome)
-        self._agent = told.agent
-        self._strategy = [use.text for use in told.strategy]
+        self._agent = known.agent
+        self._strategy = [use.text for use in known.strategy]
         self._strict = strict
         self._state_of = state
         if state is None:
@@ -108,6 +103,7 @@ class Recorder(gymnasium.Wrapper):
         self._seed: int | None = None
         self._run: Lines = []
         self._id = ""
+        self._about: dict[str, Any] = {}
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -116,6 +112,8 @@ class Recorder(gymnasium.Wrapper):
         self._end(None)
         seen, info = self.env.reset(seed=seed, options=options)
         self._seed = seed
+        about = {"agent": self._agent, "seed": seed, "strategy": self._strategy}
+        self._about = {name: value for name, value in about.items() if value not in (None, [])}
         self.state = self._encode(seen)
         return seen, info
 
@@ -123,10 +121,17 @@ class Recorder(gymnasium.Wrapper):
         """Take a step, and record it."""
         seen, reward, terminated, truncated, info = self.env.step(action)
         after = self._encode(seen)
+        if not self._run:
+            self._id = uuid4().hex
         over = bool(terminated) or bool(truncated) or len(self._run) + 1 == MAX_STEPS
         self._run.append(
             {
-                **self._head(),
+                MARK: VERSION,
+                "env": self.env.spec.id if self.env.spec else type(self.env.unwrapped).__name__,
+                "run": self._id,
+                "step": len(self._run),
+                "at": datetime.now(UTC).isoformat(timespec="milliseconds"),
+                **({} if self._run else self._about),
                 "state": self.state,
                 "action": self._name_action(action),
                 "reward": float(reward),
@@ -145,70 +150,39 @@ class Recorder(gymnasium.Wrapper):
         self._end(None)
         super().close()
 
-    def _head(self) -> dict[str, Any]:
-        """Return the fields of a line besides its transition."""
-        if not self._run:
-            self._id = uuid4().hex
-        head: dict[str, Any] = {
-            MARK: VERSION,
-            "env": self.env.spec.id if self.env.spec else type(self.env.unwrapped).__name__,
-            "run": self._id,
-            "step": len(self._run),
-            "at": datetime.now(UTC).isoformat(timespec="milliseconds"),
-        }
-        if not self._run:
-            told = {"agent": self._agent, "seed": self._seed, "strategy": self._strategy}
-            head |= {name: value for name, value in told.items() if value not in (None, [])}
-        return head
-
     def _end(self, info: Mapping[str, Any] | None) -> None:
         """Record the run; ``info`` is that of its last step, None if it has not ended."""
         run, self._run = self._run, []
         if not run:
             return
-        outcome = None
+        strict, outcome = self._strict, None
         if info is not None:
-            with self._going_on("the outcome is not known"):
+            with going_on("the outcome is not known", strict=strict):
                 outcome = self._outcome(run, info)
             run[-1]["outcome"] = outcome
         if self._file is not None:
+            lines = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in run)
             with (
-                self._going_on("the run was not written"),
+                going_on("the run was not written", strict=strict),
                 self._file.open("a", encoding="utf-8") as log,
             ):
-                log.write("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in run))
+                log.write(lines)
         if self._memory is not None:
-            with self._going_on("the run was not learned"):
+            with going_on("the run was not learned", strict=strict):
                 self._learn(self._memory, run, outcome)
 
-    @contextmanager
-    def _going_on(self, problem: str) -> Iterator[None]:
-        """Log errors here, so that the agent goes on; with ``strict``, let them through."""
-        try:
-            yield
-        except Exception as error:
-            if self._strict:
-                raise
-            _log.warning("%s: %s", problem, type(error).__name__)
-
     def _outcome(self, run: Lines, info: Mapping[str, Any]) -> bool | float | None:
-        total = sum(line["reward"] for line in run)
-        last = run[-1]
-        judged = self._judge(
+        total, last = sum(line["reward"] for line in run), run[-1]
+        ended = {name: last[name] for name in ("terminated", "truncated")}
+        return self._judge(
             Run(
                 task=last["env"],
                 steps=tuple(step(line) for line in run),
                 agent=self._agent,
                 stated=self._outcome_of_environment(total, info),
-                metadata={
-                    "return": total,
-                    "info": info,
-                    "seed": self._seed,
-                    **{name: last[name] for name in ("terminated", "truncated")},
-                },
+                metadata={"return": total, "info": info, "seed": self._seed, **ended},
             )
         )
-        return None if judged is None else checked(_to_json(judged))
 
     def _outcome_of_environment(self, total: float, info: Mapping[str, Any]) -> bool | None:
         """Return what the environment says of success."""
@@ -220,18 +194,16 @@ class Recorder(gymnasium.Wrapper):
 
     def _learn(self, memory: Memory, run: Lines, outcome: bool | float | None) -> None:
         if outcome is None:
-            first = run[0]
-            with memory.attempt(
-                first["env"], agent=self._agent, task_type=MARK, source=MARK
-            ) as attempt:
+            task = run[0]["env"]
+            with memory.attempt(task, agent=self._agent, task_type=MARK, source=MARK) as attempt:
                 attempt.used(*self._strategy)
                 for line in run:
                     attempt.step(**step(line).model_dump())
             return
-        told = episode(1, run)
-        known = {name: value for name, value in told.fields.items() if value is not None}
+        whole = episode(1, run)
+        known = {name: value for name, value in whole.fields.items() if value is not None}
         judged = {"success" if isinstance(outcome, bool) else "score": outcome}
-        memory.learn_many([Episode(**known, **judged, strategy=told.strategy)])
+        memory.learn_many([Episode(**known, **judged, strategy=whole.strategy)])
         memory.policies.learn_episodes(self._agent)
 
     def _encode(self, seen: Any) -> dict[str, Any]:
@@ -259,16 +231,16 @@ def _check_states(space: Any) -> None:
         )
 
 
-def _names(space: Any, given: Sequence[str] | None) -> list[str]:
+def _names(space: Any, names: Sequence[str] | None) -> list[str]:
     """Return the names of the actions of an environment."""
     if not isinstance(space, spaces.Discrete):
         raise ValidationError(
             "actions", str(space), "has no names", "give a function that names an action"
         )
-    count, start = int(space.n), int(space.start)
-    if given is not None and len(given) != count:
-        raise ValidationError("actions", list(given), f"must be {count} names")
-    return list(given) if given is not None else [str(start + at) for at in range(count)]
+    names = [str(int(space.start) + at) for at in range(int(space.n))] if names is None else names
+    if len(names) != space.n:
+        raise ValidationError("actions", list(names), f"must be {space.n} names")
+    return list(names)
 
 
 def _to_json(value: Any) -> Any:

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from typing import Any
 
-from graphmem.episodes.recording import Recording
 from graphmem.errors import GraphMemError, NotFoundError, ValidationError
 from graphmem.models import Step
 
@@ -43,76 +42,44 @@ Outcome = Judge | str | None
 """A function of the run, the name of an evaluator, or None: recorded, not counted."""
 
 
-def stated(run: Run) -> bool | float | None:
-    """Take what the run itself says: the evaluator ``stated``."""
-    return run.stated
-
-
 def judge_of(outcome: Outcome) -> Judge:
     """Return the function that says how a run ended: True, False, a score in [0, 1], or None.
 
     Raises:
         NotFoundError: no evaluator of that name is installed.
         GraphMemError: it cannot be loaded.
-        ValidationError: it is neither a function, nor a name, nor None.
+        ValidationError: it is neither a function, nor a name, nor None; or, when the function is
+            called, it returns something else.
     """
-    if outcome is None:
-        return _give_no_verdict
-    if isinstance(outcome, str):
-        return _load_evaluator(outcome)
-    if callable(outcome):
-        return outcome
-    raise ValidationError(
-        "outcome", outcome, "must be a function of the run, the name of an evaluator, or None"
-    )
-
-
-def tell(
-    attempt: Recording,
-    verdict: bool | float | None,
-    threshold: float,
-    error: str | None = None,
-) -> None:
-    """Tell an attempt the outcome of its run; None: it is unknown.
-
-    Args:
-        attempt: a running attempt.
-        verdict: what a judge returned.
-        threshold: a run with at least this score succeeded.
-        error: what ended the run, if anything.
-
-    Raises:
-        ValidationError: the verdict is none.
-    """
-    if verdict is None:
-        return
-    if not isinstance(verdict, bool | int | float):
+    judge = _evaluator(outcome) if isinstance(outcome, str) else outcome
+    if judge is not None and not callable(judge):
         raise ValidationError(
-            "outcome", verdict, "must return True, False, a score in [0, 1], or None"
+            "outcome", outcome, "must be a function of the run, the name of an evaluator, or None"
         )
-    score = None if isinstance(verdict, bool) else float(verdict)
-    if verdict is True or (score is not None and score >= threshold):
-        attempt.succeed(score)
-    else:
-        attempt.fail(error, score)
+
+    def verdict(run: Run) -> bool | float | None:
+        known: Any = None if judge is None else judge(run)
+        known = known.item() if hasattr(known, "item") else known  # a scalar of numpy
+        if known is None or (isinstance(known, bool | int | float) and 0 <= known <= 1):
+            return known
+        raise ValidationError(
+            "outcome", known, "must be True, False, a score in [0, 1], or None for no outcome"
+        )
+
+    return verdict
 
 
-def _give_no_verdict(_: Run) -> None:
-    return None
-
-
-def _load_evaluator(name: str) -> Judge:
+def _evaluator(name: str) -> Judge:
     if name == "stated":
-        return stated
-    found = {entry.name: entry for entry in entry_points(group=GROUP)}
-    if name not in found:
-        there = ", ".join(sorted({"stated", *found}))
-        raise NotFoundError(f"no evaluator {name!r}; there are {there}")
+        return lambda run: run.stated
+    there = {entry.name: entry for entry in entry_points(group=GROUP)}
+    if name not in there:
+        known = ", ".join(sorted({"stated", *there}))
+        raise NotFoundError(f"no evaluator {name!r}; there are {known}")
     try:
-        loaded = found[name].load()
+        judge = there[name].load()
     except Exception as error:
         raise GraphMemError(f"evaluator {name!r} cannot be loaded: {error}") from error
-    if not callable(loaded):
-        raise GraphMemError(f"evaluator {name!r}: {found[name].value} is not a function")
-    judge: Judge = loaded
-    return judge
+    if not callable(judge):
+        raise GraphMemError(f"evaluator {name!r}: {there[name].value} is not a function")
+    return judge  # type: ignore[no-any-return]

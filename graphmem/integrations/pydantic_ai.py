@@ -30,7 +30,6 @@ except ImportError as error:
     ) from error
 
 from graphmem.async_memory import AsyncMemory
-from graphmem.graph.arguments import check_function
 from graphmem.integrations.runs import Running, RunOptions, Runs
 from graphmem.memory import Memory
 
@@ -54,26 +53,10 @@ class GraphMemCapability(AbstractCapability[Any]):
     cancelled, whose stream was left early, or that stops for an approval or an external tool; the
     rest of it is a run of its own.
 
-    Args:
-        memory: a Memory or an AsyncMemory.
-        task: a function of the RunContext that returns what the run is about; None or "" leaves
-            the run out. Default: the prompt.
-        options: see :class:`graphmem.integrations.runs.RunOptions`.
-
-    Raises:
-        NotFoundError: no evaluator of that name is installed.
-        ValidationError: an argument is wrong.
+    Args and errors: see :class:`graphmem.integrations.runs.Runs`; ``task`` takes the RunContext.
     """
 
-    def __init__(
-        self,
-        memory: Memory | AsyncMemory,
-        *,
-        task: Callable[[RunContext[Any]], str | None] | None = None,
-        **options: Unpack[RunOptions],
-    ) -> None:
-        check_function("task", task)
-        self._task = task
+    def __init__(self, memory: Memory | AsyncMemory, **options: Unpack[RunOptions]) -> None:
         self._running: Running | None = None
         self._runs = Runs(memory, SOURCE, **options)
 
@@ -81,11 +64,8 @@ class GraphMemCapability(AbstractCapability[Any]):
     async def for_run(self, ctx: RunContext[Any]) -> GraphMemCapability:
         """Return the capability of one run, which holds its state."""
         mine = copy.copy(self)
-        task = None
-        with self._runs.going_on("the task is not known"):
-            task = _task_of(ctx) if self._task is None else self._task(ctx)
         agent = None if ctx.agent is None else ctx.agent.name
-        mine._running = self._runs.begin(task or "", agent=agent)
+        mine._running = self._runs.begin(self._runs.task_of(ctx, _task_of), agent=agent)
         return mine
 
     @override
@@ -107,9 +87,8 @@ class GraphMemCapability(AbstractCapability[Any]):
         except BaseException as error:
             await running.aend(error=error, metadata=_metadata(ctx))
             raise
-        answer = result.output
-        paused = isinstance(answer, DeferredToolRequests)
-        await running.aend(answer, paused=paused, metadata=_metadata(ctx))
+        paused = isinstance(result.output, DeferredToolRequests)
+        await running.aend(result.output, paused=paused, metadata=_metadata(ctx))
         return result
 
     @override
@@ -155,21 +134,16 @@ class GraphMemCapability(AbstractCapability[Any]):
 
 def _task_of(ctx: RunContext[Any]) -> str:
     """Return the words of the prompt; if a run goes on from messages, those of the last one."""
-    if ctx.prompt is not None:
-        return _text_of(ctx.prompt)
+    prompts: list[str | Sequence[Any]] = [] if ctx.prompt is None else [ctx.prompt]
     for message in reversed(ctx.messages):
         if isinstance(message, ModelRequest):
-            for part in reversed(message.parts):
-                if isinstance(part, UserPromptPart):
-                    return _text_of(part.content)
-    return ""
-
-
-def _text_of(prompt: str | Sequence[Any]) -> str:
+            parts = reversed(message.parts)
+            prompts += [part.content for part in parts if isinstance(part, UserPromptPart)]
+    prompt = prompts[0] if prompts else ""
     if isinstance(prompt, str):
         return prompt
-    said = [part.content if isinstance(part, TextContent) else part for part in prompt]
-    return "\n".join(part for part in said if isinstance(part, str))
+    words = (part.content if isinstance(part, TextContent) else part for part in prompt)
+    return "\n".join(part for part in words if isinstance(part, str))
 
 
 def _metadata(ctx: RunContext[Any]) -> dict[str, Any]:

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import json
 import logging
+import reprlib
 import threading
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, TypedDict, Unpack
@@ -23,14 +24,14 @@ from typing import Any, TypedDict, Unpack
 from pydantic import JsonValue
 from pydantic_core import to_jsonable_python
 
-from graphmem.async_memory import AsyncMemory, threads_of
+from graphmem.async_memory import AsyncMemory
 from graphmem.episodes.attempts import Attempt
 from graphmem.episodes.naming import TOOLS, Strategies, strategies
 from graphmem.episodes.recording import leave_unjudged
 from graphmem.errors import ValidationError
-from graphmem.graph.arguments import check_flag, check_text
+from graphmem.graph.arguments import check_flag, check_function, check_text
 from graphmem.ids import canonical_json
-from graphmem.integrations.outcomes import Outcome, Run, judge_of, tell
+from graphmem.integrations.outcomes import Outcome, Run, judge_of
 from graphmem.memory import Memory
 from graphmem.models import MAX_KEY, MAX_TEXT, Step
 
@@ -47,6 +48,9 @@ class RunOptions(TypedDict, total=False):
     """What counts as the strategy: ``tools`` (the default: those that were called), ``model``,
     ``agent``, the name of a field of the framework's metadata, or a function of the Run that
     returns texts."""
+    task: Callable[[Any], str | None] | None
+    """A function of what the framework gives that returns what the run is about; None or "" leaves
+    the run out."""
     agent: str | None
     """The name of the agent; the context has its access rights. Default: its name in the
     framework."""
@@ -59,11 +63,33 @@ class RunOptions(TypedDict, total=False):
     the agent goes on."""
 
 
+def memory_of(memory: object) -> Memory:
+    """Return the Memory that an integration was given, also as an AsyncMemory.
+
+    Raises:
+        ValidationError: it is neither.
+    """
+    if not isinstance(memory, Memory | AsyncMemory):
+        raise ValidationError("memory", memory, "is neither a Memory nor an AsyncMemory")
+    return memory.memory if isinstance(memory, AsyncMemory) else memory
+
+
+@contextmanager
+def going_on(problem: str, *, strict: bool) -> Iterator[None]:
+    """Log errors here as warnings without content, so that the agent goes on, unless strict."""
+    try:
+        yield
+    except Exception as error:
+        if strict:
+            raise
+        _log.warning("%s: %s", problem, type(error).__name__)
+
+
 class Runs:
     """What the runs of an agent have in common. Threads and event loops may share it.
 
     Args:
-        memory: a Memory or an AsyncMemory.
+        memory: a Memory or an AsyncMemory, for calls of both kinds.
         source: the origin of the episodes.
         options: see :class:`RunOptions`.
 
@@ -73,85 +99,68 @@ class Runs:
     """
 
     def __init__(
-        self,
-        memory: Memory | AsyncMemory,
-        source: str,
-        **options: Unpack[RunOptions],
+        self, memory: Memory | AsyncMemory, source: str, **options: Unpack[RunOptions]
     ) -> None:
-        if not isinstance(memory, Memory | AsyncMemory):
-            raise ValidationError("memory", memory, "is neither a Memory nor an AsyncMemory")
+        self.memory = memory_of(memory)
         if unknown := options.keys() - RunOptions.__annotations__.keys():
             raise TypeError(f"there is no option {', '.join(sorted(unknown))}")
-        strict, agent = options.get("strict", False), options.get("agent")
-        strategy = options.get("strategy", TOOLS)
-        check_flag("strict", strict)
-        if not callable(strategy):
-            check_text("strategy", strategy)
         awaited = memory if isinstance(memory, AsyncMemory) else AsyncMemory(memory)
-        self.memory = awaited.memory
-        self.threads = threads_of(awaited)
+        self.threads = awaited.threads
         self.judge = judge_of(options.get("outcome"))
-        self.strategy = strategy
-        self.agent = agent
-        self.strict = strict
+        self.strategy = options.get("strategy", TOOLS)
+        if not callable(self.strategy):
+            check_text("strategy", self.strategy)
+        self.agent = options.get("agent")
+        self.strict = options.get("strict", False)
+        check_flag("strict", self.strict)
+        self._task = options.get("task")
+        check_function("task", self._task)
         self._terms: dict[str, Any] = {
             "task_type": options.get("task_type"),
             "max_tokens": options.get("max_tokens", 200),
             "source": source,
         }
-        self.memory.attempt("-", agent=agent, **self._terms)  # checks them
+        self.memory.attempt("-", agent=self.agent, **self._terms)  # checks them
+
+    def task_of(self, given: Any, default: Callable[[Any], str | None]) -> str:
+        """Return what a run is about, from what the framework gives; "" if nothing says it."""
+        with self.going_on("the task is not known"):
+            return (self._task or default)(given) or ""
+        return ""
 
     def begin(
         self, task: str, *, agent: str | None = None, started_at: datetime | None = None
     ) -> Running:
-        """Return a run that begins. A run without a task in words is not recorded.
+        """Return a run that begins (now). A run without a task in words is not recorded."""
+        running = Running(self, _key(task), self.agent or agent)
+        if running.task:
+            with self.going_on("the run is not recorded"):
+                terms = self._terms | {"agent": running.agent, "started_at": started_at}
+                running.attempt = self.memory.attempt(running.task, **terms).__enter__()
+        return running
 
-        Args:
-            task: what the agent was asked.
-            agent: its name in the framework.
-            started_at: when it began, with time zone; default: now.
-        """
-        return Running(self, task, self.agent or agent, started_at)
-
-    def attempt(self, task: str, agent: str | None, started_at: datetime | None) -> Attempt:
-        """Return an attempt that has begun."""
-        terms = self._terms | {"agent": agent, "started_at": started_at}
-        return self.memory.attempt(task, **terms).__enter__()
-
-    @contextmanager
-    def going_on(self, problem: str, raised: BaseException | None = None) -> Iterator[None]:
-        """Log errors here, so that the agent goes on; with ``strict``, let them through."""
-        try:
-            yield
-        except Exception as error:
-            if self.strict and raised is None:
-                raise
-            _log.warning("%s: %s", problem, type(error).__name__)
+    def going_on(self, problem: str, raised: BaseException | None = None) -> Any:
+        """Log errors, so that the agent goes on; with ``strict``, let them through."""
+        return going_on(problem, strict=self.strict and raised is None)
 
 
 class Running:
-    """A run of an agent. All threads may use it.
+    """A run of an agent. All threads may use it. Calls after its end are ignored."""
 
-    ``model``, the name of its model, is set when it is known. Calls after its end are ignored.
-    """
-
-    def __init__(
-        self, runs: Runs, task: str, agent: str | None, started_at: datetime | None
-    ) -> None:
-        self.task = _key(task)
+    def __init__(self, runs: Runs, task: str, agent: str | None) -> None:
+        self.task = task
         self.agent = agent
         self.model: str | None = None
+        """The name of the model, when it is known."""
+        self.attempt: Attempt | None = None
+        """None: the run is not recorded, or has ended."""
         self._runs = runs
         self._lock = threading.Lock()
-        self._attempt: Attempt | None = None
         self._steps: list[Step] = []
-        if self.task:
-            with runs.going_on("the run is not recorded"):
-                self._attempt = runs.attempt(self.task, agent, started_at)
 
     def context(self) -> str:
         """Return what is known of the task, read once; nothing if that fails."""
-        attempt = self._attempt
+        attempt = self.attempt
         if attempt is not None:
             with self._runs.going_on("the context is not known"):
                 return attempt.context
@@ -170,15 +179,8 @@ class Running:
         observation: Any = None,
         error: BaseException | str | None = None,
     ) -> None:
-        """Record that a tool was called.
-
-        Args:
-            tool: its name.
-            arguments: its arguments; a text may be JSON.
-            observation: what it returned.
-            error: what it raised, or what it said of that.
-        """
-        attempt = self._attempt
+        """Record a call of a tool, and what it returned or raised; arguments may be JSON."""
+        attempt = self.attempt
         if attempt is None:
             return
         with self._runs.going_on("a step is not recorded"):
@@ -186,7 +188,7 @@ class Running:
                 action_type=_key(tool) or "tool",
                 action=_to_json(_parse_arguments(arguments)),
                 observation=None if observation is None else _text(observation),
-                error=None if error is None else describe_error(error),
+                error=describe_error(error),
             )
             attempt.step(**dict(step))
             self._steps.append(step)
@@ -202,27 +204,15 @@ class Running:
     ) -> None:
         """Write the episode, or the abandoned attempt; only the first call does.
 
-        Args:
-            answer: the last answer, as the framework gives it.
-            error: what the run raised, or a text of it. A cancelled or interrupted run is
-                abandoned.
-            paused: it stopped before its end, for instance for an approval; it is abandoned.
-            stated: what the run itself says of its outcome.
-            metadata: what else the framework knows.
+        Abandoned is a run without an outcome, one that was cancelled or interrupted, and one that
+        ``paused``, for instance for an approval.
         """
         with self._lock:
-            attempt, self._attempt = self._attempt, None
+            attempt, self.attempt = self.attempt, None
         if attempt is None:
             return
-        run = Run(
-            task=self.task,
-            answer=answer,
-            steps=tuple(self._steps),
-            error=None if error is None else describe_error(error),
-            agent=self.agent,
-            stated=stated,
-            metadata=metadata or {},
-        )
+        steps, told = tuple(self._steps), describe_error(error)
+        run = Run(self.task, answer, steps, told, self.agent, stated, metadata or {})
         runs = self._runs
         raised = error if isinstance(error, BaseException) else None
         leave_unjudged(attempt)
@@ -232,8 +222,7 @@ class Running:
                     attempt.used(*self._strategies(run))
                 if not paused and (raised is None or isinstance(raised, Exception)):
                     with runs.going_on("the outcome is not known", raised):
-                        threshold = runs.memory.settings.success_threshold
-                        tell(attempt, runs.judge(run), threshold, run.error)
+                        self._conclude(attempt, run)
             finally:
                 attempt.__exit__(None if raised is None else type(raised), raised, None)
             if attempt.episode_id is None:  # then a note is on the error of the run
@@ -262,25 +251,30 @@ class Running:
         by = self._runs.strategy
         if callable(by):
             return by(run)
-        return strategies(
-            by,
-            tools=[step.action_type for step in run.steps],
-            model=self.model,
-            agent=self.agent,
-            fields=run.metadata,
-        )
+        tools = [step.action_type for step in run.steps]
+        return strategies(by, tools=tools, model=self.model, agent=self.agent, fields=run.metadata)
+
+    def _conclude(self, attempt: Attempt, run: Run) -> None:
+        """Tell an attempt how its run ended, if that is known."""
+        verdict = self._runs.judge(run)
+        score = None if verdict is None or isinstance(verdict, bool) else float(verdict)
+        threshold = self._runs.memory.settings.success_threshold
+        if verdict is True or (score is not None and score >= threshold):
+            attempt.succeed(score)
+        elif verdict is not None:
+            attempt.fail(run.error, score)
 
 
-def describe_error(error: BaseException | str) -> str:
+def describe_error(error: BaseException | str | None) -> str | None:
     """Return the kind of an error and what it says; a text as it is."""
-    if isinstance(error, str):
-        return _text(error)
+    if error is None or isinstance(error, str):
+        return error and _text(error)
     name = type(error).__name__
     try:
-        said = str(error)
+        text = str(error)
     except Exception:  # noqa: BLE001 - of whatever class it is
-        said = ""
-    return _text(f"{name}: {said}" if said else name)
+        text = ""
+    return _text(f"{name}: {text}" if text else name)
 
 
 def _key(text: str) -> str:
@@ -302,18 +296,11 @@ def _to_json(value: Any) -> JsonValue:
     if isinstance(value, str):
         return _text(value)
     try:
-        plain: JsonValue = to_jsonable_python(value, fallback=_safe_repr)
-        said = canonical_json(plain)
-        return plain if len(said.encode()) <= MAX_TEXT else _text(said)
+        plain: JsonValue = to_jsonable_python(value, serialize_unknown=True)
+        text = canonical_json(plain)
+        return plain if len(text.encode()) <= MAX_TEXT else _text(text)
     except (ValueError, RecursionError):  # it has cycles, is nested too deeply, or is no text
-        return _safe_repr(value)
-
-
-def _safe_repr(value: Any) -> str:
-    try:
-        return _text(repr(value))
-    except Exception:  # noqa: BLE001 - of whatever class it is
-        return type(value).__name__
+        return _text(reprlib.repr(value))
 
 
 def _parse_arguments(arguments: Any) -> Any:

@@ -14,21 +14,20 @@ import functools
 import inspect
 import os
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from types import TracebackType
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
 try:
-    from opentelemetry import context, metrics, trace
+    from opentelemetry import metrics, trace
 except ImportError as error:
     raise ImportError(
         "telemetry needs the OpenTelemetry API, which is not installed: "
         "in a clone of graphmem: pip install -e '.[otel]'"
     ) from error
 
-from graphmem import async_memory
+from graphmem import __version__, async_memory
 from graphmem.episodes.attempts import Attempts
 from graphmem.graph.graph import Graph
 from graphmem.lessons import Lessons
@@ -87,19 +86,8 @@ ATTEMPT = "attempt"
 """The end of an attempt, where its episode is learned."""
 
 
-class Instrumented:
-    """The effect of :func:`instrument`; leave the ``with`` block to undo it."""
-
-    def __enter__(self) -> Instrumented:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        uninstrument()
+_undoing = ExitStack()
+"""What restores the wrapped methods."""
 
 
 class Instrumentor:
@@ -125,10 +113,10 @@ def instrument(
     tracer_provider: trace.TracerProvider | None = None,
     meter_provider: metrics.MeterProvider | None = None,
     content: bool | None = None,
-) -> Instrumented:
+) -> ExitStack:
     """Record the calls of all memories of this process, also of open ones.
 
-    A second call replaces the first.
+    A second call replaces the first. In a ``with`` block, its end undoes it.
 
     Args:
         tracer_provider: receives spans; default: the global one, whenever it is set.
@@ -141,95 +129,54 @@ def instrument(
     if content is None:
         content = os.environ.get(CAPTURE, "").lower() in _ALLOWED
     recorder = _Recorder(tracer_provider, meter_provider, content)
-    for name, (owner, twin) in methods().items():
-        method = name.rpartition(".")[2]
-        if operation := operation_of(name, writes=getattr(vars(twin)[method], "writes", False)):
-            _wrap(owner, method, recorder, operation, name)
-            _wrap(twin, method, recorder, operation, name)
+    for name, (owner, operation) in operations().items():
+        _wrap(owner, name.rpartition(".")[2], recorder, operation, name)
     _wrap(Attempts, "store", recorder, UPSERT, ATTEMPT)
-    return Instrumented()
-
-
-def methods() -> dict[str, tuple[type, type]]:
-    """Return the classes with each method, the asynchronous one second, by the method's name."""
-    return {
-        f"{prefix}{name}": (owner, twin)
-        for owner, (prefix, twin) in CLASSES.items()
-        for name, method in vars(twin).items()
-        if hasattr(method, "writes") or (name == "lens" and owner is Levels)
-    }
-
-
-def operation_of(name: str, *, writes: bool) -> str:
-    """Return the operation of a method; "" if its calls are not recorded."""
-    for operation, names in OPERATIONS.items():
-        if name in names.split():
-            return operation
-    if name.startswith("upkeep."):
-        return MAINTAIN
-    return UPSERT if writes else SEARCH
+    return _undoing
 
 
 def uninstrument() -> None:
     """Record no more; restore the methods."""
-    while _wrapped:
-        owner, name, own = _wrapped.pop()
-        if own is None:
-            delattr(owner, name)
-        else:
-            setattr(owner, name, own)
+    _undoing.close()
 
 
-_wrapped: list[tuple[type, str, Any]] = []
-"""What was wrapped: a class, a method, and the class's own attribute of that name, if any."""
+def operations() -> dict[str, tuple[type, str]]:
+    """Return the classes and operations of the methods whose calls are recorded, by their names."""
+    explicit = {
+        name: operation for operation, names in OPERATIONS.items() for name in names.split()
+    }
+    found = {}
+    for owner, (prefix, twin) in CLASSES.items():
+        for method, awaited in vars(twin).items():
+            writes, name = getattr(awaited, "writes", None), f"{prefix}{method}"
+            usual = MAINTAIN if owner is Upkeep else UPSERT if writes else SEARCH
+            operation = explicit.get(name, usual)
+            if operation and (writes is not None or name == "levels.lens"):
+                found[name] = owner, operation
+    return found
 
 
 def _wrap(owner: type, name: str, recorder: _Recorder, operation: str, label: str) -> None:
-    method = getattr(owner, name)
+    method, own = getattr(owner, name), vars(owner).get(name)
     first = [*inspect.signature(method).parameters, "", ""][1]
-    asked = first if operation == SEARCH and first in _TEXTS else None
-    known = _Known(operation, label, asked, writes=operation in (UPSERT, UPDATE))
-    wrapper = _wrap_coroutine if inspect.iscoroutinefunction(method) else _wrap_method
-    _wrapped.append((owner, name, vars(owner).get(name)))
-    setattr(owner, name, wrapper(method, recorder, known))
+    asked = first if operation == SEARCH and first in _TEXTS else ""
 
-
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """A method: its operation, its name, and the argument with the question."""
-
-    operation: str
-    method: str
-    asked: str | None
-    writes: bool
-
-
-def _wrap_method(
-    method: Callable[..., Any], recorder: _Recorder, known: _Known
-) -> Callable[..., Any]:
     @functools.wraps(method)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         if not recorder.is_on():
             return method(self, *args, **kwargs)
-        with _Recording(recorder, known, self, args, kwargs) as recording:
-            recording.result = method(self, *args, **kwargs)
-        return recording.result
+        graph: Graph = self.graph if isinstance(self, Attempts) else self._graph
+        question = (args[0] if args else kwargs.get(asked)) if asked else None
+        with recorder.recording(operation, label, graph, question) as describe:
+            result = method(self, *args, **kwargs)
+            describe(result)
+        return result
 
-    return call
-
-
-def _wrap_coroutine(
-    method: Callable[..., Any], recorder: _Recorder, known: _Known
-) -> Callable[..., Any]:
-    @functools.wraps(method)
-    async def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if not recorder.is_on():
-            return await method(self, *args, **kwargs)
-        with _Recording(recorder, known, self, args, kwargs) as recording:
-            recording.result = await method(self, *args, **kwargs)
-        return recording.result
-
-    return call
+    setattr(owner, name, call)
+    if own is None:
+        _undoing.callback(delattr, owner, name)
+    else:
+        _undoing.callback(setattr, owner, name, own)
 
 
 class _Recorder:
@@ -241,17 +188,15 @@ class _Recorder:
         meter_provider: metrics.MeterProvider | None,
         content: bool,
     ) -> None:
-        from graphmem import __version__
-
-        self.tracer = trace.get_tracer("graphmem", __version__, tracer_provider)
+        self._tracer = trace.get_tracer("graphmem", __version__, tracer_provider)
         meter = metrics.get_meter("graphmem", __version__, meter_provider)
-        self.durations = meter.create_histogram(
+        self._durations = meter.create_histogram(
             "gen_ai.client.operation.duration",
             unit="s",
             description="GenAI operation duration.",
             explicit_bucket_boundaries_advisory=BUCKETS,
         )
-        self.content = content
+        self._content = content
         self._on = tracer_provider is not None or meter_provider is not None
 
     def is_on(self) -> bool:
@@ -261,66 +206,38 @@ class _Recorder:
             self._on = any("Proxy" not in type(provider).__name__ for provider in there)
         return self._on
 
-
-class _Recording:
-    """One call: its span is the current one until it ends."""
-
-    def __init__(
-        self,
-        recorder: _Recorder,
-        known: _Known,
-        owner: Any,
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
-    ) -> None:
-        self._recorder = recorder
-        self._known = known
-        self.result: Any = None
-        owner = getattr(owner, "_awaited", owner)
-        graph: Graph = owner.graph if isinstance(owner, Attempts) else owner._graph
-        common: dict[str, Any] = {
-            "gen_ai.operation.name": known.operation,
-            "graphmem.method": known.method,
-        }
-        is_server = graph.store.capabilities.server
-        if is_server:
+    @contextmanager
+    def recording(
+        self, operation: str, method: str, graph: Graph, question: object
+    ) -> Iterator[Callable[[Any], None]]:
+        """Record one call; give what adds its answer to the span, which is the current one."""
+        common: dict[str, Any] = {"gen_ai.operation.name": operation, "graphmem.method": method}
+        kind = trace.SpanKind.INTERNAL
+        if graph.store.capabilities.server:
+            kind = trace.SpanKind.CLIENT
             common |= _address(graph.store.url)
-        self._common = common
-        self._span = recorder.tracer.start_span(
-            known.operation,
-            kind=trace.SpanKind.CLIENT if is_server else trace.SpanKind.INTERNAL,
-            attributes={**common, "gen_ai.memory.store.id": graph.ns},
-        )
-        if known.asked and recorder.content and self._span.is_recording():
-            text = args[0] if args else kwargs.get(known.asked)
-            if isinstance(text, str):
-                self._span.set_attribute("gen_ai.memory.query.text", text)
-
-    def __enter__(self) -> _Recording:
-        self._token = context.attach(trace.set_span_in_context(self._span))
-        self._start = time.perf_counter()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        _: TracebackType | None,
-    ) -> None:
-        seconds = time.perf_counter() - self._start
-        context.detach(self._token)
-        common, span = self._common, self._span
-        if kind is not None:  # its text may hold contents
-            module = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
-            common["error.type"] = f"{module}{kind.__qualname__}"
-        if span.is_recording():
-            if kind is not None:
+        more = {"gen_ai.memory.store.id": graph.ns}
+        if self._content and isinstance(question, str):
+            more["gen_ai.memory.query.text"] = question
+        start = time.perf_counter()
+        with self._tracer.start_as_current_span(
+            operation,
+            kind=kind,
+            attributes=common | more,
+            record_exception=False,  # its text may hold contents
+            set_status_on_exception=False,
+        ) as span:
+            try:
+                yield lambda answer: span.set_attributes(_answer_attributes(operation, answer))
+            except BaseException as error:
+                module = type(error).__module__
+                name = type(error).__qualname__
+                common["error.type"] = name if module == "builtins" else f"{module}.{name}"
                 span.set_attribute("error.type", common["error.type"])
                 span.set_status(trace.StatusCode.ERROR)
-            else:
-                span.set_attributes(_answer_attributes(self._known, self.result))
-            span.end()
-        self._recorder.durations.record(seconds, common)
+                raise
+            finally:
+                self._durations.record(time.perf_counter() - start, common)
 
 
 @functools.lru_cache(maxsize=64)
@@ -330,25 +247,24 @@ def _address(url: str) -> dict[str, Any]:
     return {"server.address": parts.hostname or "", "server.port": parts.port or 7687}
 
 
-def _answer_attributes(known: _Known, result: Any) -> dict[str, Any]:
+def _answer_attributes(operation: str, answer: Any) -> dict[str, Any]:
     """Return the attributes from the answer of a call: how many, and the id of the only one."""
     record: object = None
-    count: object = len(result) if isinstance(result, list) else None
-    if known.operation == SEARCH:
-        items = result.items if isinstance(result, Recall) else result
+    count: object = len(answer) if isinstance(answer, list) else None
+    if operation == SEARCH:
+        items = answer.items if isinstance(answer, Recall) else answer
         count = len(items) if isinstance(items, list | tuple | dict) else None
-    elif isinstance(result, LearnReport):
-        count = result.created + result.skipped + len(result.rejected)
-    elif known.operation == DELETE:
-        count, record = getattr(result, "episodes", None), getattr(result, "episode_id", None)
-    elif known.writes:
-        names = ("episode_id", "policy_id", "id")
-        ids = (getattr(result, name, None) for name in names)
-        record = result if isinstance(result, str) else next(filter(None, ids), None)
+    elif isinstance(answer, LearnReport):
+        count = answer.created + answer.skipped + len(answer.rejected)
+    elif operation == DELETE:
+        count, record = getattr(answer, "episodes", None), getattr(answer, "episode_id", None)
+    elif operation in (UPSERT, UPDATE):
+        ids = (getattr(answer, name, None) for name in ("episode_id", "policy_id", "id"))
+        record = answer if isinstance(answer, str) else next(filter(None, ids), None)
         count = 1 if isinstance(record, str) else count
-    told: dict[str, Any] = {}
+    attributes: dict[str, Any] = {}
     if isinstance(count, int):
-        told["gen_ai.memory.record.count"] = count
+        attributes["gen_ai.memory.record.count"] = count
     if isinstance(record, str):
-        told["gen_ai.memory.record.id"] = record
-    return told
+        attributes["gen_ai.memory.record.id"] = record
+    return attributes

@@ -27,8 +27,8 @@ from graphmem.levels.flow import drop_episode_entries
 from graphmem.levels.topology import drop, owned_by
 from graphmem.models import EraseReport, ForgetReport
 from graphmem.models.fields import Finite, Input, Name, Unit
-from graphmem.people.preferences import erase_user
-from graphmem.people.scopes import erase_agents
+from graphmem.people.scopes import erase_agent
+from graphmem.people.users import erase_user
 from graphmem.policies import rebuilding as derivation
 from graphmem.policies.cycles import Cycles
 from graphmem.policies.streams import Change, apply, lock
@@ -110,7 +110,7 @@ class Eraser:
         row = lock(tx, [stream]).get(stream)  # first, as learning does
         tx.run(upkeep("lock", "Agent"), ids=[identity])
         ids = [row["id"] for row in tx.run("erasing.episodes_of", agent=identity)]
-        scopes = erase_agents(tx, [name])
+        scopes = erase_agent(tx, name)
         abandoned = [found["id"] for found in tx.run("attempts.records", agent=name)]
         levels, lenses = owned_by(tx, name)
         if row is None and not any((ids, scopes, abandoned, levels, lenses)):
@@ -126,7 +126,7 @@ class Eraser:
         labels |= {"Agent"} if ids or scopes or row is not None else set()
         labels |= {"Level"} if levels else set()
         if lenses:
-            tx.run("lenses.drop", ids=lenses)
+            tx.run("levels.remove_lenses", ids=lenses)
             labels.add("Lens")
         return EraseReport(
             agent=name,
@@ -143,10 +143,10 @@ class Eraser:
         """Remove a user's preferences, and the knowledge that nobody else stated."""
         check_text("user", user)
         erased = self._graph.transact(lambda tx: erase_user(tx, user))
-        if not any(erased):
+        if erased is None:
             raise NotFoundError(f"no user {user!r} in namespace {self._graph.ns!r}")
         self._vectors.tidy()
-        return EraseReport(user=user, preferences=erased.preferences, knowledge=erased.knowledge)
+        return EraseReport(user=user, preferences=erased[0], knowledge=erased[1])
 
     def compact(self) -> dict[str, Any]:
         """Rewrite the files; return what a report says of it."""
@@ -231,7 +231,8 @@ class Eraser:
         for agent, gone in moved.items():
             for stream in reader.read("events.streams", agent=agent):
                 if stream["level"] is None:
-                    removed["Policy"] += len(derivation.left_without(reader, stream, gone))
+                    left = derivation.derive(reader, stream, gone)
+                    removed["Policy"] += len(left.without_evidence())
         return removed
 
     def _remove_ahead(self, ids: Sequence[str], removed: Removed) -> Sequence[str]:

@@ -25,7 +25,7 @@ def public(kind: type) -> set[str]:
 
 def parts(memory: object) -> dict[str, type]:
     """Return the types of the public attributes that have methods of their own."""
-    plain = {"store", "namespace", "settings", "memory"}
+    plain = {"store", "namespace", "settings", "memory", "threads"}
     return {
         name: type(value)
         for name, value in vars(memory).items()

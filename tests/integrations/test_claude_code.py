@@ -12,7 +12,7 @@ from graphmem import Memory
 from graphmem.integrations.claude_code.hooks import Terms, answer, learn_session, task_of
 from graphmem.integrations.claude_code.outcome import last_run, parse_statement, without_statement
 from graphmem.integrations.claude_code.transcript import Call, Work, works
-from graphmem.integrations.outcomes import Run
+from graphmem.integrations.outcomes import Run, judge_of
 from tests.integrations.claude_code_session import BEGIN, SESSION, Session, fixing
 
 PYTEST = Terms(test_command="pytest")
@@ -120,7 +120,9 @@ def test_an_evaluator_says_the_outcome_unless_the_user_does(
         seen.append(run)
         return 0.75 if len(run.steps) < 3 else None
 
-    monkeypatch.setattr("graphmem.integrations.claude_code.hooks.judge_of", lambda _: short)
+    monkeypatch.setattr(
+        "graphmem.integrations.claude_code.hooks.judge_of", lambda _: judge_of(short)
+    )
     with Memory.open("memory:") as memory:
         learned = learn_session(memory, session.ended(), Terms(outcome="short", agent="ada"))
         assert (learned.learned, learned.unjudged) == (2, 1)
@@ -142,7 +144,9 @@ def test_an_evaluator_that_fails_says_nothing(
             raise OSError("no judge")
         return "good" if "explain" in run.task else 1.0
 
-    monkeypatch.setattr("graphmem.integrations.claude_code.hooks.judge_of", lambda _: broken)
+    monkeypatch.setattr(
+        "graphmem.integrations.claude_code.hooks.judge_of", lambda _: judge_of(broken)
+    )
     with Memory.open("memory:") as memory:
         learned = learn_session(memory, session.ended(), Terms(outcome="broken"))
     assert (learned.learned, learned.unjudged) == (1, 1)

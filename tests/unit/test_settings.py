@@ -46,21 +46,13 @@ def test_an_unknown_argument_is_an_error() -> None:
         Settings(colour="red")
 
 
-def test_a_setting_of_an_earlier_version_says_what_became_of_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    with pytest.raises(SettingsError, match=r"decay_rate: is a constant now: 0\.1; take it"):
-        Settings(decay_rate=0.2)
-    monkeypatch.setenv("GRAPHMEM_RETRY_SECONDS", "3")
+def test_a_variable_like_a_setting_is_likely_a_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GRAPHMEM_NAMSPACE", "airline")
     monkeypatch.setenv("GRAPHMEM_REQUIRE_NEO4J", "1")  # not like any setting: not ours
     with pytest.warns(UserWarning, match="GRAPHMEM_") as warned:
         assert Settings().namespace == "default"
-    told = sorted(str(one.message) for one in warned)
-    assert told == [
-        "GRAPHMEM_NAMSPACE sets nothing; did you mean GRAPHMEM_NAMESPACE?",
-        "GRAPHMEM_RETRY_SECONDS follows from the setting wait now; take it out",
-    ]
+    [one] = warned
+    assert str(one.message) == "GRAPHMEM_NAMSPACE sets nothing; did you mean GRAPHMEM_NAMESPACE?"
 
 
 @pytest.mark.parametrize("name", ["pasword", "passwd", "model_kye", "GRAPHMEM_PASSWORD"])
@@ -105,9 +97,8 @@ def test_an_unknown_url_is_an_error(url: str) -> None:
 
 @pytest.mark.parametrize("made", [Memory, AsyncMemory])
 def test_a_memory_that_is_not_opened_says_how_to(made: Callable[..., object]) -> None:
-    for given in ((), ("runs.graph",)):
-        with pytest.raises(TypeError, match=r"Memory\.open"):
-            made(*given)
+    with pytest.raises(TypeError, match=r"Memory\.open"):
+        made("runs.graph")
 
 
 # Files of settings

@@ -60,35 +60,51 @@ class Learning:
         )
 
 
+def answer(
+    given: dict[str, Any], terms: Terms, open_memory: Callable[[bool], Memory | None]
+) -> dict[str, Any] | Learning | None:
+    """Return the answer to a hook, None if there is nothing to say.
+
+    Args:
+        given: the input of the hook from Claude Code.
+        terms: the options with which hooks were installed.
+        open_memory: opens the memory for asking (True), or for learning; None: there is none yet.
+    """
+    event = given.get("hook_event_name")
+    if event == "UserPromptSubmit":
+        return _answer_prompt(given.get("prompt"), terms, open_memory)
+    if event == "SessionEnd":
+        memory = open_memory(False)
+        return None if memory is None else learn_session(memory, given, terms)
+    raise ValidationError(
+        "hook_event_name", event, "is not a hook of graphmem", "UserPromptSubmit or SessionEnd"
+    )
+
+
 def task_of(prompt: str) -> str:
     """Return the task of a prompt, without statements about the prompt before."""
     text, _ = without_statement(prompt)
-    return _clean(text[:TASK]).strip()
+    return text[:TASK].encode("utf-8", "replace").decode().strip()
 
 
-def answer_prompt(
-    given: dict[str, Any], terms: Terms, open_memory: Callable[[], Memory | None]
+def _answer_prompt(
+    prompt: object, terms: Terms, open_memory: Callable[[bool], Memory | None]
 ) -> dict[str, Any] | None:
-    """Return the answer to the hook UserPromptSubmit, None if there is nothing to say.
-
-    It opens the memory only if the prompt sets a task.
-    """
-    prompt = given.get("prompt")
+    """Return what is known of a prompt; it opens the memory only if the prompt sets a task."""
     if not isinstance(prompt, str):
         raise ValidationError("prompt", prompt, "is not the text of a prompt")
-    _, said = without_statement(prompt)
+    _, statement = without_statement(prompt)
     answer: dict[str, Any] = {}
-    if said is not None and parse_statement(said) is None:
+    if statement is not None and parse_statement(statement) is None:
         answer["systemMessage"] = (
-            f"graphmem: {said!r} is no outcome; write success, failure, or a score from 0 to 1"
+            f"graphmem: {statement!r} is no outcome; write success, failure, or a score from 0 to 1"
         )
-    context = ""
+    context = "" if statement is None else _STATED
     if task := task_of(prompt):
-        memory = open_memory()
+        memory = open_memory(True)
+        context = ""
         if memory is not None:
             context = memory.context(task, max_tokens=terms.max_tokens, agent=terms.agent)
-    elif said is not None:
-        context = _STATED
     if context:
         answer["hookSpecificOutput"] = {
             "hookEventName": "UserPromptSubmit",
@@ -105,30 +121,27 @@ def learn_session(memory: Memory, given: dict[str, Any], terms: Terms) -> Learni
         NotFoundError: there is no such evaluator.
         OSError: the transcript cannot be read.
     """
-    session, path = given.get("session_id"), given.get("transcript_path")
-    for name, value in (("session_id", session), ("transcript_path", path)):
+    for name in ("session_id", "transcript_path"):
+        value = given.get(name)
         if not isinstance(value, str) or not value.strip():
             raise ValidationError(name, value, "is not a text", "give the input of the hook")
-    judge = judge_of(terms.outcome or "stated")
-    refused: list[int] = []
+    path, judge = Path(given["transcript_path"]).expanduser(), judge_of(terms.outcome or "stated")
+    damaged: list[int] = []
     learning = Learning()
-    problems = learning.problems
-    with Path(str(path)).expanduser().open("rb") as lines:
-        for work, said in match_statements(works(lines, refused)):
+    with path.open("rb") as lines:
+        for work, outcome in match_statements(works(lines, damaged)):
             try:
-                _learn(memory, str(session), work, said, terms, judge, learning)
+                _learn(memory, given["session_id"], work, outcome, terms, judge, learning)
             except GraphMemError as error:
                 if error.retryable:
                     raise
-                problems.append(f"prompt {work.number}: {error}")
+                learning.problems.append(f"prompt {work.number}: {error}")
     if learning.learned:  # a question embeds new texts, so that no prompt waits for that
         with contextlib.suppress(GraphMemError):
             memory.context(AGENT, max_tokens=1)
-    if refused:
-        problems.append(
-            f"{path} has {counted(len(refused), 'line')} without a JSON object, such as "
-            f"{refused[0]}"
-        )
+    if damaged:
+        lost = counted(len(damaged), "line")
+        learning.problems.append(f"{path} has {lost} without a JSON object, such as {damaged[0]}")
     return learning
 
 
@@ -138,37 +151,31 @@ def match_statements(done: Iterator[Work]) -> Iterator[tuple[Work, bool | float 
     A statement is about the latest work before it that had a reply.
     """
     last: Work | None = None
-    said: bool | float | None = None
+    outcome: bool | float | None = None
     for work in done:
-        _, line = without_statement(work.prompt)
-        outcome = parse_statement(line)
-        if outcome is not None:
-            said = outcome
+        later = parse_statement(without_statement(work.prompt)[1])
+        outcome = outcome if later is None else later
         if work.replied and task_of(work.prompt):
             if last is not None:
-                yield last, said
-            last, said = work, None
+                yield last, outcome
+            last, outcome = work, None
     if last is not None:
-        yield last, said
+        yield last, outcome
 
 
 def _learn(
     memory: Memory,
     session: str,
     work: Work,
-    said: bool | float | None,
+    outcome: bool | float | None,
     terms: Terms,
     judge: Judge,
     learning: Learning,
 ) -> None:
-    agent = terms.agent or AGENT
-    key = f"{AGENT}/{session}/{work.number}"
-    about = {
-        "session_id": session,
-        "prompt": work.number,
-        "model": work.model,
-        **{name: work.record.get(name) for name in ("cwd", "gitBranch", "version")},
-    }
+    """Learn what was done for a prompt; without an outcome, it is an abandoned attempt."""
+    key, agent = f"{AGENT}/{session}/{work.number}", terms.agent or AGENT
+    record = {name: work.record.get(name) for name in ("cwd", "gitBranch", "version")}
+    about = {"session_id": session, "prompt": work.number, "model": work.model, **record}
     common: dict[str, Any] = {
         "task": task_of(work.prompt),
         "agent": agent,
@@ -185,24 +192,26 @@ def _learn(
         agent=agent,
         fields={**work.record, **about},
     )
-    if said is None:
+    if outcome is None:
+        test = last_run(work, terms.test_command) if terms.test_command else None
+        steps = tuple(common["steps"])
+        run = Run(common["task"], work.answer, steps, None, agent, test, common["extra"])
         try:
-            said = judge(_run(work, common, terms))
+            outcome = judge(run)
+        except GraphMemError:
+            raise
         except Exception as error:  # noqa: BLE001 - it is a function of others
             problem = f"the evaluator raised {type(error).__name__}: {error}"
             learning.problems.append(f"prompt {work.number}: {problem}")
-    if said is None:
+    if outcome is None:
         from graphmem.memory import attempts_of
 
         uses = [{"text": text} for text in used]
         attempts_of(memory).store(AbandonedAttempt(key=key, strategy=uses, **common))
         learning.unjudged += 1
         return
-    if not isinstance(said, bool | float | int):
-        raise ValidationError("outcome", said, "must be True, False, a score in [0, 1], or None")
-    named = "success" if isinstance(said, bool) else "score"
-    learned = memory.learn(strategy=used, source_key=key, **common | {named: said})
-    if not learned.created:
+    judged = {"success" if isinstance(outcome, bool) else "score": outcome}
+    if not memory.learn(strategy=used, source_key=key, **common | judged).created:
         learning.known += 1
         return
     learning.learned += 1
@@ -210,63 +219,21 @@ def _learn(
         memory.upkeep.erase(abandoned_id(memory.namespace, key))
 
 
-def _run(work: Work, common: dict[str, Any], terms: Terms) -> Run:
-    test = terms.test_command
-    return Run(
-        task=common["task"],
-        answer=work.answer,
-        steps=tuple(common["steps"]),
-        agent=common["agent"],
-        stated=last_run(work, test) if test else None,
-        metadata=common["extra"],
-    )
-
-
 def _step(call: Call) -> Step:
-    text = None if call.text is None else _shorten(_clean(call.text))
+    text = None if call.text is None else _shorten(call.text)
+    short = {
+        name: _shorten(value) if isinstance(value, str) else value
+        for name, value in call.input.items()
+    }
+    whole = json.dumps(short, ensure_ascii=False)
     return Step(
-        action_type=_clean(call.name)[:200],
-        action=_action(call.input),
+        action_type=call.name[:200],
+        action=short if len(whole) <= 5 * SHOWN else _shorten(whole),
         observation=None if call.failed else text,
         error=text if call.failed else None,
     )
 
 
-def _action(given: dict[str, Any]) -> Any:
-    """Return the input of a tool, its texts shortened."""
-    short = {
-        name: _shorten(value) if isinstance(value, str) else value for name, value in given.items()
-    }
-    text = _clean(json.dumps(short, ensure_ascii=False))
-    return json.loads(text) if len(text) <= 5 * SHOWN else _shorten(text)
-
-
 def _shorten(text: str) -> str:
     rest = len(text) - SHOWN
     return text if rest <= 0 else f"{text[:SHOWN]}... ({rest:,} more characters)"
-
-
-def _clean(text: str) -> str:
-    """Return a text without lone surrogates, which cannot be stored."""
-    return text.encode("utf-8", "replace").decode()
-
-
-def answer(
-    given: dict[str, Any], terms: Terms, open_memory: Callable[[bool], Memory | None]
-) -> dict[str, Any] | Learning | None:
-    """Return the answer to a hook, None if there is nothing to say.
-
-    Args:
-        given: the input of the hook from Claude Code.
-        terms: the options with which hooks were installed.
-        open_memory: opens the memory for asking (True), or for learning; None: there is none yet.
-    """
-    event = given.get("hook_event_name")
-    if event == "UserPromptSubmit":
-        return answer_prompt(given, terms, lambda: open_memory(True))
-    if event == "SessionEnd":
-        memory = open_memory(False)
-        return None if memory is None else learn_session(memory, given, terms)
-    raise ValidationError(
-        "hook_event_name", event, "is not a hook of graphmem", "UserPromptSubmit or SessionEnd"
-    )

@@ -48,16 +48,7 @@ def install(path: Path, command: str) -> Change:
     Raises:
         ValidationError: the file is not such settings.
     """
-    before = _read(path)
-    text = before if before is not None and before.strip() else "{}\n"
-    settings = _parse(path, text)
-    if _commands(settings) == [(event, command) for event in TIMEOUTS]:
-        return Change(path, before, text)
-    _remove_ours(settings)
-    for event, seconds in TIMEOUTS.items():
-        hook = {"type": "command", "command": command, "timeout": seconds}
-        settings.setdefault("hooks", {}).setdefault(event, []).append({"hooks": [hook]})
-    return Change(path, before, _formatted(settings, text))
+    return _change(path, [(event, command) for event in TIMEOUTS])
 
 
 def uninstall(path: Path) -> Change:
@@ -66,12 +57,20 @@ def uninstall(path: Path) -> Change:
     Raises:
         ValidationError: the file is not such settings.
     """
+    return _change(path, [])
+
+
+def _change(path: Path, wanted: list[tuple[str, str]]) -> Change:
     before = _read(path)
-    settings = {} if before is None else _parse(path, before)
-    if before is None or not _commands(settings):
+    text = before if before is not None and before.strip() else "{}\n"
+    settings = _parse(path, text)
+    if _commands(settings) == wanted:
         return Change(path, before, before or "")
     _remove_ours(settings)
-    return Change(path, before, _formatted(settings, before))
+    for event, command in wanted:
+        hook = {"type": "command", "command": command, "timeout": TIMEOUTS[event]}
+        settings.setdefault("hooks", {}).setdefault(event, []).append({"hooks": [hook]})
+    return Change(path, before, _formatted(settings, text))
 
 
 def _read(path: Path) -> str | None:
@@ -80,34 +79,30 @@ def _read(path: Path) -> str | None:
     except FileNotFoundError:
         return None
     except UnicodeDecodeError as error:
-        raise ValidationError(str(path), error.reason, "is not UTF-8", "mend the file") from None
+        raise _refusal(path, error.reason, "is not UTF-8") from None
 
 
 def _parse(path: Path, text: str) -> dict[str, Any]:
-    """Return the settings in a file.
-
-    Raises:
-        ValidationError: they are none.
-    """
+    """Return the settings in a file."""
     try:
         settings = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ValidationError(
-            str(path), str(error), "is not JSON", "mend the file, then try again; it is unchanged"
-        ) from None
-    _check(path, settings, dict, "an object")
+        raise _refusal(path, str(error), "is not JSON") from None
+    if not isinstance(settings, dict):
+        raise _refusal(path, settings, "is not an object")
     events = settings.get("hooks", {})
-    _check(path, events, dict, "an object, in hooks")
+    if not isinstance(events, dict):
+        raise _refusal(path, events, "is not an object, in hooks")
     for event in TIMEOUTS:
-        _check(path, events.get(event, []), list, f"a list, in hooks.{event}")
-    return settings  # type: ignore[no-any-return]
+        if not isinstance(groups := events.get(event, []), list):
+            raise _refusal(path, groups, f"is not a list, in hooks.{event}")
+    return settings
 
 
-def _check(path: Path, value: object, kind: type, said: str) -> None:
-    if not isinstance(value, kind):
-        raise ValidationError(
-            str(path), value, f"is not {said}", "mend the file, then try again; it is unchanged"
-        )
+def _refusal(path: Path, value: object, problem: str) -> ValidationError:
+    return ValidationError(
+        str(path), value, problem, "mend the file, then try again; it is unchanged"
+    )
 
 
 def _commands(settings: dict[str, Any]) -> list[tuple[str, str]]:

@@ -92,6 +92,8 @@ def _entries(lines: Iterable[bytes], refused: list[int]) -> Iterator[dict[str, A
             continue
         try:
             entry = json.loads(line) if len(line) <= LONGEST else None
+            if b"\\u" in line:  # it may hold lone surrogates, which cannot be stored
+                entry = json.loads(json.dumps(entry, ensure_ascii=False).encode("utf-8", "replace"))
         except (ValueError, RecursionError):
             entry = None
         if isinstance(entry, dict):
@@ -108,9 +110,9 @@ def _reply(
     if isinstance(model, str) and model != "<synthetic>":
         work.model = model
     for block in blocks:
-        name, given = block.get("name"), block.get("input")
-        if block.get("type") == "text" and isinstance(block.get("text"), str):
-            work.answer = block["text"]
+        name, given, text = block.get("name"), block.get("input"), block.get("text")
+        if block.get("type") == "text" and isinstance(text, str):
+            work.answer = text
         elif block.get("type") == "tool_use" and isinstance(name, str) and name.strip():
             call = Call(name, given if isinstance(given, dict) else {})
             work.calls.append(call)
@@ -118,31 +120,27 @@ def _reply(
 
 
 def _result(block: dict[str, Any], entry: dict[str, Any], calls: dict[str, Call]) -> None:
-    if block.get("type") != "tool_result":
-        return
     call = calls.pop(str(block.get("tool_use_id")), None)
-    if call is None:
+    if call is None or block.get("type") != "tool_result":
         return
     call.text = _text(block.get("content"))
     call.failed = bool(block.get("is_error"))
     more = entry.get("toolUseResult")
-    if isinstance(more, dict):
-        call.untold = any(more.get(name) for name in _UNTOLD)
-    call.untold |= bool(entry.get("toolDenialKind") or call.input.get("run_in_background"))
+    marks = [more.get(name) for name in _UNTOLD] if isinstance(more, dict) else []
+    call.untold = any((*marks, entry.get("toolDenialKind"), call.input.get("run_in_background")))
 
 
 def _prompt(entry: dict[str, Any], content: Any, blocks: list[dict[str, Any]]) -> str | None:
     """Return what the user asked in a line, None if it is no prompt."""
-    if any(entry.get(mark) for mark in ("isMeta", "isCompactSummary", "isVisibleInTranscriptOnly")):
-        return None
     origin = entry.get("origin")
-    if isinstance(origin, dict) and origin.get("kind", "human") != "human":
+    if (
+        any(entry.get(mark) for mark in ("isMeta", "isCompactSummary", "isVisibleInTranscriptOnly"))
+        or (isinstance(origin, dict) and origin.get("kind", "human") != "human")
+        or entry.get("promptSource") == "system"
+        or any(block.get("type") == "tool_result" for block in blocks)
+    ):
         return None
-    if entry.get("promptSource") == "system":
-        return None
-    if any(block.get("type") == "tool_result" for block in blocks):
-        return None
-    text = _ADDED.sub("", content if isinstance(content, str) else _text(blocks)).strip()
+    text = _ADDED.sub("", _text(content)).strip()
     if named := _NAME.search(text):
         arguments = _ARGUMENTS.search(text)
         text = f"/{named[1].lstrip('/')} {arguments[1] if arguments else ''}".strip()

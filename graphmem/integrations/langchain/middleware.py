@@ -8,8 +8,8 @@ serves any number of runs at once, and an interrupted run can go on in another p
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from typing import Annotated, Any, NotRequired, TypedDict, Unpack
 from uuid import uuid4
@@ -35,7 +35,6 @@ from langgraph.runtime import Runtime
 from langgraph.types import Command
 
 from graphmem.async_memory import AsyncMemory
-from graphmem.graph.arguments import check_function
 from graphmem.integrations.runs import Running, RunOptions, Runs
 from graphmem.memory import Memory
 
@@ -77,31 +76,15 @@ class GraphMemMiddleware(AgentMiddleware[GraphMemState, Any, Any]):
     when it is resumed, in any process with the same checkpointer. A run is recorded once, at its
     first end, or not at all.
 
-    Args:
-        memory: a Memory or an AsyncMemory; both serve ``invoke`` and ``ainvoke``.
-        task: a function of the state of the agent that returns what it is about; None or "" leaves
-            the run out. Default: the last message of a person.
-        options: see :class:`graphmem.integrations.runs.RunOptions`.
-
-    Raises:
-        NotFoundError: there is no such evaluator.
-        ValidationError: an argument is wrong.
+    Args and errors: see :class:`graphmem.integrations.runs.Runs`; ``task`` takes the state.
     """
 
     state_schema = GraphMemState
 
-    def __init__(
-        self,
-        memory: Memory | AsyncMemory,
-        *,
-        task: Callable[[Mapping[str, Any]], str | None] | None = None,
-        **options: Unpack[RunOptions],
-    ) -> None:
+    def __init__(self, memory: Memory | AsyncMemory, **options: Unpack[RunOptions]) -> None:
         super().__init__()
-        check_function("task", task)
         self._runs = Runs(memory, SOURCE, **options)
-        self._task = task
-        self._over: OrderedDict[str, None] = OrderedDict()
+        self._over: dict[str, None] = {}
         self._lock = threading.Lock()
 
     def before_agent(self, state: GraphMemState, runtime: Runtime[Any]) -> dict[str, Any]:  # noqa: ARG002
@@ -122,13 +105,8 @@ class GraphMemMiddleware(AgentMiddleware[GraphMemState, Any, Any]):
         handler: Callable[[ModelRequest[Any]], ModelResponse[Any]],
     ) -> ModelResponse[Any]:
         """Add what is known to the system prompt; an error ends the run."""
-        try:
+        with self._watching(request):
             return handler(_add_context(request))
-        except GraphBubbleUp:
-            raise
-        except BaseException as error:
-            self._learn(request.state, error)
-            raise
 
     async def awrap_model_call(
         self,
@@ -136,13 +114,8 @@ class GraphMemMiddleware(AgentMiddleware[GraphMemState, Any, Any]):
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> ModelResponse[Any]:
         """Add what is known to the system prompt; an error ends the run."""
-        try:
+        async with self._awatching(request):
             return await handler(_add_context(request))
-        except GraphBubbleUp:
-            raise
-        except BaseException as error:
-            await self._alearn(request.state, error)
-            raise
 
     def wrap_tool_call(
         self,
@@ -150,13 +123,8 @@ class GraphMemMiddleware(AgentMiddleware[GraphMemState, Any, Any]):
         handler: Callable[[ToolCallRequest], ToolMessage | Command[Any]],
     ) -> ToolMessage | Command[Any]:
         """Let an error end the run; what tools return is read from the messages."""
-        try:
+        with self._watching(request):
             return handler(request)
-        except GraphBubbleUp:
-            raise
-        except BaseException as error:
-            self._learn(request.state, error, request.tool_call)
-            raise
 
     async def awrap_tool_call(
         self,
@@ -164,31 +132,48 @@ class GraphMemMiddleware(AgentMiddleware[GraphMemState, Any, Any]):
         handler: Callable[[ToolCallRequest], Awaitable[ToolMessage | Command[Any]]],
     ) -> ToolMessage | Command[Any]:
         """Let an error end the run; what tools return is read from the messages."""
-        try:
+        async with self._awatching(request):
             return await handler(request)
-        except GraphBubbleUp:
-            raise
-        except BaseException as error:
-            await self._alearn(request.state, error, request.tool_call)
-            raise
 
     def after_agent(self, state: GraphMemState, runtime: Runtime[Any]) -> None:  # noqa: ARG002
         """Learn how the run went."""
-        self._learn(state)
+        if run := self._run(state):
+            run.end(**_ending(state))
 
     async def aafter_agent(self, state: GraphMemState, runtime: Runtime[Any]) -> None:  # noqa: ARG002
         """Learn how the run went."""
-        await self._alearn(state)
+        if run := self._run(state):
+            await run.aend(**_ending(state))
+
+    @contextmanager
+    def _watching(self, request: ModelRequest[Any] | ToolCallRequest) -> Iterator[None]:
+        """Learn from a run that an error ends here."""
+        try:
+            yield
+        except GraphBubbleUp:
+            raise
+        except BaseException as error:
+            if run := self._run(request.state, error, getattr(request, "tool_call", None)):
+                run.end(**_ending(request.state, error))
+            raise
+
+    @asynccontextmanager
+    async def _awatching(self, request: ModelRequest[Any] | ToolCallRequest) -> AsyncIterator[None]:
+        """Do what :meth:`_watching` does."""
+        try:
+            yield
+        except GraphBubbleUp:
+            raise
+        except BaseException as error:
+            if run := self._run(request.state, error, getattr(request, "tool_call", None)):
+                await run.aend(**_ending(request.state, error))
+            raise
 
     def _begin(self, state: Mapping[str, Any]) -> Begun | None:
         """Return what a run is about; None if there is nothing to learn from."""
         message = _last_request(state["messages"])
-        task = None if message is None else str(message.text)
-        if self._task is not None:
-            task = None
-            with self._runs.going_on("the task is not known"):
-                task = self._task(state)
-        if not task or not task.strip():
+        task = self._runs.task_of(state, lambda _: None if message is None else str(message.text))
+        if not task.strip():
             return None
         return Begun(
             id=uuid4().hex,
@@ -198,30 +183,13 @@ class GraphMemMiddleware(AgentMiddleware[GraphMemState, Any, Any]):
             context="",
         )
 
-    def _learn(
-        self,
-        state: Mapping[str, Any],
-        error: BaseException | None = None,
-        call: ToolCall | None = None,
-    ) -> None:
-        """Learn from a run that ends; from its error if a call ends it."""
-        if run := self._run(state, error, call):
-            run.end(_answer(state, error), error, metadata=_visible_state(state))
-
-    async def _alearn(
-        self,
-        state: Mapping[str, Any],
-        error: BaseException | None = None,
-        call: ToolCall | None = None,
-    ) -> None:
-        """Do what :meth:`_learn` does."""
-        if run := self._run(state, error, call):
-            await run.aend(_answer(state, error), error, metadata=_visible_state(state))
-
     def _run(
-        self, state: Mapping[str, Any], error: BaseException | None, call: ToolCall | None
+        self,
+        state: Mapping[str, Any],
+        error: BaseException | None = None,
+        call: ToolCall | None = None,
     ) -> Running | None:
-        """Return a run with its steps; None if it was recorded, or is not to be recorded."""
+        """Return a run that ends, with its steps; None if it was recorded, or is not to be."""
         begun: Begun | None = state.get("graphmem")
         if begun is None or not self._first(begun["id"]):
             return None
@@ -230,7 +198,9 @@ class GraphMemMiddleware(AgentMiddleware[GraphMemState, Any, Any]):
         )
         messages = _since(state["messages"], begun["after"])
         if error is None and state.get("structured_response") is not None:
-            messages = _before_structured_response(messages)
+            # A model may give it as the call of a tool that does not exist, in its last message.
+            last = max(place for place, one in enumerate(messages) if isinstance(one, AIMessage))
+            messages = messages[:last]
         returned = {one.tool_call_id: one for one in messages if isinstance(one, ToolMessage)}
         for message in messages:
             if isinstance(message, AIMessage):
@@ -247,7 +217,7 @@ class GraphMemMiddleware(AgentMiddleware[GraphMemState, Any, Any]):
             first = identity not in self._over
             self._over[identity] = None
             if len(self._over) > REMEMBERED:
-                self._over.popitem(last=False)
+                del self._over[next(iter(self._over))]
         return first
 
 
@@ -267,15 +237,6 @@ def _since(messages: Sequence[AnyMessage], identity: str | None) -> Sequence[Any
     return messages
 
 
-def _before_structured_response(messages: Sequence[AnyMessage]) -> Sequence[AnyMessage]:
-    """Return the messages before the model's last one, if that is a structured response.
-
-    A model may give it as the call of a tool that does not exist.
-    """
-    last = max(place for place, one in enumerate(messages) if isinstance(one, AIMessage))
-    return messages[:last]
-
-
 def _step(
     run: Running, call: ToolCall, returned: ToolMessage | None, raised: BaseException | None
 ) -> None:
@@ -285,19 +246,14 @@ def _step(
     run.step(call["name"], call["args"], None if failed else said, said if failed else raised)
 
 
-def _answer(state: Mapping[str, Any], error: BaseException | None) -> Any:
-    """Return the structured response of an agent, else the text of its last message."""
-    if error is not None:
-        return None
-    if state.get("structured_response") is not None:
-        return state["structured_response"]
+def _ending(state: Mapping[str, Any], error: BaseException | None = None) -> dict[str, Any]:
+    """Return the answer and more of a run that ends: a structured response, else the last text."""
+    answer = state.get("structured_response")
     last = state["messages"][-1]
-    return str(last.text) if isinstance(last, AIMessage | ToolMessage) else None
-
-
-def _visible_state(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the state of an agent, without what the middleware keeps in it."""
-    return {name: value for name, value in state.items() if name != "graphmem"}
+    if answer is None and isinstance(last, AIMessage | ToolMessage):
+        answer = str(last.text)
+    visible = {name: value for name, value in state.items() if name != "graphmem"}
+    return {"answer": None if error else answer, "error": error, "metadata": visible}
 
 
 def _add_context(request: ModelRequest[Any]) -> ModelRequest[Any]:

@@ -7,6 +7,7 @@ finds what another one put.
 from __future__ import annotations
 
 import asyncio
+import operator
 import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -34,6 +35,7 @@ from graphmem.async_memory import AsyncMemory
 from graphmem.errors import NotFoundError, ValidationError
 from graphmem.graph.arguments import MOST, check_text
 from graphmem.ids import entry_id
+from graphmem.integrations.runs import memory_of
 from graphmem.memory import Memory
 from graphmem.models.levels import Entry, Found, LevelUpkeep, Tags
 
@@ -87,10 +89,8 @@ class GraphMemStore(BaseStore):
         ttl: TTLConfig | None = None,
     ) -> None:
         super().__init__()
-        if not isinstance(memory, Memory | AsyncMemory):
-            raise ValidationError("memory", memory, "is neither a Memory nor an AsyncMemory")
         check_text("name", name)
-        self._memory = memory.memory if isinstance(memory, AsyncMemory) else memory
+        self._memory = memory_of(memory)
         self._root = f"{_OWNER}:{_quoted('name', name)}"
         self._fields = _fields(index)
         self.ttl_config = ttl
@@ -114,7 +114,10 @@ class GraphMemStore(BaseStore):
 
     def _read(self, op: Op) -> Result:
         if isinstance(op, GetOp):
-            return self._get(op)
+            entry = self._entry(self._level(op.namespace), op.key)
+            if entry is not None and op.refresh_ttl:
+                self._refresh([entry])
+            return None if entry is None else Item(**self._item(entry))
         if isinstance(op, SearchOp):
             return self._search(op)
         if isinstance(op, ListNamespacesOp):
@@ -123,15 +126,6 @@ class GraphMemStore(BaseStore):
             return None
         raise ValidationError("ops", op, "is no operation of a store")
 
-    def _get(self, op: GetOp) -> Item | None:
-        level = self._level(op.namespace)
-        entry = self._entry(level, op.key)
-        if entry is None:
-            return None
-        if op.refresh_ttl:
-            self._refresh([entry])
-        return Item(**self._item(entry))
-
     def _search(self, op: SearchOp) -> list[SearchItem]:
         if op.offset < 0:
             raise ValidationError("offset", op.offset, "must be a whole number from 0")
@@ -139,10 +133,10 @@ class GraphMemStore(BaseStore):
         if not levels:
             return []
         most = MOST if op.filter else min(MOST, op.offset + op.limit)
-        found = self._search_levels(levels, op.query, most)
+        entries = self._search_levels(levels, op.query, most)
         if op.filter:
-            found = [entry for entry in found if _fits(_value(entry), op.filter)]
-        page = found[op.offset : op.offset + op.limit]
+            entries = [entry for entry in entries if _fits(_value(entry), op.filter)]
+        page = entries[op.offset : op.offset + op.limit]
         if op.refresh_ttl:
             self._refresh(page)
         return [SearchItem(**self._item(entry), score=entry.similarity) for entry in page]
@@ -153,22 +147,20 @@ class GraphMemStore(BaseStore):
         if not query or not query.strip() or self._fields is None:
             return recall(levels=levels, limit=most)
         unsearched = Tags(any_of=(UNSEARCHED,))
-        found = recall(query, levels=levels, tags=~unsearched, limit=most)
-        if len(found) < most:
-            found += recall(levels=levels, tags=unsearched, limit=most - len(found))
-        return found
+        near = recall(query, levels=levels, tags=~unsearched, limit=most)
+        left = most - len(near)
+        return [*near, *(recall(levels=levels, tags=unsearched, limit=left) if left else ())]
 
     def _namespaces(self, op: ListNamespacesOp) -> list[Namespace]:
-        there = [
+        there = (
             self._namespace(level.name)
             for level in self._memory.levels.map().levels
             if level.entries and level.name.startswith(f"{self._root}:")
-        ]
-        conditions = op.match_conditions or ()
+        )
         fitting = {
             namespace[: op.max_depth]
             for namespace in there
-            if all(_matches(condition, namespace) for condition in conditions)
+            if all(_matches(condition, namespace) for condition in op.match_conditions or ())
         }
         return sorted(fitting)[op.offset : op.offset + op.limit]
 
@@ -179,35 +171,30 @@ class GraphMemStore(BaseStore):
             if level in self._levels(op.namespace):
                 levels.remove(level, key)
             return
-        before = self._entry(level, op.key)
-        now = datetime.now(UTC).isoformat()
-        given: dict[str, Any] = {
+        before, now = self._entry(level, op.key), datetime.now(UTC).isoformat()
+        created = now if before is None else before.metadata.get("created_at", now)
+        metadata = {"created_at": created, "updated_at": now, "ttl": op.ttl}
+        content: Any = dict(op.value)
+        fields = self._fields if op.index is None else _paths(op.index)
+        searched = self._fields is not None and fields is not None
+        if searched and fields != [WHOLE]:
+            parts = (get_text_at_path(op.value, tokenize_path(path)) for path in fields or ())
+            text = "\n".join(part for texts in parts for part in texts)
+            searched = bool(text.strip())
+            if searched:
+                content, metadata["value"] = text, content
+        entry: dict[str, Any] = {
             "key": key,
-            "content": dict(op.value),
-            "metadata": {
-                "created_at": now if before is None else before.metadata.get("created_at", now),
-                "updated_at": now,
-                "ttl": op.ttl,
-            },
+            "content": content,
+            "metadata": metadata,
+            "tags": () if searched else (UNSEARCHED,),
             "ttl": None if op.ttl is None else op.ttl * 60,
         }
-        fields = self._fields if op.index is None else _paths(op.index)
-        if self._fields is None or fields is None:
-            given["tags"] = (UNSEARCHED,)
-        elif fields != [WHOLE]:
-            text = "\n".join(
-                text for path in fields for text in get_text_at_path(op.value, tokenize_path(path))
-            )
-            if text.strip():
-                given["content"] = text
-                given["metadata"]["value"] = dict(op.value)
-            else:
-                given["tags"] = (UNSEARCHED,)
         try:
-            levels.add(level, **given)
+            levels.add(level, **entry)
         except NotFoundError:
             levels.put(level, purpose=f"items of {op.namespace}", upkeep=_KEPT)
-            levels.add(level, **given)
+            levels.add(level, **entry)
 
     def _entry(self, level: str, key: str) -> Entry | None:
         """Return a living entry of a level."""
@@ -240,9 +227,9 @@ class GraphMemStore(BaseStore):
         }
 
     def _level(self, namespace: Namespace) -> str:
-        if not namespace:
-            raise ValidationError("namespace", namespace, "is empty")
-        return ":".join((self._root, *(_label(label) for label in namespace)))
+        if not namespace or not all(namespace):
+            raise ValidationError("namespace", namespace, "is empty, or has an empty part")
+        return ":".join((self._root, *(_quoted("namespace", label) for label in namespace)))
 
     def _levels(self, prefix: Namespace) -> list[str]:
         """Return the names of the levels whose namespaces begin with a prefix."""
@@ -258,12 +245,6 @@ class GraphMemStore(BaseStore):
         return tuple(map(unquote, level.removeprefix(f"{self._root}:").split(":")))
 
 
-def _label(label: object) -> str:
-    if not isinstance(label, str) or not label:
-        raise ValidationError("namespace", label, "is not a text, or empty")
-    return _quoted("namespace", label)
-
-
 def _key(key: str) -> str:
     return _quoted("key", key, special="%") or EMPTY
 
@@ -277,18 +258,13 @@ def _quoted(name: str, text: str, special: str = "%:") -> str:
 
 def _fields(index: IndexConfig | Literal[False] | None) -> list[str] | None:
     """Return which fields are searched, or None."""
-    if index is False:
-        return None
-    for name in ("embed", "dims"):
-        if index is not None and name in index:
-            raise ValidationError(
-                f"index.{name}",
-                index.get(name),
-                "is what the memory has",
-                "leave it out; Memory.open takes an embedder",
-            )
-    fields = None if index is None else index.get("fields")
-    return [WHOLE] if fields is None else _paths(fields)
+    if index is None or index is False:
+        return [WHOLE] if index is None else None
+    if own := {"embed", "dims"} & index.keys():
+        raise ValidationError(
+            "index", sorted(own), "are what the memory has", "Memory.open takes an embedder"
+        )
+    return _paths(index.get("fields", [WHOLE]))
 
 
 def _paths(index: object) -> list[str] | None:
@@ -332,16 +308,23 @@ def _fits(value: Any, wanted: Any) -> bool:
     return bool(value == wanted)
 
 
-def _compared(value: Any, operator: str, other: Any) -> bool:
+def _compared(value: Any, name: str, other: Any) -> bool:
     """Return the result of a comparison; a value that is no number is neither more nor less."""
-    if operator in ("$eq", "$ne"):
-        return (value == other) is (operator == "$eq")
-    if operator not in ("$gt", "$gte", "$lt", "$lte"):
+    if name in ("$eq", "$ne"):
+        return (value == other) is (name == "$eq")
+    if name not in _OPERATORS:
         raise ValidationError(
-            "filter", operator, "is no operator", "use $eq, $ne, $gt, $gte, $lt or $lte"
+            "filter", name, "is no operator", "use $eq, $ne, $gt, $gte, $lt or $lte"
         )
     try:
-        more = float(value) - float(other)
+        return bool(_OPERATORS[name](float(value), float(other)))
     except (TypeError, ValueError):
         return False
-    return {"$gt": more > 0, "$gte": more >= 0, "$lt": more < 0, "$lte": more <= 0}[operator]
+
+
+_OPERATORS = {
+    "$gt": operator.gt,
+    "$gte": operator.ge,
+    "$lt": operator.lt,
+    "$lte": operator.le,
+}

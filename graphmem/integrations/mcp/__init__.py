@@ -4,6 +4,7 @@
 ``serving`` runs a server over standard input and output, or over HTTP.
 """
 
-from graphmem.integrations.mcp.server import Access, build
+from graphmem.integrations.mcp.server import build
+from graphmem.integrations.mcp.tools import Access
 
 __all__ = ["Access", "build"]

@@ -15,7 +15,6 @@ from typing import Any
 import anyio
 import pydantic
 import uvicorn
-from mcp.server import MCPServer
 from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
 from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError
@@ -24,6 +23,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from graphmem.addresses import bracketed, is_loopback, listening
 from graphmem.errors import StorageError, ValidationError
+from graphmem.integrations.mcp.server import Server
 from graphmem.printable import unguarded
 
 PATH = "/mcp"
@@ -34,7 +34,7 @@ _GRACE = 5
 _ID = re.compile(r'"id"\s*:\s*(\d{1,18}\b|"[^"\\]{1,100}")')
 
 
-def over_stdio(server: MCPServer[Any]) -> None:
+def over_stdio(server: Server) -> None:
     """Serve one client over standard input and output, until it closes them or a signal comes."""
     sys.stdin, sys.stdout = unguarded(sys.stdin), unguarded(sys.stdout)
     try:
@@ -43,13 +43,12 @@ def over_stdio(server: MCPServer[Any]) -> None:
         pass
 
 
-async def _over_stdio(server: MCPServer[Any]) -> None:
+async def _over_stdio(server: Server) -> None:
     """Serve as the SDK does, but answer lines that are no messages, and obey signals.
 
     The SDK leaves such lines without an answer, so that a client waits forever; and it cannot be
     stopped while it waits for a line.
     """
-    lowlevel = server._lowlevel_server
     came: list[int] = []
     async with stdio_server() as (incoming, outgoing), anyio.create_task_group() as beside:
         lines, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
@@ -73,7 +72,7 @@ async def _over_stdio(server: MCPServer[Any]) -> None:
         beside.start_soon(pump)
         if sys.platform != "win32":
             beside.start_soon(obey)
-        await lowlevel.run(read, outgoing, lowlevel.create_initialization_options())
+        await server.serve(read, outgoing)
         if came:  # the memory is closed; a thread still waits for a line
             signal.signal(came[0], signal.SIG_DFL)
             signal.raise_signal(came[0])
@@ -85,19 +84,19 @@ def _answer_no_message(error: Exception) -> SessionMessage | None:
 
     None for a line without any text.
     """
-    found = error.errors()[0] if isinstance(error, pydantic.ValidationError) else {"input": None}
-    line = found["input"]
+    problem: Any = error.errors()[0] if isinstance(error, pydantic.ValidationError) else {}
+    line = problem.get("input")
     if isinstance(line, str) and not line.strip():
         return None
     seen = _ID.search(line) if isinstance(line, str) else None
-    data = ErrorData(code=PARSE_ERROR, message=f"not a message: {found.get('msg', error)}"[:300])
+    data = ErrorData(code=PARSE_ERROR, message=f"not a message: {problem.get('msg', error)}"[:300])
     return SessionMessage(
         JSONRPCError(jsonrpc="2.0", id=json.loads(seen[1]) if seen else None, error=data)
     )
 
 
 def over_http(
-    server: MCPServer[Any], address: str, token_file: Path | None, tell: Callable[[str], object]
+    server: Server, address: str, token_file: Path | None, tell: Callable[[str], object]
 ) -> None:
     """Serve clients over streamable HTTP, until the process is stopped.
 
@@ -108,8 +107,8 @@ def over_http(
         tell: called with the actual address.
 
     Raises:
-            ValidationError: the address is wrong, or others can reach it and there is no token.
-            StorageError: the token cannot be read, or is short; or the port is taken.
+        ValidationError: the address is wrong, or others can reach it and there is no token.
+        StorageError: the token cannot be read, or is short; or the port is taken.
     """
     host, port = _parts(address)
     if not is_loopback(host) and token_file is None:
@@ -123,7 +122,7 @@ def over_http(
     with closing(listening(host, port)) as opened:
         app: ASGIApp = server.streamable_http_app(streamable_http_path=PATH, host=host)
         if token is not None:
-            app = Guarded(app, token)
+            app = _guarded(app, f"Bearer {token}".encode())
         tell(f"http://{bracketed(host)}:{opened.getsockname()[1]}{PATH}")
         config = uvicorn.Config(
             app,
@@ -135,26 +134,22 @@ def over_http(
         anyio.run(uvicorn.Server(config).serve, [opened])
 
 
-class Guarded:
-    """Lets requests with the token through; others get 401."""
+def _guarded(app: ASGIApp, expected: bytes) -> ASGIApp:
+    """Return an app that lets requests with the token through; others get 401."""
 
-    def __init__(self, app: ASGIApp, token: str) -> None:
-        self._app = app
-        self._expected = f"Bearer {token}".encode()
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        answer = app
         if scope["type"] == "http":
             given = dict(scope["headers"]).get(b"authorization", b"")
-            if not hmac.compare_digest(given, self._expected):
-                refused = PlainTextResponse(
+            if not hmac.compare_digest(given, expected):
+                answer = PlainTextResponse(
                     "This server needs its token: Authorization: Bearer TOKEN\n",
                     status_code=401,
                     headers={"WWW-Authenticate": "Bearer"},
                 )
-                await refused(scope, receive, send)
-                return
-        await self._app(scope, receive, send)
+        await answer(scope, receive, send)
+
+    return serve
 
 
 def _parts(address: str) -> tuple[str, int]:

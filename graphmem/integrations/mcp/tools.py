@@ -4,32 +4,22 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Literal, TypeVar
 
 from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import Field, JsonValue
 
-from graphmem import __version__
 from graphmem.errors import ValidationError
 from graphmem.integrations.mcp import answers
-from graphmem.integrations.mcp.answers import (
-    ASIDE,
-    MOST,
-    cut_lines,
-    describe_rest,
-    fitting,
-    sentences,
-    shorten,
-    suggest_limit,
-)
+from graphmem.integrations.mcp.answers import ASIDE, MOST, describe_rest, fit, fit_lines
 from graphmem.lessons.prompt import SECTIONS
 from graphmem.memory import Memory
 from graphmem.models import Step
-from graphmem.models.choices import Choice, Considered, Explore
-from graphmem.models.lessons import AntiPattern
-from graphmem.models.recall import RecallItem
+from graphmem.models.choices import Choice, Explore
+from graphmem.models.levels import Added
+from graphmem.models.reports import EraseReport, Learned, Stats
 from graphmem.text.tokens import count_tokens
 
 Task = Annotated[str, Field(description="The task in words, or its key.")]
@@ -39,25 +29,38 @@ Agent = Annotated[
 ]
 Tokens = Annotated[int, Field(ge=200, le=MOST, description="Most tokens of the answer.")]
 Limit = Annotated[int, Field(ge=1, le=100, description="Most of them.")]
-Lens = Annotated[
-    str | None,
-    Field(description="Also what this lens of the memory's levels shows, as `planning`."),
-]
 TaskType = Annotated[str | None, Field(description="A class of tasks, for instance `refund`.")]
-
-PAGE = 20
-"""Strategies on a page."""
-_SENTENCE = 30
-"""Tokens kept for the sentence on what was left out."""
-_NUMBERS = 40
-"""Tokens of the counts and bounds of an explanation."""
-_CHOICES = 1_000
-"""Choices that can still be learned by their names; the oldest go first."""
-
-
 Kind = Literal["read", "write", "erase"]
 """What a tool does to the memory."""
+
+_SENTENCE = 30
+"""Tokens kept for the sentence on what was left out."""
+_CHOICES = 1_000
+"""Choices that can still be learned by their names; the oldest go first."""
 F = TypeVar("F", bound=Callable[..., object])
+
+
+@dataclass(frozen=True)
+class Access:
+    """What a server may do.
+
+    Args:
+        agent: the agent that it speaks for; None: any.
+        read_only: leave out the tools that write.
+        admin: add the tool that erases.
+        levels: add the tools for levels.
+    """
+
+    agent: str | None = None
+    read_only: bool = False
+    admin: bool = False
+    levels: bool = False
+
+    def __post_init__(self) -> None:
+        if self.read_only and self.admin:
+            raise ValidationError(
+                "admin", True, "a server that only reads cannot erase", "give one of the two"
+            )
 
 
 def tool(kind: Kind, title: str) -> Callable[[F], F]:
@@ -77,18 +80,14 @@ class Tools:
 
     Args:
         opener: opens the memory.
-        read_only: leave out the tools that write.
-        agent: the agent that the server speaks for; None: any.
+        access: what the server may do.
     """
 
-    def __init__(
-        self, opener: Callable[[], Memory], *, read_only: bool = False, agent: str | None = None
-    ) -> None:
+    def __init__(self, opener: Callable[[], Memory], access: Access) -> None:
         self._opener = opener
-        self._read_only = read_only
-        self._speaks_for = agent
+        self._access = access
         self._opened: Memory | None = None
-        self._choices: OrderedDict[str, Choice] = OrderedDict()
+        self._choices: dict[str, Choice] = {}
         self._lock = threading.Lock()
 
     @property
@@ -110,24 +109,25 @@ class Tools:
         if memory is not None:
             memory.close()
 
-    def _agent(self, name: str | None) -> str | None:
-        """Return the agent to act for: the one that the server speaks for, else the given one."""
-        if self._speaks_for is not None and name not in {None, self._speaks_for}:
-            raise ValidationError(
-                "agent", name, f"this server speaks for {self._speaks_for}", "leave the agent out"
-            )
-        return self._speaks_for or name
-
-    def select(self, *, admin: bool, levels: bool) -> list[Callable[..., object]]:
-        """Return the tools that a server has."""
-        kinds = {"read"} | ({"write"} if not self._read_only else set())
-        kinds |= {"erase"} if admin and not self._read_only else set()
+    def select(self) -> list[Callable[..., object]]:
+        """Return the tools that the server has."""
+        may = self._access
+        kinds = {"read", *(() if may.read_only else ["write"]), *(["erase"] if may.admin else ())}
         return [
             getattr(self, name)
             for name, method in vars(Tools).items()
             if getattr(method, "kind", None) in kinds
-            and (levels or not name.startswith("graphmem_levels"))
+            and (may.levels or not name.startswith("graphmem_levels"))
         ]
+
+    def _agent(self, name: str | None = None) -> str | None:
+        """Return the agent to act for: the one that the server speaks for, else the given one."""
+        own = self._access.agent
+        if own is not None and name not in {None, own}:
+            raise ValidationError(
+                "agent", name, f"this server speaks for {own}", "leave the agent out"
+            )
+        return own or name
 
     @tool("read", "Recall what worked")
     def graphmem_recall(
@@ -138,54 +138,52 @@ class Tools:
         Each strategy comes with its counts, the expected success rate here, and the ids of episodes
         behind it. An empty answer means that nothing like this task is known.
         """
-        found = self.memory.recall(task, limit, self._agent(agent))
-        items, warnings = [*map(_item, found.items)], [*map(_warn, found.warnings)]
+        recalled = self.memory.recall(task, limit, self._agent(agent))
+        items = [*map(answers.Item.model_validate, recalled.items)]
+        warnings = [*map(answers.Warn.model_validate, recalled.warnings)]
         # A warning is worth more than the fourth strategy that works.
-        first: list[answers.Item | answers.Warn] = [*items[:3], *warnings[:1]]
-        kept = fitting([*first, *items[3:], *warnings[1:]], max_tokens)
+        rows: list[answers.Row] = [*items[:3], *warnings[:1], *items[3:], *warnings[1:]]
         full = sum(item.kind == "strategy" for item in items) == limit
+        kept, more = fit(rows, max_tokens, "graphmem_recall", limit if full else None)
         return answers.Recalled(
-            items=tuple(row for row in kept.rows if isinstance(row, answers.Item)),
-            warnings=tuple(row for row in kept.rows if isinstance(row, answers.Warn)),
-            task_type=found.task_type,
-            more=sentences(
-                kept.more("item", "graphmem_recall"),
-                suggest_limit(limit, "graphmem_recall") if full else None,
-            ),
+            items=tuple(row for row in kept if isinstance(row, answers.Item)),
+            warnings=tuple(row for row in kept if isinstance(row, answers.Warn)),
+            task_type=recalled.task_type,
+            more=more,
         )
 
     @tool("read", "Context for a system prompt")
     def graphmem_context(
-        self, task: Task, max_tokens: Tokens = 300, agent: Agent = None, lens: Lens = None
+        self,
+        task: Task,
+        max_tokens: Tokens = 300,
+        agent: Agent = None,
+        lens: Annotated[
+            str | None,
+            Field(description="Also what this lens of the memory's levels shows, as `planning`."),
+        ] = None,
     ) -> answers.Prompt:
         """Get what is known of a task, as a short text for a system prompt.
 
         It has rules, what works, what fails and what to do instead. It fills the tokens with the
         most valuable lines; more tokens give more lines.
         """
-        lines: list[str] = []
-        tokens = ASIDE
+        lines: dict[str, int] = {}
 
         def count(text: str) -> int:
-            nonlocal tokens
-            needed = count_tokens(text)
+            tokens = count_tokens(text)
             if text.endswith("\n"):  # a line; the text itself is counted, too
-                lines.append(text[:-1])
-                tokens += needed
-            return needed
+                lines[text[:-1]] = tokens
+            return tokens
 
+        most = max_tokens - _SENTENCE
         text = self.memory.context(
-            task,
-            max_tokens=max_tokens - _SENTENCE,
-            agent=self._agent(agent),
-            count=count,
-            lens=lens,
+            task, max_tokens=most, agent=self._agent(agent), count=count, lens=lens
         )
         headings = {section.heading for section in SECTIONS}
         left = sum(line not in headings and line not in text for line in lines)
-        return answers.Prompt(
-            context=text, more=describe_rest(left, "line", "graphmem_context", tokens)
-        )
+        more = describe_rest(left, "line", "graphmem_context", sum(lines.values()))
+        return answers.Prompt(context=text, more=more)
 
     @tool("read", "Choose what to try")
     def graphmem_choose(
@@ -209,20 +207,20 @@ class Tools:
         answer, if there is one.
         """
         choice = self.memory.choose(
-            task,
-            candidates,
-            agent=self._agent(agent),
-            task_type=task_type,
-            explore=explore,
+            task, candidates, agent=self._agent(agent), task_type=task_type, explore=explore
         )
-        rows = map(_candidate, (choice, *choice.others))
-        kept = fitting(rows, max_tokens)
-        return answers.Chosen(
-            choice=None if self._read_only else self._keep(choice),
-            strategy=kept.rows[0],
-            others=kept.rows[1:],
-            more=kept.more("candidate", "graphmem_choose"),
-        )
+        rows = map(answers.Candidate.model_validate, (choice, *choice.others))
+        kept, more = fit(rows, max_tokens, "graphmem_choose")
+        name = None if self._access.read_only else self._name_choice(choice)
+        return answers.Chosen(choice=name, strategy=kept[0], others=kept[1:], more=more)
+
+    def _name_choice(self, choice: Choice) -> str:
+        name = secrets.token_hex(4)
+        with self._lock:
+            self._choices[name] = choice
+            if len(self._choices) > _CHOICES:
+                del self._choices[next(iter(self._choices))]
+        return name
 
     @tool("read", "Explain a belief")
     def graphmem_explain(
@@ -235,24 +233,11 @@ class Tools:
         ] = None,
         agent: Agent = None,
         max_tokens: Tokens = 2_000,
-    ) -> answers.Explained:
+    ) -> answers.Text:
         """See why the memory believes something: counts, dates, episodes for and against."""
-        found = self.memory.explain(item, task=task, agent=self._agent(agent))
-        shown = shorten(found.text, 100)
-        beside = _NUMBERS + count_tokens(shown)
-        text, more = cut_lines(found.to_text(), max_tokens, "graphmem_explain", beside)
-        return answers.Explained(
-            id=found.id,
-            kind=found.kind,
-            text=shown,
-            trials=found.why.trials,
-            successes=found.why.successes,
-            lower=found.why.lower,
-            upper=found.why.upper,
-            status=found.why.status,
-            explanation=text,
-            more=more,
-        )
+        text = self.memory.explain(item, task=task, agent=self._agent(agent)).to_text()
+        part, more = fit_lines(text, max_tokens, "graphmem_explain")
+        return answers.Text(text=part, more=more)
 
     @tool("read", "Episodes behind a strategy")
     def graphmem_evidence(
@@ -261,29 +246,10 @@ class Tools:
         limit: Limit = 5,
         agent: Agent = None,
         max_tokens: Tokens = 2_000,
-    ) -> answers.Episodes:
+    ) -> answers.Listing[answers.Episode]:
         """Get the latest episodes in which a strategy was applied, and how each ended."""
-        found = self.memory.evidence(strategy, limit=limit + 1, agent=self._agent(agent))
-        rows = [
-            answers.EpisodeRow(
-                id=row.id,
-                task=row.task,
-                agent=row.agent,
-                at=None if row.at is None else row.at.isoformat(),
-                score=row.score,
-                success=row.success,
-                error=row.error,
-            )
-            for row in found[:limit]
-        ]
-        kept = fitting(rows, max_tokens)
-        return answers.Episodes(
-            episodes=kept.rows,
-            more=sentences(
-                kept.more("episode", "graphmem_evidence"),
-                suggest_limit(limit, "graphmem_evidence") if len(found) > limit else None,
-            ),
-        )
+        rows = self.memory.evidence(strategy, limit=limit, agent=self._agent(agent))
+        return _listing(answers.Episode, rows, max_tokens, "graphmem_evidence", limit)
 
     @tool("read", "List strategies")
     def graphmem_strategies(
@@ -292,62 +258,17 @@ class Tools:
             str | None, Field(description="Only on this task: its key or its wording.")
         ] = None,
         task_type: TaskType = None,
-        cursor: Annotated[
-            str | None, Field(description="The next_cursor of the page before.")
-        ] = None,
+        limit: Limit = 20,
         max_tokens: Tokens = 2_000,
-    ) -> answers.Page:
-        """List strategies with their counts, the surest first, a page at a time."""
-        start = _start(cursor)
-        found = self.memory.strategies(
-            task, task_type=task_type, agent=self._agent(None), limit=start + PAGE + 1
-        )[start:]
-        rows = [answers.Ranked.model_validate(row, from_attributes=True) for row in found[:PAGE]]
-        kept = fitting(rows, max_tokens)
-        follows = len(found) > len(kept.rows)
-        after = str(start + len(kept.rows)) if follows else None
-        return answers.Page(
-            strategies=kept.rows,
-            next_cursor=after,
-            more=f"There are more; ask graphmem_strategies with cursor={after}."
-            if follows
-            else None,
-        )
+    ) -> answers.Listing[answers.Ranked]:
+        """List strategies with their counts, the surest first."""
+        rows = self.memory.strategies(task, task_type=task_type, agent=self._agent(), limit=limit)
+        return _listing(answers.Ranked, rows, max_tokens, "graphmem_strategies", limit)
 
     @tool("read", "State of the memory")
-    def graphmem_status(self) -> answers.State:
+    def graphmem_status(self) -> Stats:
         """See which memory this is, and how much it holds."""
-        memory = self.memory
-        stats = memory.stats()
-        return answers.State(
-            url=stats.url,
-            engine=stats.engine,
-            namespace=stats.namespace,
-            agent=self._agent(None),
-            read_only=self._read_only,
-            episodes=stats.episodes,
-            tasks=stats.tasks,
-            strategies=stats.strategies,
-            version=__version__,
-        )
-
-    def _find_choice(self, name: str) -> Choice:
-        with self._lock:
-            choice = self._choices.get(name)
-        if choice is None:
-            raise ToolError(
-                f"choice: there is no choice {name!r} (the server forgets them when it ends); give "
-                "`strategy` instead"
-            )
-        return choice
-
-    def _keep(self, choice: Choice) -> str:
-        name = secrets.token_hex(4)
-        with self._lock:
-            self._choices[name] = choice
-            if len(self._choices) > _CHOICES:
-                self._choices.popitem(last=False)
-        return name
+        return self.memory.stats()
 
     @tool("write", "Learn an outcome")
     def graphmem_learn(
@@ -382,19 +303,20 @@ class Tools:
         steps: Annotated[
             list[Step] | None, Field(description="What was done, one step after another.")
         ] = None,
-    ) -> answers.Learnt:
+    ) -> Learned:
         """Store how an attempt went. Call it after each task, whether it worked or not.
 
         Give success or score, as the user or a test said; don't guess.
         """
-        used: str | list[str] | Choice
-        if choice is not None and strategy is None:
-            used = self._find_choice(choice)
-        elif strategy is not None and choice is None:
-            used = strategy
-        else:
+        if (choice is None) == (strategy is None):
             raise ToolError("strategy: give either a strategy or a choice of graphmem_choose")
-        learned = self.memory.learn(
+        used = strategy if choice is None else self._choices.get(choice)
+        if used is None:
+            raise ToolError(
+                f"choice: there is no choice {choice!r} (the server forgets them when it ends); "
+                "give `strategy` instead"
+            )
+        return self.memory.learn(
             task,
             used,
             success=success,
@@ -410,7 +332,6 @@ class Tools:
             steps=steps or (),
             source="mcp",
         )
-        return answers.Learnt(episode_id=learned.episode_id, created=learned.created)
 
     @tool("erase", "Erase for good")
     def graphmem_erase(
@@ -418,10 +339,9 @@ class Tools:
         episode_id: Annotated[str | None, Field(description="Id of an episode.")] = None,
         agent: Annotated[str | None, Field(description="Everything of this agent.")] = None,
         user: Annotated[str | None, Field(description="Everything of this user.")] = None,
-    ) -> answers.Erased:
+    ) -> EraseReport:
         """Erase an episode, an agent or a user for good, as if it had never been. Give one."""
-        report = self.memory.upkeep.erase(episode_id, agent=agent, user=user)
-        return answers.Erased(episodes=report.episodes, strategies_and_more=report.removed)
+        return self.memory.upkeep.erase(episode_id, agent=agent, user=user)
 
     @tool("read", "Recall from levels")
     def graphmem_levels_recall(
@@ -433,30 +353,20 @@ class Tools:
         limit: Limit = 10,
         agent: Agent = None,
         max_tokens: Tokens = 2_000,
-    ) -> answers.Entries:
+    ) -> answers.Listing[answers.Entry]:
         """Find what levels hold now: observations, plans, findings."""
-        found = self.memory.levels.recall(
-            text, levels=levels, limit=limit, agent=self._agent(agent)
-        )
-        rows = [answers.Held.model_validate(row, from_attributes=True) for row in found]
-        kept = fitting(rows, max_tokens)
-        return answers.Entries(
-            entries=kept.rows,
-            more=sentences(
-                kept.more("entries", "graphmem_levels_recall"),
-                suggest_limit(limit, "graphmem_levels_recall") if len(rows) == limit else None,
-            ),
-        )
+        asker = self._agent(agent)
+        rows = self.memory.levels.recall(text, levels=levels, limit=limit, agent=asker)
+        return _listing(answers.Entry, rows, max_tokens, "graphmem_levels_recall", limit)
 
     @tool("read", "Map of levels")
-    def graphmem_levels_map(self, agent: Agent = None, max_tokens: Tokens = 500) -> answers.Map:
+    def graphmem_levels_map(self, agent: Agent = None, max_tokens: Tokens = 500) -> answers.Text:
         """See which levels there are, what is in them, and what flows where."""
-        found = self.memory.levels.map(self._agent(agent))
-        whole, tree = found.tree(MOST), found.tree(max(50, max_tokens - ASIDE))
-        left = len(whole.splitlines()) - len(tree.splitlines()) + 1
-        needed = ASIDE + count_tokens(whole)
-        more = describe_rest(left, "line", "graphmem_levels_map", needed) if tree != whole else None
-        return answers.Map(tree=tree, more=more)
+        levels = self.memory.levels.map(self._agent(agent))
+        whole, part = levels.tree(MOST), levels.tree(max(50, max_tokens - ASIDE))
+        left = len(whole.splitlines()) - len(part.splitlines()) + 1 if part != whole else 0
+        more = describe_rest(left, "line", "graphmem_levels_map", count_tokens(whole))
+        return answers.Text(text=part, more=more)
 
     @tool("write", "Add to a level")
     def graphmem_levels_add(
@@ -469,51 +379,17 @@ class Tools:
         ] = None,
         ttl: Annotated[float | None, Field(gt=0, description="Seconds until it ends.")] = None,
         agent: Agent = None,
-    ) -> answers.Put:
+    ) -> Added:
         """Put an entry into a level."""
-        added = self.memory.levels.add(
+        return self.memory.levels.add(
             level, content, tags=tags or (), key=key, ttl=ttl, agent=self._agent(agent)
         )
-        return answers.Put(entry_id=added.id, created=added.created)
 
 
-def _item(item: RecallItem) -> answers.Item:
-    return answers.Item(
-        id=item.id,
-        kind=item.kind,
-        text=item.text,
-        expected=item.mean,
-        said=item.said,
-        episodes=item.evidence[: answers.EPISODES],
-    )
-
-
-def _warn(warning: AntiPattern) -> answers.Warn:
-    better = warning.better_alternative
-    return answers.Warn(
-        id=warning.id,
-        strategy=warning.strategy,
-        error=warning.error_class,
-        failures=warning.occurrences,
-        trials=warning.occurrences + warning.successes,
-        instead=None if better is None else better.strategy,
-    )
-
-
-def _candidate(one: Considered) -> answers.Candidate:
-    return answers.Candidate(
-        text=one.text,
-        expected=one.probability,
-        low=one.low,
-        high=one.high,
-        propensity=one.propensity,
-        why=one.why,
-    )
-
-
-def _start(cursor: str | None) -> int:
-    if cursor is None:
-        return 0
-    if not (cursor.isascii() and cursor.isdigit() and len(cursor) < 10):
-        raise ToolError(f"cursor: {cursor[:40]!r} is none; take next_cursor of the page before")
-    return int(cursor)
+def _listing(
+    kind: type[answers.R], rows: Sequence[object], max_tokens: int, tool: str, limit: int
+) -> answers.Listing[answers.R]:
+    """Return an answer with the rows that fit."""
+    reached = limit if len(rows) == limit else None
+    items, more = fit(map(kind.model_validate, rows), max_tokens, tool, reached)
+    return answers.Listing[kind](items=items, more=more)  # type: ignore[valid-type]

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import replace
 from typing import Any, Unpack
 
@@ -33,8 +34,6 @@ from agents.run import CallModelData, ModelInputData
 from agents.run_config import ToolErrorFormatterArgs
 
 from graphmem.async_memory import AsyncMemory
-from graphmem.graph.arguments import check_function
-from graphmem.integrations.openai_agents.reading import last_request
 from graphmem.integrations.runs import Running, RunOptions, Runs
 from graphmem.memory import Memory
 
@@ -57,48 +56,22 @@ class GraphMemRunner:
     that was cancelled, or that stops for an approval; the rest of it is a run of its own. An agent
     that is called as a tool is one step.
 
-    Args:
-        memory: a Memory or an AsyncMemory.
-        task: a function of the input that returns what the run is about; None or "" leaves the run
-            out. Default: the last message of the user.
-        options: see :class:`graphmem.integrations.runs.RunOptions`.
-
-    Raises:
-        NotFoundError: no evaluator of that name is installed.
-        ValidationError: an argument is wrong.
+    Args and errors: see :class:`graphmem.integrations.runs.Runs`; ``task`` takes the input.
     """
 
-    def __init__(
-        self,
-        memory: Memory | AsyncMemory,
-        *,
-        task: Callable[[Any], str | None] | None = None,
-        **options: Unpack[RunOptions],
-    ) -> None:
-        check_function("task", task)
-        self._task = task
+    def __init__(self, memory: Memory | AsyncMemory, **options: Unpack[RunOptions]) -> None:
         self._runs = Runs(memory, SOURCE, **options)
 
     async def run(self, starting_agent: Agent[Any], input: Input, **options: Any) -> RunResult:  # noqa: A002
         """Run an agent; the arguments are those of ``Runner.run``."""
-        run = self._begin(starting_agent, input, options)
-        try:
-            result = await Runner.run(starting_agent, input, **run.options)
-        except BaseException as error:
-            await run.end(error=error)
-            raise
-        await run.end(result)
+        async with self._begin(starting_agent, input, options) as run:
+            run.result = result = await Runner.run(starting_agent, input, **run.options)
         return result
 
     def run_sync(self, starting_agent: Agent[Any], input: Input, **options: Any) -> RunResult:  # noqa: A002
         """Run an agent outside of event loops; the arguments are those of ``Runner.run_sync``."""
-        run = self._begin(starting_agent, input, options)
-        try:
-            result = Runner.run_sync(starting_agent, input, **run.options)
-        except BaseException as error:
-            run.end_now(error=error)
-            raise
-        run.end_now(result)
+        with self._begin(starting_agent, input, options) as run:
+            run.result = result = Runner.run_sync(starting_agent, input, **run.options)
         return result
 
     def run_streamed(
@@ -112,7 +85,7 @@ class GraphMemRunner:
         try:
             result = Runner.run_streamed(starting_agent, input, **run.options)
         except BaseException as error:
-            run.end_now(error=error)
+            run.__exit__(type(error), error, None)
             raise
         if result.run_loop_task is not None:
             loop = run.until_end(result, result.run_loop_task)
@@ -120,17 +93,15 @@ class GraphMemRunner:
         return result
 
     def _begin(self, agent: Agent[Any], given: Input, options: dict[str, Any]) -> _Recorded:
-        task = None
-        with self._runs.going_on("the task is not known"):
-            task = last_request(given) if self._task is None else self._task(given)
-        running = self._runs.begin(task or "", agent=agent.name)
-        return _Recorded(running, options)
+        task = self._runs.task_of(given, last_request)
+        return _Recorded(self._runs.begin(task, agent=agent.name), options)
 
 
-class _Recorded(RunHooks[Any]):
-    """The hooks of one run, before those of the user."""
+class _Recorded(RunHooks[Any], AbstractContextManager[Any], AbstractAsyncContextManager[Any]):
+    """The hooks of one run, before those of the user; the end of its block ends the run."""
 
     def __init__(self, running: Running, options: dict[str, Any]) -> None:
+        self.result: RunResult | RunResultStreaming | None = None
         self._running = running
         self._theirs: RunHooks[Any] = options.get("hooks") or RunHooks()
         self._agents: set[int] = set()
@@ -151,38 +122,31 @@ class _Recorded(RunHooks[Any]):
             "run_config": config | ours if isinstance(config, dict) else replace(config, **ours),
         }
 
-    async def end(
-        self,
-        result: RunResult | RunResultStreaming | None = None,
-        error: BaseException | None = None,
-    ) -> None:
-        """Learn how the run went."""
-        await self._running.aend(**self._ended(result, error))
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self._running.end(**self._ending(error))
 
-    def end_now(self, result: RunResult | None = None, error: BaseException | None = None) -> None:
-        """Learn how the run went, in this thread."""
-        self._running.end(**self._ended(result, error))
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        await self._running.aend(**self._ending(error))
 
     async def until_end(self, result: RunResultStreaming, loop: asyncio.Task[Any]) -> Any:
         """Wait for the loop of a streamed run, and learn how it went."""
-        try:
+        async with self:
             returned = await loop
-        except BaseException as error:
-            await self.end(error=error)
-            raise
-        await self.end(result, _stopped(result))
+            self.result = result
         return returned
 
-    def _ended(
-        self, result: RunResult | RunResultStreaming | None, error: BaseException | None
-    ) -> dict[str, Any]:
+    def _ending(self, error: BaseException | None) -> dict[str, Any]:
+        """Return how the run went, for its end."""
+        result, paused = self.result, False
+        if isinstance(result, RunResultStreaming):
+            error = error or _stopped(result)
+            paused = result.final_output is None  # its reader had enough
         for name, arguments in self._called.values():  # they did not return
             self._running.step(name, arguments, error=error)
-        answer = None if result is None or error is not None else result.final_output
         return {
-            "answer": answer,
+            "answer": None if result is None or error else result.final_output,
             "error": error,
-            "paused": error is None and result is not None and _paused(result),
+            "paused": not error and (paused or bool(result and result.interruptions)),
             "metadata": {"context": self._context, **(self._config.get("trace_metadata") or {})},
         }
 
@@ -263,12 +227,6 @@ def _model(model: str | Model | None) -> str:
     return model or get_default_model()
 
 
-def _paused(result: RunResult | RunResultStreaming) -> bool:
-    """Return whether a run stopped for an approval, or because its reader had enough."""
-    left = isinstance(result, RunResultStreaming) and result.final_output is None
-    return bool(result.interruptions) or left
-
-
 def _stopped(result: RunResultStreaming) -> Exception | None:
     """Return what a streamed run raises to the reader of its events, but not in its loop."""
     for checked in result.input_guardrail_results:
@@ -278,3 +236,24 @@ def _stopped(result: RunResultStreaming) -> Exception | None:
     if result.final_output is None and most is not None and result.current_turn > most:
         return MaxTurnsExceeded(f"Max turns ({most}) exceeded")
     return None
+
+
+def last_request(given: Any) -> str:
+    """Return the words of the last message of the user in the input of a run or a model."""
+    if isinstance(given, RunState):
+        given = given.to_json()["original_input"]
+    if isinstance(given, str):
+        return given
+    for item in reversed(given or []):
+        if isinstance(item, Mapping) and item.get("role") == "user":
+            return text_of(item.get("content"))
+    return ""
+
+
+def text_of(content: Any) -> str:
+    """Return the words of a message."""
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, Sequence) else []
+    texts = [part.get("text") for part in parts if isinstance(part, Mapping)]
+    return "\n".join(text for text in texts if isinstance(text, str))

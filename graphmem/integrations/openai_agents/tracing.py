@@ -6,11 +6,9 @@ A trace is in memory until it ends. Then a thread writes it as one episode.
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Unpack
 
@@ -28,7 +26,7 @@ from agents.tracing import (
 )
 
 from graphmem.async_memory import AsyncMemory
-from graphmem.integrations.openai_agents.reading import last_request, text_of
+from graphmem.integrations.openai_agents.runner import last_request, text_of
 from graphmem.integrations.runs import RunOptions, Runs
 from graphmem.memory import Memory
 
@@ -39,71 +37,52 @@ OUTCOME = "outcome"
 """The name of the custom span that states how a trace went."""
 
 
-@dataclass
-class _Open:
-    """A trace that has not ended, and its spans in the order in which they began."""
-
-    started_at: datetime
-    spans: dict[str, Span[Any]] = field(default_factory=dict)
-
-
 class GraphMemTracing(TracingProcessor):
     """Writes one episode for each trace: what was asked, the tools called, and the outcome.
 
     With ``set_trace_processors([GraphMemTracing(memory, outcome=judge)])`` traces go to graphmem
     only; with ``add_trace_processor`` they go to OpenAI as well.
 
-    The task is ``trace_metadata["task"]``, else the first message of a user to a model. A trace
-    without any, for instance because its data is sensitive, is not recorded. Steps are the spans of
+    The task is ``trace_metadata["task"]`` (or what the option ``task`` makes of the metadata), else
+    the first message of a user to a model. A trace without any, for instance because its data is
+    sensitive, is not recorded. Steps are the spans of
     functions, of handoffs, and of triggered guardrails, in their order; spans within a function are
     part of it. The agent is the first one. For ``outcome="stated"``, a custom span ``outcome``
     states the outcome, as ``{"success": True}`` or ``{"score": 0.7}``. An error of a span is no
     outcome.
 
-    Args:
-        memory: a Memory or an AsyncMemory.
-        options: see :class:`graphmem.integrations.runs.RunOptions`.
-
-    Raises:
-        NotFoundError: no evaluator of that name is installed.
-        ValidationError: an argument is wrong.
+    Args and errors: see :class:`graphmem.integrations.runs.Runs`; ``task`` takes the metadata.
     """
 
-    def __init__(
-        self,
-        memory: Memory | AsyncMemory,
-        **options: Unpack[RunOptions],
-    ) -> None:
+    def __init__(self, memory: Memory | AsyncMemory, **options: Unpack[RunOptions]) -> None:
         self._runs = Runs(memory, SOURCE, **options)
         self._lock = threading.Lock()
-        self._open: OrderedDict[str, _Open] = OrderedDict()
+        self._open: dict[str, tuple[datetime, dict[str, Span[Any]]]] = {}
+        """When each open trace began, and its spans in the order in which they did."""
         self._writer = ThreadPoolExecutor(1, "graphmem-traces")
 
     def on_trace_start(self, trace: Trace) -> None:
         """Keep a trace."""
         with self._lock:
-            self._open[trace.trace_id] = _Open(datetime.now(UTC))
+            self._open[trace.trace_id] = datetime.now(UTC), {}
             while len(self._open) > OPEN:
-                self._open.popitem(last=False)
+                del self._open[next(iter(self._open))]
 
     def on_span_start(self, span: Span[Any]) -> None:
         """Keep a span, which is filled until the trace ends."""
         with self._lock:
-            if kept := self._open.get(span.trace_id):
-                kept.spans[span.span_id] = span
+            if span.trace_id in self._open:
+                self._open[span.trace_id][1][span.span_id] = span
 
     def on_span_end(self, span: Span[Any]) -> None:
         """Do nothing: the span is kept."""
 
     def on_trace_end(self, trace: Trace) -> None:
         """Write the episode, in a thread."""
-        with self._lock:
-            kept = self._open.pop(trace.trace_id, None)
-            if kept is None:
-                return
+        with self._lock, suppress(KeyError, RuntimeError):  # it is not open; it was shut down
+            started_at, spans = self._open.pop(trace.trace_id)
             metadata = dict(getattr(trace, "metadata", None) or {})
-            with suppress(RuntimeError):  # it was shut down
-                self._writer.submit(self._write, kept, metadata)
+            self._writer.submit(self._write, started_at, [*spans.values()], metadata)
 
     def shutdown(self) -> None:
         """Write what has ended; the rest is not recorded."""
@@ -114,17 +93,16 @@ class GraphMemTracing(TracingProcessor):
         with suppress(RuntimeError):  # it was shut down
             self._writer.submit(lambda: None).result()
 
-    def _write(self, kept: _Open, metadata: dict[str, Any]) -> None:
-        spans = list(kept.spans.values())
-        names = [span.span_data.name for span in _of(spans, AgentSpanData)]
+    def _write(
+        self, started_at: datetime, spans: Sequence[Span[Any]], metadata: dict[str, Any]
+    ) -> None:
+        agents = _of(spans, AgentSpanData)
         models = [span.span_data for span in _of(spans, GenerationSpanData, ResponseSpanData)]
-        task = metadata.get("task") or next(
-            filter(None, (last_request(one.input) for one in models)), ""
-        )
+        asked = filter(None, (last_request(one.input) for one in models))
         with self._runs.going_on("the run was not learned"):
-            running = self._runs.begin(
-                str(task), agent=names[0] if names else None, started_at=kept.started_at
-            )
+            task = self._runs.task_of(metadata, lambda known: known.get("task") or next(asked, ""))
+            agent = agents[0].span_data.name if agents else None
+            running = self._runs.begin(str(task), agent=agent, started_at=started_at)
             running.model = next(filter(None, map(_model, models)), None)
             inner = {span.span_id for span in _of(spans, FunctionSpanData)}
             for span in spans:
@@ -132,9 +110,9 @@ class GraphMemTracing(TracingProcessor):
                     inner.add(span.span_id)
                 elif step := _step(span):
                     running.step(*step)
-            errors = [error for span in _of(spans, AgentSpanData) if (error := _error(span))]
+            errors = [*filter(None, map(_error, agents))]
             running.end(
-                next((said for one in reversed(models) if (said := _answer(one))), None),
+                next(filter(None, map(_answer, reversed(models))), None),
                 errors[-1] if errors else None,
                 stated=_last_outcome(spans),
                 metadata=metadata,
@@ -181,7 +159,6 @@ def _answer(data: GenerationSpanData | ResponseSpanData) -> str:
 def _last_outcome(spans: Sequence[Span[Any]]) -> bool | float | None:
     """Return what the last span ``outcome`` states."""
     for span in reversed(_of(spans, CustomSpanData)):
-        if span.span_data.name == OUTCOME and isinstance(said := span.span_data.data, Mapping):
-            found: bool | float | None = said.get("success", said.get("score"))
-            return found
+        if span.span_data.name == OUTCOME and isinstance(data := span.span_data.data, Mapping):
+            return data.get("success", data.get("score"))  # type: ignore[no-any-return]
     return None

@@ -38,17 +38,11 @@ HEADS = {
     ),
     "sentinel": (b'{"episode_log": [{"task_id": "t", "score": 1, "more": ', b"}]}"),
     "beside": (b'{"episode_log": [{"task_id": "t", "score": 1}], "more": ', b"}"),
-    "forms": (b'{"task_id": "t", "score": 1, "more": ', b"}\n"),
     "jsonl": (b'{"task": "t", "strategy": "s", "success": true, "extra": {"more": ', b"}}\n"),
     "inspect": (
         b'{"version": 2, "status": "success", "eval": {"run_id": "r", "task": "t"}, "samples": ['
         b'{"id": 1, "epoch": 1, "input": "x", "scores": {"s": {"value": "C"}}, "more": ',
         b"}]}",
-    ),
-    "gymnasium": (
-        b'{"gymnasium": 1, "env": "e", "run": "r", "step": 0, "state": {}, "next_state": {},'
-        b' "action": "a", "reward": 1, "terminated": true, "outcome": true, "more": ',
-        b"}\n",
     ),
     "langfuse": (
         b'[{"id": "t", "timestamp": "", "observations": [], "scores": [{"name": "s", "value": 1}],'

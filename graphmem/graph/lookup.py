@@ -28,7 +28,6 @@ class HasId(Protocol):
     @property
     def id(self) -> str:
         """The id of its node."""
-        ...
 
 
 def task_ids(reader: Reader, text: str, view: View = EVERYTHING) -> list[str]:
@@ -143,16 +142,12 @@ class Items:
         """Return the error for a missing item, the same for one that is not in a view."""
         given = item if isinstance(item, str) else item.id
         what = _checked_kind(kind) or "strategy, heuristic, anti-pattern, rule or policy"
-        alike = []
+        remedy = "leave out the agent to read everything, or see `graphmem list scopes`"
         if view.agents is None:
-            alike = self._graph.read("explaining.alike", text=str(checked_text("item", given)))
-        if alike:
-            nearest = ", ".join(repr(row["text"][:80]) for row in alike)
-            remedy = f"the nearest strategies are {nearest}"
-        elif view.agents is None:
+            rows = self._graph.read("explaining.alike", text=str(checked_text("item", given)))
+            nearest = ", ".join(repr(row["text"][:80]) for row in rows)
             remedy = "`graphmem list` and `graphmem list KIND` show what there is"
-        else:
-            remedy = "leave out the agent to read everything, or see `graphmem list scopes`"
+            remedy = f"the nearest strategies are {nearest}" if rows else remedy
         who = "" if view.reader is None else f" that agent {view.reader!r} may read"
         shown = given if len(given) <= 200 else f"{given[:200]}..."
         return NotFoundError(f"no {what} {shown!r}{who} in namespace {self._graph.ns!r}; {remedy}")
@@ -168,10 +163,9 @@ def _checked_kind(kind: str | None) -> ItemKind | None:
 
 
 def _checked_item(item: str) -> str:
-    check_text("item", item)
-    if len(item) > MAX_KEY:
-        raise ValidationError("item", item, f"must have at most {MAX_KEY:,} characters")
     text = str(checked_text("item", item))
+    if len(text) > MAX_KEY:
+        raise ValidationError("item", item, f"must have at most {MAX_KEY:,} characters")
     if not text:
         raise ValidationError("item", item, "must not be empty", "give an id or a text")
     return text

@@ -32,11 +32,7 @@ class Reads:
         self._counts: dict[tuple[str, str], tuple[int, int]] = {}
         self._timer: threading.Timer | None = None
 
-    def note(self, label: str, *ids: str) -> None:
-        """Count one read of each item."""
-        self.note_all(label, ids)
-
-    def note_all(self, label: str, ids: Iterable[str]) -> None:
+    def note(self, label: str, ids: Iterable[str]) -> None:
         """Count one read of each item."""
         if not self._enabled:
             return

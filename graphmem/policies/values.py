@@ -67,7 +67,7 @@ class Values(PolicyBase):
         rows = self._graph.read("policies.get", id=identity)
         if not rows:
             return None
-        self._reads.note("Policy", identity)
+        self._reads.note("Policy", [identity])
         return policy_of(rows[0])
 
     def best(
@@ -124,7 +124,7 @@ class Values(PolicyBase):
             best = _upper(candidates, wide)
         else:
             best = max(candidates, key=lambda policy: policy.score)
-        self._reads.note("Policy", best.id)
+        self._reads.note("Policy", [best.id])
         return best
 
     def list(

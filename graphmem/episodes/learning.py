@@ -153,7 +153,7 @@ class Learner:
             for index, episode in enumerate(checked_items("episodes", episodes)):
                 seen += 1
                 try:
-                    row = self._row(_episode(episode), counted)
+                    row = self.row(_episode(episode), counted)
                 except ValidationError as error:
                     if on_error == "raise":
                         raise
@@ -173,24 +173,8 @@ class Learner:
 
     def check(self, episodes: Sequence[Episode]) -> None:
         """Compare episodes with those that are known; write nothing."""
-        rows, _ = _once([self._row(episode) for episode in episodes], "raise")
+        rows, _ = _once([self.row(episode) for episode in episodes], "raise")
         self._graph.view(lambda tx: self._examine(tx, rows, "raise"))
-
-    def learn_with(
-        self, episodes: Sequence[Episode], also: Callable[[Transaction, list[Row]], None]
-    ) -> int:
-        """Learn a batch in one transaction with other writes; return how many were new."""
-        rows = [self._row(episode) for episode in episodes]
-        unique, _ = _once(rows, "raise")
-
-        def work(tx: Transaction) -> tuple[Answers, Excess]:
-            done = self._work(tx, unique, "raise", last=False)
-            also(tx, rows)
-            return done
-
-        answers, excess = self._graph.transact(work)
-        self._cut(excess)
-        return sum(answer is True for answer in answers.values())
 
     def best(
         self, task: str | None, task_type: str | None, agent: str | None, limit: int
@@ -243,7 +227,8 @@ class Learner:
         rows = self._graph.read("learning.find_tasks", task_type=task_type)
         return [row["id"] for row in rows]
 
-    def _row(self, episode: Episode, counted: Occurrences | None = None) -> Row:
+    def row(self, episode: Episode, counted: Occurrences | None = None) -> Row:
+        """Return how an episode will lie in the graph."""
         threshold = self._graph.settings.success_threshold
         return episode_row(episode, self._graph.ns, threshold, counted)
 
@@ -280,7 +265,7 @@ class Learner:
         """Write a batch in one transaction: per row whether it was new, or its conflict."""
         unique, twins = _once(rows, on_error)
         answers, excess = self._graph.transact(
-            lambda tx: self._work(tx, unique, on_error, last=True), brief=len(unique) == 1
+            lambda tx: self._work(tx, unique, on_error), brief=len(unique) == 1
         )
         self._cut(excess)
         if len(unique) == 1:
@@ -293,10 +278,8 @@ class Learner:
             for index, row in enumerate(rows)
         ]
 
-    def _work(
-        self, tx: Transaction, rows: list[Row], on_error: OnError, *, last: bool
-    ) -> tuple[Answers, Excess]:
-        """Write what is new; ``last``: nothing else is written in the transaction."""
+    def _work(self, tx: Transaction, rows: list[Row], on_error: OnError) -> tuple[Answers, Excess]:
+        """Write what is new."""
         if self._graph.must_lock:  # the data of these agents stays as it is seen here
             lock(tx, {row["stream"] for row in rows})
         answers, known = self._examine(tx, rows, on_error)
@@ -305,7 +288,7 @@ class Learner:
             for row in rows
             if answers[row["id"]] is True
         ]
-        return answers, self._record(tx, fresh, known, last=last) if fresh else Excess()
+        return answers, self._record(tx, fresh, known) if fresh else Excess()
 
     def _examine(
         self, tx: Transaction, rows: list[Row], on_error: OnError
@@ -332,7 +315,7 @@ class Learner:
             raise next(iter(refused.values()))
         return {row["id"]: row["id"] not in known for row in rows} | refused, nodes
 
-    def _record(self, tx: Transaction, rows: list[Row], known: Known, *, last: bool) -> Excess:
+    def _record(self, tx: Transaction, rows: list[Row], known: Known) -> Excess:
         """Write new episodes and what follows from them; return what has too much evidence."""
         added, excess = parts(rows, tx.now, known)
         half_life = None
@@ -346,7 +329,7 @@ class Learner:
                 if name in _WHOLE and done[0]["done"] != len(lists[name]):
                     raise ChangedError("something was erased while this was written")
         else:
-            run = tx.finish if last and not deciding else tx.run
+            run = tx.run if deciding else tx.finish
             lists = {name: part for given in added.values() for name, part in given.items()}
             run("learning.add_many", *added, half_life=half_life, **lists)
         if deciding:

@@ -110,8 +110,14 @@ class Exchange:
         self._graph.transact(lambda tx: tx.run("exchange.open", **opening))
         at = created = 0
         for batch in file.batches():
-            hold = partial(_hold, identity, at, [form for form, _ in batch])
-            created += self._learner.learn_with([episode for _, episode in batch], hold)
+            episodes = [episode for _, episode in batch]
+            created += self._learner.learn_many(episodes, batch_size=len(batch)).created
+            rows = [
+                {"episode": row["id"], "position": place, "form": _difference(form, row)}
+                for place, (form, episode) in enumerate(batch, at)
+                for row in (self._learner.row(episode),)
+            ]
+            self._graph.transact(partial(_hold, identity, rows))
             at += len(batch)
         self._graph.transact(lambda tx: tx.run("exchange.describe", id=identity, rest=rest))
         return ImportReport(
@@ -171,13 +177,9 @@ class Exchange:
         return created, refused
 
 
-def _hold(identity: str, at: int, forms: list[Any], tx: Transaction, rows: list[Row]) -> None:
-    """Link a file to episodes, the first of which is the one at a place, with their forms."""
-    holding = [
-        {"episode": row["id"], "position": place, "form": _difference(form, row)}
-        for place, (form, row) in enumerate(zip(forms, rows, strict=True), at)
-    ]
-    tx.run("exchange.hold", id=identity, rows=holding)
+def _hold(identity: str, rows: list[Row], tx: Transaction) -> None:
+    """Link a file to episodes."""
+    tx.run("exchange.hold", id=identity, rows=rows)
 
 
 def _jsonl(tx: Transaction, file: TextIO, path: str) -> ExportReport:

@@ -149,7 +149,7 @@ class Learner:
             rows.clear()
             places.clear()
 
-        with Occurrences() as counted:
+        with contextlib.closing(Occurrences()) as counted:
             for index, episode in enumerate(checked_items("episodes", episodes)):
                 seen += 1
                 try:

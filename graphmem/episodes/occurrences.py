@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from typing import Self
 
 from graphmem.errors import StorageError
 
@@ -12,7 +11,7 @@ FIRST = "1"
 
 
 class Occurrences:
-    """Counts equal contents in one call, or in one file; use it in a ``with`` block."""
+    """Counts equal contents in one call, or in one file."""
 
     def __init__(self) -> None:
         # "" is a file without a name. It is written when its cache in memory is full, it is gone
@@ -36,8 +35,6 @@ class Occurrences:
             raise StorageError(f"equal episodes cannot be counted: {error}") from error
         return str(count) if given is None else given
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """Drop the counts."""
         self._file.close()

@@ -18,7 +18,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
-from graphmem.episodes.abandoned import abandon
+from graphmem.episodes.attempts import abandon
 from graphmem.episodes.learning import Learner
 from graphmem.episodes.occurrences import FIRST
 from graphmem.episodes.rows import read_contents

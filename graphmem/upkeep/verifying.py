@@ -20,8 +20,7 @@ from graphmem.policies.cycles import Cycles
 from graphmem.policies.rebuilding import StreamPolicies
 from graphmem.search.vectors import Vectors
 from graphmem.store.port import SCHEMA_VERSION
-from graphmem.upkeep.counts import Counts, resettle
-from graphmem.upkeep.facts import Facts
+from graphmem.upkeep.counts import Counts, Facts, resettle
 
 Progress = Callable[[int, int], None]
 LISTED = 100

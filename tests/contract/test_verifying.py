@@ -18,7 +18,7 @@ from graphmem.lessons import general_rules
 from graphmem.models import VerifyReport
 from graphmem.policies import rebuilding
 from graphmem.store.port import Row
-from graphmem.upkeep import counts, facts
+from graphmem.upkeep import counts
 from tests.conftest import Clock, Opener
 from tests.contract.teaching import NOW, Dump, dump, histories, tamper
 
@@ -51,7 +51,6 @@ class Pages:
     def of(self, size: int) -> None:
         self._patch.setattr(counts, "USES", size)
         self._patch.setattr(counts, "RANGE", size)
-        self._patch.setattr(facts, "RANGE", size)
         self._patch.setattr(rebuilding, "PAGE", size)
         self._patch.setattr(general_rules, "USES", size)
 

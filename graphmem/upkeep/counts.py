@@ -238,7 +238,7 @@ class Shares:
         removed = 0
         for page in pages(ids, _PAGE):
             if label == "Strategy":
-                self._tx.run("lessons.release", ids=page)
+                self._tx.run("lessons.unmerge", ids=page, unused=True)
             texts = Loosened(self._tx, label, page) if label in TEXTS else None
             removed += _drop(self._tx, label, page)
             there = set(page)

@@ -232,7 +232,7 @@ class Eraser:
             for stream in reader.read("events.streams", agent=agent):
                 if stream["level"] is None:
                     left = derivation.derive(reader, stream, gone)
-                    removed["Policy"] += len(left.without_evidence())
+                    removed["Policy"] += len(left.gone)
         return removed
 
     def _remove_ahead(self, ids: Sequence[str], removed: Removed) -> Sequence[str]:

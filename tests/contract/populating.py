@@ -294,7 +294,6 @@ EACH: dict[str, tuple[str, dict[str, Any]]] = {
     "entries.prolong": ("Entry", {"expires_at": 7}),
     "entries.touch": ("Entry", READS),
     "upkeep.absorb": ("Entry", {"tags": ["77"], "tagset": "77", "at": 77}),
-    "forecasting.lent": ("Strategy", {"whole": "another", "similarity": 0.7}),
     "recall_kinds.told": ("Task", {"relevance": 0.7}),
     "lenses.put": ("Lens", {"levels": ["77"], "most": 7}),
 }
@@ -378,6 +377,9 @@ def explained(name: str, target: Asked) -> dict[str, Any]:
         **dict.fromkeys(("worked", "praised"), 3),
         **dict.fromkeys(("failed", "blamed"), 1),
         "lessons": [*ids(target, "Heuristic"), *ids(target, "AntiPattern")],
+        "strategies": strategies,
+        "rules": [rule],
+        "policies": policies,
         "episodes": ids(target, "Episode"),
         "transitions": ids(target, "Transition"),
         "others": policies if of_policy else strategies,
@@ -437,15 +439,16 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         "consolidation.named": [
             {"id": "x", "verdict": "WORKS", "text": "x", "episodes": ids(target, "Episode")}
         ],
-        "consolidation.create": [{"id": f"rule of {ns}"}],
-        "consolidation.link": [
-            {"id": i, "episode": ids(target, "Episode")[0], "supports": False, "at": 7}
-            for i in ids(target, "Rule")
+        "consolidation.create": [
+            {
+                "id": f"rule of {ns}",
+                "links": [{"episode": ids(target, "Episode")[0], "supports": False, "at": 7}],
+            }
         ],
         "similarity.pend": [{"id": ids(target, "Task")[0], "kind": "Task"}],
         **{
             f"similarity.link_{name}": [
-                {"id": low, "other": high, "similarity": 0.77}
+                {"id": low, "links": [{"other": high, "similarity": 0.77}]}
                 for low, high in pairwise(ids(target, label))
             ]
             for name, label in (("strategies", "Strategy"), ("tasks", "Task"))
@@ -479,15 +482,14 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         "forecasting.pool": [
             {"place": 0, "trials": 0, "successes": 0, "borrowed": LENT}
             | {"type_trials": 0, "type_successes": 0, "near_weight": 0.5, "near_won": 0.5}
-            | {"cell_trials": 0, "cell_successes": 0}
+            | {"here_trials": 0, "here_successes": 0}
         ],
-        "choosing.weigh": [{"place": 0, "mean": 0.5, "concentration": 4.0, "here": 1}],
+        "forecasting.lent": [
+            {"borrower": "another", "id": i, "similarity": 0.7, "members": [i]}
+            for i in ids(target, "Strategy")
+        ],
         "rates.weigh": [{"trials": 4, "successes": 3}],
         "rates.more": [{"trials": 4, "successes": 3}],
-        "recall.scored": [
-            {"place": 0, "text": "x", "relevance": 0.7, "freshness": 1.0}
-            | {"mean": 0.5, "concentration": 4.0, "failed": False}
-        ],
         "recall.episodes": [
             {"task": t, "ids": ids(target, "Strategy")} for t in ids(target, "Task")
         ],
@@ -574,6 +576,7 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         "agent": ids(target, "Agent")[0] if query.name == "erasing.episodes_of" else "shared agent",
         "agents": ids(target, "Agent") if query.name == "learning.look_at" else ["shared agent"],
         "limit": 50,
+        "looked_at": 50,
         "first": "",
         "beyond": "~",
         "half_life": 1e9,

@@ -148,6 +148,13 @@ class TestShares:
         assert dump(memory) == {}
         assert memory.stats().episodes == memory.stats().events == 0
 
+    def test_both_ends_of_a_merge_go_at_once(self, memory: Memory) -> None:
+        for text in ("plan", "ask"):
+            memory.learn("t", text, success=True, agent="ben")
+        memory.lessons.merge("plan", "ask")
+        memory.upkeep.erase(agent="ben")
+        assert dump(memory) == {}
+
     def test_erasing_one_episode(self, memory: Memory, clock: Clock) -> None:
         clock.now = to_millis(NOW)
         known: list[Episode | None] = list(history("anna"))

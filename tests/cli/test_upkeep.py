@@ -176,7 +176,7 @@ class TestErase:
 
 class TestExchange:
     FILE: dict[str, Any] = {  # noqa: RUF012
-        "episodes": [
+        "episode_log": [
             {"task_id": "t", "score": 0.9, "successes": ["look first"], "steps": 3},
             {"task_id": "t", "score": 0.2, "mistakes": ["guessed"], "odd": [1, 1.0]},
         ],
@@ -243,9 +243,9 @@ class TestExchange:
     @pytest.mark.parametrize(
         ("content", "problem"),
         [
-            ('{"episodes": [', "cut off or damaged"),
-            ('{"episodes": [], "version": 9}', "upgrade graphmem"),
-            ('{"episodes": [{"task_id": "t", "score": 2}]}', "episodes.0.score"),
+            ('{"episode_log": [', "cut off or damaged"),
+            ('{"episode_log": [], "version": 9}', "upgrade graphmem"),
+            ('{"episode_log": [{"task_id": "t", "score": 2}]}', "episode_log.0.score"),
             ("[]", "is not a Sentinel file"),
         ],
     )

@@ -66,18 +66,10 @@ def test_a_memory_as_a_network(
     assert {data["kind"] for _, data in whole.nodes(data=True)} <= set(LEARNED)
     by_text = {data["text"]: name for name, data in whole.nodes(data=True) if "trials" in data}
     flight, rules = by_text["refund a flight"], memory.strategies("refund a flight")[0].id
-    assert whole.nodes[rules] == {
-        "kind": "strategy",
-        "text": "check the fare rules",
-        "trials": 6,
-        "successes": 4,
-    }
-    assert whole.edges[rules, flight, "OUTCOME default"] == {
-        "type": "OUTCOME",
-        "agent": "default",
-        "trials": 6,
-        "successes": 4,
-    }
+    counts = {"trials": 6, "successes": 4}
+    assert whole.nodes[rules] == {"kind": "strategy", "text": "check the fare rules", **counts}
+    outcome = whole.edges[rules, flight, "OUTCOME default"]
+    assert outcome == {"type": "OUTCOME", "agent": "default", **counts}
     types = {data["type"] for _, _, data in whole.edges(data=True)}
     assert types >= {"OUTCOME", "CO_OCCURS_WITH", "SIMILAR_TO"}
     assert all(
@@ -118,12 +110,8 @@ def test_a_memory_as_a_network(
     assert not set("<>&|`\x01\x1b") & set(line.partition('["')[2])
 
     refused: tuple[dict[str, Any], ...] = (
-        {"limit": 3},
-        {"around": rules, "limit": 1},
-        {"limit": 0},
-        {"hops": 7},
-        {"kinds": ["none"]},
-        {"around": []},
+        *({"limit": 3}, {"around": rules, "limit": 1}, {"limit": 0}, {"hops": 7}),
+        *({"kinds": ["none"]}, {"around": []}),
     )
     for wrong in refused:
         with pytest.raises(ValidationError):

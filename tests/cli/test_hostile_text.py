@@ -85,8 +85,8 @@ def fill(memory: Memory, nasty: str) -> None:
             extra={nasty: nasty},
             **texts,
         )
-    names = ("type", "worker", "correct_decision", "evidence", "lesson")
-    said: dict[str, Any] = {name: f"{name} {nasty}" for name in names}
+    parts = ("type", "worker", "correct_decision", "evidence", "lesson")
+    said: dict[str, Any] = {name: f"{name} {nasty}" for name in parts}
     memory.learn_many(
         [
             {

@@ -208,7 +208,7 @@ def test_bytes_that_are_no_text_are_refused_like_other_bad_values(seeded: str) -
         ("query", "-e", b"RETURN '\xff' AS x"),
         ("query", "what_works", "-p", b"limit=\xff"),
     ):
-        done = run("--url", seeded, *map(os.fsdecode, arguments))
+        done = run("--url", seeded, *(os.fsdecode(argument) for argument in arguments))
         assert (done.code in (1, 2), "Error" in done.err) == (True, True)
 
 

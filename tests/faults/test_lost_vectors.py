@@ -105,11 +105,16 @@ def remove_files(folder: Path, _: Path, *, leave_folders: bool = False) -> None:
             file.mkdir()
 
 
+def replace_by_file(folder: Path, _: Path) -> None:
+    shutil.rmtree(folder)
+    folder.write_bytes(b"a file")
+
+
 LOSSES: dict[str, Callable[[Path, Path], object]] = {
     "no folder": lambda folder, _: shutil.rmtree(folder),
     "no files": remove_files,
     "no file": lambda folder, _: next(folder.iterdir()).unlink(),
-    "a file as folder": lambda folder, _: (shutil.rmtree(folder), folder.write_bytes(b"a file")),
+    "a file as folder": replace_by_file,
     "folders as files": partial(remove_files, leave_folders=True),
     "swapped": swap,
     "older": lambda folder, whole: shutil.copytree(whole / "older", folder, dirs_exist_ok=True),

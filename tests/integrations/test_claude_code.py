@@ -99,11 +99,10 @@ def test_the_prompt_gets_what_is_known_of_it(memory: Memory, session: Session) -
     assert short is None
 
 
-@pytest.mark.parametrize("outcome", [None, "stated"])
-def test_without_a_statement_nothing_is_counted(session: Session, outcome: str | None) -> None:
+def test_without_a_statement_nothing_is_counted(session: Session) -> None:
     fixing(session)  # its last command worked, and nothing else says anything
     with Memory.open("memory:") as memory:
-        learned = learn_session(memory, session.ended(), Terms(outcome=outcome))
+        learned = learn_session(memory, session.ended(), Terms())
         assert (learned.learned, learned.unjudged) == (0, 3)
         assert memory.stats().episodes == 0
         assert counts(memory) == {}
@@ -144,9 +143,8 @@ def test_an_evaluator_that_fails_says_nothing(
             raise OSError("no judge")
         return "good" if "explain" in run.task else 1.0
 
-    monkeypatch.setattr(
-        "graphmem.integrations.claude_code.hooks.judge_of", lambda _: judge_of(broken)
-    )
+    judge = judge_of(broken)
+    monkeypatch.setattr("graphmem.integrations.claude_code.hooks.judge_of", lambda _: judge)
     with Memory.open("memory:") as memory:
         learned = learn_session(memory, session.ended(), Terms(outcome="broken"))
     assert (learned.learned, learned.unjudged) == (1, 1)
@@ -154,22 +152,12 @@ def test_an_evaluator_that_fails_says_nothing(
     assert learned.problems[1].startswith("prompt 3: outcome: must be True, False")
 
 
-@pytest.mark.parametrize(
-    ("by", "strategies"),
-    [
-        ("model", ["claude-opus-5"]),
-        ("agent", ["claude-code"]),
-        ("gitBranch", ["main"]),
-    ],
-)
-def test_something_else_can_be_the_strategy(
-    session: Session, by: str, strategies: list[str]
-) -> None:
+def test_something_else_can_be_the_strategy(session: Session) -> None:
     fixing(session)
     with Memory.open("memory:") as memory:
-        terms = Terms(test_command="pytest", strategy_from=by)
+        terms = Terms(test_command="pytest", strategy_from="gitBranch")
         assert learn_session(memory, session.ended(), terms).learned == 2
-        assert sorted(counts(memory)) == strategies
+        assert sorted(counts(memory)) == ["main"]
         wrong = learn_session(memory, session.ended(), Terms(strategy_from="colour"))
         assert wrong.problems[0].startswith("prompt 1: colour: does not say which strategy")
 
@@ -298,10 +286,7 @@ def test_what_was_not_replied_to_is_no_task(session: Session) -> None:
 )
 def test_a_line_of_a_prompt_states_the_outcome(prompt: str, task: str, said: object) -> None:
     assert task_of(prompt) == task
-    assert (
-        parse_statement(without_statement(prompt)[1]) is said
-        or parse_statement(without_statement(prompt)[1]) == said
-    )
+    assert repr(parse_statement(without_statement(prompt)[1])) == repr(said)
 
 
 def ran(*commands: tuple[str, int | str], **more: Any) -> Work:

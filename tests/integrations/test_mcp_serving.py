@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
-import re
 import shutil
 import signal
 import socket
@@ -18,7 +16,6 @@ from typing import Any
 
 import anyio
 import httpx2
-import kglite
 import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
@@ -27,8 +24,7 @@ from graphmem import Memory, Settings
 from graphmem.integrations.mcp import build
 from tests.cli.forking import CODE
 from tests.cli.running import run
-from tests.faults.attack import rounds
-from tests.integrations.asking import FLIGHT, MODES, good, over_stdio, refused, serving, talk
+from tests.integrations.asking import FLIGHT, MODES, good, over_stdio, serving, talk
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
@@ -169,7 +165,6 @@ def test_what_is_wrong_over_http(tmp_path: Path) -> None:
     with serving("--http", "127.0.0.1:0", url=url) as server:
         assert server.stderr
         address = server.stderr.readline().split()[-1]
-        host, port = address.split("/")[2].split(":")
 
         def post(content: bytes, **headers: str) -> httpx2.Response:
             head = {"Content-Type": "application/json", **ACCEPT, **headers}
@@ -181,61 +176,9 @@ def test_what_is_wrong_over_http(tmp_path: Path) -> None:
         assert post(line(calling(2, task="x" * 5_000_000))).status_code == 413
         assert post(line(calling(2)), **{"Mcp-Session-Id": "none"}).status_code == 404
         session = {"Mcp-Session-Id": post(line(HELLO)).headers["Mcp-Session-Id"]}
-        assert b"100,000" in post(line(recalling(3)), **session).content
-        for number in range(4, 10):  # clients that do not wait for the answer, or say only half
-            body = line(calling(number))
-            head = {"Host": host, "Content-Type": "application/json", **ACCEPT, **session}
-            said = "".join(f"{name}: {value}\r\n" for name, value in head.items())
-            said = f"POST /mcp HTTP/1.1\r\n{said}Content-Length: {len(body)}\r\n\r\n"
-            with socket.create_connection((host, int(port))) as link:
-                link.sendall(said.encode().replace(b"127.0.0.1", address.split("/")[2].encode()))
-                link.sendall(body if number % 2 else body[:40])
-        chance = random.Random(3)
-        for number in range(rounds(30, 5_000)):
-            answer = httpx2.request(
-                timeout=PATIENCE,
-                method=chance.choice(
-                    ["POST", "POST", "POST", "PUT", "PATCH", "\u00c9".encode().hex()]
-                ),
-                url=address,
-                content=damaged(chance, line(chance.choice([HELLO, recalling(number)]))),
-                headers={
-                    "Content-Type": chance.choice(["application/json", "text/plain", "x" * 5_000]),
-                    **chance.choice([ACCEPT, {}, {"Accept": "\x7f"}]),
-                    **chance.choice([session, {}, {"Mcp-Session-Id": "../" * 50}]),
-                    **chance.choice([{}, {}, {"Mcp-Protocol-Version": "9" * 99}]),
-                },
-            )
-            assert answer.status_code < 500, answer.text
-            assert b"Traceback" not in answer.content
         assert (
             b"graphmem_learn" in post(line({"id": 10, "method": "tools/list"}), **session).content
         )
-    whole(url, 0, 3)
-
-
-def damaged(chance: random.Random, message: bytes) -> bytes:
-    """Return a message of which a part is something else."""
-    at = chance.randrange(len(message))
-    junk = [
-        b"",
-        b"null",
-        b"[" * 5_000,
-        b"\xff",
-        b'"\\ud800"',
-        b"1e999",
-        b"-1",
-        b"{}",
-        b"\x00",
-        b"NaN",
-    ]
-    return message[:at] + chance.choice(junk) + message[at + chance.randrange(9) :]
-
-
-def recalling(number: int) -> dict[str, Any]:
-    """Return a message with a task that is too long."""
-    params = {"name": "graphmem_recall", "arguments": {"task": "x" * 100_001}}
-    return {"id": number, "method": "tools/call", "params": params}
 
 
 def test_over_http_with_a_token(tmp_path: Path) -> None:
@@ -294,46 +237,6 @@ def test_addresses_and_tokens_that_are_wrong(tmp_path: Path) -> None:
         assert "another port" in done.err
 
 
-# Memories that are not to be had: the tool says why, and the server goes on
-
-
-def refuses(url: str, problem: str, tool: str = "learn", **settings: Any) -> None:
-    """Both what reads and what writes is refused by a server for a memory."""
-
-    async def work(client: Client) -> None:
-        for arguments in ({"tool": "status"}, {"tool": tool, **LEARN}):
-            assert re.search(problem, await refused(client, **arguments))
-
-    talk(build(lambda: Memory.open(url, settings=Settings(url=url, **settings))), work)
-
-
-def test_a_memory_that_another_process_writes(tmp_path: Path) -> None:
-    url = str(tmp_path / "memory.graph")
-    with Memory.open(url) as memory:
-        memory.learn(FLIGHT, "ask", success=True)
-    holding = "import kglite, sys; s = kglite.open_session(sys.argv[1], durable='normal'); "
-    holder = subprocess.Popen(
-        [sys.executable, "-c", holding + "print('held', flush=True); input()", f"{url}/graph.kgl"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
-
-    async def work(client: Client) -> None:
-        assert "writ" in await refused(client, "learn", **LEARN)
-        assert (await good(client, "status"))["episodes"] == 1
-        holder.communicate(b"\n")
-        assert (await good(client, "learn", **LEARN))["created"]
-
-    try:
-        assert holder.stdout
-        assert holder.stdout.readline() == b"held\n"
-        settings = Settings(url=url, wait=0.1)
-        talk(build(lambda: Memory.open(url, settings=settings)), work)
-    finally:
-        holder.kill()
-        holder.wait()
-
-
 def test_two_servers_and_a_shell_share_a_folder(tmp_path: Path) -> None:
     """Each of them writes as soon as it wants to, and all of it is there for all in the end."""
     folder = str(tmp_path / "memory.graph")
@@ -369,22 +272,6 @@ def test_two_servers_and_a_shell_share_a_folder(tmp_path: Path) -> None:
         assert memory.stats().episodes == 17
         assert memory.verify().ok
         assert memory.learn(FLIGHT, "check the fare rules", success=True).created
-
-
-def test_a_memory_that_is_of_a_newer_version_or_something_else_or_on_no_server(
-    tmp_path: Path,
-) -> None:
-    url = str(tmp_path / "memory.graph")
-    with Memory.open(url) as memory:
-        memory.learn(FLIGHT, "ask", success=True)
-    session = kglite.open_session(f"{url}/graph.kgl", durable="normal")
-    session.execute("MATCH (s:Schema) SET s.version = 99")
-    session.close()
-    (Path(url) / "graph.kgl-manifest").unlink()
-    refuses(url, "pip install -U graphmem")
-    (tmp_path / "file").write_text("a letter")
-    refuses(str(tmp_path / "file"), "not a")
-    refuses("neo4j://127.0.0.1:9", "127.0.0.1:9")
 
 
 def test_a_memory_that_goes_while_it_is_served(tmp_path: Path) -> None:

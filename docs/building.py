@@ -123,7 +123,7 @@ def _commands(group: click.Group, above: click.Context) -> Iterator[str]:
         yield f"{'#' * len(context.command_path.split())} {context.command_path}\n"
         text, _, examples = inspect.cleandoc(command.help or "").partition("\n\b\nExample")
         usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
-        yield f"```text\n{usage}\n```\n\n{_marked(text)}\n"
+        yield f"```text\n{usage}\n```\n\n{_marked(inspect.cleandoc(text))}\n"
         options = [option for option in command.params if isinstance(option, click.Option)]
         if rows := [row for option in options if (row := option.get_help_record(context))]:
             yield "| option | what |\n|---|---|"
@@ -220,9 +220,9 @@ def log_formats() -> str:
     """Return a section for each log format, with what its module says of it."""
     lines: list[str] = []
     for name, known in sorted(formats().items()):
-        text = inspect.cleandoc(import_module(known.read.__module__).__doc__ or "")
+        text = known.mapping or import_module(known.read.__module__).__doc__ or ""
         if name != "jsonl":
-            lines += [f"## {name}", "", _marked(text), ""]
+            lines += [f"## {name}", "", _marked(inspect.cleandoc(text)), ""]
     return "\n".join(lines)
 
 
@@ -269,7 +269,7 @@ def _marked(text: str) -> str:
 
 def _cell(text: str) -> str:
     """Return a text for a cell of a table, where a bar within code is none between cells."""
-    text = " ".join(_marked(text).split())
+    text = " ".join(_marked(inspect.cleandoc(text)).split())
     return re.sub(r"(`[^`]*`)|\|", lambda found: found[1] or r"\|", text)
 
 

@@ -20,7 +20,7 @@ from graphmem.lessons import Lessons
 from graphmem.levels import Lens, Levels
 from graphmem.levels.producers import Producers
 from graphmem.memory import Memory, delegate
-from graphmem.models.lenses import LensInfo
+from graphmem.models.levels import LensInfo
 from graphmem.people import People
 from graphmem.people.scopes import LearningScopes
 from graphmem.policies import Policies

@@ -6,18 +6,13 @@ write the files of the parent, or end its lease, so it frees nothing.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import threading
 import weakref
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
-
-_ENGINE_THREADS = b"kglite-query"
-"""How the names of the threads begin that the embedded engine starts for long statements."""
 
 
 class Locked(Protocol):
@@ -27,7 +22,6 @@ class Locked(Protocol):
 
 
 _owners: weakref.WeakKeyDictionary[Any, Callable[[Any], None]] = weakref.WeakKeyDictionary()
-_threads = {"lacking": False}
 
 
 def in_child(owner: T, renew: Callable[[T], None]) -> None:
@@ -50,26 +44,10 @@ def keep(thing: object) -> None:
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
 
 
-def lacks_threads() -> bool:
-    """Return whether this process was forked from one that had threads of the embedded engine."""
-    return _threads["lacking"]
-
-
-def _look_for_threads() -> None:
-    names = []
-    with contextlib.suppress(OSError):
-        for task in Path("/proc/self/task").iterdir():
-            with contextlib.suppress(OSError):  # it has ended
-                names.append((task / "comm").read_bytes())
-    if any(name.startswith(_ENGINE_THREADS) for name in names):
-        _threads["inherited"] = True
-
-
 def _renew_all() -> None:
-    _threads["lacking"] = _threads["lacking"] or _threads.pop("inherited", False)
     for owner, renew in list(_owners.items()):
         renew(owner)
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
-    os.register_at_fork(before=_look_for_threads, after_in_child=_renew_all)
+    os.register_at_fork(after_in_child=_renew_all)

@@ -51,14 +51,6 @@ CREATE (:Event {id: $stream + ':' + toString(seq), ns: $ns, created_at: $now, st
 RETURN e.id AS id, seq
 ORDER BY seq;
 
-// name: entries.stored
-// doc: The stored fields of some entries, to compare them with new ones.
-// returns: id string, content string, format string, tags list, tagset string, metadata string, expires_at integer
-MATCH (e:Entry)
-WHERE e.id IN $ids AND toString(e.ns) = $ns
-RETURN e.id AS id, e.content AS content, e.format AS format, e.tags AS tags, e.tagset AS tagset, e.metadata AS metadata,
-  e.expires_at AS expires_at;
-
 // name: entries.get
 // doc: Entries by id, with their relevance now.
 // returns: entry_columns
@@ -80,28 +72,6 @@ SET e.ns = $ns
 WITH e, row, e.reads + row.reads AS reads, later(e.last_read_at, row.at) AS last_read_at
 SET e.reads = reads, e.last_read_at = last_read_at
 RETURN count(*) AS items;
-
-// name: entries.prolong
-// mode: write
-// doc: Lets entries that have not expired stay until a time, if they would expire earlier. Rows: {id, expires_at}.
-// returns: items integer
-UNWIND $rows AS row
-WITH row ORDER BY row.id
-MATCH (e:Entry {id: row.id})
-WITH e, row, e.ns AS ns, e.expires_at AS expires_at WHERE ns = $ns AND expires_at > $now AND expires_at < row.expires_at
-SET e.expires_at = row.expires_at
-RETURN count(*) AS items;
-
-// name: entries.derive
-// mode: write
-// doc: Links entries to the entries that they were made from. Rows: {id, source}.
-// returns: edges integer
-UNWIND $rows AS row
-MATCH (e:Entry {id: row.id})
-MATCH (s:Entry {id: row.source})
-WITH e, s, e.ns AS ns, s.ns AS other WHERE ns = $ns AND other = $ns
-MERGE (e)-[m:MADE_FROM]->(s)
-RETURN count(m) AS edges;
 
 // name: entries.evidence
 // doc: What entries (ids) were made from, what was made from them, and what they became: {id, episode (its source key), domain, fact}.
@@ -175,19 +145,18 @@ WHERE true
 RETURN e.id AS id;
 
 // name: entries.held
-// doc: The searched texts of the entries of a level.
+// doc: The searched texts of the entries of a level, or of those that events (ids) stored.
+// option: stored  those that events stored, and that are there
 // returns: id string, key string, text string, tagset string, seq integer
+//? !stored
 MATCH (l:Level {id: $id})
 WITH l, l.ns AS ns WHERE ns = $ns
 MATCH (l)<-[:IN]-(e:Entry)
-RETURN e.id AS id, e.key AS key, e.text AS text, e.tagset AS tagset, e.seq AS seq;
-
-// name: entries.stored_by
-// doc: The searched texts of existing entries that events (ids) stored.
-// returns: id string, key string, text string, tagset string, seq integer
+//? stored
 MATCH (x:Event)
 WHERE x.id IN $ids AND toString(x.ns) = $ns AND x.kind = 'entry'
 MATCH (e:Entry {id: x.subject})
+//?
 RETURN DISTINCT e.id AS id, e.key AS key, e.text AS text, e.tagset AS tagset, e.seq AS seq;
 
 // name: entries.texts
@@ -200,19 +169,3 @@ UNION
 MATCH (k:Knowledge)
 WHERE k.ns = $ns
 RETURN DISTINCT k.fact AS text;
-
-// name: entries.astray
-// doc: Entries that are not in exactly one level, or without their event in its stream, with what is there instead.
-// returns: id string, level string, homes list, subject string
-MATCH (e:Entry)
-WHERE e.ns = $ns
-OPTIONAL MATCH (e)-[:IN]->(l:Level)
-WITH e, l ORDER BY l.id
-WITH e, collect(l.id) AS homes, collect(l)[0] AS home
-OPTIONAL MATCH (home)-[:WRITES]->(t:Stream)
-WITH e, homes, t.last AS last, t.id + ':' + toString(e.seq) AS event
-OPTIONAL MATCH (x:Event {id: event})
-WITH e.id AS id, e.level AS level, e.seq AS seq, homes, x.subject AS subject, last
-WHERE size(homes) <> 1 OR homes[0] <> level OR subject IS NULL OR subject <> id OR seq > last
-RETURN id, level, homes, subject
-ORDER BY id;

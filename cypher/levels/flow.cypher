@@ -41,17 +41,17 @@ WHERE e.content IN $contents AND (living(e.expires_at, $now))
 RETURN e.id AS id, e.content AS content, e.format AS format
 ORDER BY e.at, id;
 
-// name: flow.became_{kind}
-// each: Label kind = Episode episodes, Knowledge knowledge
+// each: Label EDGE kind = Entry MADE_FROM entries, Episode BECAME episodes, Knowledge BECAME knowledge
+// name: flow.link_{kind}
 // mode: write
-// doc: Links entries to the {kind} that they became. Rows: {id, target}.
+// doc: Links entries to {kind} by edges {EDGE}. Rows: {id, target}.
 // returns: edges integer
 UNWIND $rows AS row
 MATCH (e:Entry {id: row.id})
 MATCH (n:{Label} {id: row.target})
 WITH e, n, e.ns AS ns, n.ns AS other WHERE ns = $ns AND other = $ns
-MERGE (e)-[b:BECAME]->(n)
-RETURN count(b) AS edges;
+MERGE (e)-[r:{EDGE}]->(n)
+RETURN count(r) AS edges;
 
 // name: flow.episodes_of
 // doc: The episodes that entries became, or others with the same content and the same sources.

@@ -33,16 +33,13 @@ RETURN count(r) AS edges;
 
 // name: lenses.list
 // install: lenses
-// doc: The lenses of a namespace: all, those of one owner, or one; and the names of the levels that their edges lead to.
+// doc: The lenses of a namespace: all, those of one owner, or one.
 // param: owner_kind string = null, owner string = null, name string = null
-// returns: lens_columns, seen list
+// returns: lens_columns
 MATCH (n:Lens)
 WHERE n.ns = $ns AND ($owner_kind IS NULL OR n.owner_kind = $owner_kind) AND ($owner IS NULL OR n.owner = $owner)
   AND ($name IS NULL OR n.name = $name)
-OPTIONAL MATCH (n)-[:LOOKS_AT]->(l:Level)
-WITH n, CASE WHEN l.ns = $ns THEN l.name ELSE null END AS level
-WITH n, collect(level) AS seen
-RETURN lens_columns(n), seen
+RETURN lens_columns(n)
 ORDER BY name;
 
 // name: lenses.forget
@@ -58,12 +55,3 @@ WITH n, [name IN n.levels WHERE name <> gone] AS levels
 SET n.levels = levels
 RETURN n.id AS id, size(levels) AS levels
 ORDER BY id;
-
-// name: lenses.drop
-// mode: write
-// doc: Removes lenses; their levels stay.
-// returns: removed integer
-MATCH (n:Lens)
-WHERE n.id IN $ids AND toString(n.ns) = $ns
-DETACH DELETE n
-RETURN count(*) AS removed;

@@ -21,21 +21,14 @@ FOREACH (level IN CASE WHEN l IS NULL THEN [] ELSE [l] END |
     level.dedup = row.dedup, level.reindex = row.reindex)
 RETURN count(*) AS levels;
 
-// name: levels.get
-// doc: Levels by id.
-// returns: level_columns
-MATCH (l:Level)
-WHERE l.id IN $ids AND toString(l.ns) = $ns
-RETURN level_columns(l)
-ORDER BY name;
-
 // name: levels.list
 // install: levels
-// doc: The levels of a namespace, of all owners or of one.
-// param: owner_kind string = null, owner string = null
+// doc: The levels of a namespace, of all owners or of one, or some of them (ids).
+// param: owner_kind string = null, owner string = null, ids list = null
 // returns: level_columns
 MATCH (l:Level)
 WHERE l.ns = $ns AND ($owner_kind IS NULL OR l.owner_kind = $owner_kind) AND ($owner IS NULL OR l.owner = $owner)
+  AND ($ids IS NULL OR l.id IN $ids)
 RETURN level_columns(l)
 ORDER BY name;
 
@@ -143,23 +136,14 @@ WITH l, l.missed + $missed AS missed, coalesce(l.failed, 0) + $failed AS failed
 SET l.missed = missed, l.failed = failed
 RETURN missed, failed;
 
-// name: levels.clear
+// each: Label name = Entry entries, Event events, Lens lenses
+// name: levels.remove_{name}
 // mode: write
-// doc: Removes entries of a level, up to a limit.
+// doc: Removes {name} (ids).
 // returns: removed integer
-MATCH (l:Level {id: $id})<-[:IN]-(e:Entry)
-WITH e, e.ns AS ns WHERE ns = $ns
-WITH e LIMIT $limit
-DETACH DELETE e
-RETURN count(*) AS removed;
-
-// name: levels.drop_events
-// mode: write
-// doc: Removes events of a level's stream, by id.
-// returns: removed integer
-MATCH (x:Event)
-WHERE x.id IN $ids AND toString(x.ns) = $ns
-DETACH DELETE x
+MATCH (n:{Label})
+WHERE n.id IN $ids AND toString(n.ns) = $ns
+DETACH DELETE n
 RETURN count(*) AS removed;
 
 // name: levels.drop

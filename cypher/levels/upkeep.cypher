@@ -1,18 +1,39 @@
 // Maintenance of levels, at an instant ($now): what expired or faded goes, twins become one, and a level keeps to
 // its capacity. What writes here has locked the stream of the level. Entries with a key have no twins.
 
-// name: upkeep.levels
-// doc: Levels with the streams that they write: all, those of an agent, or one; what was embedded, and what was compared with what.
-// param: agent string = null, name string = null
-// returns: id string, name string, holds string, stream string, home string, last integer, capacity integer, decay float, prune float
-// returns: dedup float, reindex float, embedded_at integer, compared integer, compared_with string
+// name: upkeep.astray
+// doc: What in levels does not fit together: levels without a stream of their own, entries that are not in exactly one level or have no
+// doc: event there, and lenses whose edges lead elsewhere than their names.
+// returns: kind string, key string, field string, stored list, expected list
 MATCH (l:Level)
-WHERE l.ns = $ns AND ($name IS NULL OR l.name = $name) AND ($agent IS NULL OR (l.owner_kind = 'agent' AND l.owner = $agent))
+WHERE l.ns = $ns
 OPTIONAL MATCH (l)-[:WRITES]->(t:Stream)
-RETURN l.id AS id, l.name AS name, l.holds AS holds, t.id AS stream, t.level AS home, t.last AS last, l.capacity AS capacity,
-  l.decay AS decay, l.prune AS prune, l.dedup AS dedup, l.reindex AS reindex, coalesce(l.reindexed_at, l.created_at) AS embedded_at,
-  coalesce(l.compared, 0) AS compared, l.compared_with AS compared_with
-ORDER BY name;
+WITH l, collect(t.level) AS homes
+WHERE size(homes) <> 1 OR homes[0] <> l.id
+RETURN 'levels' AS kind, l.name AS key, 'stream' AS field, homes AS stored, [l.id] AS expected
+UNION
+MATCH (e:Entry)
+WHERE e.ns = $ns
+OPTIONAL MATCH (e)-[:IN]->(l:Level)
+WITH e, l ORDER BY l.id
+WITH e, collect(l.id) AS homes, collect(l)[0] AS home
+OPTIONAL MATCH (home)-[:WRITES]->(t:Stream)
+WITH e, homes, t.last AS last, t.id + ':' + toString(e.seq) AS event
+OPTIONAL MATCH (x:Event {id: event})
+WITH e.id AS id, e.level AS level, e.seq AS seq, homes, x.subject AS subject, last
+WITH id, level, homes, subject, size(homes) = 1 AND homes[0] = level AS home, subject IS NULL OR subject <> id OR seq > last AS silent
+WHERE NOT home OR silent
+RETURN 'entries' AS kind, id AS key, CASE WHEN home THEN 'event' ELSE 'level' END AS field,
+  CASE WHEN home THEN [subject] ELSE homes END AS stored, CASE WHEN home THEN [id] ELSE [level] END AS expected
+UNION
+MATCH (n:Lens)
+WHERE n.ns = $ns
+OPTIONAL MATCH (n)-[:LOOKS_AT]->(l:Level)
+WITH n, CASE WHEN l.ns = $ns THEN l.name ELSE null END AS level
+ORDER BY level
+WITH n, collect(level) AS levels
+WHERE size(levels) = 0 OR levels <> n.levels
+RETURN 'lenses' AS kind, n.name AS key, 'levels' AS field, levels AS stored, n.levels AS expected;
 
 // name: upkeep.look
 // doc: How many entries a level has, how many of them expired or faded and are to be removed, and when the next one expires or fades
@@ -62,15 +83,6 @@ WITH e, row, e.ns AS ns WHERE ns = $ns
 SET e.tags = row.tags, e.tagset = row.tagset, e.base = row.base, e.at = row.at, e.expires_at = row.expires_at, e.reads = row.reads,
   e.last_read_at = row.last_read_at
 RETURN count(*) AS entries;
-
-// name: upkeep.remove
-// mode: write
-// doc: Removes entries (ids).
-// returns: removed integer
-MATCH (e:Entry)
-WHERE e.id IN $ids AND toString(e.ns) = $ns
-DETACH DELETE e
-RETURN count(*) AS removed;
 
 // name: upkeep.shrink
 // mode: write

@@ -3,16 +3,6 @@
 // is one edge for each statement that claims it. Nodes are locked, by a SET, in this order: users,
 // then knowledge by id.
 
-// name: knowledge.open
-// mode: write
-// doc: Creates a missing piece of knowledge; its statements must follow in the same transaction.
-// param: domain string, fact string
-// returns: created integer
-OPTIONAL MATCH (k:Knowledge {id: $id})
-WITH k WHERE k IS NULL
-CREATE (:Knowledge {id: $id, ns: $ns, created_at: $now, domain: $domain, fact: $fact})
-RETURN count(*) AS created;
-
 // name: knowledge.lock
 // mode: write
 // doc: Locks pieces of knowledge until the transaction ends; returns the existing ids.
@@ -26,19 +16,21 @@ ORDER BY id;
 
 // name: knowledge.state
 // mode: write
-// doc: Stores a source's statement of a piece of knowledge. No row: the statement is known already, or the knowledge or user does not
-// doc: exist.
-// param: knowledge_id string, source string, confidence float, user string, user_id string, at integer
+// doc: Stores a source's statement of a piece of knowledge, which it creates if it is missing. No row: the statement is known already, or
+// doc: the user does not exist.
+// param: knowledge_id string, domain string, fact string, source string, confidence float, user string, user_id string, at integer
 // returns: id string
-MATCH (k:Knowledge {id: $knowledge_id})
-WITH k, k.ns AS ns WHERE ns = $ns
 OPTIONAL MATCH (s:Statement {id: $id})
-WITH k, s WHERE s IS NULL
 OPTIONAL MATCH (u:User {id: $user_id})
-WITH k, CASE WHEN u IS NULL THEN [] WHEN u.ns = $ns THEN [u] ELSE [] END AS users
-WHERE $user_id IS NULL OR size(users) = 1
-CREATE (n:Statement {id: $id, ns: $ns, created_at: $now, source: $source, confidence: $confidence, user: $user, at: $at})
-CREATE (n)-[:STATES]->(k)
+WITH s, CASE WHEN u.ns = $ns THEN [u] ELSE [] END AS users
+WHERE s IS NULL AND ($user_id IS NULL OR size(users) = 1)
+OPTIONAL MATCH (known:Knowledge {id: $knowledge_id})
+FOREACH (ignored IN CASE WHEN known IS NULL THEN [1] ELSE [] END |
+  CREATE (:Knowledge {id: $knowledge_id, ns: $ns, created_at: $now, domain: $domain, fact: $fact}))
+WITH users
+MATCH (k:Knowledge {id: $knowledge_id})
+WITH users, k, k.ns AS ns WHERE ns = $ns
+CREATE (n:Statement {id: $id, ns: $ns, created_at: $now, source: $source, confidence: $confidence, user: $user, at: $at})-[:STATES]->(k)
 FOREACH (speaker IN users | CREATE (speaker)-[:STATED]->(n))
 RETURN n.id AS id;
 
@@ -116,29 +108,20 @@ RETURN k.id AS id, k.domain AS domain, k.fact AS fact, contested(own, against) A
 ORDER BY confidence DESC, domain, fact
 LIMIT $limit;
 
-// name: knowledge.stated_by
-// doc: The ids of the knowledge that a user stated, in order.
+// name: knowledge.retract
+// mode: write
+// doc: Removes a user's statements, and the contradictions that only these claim; returns the ids of what they stated.
 // param: user_id string
 // returns: id string
 MATCH (u:User {id: $user_id})
 WITH u, u.ns AS ns WHERE ns = $ns
 MATCH (u)-[:STATED]->(s:Statement)-[:STATES]->(k:Knowledge)
-RETURN DISTINCT k.id AS id
-ORDER BY id;
-
-// name: knowledge.retract
-// mode: write
-// doc: Removes a user's statements, and the contradictions that only these claim.
-// param: user_id string
-// returns: removed integer
-MATCH (u:User {id: $user_id})
-WITH u, u.ns AS ns WHERE ns = $ns
-MATCH (u)-[:STATED]->(s:Statement)
-OPTIONAL MATCH (s)-[:STATES]->(k:Knowledge)-[c:CONTRADICTS {statement: s.id}]->(:Knowledge)
-WITH s, collect(c) AS claims
+OPTIONAL MATCH (k)-[c:CONTRADICTS {statement: s.id}]->(:Knowledge)
+WITH s, k.id AS id, collect(c) AS claims
 FOREACH (claim IN claims | DELETE claim)
 DETACH DELETE s
-RETURN count(*) AS removed;
+RETURN id
+ORDER BY id;
 
 // name: knowledge.settle
 // mode: write

@@ -3,25 +3,18 @@
 // The order is by time (`at`, else the time of recording), then by confidence, then by id. A user
 // is locked, by a SET, before a change reads the user's preferences.
 
-// name: preferences.open_user
-// mode: write
-// doc: Creates a missing user.
-// param: name string
-// returns: users integer
-OPTIONAL MATCH (u:User {id: $id})
-WITH u WHERE u IS NULL
-CREATE (:User {id: $id, ns: $ns, created_at: $now, name: $name})
-RETURN count(*) AS users;
-
 // name: preferences.lock_users
 // mode: write
-// doc: Locks users until the transaction ends.
+// doc: Locks users until the transaction ends; with a name it creates the missing one.
+// param: name string = null
 // returns: locked integer
-MATCH (u:User)
-WHERE u.id IN $ids AND toString(u.ns) = $ns
-WITH u ORDER BY u.id
-SET u.ns = $ns
-RETURN count(*) AS locked;
+UNWIND $ids AS id
+WITH DISTINCT id ORDER BY id
+OPTIONAL MATCH (u:User {id: id})
+WITH id, u, u.ns AS ns, u IS NULL AND $name IS NOT NULL AS new
+FOREACH (ignored IN CASE WHEN new THEN [1] ELSE [] END | CREATE (:User {id: id, ns: $ns, created_at: $now, name: $name}))
+FOREACH (known IN CASE WHEN ns = $ns THEN [u] ELSE [] END | SET known.ns = $ns)
+RETURN sum(CASE WHEN new OR ns = $ns THEN 1 ELSE 0 END) AS locked;
 
 // name: preferences.users
 // doc: The ids of the users of a namespace, in order.

@@ -47,23 +47,16 @@ RETURN count(*) AS scopes;
 
 // name: scopes.drop
 // mode: write
-// doc: Removes scopes.
+// doc: Removes the scopes of agents; with `named` also their names from the lists of other scopes.
+// param: agents list, named boolean = false
 // returns: removed integer
 MATCH (s:LearningScope)
-WHERE s.id IN $ids AND toString(s.ns) = $ns
-DETACH DELETE s
-RETURN count(*) AS removed;
-
-// name: scopes.leave_out
-// mode: write
-// doc: Removes an agent from the lists `share_with` and `inherit_from` of scopes.
-// param: agent string
-// returns: scopes integer
-MATCH (s:LearningScope)
-WHERE s.ns = $ns AND ($agent IN s.share_with OR $agent IN s.inherit_from)
-WITH s, [name IN s.share_with WHERE name <> $agent] AS share_with, [name IN s.inherit_from WHERE name <> $agent] AS inherit_from
-SET s.share_with = share_with, s.inherit_from = inherit_from
-RETURN count(*) AS scopes;
+WHERE s.ns = $ns
+WITH s, s.agent IN $agents AS gone, [name IN s.share_with WHERE NOT name IN $agents] AS share_with,
+  [name IN s.inherit_from WHERE NOT name IN $agents] AS inherit_from
+FOREACH (scope IN CASE WHEN gone THEN [s] ELSE [] END | DETACH DELETE scope)
+FOREACH (scope IN CASE WHEN $named AND NOT gone THEN [s] ELSE [] END | SET scope.share_with = share_with, scope.inherit_from = inherit_from)
+RETURN sum(CASE WHEN gone THEN 1 ELSE 0 END) AS removed;
 
 // name: scopes.task_types
 // doc: The types of tasks that there are.

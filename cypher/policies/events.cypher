@@ -49,38 +49,33 @@ RETURN count(*) AS events;
 
 // name: events.append_transitions
 // mode: write
-// doc: Creates transitions, to a state or to none, in locked streams, with given numbers. Rows: {id, stream, seq, subject, next_id, reward,
-// doc: alpha, gamma, terminal, next_max, next_actions, success, at}.
+// doc: Creates transitions, to a state or to none, from an episode or from none, in locked streams, with given numbers. Rows: {id, stream,
+// doc: seq, subject, next_id, episode, reward, alpha, gamma, terminal, next_max, next_actions, success, at}.
 // returns: events integer
 UNWIND $rows AS row
 MATCH (p:Policy {id: row.subject})
 OPTIONAL MATCH (n:State {id: row.next_id})
-WITH row, p, n, p.ns AS ns, n.ns AS other WHERE ns = $ns AND (row.next_id IS NULL OR other = $ns)
+OPTIONAL MATCH (e:Episode {id: row.episode})
+WITH row, p, n, e, p.ns AS ns, n.ns AS other WHERE ns = $ns AND (row.next_id IS NULL OR other = $ns)
 CREATE (x:Transition {id: row.id, ns: $ns, created_at: $now, stream: row.stream, seq: row.seq, reward: row.reward,
   alpha: row.alpha, gamma: row.gamma, terminal: row.terminal, next_max: row.next_max, next_actions: row.next_actions,
   success: row.success, at: row.at})-[:UPDATED]->(p)
 FOREACH (state IN CASE WHEN n IS NULL THEN [] ELSE [n] END | CREATE (state)-[:REACHED_BY]->(x))
+FOREACH (episode IN CASE WHEN e.ns = $ns THEN [e] ELSE [] END | CREATE (x)-[:OF]->(episode))
 RETURN count(*) AS events;
-
-// name: events.of_episodes
-// mode: write
-// doc: Links transitions to the episodes that they come from. Rows: {id, episode}.
-// returns: tied integer
-UNWIND $rows AS row
-MATCH (x:Transition {id: row.id})
-MATCH (e:Episode {id: row.episode})
-WITH x, e, x.ns AS ns WHERE ns = $ns
-CREATE (x)-[:OF]->(e)
-RETURN count(*) AS tied;
 
 // name: events.streams
 // install: event_streams
-// doc: The streams of a namespace, with the number of their last event; those of levels (by id) have the level's name as agent.
-// param: agent string = null
-// returns: stream string, agent string, last integer, unrecorded integer, level string
+// doc: The streams of a namespace, with the number of their last event; those of levels (by id) have the level's name as agent. With a
+// doc: group only those with events that it has not read, after its position.
+// param: agent string = null, group string = null
+// returns: stream string, agent string, last integer, unrecorded integer, level string, position integer
 MATCH (t:Stream)
 WHERE t.ns = $ns AND ($agent IS NULL OR t.agent = $agent)
-RETURN t.id AS stream, t.agent AS agent, t.last AS last, t.unrecorded AS unrecorded, t.level AS level
+OPTIONAL MATCH (c:Cursor {group: $group})-[:READS]->(t)
+WITH t, coalesce(c.position, 0) AS position
+WHERE $group IS NULL OR position < t.last
+RETURN t.id AS stream, t.agent AS agent, t.last AS last, t.unrecorded AS unrecorded, t.level AS level, position
 ORDER BY agent;
 
 // name: events.read
@@ -112,19 +107,6 @@ WITH e, k, p ORDER BY e.id, k.first
 RETURN e.id AS episode, e.success AS success, coalesce(e.ended_at, e.started_at) AS at, e.recorded_at AS recorded_at,
   collect(p.id) AS policies
 ORDER BY episode;
-
-// name: events.cursors
-// install: event_positions
-// doc: The streams of a namespace with unread events for a group.
-// param: group string, agent string = null
-// returns: stream string, agent string, last integer, position integer, level string
-MATCH (t:Stream)
-WHERE t.ns = $ns AND ($agent IS NULL OR t.agent = $agent)
-OPTIONAL MATCH (c:Cursor {group: $group})-[:READS]->(t)
-WITH t, coalesce(c.position, 0) AS position
-WHERE position < t.last
-RETURN t.id AS stream, t.agent AS agent, t.last AS last, position, t.level AS level
-ORDER BY agent;
 
 // name: events.open_cursor
 // mode: write

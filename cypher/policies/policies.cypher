@@ -90,26 +90,6 @@ CREATE (:Transition {id: $stream_id + ':' + seq, ns: $ns, created_at: $now, stre
   alpha: $alpha, gamma: $gamma, terminal: $next_max_q IS NULL, next_max: $next_max_q, next_actions: null, at: $at})-[:UPDATED]->(p)
 RETURN q_value, td_error, seq;
 
-// name: policies.signal
-// mode: write
-// install: update_confidence
-// doc: Moves the confidence in a policy toward a signal in [0, 1], a running mean of at most 20 signals, and stores the event. Does nothing
-// doc: and returns no row if the policy is not in this stream.
-// param: stream_id string, policy_id string, signal float
-// returns: confidence float, signals integer, seq integer
-MATCH (t:Stream {id: $stream_id})
-MATCH (p:Policy {id: $policy_id})
-WITH t, t.ns AS ns, p.stream AS stream
-WHERE ns = $ns AND stream = $stream_id AND $signal >= 0.0 AND $signal <= 1.0
-SET t.last = t.last + 1
-WITH t.last AS seq
-MATCH (p:Policy {id: $policy_id})
-WITH p, seq, moved(p.confidence, p.signals, $signal, 20) AS confidence, p.signals + 1 AS signals
-SET p.confidence = confidence, p.signals = signals
-CREATE (:Event {id: $stream_id + ':' + toString(seq), ns: $ns, created_at: $now, stream: $stream_id, seq: seq, kind: 'signal',
-  subject: $policy_id, other: null, value: toFloat($signal), success: null, at: null, data: null})-[:ABOUT]->(p)
-RETURN confidence, signals, seq;
-
 // name: policies.load
 // doc: Policies by id, and the policies in states, of all agents, with their changeable properties; a state without policies has one row.
 // param: states list
@@ -146,29 +126,20 @@ RETURN count(p) AS written;
 
 // name: policies.put_links
 // mode: write
-// doc: Writes co-occurrence edges between policies, each from the smaller id. Rows: {low, high, count, weight, held}.
+// doc: Writes co-occurrence edges between policies, each from the smaller id; removes those without a weight. Rows: {low, high, count,
+// doc: weight, held}.
 // returns: written integer
 UNWIND $rows AS row
 MATCH (x:Policy {id: row.low})
 MATCH (y:Policy {id: row.high})
 WITH row, x, y, x.ns AS ns, y.ns AS other WHERE ns = $ns AND other = $ns
 OPTIONAL MATCH (x)-[c:CO_OCCURS_WITH]->(y)
-FOREACH (ignored IN CASE WHEN c IS NULL THEN [1] ELSE [] END |
+FOREACH (ignored IN CASE WHEN c IS NULL AND row.weight IS NOT NULL THEN [1] ELSE [] END |
   CREATE (x)-[:CO_OCCURS_WITH {count: row.count, weight: row.weight, held: row.held}]->(y))
-FOREACH (edge IN CASE WHEN c IS NULL THEN [] ELSE [c] END | SET edge.count = row.count, edge.weight = row.weight, edge.held = row.held)
+FOREACH (edge IN CASE WHEN c IS NULL OR row.weight IS NULL THEN [] ELSE [c] END |
+  SET edge.count = row.count, edge.weight = row.weight, edge.held = row.held)
+FOREACH (edge IN CASE WHEN c IS NULL OR row.weight IS NOT NULL THEN [] ELSE [c] END | DELETE edge)
 RETURN count(*) AS written;
-
-// name: policies.drop_links
-// mode: write
-// doc: Removes co-occurrence edges between policies. Rows: {low, high}.
-// returns: removed integer
-UNWIND $rows AS row
-MATCH (x:Policy {id: row.low})
-WITH row, x, x.ns AS ns WHERE ns = $ns
-MATCH (x)-[c:CO_OCCURS_WITH]->(y:Policy)
-WHERE y.id = row.high
-DELETE c
-RETURN count(*) AS removed;
 
 // name: policies.took
 // mode: write
@@ -182,22 +153,6 @@ MATCH (p:Policy {id: taken.id})
 CREATE (e)-[:TOOK {steps: taken.steps, first: taken.first}]->(p)
 RETURN count(*) AS took;
 
-// name: policies.best
-// install: best_policy
-// doc: The policy of an agent in a state with the highest value at a time, decayed since its last update (without a time: with the highest
-// doc: stored value); only values that were learned, set or crystallized count. If policies of the state have cycles (cyclic),
-// doc: policies.values gives the values with their bonuses. The time does not depend on other states.
-// param: state_id string, agent string, at integer = null, rate float = 0.1, strength float = 0.5
-// returns: policy_columns, score float, cyclic boolean
-MATCH (s:State {id: $state_id})
-WITH s, s.ns AS ns WHERE ns = $ns
-MATCH (s)<-[:IN_STATE]-(p:Policy)
-WHERE p.agent = $agent AND p.active
-WITH s, p, worth(p, $at, $rate, $strength) AS score
-ORDER BY score DESC, p.id LIMIT 1
-WITH s, p, score, wilson_lower(p.successes, p.trials, $z) AS lower, wilson_upper(p.successes, p.trials, $z) AS upper
-RETURN policy_columns(p, s, lower, upper), score, EXISTS { MATCH (s)<-[:IN_STATE]-(:Policy)-[:HAS_CYCLE]->(:Cycle) } AS cyclic;
-
 // name: policies.values
 // install: policy_values
 // doc: All policies of an agent (without agent: of all agents) in a state, with their values at a time: decayed since the last update, more
@@ -205,17 +160,17 @@ RETURN policy_columns(p, s, lower, upper), score, EXISTS { MATCH (s)<-[:IN_STATE
 // doc: timezones are those of the cycles of a policy.
 // param: state_id string, agent string = null, at integer = null, rate float = 0.1, strength float = 0.5, pressure float = 0.0
 // param: clocks list = [], only_active boolean = false
-// returns: policy_columns, score float, cyclic boolean, timezones list
+// returns: policy_columns, score float, timezones list
 MATCH (s:State {id: $state_id})
 WITH s, s.ns AS ns WHERE ns = $ns
 MATCH (s)<-[:IN_STATE]-(p:Policy)
 WHERE ($agent IS NULL OR p.agent = $agent) AND (p.active OR NOT $only_active)
 OPTIONAL MATCH (p)-[:HAS_CYCLE]->(c:Cycle)
 WITH s, p, collect(c) AS cycles, wilson_lower(p.successes, p.trials, $z) AS lower, wilson_upper(p.successes, p.trials, $z) AS upper
-WITH s, p, lower, upper, size(cycles) > 0 AS cyclic, [c IN cycles | c.timezone] AS timezones,
+WITH s, p, lower, upper, [c IN cycles | c.timezone] AS timezones,
   worth(p, $at, $rate, $strength) + swung(cycles, $clocks)
      + coalesce(pressed($pressure, ($at - p.last_updated_at) / 86400000.0), 0.0) AS score
-RETURN policy_columns(p, s, lower, upper), score, cyclic, timezones
+RETURN policy_columns(p, s, lower, upper), score, timezones
 ORDER BY score DESC, id;
 
 // name: policies.get
@@ -249,39 +204,26 @@ MATCH (p:Policy)
 WHERE p.id IN $ids AND toString(p.ns) = $ns AND (p.updates > 0 OR p.trials > 0)
 RETURN p.id AS id;
 
-// name: policies.linked
-// install: linked_policies
-// doc: The policies linked with one, by the present weight of their edge; at most the strongest 100.
-// param: limit integer = 100
-// returns: id string, weight float, count integer
-MATCH (p:Policy {id: $id})
-WITH p, p.ns AS ns WHERE ns = $ns
-MATCH (p)-[c:CO_OCCURS_WITH]-(o:Policy)
-WITH o.id AS id, bond(c.weight, c.held, p.trials + o.trials) AS weight, c.count AS count
-WHERE weight >= 0.001
-RETURN id, weight, count
-ORDER BY weight DESC, id
-LIMIT $limit;
-
 // name: policies.spread
 // install: spread_policies
-// doc: One hop of spreading activation, over the strongest 100 edges of each policy: each neighbour of the rows {id, energy} gets the
-// doc: largest energy that arrives over one edge.
-// param: decay float = 0.5
-// returns: id string, energy float
+// doc: One hop of spreading activation, over the strongest edges of each policy: each neighbour of the rows {id, energy} gets the largest
+// doc: energy that arrives over one edge. With an energy and a decay of 1 this is the present weight of its edge; count is the number of
+// doc: episodes that took both.
+// param: decay float = 0.5, limit integer = 100
+// returns: id string, energy float, count integer
 UNWIND $rows AS row
 MATCH (p:Policy {id: row.id})
 WITH row, p, p.ns AS ns WHERE ns = $ns
 MATCH (p)-[c:CO_OCCURS_WITH]-(o:Policy)
-WITH row, p, o.id AS id, bond(c.weight, c.held, p.trials + o.trials) AS weight
+WITH row, p, o.id AS id, bond(c.weight, c.held, p.trials + o.trials) AS weight, c.count AS count
 WHERE weight >= 0.001
-WITH row, p, id, weight
+WITH row, p, id, weight, count
 ORDER BY weight DESC, id
-WITH row, p, collect({id: id, weight: weight})[0..100] AS strongest
+WITH row, p, collect({id: id, weight: weight, count: count})[0..$limit] AS strongest
 UNWIND strongest AS link
-WITH link.id AS id, max(row.energy * link.weight * $decay) AS energy
-RETURN id, energy
-ORDER BY id;
+WITH link.id AS id, max(row.energy * link.weight * $decay) AS energy, max(link.count) AS count
+RETURN id, energy, count
+ORDER BY energy DESC, id;
 
 // name: policies.crystallizing
 // install: crystallizing

@@ -15,16 +15,14 @@ from graphmem.advice.estimate import Estimate, Estimates, Estimator
 from graphmem.advice.recall import Recaller
 from graphmem.errors import NotFoundError, ValidationError
 from graphmem.graph.access import View, read_view
-from graphmem.graph.arguments import check_choice, check_function
+from graphmem.graph.arguments import check_choice, check_function, checked_number
 from graphmem.graph.graph import Graph
 from graphmem.graph.rates import HEURISTIC_ABOVE
 from graphmem.ids import strategy_id
 from graphmem.lessons.anti_patterns import describe, find_warnings
-from graphmem.models.choices import Choice, Considered, Explore
-from graphmem.models.evaluations import Evaluation, OwnWay
+from graphmem.models.choices import Choice, Considered, Evaluation, Explore, OwnWay
 from graphmem.models.fields import AS_TUPLE, MAX_CANDIDATES, Input, Name, TypeName
 from graphmem.models.lessons import AntiPattern
-from graphmem.policies.base import positive, unit
 from graphmem.printable import percent
 from graphmem.search.similarity import Similarity
 from graphmem.store.port import Row
@@ -108,7 +106,10 @@ class Chooser:
         given: Any = candidates
         asked = _Asked(task=task, candidates=given, task_type=task_type)
         check_choice("explore", explore, WAYS)
-        chances = {"epsilon": unit("epsilon", epsilon), "width": positive("width", width)}
+        chances = {
+            "epsilon": checked_number("epsilon", epsilon, 0, 1),
+            "width": checked_number("width", width, 0),
+        }
         _check_seed(seed)
         view = read_view(self._graph, agent)
         texts = asked.candidates or self._found(asked.task, agent, view)

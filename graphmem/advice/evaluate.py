@@ -26,13 +26,11 @@ from graphmem.advice.pooling import DEFAULTS, LEAST, Floats, Strengths
 from graphmem.advice.ways import Chances, lasting, probabilities
 from graphmem.arrays import np, product
 from graphmem.errors import NotFoundError, ValidationError
-from graphmem.graph.arguments import check_choice
+from graphmem.graph.arguments import check_choice, checked_number
 from graphmem.graph.graph import Graph
 from graphmem.ids import strategy_id
-from graphmem.models.choices import Explore
-from graphmem.models.evaluations import Estimate, Evaluation, LeftOut, OwnWay
+from graphmem.models.choices import Estimate, Evaluation, Explore, LeftOut, OwnWay
 from graphmem.models.fields import MAX_STRATEGIES, Input, Name
-from graphmem.policies.base import positive, unit
 from graphmem.store.paging import pages
 
 FEWEST = 10
@@ -370,7 +368,12 @@ def checked_chances(epsilon: float, width: float, sharpness: float) -> Chances:
     Raises:
         ValidationError: one is wrong.
     """
-    return Chances(sharpness, unit("epsilon", epsilon), positive("width", width), DRAWS)
+    return Chances(
+        sharpness,
+        checked_number("epsilon", epsilon, 0, 1),
+        checked_number("width", width, 0),
+        DRAWS,
+    )
 
 
 def _texts(given: object) -> tuple[str, ...]:

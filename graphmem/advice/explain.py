@@ -376,7 +376,9 @@ class Explainer:
         place = state_id(self._graph.ns, state)
         rows = self._graph.read("policies.values", state_id=place, agent=item["agent"])
         rows = [row for row in rows if row["id"] != item["id"]][:NEAR]
-        linked = {row["id"]: row for row in self._graph.read("policies.linked", id=item["id"])}
+        start = [{"id": item["id"], "energy": 1.0}]
+        spread = self._graph.read("policies.spread", rows=start, decay=1.0)
+        linked = {row["id"]: row for row in spread}
         near = [
             Neighbour(relation="same state", weight=None, **_rated({**row, "text": _action(row)}))
             for row in rows
@@ -394,7 +396,7 @@ class Explainer:
                     relation="linked",
                     id=identity,
                     text=by_id[identity],
-                    weight=row["weight"],
+                    weight=row["energy"],
                     episodes=row["count"],
                 )
                 for identity, row in linked.items()

@@ -12,7 +12,7 @@ from graphmem.cli.printing import cell, print_json, print_lines, print_rows
 from graphmem.kinds import ITEM_KINDS
 
 if TYPE_CHECKING:
-    from graphmem.models.looking import Item, StepRow
+    from graphmem.models.reports import Item, StepRow
 
 MORE = {
     "task": "list episodes --task {id}",

@@ -18,10 +18,9 @@ if TYPE_CHECKING:
 
     from graphmem.memory import Memory
     from graphmem.models import Knowledge, Scope
-    from graphmem.models.communities import Community
     from graphmem.models.lessons import AntiPattern, Heuristic, Rule
-    from graphmem.models.looking import TaskRow
     from graphmem.models.predictions import Prediction
+    from graphmem.models.reports import Community, TaskRow
 
 NO_TASK = (
     "nothing is known of this task: --task takes a key or the whole wording, as `graphmem list "

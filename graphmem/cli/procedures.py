@@ -11,7 +11,7 @@ from graphmem.cli.printing import print_json, print_table
 from graphmem.errors import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from graphmem.store.installing import Installed
 
@@ -120,12 +120,7 @@ def install(options: Options, print_: bool) -> None:
         else:
             click.echo(text, nl=False)
         return
-    report = installing.install(
-        options.memory(must_exist=False).store,
-        timeout=installing.TIMEOUT,
-        progress=_progress("can be called"),
-    )
-    _print_report(options, report)
+    _print_report(options, installing.install(options.memory(must_exist=False).store))
 
 
 @procedures.command()
@@ -139,24 +134,7 @@ def uninstall(options: Options) -> None:
     """
     from graphmem.store import installing
 
-    report = installing.uninstall(
-        options.memory(must_exist=False).store,
-        timeout=installing.TIMEOUT,
-        progress=_progress("are gone"),
-    )
-    _print_report(options, report)
-
-
-def _progress(what: str) -> Callable[[int, int], None]:
-    """Return a function that prints the progress on standard error, whenever it changes."""
-    printed: list[int] = []
-
-    def advance(done: int, total: int) -> None:
-        if total and done not in printed:
-            printed.append(done)
-            click.echo(f"{done} of {total} procedures {what}", err=True)
-
-    return advance
+    _print_report(options, installing.uninstall(options.memory(must_exist=False).store))
 
 
 def _print_report(options: Options, report: Sequence[Installed]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import codecs
 import sys
 from collections import Counter
-from collections.abc import Callable
 from contextlib import ExitStack
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TextIO
@@ -18,7 +17,7 @@ from graphmem.files import writing
 from graphmem.printable import counted, printable
 
 if TYPE_CHECKING:
-    from graphmem.seeding import Refusal, SeedReport, Source
+    from graphmem.seeding import Refusal, SeedReport
 
 _Text = TextIO | codecs.StreamWriter
 
@@ -90,7 +89,7 @@ def seed(
         report = seeding.seed(
             memory,
             sources,
-            progress=None if advance is None else _Bar(advance),
+            progress=None if advance is None else lambda count: advance(count, None),
             on_refusal=(lambda refusal: _write_line(sink, refusal)) if sink else None,
             **how,
         )
@@ -145,22 +144,3 @@ def _print_report(report: SeedReport, refused: str | None) -> None:
             click.echo(f"... and {more:,} more; --refused FILE lists all")
         elif report.refused > len(shown):
             click.echo("--refused FILE lists all")
-
-
-class _Bar:
-    """Tells a progress bar how many records were read."""
-
-    def __init__(self, advance: Callable[[int, int | None], None]) -> None:
-        self._advance = advance
-        self._records = 0
-
-    def start(self, source: Source, format_name: str) -> None:
-        """Begin a file."""
-
-    def advance(self, records: int) -> None:
-        """Count records that were learned or refused."""
-        self._records += records
-        self._advance(self._records, None)
-
-    def finish(self) -> None:
-        """End a file."""

@@ -23,7 +23,7 @@ from graphmem.printable import counted, listed
 
 if TYPE_CHECKING:
     from graphmem.models import BackupReport, EraseReport, VerifyReport
-    from graphmem.models.exchange import ExportReport, ImportReport
+    from graphmem.models.reports import ExportReport, ImportReport
 
 BACKUP = "backup"
 SHOWN = 50

@@ -14,7 +14,7 @@ from graphmem.graph.lookup import HasId, task_ids
 from graphmem.ids import from_millis, strategy_id
 from graphmem.lessons.reading import RECENT
 from graphmem.models.fields import millis
-from graphmem.models.looking import EpisodeRow, Item, ItemLink, StepRow, TaskRow
+from graphmem.models.reports import EpisodeRow, Item, ItemLink, StepRow, TaskRow
 from graphmem.notebook.frames import Listed
 from graphmem.store.port import Row
 

@@ -32,8 +32,8 @@ from graphmem.graph.rates import HEURISTIC_ABOVE, PRIOR
 from graphmem.lessons.general_rules import consolidation_id, general_rules_of
 from graphmem.lessons.odds import NEARLY, ROUNDED, TYPES
 from graphmem.lessons.proposals import MODEL
-from graphmem.models.context import ContextQuery
 from graphmem.models.levels import Found, words_of
+from graphmem.models.recall import ContextQuery
 from graphmem.printable import counted, percent
 from graphmem.store.port import Row
 from graphmem.text.fencing import CLOSE, OPEN, fenced

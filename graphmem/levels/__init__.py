@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from graphmem.levels.entries import Entries
 from graphmem.levels.flow import Flow
-from graphmem.levels.inspection import Inspection
 from graphmem.levels.lenses import Lens, Lenses, relevant_entries
-from graphmem.levels.outlets import Outlets
 from graphmem.levels.topology import Topology
+from graphmem.levels.transformers import Outlets
 
 __all__ = ["Lens", "Levels", "Outlets", "relevant_entries"]
 
 
-class Levels(Flow, Topology, Entries, Lenses, Inspection):
+class Levels(Flow, Topology, Entries, Lenses):
     """The levels of one namespace, and their entries: ``memory.levels``."""

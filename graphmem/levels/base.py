@@ -7,9 +7,9 @@ from typing import Protocol
 
 from graphmem.errors import NotFoundError, ScopeError, ValidationError
 from graphmem.graph.access import View, read_view
-from graphmem.graph.graph import Graph, Reader
-from graphmem.ids import from_millis, level_id
-from graphmem.models.levels import Level, LevelName, Tags
+from graphmem.graph.graph import Graph, Reader, Transaction
+from graphmem.ids import from_millis, level_id, level_stream_id
+from graphmem.models.levels import Level, LevelName
 from graphmem.store.port import Near, Question, Row
 
 
@@ -20,25 +20,20 @@ class Search(Protocol):
         self, text: str, asked: Question, levels: Mapping[str, str], limit: int
     ) -> list[Row]:
         """Return the entries of levels (streams by ids) that fit, the nearest first."""
-        ...
 
     def ranked(self, label: str, text: str) -> Iterator[Near]:
         """Yield tasks, strategies or knowledge, the nearest first; equally near ones together."""
-        ...
 
     def embed(self, levels: Mapping[str, str]) -> int:
         """Embed the entries of levels that have no vector; return how many."""
-        ...
 
     def twins(
         self, level: str, stream: str, compared: tuple[int, str], near: float
     ) -> tuple[list[Row], tuple[int, str]]:
         """Return pairs of near entries {id, seq, twin, twin_seq}, and what was compared."""
-        ...
 
     def tidy(self) -> None:
         """Remove the words of removed entries for good."""
-        ...
 
 
 class Base:
@@ -51,22 +46,31 @@ class Base:
     def _find(
         self, reader: Reader, names: Iterable[LevelName], view: View, field: str = "name"
     ) -> list[Row]:
-        """Return existing levels that may be read: rows of ``levels.get``, in order of name.
-
-        Raises:
-            NotFoundError: a level is not there, or was closed.
-            ScopeError: a level belongs to an agent that does not share it with the reader.
-        """
+        """Return existing levels that may be read: rows of ``levels.list``, in order of name."""
         by_id = {level_id(reader.ns, name.name): name for name in names}
         for name in by_id.values():
             check_readable(name, view, field)
-        rows = reader.read("levels.get", ids=sorted(by_id)) if by_id else []
+        rows = reader.read("levels.list", ids=sorted(by_id)) if by_id else []
         for missing in sorted(by_id.keys() - {row["id"] for row in rows}):
-            raise no_level(by_id[missing].name, reader.ns)
+            raise _no_level(by_id[missing].name, reader.ns)
         return rows
 
     def _view(self, agent: str | None) -> View:
         return read_view(self._graph, agent)
+
+
+def lock_levels(tx: Transaction, *names: str) -> list[Row]:
+    """Lock levels against writers, in order; return their rows.
+
+    Raises:
+        NotFoundError: one of them is not there.
+    """
+    streams = sorted(level_stream_id(tx.ns, name) for name in names)
+    tx.run("levels.lock", ids=streams)
+    rows = tx.run("levels.list", ids=sorted(level_id(tx.ns, name) for name in names))
+    for missing in sorted({*names} - {row["name"] for row in rows}):
+        raise _no_level(missing, tx.ns)
+    return rows
 
 
 def is_readable(name: LevelName, view: View) -> bool:
@@ -75,11 +79,7 @@ def is_readable(name: LevelName, view: View) -> bool:
 
 
 def check_readable(name: LevelName, view: View, field: str, kind: str = "level") -> None:
-    """Check that a reader may read a level or lens.
-
-    Raises:
-        ScopeError: it may not.
-    """
+    """Check that a reader may read a level or lens."""
     if not is_readable(name, view):
         raise ScopeError(
             field,
@@ -94,49 +94,28 @@ def check_readable(name: LevelName, view: View, field: str, kind: str = "level")
 def check_writable(
     name: LevelName, agent: str | None, field: str = "name", kind: str = "level"
 ) -> None:
-    """Check that an agent may write a level or lens; None is an administrator.
-
-    Raises:
-        ScopeError: it belongs to another agent.
-    """
+    """Check that an agent may write a level or lens; None is an administrator."""
     if name.owner_kind == "agent" and agent not in (None, name.owner):
         raise ScopeError(
             field,
             name.name,
             f"is a private {kind} of agent {name.owner!r}, which agent {agent!r} may not write",
-            f"add it to a level of {agent!r}, from which {name.owner!r} may pull"
-            if kind == "level"
-            else f"put a {kind} of {agent!r}",
+            f"use a {kind} of {agent!r}, or one for all",
         )
 
 
-def check_takes_entries(name: str, holds: str, field: str = "name") -> None:
-    """Check that a level has entries of its own.
-
-    Raises:
-        ValidationError: it is a view.
-    """
-    if holds != "entries":
+def check_takes_entries(row: Row, field: str = "name") -> None:
+    """Check that a level (a row of ``levels.list``) has entries of its own."""
+    if row["holds"] != "entries":
         raise ValidationError(
             field,
-            name,
-            f"shows the {holds} of its owner, and takes no entries",
+            row["name"],
+            f"shows the {row['holds']} of its owner, and takes no entries",
             "learn, know or pull instead",
         )
 
 
-def check_tags(tags: object, field: str = "tags") -> None:
-    """Check a condition on tags.
-
-    Raises:
-        ValidationError: it is neither None nor a :class:`Tags`.
-    """
-    if tags is not None and not isinstance(tags, Tags):
-        raise ValidationError(field, tags, "is not a Tags", "give Tags(any_of=...), for instance")
-
-
-def no_level(name: str, namespace: str) -> NotFoundError:
-    """Return the error for a level that is not there."""
+def _no_level(name: str, namespace: str) -> NotFoundError:
     return NotFoundError(
         f"no level {name!r} in namespace {namespace!r}: it was never put, or it was closed; "
         "levels.put makes one, and levels.names() lists them"
@@ -154,6 +133,6 @@ def to_duration(seconds: float | None) -> int | None:
 
 
 def level_fields(row: Row) -> Row:
-    """Return the fields of a :class:`Level` from a row of ``levels.get``."""
+    """Return the fields of a :class:`Level` from a row of ``levels.list``."""
     fields = {name: row[name] for name in Level.model_fields}
     return fields | {"ttl": to_seconds(row["ttl"]), "created_at": from_millis(row["created_at"])}

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from functools import lru_cache
 from secrets import token_hex
 from typing import Any
 
 from pydantic import JsonValue
 
-from graphmem.errors import NotFoundError, has_surrogate
+from graphmem.errors import NotFoundError
 from graphmem.graph.arguments import check_text, checked_agent, checked_items, listed
 from graphmem.graph.graph import Transaction
 from graphmem.ids import (
@@ -27,17 +26,22 @@ from graphmem.levels.base import (
     check_takes_entries,
     check_writable,
     is_readable,
-    no_level,
+    lock_levels,
     to_duration,
 )
-from graphmem.models.fields import MAX_TEXT
-from graphmem.models.levels import MAX_NAME, Added, Entry, LevelName, NewEntry, words_of
+from graphmem.models.levels import Added, Entry, LevelName, NewEntry, words_of
 from graphmem.notebook.frames import Listed
 from graphmem.store.port import Row
 
 SEARCHED = 4_000
 """Characters of an entry that a search by meaning sees."""
-_COMPARED = ("content", "format", "tagset", "metadata")
+LINKS = {
+    "entries": "flow.link_entries",
+    "episodes": "flow.link_episodes",
+    "knowledge": "flow.link_knowledge",
+}
+"""The statements that link entries to what they were made from, and to what they became."""
+_COMPARED = ("content", "format", "tags", "metadata")
 
 
 class Entries(Base):
@@ -82,30 +86,15 @@ class Entries(Base):
         """
         level = LevelName.of(name)
         check_writable(level, checked_agent(agent))
-        ns, now, tags = self._graph.ns, self._graph.now(), listed(tags)
-        labels = None
-        if at is None and (metadata is None or (type(metadata) is dict and not metadata)):
-            labels = _plain_labels(content, tags, key, ttl, relevance)
-        if labels is not None:
-            row = _text_row(ns, level.name, key, str(content), now, labels)
-        else:
-            new = NewEntry(
-                content=content,
-                tags=tags,  # type: ignore[arg-type] # a validator makes it a tuple
-                key=key,
-                metadata={} if metadata is None else metadata,  # type: ignore[arg-type]
-                ttl=ttl,
-                at=at,
-                relevance=relevance,
-            )
-            row = row_of(ns, level.name, new, now)
-        key = row["key"]
-        options: tuple[str, ...] = () if key is None else ("keyed",)
-        options += ("locked",) if self._graph.must_lock else ()
-        if self._graph.store.writing or key is None or not self._is_stored(row):
-            where = _place_of(ns, level.name)
-            if self._graph.write("entries.add", *options, id=row["id"], rows=[row], **where):
-                return Added(id=row["id"], level=level.name, key=key, created=True)
+        given = {"key": key, "metadata": metadata, "ttl": ttl, "at": at}
+        given = {field: value for field, value in given.items() if value is not None}
+        new = NewEntry(content=content, tags=listed(tags), relevance=relevance, **given)  # type: ignore[arg-type] # it checks them
+        row = row_of(self._graph.ns, level.name, new, self._graph.now())
+        options = ["keyed"] if new.key is not None else []
+        options += ["locked"] if self._graph.must_lock else []
+        where = _place_of(self._graph.ns, level.name)
+        if self._graph.write("entries.add", *options, id=row["id"], rows=[row], **where):
+            return Added(id=row["id"], level=level.name, key=new.key, created=True)
         return self._graph.transact(lambda tx: store(tx, level.name, [row])[0])
 
     def entries(self, ids: str | Sequence[str], *, agent: str | None = None) -> Listed[Entry]:
@@ -122,51 +111,32 @@ class Entries(Base):
         for identity in wanted:
             check_text("ids", identity)
         view = self._view(agent)
-        found = self._graph.read("entries.get", ids=wanted)
-        rows = [row for row in found if is_readable(LevelName.of(row["level"]), view)]
+        rows = self._graph.read("entries.get", ids=wanted)
+        rows = [row for row in rows if is_readable(LevelName.of(row["level"]), view)]
         who = "" if view.reader is None else f" that agent {view.reader!r} may read"
         for missing in sorted({*wanted} - {row["id"] for row in rows}):
             raise NotFoundError(
                 f"no entry {missing!r:.100}{who} in namespace {self._graph.ns!r}: it expired and "
                 "was removed, or was never there"
             )
-        return Listed([entry_of(row) for row in rows])
-
-    def _is_stored(self, row: Row) -> bool:
-        stored = self._graph.read("entries.stored", ids=[row["id"]])
-        return any(_is_same(row, old, self._graph.now()) for old in stored)
+        return Listed([Entry(**entry_fields(row)) for row in rows])
 
 
 def row_of(namespace: str, level: str, new: NewEntry, now: int) -> Row:
     """Return the row of ``entries.add`` for an entry of a level."""
-    at = now if new.at is None else to_millis(new.at)
-    labels = _labels(new)
-    if isinstance(new.content, str):
-        return _text_row(namespace, level, new.key, new.content, at, labels)
-    row = _text_row(namespace, level, new.key, canonical_json(new.content), at, labels)
-    return row | {"format": "json", "text": words_of(new.content)[:SEARCHED]}
-
-
-def _text_row(namespace: str, level: str, key: str | None, text: str, at: int, labels: Row) -> Row:
+    plain = isinstance(new.content, str)
     return {
-        "id": token_hex(16) if key is None else entry_id(namespace, level, key),
+        "id": token_hex(16) if new.key is None else entry_id(namespace, level, new.key),
         "place": 1,
-        "key": key,
-        "content": text,
-        "format": "text",
-        "text": text[:SEARCHED],
-        "at": at,
-        **labels,
-    }
-
-
-def _labels(new: NewEntry) -> Row:
-    """Return the part of a row that many entries have in common."""
-    return {
-        **tag_columns(new.tags),
+        "key": new.key,
+        "content": new.content if plain else canonical_json(new.content),
+        "format": "text" if plain else "json",
+        "text": words_of(new.content)[:SEARCHED],
+        "at": now if new.at is None else to_millis(new.at),
         "metadata": canonical_json(new.metadata),
         "base": new.relevance,
         "ttl": to_duration(new.ttl),
+        **tag_columns(new.tags),
     }
 
 
@@ -175,60 +145,24 @@ def tag_columns(tags: Iterable[str]) -> Row:
     return {"tags": [*tags], "tagset": canonical_json([*tags])}
 
 
-@lru_cache(maxsize=1_024, typed=True)
-def _common_labels(tags: tuple[str, ...], ttl: float | None, relevance: float) -> Row:
-    return _labels(NewEntry(content="-", tags=tags, ttl=ttl, relevance=relevance))
-
-
-def _plain_labels(
-    content: object, tags: object, key: object, ttl: object, relevance: object
-) -> Row | None:
-    """Return the labels of a text that is plainly valid; None: it needs a closer look.
-
-    A :class:`NewEntry` takes longer than everything else that is done for a text.
-    """
-    if (
-        type(content) is str
-        and 0 < len(content) <= MAX_TEXT
-        and not has_surrogate(content)
-        and (key is None or _is_plain_key(key))
-        and isinstance(tags, tuple | list | set | frozenset)
-        and all(type(tag) is str for tag in tags)
-        and (ttl is None or type(ttl) in (int, float))
-        and type(relevance) in (int, float)
-    ):
-        return _common_labels(tuple(tags), ttl, relevance)
-    return None
-
-
-def _is_plain_key(key: object) -> bool:
-    return type(key) is str and key.isascii() and 0 < len(key.strip()) == len(key) <= MAX_NAME
-
-
 def store(tx: Transaction, level: str, rows: Sequence[Row]) -> list[Added]:
-    """Store entries (rows of :func:`row_of`) in a level, in a transaction with other work.
+    """Store entries (rows of :func:`row_of`) in a level; return what was done, a row each.
 
-    Of several rows with one key, the last counts. Return what was done, a row each.
-
-    Raises:
-        NotFoundError: there is no such level.
-        ValidationError: it is a view.
+    Of several rows with one key, the last counts.
     """
-    where = _place_of(tx.ns, level)
-    levels = tx.run("levels.get", ids=[where["level"]])
-    if not levels or not tx.run("levels.lock", ids=[where["stream"]]):
-        raise no_level(level, tx.ns)
-    check_takes_entries(level, levels[0]["holds"])
+    [target] = lock_levels(tx, level)
+    check_takes_entries(target)
     last = {row["id"]: row for row in rows}
     keyed = [row["id"] for row in last.values() if row["key"] is not None]
-    old = {row["id"]: row for row in tx.run("entries.stored", ids=keyed)} if keyed else {}
+    old = {row["id"]: row for row in tx.run("entries.get", ids=keyed)} if keyed else {}
     new = [row for key, row in last.items() if key not in old]
     replaced = {
         key: row for key, row in last.items() if key in old and not _is_same(row, old[key], tx.now)
     }
     for name, stored in (("entries.add", new), ("entries.replace", [*replaced.values()])):
         if stored:  # their places give the numbers of their events
-            tx.run(name, rows=[row | {"place": n} for n, row in enumerate(stored, 1)], **where)
+            placed = [row | {"place": n} for n, row in enumerate(stored, 1)]
+            tx.run(name, rows=placed, **_place_of(tx.ns, level))
     return [
         Added(
             id=row["id"],
@@ -262,8 +196,3 @@ def entry_fields(row: Row) -> dict[str, Any]:
         fields["content"] = json.loads(row["content"])
     fields["metadata"] = json.loads(row["metadata"])
     return fields | {name: from_millis(row[name]) for name in ("at", "expires_at")}
-
-
-def entry_of(row: Row) -> Entry:
-    """Return the entry of a row with ``entry_columns``."""
-    return Entry(**entry_fields(row))

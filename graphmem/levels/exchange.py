@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import groupby
 from typing import Any, TypeVar
 
@@ -19,13 +21,12 @@ from graphmem.ids import (
     to_millis,
 )
 from graphmem.levels.base import to_seconds
-from graphmem.levels.entries import row_of, store
+from graphmem.levels.entries import LINKS, row_of, store
+from graphmem.levels.flow import edge_of, order_of, skip, source_id, subscribe
 from graphmem.levels.lenses import lens_info, lens_row, put
-from graphmem.levels.subscriptions import edge_of, order_of, skip, source_id, subscribe
 from graphmem.levels.topology import level_row
-from graphmem.models.lenses import LensSettings, lens_name
-from graphmem.models.level_records import EntryRecord, LensRecord, LevelRecord, LevelsRecord
-from graphmem.models.levels import MAX_SECONDS, LevelName, source_name
+from graphmem.models.flow import EntryRecord, LensRecord, LevelRecord, LevelsRecord
+from graphmem.models.levels import MAX_SECONDS, LensSettings, LevelName, lens_name, source_name
 from graphmem.store.paging import pages
 from graphmem.store.port import Row
 
@@ -36,47 +37,39 @@ R = TypeVar("R", bound=LevelsRecord)
 def records(tx: Transaction) -> Iterator[dict[str, Any]]:
     """Yield the lines of all levels, then those of their entries, and of lenses."""
     levels = tx.run("levels.list")
-    pulls: dict[str, list[Row]] = {}
-    seqs: dict[str, list[int]] = {}
+    entries = {
+        row["id"]: sorted(tx.run("entries.held", id=row["id"]), key=lambda one: int(one["seq"]))
+        for row in levels
+    }
+    pulls = defaultdict[str, list[Row]](list)
     for row in tx.run("levels.flow"):
-        source = row["source_id"]
-        if source not in seqs:
-            seqs[source] = sorted(one["seq"] for one in tx.run("entries.held", id=source))
-        pulls.setdefault(row["id"], []).append(
+        seqs = [one["seq"] for one in entries.get(row["source_id"], ())]
+        pulls[row["id"]].append(
             {
                 "source": row["source"],
                 "transformer": row["transformer"],
                 "arguments": json.loads(row["arguments"]),
-                "pulled": bisect_right(seqs[source], row["position"]),
+                "pulled": bisect_right(seqs, row["position"]),
             }
         )
     for row in levels:
         settings = {name: row[name] for name in ("capacity", "purpose")}
         settings["ttl"] = to_seconds(row["ttl"])
         settings["upkeep"] = {n: row[n] for n in ("decay", "prune", "dedup", "reindex")}
-        yield {
-            "held": "level",
-            "name": row["name"],
-            "settings": settings,
-            "pulls": pulls.get(row["id"], []),
-        }
-    for level in levels:
-        entries = sorted(tx.run("entries.held", id=level["id"]), key=lambda row: int(row["seq"]))
-        for page in pages([row["id"] for row in entries], PAGE):
+        name, flow = row["name"], pulls[row["id"]]
+        yield {"held": "level", "name": name, "settings": settings, "pulls": flow}
+    for held in entries.values():
+        for page in pages([row["id"] for row in held], PAGE):
             evidence = {row["id"]: row for row in tx.run("entries.evidence", ids=page)}
-            rows = tx.run("entries.get", ids=page)
-            for row in sorted(rows, key=lambda row: int(row["seq"])):
-                yield _entry_line(row, evidence[row["id"]])
+            rows = {row["id"]: row for row in tx.run("entries.get", ids=page)}
+            for identity in page:
+                yield _entry_line(rows[identity], evidence[identity])
     for row in tx.run("lenses.list"):
         lens = lens_info(row)
         names = ("tags", "max_age", "limit", "purpose")
         shown = LensSettings(**{name: getattr(lens, name) for name in names})
-        yield {
-            "held": "lens",
-            "name": lens.name,
-            "levels": list(lens.levels),
-            "settings": shown.model_dump(mode="json", exclude_defaults=True),
-        }
+        settings = shown.model_dump(mode="json", exclude_defaults=True)
+        yield {"held": "lens", "name": lens.name, "levels": list(lens.levels), "settings": settings}
 
 
 def _entry_line(row: Row, evidence: Row) -> dict[str, Any]:
@@ -101,11 +94,7 @@ def _without_empty(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def check(reader: Reader, levels: Iterable[LevelRecord]) -> None:
-    """Check that no imported level would feed itself.
-
-    Raises:
-        ValidationError: one would; the error names the circle.
-    """
+    """Check that no imported level would feed itself."""
     there = {row["name"] for row in reader.read("levels.list")}
     new = {level.name: level for level in levels if level.name not in there}
     edges = [(pull.source, level.name) for level in new.values() for pull in level.pulls]
@@ -129,11 +118,7 @@ def take(graph: Graph, lines: Iterable[LevelsRecord]) -> tuple[int, int, int]:
     new_entries = 0
     for name, group in groupby(sorted(entries, key=lambda one: one.level), lambda one: one.level):
         for page in pages(list(group), PAGE):
-
-            def work(tx: Transaction, name: str = name, page: Sequence[EntryRecord] = page) -> int:
-                return _store_entries(tx, name, page, ids)
-
-            new_entries += graph.transact(work)
+            new_entries += graph.transact(partial(_store_entries, name, page, ids))
     _link(graph, entries, ids)
     new_lenses = graph.transact(lambda tx: _put_lenses(tx, lenses)) if lenses else 0
     return new_levels, new_entries, new_lenses
@@ -143,7 +128,7 @@ def _put_levels(tx: Transaction, levels: Sequence[LevelRecord]) -> int:
     """Make missing levels, and let them go on where they were; return how many."""
     check(tx, levels)
     ids = {level.name: level_id(tx.ns, level.name) for level in levels}
-    there = {row["name"] for row in tx.run("levels.get", ids=sorted(ids.values()))}
+    there = {row["name"] for row in tx.run("levels.list", ids=sorted(ids.values()))}
     new = {level.name: level for level in levels if level.name not in there}
     if new:
         parts = [(LevelName.of(name), level.settings) for name, level in new.items()]
@@ -167,7 +152,7 @@ def _new_ids(graph: Graph, entries: Sequence[EntryRecord]) -> dict[str, str]:
     """Return the ids of entries here, by the ids that they had."""
     there: set[str] = set()
     for page in pages([entry.id for entry in entries], PAGE):
-        there |= {row["id"] for row in graph.read("entries.stored", ids=page)}
+        there |= {row["id"] for row in graph.read("entries.get", ids=page)}
 
     def new_id(entry: EntryRecord) -> str:
         if entry.key is not None:
@@ -179,21 +164,21 @@ def _new_ids(graph: Graph, entries: Sequence[EntryRecord]) -> dict[str, str]:
 
 
 def _store_entries(
-    tx: Transaction, level: str, page: Sequence[EntryRecord], ids: Mapping[str, str]
+    level: str, page: Sequence[EntryRecord], ids: Mapping[str, str], tx: Transaction
 ) -> int:
     """Store the missing entries of a level; return how many."""
-    there = {row["id"] for row in tx.run("entries.stored", ids=[ids[entry.id] for entry in page])}
+    there = {row["id"] for row in tx.run("entries.get", ids=[ids[entry.id] for entry in page])}
     new = [entry for entry in page if ids[entry.id] not in there]
     if not new:
         return 0
-    [target] = tx.run("levels.get", ids=[level_id(tx.ns, level)]) or [{"ttl": None}]
+    [target] = tx.run("levels.list", ids=[level_id(tx.ns, level)]) or [{"ttl": None}]
     endless = None if target["ttl"] is None else int(MAX_SECONDS) * 1_000
     rows, reads = [], []
     for entry in new:
         at, end = to_millis(entry.at), endless
         if entry.expires_at is not None:
             end = max(1, to_millis(entry.expires_at) - at)
-        row = row_of(tx.ns, level, entry.new(), at)
+        row = row_of(tx.ns, level, entry, at)
         rows.append({**row, "id": ids[entry.id], "ttl": end})
         if entry.reads:
             read_at = None if entry.last_read_at is None else to_millis(entry.last_read_at)
@@ -206,23 +191,20 @@ def _store_entries(
 
 def _link(graph: Graph, entries: Sequence[EntryRecord], ids: Mapping[str, str]) -> None:
     """Link entries to what they were made from, and to what they became, if that is there."""
-    links: dict[str, list[Row]] = {
-        name: [] for name in ("entries.derive", "flow.became_episodes", "flow.became_knowledge")
-    }
+    links: dict[str, list[Row]] = {kind: [] for kind in LINKS}
     for entry in entries:
         own = ids[entry.id]
-        sources = [{"id": own, "source": ids.get(one, one)} for one in entry.made_from]
-        links["entries.derive"] += sources
+        links["entries"] += [{"id": own, "target": ids.get(one, one)} for one in entry.made_from]
         for one in entry.became:
             if one.episode is not None:
                 target = node_id(graph.ns, "Episode", "key", one.episode)
-                links["flow.became_episodes"].append({"id": own, "target": target})
+                links["episodes"].append({"id": own, "target": target})
             elif one.domain is not None and one.fact is not None:
                 target = node_id(graph.ns, "Knowledge", one.domain, one.fact)
-                links["flow.became_knowledge"].append({"id": own, "target": target})
-    for name, rows in links.items():
+                links["knowledge"].append({"id": own, "target": target})
+    for kind, rows in links.items():
         for page in pages(rows, PAGE):
-            graph.write(name, rows=page)
+            graph.write(LINKS[kind], rows=page)
 
 
 def _put_lenses(tx: Transaction, lenses: Sequence[LensRecord]) -> int:

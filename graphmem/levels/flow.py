@@ -1,13 +1,14 @@
-"""The dataflow: levels pull what is pending, in the order of the flow, once or at intervals."""
+"""The dataflow: which level pulls from which, in order, once or at intervals."""
 
 from __future__ import annotations
 
-import json
 import logging
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from graphlib import CycleError, TopologicalSorter
 
 from pydantic import JsonValue
 
@@ -15,25 +16,24 @@ from graphmem.errors import GraphMemError, NotFoundError, StoreError, Validation
 from graphmem.forks import in_child
 from graphmem.graph.arguments import checked_agent
 from graphmem.graph.graph import Graph, Transaction
-from graphmem.ids import entry_id, from_millis, level_stream_id
-from graphmem.levels import outlets, transformers
-from graphmem.levels.base import Search, check_readable
-from graphmem.levels.entries import lives, store
-from graphmem.levels.outlets import Conversion, Outlets
-from graphmem.levels.subscriptions import (
-    CODE,
-    Subscriptions,
-    edge_of,
-    is_stream,
-    open_cursor,
-    order_of,
+from graphmem.ids import (
+    canonical_json,
+    entry_id,
+    from_millis,
+    level_id,
+    level_stream_id,
+    node_id,
+    stream_id,
 )
+from graphmem.levels import transformers
+from graphmem.levels.base import Search, check_readable, check_writable
+from graphmem.levels.entries import LINKS, lives, store
+from graphmem.levels.queries import episode_row
 from graphmem.levels.topology import note
-from graphmem.levels.transformers import Draft, Page, Transformer
-from graphmem.levels.views import episode_row
-from graphmem.models.fields import Input
-from graphmem.models.flow import Pulled, TickReport
-from graphmem.models.levels import Seconds, Tags, source_name
+from graphmem.levels.transformers import Draft, Function, Outlets, Page, Transformer
+from graphmem.levels.upkeep import Maintenance
+from graphmem.models.flow import Pulled, PullOptions, Subscription, TickReport, Timing
+from graphmem.models.levels import EVENTS, LevelName, Tags, source_name
 from graphmem.store.paging import pages
 from graphmem.store.port import Row
 
@@ -41,24 +41,22 @@ PAGE = 2_000
 """Events that are pulled in one transaction."""
 _REASONS = 5
 """Most reasons in the report of one subscription."""
-_NAMES = {"target", "source", "transformer"}
+_CODE = "function "
+"""What the names of functions begin with."""
 _log = logging.getLogger(__name__)
-
-
-class _Interval(Input):
-    every: Seconds
 
 
 class _OvertakenError(Exception):
     """Another tick pulled the page, or the subscription ended."""
 
 
-class Flow(Subscriptions):
-    """Runs the dataflow of one namespace."""
+class Flow(Maintenance):
+    """Lets the levels of one namespace pull from each other."""
 
-    def __init__(self, graph: Graph, search: Search, ways_out: Outlets) -> None:
+    def __init__(self, graph: Graph, search: Search, outlets: Outlets) -> None:
         super().__init__(graph, search)
-        self._outlets = ways_out
+        self._outlets = outlets
+        self._functions: dict[tuple[str, str], tuple[str, Function]] = {}
         self._renew()
         in_child(self, Flow._renew)
 
@@ -67,6 +65,131 @@ class Flow(Subscriptions):
         self._starting = threading.RLock()
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
+
+    def pull(
+        self,
+        target: str,
+        source: str,
+        *,
+        transformer: str | Function | None = None,
+        arguments: Mapping[str, JsonValue] | None = None,
+        where: Tags | None = None,
+        agent: str | None = None,
+    ) -> Subscription:
+        """Let a level pull from another at each tick; a repeated call changes nothing.
+
+        The level begins with what the source holds now. In a later call, another transformer or
+        other arguments replace the earlier ones, and the level goes on where it was.
+
+        Args:
+            target: the level that pulls.
+            source: the level from which it pulls; or ``events:AGENT``: each episode that the agent
+                learns from now on is an entry (key ``episode/ID``, tags ``kind:episode``,
+                ``outcome:...``, ``type:...``). Episodes that entries became are left out, and no
+                such entry becomes an episode again.
+            transformer: what makes its entries. None: they are taken as they are, under their keys.
+                ``dedup``: as they are, but one entry for equal contents. ``count``: one entry for
+                equal contents, with their number as ``count`` in its metadata. ``summarise``: one
+                entry for all that are pulled at a time: what the model of the settings says, else
+                the ``most`` relevant ones (10); records of attempts and facts stay as they are.
+                It can be a function of the entries that returns entries, texts, JSON or
+                :class:`~graphmem.models.flow.Made`; give it again in each process that ticks.
+            arguments: arguments of the transformer.
+            where: only pull entries whose tags match; None: all.
+            agent: who asks. An agent may let its own levels and those for all pull, from levels
+                that it may read. None: anybody.
+
+        Raises:
+            NotFoundError: there is no such level.
+            ValidationError: an argument is wrong, the transformer is unknown, the source is a view,
+                or the level would feed itself; the error names the circle.
+            ScopeError: the level is another agent's, or the source may not be read.
+        """
+        puller, fed = LevelName.of(target, "target"), source_name(source)
+        asking = checked_agent(agent)
+        check_writable(puller, asking, "target")
+        options = PullOptions(arguments={} if arguments is None else arguments, where=where)  # type: ignore[arg-type]
+        if not (transformer is None or isinstance(transformer, str) or callable(transformer)):
+            raise ValidationError("transformer", transformer, "is no name and no function")
+        transformers.check_arguments(transformer, options.arguments)
+        name = _name_of(transformer) if callable(transformer) else transformer
+        row = {
+            "id": level_id(self._graph.ns, puller.name),
+            "source": source_id(self._graph.ns, fed),
+            "transformer": name,
+            "arguments": canonical_json(
+                options.model_dump(mode="json", exclude_defaults=True)
+                | {"arguments": options.arguments}
+            ),
+        }
+        own, reader = self._view(None), self._view(asking)
+
+        def work(tx: Transaction) -> bool:
+            self._find(tx, [puller], own, "target")
+            check_readable(fed, reader, "source")
+            if not is_stream(fed.name):
+                [there] = self._find(tx, [fed], reader, "source")
+                if there["holds"] != "entries":
+                    raise ValidationError(
+                        "source",
+                        fed.name,
+                        f"shows {there['holds']}, and has nothing to pull",
+                        f"pull what {fed.owner!r} learns from {EVENTS}{fed.owner}",
+                    )
+            flow = _locked_flow(tx, puller, fed)
+            old = [one for one in flow if edge_of(one) == (fed.name, puller.name)]
+            if not old:
+                order_of([*map(edge_of, flow), (fed.name, puller.name)])
+            if not old or any(old[0][part] != row[part] for part in ("transformer", "arguments")):
+                subscribe(tx, puller.name, fed, row, new=not old)
+                about = {"transformer": name, "arguments": row["arguments"]}
+                note(tx, puller.name, "pull", {"source": fed.name, **about})
+            return not old
+
+        created = self._graph.transact(work)
+        if callable(transformer):
+            self._functions[puller.name, fed.name] = (str(name), transformer)
+        return Subscription(
+            target=puller.name,
+            source=fed.name,
+            transformer=name,
+            arguments=options.arguments,
+            where=options.where,
+            created=created,
+        )
+
+    def unpull(self, target: str, source: str, *, agent: str | None = None) -> bool:
+        """Stop a level from pulling from another; return whether it pulled.
+
+        What it pulled stays, and nothing else changes. If it pulls from there again, it begins with
+        what the source then holds.
+
+        Args:
+            target: the level that pulls.
+            source: the level from which it pulls.
+            agent: who asks; an agent may change its own levels and those for all. None: anybody.
+
+        Raises:
+            NotFoundError: there is no such level as the target.
+            ValidationError: a name is wrong.
+            ScopeError: the level is another agent's.
+        """
+        puller, fed = LevelName.of(target, "target"), source_name(source)
+        check_writable(puller, checked_agent(agent), "target")
+        ns = self._graph.ns
+        ids = {"id": level_id(ns, puller.name), "source": source_id(ns, fed)}
+
+        def work(tx: Transaction) -> bool:
+            self._find(tx, [puller], self._view(None), "target")
+            _locked_flow(tx, puller, fed)
+            ended = bool(tx.run("levels.unsubscribe", rows=[ids])[0]["subscriptions"])
+            if ended:
+                note(tx, puller.name, "unpull", {"source": fed.name})
+            return ended
+
+        ended = self._graph.transact(work)
+        self._functions.pop((puller.name, fed.name), None)
+        return ended
 
     def tick(self, agent: str | None = None) -> TickReport:
         """Let levels pull what is pending, in the order of the dataflow, and maintain them.
@@ -97,7 +220,7 @@ class Flow(Subscriptions):
         for row in flow:
             if row["last"] > row["position"] or row["source"] in new:
                 pulled = self._ingest(row)
-                if pulled.model_dump(exclude_defaults=True).keys() - _NAMES:
+                if pulled.did:
                     done.append(pulled)
                 if pulled.made:
                     new[row["level"]] += pulled.made
@@ -117,13 +240,13 @@ class Flow(Subscriptions):
         Raises:
             ValidationError: it is no number of seconds.
         """
-        pause = _Interval(every=every).every
+        pause = Timing(every=every).every
         self.stop()
         with self._starting:
-            stopping = self._stopping = threading.Event()
+            self._stopping = threading.Event()
             self._thread = threading.Thread(
                 target=_run_ticks,
-                args=(weakref.ref(self), stopping, pause),
+                args=(weakref.ref(self), self._stopping, pause),
                 name="graphmem-tick",
                 daemon=True,
             )
@@ -139,31 +262,24 @@ class Flow(Subscriptions):
 
     def _ingest(self, row: Row) -> Pulled:
         """Pull all that is pending of one subscription."""
-        counts: Counter[str] = Counter()
-        reasons: dict[str, None] = {}
+        counts, reasons = Counter[str](), Counter[str]()
         problem = None
         try:
             source = source_name(row["source"])
             if row["owner_kind"] == "agent" and source.owner != row["owner"]:
                 check_readable(source, self._view(row["owner"]), "source")
-            held = json.loads(row["arguments"])
-            where = held.get("where")
-            tags = None if where is None else Tags.model_validate_json(json.dumps(where))
+            options = PullOptions.model_validate_json(row["arguments"])
             transformer = self._transformer(row)
-            for page in self._pages(row, held.get("arguments", {}), tags):
+            for page in self._pages(row, options):
                 drafts = transformer.make(page) if page.rows else []
-                became = self._convert(row, drafts)
-                counts["made"] += self._graph.transact(
-                    lambda tx, page=page, drafts=drafts, became=became: _write(  # type: ignore[misc]
-                        tx, row, transformer, page, drafts, became
-                    )
-                )
+                became, skipped = self._convert(row, drafts)
+                write = partial(_write, row, transformer, page, drafts, became)
+                counts["made"] += self._graph.transact(write)
                 counts["ingested"] += len(page.rows)
                 counts["missed"] += page.missed
                 counts["left_out"] += page.left_out
-                counts["became"] += len(became.rows)
-                counts["skipped"] += became.skipped
-                reasons |= dict.fromkeys(became.reasons)
+                counts["became"] += len(became)
+                reasons += skipped
         except StoreError:
             raise
         except (_OvertakenError, NotFoundError):  # or one of the levels was closed meanwhile
@@ -178,6 +294,7 @@ class Flow(Subscriptions):
             source=row["source"],
             transformer=row["transformer"],
             **counts,
+            skipped=reasons.total(),
             reasons=tuple(reasons)[:_REASONS],
             error=problem,
         )
@@ -186,56 +303,45 @@ class Flow(Subscriptions):
         name, function = self._functions.get((row["level"], row["source"]), (None, None))
         if function is not None and name == row["transformer"]:
             return transformers.of_function(function)
-        if (row["transformer"] or "").startswith(CODE):
+        if (row["transformer"] or "").startswith(_CODE):
             raise ValidationError(
                 "transformer",
                 row["transformer"],
                 "is a function that this process was not given",
                 "call levels.pull with it here, too, before the tick",
             )
-        return transformers.by_name(row["transformer"])
+        return transformers.of_own(row["transformer"])
 
-    def _pages(
-        self, row: Row, arguments: Mapping[str, JsonValue], where: Tags | None
-    ) -> Iterator[Page]:
+    def _pages(self, row: Row, options: PullOptions) -> Iterator[Page]:
         """Read what is pending, a page at a time, up to what there is at the beginning."""
-        after, stream = row["position"], row["stream"]
+        after, stream, where = row["position"], row["stream"], options.where
         for end in self._graph.read("levels.ends", ids=[stream]):
             while after < end["last"]:
                 upto = min(end["last"], after + PAGE)
                 ids = [f"{stream}:{number}" for number in range(after + 1, upto + 1)]
-                now = self._graph.now()
+                now, missed = self._graph.now(), 0
                 if is_stream(row["source"]):
+                    found = self._graph.read("flow.learned", ids=ids)
                     # An episode that an entry became is left out: it would come back as an entry.
-                    learned = self._graph.read("flow.learned", ids=ids)
-                    rows = [
-                        episode_row(one, row["source"]) for one in learned if not one["entries"]
-                    ]
-                    missed, left_out = 0, len(learned) - len(rows)
+                    rows = [episode_row(one, row["source"]) for one in found if not one["entries"]]
+                    left_out = len(found) - len(rows)
                 else:
-                    pending = self._graph.read("flow.pending", ids=ids, decay=row["decay"])
-                    rows, missed = _living(pending, row["since"], now)
+                    found = self._graph.read("flow.pending", ids=ids, decay=row["decay"])
+                    rows, missed = _living(found, row["since"], now)
+                    rows = [one | {"level": row["source"]} for one in rows]
                     left_out = 0
                 fit = [one for one in rows if where is None or where.fits(one["tags"])]
+                left_out += len(rows) - len(fit)
+                level, chat = row["level"], self._outlets.chat
                 yield Page(
-                    ns=self._graph.ns,
-                    level=row["level"],
-                    source=row["source"],
-                    now=now,
-                    arguments=arguments,
-                    chat=self._outlets.chat,
-                    rows=fit,
-                    after=after,
-                    position=upto,
-                    missed=missed,
-                    left_out=left_out + len(rows) - len(fit),
+                    self._graph.ns, level, now, options, chat, fit, after, upto, missed, left_out
                 )
                 after = upto
 
-    def _convert(self, row: Row, drafts: list[Draft]) -> Conversion:
+    def _convert(self, row: Row, drafts: list[Draft]) -> tuple[list[Row], Counter[str]]:
         """Turn entries into what the target shows, if it is a view."""
         if row["holds"] == "entries" or not drafts:
-            return Conversion()
+            return [], Counter()
         if row["holds"] == "episodes":
             # Leave out what became an episode in another memory before an import.
             ids = sorted({source["id"] for draft in drafts for source in draft.sources})
@@ -245,9 +351,11 @@ class Flow(Subscriptions):
             drafts = [
                 draft
                 for draft, old in zip(drafts, known, strict=True)
-                if None in old or old == {outlets.source_key(draft)}
+                if None in old or old == {transformers.source_key(draft)}
             ]
-        return outlets.convert(self._graph.ns, row["holds"], row["owner"], drafts, self._outlets)
+        return transformers.convert(
+            self._graph.ns, row["holds"], row["owner"], drafts, self._outlets
+        )
 
 
 def _run_ticks(flow: weakref.ref[Flow], stopping: threading.Event, pause: float) -> None:
@@ -264,23 +372,23 @@ def _run_ticks(flow: weakref.ref[Flow], stopping: threading.Event, pause: float)
 
 
 def _write(
-    tx: Transaction,
     row: Row,
     transformer: Transformer,
     page: Page,
     drafts: list[Draft],
-    became: Conversion,
+    became: list[Row],
+    tx: Transaction,
 ) -> int:
     """Write what was made of a page, and move the cursor; return how many entries are new."""
-    cursor = open_cursor(tx, row["level"], row["stream"])
+    cursor = _open_cursor(tx, row["level"], row["stream"])
     places = {"after": page.after, "position": page.position}
     if not tx.run("flow.advance", id=cursor, level=row["id"], source=row["source_id"], **places):
         raise _OvertakenError
     made = 0
     if drafts and row["holds"] == "entries":
         made = _store(tx, row["level"], transformer, drafts)
-    if became.rows:
-        tx.run(f"flow.became_{row['holds']}", rows=became.rows)
+    if became:
+        tx.run(LINKS[row["holds"]], rows=became)
     if page.rows:
         read = [{"id": one["id"], "reads": 1, "at": tx.now} for one in page.rows]
         tx.run("entries.touch", rows=read)
@@ -297,11 +405,11 @@ def _store(tx: Transaction, level: str, transformer: Transformer, drafts: list[D
     new = [draft.row for draft in drafts if "content" in draft.row]
     stored = store(tx, level, new)
     links = [
-        {"id": draft.row["id"], "source": source["id"]}
+        {"id": draft.row["id"], "target": source["id"]}
         for draft in drafts
         for source in draft.sources
     ]
-    tx.run("entries.derive", rows=links)
+    tx.run(LINKS["entries"], rows=links)
     return len({one.id for one in stored if one.created})
 
 
@@ -325,9 +433,95 @@ def drop_episode_entries(tx: Transaction, episodes: Sequence[str]) -> None:
     """Remove the pulled entries of episodes that are erased."""
     for row in tx.run("levels.flow") if episodes else ():
         if is_stream(row["source"]):
-            removed = 0
-            for page in pages(episodes, PAGE):
-                ids = [entry_id(tx.ns, row["level"], f"episode/{episode}") for episode in page]
-                removed += tx.run("upkeep.remove", ids=ids)[0]["removed"]
-            if removed:
-                note(tx, row["level"], "maintained", {"erased": removed})
+            ids = [entry_id(tx.ns, row["level"], f"episode/{episode}") for episode in episodes]
+            removed = [tx.run("levels.remove_entries", ids=page)[0] for page in pages(ids, PAGE)]
+            if count := sum(one["removed"] for one in removed):
+                note(tx, row["level"], "maintained", {"erased": count})
+
+
+def _locked_flow(tx: Transaction, *names: LevelName) -> list[Row]:
+    """Lock the streams of levels with subscriptions, and of some others; return the former."""
+    levels = {name.name for name in names}
+    for edge in map(edge_of, tx.run("levels.flow")):
+        levels |= {*edge}
+    tx.run("levels.lock", ids=sorted(_stream_of(tx.ns, level) for level in levels))
+    return tx.run("levels.flow")
+
+
+def _name_of(function: Function) -> str:
+    module = getattr(function, "__module__", None) or type(function).__module__
+    name = getattr(function, "__qualname__", None) or type(function).__qualname__
+    return f"{_CODE}{module}.{name}"
+
+
+def is_stream(source: str) -> bool:
+    """Return whether a source is the stream of an agent."""
+    return source.startswith(EVENTS)
+
+
+def _stream_of(namespace: str, source: str) -> str:
+    """Return the id of the stream of a level, or of an agent."""
+    if is_stream(source):
+        return stream_id(namespace, source.removeprefix(EVENTS))
+    return level_stream_id(namespace, source)
+
+
+def source_id(namespace: str, source: LevelName) -> str:
+    """Return the id of the level, or of the agent's stream, that a level pulls from."""
+    if is_stream(source.name):
+        return _stream_of(namespace, source.name)
+    return level_id(namespace, source.name)
+
+
+def subscribe(tx: Transaction, level: str, source: LevelName, row: Row, *, new: bool) -> None:
+    """Let a level pull from a source (a row of ``levels.subscribe``).
+
+    From the stream of an agent it pulls only what comes later.
+    """
+    if not is_stream(source.name):
+        tx.run("levels.subscribe", rows=[row])
+        return
+    tx.run("events.open_streams", rows=[{"stream": row["source"], "agent": source.owner}])
+    tx.run("levels.follow", rows=[row])
+    if new:
+        skip(tx, level, row["source"], tx.run("levels.lock", ids=[row["source"]])[0]["last"])
+
+
+def skip(tx: Transaction, level: str, stream: str, position: int) -> None:
+    """Let a level begin after a position in a stream."""
+    tx.run("events.move_cursor", id=_open_cursor(tx, level, stream), position=position)
+
+
+def _open_cursor(tx: Transaction, level: str, stream: str) -> str:
+    """Return the id of the cursor of a pulling level in a stream; create it if it is missing."""
+    group = f"pull:{level}"
+    cursor = node_id(tx.ns, "Cursor", group, stream)
+    tx.run("events.open_cursor", id=cursor, group=group, stream=stream)
+    return cursor
+
+
+def edge_of(row: Row) -> tuple[str, str]:
+    """Return from where a row of ``levels.flow`` leads to where."""
+    return row["source"], row["level"]
+
+
+def order_of(edges: Iterable[tuple[str, str]]) -> dict[str, int]:
+    """Return the place of each level in an order that puts it after its sources.
+
+    ``edges`` lead from each source to the level that pulls. A circle is an error that names it.
+    """
+    sorter = TopologicalSorter[str]()
+    for source, level in sorted(edges):
+        sorter.add(level, source)
+    try:
+        return {name: place for place, name in enumerate(sorter.static_order())}
+    except CycleError as error:
+        circle = error.args[1][:-1]
+        first = circle.index(min(circle))
+        around = [*circle[first:], *circle[: first + 1]]
+        raise ValidationError(
+            "source",
+            " -> ".join(around),
+            "is a circle: a level would feed itself",
+            "leave one of these subscriptions out",
+        ) from None

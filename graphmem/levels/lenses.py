@@ -4,24 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from typing import Any
+from functools import reduce
+from operator import and_
 
 from graphmem.errors import NotFoundError, ValidationError
 from graphmem.graph.arguments import check_text, checked_agent, checked_items
 from graphmem.graph.graph import Transaction
-from graphmem.ids import from_millis, lens_id, level_id, level_stream_id
+from graphmem.ids import from_millis, lens_id, level_id
 from graphmem.levels.base import (
     check_readable,
-    check_tags,
     check_writable,
     is_readable,
-    no_level,
+    lock_levels,
     to_duration,
     to_seconds,
 )
 from graphmem.levels.queries import Queries
-from graphmem.models.lenses import LENSES, LensInfo, LensSettings, lens_name
-from graphmem.models.levels import EntryQuestion, Found, LevelName, Tags, default_name
+from graphmem.models.levels import (
+    LENSES,
+    EntryQuestion,
+    Found,
+    LensInfo,
+    LensSettings,
+    LevelName,
+    Tags,
+    default_name,
+    lens_name,
+)
 from graphmem.notebook.frames import Listed
 from graphmem.store.port import Row
 
@@ -34,14 +43,10 @@ MANY = 1_000
 class Lens:
     """A read-only view of levels: what a lens shows to one reader."""
 
-    def __init__(self, info: LensInfo, recall: Callable[..., list[Found]]) -> None:
-        self._info = info
-        self._recall = recall
-
-    @property
-    def info(self) -> LensInfo:
+    def __init__(self, levels: Lenses, name: str, agent: str | None) -> None:
+        self._levels, self._name, self._agent = levels, name, agent
+        self.info = levels._lens(name, agent)
         """The lens as it was when it was asked for."""
-        return self._info
 
     def recall(
         self,
@@ -66,22 +71,23 @@ class Lens:
             ValidationError: an argument is wrong.
             ScopeError: the reader may not read one of its levels.
         """
-        return Listed(
-            self._recall(
-                text,
-                tags=tags,
-                since=since,
-                until=until,
-                key=key,
-                max_age=max_age,
-                min_relevance=min_relevance,
-                include_expired=include_expired,
-                limit=limit,
-            )
+        lens = self._levels._lens(self._name, self._agent)
+        asked = EntryQuestion(tags=tags, max_age=max_age)
+        conditions = [one for one in (lens.tags, asked.tags) if one is not None]
+        ages = [age for age in (lens.max_age, asked.max_age) if age is not None]
+        return self._levels.recall(
+            text,
+            levels=lens.levels,
+            tags=reduce(and_, conditions) if conditions else None,
+            since=since,
+            until=until,
+            key=key,
+            max_age=min(ages, default=None),
+            min_relevance=min_relevance,
+            include_expired=include_expired,
+            limit=lens.limit if limit is None else limit,
+            agent=self._agent,
         )
-
-    def __repr__(self) -> str:
-        return f"Lens({self.info.name!r}, levels={list(self.info.levels)!r})"
 
 
 class Lenses(Queries):
@@ -127,19 +133,14 @@ class Lenses(Queries):
         targets = {level.name: level for level in (LevelName.of(one, "levels") for one in names)}
         if not targets:
             raise ValidationError("levels", levels, "is empty", "name the levels to look at")
-        check_tags(tags)
         settings = LensSettings(tags=tags, max_age=max_age, limit=limit, purpose=purpose)
 
         def work(tx: Transaction) -> LensInfo:
-            rows = self._find(tx, targets.values(), view, "levels")
-            streams = {level_stream_id(tx.ns, level): level for level in targets}
-            locked = {row["stream"] for row in tx.run("levels.lock", ids=sorted(streams))}
-            for stream, level in streams.items():
-                if stream not in locked:  # it was closed meanwhile
-                    raise no_level(level, tx.ns)
+            self._find(tx, targets.values(), view, "levels")
+            lock_levels(tx, *targets)
             for row in tx.run("lenses.list", name=lens.name):
                 check_writable(_owner_of(row), asking, kind="lens")
-            put(tx, [lens_row(tx.ns, lens, [row["name"] for row in rows], settings)])
+            put(tx, [lens_row(tx.ns, lens, targets, settings)])
             return lens_info(tx.run("lenses.list", name=lens.name)[0])
 
         return self._graph.transact(work)
@@ -162,13 +163,7 @@ class Lenses(Queries):
             ScopeError: the lens, or a level that it looks at, belongs to an agent that does not
                 share with the reader.
         """
-
-        def recall(text: str | None, *, limit: int | None, **narrowed: Any) -> list[Found]:
-            lens = self._lens(name, agent)
-            limit = lens.limit if limit is None else limit
-            return self._recall_through(lens, text, agent, limit=limit, **narrowed)
-
-        return Lens(self._lens(name, agent), recall)
+        return Lens(self, name, agent)
 
     def lenses(self, owner: str | None = None, *, agent: str | None = None) -> Listed[LensInfo]:
         """Return the lenses that somebody put, in order of name; of all owners, or of one.
@@ -211,32 +206,9 @@ class Lenses(Queries):
             if not rows:
                 raise self._no_lens(lens.name)
             check_writable(_owner_of(rows[0]), asking, kind="lens")
-            tx.run("lenses.drop", ids=[rows[0]["id"]])
+            tx.run("levels.remove_lenses", ids=[rows[0]["id"]])
 
         self._graph.transact(work)
-
-    def _recall_through(
-        self,
-        lens: LensInfo,
-        text: str | None,
-        agent: str | None,
-        *,
-        tags: Tags | None = None,
-        max_age: float | None = None,
-        **asked: Any,
-    ) -> list[Found]:
-        """Return what a lens shows of what is asked for."""
-        if lens.tags is not None:
-            tags = lens.tags if tags is None else lens.tags & tags
-        ages = (lens.max_age, EntryQuestion(max_age=max_age).max_age)
-        return self.recall(
-            text,
-            levels=lens.levels,
-            tags=tags,
-            max_age=min((age for age in ages if age is not None), default=None),
-            agent=agent,
-            **asked,
-        )
 
     def _lens(self, name: str, agent: str | None) -> LensInfo:
         """Return a lens through which a reader may look."""
@@ -292,16 +264,7 @@ def relevant_entries(
 ) -> list[Found]:
     """Return the entries of a lens that are relevant to a text, the nearest first.
 
-    Args:
-        levels: where the lens is.
-        floor: returns the similarity from which the nearest of so many texts is relevant.
-        name: the name of the lens.
-        text: the subject, in words.
-        agent: who reads; None: anybody.
-
-    Raises:
-        NotFoundError: there is no such lens, or none of the levels that it looks at.
-        ScopeError: the reader may not look through it.
+    ``floor`` returns the similarity from which the nearest of so many texts is relevant.
     """
     lens = levels.lens(name, agent=agent)
     found = lens.recall(text, limit=max(lens.info.limit, COMPARED))

@@ -6,27 +6,25 @@ level.
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
 import inspect
 import logging
-import threading
-from collections import Counter
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from types import FunctionType, MethodType
-from typing import Any, NamedTuple, Protocol, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 from graphmem.errors import ValidationError
-from graphmem.forks import in_child
 from graphmem.graph.arguments import check_flag, check_text, checked_agent
 from graphmem.graph.decorating import decorated, kind_of
 from graphmem.ids import level_id
 from graphmem.levels.base import check_takes_entries, check_writable
 from graphmem.levels.entries import Entries
 from graphmem.models.calls import Call, describe_call
-from graphmem.models.fields import Input
-from graphmem.models.levels import LevelName, NewEntry, Seconds
+from graphmem.models.flow import Timing
+from graphmem.models.levels import LevelName, NewEntry
 
 _log = logging.getLogger(__name__)
 
@@ -38,6 +36,7 @@ Extract = Callable[[Call, Any], Any]
 ITEMS = 10_000
 """Most items of a generator that an extractor gets."""
 _HOOK = "__graphmem_hook__"
+_MISSING: Any = object()
 _keeping: ContextVar[bool] = ContextVar("keeping", default=False)
 """Whether a producer is at work here; the calls that it makes are not remembered."""
 
@@ -49,32 +48,12 @@ class Awaiting(Protocol):
         """Return what a call returns; it is done even if somebody cancels meanwhile."""
 
 
-class _Seconds(Input):
-    ttl: Seconds | None = None
-
-
-class _Terms(NamedTuple):
-    """The settings of a producer."""
-
-    level: LevelName
-    extract: Extract
-    ttl: float | None
-    errors: bool
-    agent: str | None
-
-
 class Producers:
     """Makes producers for the levels of one namespace."""
 
     def __init__(self, levels: Entries, awaiting: Awaiting | None = None) -> None:
         self._levels = levels
         self._awaiting = awaiting
-        self._uncounted: Counter[str] = Counter()
-        self._renew()
-        in_child(self, Producers._renew)
-
-    def _renew(self) -> None:
-        self._counting = threading.Lock()
 
     def remember(
         self,
@@ -112,12 +91,14 @@ class Producers:
                 builtin or no function.
             ScopeError: it is the level of another agent.
         """
-        terms = self._terms(level, extract=extract, ttl=ttl, errors=errors, agent=agent)
+        producer = self._producer(level, extract, ttl, errors, agent)
 
         def decorate(function: F) -> F:
+            made: Any
             if isinstance(function, staticmethod | classmethod):
-                return type(function)(self._produce(_checked(function.__func__), terms))
-            made: Any = self._produce(_checked(function), terms)
+                made = type(function)(producer.wrap(function.__func__))
+            else:
+                made = producer.wrap(function)
             return made  # type: ignore[no-any-return]
 
         return decorate
@@ -155,26 +136,25 @@ class Producers:
             ValidationError: an argument is wrong, or no method written in Python matches.
             ScopeError: it is the level of another agent.
         """
-        terms = self._terms(level, extract=extract, ttl=ttl, errors=errors, agent=agent)
+        producer = self._producer(level, extract, ttl, errors, agent)
         check_text("pattern", pattern)
-        hooks: list[_Hook] = []
+        watch = Watch(target, _method_names(target, pattern))
         try:
-            for name in _method_names(target, pattern):
-                hooks.append(_Hook(target, name))
-                hooks[-1].replace(lambda function, hook: self._produce(function, terms, hook))
+            for hook in watch._hooks:
+                hook.replace(producer)
         except BaseException:
-            Watch(tuple(hooks)).undo()
+            watch()
             raise
-        return Watch(tuple(hooks))
+        return watch
 
-    def _terms(
+    def _producer(
         self,
         level: str,
-        extract: Extract | None = None,
-        ttl: float | None = None,
-        errors: bool = False,
-        agent: str | None = None,
-    ) -> _Terms:
+        extract: Extract | None,
+        ttl: float | None,
+        errors: bool,
+        agent: str | None,
+    ) -> _Producer:
         name, writer = LevelName.of(level, "level"), checked_agent(agent)
         check_writable(name, writer, "level")
         check_flag("errors", errors)
@@ -185,79 +165,82 @@ class Producers:
                 "is not a function of a call and its result",
                 "give one that is not asynchronous, or leave it out",
             )
-        seconds = _Seconds(ttl=ttl).ttl
-        [row] = self._levels._find(self._levels._graph, [name], self._levels._view(None), "level")
-        check_takes_entries(name.name, row["holds"], "level")
-        return _Terms(name, extract or describe_call, seconds, errors, writer)
+        seconds = None if ttl is None else Timing(ttl=ttl).ttl
+        levels = self._levels
+        [row] = levels._find(levels._graph, [name], levels._view(None), "level")
+        check_takes_entries(row, "level")
+        return _Producer(
+            levels, self._awaiting, name.name, extract or describe_call, seconds, errors, writer
+        )
 
-    def _produce(
-        self, function: Callable[..., Any], terms: _Terms, hook: _Hook | None = None
-    ) -> Callable[..., Any]:
+
+@dataclass(frozen=True, slots=True)
+class _Producer:
+    """Remembers the calls of functions in a level."""
+
+    levels: Entries
+    awaiting: Awaiting | None
+    level: str
+    extract: Extract
+    ttl: float | None
+    errors: bool
+    agent: str | None
+
+    def wrap(self, function: Any, hook: _Hook | None = None) -> Callable[..., Any]:
         """Return a function of the same kind whose calls are remembered."""
+        if (
+            inspect.isbuiltin(function)
+            or inspect.ismethoddescriptor(function)
+            or not callable(function)
+            or isinstance(function, type)
+        ):
+            raise ValidationError(
+                "function", function, "is not a function in Python", "decorate one that calls it"
+            )
         kind = kind_of(function)
-        if self._awaiting is not None and kind in ("function", "generator"):
+        if self.awaiting is not None and kind in ("function", "generator"):
             raise ValidationError(
                 "function", function, "is not async", "let a Memory remember its calls"
             )
 
         def begin(args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Note:
-            return _Note(self._keep, self._awaiting, terms, Call(function, args, kwargs), hook)
+            return _Note(self, Call(function, args, kwargs), hook)
 
         def set_result(note: _Note, result: Any) -> None:
-            if kind in ("function", "coroutine function"):
-                note.result = result
+            note.result = note.items if kind.endswith("generator") else result
 
         def add_item(note: _Note, item: Any) -> None:
             if len(note.items) < ITEMS:
                 note.items.append(item)
-            note.result = note.items
 
         return decorated(function, kind, begin, set_result, add_item)
 
-    def _keep(self, call: Call, entry: dict[str, Any] | Exception, terms: _Terms) -> None:
+    def keep(self, call: Call, entry: dict[str, Any] | Exception) -> None:
         """Add the entry of a call, or log and count that this failed."""
-        name = terms.level.name
         token = _keeping.set(True)
         try:
             if isinstance(entry, Exception):
                 raise entry
-            self._levels.add(name, agent=terms.agent, **entry)
+            self.levels.add(self.level, agent=self.agent, **entry)
         except Exception as error:  # noqa: BLE001 - it must not break the call
-            _warn(call, terms, error)
-            self._count_failure(name)
+            self.warn(call, error)
+            graph = self.levels._graph
+            with contextlib.suppress(Exception):
+                graph.write("levels.count", id=level_id(graph.ns, self.level), failed=1)
         finally:
             _keeping.reset(token)
 
-    def _count_failure(self, level: str) -> None:
-        """Count a failure at its level; one that cannot be stored is counted with the next."""
-        with self._counting:
-            self._uncounted[level] += 1
-            count = self._uncounted.pop(level)
-        try:
-            graph = self._levels._graph
-            graph.write("levels.count", id=level_id(graph.ns, level), failed=count)
-        except Exception as error:  # noqa: BLE001 - it must not break the call
-            _log.info("a failure was not counted: %s", type(error).__name__)
-            with self._counting:
-                self._uncounted[level] += count
-
-
-def _warn(call: Call, terms: _Terms, error: Exception) -> None:
-    _log.warning(
-        "a call of %s was not remembered in %s: %s",
-        call.name,
-        terms.level.name,
-        type(error).__name__,
-    )
+    def warn(self, call: Call, error: Exception) -> None:
+        """Log that a call was not remembered, without contents."""
+        kind = type(error).__name__
+        _log.warning("a call of %s was not remembered in %s: %s", call.name, self.level, kind)
 
 
 @dataclass(slots=True)
 class _Note:
     """Notes one call of a function, and has it remembered at its end."""
 
-    keep: Callable[[Call, dict[str, Any] | Exception, _Terms], None]
-    awaiting: Awaiting | None
-    terms: _Terms
+    producer: _Producer
     call: Call
     hook: _Hook | None
     items: list[Any] = field(default_factory=list)
@@ -269,31 +252,32 @@ class _Note:
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if (entry := self._entry(error)) is not None:
-            self.keep(self.call, entry, self.terms)
+            self.producer.keep(self.call, entry)
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if self.awaiting is None:
+        awaiting = self.producer.awaiting
+        if awaiting is None:
             self.__exit__(kind, error, trace)
         elif (entry := self._entry(error)) is not None:
             try:
-                await self.awaiting.finish(lambda: self.keep(self.call, entry, self.terms))
+                await awaiting.finish(lambda: self.producer.keep(self.call, entry))
             except Exception as problem:  # noqa: BLE001 - the memory is closed, or inherited
-                _warn(self.call, self.terms, problem)
+                self.producer.warn(self.call, problem)
 
     def _entry(self, error: BaseException | None) -> dict[str, Any] | Exception | None:
         """Return the arguments of ``add``, what the extractor raised, or None for no entry."""
         if (self.hook is not None and not self.hook.active) or _keeping.get():
             return None
         if error is not None:
-            if not self.terms.errors or not isinstance(error, Exception):
+            if not self.producer.errors or not isinstance(error, Exception):
                 return None
             self.call = replace(self.call, error=error)
         try:
-            made = self.terms.extract(self.call, self.result)
-            return None if made is None else _arguments(made, self.terms.ttl)
+            made = self.producer.extract(self.call, self.result)
+            return None if made is None else _arguments(made, self.producer.ttl)
         except Exception as problem:  # noqa: BLE001 - it must not break the call
             return problem
 
@@ -301,7 +285,7 @@ class _Note:
 def _arguments(made: Any, ttl: float | None) -> dict[str, Any]:
     """Return the arguments of ``add`` for what an extractor returned."""
     if isinstance(made, NewEntry):
-        given = {name: getattr(made, name) for name in NewEntry.model_fields}
+        given = dict(made)
     elif isinstance(made, tuple):
         given = dict(zip(("content", "tags", "metadata"), made, strict=False))
         if not 1 <= len(made) <= 3:
@@ -310,52 +294,27 @@ def _arguments(made: Any, ttl: float | None) -> dict[str, Any]:
             )
     else:
         given = {"content": made}
-    if given.get("ttl") is None:
-        given["ttl"] = ttl
-    return given
-
-
-def _checked(function: Any) -> Callable[..., Any]:
-    """Return a function whose calls can be remembered.
-
-    Raises:
-        ValidationError: it is none.
-    """
-    if inspect.isbuiltin(function) or inspect.ismethoddescriptor(function):
-        raise ValidationError(
-            "function", function, "is a builtin", "write a function that calls it"
-        )
-    if not callable(function) or isinstance(function, type):
-        raise ValidationError("function", function, "is not a function", "decorate a function")
-    return function  # type: ignore[no-any-return]
-
-
-_MISSING: Any = object()
+    return given | {"ttl": ttl if given.get("ttl") is None else given["ttl"]}
 
 
 class Watch:
-    """Methods whose calls are remembered until the hook is called, or its block ends."""
+    """Methods whose calls are remembered until it is called, or its block ends."""
 
-    def __init__(self, hooks: tuple[_Hook, ...]) -> None:
-        self._hooks = hooks
-
-    @property
-    def names(self) -> tuple[str, ...]:
+    def __init__(self, target: object, names: list[str]) -> None:
+        self.names = tuple(names)
         """The names of the methods."""
-        return tuple(hook.name for hook in self._hooks)
+        self._hooks = [_Hook(target, name) for name in names]
 
-    def undo(self) -> None:
+    def __call__(self) -> None:
         """Put back what was there before; a repeated call does nothing."""
         for hook in reversed(self._hooks):
             hook.undo()
-
-    __call__ = undo
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
-        self.undo()
+        self()
 
 
 class _Hook:
@@ -367,19 +326,12 @@ class _Hook:
         self.name = name
         self.before = vars(target).get(name, _MISSING) if hasattr(target, "__dict__") else _MISSING
 
-    def replace(self, produce: Callable[[Callable[..., Any], _Hook], Callable[..., Any]]) -> None:
-        """Put in its place what ``produce`` makes of it.
-
-        Raises:
-            ValidationError: it cannot be set.
-        """
-        there: Any
-        if isinstance(self.target, type):
-            there = inspect.getattr_static(self.target, self.name)
-        else:
-            there = getattr(self.target, self.name)
+    def replace(self, producer: _Producer) -> None:
+        """Put in its place what a producer makes of it."""
+        look = inspect.getattr_static if isinstance(self.target, type) else getattr
+        there: Any = look(self.target, self.name)
         kind = type(there) if isinstance(there, staticmethod | classmethod) else None
-        made = produce(there.__func__ if kind else there, self)
+        made = producer.wrap(there.__func__ if kind else there, self)
         setattr(made, _HOOK, self)
         try:
             setattr(self.target, self.name, kind(made) if kind else made)
@@ -410,11 +362,7 @@ def _hook_at(target: object, name: str) -> _Hook | None:
 
 
 def _method_names(target: object, pattern: str) -> list[str]:
-    """Return the names of methods that fit a pattern, in order.
-
-    Raises:
-        ValidationError: there are none that can be watched.
-    """
+    """Return the names of methods that fit a pattern, in order; none is an error."""
     names = [
         name
         for name in sorted(set(dir(target)))
@@ -422,19 +370,13 @@ def _method_names(target: object, pattern: str) -> list[str]:
         and (not name.startswith("_") or pattern.startswith("_"))
         and not (name.startswith("__") and name.endswith("__"))
     ]
-    fitting = [name for name in names if _is_method(inspect.getattr_static(target, name))]
-    if not fitting:
-        what = (
-            f"fits only what is no function written in Python: {', '.join(names[:5])}"
-            if names
-            else f"fits no method of {getattr(target, '__name__', type(target).__name__)}"
-        )
-        raise ValidationError("pattern", pattern, what, "give the name of a method, or dispatch*")
-    return fitting
-
-
-def _is_method(attribute: Any) -> bool:
-    """Return whether an attribute is a function of Python, or a method made of one."""
-    if isinstance(attribute, staticmethod | classmethod):
-        attribute = attribute.__func__
-    return isinstance(attribute, FunctionType | MethodType)
+    functions = []
+    for name in names:
+        there = inspect.getattr_static(target, name)
+        bare = there.__func__ if isinstance(there, staticmethod | classmethod) else there
+        if isinstance(bare, FunctionType | MethodType):
+            functions.append(name)
+    if not functions:
+        problem = "fits no method that is written in Python"
+        raise ValidationError("pattern", pattern, problem, "name a method, or dispatch*")
+    return functions

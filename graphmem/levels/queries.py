@@ -1,23 +1,35 @@
-"""Questions to levels: by meaning, by tags, or both."""
+"""Questions to levels, by meaning, by tags, or both; also to long-term ones, which have no entries.
+
+There an episode is as near to a text as its task, a strategy or heuristic as the strategy, a fact
+as its own words. A policy has no words. The relevance of an episode fades as that of entries does.
+The others have the relevance of a belief: the confidence of a fact, the mean of a strategy.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
+from pydantic import JsonValue
+
+from graphmem.graph.access import View
 from graphmem.graph.arguments import check_limit, checked_items
-from graphmem.ids import level_stream_id, to_millis
-from graphmem.levels.base import Base, check_tags, is_readable
-from graphmem.levels.entries import entry_fields
-from graphmem.levels.views import Views
-from graphmem.models.levels import EntryQuestion, Found, LevelName, Tags
+from graphmem.graph.graph import Graph
+from graphmem.graph.rates import HEURISTIC_ABOVE
+from graphmem.ids import canonical_json, level_stream_id, node_id, to_millis
+from graphmem.levels.base import Base, Search, is_readable
+from graphmem.levels.entries import SEARCHED, entry_fields, tag_columns
+from graphmem.models.levels import EntryQuestion, Found, LevelName, Tags, words_of
 from graphmem.notebook.frames import Listed
 from graphmem.store.port import Question, Row
 
 _SPECIAL = re.compile(r"[\\.+*?()|\[\]{}^$#&~-]")
+_FILTERS = {"since": "since", "until": "until", "relevant": "at_least"}
+"""The conditions that apply to all views, and their parameters."""
+_OUTCOMES = {True: "success", False: "failure"}
 
 
 class Queries(Base):
@@ -64,7 +76,6 @@ class Queries(Base):
             ScopeError: a level belongs to an agent that does not share with the reader.
         """
         check_limit(limit)
-        check_tags(tags)
         asked = EntryQuestion(
             text=text,
             tags=tags,
@@ -94,7 +105,7 @@ class Queries(Base):
         else:
             found = self._most_relevant(question, sorted(own), limit) if own else []
         if len(own) < len(rows):
-            views = Views(self._graph, self._search, asked, question, limit, view)
+            views = _Views(self._graph, self._search, asked, question, limit, view)
             found = sorted([*found, *views.rows(rows)], key=_rank)[:limit]
         return Listed(
             [Found(**entry_fields(row), similarity=row.get("similarity")) for row in found]
@@ -111,33 +122,222 @@ class Queries(Base):
 
 def _question(asked: EntryQuestion, now: int) -> Question:
     """Return the conditions on entries."""
+    params: dict[str, Any] = {"now": now}
+    options = [] if asked.include_expired else ["living"]
+    if asked.key is not None:
+        options.append("keyed")
+        parts = [{"*": ".*", "?": "."}.get(c) or _SPECIAL.sub(r"\\\g<0>", c) for c in asked.key]
+        params["pattern"] = f"(?s){''.join(parts)}"
+        params["prefix"] = re.split(r"[*?]", asked.key, maxsplit=1)[0]
     since = [] if asked.since is None else [to_millis(asked.since)]
     if asked.max_age is not None:
         since.append(now - int(asked.max_age * 1_000))
-    conditions: dict[str, dict[str, Any]] = {}
-    if asked.key is not None:
-        conditions["keyed"] = _key_pattern(asked.key)
     if since:
-        conditions["since"] = {"since": max(since)}
+        options.append("since")
+        params["since"] = max(since)
     if asked.until is not None:
-        conditions["until"] = {"until": to_millis(asked.until)}
+        options.append("until")
+        params["until"] = to_millis(asked.until)
     if asked.min_relevance:
-        conditions["relevant"] = {"at_least": asked.min_relevance}
-    if not asked.include_expired:
-        conditions["living"] = {}
-    params: dict[str, Any] = {"now": now}
-    for values in conditions.values():
-        params |= values
+        options.append("relevant")
+        params["at_least"] = asked.min_relevance
     tags = asked.tags
     fits = None if tags is None else lambda tagset: tags.fits(frozenset(json.loads(tagset)))
-    return Question(tuple(conditions), params, fits)
-
-
-def _key_pattern(glob: str) -> dict[str, str]:
-    """Return a pattern with ``*`` and ``?`` as a regular expression, and its fixed beginning."""
-    parts = [{"*": ".*", "?": "."}.get(char) or _SPECIAL.sub(r"\\\g<0>", char) for char in glob]
-    return {"prefix": re.split(r"[*?]", glob, maxsplit=1)[0], "pattern": f"(?s){''.join(parts)}"}
+    return Question(tuple(options), params, fits)
 
 
 def _rank(row: Row) -> tuple[float, float, int, str]:
     return (-(row.get("similarity") or 0.0), -row["relevance"], -row["at"], row["id"])
+
+
+class _Kind(NamedTuple):
+    """A kind of things that a view shows."""
+
+    name: str
+    """The statement that lists them."""
+    label: str | None
+    """What their words are searched as; None: they have no words."""
+    source: str
+    """The column with the id of that."""
+    content: tuple[str, ...]
+    tags: Callable[[Row], list[str]]
+
+
+class _Views(NamedTuple):
+    """The answer of views to one question of one reader."""
+
+    graph: Graph
+    search: Search
+    asked: EntryQuestion
+    question: Question
+    limit: int
+    view: View
+
+    def rows(self, levels: Sequence[Row]) -> list[Row]:
+        """Return what matches: rows with ``entry_columns``; the best ``limit`` are among them."""
+        types = self.view.filters(self.graph)["types"]
+        found: list[Row] = []
+        for holds, kinds in _KINDS.items():
+            owners = {row["owner"]: row for row in levels if row["holds"] == holds}
+            for kind in kinds if owners else ():
+                if kind is _EPISODES:
+                    found += self._episodes(owners, types)
+                elif "keyed" not in self.question.options:
+                    found += self._beliefs(owners, kind, types)
+        return found
+
+    def _episodes(self, owners: Mapping[str, Row], types: Sequence[str] | None) -> Iterator[Row]:
+        options = [name for name in self.question.options if name in ("keyed", *_FILTERS)]
+        agents = [
+            {"id": node_id(self.graph.ns, "Agent", agent), "agent": agent, "decay": level["decay"]}
+            for agent, level in owners.items()
+        ]
+        params = {**self.question.params, "owners": agents, "limit": self.limit}
+        if self.asked.tags is not None or types is not None:
+            options.append("tagged")
+            params["kinds"] = [
+                f"{outcome} {row['type']}"
+                for row in self.graph.read("scopes.task_types")
+                for success, outcome in _OUTCOMES.items()
+                if self._fits({"success": success, "task_type": row["type"]}, _EPISODES, types)
+            ]
+        if self.asked.text is None:
+            rows = self.graph.read("views.episodes", *options, **params)
+        else:
+            rows = []
+            for batch in self.search.ranked("Task", self.asked.text):
+                near = [{"id": key, "similarity": similarity} for key, similarity in batch]
+                rows += self.graph.read("views.episodes", "near", *options, nearby=near, **params)
+                if len(rows) >= self.limit:
+                    break
+        for row in rows:
+            yield _entry_row(row, owners[row["agent"]]["name"], _EPISODES)
+
+    def _beliefs(
+        self, owners: Mapping[str, Row], kind: _Kind, types: Sequence[str] | None
+    ) -> Iterator[Row]:
+        """Yield what matches besides episodes."""
+        text, tags = self.asked.text, self.asked.tags
+        if text is not None and kind.label is None:
+            return
+        options = [name for name in self.question.options if name in _FILTERS]
+        params = {_FILTERS[name]: self.question.params[_FILTERS[name]] for name in options}
+        if kind is not _FACTS:
+            params["agents"] = sorted(owners)
+        if kind in (_STRATEGIES, _HEURISTICS) and types is not None:
+            options.append("typed")
+            params["types"] = types
+        if kind is _HEURISTICS:
+            params["occurrences"] = self.view.trials(self.graph.settings)
+            params["above"] = HEURISTIC_ABOVE
+        if text is None and tags is None:
+            params["limit"] = self.limit
+        rows = self.graph.read(kind.name, *options, **params)
+        rows = [row for row in rows if self._fits(row, kind, types)]
+        if text is not None and kind.label is not None and rows:
+            rows = self._nearest(rows, text, kind.label, kind.source)
+        first = owners[min(owners)]  # a fact is shown once, not for each agent
+        for row in rows:
+            yield _entry_row(row, owners.get(row.get("agent", ""), first)["name"], kind)
+
+    def _nearest(self, rows: Sequence[Row], text: str, label: str, source: str) -> list[Row]:
+        """Return the rows whose words are the nearest, with their similarity."""
+        by_source: dict[str, list[Row]] = {}
+        for row in rows:
+            by_source.setdefault(row[source], []).append(row)
+        found: list[Row] = []
+        for batch in self.search.ranked(label, text):
+            for key, similarity in batch:
+                found += [row | {"similarity": similarity} for row in by_source.get(key, ())]
+            if len(found) >= self.limit:
+                break
+        return found
+
+    def _fits(self, row: Row, kind: _Kind, types: Sequence[str] | None) -> bool:
+        tags = self.asked.tags
+        if "task_type" in row and types is not None and row["task_type"] not in types:
+            return False
+        return tags is None or tags.fits(frozenset(kind.tags(row)))
+
+
+def _entry_row(row: Row, level: str, kind: _Kind) -> Row:
+    """Return the columns of an entry for what a view shows."""
+    content = {name: row[name] for name in kind.content if row[name] not in (None, [])}
+    for name, parsed in (("features", "state"), ("action_spec", "action")):  # of a policy
+        if name in content:
+            content[parsed] = json.loads(content.pop(name))
+    return {
+        "id": row["id"],
+        "level": level,
+        "key": row.get("key"),
+        "content": canonical_json(content),
+        "format": "json",
+        "tags": sorted(kind.tags(row)),
+        "metadata": "{}",
+        "base": row["base"],
+        "relevance": row.get("relevance", row["base"]),
+        "at": row["at"],
+        "expires_at": None,
+        "reads": 0,
+        "similarity": row.get("similarity"),
+    }
+
+
+def episode_row(row: Row, level: str) -> Row:
+    """Return the columns of ``flow.pending`` for an episode in its agent's stream."""
+    entry = _entry_row(row | {"base": 1.0}, level, _EPISODES)
+    content: dict[str, JsonValue] = {"episode": row["id"], **json.loads(entry["content"])}
+    return {
+        **entry,
+        **tag_columns(entry["tags"]),
+        "key": f"episode/{row['id']}",
+        "content": canonical_json(content),
+        "text": words_of(content)[:SEARCHED],
+        "number": row["number"],
+    }
+
+
+_EPISODES = _Kind(
+    "views.episodes",
+    "Task",
+    "task",
+    ("task", "strategies", "success", "score", "summary", "error", "feedback"),
+    lambda row: [
+        "kind:episode",
+        f"outcome:{_OUTCOMES[row['success']]}",
+        f"type:{row['task_type']}",
+    ],
+)
+_FACTS = _Kind(
+    "views.knowledge",
+    "Knowledge",
+    "id",
+    ("domain", "fact"),
+    lambda row: ["kind:fact", f"domain:{row['domain']}"],
+)
+_STRATEGIES = _Kind(
+    "views.strategies",
+    "Strategy",
+    "id",
+    ("strategy", "trials", "successes"),
+    lambda row: ["kind:strategy", *(f"type:{one}" for one in row["types"])],
+)
+_HEURISTICS = _Kind(
+    "views.heuristics",
+    "Strategy",
+    "source",
+    ("strategy", "task_type", "trials", "successes", "lower", "status"),
+    lambda row: ["kind:heuristic", f"status:{row['status']}", f"type:{row['task_type']}"],
+)
+_POLICIES = _Kind(
+    "views.policies",
+    None,
+    "",
+    ("features", "action_spec", "action_type", "q_value", "trials", "successes"),
+    lambda row: ["kind:policy", f"action:{row['action_type']}"],
+)
+_KINDS = {
+    "episodes": (_EPISODES,),
+    "knowledge": (_FACTS,),
+    "strategies": (_STRATEGIES, _HEURISTICS, _POLICIES),
+}

@@ -1,29 +1,41 @@
-"""The levels themselves: making and closing them."""
+"""The levels themselves: making and closing them, and what they hold."""
 
 from __future__ import annotations
 
+import json
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+
 from graphmem.errors import ValidationError
+from graphmem.graph.access import View
 from graphmem.graph.arguments import checked_agent
+from graphmem.graph.derived import Page, Paged, Rebuilt, Verified
 from graphmem.graph.graph import Transaction
-from graphmem.ids import canonical_json, level_id, level_stream_id
-from graphmem.levels.base import Base, check_writable, level_fields, to_duration
+from graphmem.ids import canonical_json, from_millis, level_id, level_stream_id
+from graphmem.levels.base import Base, check_writable, is_readable, level_fields, to_duration
 from graphmem.models.levels import (
+    EVENTS,
     FLOW,
     PRESETS,
     Level,
+    LevelEdge,
+    LevelInfo,
     LevelName,
     LevelSettings,
+    LevelStatistics,
     LevelUpkeep,
+    MemoryMap,
     default_name,
+    source_name,
 )
+from graphmem.models.reports import Difference
 from graphmem.notebook.frames import Listed
 from graphmem.store.paging import pages
 from graphmem.store.port import Row
 
 PAGE = 10_000
 """Entries, or events, that are removed in one statement."""
-PULL = "pull:"
-"""The name of a pulling level's group begins with this; the name of the level follows."""
 _DEFAULT_TRANSFORMERS = {"working": "dedup", "stm": "summarise"}
 _SETTINGS = ("purpose", "ttl", "capacity", "decay", "prune", "dedup", "reindex")
 
@@ -62,12 +74,8 @@ class Topology(Base):
         """
         level = LevelName.of(name)
         check_writable(level, checked_agent(agent))
-        settings = LevelSettings(
-            ttl=ttl,
-            capacity=capacity,
-            purpose=purpose,
-            upkeep=LevelUpkeep() if upkeep is None else upkeep,
-        )
+        upkeep = LevelUpkeep() if upkeep is None else upkeep
+        settings = LevelSettings(ttl=ttl, capacity=capacity, purpose=purpose, upkeep=upkeep)
         row = level_row(self._graph.ns, level, settings)
         for field, value in (("ttl", ttl), ("capacity", capacity)):
             if row["holds"] != "entries" and value is not None:
@@ -75,9 +83,9 @@ class Topology(Base):
                 raise ValidationError(field, value, problem, "leave it out")
 
         def work(tx: Transaction) -> Row:
-            before = tx.run("levels.get", ids=[row["id"]])
+            before = tx.run("levels.list", ids=[row["id"]])
             tx.run("levels.put", rows=[row])
-            after = tx.run("levels.get", ids=[row["id"]])
+            after = tx.run("levels.list", ids=[row["id"]])
             if before and before != after:
                 note(tx, level.name, "level", {name: after[0][name] for name in _SETTINGS})
             return after[0]
@@ -97,15 +105,16 @@ class Topology(Base):
         owner = checked_agent(agent)
         if owner is None:
             raise ValidationError("agent", agent, "is missing", "give the name of an agent")
-        ns, rows, ids = self._graph.ns, {}, {}
+        rows = {}
         for kind, preset in PRESETS.items():
             level = LevelName.of(default_name(owner, kind), "agent")
-            row = level_row(ns, level, LevelSettings(ttl=preset.ttl, capacity=preset.capacity))
-            rows[row["id"]], ids[kind] = row, row["id"]
+            settings = LevelSettings(ttl=preset.ttl, capacity=preset.capacity)
+            rows[kind] = level_row(self._graph.ns, level, settings)
+        ids = sorted(row["id"] for row in rows.values())
         flow = [
             {
-                "id": ids[target],
-                "source": ids[source],
+                "id": rows[target]["id"],
+                "source": rows[source]["id"],
                 "transformer": _DEFAULT_TRANSFORMERS.get(target),
                 "arguments": canonical_json({}),
             }
@@ -113,15 +122,13 @@ class Topology(Base):
         ]
 
         def work(tx: Transaction) -> list[Row]:
-            there = {row["id"] for row in tx.run("levels.get", ids=sorted(rows))}
-            missing = [row for key, row in rows.items() if key not in there]
-            if missing:
+            there = {row["id"] for row in tx.run("levels.list", ids=ids)}
+            if missing := [row for row in rows.values() if row["id"] not in there]:
                 tx.run("levels.put", rows=missing)
-            known = {(row["id"], row["source_id"]) for row in tx.run("levels.flow", ids=[*rows])}
-            new = [row for row in flow if (row["id"], row["source"]) not in known]
-            if new:
+            known = {(row["id"], row["source_id"]) for row in tx.run("levels.flow", ids=ids)}
+            if new := [row for row in flow if (row["id"], row["source"]) not in known]:
                 tx.run("levels.subscribe", rows=new)
-            return tx.run("levels.get", ids=sorted(rows))
+            return tx.run("levels.list", ids=ids)
 
         found = {row["kind"]: row for row in self._graph.transact(work)}
         return Listed([Level(**level_fields(found[kind])) for kind in PRESETS])
@@ -144,11 +151,167 @@ class Topology(Base):
         check_writable(level, checked_agent(agent))
         [row] = self._find(self._graph, [level], self._view(None))
         removed = 0
-        while page := self._graph.write("levels.clear", id=row["id"], limit=PAGE)[0]["removed"]:
-            removed += page
+        entries = self._graph.read("entries.fitting", levels=[row["id"]])
+        for page in pages([entry["id"] for entry in entries], PAGE):
+            removed += self._graph.write("levels.remove_entries", ids=page)[0]["removed"]
         removed += self._graph.transact(lambda tx: drop(tx, level.name))
         self._search.tidy()
-        return int(removed)
+        return removed
+
+    def names(self, owner: str | None = None, *, agent: str | None = None) -> list[str]:
+        """Return the names of the levels, in order; of all owners, or of one.
+
+        Args:
+            owner: only the levels of this agent, capability, task or collective.
+            agent: who asks; levels that it may not read are left out. None: anybody.
+
+        Raises:
+            ValidationError: an argument is wrong.
+        """
+        view = self._view(agent)
+        rows = self._graph.read("levels.list", owner=checked_agent(owner))
+        return [row["name"] for row in rows if is_readable(LevelName.of(row["name"]), view)]
+
+    def info(self, name: str, *, agent: str | None = None) -> LevelInfo:
+        """Return a level, its settings, and its contents now.
+
+        Args:
+            name: its name.
+            agent: who asks; None: anybody.
+
+        Raises:
+            NotFoundError: there is no such level.
+            ScopeError: it belongs to an agent that does not share with the one who asks.
+        """
+        level, view = LevelName.of(name), self._view(agent)
+
+        def work(tx: Transaction) -> LevelInfo:
+            return _contents(tx, self._find(tx, [level], view), view)[0][0]
+
+        return self._graph.view(work)
+
+    def map(self, agent: str | None = None) -> MemoryMap:
+        """Return the levels, what is in them, and which pulls from which.
+
+        It prints as a tree for a prompt; ``mermaid`` draws it, and so does a notebook.
+
+        Args:
+            agent: who reads; levels that it may not read are left out. None: anybody.
+
+        Raises:
+            ValidationError: it is not the name of an agent.
+        """
+        reader, view = checked_agent(agent), self._view(agent)
+
+        def work(tx: Transaction) -> MemoryMap:
+            rows = [
+                row for row in tx.run("levels.list") if is_readable(LevelName.of(row["name"]), view)
+            ]
+            rows.sort(key=lambda row: (reader is None or row["owner"] != reader, row["name"]))
+            levels, flow = _contents(tx, rows, view)
+            edges = [
+                LevelEdge(
+                    source=row["source"],
+                    target=row["level"],
+                    transformer=row["transformer"],
+                    pending=row["last"] - row["position"],
+                )
+                for row in flow
+                if not row["source"].startswith(EVENTS)
+            ]
+            at = from_millis(tx.now)
+            return MemoryMap(agent=reader, at=at, levels=tuple(levels), edges=tuple(edges))
+
+        return self._graph.view(work)
+
+    def statistics(self, agent: str | None = None) -> LevelStatistics:
+        """Return the totals of the levels: entries, pending ones, missed ones.
+
+        Args:
+            agent: who reads; levels that it may not read are left out. None: anybody.
+
+        Raises:
+            ValidationError: it is not the name of an agent.
+        """
+        seen = self.map(agent)
+        totals = {
+            name: sum(getattr(level, name) for level in seen.levels)
+            for name in ("entries", "expired", "missed", "failed", "pending")
+        }
+        kinds = dict.fromkeys(sorted(one.kind for one in seen.levels if not one.view), 0)
+        for level in seen.levels:
+            if level.kind in kinds:
+                kinds[level.kind] += level.entries
+        full = [one for one in seen.levels if one.entries > (one.capacity or math.inf)]
+        return LevelStatistics(
+            at=seen.at,
+            levels=len(seen.levels),
+            subscriptions=len(seen.edges),
+            **totals,
+            kinds=kinds,
+            over_capacity=tuple(level.name for level in full),
+            oldest_at=min((one.oldest_at for one in seen.levels if one.oldest_at), default=None),
+            newest_at=max((one.newest_at for one in seen.levels if one.newest_at), default=None),
+        )
+
+    def tags(self, name: str, *, agent: str | None = None) -> dict[str, int]:
+        """Return the tags in a level, with the number of living entries of each, most first.
+
+        Args:
+            name: its name.
+            agent: who reads; None: anybody.
+
+        Raises:
+            NotFoundError: there is no such level.
+            ScopeError: it belongs to an agent that does not share with the reader.
+        """
+        level, view = LevelName.of(name), self._view(agent)
+
+        def work(tx: Transaction) -> Counter[str]:
+            row = self._find(tx, [level], view)[0]
+            return _tags(tx.run("levels.holdings", ids=[row["id"]]))
+
+        counts = self._graph.view(work)
+        return dict(sorted(counts.items(), key=lambda each: (-each[1], each[0])))
+
+
+def _contents(
+    tx: Transaction, rows: Sequence[Row], view: View
+) -> tuple[list[LevelInfo], list[Row]]:
+    """Return the contents of levels, in their order, and which sources a reader may read."""
+    ids = [row["id"] for row in rows]
+    parts, sources = defaultdict[str, list[Row]](list), defaultdict[str, list[Row]](list)
+    for row in tx.run("levels.holdings", ids=ids):
+        parts[row["id"]].append(row)
+    flow = tx.run("levels.flow", ids=ids)
+    flow = [row for row in flow if is_readable(source_name(row["source"]), view)]
+    for row in flow:
+        sources[row["id"]].append(row)
+    return [_info(row, parts[row["id"]], sources[row["id"]]) for row in rows], flow
+
+
+def _info(row: Row, parts: list[Row], sources: list[Row]) -> LevelInfo:
+    return LevelInfo(
+        **level_fields(row),
+        entries=sum(part["entries"] for part in parts),
+        expired=sum(part["expired"] for part in parts),
+        missed=row["missed"],
+        failed=row["failed"],
+        pending=sum(source["last"] - source["position"] for source in sources),
+        subscribed_to=tuple(source["source"] for source in sources),
+        tags=tuple(sorted(_tags(parts))),
+        oldest_at=from_millis(min((part["oldest_at"] for part in parts), default=None)),
+        newest_at=from_millis(max((part["newest_at"] for part in parts), default=None)),
+    )
+
+
+def _tags(parts: Iterable[Row]) -> Counter[str]:
+    """Return the number of living entries of each tag."""
+    counts: Counter[str] = Counter()
+    for part in parts:
+        if part["entries"]:
+            counts.update(dict.fromkeys(json.loads(part["tagset"]), part["entries"]))
+    return counts
 
 
 def level_row(namespace: str, level: LevelName, settings: LevelSettings) -> Row:
@@ -177,19 +340,18 @@ def drop(tx: Transaction, name: str) -> int:
     Lenses that look at nothing else are removed, too.
     """
     identity, stream = level_id(tx.ns, name), level_stream_id(tx.ns, name)
-    removed = 0
     locked = tx.run("levels.lock", ids=[stream])
-    if not locked:
-        return removed
-    while page := tx.run("levels.clear", id=identity, limit=PAGE)[0]["removed"]:
-        removed += page
+    if not locked:  # somebody else closed it
+        return 0
+    entries = tx.run("entries.fitting", levels=[identity])
+    for page in pages([row["id"] for row in entries], PAGE):
+        tx.run("levels.remove_entries", ids=page)
     lenses = tx.run("lenses.forget", id=identity)
-    if empty := [row["id"] for row in lenses if not row["levels"]]:
-        tx.run("lenses.drop", ids=empty)
+    tx.run("levels.remove_lenses", ids=[row["id"] for row in lenses if not row["levels"]])
     for seqs in pages(range(1, locked[0]["last"] + 1), PAGE):
-        tx.run("levels.drop_events", ids=[f"{stream}:{seq}" for seq in seqs])
+        tx.run("levels.remove_events", ids=[f"{stream}:{seq}" for seq in seqs])
     tx.run("levels.drop", id=identity, stream=stream)
-    return removed
+    return len(entries)
 
 
 def owned_by(tx: Transaction, agent: str) -> tuple[list[str], list[str]]:
@@ -197,3 +359,23 @@ def owned_by(tx: Transaction, agent: str) -> tuple[list[str], list[str]]:
     levels = tx.run("levels.list", owner_kind="agent", owner=agent)
     lenses = tx.run("lenses.list", owner_kind="agent", owner=agent)
     return [row["name"] for row in levels], [row["id"] for row in lenses]
+
+
+class LevelCheck(Paged):
+    """Verifies levels, entries and lenses. These are no facts, so that rebuilding leaves them."""
+
+    kinds = ("levels", "entries", "lenses")
+
+    def compare(self, tx: Transaction, page: Page) -> Verified:  # noqa: ARG002 - there is one
+        """Compare edges and events with what the nodes say."""
+        levels = tx.run("levels.list")
+        if tx.graph.must_lock:
+            tx.run("levels.lock", ids=[level_stream_id(tx.ns, row["name"]) for row in levels])
+        held = tx.run("levels.holdings", ids=[row["id"] for row in levels])
+        entries = sum(row["entries"] + row["expired"] for row in held)
+        counts = {"levels": len(levels), "entries": entries, "lenses": len(tx.run("lenses.list"))}
+        return Verified([Difference(**row) for row in tx.run("upkeep.astray")], counts)
+
+    def mend(self, tx: Transaction, page: Page) -> Rebuilt:  # noqa: ARG002
+        """Leave everything as it is."""
+        return Rebuilt()

@@ -1,4 +1,4 @@
-"""Transformers: what a level makes of the entries that it pulls.
+"""Transformers: what a level makes of the entries that it pulls: entries, episodes, or knowledge.
 
 A transformer of one's own is a function of the entries (and its arguments) that returns what to
 store: some of these entries, texts or JSON, or :class:`~graphmem.models.flow.Made`.
@@ -10,26 +10,26 @@ import hashlib
 import inspect
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib.metadata import entry_points
+from secrets import token_hex
 from typing import Any, NamedTuple
-from uuid import uuid4
 
 from pydantic import JsonValue
 
-from graphmem.errors import ValidationError
+from graphmem.errors import NotFoundError, ValidationError
 from graphmem.graph.graph import Transaction
-from graphmem.ids import canonical_json, entry_id, level_id, node_id
-from graphmem.levels.entries import entry_of, lives, row_of, tag_columns
-from graphmem.models.flow import Made
+from graphmem.ids import canonical_json, digest, entry_id, from_millis, level_id, node_id
+from graphmem.levels.entries import entry_fields, lives, row_of, tag_columns
+from graphmem.models.episodes import Episode
+from graphmem.models.flow import PullOptions
+from graphmem.models.knowledge import Knowledge
 from graphmem.models.levels import MAX_TAGS, Entry, NewEntry
+from graphmem.models.reports import LearnReport, Rejection
 from graphmem.store.port import Row
 from graphmem.text.fencing import CLOSE, OPEN, fenced
 
-GROUP = "graphmem.transformers"
-"""The entry points at which packages offer transformers."""
 SHOWN = 300
 """Most characters of one entry in a summary."""
 SENT = 100
@@ -37,10 +37,24 @@ SENT = 100
 _ID = re.compile(r"[0-9a-f]{32}")
 _COPIED = ("key", "content", "format", "text", "tags", "tagset", "metadata", "base", "at")
 
+_OUTCOMES = {"success": True, "failure": False}
+_FACT_FIELDS = ("source", "user", "contradicts")
+
 Function = Callable[..., Iterable[Any]]
 Chat = Callable[[str, str], tuple[str | None, str]]
 """Takes what a model is and the question for it; returns its answer and its name, or None and why
 there is no answer ("" if no model is set)."""
+
+
+class Outlets(NamedTuple):
+    """What the rest of the memory does with what flows out of levels."""
+
+    learn: Callable[..., LearnReport]
+    """Learns many episodes."""
+    know: Callable[..., Knowledge]
+    """Stores a fact."""
+    chat: Chat | None
+    """Asks the model of the settings."""
 
 
 @dataclass(slots=True)
@@ -57,9 +71,8 @@ class Page(NamedTuple):
     ns: str
     level: str
     """The level that pulls, by name."""
-    source: str
     now: int
-    arguments: Mapping[str, JsonValue]
+    options: PullOptions
     chat: Chat | None
     rows: list[Row]
     """The entries: rows of ``flow.pending``, in order of storing."""
@@ -86,13 +99,7 @@ def _copy(page: Page, row: Row) -> Draft:
 
 
 def _id(page: Page, key: str | None) -> str:
-    if key is None:
-        return node_id(page.ns, "Entry", page.level, "", uuid4().hex)
-    return entry_id(page.ns, page.level, key)
-
-
-def _copies(page: Page) -> list[Draft]:
-    return [_copy(page, row) for row in page.rows]
+    return token_hex(16) if key is None else entry_id(page.ns, page.level, key)
 
 
 def _content(row: Row) -> tuple[str, str]:
@@ -155,7 +162,7 @@ def _count(page: Page) -> list[Draft]:
 
 def _settle_counts(tx: Transaction, _: str, drafts: list[Draft]) -> list[Draft]:
     """Add earlier counts, in the life of an entry."""
-    stored = tx.run("entries.stored", ids=[draft.row["id"] for draft in drafts])
+    stored = tx.run("entries.get", ids=[draft.row["id"] for draft in drafts])
     old = {row["id"]: row for row in stored if lives(row, tx.now)}
     for draft in drafts:
         if before := old.get(draft.row["id"]):
@@ -186,13 +193,10 @@ def _summarise(page: Page, most: int = 10) -> list[Draft]:
     if text is None:
         text = "\n".join(fenced(row["text"], SHOWN) or "-" for row in ranked[:most])
     tags = _some_tags(tag for row in ranked[:most] for tag in row["tags"])
-    new = NewEntry.model_construct(
+    new = NewEntry(
         content=text,
         tags=tuple(tags),
-        key=None,
         metadata={"summary": way, "entries": len(rows)},
-        ttl=None,
-        at=None,
         relevance=max(row["base"] for row in rows),
     )
     return [*drafts, Draft(row_of(page.ns, page.level, new, page.now), rows)]
@@ -222,33 +226,33 @@ def is_record(row: Row) -> bool:
 
     An entry of an episode that was learned is none, because it would be learned again.
     """
-    fields = mapping_of(row)
+    fields = _mapping_of(row)
     return (
         isinstance(fields.get("task"), str)
-        and not is_episode_entry(row)
+        and not _is_episode_entry(row)
         and any(fields.get(name) is not None for name in ("success", "score", "outcome"))
     )
 
 
-def is_episode_entry(row: Row) -> bool:
+def _is_episode_entry(row: Row) -> bool:
     """Return whether an entry tells of an episode, from whose stream it was pulled."""
-    episode = mapping_of(row).get("episode")
+    episode = _mapping_of(row).get("episode")
     return isinstance(episode, str) and _ID.fullmatch(episode) is not None
 
 
 def is_fact(row: Row) -> bool:
     """Return whether an entry states a fact of a domain."""
-    return isinstance(mapping_of(row).get("fact"), str) and domain_of(row) is not None
+    return isinstance(_mapping_of(row).get("fact"), str) and _domain_of(row) is not None
 
 
-def domain_of(row: Row) -> str | None:
+def _domain_of(row: Row) -> str | None:
     """Return the domain that an entry is about: its field, or a tag ``domain:...``."""
-    domain = mapping_of(row).get("domain")
+    domain = _mapping_of(row).get("domain")
     tagged = (tag.removeprefix("domain:") for tag in row["tags"] if tag.startswith("domain:"))
     return domain if isinstance(domain, str) else next(tagged, None)
 
 
-def mapping_of(row: Row) -> dict[str, Any]:
+def _mapping_of(row: Row) -> dict[str, Any]:
     """Return the content of an entry if it is a mapping."""
     if row["format"] != "json" or not row["content"].startswith("{"):
         return {}
@@ -261,9 +265,9 @@ def of_function(function: Function) -> Transformer:
 
     def make(page: Page) -> list[Draft]:
         rows = {row["id"]: row for row in page.rows}
-        entries = [entry_of(row | {"level": page.source}) for row in page.rows]
+        entries = [Entry(**entry_fields(row)) for row in page.rows]
         drafts = []
-        for item in function(entries, **page.arguments):
+        for item in function(entries, **page.options.arguments):
             new, ids = _new_entry(item)
             sources = list(rows) if ids is None else ids
             for source in sources:
@@ -283,73 +287,136 @@ def _new_entry(item: Any) -> tuple[NewEntry, Sequence[str] | None]:
     if isinstance(item, Entry):
         fields = {name: getattr(item, name) for name in ("content", "tags", "key", "metadata")}
         return NewEntry(**fields, relevance=item.base), (item.id,)
-    made = item if isinstance(item, Made) else Made(content=item)
-    fields = {name: getattr(made, name) for name in Made.model_fields if name != "sources"}
-    return NewEntry(**fields), made.sources
+    made = item if isinstance(item, NewEntry) else NewEntry(content=item)
+    return made, getattr(made, "sources", None)
 
 
 _OWN: dict[str | None, Transformer] = {
-    None: Transformer(_copies),
+    None: Transformer(lambda page: [_copy(page, row) for row in page.rows]),
     "dedup": Transformer(_dedup, _settle_alike),
     "count": Transformer(_count, _settle_counts),
-    "summarise": Transformer(lambda page: _summarise(page, **page.arguments)),  # type: ignore[arg-type]
+    "summarise": Transformer(lambda page: _summarise(page, **page.options.arguments)),  # type: ignore[arg-type]
 }
 
 
-def by_name(name: str | None) -> Transformer:
-    """Return a transformer by name.
+def of_own(name: str | None) -> Transformer:
+    """Return one of our own transformers by name."""
+    if name not in _OWN:
+        known = ", ".join(filter(None, _OWN))
+        remedy = f"give one of {known}, a function, or None"
+        raise ValidationError("transformer", name, "is unknown", remedy)
+    return _OWN[name]
 
-    Raises:
-        ValidationError: there is none with that name, or it cannot be loaded.
-    """
-    return _OWN[name] if name in _OWN else of_function(_load(str(name)))
 
-
-@cache
-def _load(name: str) -> Function:
-    """Return the function of a transformer that an installed package offers."""
-    offers = {entry.name: entry for entry in entry_points(group=GROUP)}
-    if name not in offers:
-        raise ValidationError(
-            "transformer",
-            name,
-            "is unknown",
-            f"give one of {', '.join([*filter(None, _OWN), *sorted(offers)])}, a function, or "
-            f"None; packages offer others as entry points {GROUP}",
-        )
-    try:
-        function = offers[name].load()
-    except Exception as error:
-        raise ValidationError("transformer", name, f"cannot be loaded: {error}") from error
-    if not callable(function):
-        raise ValidationError("transformer", name, "is not a function")
-    return function  # type: ignore[no-any-return]
+def _take_all(entries: list[Any]) -> list[Any]:
+    return entries
 
 
 def check_arguments(transformer: str | Function | None, arguments: Mapping[str, JsonValue]) -> None:
-    """Check that a transformer exists, and takes some arguments.
-
-    Raises:
-        ValidationError: it does not.
-    """
-    if transformer in (None, "dedup", "count"):
-        if arguments:
-            raise ValidationError("arguments", arguments, "are too many: it takes none")
-        return
-    if transformer == "summarise":
-        function: Function = _summarise
+    """Check that a transformer exists, and takes some arguments."""
+    if callable(transformer):
+        function: Function = transformer
+    elif of_own(transformer) is _OWN["summarise"]:
+        function = _summarise
     else:
-        function = transformer if callable(transformer) else _load(str(transformer))
+        function = _take_all
     try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):  # a builtin
+        inspect.signature(function).bind([], **arguments)
+    except ValueError:  # the signature of a builtin is unknown
         return
-    except Exception as error:  # an object of the caller may raise anything
-        raise ValidationError("transformer", None, f"cannot be looked at: {error}") from error
-    try:
-        signature.bind([], **arguments)
     except TypeError as error:
         raise ValidationError("arguments", arguments, f"do not fit: {error}") from None
     most = arguments.get("most", 1)
     if function is _summarise and (type(most) is not int or not 1 <= most <= 1_000):
         raise ValidationError("arguments.most", most, "must be a whole number from 1 to 1,000")
+
+
+def convert(
+    namespace: str, holds: str, owner: str | None, drafts: Sequence[Draft], outlets: Outlets
+) -> tuple[list[Row], Counter[str]]:
+    """Turn drafts into what the view of an owner holds; a repeated call changes nothing.
+
+    Return what entries became, rows {id, target}, and why how many drafts became nothing.
+    """
+    if holds == "episodes":
+        return _learn(namespace, owner, drafts, outlets)
+    if holds == "knowledge":
+        return _know(drafts, outlets)
+    reason = "the level shows strategies, which come from episodes alone"
+    return [], Counter({reason: len(drafts)})
+
+
+def _became(draft: Draft, target: str) -> list[Row]:
+    return [{"id": row["id"], "target": target} for row in draft.sources]
+
+
+def _learn(
+    namespace: str, owner: str | None, drafts: Sequence[Draft], outlets: Outlets
+) -> tuple[list[Row], Counter[str]]:
+    records: list[tuple[dict[str, Any], Draft]] = []
+    reasons: Counter[str] = Counter()
+    for draft in drafts:
+        fields = _mapping_of(draft.row)
+        if _is_episode_entry(draft.row):
+            reasons["it tells of an episode that was learned already"] += 1
+        elif not is_record(draft.row):
+            reasons["an episode needs a task, and success, score or outcome"] += 1
+        elif fields.setdefault("agent", owner) != owner:
+            reasons[f"agent {fields['agent']!r} does not own the level, but {owner!r}"] += 1
+        else:
+            records.append((_episode_fields(draft, fields), draft))
+    refused: set[int] = set()
+
+    def reject(rejection: Rejection) -> None:
+        refused.add(rejection.index)
+        reasons[rejection.reason] += 1
+
+    if records:
+        outlets.learn([fields for fields, _ in records], on_error="collect", on_reject=reject)
+    became = []
+    for index, (fields, draft) in enumerate(records):
+        if index not in refused:
+            became += _became(draft, node_id(namespace, "Episode", "key", fields["source_key"]))
+    return became, reasons
+
+
+def _episode_fields(draft: Draft, fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of the episode that the record of an attempt becomes."""
+    outcome = fields.pop("outcome", None)
+    if isinstance(outcome, str):
+        outcome = _OUTCOMES.get(outcome.lower(), outcome)
+    if outcome is not None:
+        number = isinstance(outcome, int | float) and not isinstance(outcome, bool)
+        fields.setdefault("score" if number else "success", outcome)
+    extra = fields.pop("extra", {})
+    others = {name: fields.pop(name) for name in fields.keys() - Episode.model_fields}
+    fields["extra"] = {**others, **extra} if isinstance(extra, dict) else extra
+    if fields.get("started_at") is None and fields.get("ended_at") is None:
+        fields["ended_at"] = from_millis(draft.row["at"])
+    fields.pop("occurrence", None)
+    return {"strategy": [], **fields, "source_key": source_key(draft)}
+
+
+def source_key(draft: Draft) -> str:
+    """Return the source key: the id of the entry, or of the entries that it was made from."""
+    ids = sorted(row["id"] for row in draft.sources)
+    return str(ids[0]) if len(ids) == 1 else digest(" ".join(ids))
+
+
+def _know(drafts: Iterable[Draft], outlets: Outlets) -> tuple[list[Row], Counter[str]]:
+    became: list[Row] = []
+    reasons: Counter[str] = Counter()
+    for draft in drafts:
+        if not is_fact(draft.row):
+            reasons["knowledge needs a fact, and a domain or a tag domain:..."] += 1
+            continue
+        fields = _mapping_of(draft.row)
+        how: dict[str, Any] = {"source": "observed", "at": from_millis(draft.row["at"])}
+        how |= {name: fields[name] for name in _FACT_FIELDS if fields.get(name) is not None}
+        try:
+            fact = outlets.know(_domain_of(draft.row), fields["fact"], **how)
+        except (ValidationError, NotFoundError) as error:
+            reasons[str(error)] += 1
+        else:
+            became += _became(draft, fact.id)
+    return became, reasons

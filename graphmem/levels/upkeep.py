@@ -17,30 +17,18 @@ from graphmem.errors import GraphMemError, StoreError
 from graphmem.graph.arguments import check_function, checked_agent, checked_items
 from graphmem.graph.graph import Graph, Transaction
 from graphmem.ids import entry_id, from_millis, level_stream_id, to_millis
-from graphmem.levels.base import (
-    Base,
-    Search,
-    check_takes_entries,
-    check_writable,
-    no_level,
-)
-from graphmem.levels.entries import tag_columns
+from graphmem.levels.base import Base, Search, check_takes_entries, check_writable, lock_levels
+from graphmem.levels.entries import LINKS, lives, tag_columns
 from graphmem.levels.topology import note
-from graphmem.models.fields import Input, Moment
-from graphmem.models.flow import LevelMaintained, MaintainReport
-from graphmem.models.levels import MAX_TAGS, LevelName, NewEntry, Seconds
+from graphmem.models.flow import LevelMaintained, MaintainReport, Timing
+from graphmem.models.levels import MAX_TAGS, LevelName, NewEntry
 from graphmem.store.port import Row
 
 _NUMBERS = re.compile(r"\d+")
 _log = logging.getLogger(__name__)
 
 
-class _Instant(Input):
-    at: Moment | None = None
-
-
-class _Lasting(Input):
-    ttl: Seconds
+_CHANGED = ("id", "base", "at", "expires_at", "reads", "last_read_at")
 
 
 class Maintenance(Base):
@@ -48,10 +36,8 @@ class Maintenance(Base):
 
     def __init__(self, graph: Graph, search: Search) -> None:
         super().__init__(graph, search)
-        self._quiet: dict[str, tuple[int, float]] = {}
+        self._quiet: dict[str, tuple[int | None, float]] = {}
         """By level: the end of its stream when there was nothing to do, and when there will be."""
-        self._stale = False
-        """Whether entries were removed since vectors were tidied."""
 
     def maintain(
         self,
@@ -86,16 +72,15 @@ class Maintenance(Base):
         """
         asking = checked_agent(agent)
         check_function("on_progress", on_progress)
-        instant = _Instant(at=at).at
+        instant = Timing(at=at).at
         now = self._graph.now() if instant is None else to_millis(instant)
         if name is None:
-            rows = self._graph.read("upkeep.levels", agent=asking)
+            rows = self._maintainable(asking)
         else:
             level = LevelName.of(name)
             check_writable(level, asking)
-            [row] = self._find(self._graph, [level], self._view(None))
-            check_takes_entries(level.name, row["holds"])
-            rows = self._graph.read("upkeep.levels", name=level.name)
+            rows = self._find(self._graph, [level], self._view(None))
+            check_takes_entries(rows[0])
         return self._maintain(rows, now, on_progress)
 
     def remove(self, name: str, keys: str | Sequence[str], *, agent: str | None = None) -> int:
@@ -116,14 +101,12 @@ class Maintenance(Base):
         """
 
         def work(tx: Transaction, level: str, ids: list[str]) -> int:
-            removed = int(tx.run("upkeep.remove", ids=ids)[0]["removed"])
+            removed = int(tx.run("levels.remove_entries", ids=ids)[0]["removed"])
             if removed:
                 note(tx, level, "maintained", {"removed": removed})
             return removed
 
-        removed = self._work_on_keys(name, keys, agent, work)
-        self._stale |= removed > 0
-        return removed
+        return self._work_on_keys(name, keys, agent, work)
 
     def prolong(
         self, name: str, keys: str | Sequence[str], ttl: float, *, agent: str | None = None
@@ -144,12 +127,17 @@ class Maintenance(Base):
             ValidationError: an argument is wrong, or the level is a view.
             ScopeError: it is the level of another agent.
         """
-        lasting = _Lasting(ttl=ttl).ttl
+        lasting = Timing(ttl=ttl).ttl
 
         def work(tx: Transaction, level: str, ids: list[str]) -> int:  # noqa: ARG001
             ends = tx.now + round(lasting * 1_000)
-            rows = [{"id": identity, "expires_at": ends} for identity in ids]
-            return int(tx.run("entries.prolong", rows=rows)[0]["items"])
+            rows = [
+                row | {"expires_at": ends}
+                for row in tx.run("entries.get", ids=ids)
+                if row["expires_at"] is not None and lives(row, tx.now) and row["expires_at"] < ends
+            ]
+            _change(tx, rows)
+            return len(rows)
 
         return self._work_on_keys(name, keys, agent, work)
 
@@ -168,23 +156,28 @@ class Maintenance(Base):
         ids = sorted(entry_id(self._graph.ns, level.name, key) for key in names)
 
         def work_locked(tx: Transaction) -> int:
-            [row] = self._find(tx, [level], self._view(None))
-            check_takes_entries(level.name, row["holds"])
-            if not tx.run("levels.lock", ids=[level_stream_id(tx.ns, level.name)]):
-                raise no_level(level.name, tx.ns)
+            check_takes_entries(lock_levels(tx, level.name)[0])
             return work(tx, level.name, ids)
 
         return self._graph.transact(work_locked) if ids else 0
 
+    def _maintainable(self, agent: str | None) -> list[Row]:
+        """Return the levels with entries (rows of ``levels.list``), of an agent or all."""
+        kind = None if agent is None else "agent"
+        rows = self._graph.read("levels.list", owner_kind=kind, owner=agent)
+        return [row for row in rows if row["holds"] == "entries"]
+
     def _maintain_due(self, agent: str | None) -> MaintainReport:
         """Maintain the levels where something may have changed since this memory looked."""
-        now = self._graph.now()
-        rows = []
-        for row in self._graph.read("upkeep.levels", agent=agent):
-            last, due = self._quiet.get(row["id"], (None, 0))
-            if last != row["last"] or now >= due:
-                rows.append(row)
-        return self._maintain(rows, now)
+        now, rows = self._graph.now(), self._maintainable(agent)
+        streams = sorted(level_stream_id(self._graph.ns, row["name"]) for row in rows)
+        ends = {end["level"]: end["last"] for end in self._graph.read("levels.ends", ids=streams)}
+        due = []
+        for row in rows:
+            last, until = self._quiet.get(row["id"], (None, 0))
+            if last != ends.get(row["id"]) or now >= until:
+                due.append(row | {"last": ends.get(row["id"])})
+        return self._maintain(due, now)
 
     def _maintain(
         self,
@@ -192,41 +185,40 @@ class Maintenance(Base):
         now: int,
         on_progress: Callable[[int, int], None] | None = None,
     ) -> MaintainReport:
-        rows = [row for row in rows if row["holds"] == "entries"]
         levels = []
         for number, row in enumerate(rows, 1):
             if (done := self._maintain_level(row, now)) is not None:
                 levels.append(done)
             if on_progress is not None:
                 on_progress(number, len(rows))
-        if self._stale and any(one.reindexed for one in levels):
+        if any(one.reindexed for one in levels):
             self._search.tidy()
-            self._stale = False
         return MaintainReport(at=from_millis(now), levels=tuple(levels))
 
     def _maintain_level(self, row: Row, now: int) -> LevelMaintained | None:
-        """Maintain a level (a row of ``upkeep.levels``); return what changed, if anything did."""
+        """Maintain a level (a row of ``levels.list``); return what changed, if anything did."""
         look = self._graph.read("upkeep.look", id=row["id"], now=now)[0]
-        reindex_at = row["embedded_at"] + row["reindex"] * 1_000
+        stream = level_stream_id(self._graph.ns, row["name"])
+        embedded_at = row["created_at"] if row["reindexed_at"] is None else row["reindexed_at"]
+        reindex_at = embedded_at + row["reindex"] * 1_000 if look["entries"] else math.inf
         done: dict[str, Any] = {"level": row["name"]}
         if look["entries"] > look["going"] and now >= reindex_at:
-            done |= self._reindex(row)
+            done |= self._reindex(row, stream)
             reindex_at = math.inf
         same: list[Row] = []
         pairs: list[Row] = []
         before = compared = (row["compared"], row["compared_with"] or "")
         if row["dedup"] is not None and look["entries"] > 1:
             same = self._graph.read("upkeep.same", id=row["id"])
-            pairs, compared = self._search.twins(row["id"], row["stream"], before, row["dedup"])
+            pairs, compared = self._search.twins(row["id"], stream, before, row["dedup"])
         over = row["capacity"] is not None and look["entries"] > row["capacity"]
         if not (look["going"] or over or same or pairs or done.get("reindexed")):
-            ends = (look["expires_at"], look["fades_at"], reindex_at if look["entries"] else None)
-            due = min((end for end in ends if end is not None), default=math.inf)
-            self._quiet[row["id"]] = (row["last"], due)
+            ends = [end for end in (look["expires_at"], look["fades_at"]) if end is not None]
+            self._quiet[row["id"]] = (row.get("last"), min([*ends, reindex_at]))
             return LevelMaintained(**done) if "error" in done else None
 
         def work(tx: Transaction) -> LevelMaintained | None:
-            if not tx.run("levels.lock", ids=[row["stream"]]):
+            if not tx.run("levels.lock", ids=[stream]):
                 return None  # it was closed meanwhile
             counts = {**done, **tx.run("upkeep.fade", id=row["id"], now=now)[0]}
             if row["dedup"] is not None:
@@ -234,12 +226,11 @@ class Maintenance(Base):
             if over:
                 shrunk = tx.run("upkeep.shrink", id=row["id"], limit=row["capacity"], now=now)
                 counts["over_capacity"] = shrunk[0]["removed"]
-            embedded_at = now if done.get("reindexed") else row["embedded_at"]
-            if (embedded_at, *compared) != (row["embedded_at"], *before):
+            if done.get("reindexed") or compared != before:
                 tx.run(
                     "upkeep.mark",
                     id=row["id"],
-                    embedded_at=embedded_at,
+                    embedded_at=now if done.get("reindexed") else row["reindexed_at"],
                     compared=compared[0],
                     compared_with=compared[1],
                 )
@@ -248,14 +239,12 @@ class Maintenance(Base):
                 note(tx, row["name"], "maintained", report.model_dump(exclude={"level", "error"}))
             return report if report.changed or report.error else None
 
-        report = self._graph.transact(work)
-        self._stale |= report is not None and report.removed > 0
-        return report
+        return self._graph.transact(work)
 
-    def _reindex(self, row: Row) -> dict[str, Any]:
+    def _reindex(self, row: Row, stream: str) -> dict[str, Any]:
         """Embed texts without a vector in a level; return how many, or why that is not possible."""
         try:
-            return {"reindexed": self._search.embed({row["id"]: row["stream"]})}
+            return {"reindexed": self._search.embed({row["id"]: stream})}
         except StoreError:
             raise
         except GraphMemError as error:
@@ -301,35 +290,31 @@ def _merge(tx: Transaction, level: str, pairs: list[Row], now: int) -> int:
                 goes[row["id"]] = home
                 break
     if goes:
-        columns = ("id", "base", "at", "expires_at", "reads", "last_read_at")
-        heirs = [entries[home] for home in sorted({*goes.values()})]
-        tx.run(
-            "upkeep.absorb",
-            rows=[
-                {name: row[name] for name in columns} | tag_columns(row["tags"]) for row in heirs
-            ],
-        )
+        _change(tx, [entries[home] for home in sorted({*goes.values()})])
         _hand_on_edges(tx, goes)
-        tx.run("upkeep.remove", ids=sorted(goes))
+        tx.run("levels.remove_entries", ids=sorted(goes))
     return len(goes)
+
+
+def _change(tx: Transaction, entries: Sequence[Row]) -> None:
+    """Store the marks of entries: their tags, relevance, end and reads."""
+    rows = [{name: row[name] for name in _CHANGED} | tag_columns(row["tags"]) for row in entries]
+    tx.run("upkeep.absorb", rows=rows)
 
 
 def _hand_on_edges(tx: Transaction, goes: Mapping[str, str]) -> None:
     """Give the edges of removed entries to those that stay in their place."""
-    made_from: list[Row] = []
-    became: dict[str, list[Row]] = {"episodes": [], "knowledge": []}
+    links: dict[str, list[Row]] = {kind: [] for kind in LINKS}
     for row in tx.run("entries.evidence", ids=sorted(goes)):
         home = goes[row["id"]]
-        made_from += [{"id": home, "source": source} for source in row["made_from"]]
-        made_from += [{"id": made, "source": home} for made in row["makes"]]
+        links["entries"] += [{"id": home, "target": source} for source in row["made_from"]]
+        links["entries"] += [{"id": made, "target": home} for made in row["makes"]]
         for target in row["became"]:
             kind = "episodes" if target["fact"] is None else "knowledge"
-            became[kind].append({"id": home, "target": target["id"]})
-    if made_from:
-        tx.run("entries.derive", rows=made_from)
-    for kind, rows in became.items():
+            links[kind].append({"id": home, "target": target["id"]})
+    for kind, rows in links.items():
         if rows:
-            tx.run(f"flow.became_{kind}", rows=rows)
+            tx.run(LINKS[kind], rows=rows)
 
 
 def _fit(one: Row, other: Row) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import fsum
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import pydantic
 from pydantic import BeforeValidator, Field
@@ -170,7 +170,41 @@ def _use(item: object) -> object:
 _Texts = Annotated[tuple[Name, ...], AS_TUPLE, Field(max_length=MAX_TEXTS)]
 
 
-class Episode(Line):
+class _Work(Line):
+    """The work of an agent on a task."""
+
+    task: Name
+    strategy: Annotated[
+        tuple[StrategyUse, ...],
+        BeforeValidator(_uses, json_schema_input_type=_Uses),
+        Field(max_length=MAX_STRATEGIES),
+    ]
+    agent: Name = "default"
+    task_type: TypeName | None = None
+    task_key: Name | None = None
+    steps: Annotated[tuple[Step, ...], AS_TUPLE, Field(max_length=MAX_STEPS)] = ()
+    error: Text | None = None
+    started_at: Moment | None = None
+    ended_at: Moment | None = None
+    source: Name | None = None
+    extra: JsonObject = {}  # noqa: RUF012 - pydantic copies it
+
+    def model_post_init(self, _: Any, /) -> None:
+        """Check conditions that span several fields."""
+        if self.started_at and self.ended_at and self.started_at > self.ended_at:
+            raise ValidationError(
+                "ended_at", self.ended_at, f"lies before started_at {self.started_at.isoformat()}"
+            )
+        seen = set()
+        for use in self.strategy:
+            if use.text in seen:
+                raise ValidationError(
+                    "strategy", use.text, "is given twice in one episode", "give it once"
+                )
+            seen.add(use.text)
+
+
+class Episode(_Work):
     """One attempt of an agent at a task, with its outcome.
 
     Give ``success``, or ``score`` in [0, 1], or both. ``reward`` is any finite number (default: the
@@ -180,32 +214,17 @@ class Episode(Line):
     given, equal episodes are numbered.
     """
 
-    task: Name
-    strategy: Annotated[
-        tuple[StrategyUse, ...],
-        BeforeValidator(_uses, json_schema_input_type=_Uses),
-        Field(max_length=MAX_STRATEGIES),
-    ]
     success: bool | None = None
     score: Unit | None = None
     reward: Finite | None = None
-    agent: Name = "default"
-    task_type: TypeName | None = None
-    task_key: Name | None = None
-    steps: Annotated[tuple[Step, ...], AS_TUPLE, Field(max_length=MAX_STEPS)] = ()
-    error: Text | None = None
     feedback: Text | None = None
     summary: Text | None = None
     successes: _Texts = ()
     mistakes: _Texts = ()
     mistake_cards: Annotated[tuple[MistakeCard, ...], AS_TUPLE, Field(max_length=MAX_TEXTS)] = ()
-    started_at: Moment | None = None
-    ended_at: Moment | None = None
     duration: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     source_key: Name | None = None
     occurrence: Name | None = None
-    source: Name | None = None
-    extra: JsonObject = {}  # noqa: RUF012 - pydantic copies it
 
     def __init__(self, /, **data: Any) -> None:
         super().__init__(**data)
@@ -214,16 +233,13 @@ class Episode(Line):
 
     def model_post_init(self, _: Any, /) -> None:
         """Check conditions that span several fields."""
+        super().model_post_init(_)
         if self.success is None and self.score is None:
             raise ValidationError(
                 "success",
                 None,
                 "the outcome is unknown",
                 "give success as true or false, or a score in [0, 1]",
-            )
-        if self.started_at and self.ended_at and self.started_at > self.ended_at:
-            raise ValidationError(
-                "ended_at", self.ended_at, f"lies before started_at {self.started_at.isoformat()}"
             )
         if self.occurrence and self.source_key:
             raise ValidationError(
@@ -232,13 +248,28 @@ class Episode(Line):
                 "is for episodes without a source key",
                 "leave one of them out",
             )
-        seen = set()
-        for use in self.strategy:
-            if use.text in seen:
-                raise ValidationError(
-                    "strategy", use.text, "is given twice in one episode", "give it once"
-                )
-            seen.add(use.text)
+
+
+class AbandonedAttempt(_Work):
+    """An attempt that ended without an outcome: it is recorded, and counts nowhere.
+
+    ``key`` identifies it. ``error`` is what ended it, if something was raised.
+    """
+
+    abandoned: Literal[True] = True
+    key: Name
+    started_at: Moment
+    ended_at: Moment
+
+    def __init__(self, /, **data: Any) -> None:
+        super().__init__(**data)
+
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
+
+    def record(self) -> dict[str, Any]:
+        """Return it as a JSON object, without unset fields."""
+        record = self.model_dump(mode="json", exclude_defaults=True)
+        return {"abandoned": True, **record, "strategy": record["strategy"]}
 
 
 class Outcome(NamedTuple):
@@ -331,15 +362,12 @@ def hashed(held: dict[str, Any]) -> dict[str, Any]:
     cards = held.get("mistake_cards", ())
     if not any("bad_decision" in card for card in cards):
         return held
-    return {**held, "mistake_cards": [_hashed_card(card) for card in cards]}
-
-
-def _hashed_card(card: dict[str, Any]) -> dict[str, Any]:
-    extra = card.get("extra", {})
-    if "bad_decision" not in card or "bad_decision" in extra:
-        return card
-    known = without_bad_decision(card)
-    return {**known, "extra": {**extra, "bad_decision": card["bad_decision"]}}
+    moved = list(cards)
+    for place, card in enumerate(cards):
+        extra, known = card.get("extra", {}), without_bad_decision(card)
+        if known != card and "bad_decision" not in extra:
+            moved[place] = {**known, "extra": {**extra, "bad_decision": card["bad_decision"]}}
+    return {**held, "mistake_cards": moved}
 
 
 _STEP_FIELDS = tuple(Step.model_fields)

@@ -57,12 +57,6 @@ def _normal(text: str) -> str:
     return text
 
 
-def _indexable(text: str) -> str:
-    if len(text) > MAX_TYPE:  # normalizing can lengthen a text
-        raise ValueError(f"must have at most {MAX_TYPE:,} characters after normalizing")
-    return text
-
-
 def _moment(value: object) -> object:
     if not isinstance(value, str):
         return value
@@ -70,12 +64,6 @@ def _moment(value: object) -> object:
         return datetime.fromisoformat(value)
     except ValueError:
         raise ValueError("is not an ISO 8601 date and time") from None
-
-
-def _moderate(value: float) -> float:
-    if not -MAX_VALUE <= value <= MAX_VALUE:
-        raise ValueError(f"must be from -{MAX_VALUE:g} to {MAX_VALUE:g}")
-    return value
 
 
 def _in_utc(moment: datetime) -> datetime:
@@ -112,9 +100,7 @@ def _tuple(value: object) -> object:
 AS_TUPLE = BeforeValidator(_tuple)
 """Takes a list where a tuple is stored."""
 Name = Annotated[str, Field(max_length=MAX_KEY), AfterValidator(_normal)]
-TypeName = Annotated[
-    str, Field(max_length=MAX_TYPE), AfterValidator(_normal), AfterValidator(_indexable)
-]
+TypeName = Annotated[str, AfterValidator(_normal), Field(max_length=MAX_TYPE)]
 Text = Annotated[str, Field(max_length=MAX_TEXT)]
 Json = Annotated[JsonValue, AfterValidator(_finite_json)]
 JsonObject = Annotated[dict[str, JsonValue], AfterValidator(_finite_json)]
@@ -124,7 +110,7 @@ Moment = Annotated[
     AfterValidator(_in_utc),
 ]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
-Value = Annotated[float, Field(allow_inf_nan=False), AfterValidator(_moderate)]
+Value = Annotated[float, Field(ge=-MAX_VALUE, le=MAX_VALUE, allow_inf_nan=False)]
 Unit = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Chance = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
 
@@ -135,25 +121,13 @@ class _Model(BaseModel):
     model_config = ConfigDict(defer_build=True, frozen=True)
 
     @classmethod
-    def model_rebuild(
-        cls,
-        *,
-        force: bool = False,
-        raise_errors: bool = True,
-        _parent_namespace_depth: int = 2,
-        _types_namespace: Mapping[str, Any] | None = None,
-    ) -> bool | None:
+    def model_rebuild(cls, **how: Any) -> bool | None:
         """Complete the model, by the names of its module alone.
 
         Pydantic also reads the variables of whoever uses it first. It needs none of them, and
         Python 3.13.0 crashes where they belong to a comprehension.
         """
-        return super().model_rebuild(
-            force=force,
-            raise_errors=raise_errors,
-            _parent_namespace_depth=0,
-            _types_namespace=_types_namespace,
-        )
+        return super().model_rebuild(**{**how, "_parent_namespace_depth": 0})
 
 
 class Input(_Model):
@@ -240,35 +214,29 @@ def explain(
     """
     problems = error.errors(include_url=False)
     first = problems[0]
-    context = first.get("ctx", {}).get("error")
-    if isinstance(context, ValidationError):
-        return context
-    unknown = [one for one in problems if one["type"] == "extra_forbidden"]
+    if isinstance(own := first.get("ctx", {}).get("error"), ValidationError):
+        return own
     if first["type"] == "missing":
-        near = (one for one in unknown if _meant(one["loc"], model) == first["loc"][-1])
-        first = next(near, first)
+        unknown = (one for one in problems if one["type"] == "extra_forbidden")
+        missing = first["loc"][-1]
+        first = next((one for one in unknown if _meant(one["loc"], model) == missing), first)
     parts = [_short(part) for part in first["loc"]]
     where = ".".join(parts[:8] + ["..."] * (len(parts) > 8)) or "episode"
     kind, value = first["type"], first["input"]
-    problem = first["msg"].removeprefix("Value error, ")
-    problem = problem[:1].lower() + problem[1:]
-    problem = _PROBLEMS.get(first["type"], problem)
-    if kind in {"missing", "missing_argument"}:
-        return ValidationError(where, None, "is missing", "this field is required")
+    message = first["msg"].removeprefix("Value error, ")
+    problem = _PROBLEMS.get(kind, message[:1].lower() + message[1:])
+    remedy = _REMEDIES.get(kind, "")
+    if kind in ("missing", "missing_argument"):
+        return ValidationError(where, None, problem, remedy)
     if kind == "extra_forbidden":
         meant = _meant(first["loc"], model)
-        remedy = f"did you mean {meant!r}?" if meant else "put free data into extra"
-        return ValidationError(where, value, "is not a known field", remedy)
-    if kind == "string_unicode":
-        problem = "contains a lone surrogate, which is not text"
-    remedy = _REMEDIES.get(kind, "")
+        return ValidationError(
+            where, value, problem, f"did you mean {meant!r}?" if meant else remedy
+        )
     if kind == "bool_type" or where == "success":
         remedy = "give true or false, or a score in [0, 1]"
-    more = error.error_count() - 1
-    if more:
-        others = f"{counted(more, 'problem')} more"
-        remedy = f"{remedy}; {others}" if remedy else others
-    return ValidationError(where, value, problem, remedy)
+    others = [f"{counted(len(problems) - 1, 'problem')} more"] if len(problems) > 1 else []
+    return ValidationError(where, value, problem, "; ".join(filter(None, [remedy, *others])))
 
 
 def _meant(path: tuple[str | int, ...], model: type[BaseModel] | None) -> str | None:
@@ -289,10 +257,17 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
 
 
 _PROBLEMS = {
+    "missing": "is missing",
+    "missing_argument": "is missing",
+    "extra_forbidden": "is not a known field",
+    "string_unicode": "contains a lone surrogate, which is not text",
     "datetime_type": "must be a date and time",
     "model_type": "must be an object",
 }
 _REMEDIES = {
+    "missing": "this field is required",
+    "missing_argument": "this field is required",
+    "extra_forbidden": "put free data into extra",
     "timezone_aware": "give a time zone, as in 2026-07-01T09:00:00Z",
     "datetime_type": "give a date and time with a time zone",
     "finite_number": "give a finite number",

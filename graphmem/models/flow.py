@@ -1,14 +1,43 @@
-"""The dataflow between levels: which pulls what from which, and what a tick did."""
+"""The dataflow between levels, what a tick and maintenance did, and lines of exports."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated
+from types import MappingProxyType
+from typing import Annotated, Literal
 
-from pydantic import Field, JsonValue
+from pydantic import AfterValidator, Field, JsonValue
 
-from graphmem.models.fields import Input, JsonObject, Name, Output
-from graphmem.models.levels import MAX_NAME, Tags, TagSet
+from graphmem.models.fields import AS_TUPLE, Input, JsonObject, Line, Moment, Name, Output
+from graphmem.models.levels import (
+    MAX_NAME,
+    LensSettings,
+    LevelName,
+    LevelSettings,
+    NewEntry,
+    Seconds,
+    Tags,
+    lens_name,
+    source_name,
+)
+
+
+class PullOptions(Input):
+    """How a level pulls from another."""
+
+    arguments: JsonObject = Field(default_factory=dict)
+    """Of the transformer."""
+    where: Tags | None = None
+    """The condition on the tags of pulled entries."""
+
+
+class Timing(Input):
+    """Times that callers give: an instant, seconds to live, and seconds between ticks."""
+
+    at: Moment | None = None
+    ttl: Seconds = 1.0
+    every: Seconds = 300.0
 
 
 class Subscription(Output):
@@ -26,14 +55,9 @@ class Subscription(Output):
     """False if it existed, and was changed or left as it was."""
 
 
-class Made(Input):
+class Made(NewEntry):
     """What a transformer makes: a new entry, and the entries that it was made from."""
 
-    content: JsonValue
-    tags: TagSet = ()
-    key: Annotated[Name, Field(max_length=MAX_NAME)] | None = None
-    metadata: JsonObject = Field(default_factory=dict)
-    relevance: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = 1.0
     sources: tuple[str, ...] | None = None
     """Ids of the entries that it was made from; None: all that the transformer got."""
 
@@ -60,6 +84,12 @@ class Pulled(Output):
     """Why entries were skipped: the first few reasons."""
     error: str | None = None
     """Why it stopped; what it did not pull is still pending."""
+
+    @property
+    def did(self) -> bool:
+        """Whether it found anything to do."""
+        counts = (self.ingested, self.made, self.became, self.missed, self.left_out, self.skipped)
+        return any(counts) or self.error is not None
 
 
 class LevelMaintained(Output):
@@ -129,3 +159,63 @@ class TickReport(Output):
     def became(self) -> int:
         """Entries that became episodes or knowledge."""
         return sum(one.became for one in self.subscriptions)
+
+
+LevelText = Annotated[Name, AfterValidator(lambda name: LevelName.of(name, "level").name)]
+
+
+class PullRecord(Input):
+    """What a level pulls from: a level, or an agent's stream."""
+
+    source: Annotated[Name, AfterValidator(lambda name: source_name(name).name)]
+    transformer: Annotated[Name, Field(max_length=MAX_NAME)] | None = None
+    arguments: JsonObject = Field(default_factory=dict)
+    pulled: Annotated[int, Field(ge=0)] = 0
+    """How many of the entries of the source, in order, it has pulled."""
+
+
+class LevelRecord(Line):
+    """The line of a level."""
+
+    held: Literal["level"]
+    name: LevelText
+    settings: LevelSettings
+    pulls: Annotated[tuple[PullRecord, ...], AS_TUPLE] = ()
+
+
+class BecameRecord(Input):
+    """What an entry became: an episode, by its source key, or a fact."""
+
+    episode: Name | None = None
+    domain: Name | None = None
+    fact: str | None = None
+
+
+class EntryRecord(NewEntry, Line):
+    """The line of an entry; ``id`` is its id in the memory that was exported."""
+
+    held: Literal["entry"]
+    id: Name
+    level: LevelText
+    at: Moment
+    expires_at: Moment | None = None
+    reads: Annotated[int, Field(ge=0)] = 0
+    last_read_at: Moment | None = None
+    made_from: Annotated[tuple[Name, ...], AS_TUPLE] = ()
+    became: Annotated[tuple[BecameRecord, ...], AS_TUPLE] = ()
+
+
+class LensRecord(Line):
+    """The line of a lens."""
+
+    held: Literal["lens"]
+    name: Annotated[Name, AfterValidator(lambda name: lens_name(name).name)]
+    levels: Annotated[tuple[LevelText, ...], AS_TUPLE, Field(min_length=1)]
+    settings: LensSettings
+
+
+LevelsRecord = LevelRecord | EntryRecord | LensRecord
+LEVELS_RECORDS: Mapping[str, type[LevelsRecord]] = MappingProxyType(
+    {"level": LevelRecord, "entry": EntryRecord, "lens": LensRecord}
+)
+"""The models of lines, by what they hold."""

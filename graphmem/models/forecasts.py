@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import Literal
 
 from graphmem.models.fields import Output
-from graphmem.printable import percent
+from graphmem.text import answers
 
 CalibrationOrder = Literal["order", "time"]
 BaselineName = Literal["global", "task", "strategy", "cell"]
-_SHOWN = 80
-"""Most characters of a text within a sentence."""
 
 
 class Borrowed(Output):
@@ -113,62 +111,7 @@ class PredictionBasis(Output):
     @property
     def lines(self) -> tuple[str, ...]:
         """The same in words, a sentence a line."""
-        if not self.trials:
-            first = f"nothing was tried yet; the rate of all is taken as {percent(self.rate, 1)}"
-        else:
-            first = (
-                f"all: {self.successes} of {self.trials} uses of a strategy worked, "
-                f"a rate of {percent(self.rate, 1)}"
-            )
-        sentences = [first]
-        if self.task_type is not None:
-            sentences.append(
-                f"type {self.task_type!r}: {self.type_successes} of {self.type_trials} worked; "
-                f"weighed with the rate of all: {percent(self.type_rate, 1)}"
-            )
-        sentences.append(self._of("task", self.task))
-        for one in self.strategies:
-            where = " elsewhere" if one.here_trials else ""
-            sentences.append(self._of(f"strategy {_short(one.text)!r}{where}", one))
-            if one.near_trials:
-                sentences.append(
-                    f"strategy {_short(one.text)!r} on tasks like it: {one.near_successes} of "
-                    f"{one.near_trials} worked, where {percent(one.prior, 1)} was expected; "
-                    f"together {percent(one.near, 1)}"
-                )
-            here = "not tried, so it stays at "
-            if one.here_trials:
-                here = (
-                    f"{one.here_successes} of {one.here_trials} worked, where "
-                    f"{percent(one.near, 1)} was expected; together "
-                )
-            sentences.append(
-                f"strategy {_short(one.text)!r} on this task: {here}{percent(one.probability, 1)}"
-            )
-        return tuple(sentences)
-
-    def _of(self, what: str, part: TaskBasis | StrategyBasis) -> str:
-        wider = "all" if self.task_type is None else "its type"
-        near = ", ".join(
-            f"{_short(one.text)!r} ({one.successes} of {one.trials}, similarity "
-            f"{one.similarity:.2f})"
-            for one in part.borrowed
-        )
-        trials, successes = part.trials, part.successes
-        if isinstance(part, StrategyBasis):  # its outcomes here count last
-            trials, successes = trials - part.here_trials, successes - part.here_successes
-        counted, rate = f"{successes} of {trials} worked", percent(part.rate, 1)
-        if trials and near:
-            return f"{what}: {counted}, with similar ones {rate}: {near}"
-        if trials:
-            return f"{what}: {counted}; weighed with the rate of {wider}: {rate}"
-        if near:
-            return f"{what}: no trials; similar ones suggest {rate}: {near}"
-        return f"{what}: nothing is known, so the rate of {wider} is taken: {rate}"
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
+        return tuple(answers.basis(self))
 
 
 class OutcomePrediction(Output):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 from types import MappingProxyType
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator
 
@@ -96,14 +96,3 @@ class Claim(Input):
     user: Name | None = None
     contradicts: Annotated[tuple[Name, ...], BeforeValidator(_ids), AfterValidator(_distinct)] = ()
     at: Moment | None = None
-
-    def __init__(self, /, **data: Any) -> None:
-        super().__init__(**data)
-
-    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
-
-
-class Asked(Input):
-    """The domain to list."""
-
-    domain: Name | None = None

@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, JsonValue
 
 from graphmem.errors import ValidationError
 from graphmem.models.fields import Input, Json, JsonObject, Moment, Name, Output, Unit
+from graphmem.text import answers
 
 OwnerKind = Literal["agent", "capability", "task", "collective", "system"]
 Holds = Literal["entries", "episodes", "knowledge", "strategies"]
@@ -74,16 +75,12 @@ class LevelName(NamedTuple):
 
     @classmethod
     def of(cls, name: object, field: str = "name") -> LevelName:
-        """Return the parts of a name.
-
-        Raises:
-            ValidationError: it is not the name of a level.
-        """
+        """Return the parts of a name."""
         return _parse_known(name, field) if type(name) is str else _parse(name, field)
 
 
 def _parse(name: object, field: str) -> LevelName:
-    text = _Named.checked(name, field)
+    text = _checked_name(name, field)
     owner_kind, _, rest = text.partition(":")
     parts = rest.split(":")
     if owner_kind not in _OWNERS or not all(part and part == part.strip() for part in parts):
@@ -113,15 +110,46 @@ _parse_known = lru_cache(maxsize=4_096)(_parse)
 
 
 def source_name(name: object, field: str = "source") -> LevelName:
-    """Return the parts of the name of a source: a level, or ``events:AGENT``.
-
-    Raises:
-        ValidationError: it is neither.
-    """
+    """Return the parts of the name of a source: a level, or ``events:AGENT``."""
     if isinstance(name, str) and name.startswith(EVENTS):
-        agent = _Named.checked(name.removeprefix(EVENTS), field)
+        agent = _checked_name(name.removeprefix(EVENTS), field)
         return LevelName(f"{EVENTS}{agent}", "agent", agent, "events")
     return LevelName.of(name, field)
+
+
+class LensPreset(NamedTuple):
+    """What a lens of every agent looks at."""
+
+    purpose: str
+    kinds: tuple[str, ...]
+    """Which of its default levels."""
+    max_age: float | None = None
+    limit: int = 10
+
+
+LENSES: Mapping[str, LensPreset] = MappingProxyType(
+    {
+        "planning": LensPreset("what is going on", ("working", "stm"), max_age=3_600.0),
+        "reflection": LensPreset("what came of it", ("stm", "ltm:episodic")),
+        "skill": LensPreset("what is known to work", ("ltm:procedural",), limit=5),
+    }
+)
+"""The lenses that every agent has, by kind."""
+
+
+def lens_name(name: object, field: str = "name") -> LevelName:
+    """Return the parts of the name of a lens: like that of a level, it says who owns it."""
+    try:
+        parts = LevelName.of(name, field)
+    except ValidationError as error:
+        problem = error.problem.replace("of a level", "of a lens")
+        raise ValidationError(field, error.value, problem, error.remedy) from None
+    if parts.owner_kind == "agent":
+        for kind in LENSES:
+            owner = parts.name.removeprefix("agent:").removesuffix(f":{kind}")
+            if f"agent:{owner}:{kind}" == parts.name:  # the name of an agent may have colons
+                return parts._replace(owner=owner, kind=kind)
+    return parts
 
 
 def default_name(agent: str, kind: str) -> str:
@@ -129,20 +157,11 @@ def default_name(agent: str, kind: str) -> str:
     return f"agent:{agent}:{kind}"
 
 
-def _positive(value: float) -> float:
-    if not 0.001 <= value <= MAX_SECONDS:
-        raise ValueError(f"must be from 0.001 to {MAX_SECONDS:,.0f} seconds, or None for no end")
-    return value
-
-
 def _tags(value: object) -> object:
     """Return tags as a tuple; one text is no list of letters."""
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
         raise ValueError("must be a set or list of texts")  # noqa: TRY004 - for pydantic
-    try:
-        return tuple(value)
-    except Exception as error:
-        raise ValueError("must be a set or list of texts") from error
+    return tuple(value)
 
 
 def _distinct(tags: tuple[str, ...]) -> tuple[str, ...]:
@@ -155,7 +174,7 @@ def _plain(value: JsonValue) -> JsonValue:
     return value
 
 
-Seconds = Annotated[float, Field(allow_inf_nan=False), AfterValidator(_positive)]
+Seconds = Annotated[float, Field(ge=0.001, le=MAX_SECONDS, allow_inf_nan=False)]
 Tag = Annotated[Name, Field(max_length=MAX_NAME)]
 TagSet = Annotated[
     tuple[Tag, ...],
@@ -169,13 +188,12 @@ Rate = Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]
 class _Named(Input):
     name: Annotated[Name, Field(max_length=MAX_NAME)]
 
-    @classmethod
-    def checked(cls, name: Any, field: str) -> str:
-        """Return a name as it is stored."""
-        try:
-            return cls(name=name).name
-        except ValidationError as error:
-            raise ValidationError(field, error.value, error.problem, error.remedy) from None
+
+def _checked_name(name: Any, field: str) -> str:
+    try:
+        return _Named(name=name).name
+    except ValidationError as error:
+        raise ValidationError(field, error.value, error.problem, error.remedy) from None
 
 
 class LevelUpkeep(Input):
@@ -351,15 +369,42 @@ class Tags(Input):
 
 
 def _combine(join: Literal["and", "or"], *tags: object) -> Tags:
-    """Return combined conditions; parts that are combined in the same way become one list."""
-    parts: list[Tags] = []
+    """Return combined conditions."""
     for one in tags:
         if not isinstance(one, Tags):
             raise ValidationError("tags", one, "is not a Tags", "combine Tags(...) with Tags(...)")
-        flat = one.join == join and one.parts and not one.negated
-        bare = not (one.any_of or one.all_of or one.none_of)
-        parts += one.parts if flat and bare else (one,)
-    return Tags(parts=tuple(parts), join=join)
+    return Tags(parts=tags, join=join)
+
+
+class LensSettings(Input):
+    """The validated settings of ``put_lens``."""
+
+    tags: Tags | None = None
+    max_age: Seconds | None = None
+    limit: Annotated[int, Field(ge=1, le=1_000_000)] = 10
+    purpose: Annotated[str, Field(max_length=10_000)] = ""
+
+
+class LensInfo(Output):
+    """A lens: what it looks at."""
+
+    name: str
+    kind: str
+    """``planning``, ``reflection``, ``skill``, or what its name says after the owner."""
+    owner_kind: OwnerKind
+    owner: str | None
+    """Its owner; None if it is for all."""
+    purpose: str
+    levels: tuple[str, ...]
+    """The names of its levels."""
+    tags: Tags | None
+    """The condition on the tags of the entries that it shows; None: it shows all."""
+    max_age: float | None
+    """The greatest age of entries in seconds; None: any age."""
+    limit: int
+    """Most entries that it shows."""
+    created_at: datetime | None
+    """When somebody put it; None: it is one that every agent has."""
 
 
 class EntryQuestion(Input):
@@ -373,6 +418,91 @@ class EntryQuestion(Input):
     max_age: Annotated[float, Field(ge=0, le=MAX_SECONDS, allow_inf_nan=False)] | None = None
     min_relevance: Unit = 0.0
     include_expired: bool = False
+
+
+class LevelEdge(Output):
+    """A level that pulls from another, in a map."""
+
+    source: str
+    target: str
+    """The level that pulls."""
+    transformer: str | None
+    pending: int
+    """Changes of the source that the target has not ingested yet."""
+
+
+class LevelStatistics(Output):
+    """The totals of levels."""
+
+    at: datetime
+    levels: int
+    subscriptions: int
+    entries: int
+    """Entries that have not expired."""
+    expired: int
+    """Entries that expired, and that maintenance did not remove yet."""
+    missed: int
+    """Entries that expired, or were removed, before a subscriber ingested them."""
+    failed: int
+    """Calls of functions that producers could not remember."""
+    pending: int
+    """Changes that levels have not ingested yet, summed over all subscriptions."""
+    kinds: dict[str, int]
+    """Entries by kind of level: ``sensory``, ``working`` ..."""
+    over_capacity: tuple[str, ...]
+    """The levels that hold more than they should, by name."""
+    oldest_at: datetime | None
+    newest_at: datetime | None
+
+
+class MemoryMap(Output):
+    """The levels that a reader may read, their contents, and which pulls from which.
+
+    ``str`` of it is a tree of at most 300 tokens, for a prompt.
+    """
+
+    _rows = "levels"
+
+    agent: str | None
+    """Who reads; None: anybody."""
+    at: datetime
+    levels: tuple[LevelInfo, ...]
+    """The reader's own levels first, then by name."""
+    edges: tuple[LevelEdge, ...]
+
+    @property
+    def entries(self) -> int:
+        """Entries that have not expired."""
+        return sum(level.entries for level in self.levels)
+
+    @property
+    def pending(self) -> int:
+        """Changes that levels have not ingested yet."""
+        return sum(level.pending for level in self.levels)
+
+    def to_json(self) -> str:
+        """Return the map as JSON."""
+        return self.model_dump_json(indent=2)
+
+    def __str__(self) -> str:
+        return self.tree()
+
+    def tree(self, max_tokens: int = 300) -> str:
+        """Return the map as text: under each level the levels that pull from it.
+
+        Args:
+            max_tokens: most tokens of the text; what does not fit is counted in its last line.
+
+        Raises:
+            ValidationError: ``max_tokens`` is below 50.
+        """
+        if isinstance(max_tokens, bool) or not isinstance(max_tokens, int) or max_tokens < 50:
+            raise ValidationError("max_tokens", max_tokens, "is no number from 50 on")
+        return answers.tree(self, max_tokens)
+
+    def mermaid(self) -> str:
+        """Return the map as a flow chart in Mermaid."""
+        return answers.chart(self)
 
 
 def words_of(content: JsonValue) -> str:

@@ -85,22 +85,22 @@ class Policy(Output):
     agent: str
     state: str
     """Fingerprint of the state."""
-    features: dict[str, JsonValue] | None
+    features: dict[str, JsonValue] | None = None
     action: str
     spec: JsonValue = None
-    q: float
-    score: float
-    updates: int
-    trials: int
-    successes: int
-    mean: float
-    lower: float
-    upper: float
-    status: Status
-    confidence: float
-    signals: int
-    crystallized: bool
-    last_updated_at: datetime | None
+    q: float = 0.0
+    score: float = 0.0
+    updates: int = 0
+    trials: int = 0
+    successes: int = 0
+    mean: float = 0.5
+    lower: float = 0.0
+    upper: float = 1.0
+    status: Status = "tentative"
+    confidence: float = 0.5
+    signals: int = 0
+    crystallized: bool = False
+    last_updated_at: datetime | None = None
 
 
 class TDUpdate(NamedTuple):

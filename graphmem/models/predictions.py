@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import JsonValue
+from pydantic import AfterValidator, BeforeValidator, JsonValue
 
 from graphmem.errors import ValidationError
 from graphmem.models.fields import Input, JsonObject, Moment, Name, Output, Unit
@@ -17,11 +18,25 @@ Behaviour = Literal["acted", "dismissed", "contradicted", "used"]
 How = Literal["outcome", "happened", "acted", "dismissed", "contradicted", "used"]
 
 
+def _dict(given: object) -> object:
+    return dict(given) if isinstance(given, Mapping) else given
+
+
+def _finite(outcome: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    for value in outcome.values():
+        if isinstance(value, int) and abs(value) > sys.float_info.max:
+            raise ValueError("holds a number beyond 1.8e308; give it as a text")
+    return outcome
+
+
+Outcome = Annotated[JsonObject, BeforeValidator(_dict), AfterValidator(_finite)]
+
+
 class Expectation(Input):
     """The expectation: a probability in [0, 1], an outcome, or both."""
 
     probability: Unit | None = None
-    outcome: JsonObject | None = None
+    outcome: Outcome | None = None
     agent: Name | None = None
     at: Moment | None = None
     due: Moment | None = None
@@ -29,31 +44,27 @@ class Expectation(Input):
     kind: PredictionKind | None = None
 
     def model_post_init(self, _: Any, /) -> None:
-        """Check conditions that span several fields, and numbers."""
+        """Check conditions that span several fields."""
         if self.probability is None and self.outcome is None:
             raise ValidationError(
                 "probability", None, "is missing, so nothing is expected", "give it, or an outcome"
             )
         if self.at is not None and self.due is not None and self.due < self.at:
             raise ValidationError("due", self.due, f"is before at ({self.at.isoformat()})")
-        if self.outcome is not None:
-            _check_numbers("outcome", self.outcome)
 
 
 class Resolution(Input):
     """The resolution: an actual outcome, whether the expectation came true, or both."""
 
-    actual: JsonObject | None = None
+    actual: Outcome | None = None
     happened: bool | None = None
 
     def model_post_init(self, _: Any, /) -> None:
-        """Check that something is given, and numbers."""
+        """Check that something is given."""
         if self.actual is None and self.happened is None:
             raise ValidationError(
                 "actual", None, "is missing, so nothing came", "give it, or happened=True or False"
             )
-        if self.actual is not None:
-            _check_numbers("actual", self.actual)
 
 
 class Prediction(Output):
@@ -97,12 +108,12 @@ class ReliabilityBin(Output):
 
     low: float
     high: float
-    count: int
-    happened: int
-    mean: float | None
-    share: float | None
-    lower: float
-    upper: float
+    count: int = 0
+    happened: int = 0
+    mean: float | None = None
+    share: float | None = None
+    lower: float = 0.0
+    upper: float = 1.0
 
 
 class Reliability(Output):
@@ -126,10 +137,3 @@ class Reliability(Output):
     bins: tuple[ReliabilityBin, ...]
     z: float
     """Normal quantile (z) of the bounds."""
-
-
-def _check_numbers(name: str, outcome: dict[str, JsonValue]) -> None:
-    """Raise for numbers that cannot be compared."""
-    for part, value in outcome.items():
-        if isinstance(value, int) and abs(value) > sys.float_info.max:
-            raise ValidationError(f"{name}.{part}", value, "is beyond 1.8e308", "give it as a text")

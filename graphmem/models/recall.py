@@ -1,14 +1,25 @@
-"""The answer of ``recall``: strategies for a task, other items that fit, and warnings."""
+"""The answer of ``recall``: strategies for a task, and warnings; the arguments of ``context``."""
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal
+from typing import Annotated, Literal
 
-from graphmem.models.fields import Output
+from pydantic import Field
+
+from graphmem.models.fields import Input, Name, Output
 from graphmem.models.lessons import AntiPattern, Verdict
 
 Kind = Literal["strategy", "rule", "heuristic", "policy"]
+
+
+class ContextQuery(Input):
+    """The validated arguments of ``context``."""
+
+    task: Name
+    max_tokens: Annotated[int, Field(ge=1)]
+    agent: Name | None = None
+    lens: Name | None = None
 
 
 class RecallItem(Output):

@@ -1,4 +1,4 @@
-"""Answers and reports of calls."""
+"""Answers and reports of calls, and rows of lists."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Literal
 
 from pydantic import JsonValue
 
+from graphmem.kinds import ExportFormat, FileFormat
 from graphmem.models.fields import Output
 
 
@@ -197,3 +198,190 @@ class LossReport(Output):
     """Acknowledged transactions that are known to be missing from the log."""
     kept: tuple[str, ...] = ()
     """Damaged files, which stay in the folder under these names until you remove them."""
+
+
+class ImportReport(Output):
+    """The answer of an import: how many episodes were new, and how many already known.
+
+    ``kept`` names the other content of the file, which is stored unchanged; nothing is learned from
+    it. ``refused`` holds the episodes that the memory refused. Only JSON lines can have some,
+    because several transactions learn them; a Sentinel file is learned as a whole or not at all.
+    """
+
+    file: str
+    format: FileFormat
+    created: int
+    skipped: int
+    kept: tuple[str, ...] = ()
+    refused: tuple[Rejection, ...] = ()
+    abandoned: int = 0
+    """New attempts without an outcome."""
+    levels: int = 0
+    """New levels."""
+    entries: int = 0
+    """New entries of levels."""
+    lenses: int = 0
+    """New lenses on levels."""
+
+
+class ExportReport(Output):
+    """The answer of an export: how many episodes the file holds, or how many nodes and edges.
+
+    ``derived`` names the lists that come from the memory, ``kept`` the imported ones that are
+    written back unchanged.
+    """
+
+    file: str
+    format: ExportFormat
+    episodes: int = 0
+    derived: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+    abandoned: int = 0
+    """Attempts without an outcome, which only JSON lines can hold."""
+    levels: int = 0
+    entries: int = 0
+    lenses: int = 0
+    """Levels, their entries and lenses, which only JSON lines can hold."""
+    nodes: int = 0
+    edges: int = 0
+    """Nodes and edges, in GraphML, in Mermaid and in tables for Neo4j."""
+
+
+class EpisodeRow(Output):
+    """An episode in a list. ``at`` is its end, else its start; ``steps`` is their number."""
+
+    id: str
+    task: str
+    task_type: str
+    agent: str
+    strategies: tuple[str, ...]
+    """The texts of the applied strategies, the main one first."""
+    success: bool
+    score: float
+    error: str | None
+    steps: int
+    at: datetime | None
+    recorded_at: datetime
+    source_key: str | None
+
+
+class TaskRow(Output):
+    """A task in a list: its episodes, and the Wilson bounds of their success rate, in [0, 1]."""
+
+    id: str
+    key: str
+    text: str
+    task_type: str
+    trials: int
+    successes: int
+    lower: float
+    upper: float
+    mean_score: float
+    strategies: int
+    """How many strategies were tried on it."""
+    best: str | None
+    """The strategy with the best lower bound there; None where none has worked."""
+    best_trials: int
+    best_successes: int
+    last_at: datetime
+    """The time of its latest episode."""
+
+
+class ItemLink(Output):
+    """A node that an item is linked with; an agent has no ``id``."""
+
+    relation: str
+    kind: str
+    id: str | None
+    text: str | None
+
+
+class StepRow(Output):
+    """A step of an episode, its texts cut off at 1,000 characters; ``action`` is JSON."""
+
+    index: int
+    action_type: str | None
+    action: str | None
+    observation: str | None
+    reward: float | None
+    error: str | None
+
+
+class Item(Output):
+    """Anything that has an id: its kind, its fields and its links.
+
+    Only an episode has ``steps``, at most its first 100.
+    """
+
+    kind: str
+    id: str
+    fields: dict[str, JsonValue]
+    """The fields that it has; times are ISO 8601."""
+    links: tuple[ItemLink, ...] = ()
+    steps: tuple[StepRow, ...] = ()
+
+
+class SimilarStrategy(Output):
+    """A strategy with nearly the same text as another, and its success rate.
+
+    ``similarity`` is the cosine of the vectors of their texts, in [-1, 1]. ``mean`` is the
+    posterior mean of its success rate and ``lower`` the Wilson lower bound, in [0, 1], over all
+    tasks and agents.
+    """
+
+    id: str
+    text: str
+    similarity: float
+    linked: bool
+    """Whether an edge SIMILAR_TO leads to it: the similarity is over the embedder's threshold."""
+    trials: int
+    successes: int
+    mean: float
+    lower: float
+    status: Status
+
+
+class RelinkReport(Output):
+    """Counts of texts that were embedded and linked."""
+
+    embedder: str
+    dimensions: int
+    strategies: int
+    tasks: int
+    embedded: int
+    """Texts that were embedded now; the others already had a vector."""
+    links: int
+    """Number of edges SIMILAR_TO now."""
+
+
+class Community(Output):
+    """Strategies that belong together, the most used first."""
+
+    strategies: tuple[str, ...]
+    """Their texts."""
+    ids: tuple[str, ...]
+    """Their ids, in the same order."""
+    uses: int
+    """How often they were used, in sum."""
+    successes: int
+    """How many of these uses worked."""
+    together: int
+    """How often two of them were used in one episode, summed over all pairs."""
+    alike: int
+    """How many pairs have texts that are alike (SIMILAR_TO)."""
+
+
+class EmbedderInfo(Output):
+    """An embedder that the settings can name."""
+
+    name: str
+    """The value for ``GRAPHMEM_EMBEDDER``."""
+    dimensions: int | None = None
+    """Length of a vector; None if it is unknown before loading."""
+    what: str
+    missing: str | None = None
+    """What must be installed to use it; None if nothing."""
+    in_force: bool = False
+    """Whether the settings name it."""
+    of_memory: bool = False
+    """Whether the memory was built with it."""

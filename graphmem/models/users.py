@@ -29,13 +29,6 @@ class Wish(Input):
     at: Moment | None = None
 
 
-class Asked(Input):
-    """The user whose preferences are listed."""
-
-    user: Name
-    category: Name | None = None
-
-
 class Preference(Output):
     """A preference of a user in a category, with its source.
 

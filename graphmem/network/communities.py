@@ -8,7 +8,7 @@ from typing import Any
 from graphmem.errors import ValidationError
 from graphmem.graph.arguments import check_limit
 from graphmem.graph.graph import Graph, Transaction
-from graphmem.models.communities import Community
+from graphmem.models.reports import Community
 from graphmem.network.selection import no_networkx
 from graphmem.notebook.frames import Listed
 from graphmem.store.paging import pages

@@ -6,31 +6,14 @@
 from __future__ import annotations
 
 import builtins
-from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from graphmem.errors import ScopeError
-from graphmem.graph.access import read_scopes
+from graphmem.graph.access import Scopes, read_scopes
 from graphmem.graph.graph import Graph, Transaction
 from graphmem.ids import node_id, scope_id
 from graphmem.models.scopes import Scope
 from graphmem.notebook.frames import Listed
-
-
-def circle(scopes: Mapping[str, Scope], agent: str) -> list[str] | None:
-    """Return a shortest circle of inheritance from an agent to itself, or None."""
-    paths = deque([[agent]])
-    seen: set[str] = set()
-    while paths:
-        path = paths.popleft()
-        scope = scopes.get(path[-1])
-        for source in scope.inherit_from if scope else ():
-            if source == agent:
-                return [*path, agent]
-            if source not in seen:
-                seen.add(source)
-                paths.append([*path, source])
-    return None
 
 
 class LearningScopes:
@@ -76,27 +59,19 @@ class LearningScopes:
         )
 
         def work(tx: Transaction) -> None:
-            ns = self._graph.ns
-            lock_scopes(tx)
-            if scope.inherit_from:
-                known = {**read_scopes(tx), scope.agent: scope}
-                if names := circle(known, scope.agent):
+            _lock(tx)
+            known = Scopes([*read_scopes(tx).values(), scope]) if scope.inherit_from else Scopes()
+            for source in scope.inherit_from:
+                if scope.agent in {source, *known.ancestors(source)}:
                     raise ScopeError(
                         "inherit_from",
-                        list(scope.inherit_from),
-                        f"makes a circle: {' inherits from '.join(map(repr, names))}",
-                        "leave one of them out",
+                        source,
+                        f"makes a circle: {source!r} inherits from {scope.agent!r}",
+                        "leave it out",
                     )
-            tx.run(
-                "scopes.put",
-                id=scope_id(ns, scope.agent),
-                agent=scope.agent,
-                can_learn=None if scope.can_learn is None else list(scope.can_learn),
-                cannot_learn=list(scope.cannot_learn),
-                share_with=list(scope.share_with),
-                inherit_from=list(scope.inherit_from),
-                min_occurrences=scope.min_occurrences,
-            )
+            given = scope.model_dump()
+            lists = {name: list(value) for name, value in given.items() if type(value) is tuple}
+            tx.run("scopes.put", id=scope_id(tx.ns, scope.agent), **{**given, **lists})
 
         self._graph.transact(work)
         return scope
@@ -120,26 +95,21 @@ class LearningScopes:
         Raises:
             ValidationError: it is not the name of an agent.
         """
-        ids = [scope_id(self._graph.ns, Scope(agent=agent).agent)]
+        name = Scope(agent=agent).agent
 
         def work(tx: Transaction) -> int:
-            lock_scopes(tx)
-            return int(tx.run("scopes.drop", ids=ids)[0]["removed"])
+            _lock(tx)
+            return int(tx.run("scopes.drop", agents=[name])[0]["removed"])
 
         return self._graph.transact(work) > 0
 
 
-def lock_scopes(tx: Transaction) -> None:
+def erase_agent(tx: Transaction, agent: str) -> int:
+    """Remove the scope of an agent, and its name from other scopes; return the number removed."""
+    _lock(tx)
+    return int(tx.run("scopes.drop", agents=[agent], named=True)[0]["removed"])
+
+
+def _lock(tx: Transaction) -> None:
     """Lock the scopes of a namespace until the transaction ends."""
-    identity = node_id(tx.ns, "Lock", "scopes")
-    tx.run("scopes.lock", id=identity)
-
-
-def erase_agents(tx: Transaction, agents: Sequence[str]) -> int:
-    """Remove the scopes of agents, and their names from other scopes; return the number removed."""
-    lock_scopes(tx)
-    ids = [scope_id(tx.ns, agent) for agent in agents]
-    removed = tx.run("scopes.drop", ids=ids)
-    for agent in agents:
-        tx.run("scopes.leave_out", agent=agent)
-    return int(removed[0]["removed"])
+    tx.run("scopes.lock", id=node_id(tx.ns, "Lock", "scopes"))

@@ -1,14 +1,23 @@
 """Consumers of event streams: each event goes to one consumer of a group.
 
 An event that a consumer received is pending until it is acknowledged, also after a crash or a
-restart; another consumer of the group can take it over with ``reclaim``.
+restart; another consumer of the group can take it over with ``reclaim``. A listener is a consumer
+that waits for events, and acknowledges each when the next one is asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import asyncio
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import Self
 
-from graphmem.errors import ValidationError
+from graphmem.errors import StoreError, ValidationError
+from graphmem.graph.arguments import checked_number
 from graphmem.graph.graph import Graph, Transaction
 from graphmem.ids import from_millis, node_id
 from graphmem.models.events import Event
@@ -16,6 +25,10 @@ from graphmem.store.port import Row
 
 PARKED = "parked"
 """The consumer of a group that keeps what its handlers gave up; nobody takes that over."""
+LISTEN_SECONDS = 1.0
+"""Seconds between checks for writes of other processes."""
+
+_log = logging.getLogger(__name__)
 
 
 class Consumer:
@@ -30,21 +43,20 @@ class Consumer:
         group: str,
         name: str,
         limit: int,
-        agent: str | None,
-        fits: Callable[[str], bool] | None = None,
+        agent: str | None = None,
+        fits: Callable[[str], bool] = lambda _: True,
     ) -> None:
         self.group = group
         self.name = name
         self._graph = graph
         self._limit = limit
         self._agent = agent
-        self._fits = fits or (lambda _: True)
+        self._fits = fits
         self._received: dict[str, tuple[str, int]] = {}
 
     def __iter__(self) -> Iterator[Event]:
         """Claim at most ``limit`` next events, and yield those that were not erased."""
-        rows = self._graph.read("events.cursors", group=self.group, agent=self._agent)
-        streams = [row for row in rows if self._fits(row["agent"])]
+        streams = self._streams(self.group)
         left = self._limit
         for row in streams:
             erased = 1
@@ -62,18 +74,15 @@ class Consumer:
             ValidationError: an event is not pending with this consumer: it was acknowledged
                 before, or another consumer re-claimed it. The others are acknowledged.
         """
-        ids = [event.id for event in events] if events else list(self._received)
+        ids = dict.fromkeys([event.id for event in events] or self._received)
         received = {identity: self._received.get(identity) for identity in ids}
-        by_claim: dict[str, list[int]] = {}
-        for claim, seq in filter(None, received.values()):
-            by_claim.setdefault(claim, []).append(seq)
-        done = self._acknowledge(by_claim)
+        done = self._acknowledge(filter(None, received.values()))
         for identity in ids:
             self._received.pop(identity, None)
-        for identity, claimed in received.items():
-            if claimed is None or claimed[1] not in done[claimed[0]]:
+        for identity, place in received.items():
+            if place not in done:
                 raise self._not_pending(identity)
-        return sum(map(len, done.values()))
+        return len(done)
 
     def reclaim(self, *, idle: float = 60.0, own: bool = False) -> list[Event]:
         """Take over events that consumers of the group have had for ``idle`` seconds or more.
@@ -87,15 +96,13 @@ class Consumer:
         Raises:
             ValidationError: ``idle`` is negative.
         """
-        if isinstance(idle, bool) or not isinstance(idle, int | float) or not idle >= 0:
-            raise ValidationError("idle", idle, "must be seconds, not negative")
         now = self._graph.now()
-        before = now - int(min(idle, now) * 1_000)  # idle may be infinite
+        before = now - int(checked_number("idle", idle, 0, 1e9) * 1_000)
         old_claims = self._graph.read(
             "events.claims", group=self.group, consumer=self.name if own else None, before=before
         )
-        streams = self._graph.read("events.streams", agent=self._agent)
-        own_streams = {row["stream"] for row in streams if self._fits(row["agent"])}
+        streams = self._streams()
+        own_streams = {row["stream"] for row in streams}
         events: list[Event] = []
         for row in old_claims:
             parked = row["consumer"] == PARKED != self.name
@@ -114,9 +121,8 @@ class Consumer:
 
         def work(tx: Transaction) -> bool:
             who: Row = {"claim": claim, "consumer": self.name}
-            if not tx.run("events.park", seq=seq, keeper=PARKED, **who):
-                return False
-            return bool(tx.run("events.acknowledge", done=[seq], **who))
+            parked = tx.run("events.park", seq=seq, keeper=PARKED, **who)
+            return bool(parked and tx.run("events.acknowledge", done=[seq], **who))
 
         if not self._graph.transact(work):
             raise self._not_pending(event.id)
@@ -128,6 +134,11 @@ class Consumer:
             f"is not pending with consumer {self.name!r} of group {self.group!r}",
             "it was acknowledged before, or another consumer re-claimed it",
         )
+
+    def _streams(self, group: str | None = None) -> list[Row]:
+        """Return the streams to read; with a group those with unread events."""
+        rows = self._graph.read("events.streams", agent=self._agent, group=group)
+        return [row for row in rows if self._fits(row["agent"])]
 
     def _claim(self, stream: str, limit: int) -> list[Row]:
         cursor = node_id(self._graph.ns, "Cursor", self.group, stream)
@@ -143,27 +154,142 @@ class Consumer:
         for claim in claims:
             ids = {f"{claim['stream']}:{seq}": seq for seq in claim["pending"]}
             events = read_events(self._graph, list(ids), streams)
-            existing = {event.id for event in events}
-            erased = [seq for identity, seq in ids.items() if identity not in existing]
-            if erased:
-                self._acknowledge({claim["claim"]: erased})
+            erased = ids.keys() - {event.id for event in events}
+            self._acknowledge((claim["claim"], ids[identity]) for identity in erased)
             for event in sorted(events, key=lambda event: event.seq):
                 self._received[event.id] = (claim["claim"], event.seq)  # only yielded ones
                 yield event.model_copy(update={"deliveries": claim["deliveries"]})
 
-    def _acknowledge(self, by_claim: Mapping[str, list[int]]) -> dict[str, list[int]]:
-        """Remove numbers from claims; return for each claim the numbers of this consumer."""
+    def _acknowledge(self, places: Iterable[tuple[str, int]]) -> set[tuple[str, int]]:
+        """Remove numbers from claims: (claim, number); return those that were this consumer's."""
+        by_claim: dict[str, list[int]] = {}
+        for claim, seq in places:
+            by_claim.setdefault(claim, []).append(seq)
 
-        def work(tx: Transaction) -> dict[str, list[int]]:
-            done: dict[str, list[int]] = {}
-            for claim in sorted(by_claim):
-                rows = tx.run(
-                    "events.acknowledge", claim=claim, consumer=self.name, done=by_claim[claim]
-                )
-                done[claim] = rows[0]["acknowledged"] if rows else []
+        def work(tx: Transaction) -> set[tuple[str, int]]:
+            done: set[tuple[str, int]] = set()
+            for claim, numbers in sorted(by_claim.items()):
+                for row in tx.run(
+                    "events.acknowledge", claim=claim, consumer=self.name, done=numbers
+                ):
+                    done |= {(claim, seq) for seq in row["acknowledged"]}
             return done
 
-        return self._graph.transact(work) if by_claim else {}
+        return self._graph.transact(work) if by_claim else set()
+
+
+class Listening:
+    """The events of a group as they come: iterate over it, with ``for`` or ``async for``.
+
+    Each event is acknowledged when you ask for the next one. If you leave a loop at an event, it
+    comes again. Events that a consumer of this name did not acknowledge come first.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        consumer: Consumer,
+        wants: Callable[[Event], bool],
+        *,
+        idle: float,
+        follow: bool,
+    ) -> None:
+        self._bell = graph.bell
+        self._consumer = consumer
+        self._wants = wants
+        self._idle = idle
+        self._follow = follow
+        self._stopped = self._failed = False
+        self._page: deque[Event] = deque()
+        self._latest: Event | None = None
+        self._looked: float | None = None
+        self._lock = threading.Lock()
+
+    def stop(self) -> None:
+        """Let the iteration end before the next event."""
+        self._stopped = True
+
+    def park(self) -> None:
+        """Have the latest event given to the consumer "parked", instead of acknowledging it."""
+        self._failed = True
+
+    def ack(self) -> None:
+        """Acknowledge the latest event; else asking for the next one does."""
+        if self._latest is None:
+            return
+        try:
+            (self._consumer.park if self._failed else self._consumer.ack)(self._latest)
+        except ValidationError:
+            _log.warning("event %s was re-claimed while it was handled", self._latest.id)
+        except StoreError:
+            if not self._stopped:  # else the memory was closed, and the event comes again
+                raise
+        self._latest, self._failed = None, False
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Event:
+        woken = threading.Event()
+        with self._bell.heard(woken.set):
+            while self._look():
+                woken.wait(LISTEN_SECONDS)
+                woken.clear()
+        if (event := self._next()) is None:
+            raise StopIteration
+        return event
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Event:
+        woken, loop = asyncio.Event(), asyncio.get_running_loop()
+        with self._bell.heard(lambda: loop.call_soon_threadsafe(woken.set)):
+            while await asyncio.to_thread(self._look):
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(LISTEN_SECONDS):
+                        await woken.wait()
+                woken.clear()
+        if (event := self._next()) is None:
+            raise StopAsyncIteration
+        return event
+
+    def _next(self) -> Event | None:
+        if not self._stopped and self._page:
+            self._latest = self._page.popleft()
+            return self._latest
+        return None
+
+    def _look(self) -> bool:
+        """Acknowledge the latest event, get what is new; return whether to wait for more.
+
+        If a call is cancelled and another one begins meanwhile, nothing is lost.
+        """
+        with self._lock:
+            self.ack()
+            try:
+                while not self._stopped and not self._page and (new := self._new()):
+                    self._page += filter(self._wants, new)
+                    if unwanted := [event for event in new if not self._wants(event)]:
+                        self._consumer.ack(*unwanted)
+            except StoreError:
+                if not self._stopped:  # else the memory was closed
+                    raise
+            return self._follow and not self._page and not self._stopped
+
+    def _new(self) -> list[Event]:
+        """Return a page of events: what this consumer had, what is new, what dead ones left."""
+        now = time.monotonic()
+        if self._looked is None:
+            self._looked = now
+            if own := self._consumer.reclaim(idle=0, own=True):
+                return own
+        if new := list(self._consumer):
+            return new
+        if now - self._looked >= self._idle:
+            self._looked = now
+            return self._consumer.reclaim(idle=self._idle)
+        return []
 
 
 def read_events(graph: Graph, ids: Sequence[str], streams: Iterable[Row]) -> list[Event]:

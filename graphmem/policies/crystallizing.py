@@ -67,10 +67,7 @@ class Crystallizing(PolicyBase):
             z=settings.z if z is None else z,
         )
         agent = checked_agent(agent)
-        streams = [row["stream"] for row in self._graph.read("events.streams", agent=agent)]
-        rows: list[Row] = []
-        if streams:
-            rows = self._graph.transact(lambda tx: self._crystallized(tx, streams, agent, limits))
+        rows = self._graph.transact(lambda tx: _crystallized(tx, agent, limits))
         counts = {(0, 0), *((row["trials"], row["successes"]) for row in rows)}
         more = rates_of(self._graph, counts, "rates.more", **limits.model_dump())
         by_change: dict[str, list[Candidate]] = {name: [] for name in (*_EVENTS, "kept", "below")}
@@ -93,27 +90,26 @@ class Crystallizing(PolicyBase):
             needed=more[0, 0]["more"],
         )
 
-    def _crystallized(
-        self, tx: Transaction, streams: list[str], agent: str | None, limits: Thresholds
-    ) -> list[Row]:
-        locked = lock(tx, streams)
-        rows = tx.run(
-            "policies.crystallizing",
-            agent=agent,
-            min_events=limits.min_events,
-            threshold=limits.threshold,
-            z_score=limits.z,
-        )
-        rows = [row for row in rows if row["stream"] in locked]  # others appeared meanwhile
-        changes = [
-            Change(
-                row["agent"],
-                _EVENTS[row["change"]],
-                {"subject": row["id"], "value": row["lower"]},
-            )
-            for row in rows
-            if row["change"] in _EVENTS
-        ]
-        if changes:
-            apply(tx, changes)
-        return rows
+
+def _crystallized(tx: Transaction, agent: str | None, limits: Thresholds) -> list[Row]:
+    """Write what changes; return all tried policies."""
+    streams = [row["stream"] for row in tx.run("events.streams", agent=agent)]
+    if not streams:
+        return []
+    locked = lock(tx, streams)
+    rows = tx.run(
+        "policies.crystallizing",
+        agent=agent,
+        min_events=limits.min_events,
+        threshold=limits.threshold,
+        z_score=limits.z,
+    )
+    rows = [row for row in rows if row["stream"] in locked]  # others appeared meanwhile
+    changes = [
+        Change(row["agent"], _EVENTS[row["change"]], {"subject": row["id"], "value": row["lower"]})
+        for row in rows
+        if row["change"] in _EVENTS
+    ]
+    if changes:
+        apply(tx, changes)
+    return rows

@@ -11,18 +11,19 @@ from __future__ import annotations
 
 import math
 from calendar import isleap, monthrange
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from collections.abc import Iterable, Sequence
+from datetime import datetime
 from itertools import accumulate
-from typing import get_args
+from typing import Annotated
 from zoneinfo import ZoneInfo
 
+from pydantic import Field
+
 from graphmem.errors import NotFoundError, ValidationError
-from graphmem.graph.arguments import check_choice, check_flag, check_text
+from graphmem.graph.arguments import check_flag, check_text, checked_number
 from graphmem.graph.graph import Graph, Transaction
 from graphmem.graph.lookup import HasId, find_subject, subject_ids
-from graphmem.ids import from_millis, node_id
+from graphmem.ids import from_millis, node_id, to_millis
 from graphmem.models.cycles import (
     BUCKETS,
     PERIODS,
@@ -33,6 +34,7 @@ from graphmem.models.cycles import (
     Kind,
     Only,
 )
+from graphmem.models.fields import Input
 from graphmem.notebook.frames import Listed
 from graphmem.numerics import chi_squared_tail
 from graphmem.store.port import Row
@@ -52,7 +54,6 @@ _START = datetime(1970, 1, 1)  # on the wall clock of the given zone
 _THURSDAY = 3  # the weekday of that date
 _MONTHS = (0, *accumulate((31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)))
 """Days of a year of 365 before each month."""
-
 
 Subject = str | HasId | Sequence[datetime]
 
@@ -91,9 +92,17 @@ class Cycles:
             ValidationError: an argument is wrong.
             NotFoundError: there is no such policy or strategy.
         """
-        question = Question.of(timezone, alpha, correction, at_least, only)
         keep = only != "failure" and not isinstance(subject, list | tuple)
-        return Listed(self._examine(subject, question, keep=keep).cycles)
+        report = self.examine(
+            subject,
+            timezone=timezone,
+            alpha=alpha,
+            correction=correction,
+            at_least=at_least,
+            only=only,
+            keep=keep,
+        )
+        return Listed(report.cycles)
 
     def examine(
         self,
@@ -111,8 +120,25 @@ class Cycles:
         Arguments and errors are those of :meth:`discover`.
         """
         check_flag("keep", keep)
-        question = Question.of(timezone, alpha, correction, at_least, only)
-        return self._examine(subject, question, keep=keep)
+        question = Question(
+            timezone=timezone, alpha=alpha, correction=correction, at_least=at_least, only=only
+        )
+        if isinstance(subject, list | tuple):
+            for name, given in (("keep", keep), ("only", only)):
+                if given:
+                    raise ValidationError(name, given, "needs a policy or a strategy", "leave out")
+            rows = [{"at": to_millis(moment), "success": None} for moment in _dates(subject)]
+            return question.answer(None, rows)
+        if keep and only == "failure":
+            problem = "is not kept, for values would rise when things fail"
+            raise ValidationError("only", only, problem, "leave out")
+        identity = self._identity(subject)
+        if not keep:
+            return question.answer(identity, self._graph.read("cycles.dates", ids=[identity]))
+        report = self._graph.transact(lambda tx: self._replace(tx, identity, question))
+        if report is None:  # erased meanwhile
+            raise self._unknown(identity)
+        return report
 
     def list(self, subject: str | HasId | None = None) -> Listed[Cycle]:
         """Return the stored cycles of a policy or strategy, or of all.
@@ -132,34 +158,15 @@ class Cycles:
         For all subjects, or for those with given ids. Cycles that the facts no longer show are
         removed.
         """
-        names = ("subject", "timezone", "alpha", "correction", "at_least", "only")
         rows = tx.run("cycles.list", subjects=subjects)
+        names = tuple(Question.model_fields)
+        asked = dict.fromkeys((row["subject"], *(row[name] for name in names)) for row in rows)
         total = 0
-        for subject, *given in dict.fromkeys(tuple(row[name] for name in names) for row in rows):
-            report = self._replace(tx, subject, Question.of(*given))
+        for subject, *given in asked:
+            question = Question(**dict(zip(names, given, strict=True)))
+            report = self._replace(tx, subject, question)
             total += len(report.cycles) if report else 0
         return total
-
-    def _examine(self, subject: Subject, question: Question, *, keep: bool) -> CycleReport:
-        if isinstance(subject, list | tuple):
-            for name, given in (("keep", keep), ("only", question.only)):
-                if given:
-                    raise ValidationError(name, given, "needs a policy or a strategy", "leave out")
-            return question.answer(None, _dates(subject))
-        if keep and question.only == "failure":
-            raise ValidationError(
-                "only",
-                question.only,
-                "is not kept, for values would rise when things fail",
-                "leave out",
-            )
-        identity = self._identity(subject)
-        if not keep:
-            return question.answer_rows(identity, self._graph.read("cycles.dates", ids=[identity]))
-        report = self._graph.transact(lambda tx: self._replace(tx, identity, question))
-        if report is None:  # erased meanwhile
-            raise self._unknown(identity)
-        return report
 
     def _identity(self, subject: object) -> str:
         """Return the id of an existing policy or strategy."""
@@ -176,23 +183,21 @@ class Cycles:
 
     def _replace(self, tx: Transaction, identity: str, question: Question) -> CycleReport | None:
         """Examine a subject and replace its cycles; return None if the subject does not exist."""
-        zone = question.zone.key
-        ids = {kind: node_id(self._graph.ns, "Cycle", identity, kind, zone) for kind in PERIODS}
+        ids = {kind: node_id(tx.ns, "Cycle", identity, kind, question.timezone) for kind in PERIODS}
         if not tx.run("cycles.clear", id=identity, ids=sorted(ids.values()))[0]["locked"]:
             return None
         dates = tx.run("cycles.dates", ids=[identity])
-        report = question.answer_rows(identity, dates)
+        report = question.answer(identity, dates)
         cycles = tuple(cycle.model_copy(update={"id": ids[cycle.kind]}) for cycle in report.cycles)
         if cycles:
+            latest = max(row["at"] for row in dates if question.counts(row))
             rows = [
                 {
                     **cycle.model_dump(exclude={"subject"}),
                     "buckets": list(cycle.buckets),
                     "expected": list(cycle.expected),
-                    "alpha": float(question.alpha),
-                    "correction": question.correction,
-                    "at_least": question.at_least,
-                    "created_at": max(row["at"] for row in dates if question.counts(row)),
+                    **question.model_dump(),
+                    "created_at": latest,
                 }
                 for cycle in cycles
             ]
@@ -203,53 +208,32 @@ class Cycles:
         return NotFoundError(f"no policy or strategy {subject!r} in namespace {self._graph.ns!r}")
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
-    """The checked arguments of ``examine``."""
+class Question(Input):
+    """The arguments of ``examine``."""
 
-    zone: ZoneInfo
-    alpha: float
+    timezone: str
+    alpha: Annotated[float, Field(gt=0, lt=1)]
     correction: Correction
-    at_least: int
+    at_least: Annotated[int, Field(ge=1)]
     only: Only | None
 
-    @classmethod
-    def of(
-        cls, timezone: str, alpha: float, correction: Correction, at_least: int, only: Only | None
-    ) -> Question:
-        """Return a question, or raise a ValidationError that names the wrong argument."""
-        if type(alpha) not in (int, float) or not 0 < alpha < 1:
-            raise ValidationError("alpha", alpha, "must be between 0 and 1", "0.05 is usual")
-        check_choice("correction", correction, get_args(Correction))
-        if type(at_least) is not int or at_least < 1:
-            raise ValidationError("at_least", at_least, "must be a whole number from 1")
-        if only is not None:
-            check_choice("only", only, get_args(Only))
-        return cls(zone_of(timezone), alpha, correction, at_least, only)
+    def model_post_init(self, _: object, /) -> None:
+        """Check the time zone."""
+        zone_of(self.timezone)
 
     def counts(self, row: Row) -> bool:
-        """Return whether a dated fact counts for this question."""
+        """Return whether a fact {at, success} has a date and counts."""
         return row["at"] is not None and (
             self.only is None or row["success"] is (self.only == "success")
         )
 
-    def answer_rows(self, subject: str, rows: Iterable[Row]) -> CycleReport:
-        """Return the report for the facts ({at, success}) about a subject."""
-        facts = [
-            row
-            for row in rows
-            if self.only is None or row["success"] in (None, self.only == "success")
-        ]
-        dates = [moment for row in facts if self.counts(row) and (moment := from_millis(row["at"]))]
+    def answer(self, subject: str | None, facts: Sequence[Row]) -> CycleReport:
+        """Return the report for the facts {at, success} about a subject."""
+        zone = zone_of(self.timezone)
+        dates = [from_millis(row["at"]) for row in facts if self.counts(row)]
         unjudged = sum(self.only is not None and row["success"] is None for row in facts)
-        undated = len(facts) - len(dates) - unjudged
-        return self.answer(subject, dates, undated=undated, unjudged=unjudged)
-
-    def answer(
-        self, subject: str | None, dates: Sequence[datetime], undated: int = 0, unjudged: int = 0
-    ) -> CycleReport:
-        """Return the report for dates."""
-        local = [local_time(moment, self.zone) for moment in dates]
+        others = sum(row["success"] is (self.only == "failure") for row in facts if self.only)
+        local = [local_time(moment, zone) for moment in dates if moment]
         tests = [count(kind, local, self.at_least) for kind in PERIODS]
         raw = [test.p_value for test in tests if test.p_value is not None]
         p_values = iter(corrected(raw, self.correction))
@@ -257,15 +241,18 @@ class Question:
             test.model_copy(update={"p_corrected": next(p_values)}) if test.tested else test
             for test in tests
         ]
-        found = [test for test in tests if test.tested and (test.p_corrected or 0.0) < self.alpha]
         return CycleReport(
             subject=subject,
-            cycles=tuple(self._cycle(subject, test) for test in found),
+            cycles=tuple(
+                self._cycle(subject, test)
+                for test in tests
+                if test.p_corrected is not None and test.p_corrected < self.alpha
+            ),
             tests=tuple(tests),
             events=len(dates),
-            undated=undated,
+            undated=len(facts) - len(dates) - unjudged - others,
             unjudged=unjudged,
-            timezone=self.zone.key,
+            timezone=self.timezone,
             only=self.only,
             alpha=self.alpha,
         )
@@ -283,21 +270,14 @@ class Question:
             buckets=test.buckets,
             expected=test.expected,
             peak=peak,
-            timezone=self.zone.key,
+            timezone=self.timezone,
             events=sum(test.buckets),
             only=self.only,
         )
 
 
-# Counting and testing
-
-
 def count(kind: Kind, local: Sequence[datetime], at_least: int = AT_LEAST) -> CycleTest:
-    """Count local times by bucket and test them against an even spread, if that is valid.
-
-    Hours of the day and days of the week have equal expectations. Weeks of the month and months of
-    the year are expected in proportion to their days between the first and the last event.
-    """
+    """Count local times by bucket and test them against an even spread, if that is valid."""
     buckets = [0] * len(BUCKETS[kind])
     for moment in local:
         buckets[bucket_of(kind, moment)] += 1
@@ -320,13 +300,11 @@ def chi_squared_uniform(observed: Sequence[int], expected_per_bucket: float) -> 
         ValidationError: there are no counts, one is negative or not a number, or the expected count
             is not over 0.
     """
-    if not observed:
-        raise ValidationError("observed", observed, "is empty", "give a count for each bucket")
     for index, value in enumerate(observed):
-        if not _is_number(value) or value < 0:
-            raise ValidationError(f"observed.{index}", value, "is not a count")
-    if not _is_number(expected_per_bucket) or expected_per_bucket <= 0:
-        raise ValidationError("expected_per_bucket", expected_per_bucket, "must be a number over 0")
+        checked_number(f"observed.{index}", value, 0)
+    if not observed or not checked_number("expected_per_bucket", expected_per_bucket, 0):
+        name = "expected_per_bucket" if observed else "observed"
+        raise ValidationError(name, expected_per_bucket if observed else observed, "must be over 0")
     return math.fsum((value - expected_per_bucket) ** 2 for value in observed) / expected_per_bucket
 
 
@@ -368,29 +346,19 @@ def bucket_of(kind: Kind, local: datetime) -> int:
 
 
 def _expected(kind: Kind, local: Sequence[datetime], buckets: int) -> list[float]:
-    if not local:
-        return [0.0] * buckets
-    if kind in ("hour of day", "day of week"):
+    """Return the counts of an even spread; weeks and months by their days in the time covered."""
+    if not local or kind in ("hour of day", "day of week"):
         return [len(local) / buckets] * buckets
-    days = [0] * buckets
-    for first, last in _months(min(local).date(), max(local).date()):
-        if kind == "month of year":
-            days[first.month - 1] += last.day - first.day + 1
-            continue
-        for week in range(buckets):
-            days[week] += max(0, min(7 * week + 7, last.day) - max(7 * week, first.day - 1))
-    return [len(local) * share / sum(days) for share in days]
+    from graphmem.arrays import np
 
-
-def _months(first: date, last: date) -> Iterator[tuple[date, date]]:
-    """Yield the first and last day of each month, limited to the range between two dates."""
-    while first <= last:
-        length = _month_length(first)
-        end = min(last, first.replace(day=length))
-        yield first, end
-        if end == last:  # never asks for a month after 9999-12
-            return
-        first = end + timedelta(days=1)
+    first, last = (np.datetime64(moment.date(), "D") for moment in (min(local), max(local)))
+    days = np.arange(first, last + 1)
+    months = days.astype("M8[M]")
+    places = (
+        (days - months).astype(int) // 7 if kind == "week of month" else months.astype(int) % 12
+    )
+    shares = np.bincount(places, minlength=buckets)
+    return [len(local) * int(share) / len(days) for share in shares]
 
 
 def _too_little(kind: Kind, events: int, days: int, buckets: int, at_least: int) -> str | None:
@@ -419,13 +387,6 @@ def _dates(given: Sequence[object]) -> list[datetime]:
     return dates
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
-# Clocks: the position of a time within a period
-
-
 def clocks(moment: datetime, timezones: Iterable[str]) -> list[Row]:
     """Return the value of :func:`clock` for each kind and zone: {kind, timezone, clock}."""
     return [
@@ -452,7 +413,7 @@ def clock(kind: Kind, timezone: str, moment: datetime) -> float:
         return (local - _START).total_seconds()
     if kind == "week of month":
         start = local.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
-        days = _month_length(local)
+        days = monthrange(local.year, local.month)[1]
     else:
         start = local.replace(month=1, day=1, hour=0, minute=0, second=0, microsecond=0)
         days = 366 if isleap(local.year) else 365
@@ -502,7 +463,3 @@ def local_time(moment: datetime, zone: ZoneInfo) -> datetime:
         raise ValidationError(
             "moment", moment, f"is outside years 1 to 9999 in {zone.key}"
         ) from None
-
-
-def _month_length(day: date) -> int:
-    return monthrange(day.year, day.month)[1]

@@ -5,44 +5,25 @@ from __future__ import annotations
 import asyncio
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
-from typing import Annotated, Any, TypeVar
-
-from pydantic import Field
+from typing import Any, TypeVar
 
 from graphmem.errors import ValidationError
 from graphmem.forks import in_child
-from graphmem.graph.arguments import checked_agent
+from graphmem.graph.arguments import check_limit, checked_agent
 from graphmem.graph.decorating import kind_of
 from graphmem.graph.graph import Graph
 from graphmem.ids import from_millis
 from graphmem.models.events import Event, Pending
-from graphmem.models.fields import Input, Name
 from graphmem.notebook.frames import Listed
-from graphmem.policies.consumers import Consumer, read_events
-from graphmem.policies.handling import Filter, Handler, Loop, handle
-from graphmem.policies.listening import Listening
+from graphmem.policies.consumers import Consumer, Listening, read_events
+from graphmem.policies.handling import Handler, Interest, Loop
 from graphmem.policies.rebuilding import event_ids
 from graphmem.store.port import Row
 
-MAX_LIMIT = 10_000
-MAX_READ = 1_000_000
 PAGE = 100
 """Events that a listener claims at a time."""
-LISTEN_SECONDS = 1.0
-"""Seconds between checks for writes of other processes."""
-
-
-class _Arguments(Input):
-    group: Name = "-"
-    consumer: Name = "consumer"
-    agent: Name | None = None
-    idle: Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)] = 60.0
-    attempts: Annotated[int, Field(ge=1, le=1_000)] = 5
-    backoff: Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)] = 1.0
-    follow: bool = True
-
 
 F = TypeVar("F", bound=Callable[[Event], Any])
 
@@ -74,8 +55,8 @@ class Events:
         Raises:
             ValidationError: an argument is wrong.
         """
-        given = _Arguments(group=group, consumer=consumer, agent=agent)
-        _check_limit(limit)
+        given = Interest(group=group, consumer=consumer, agent=agent)
+        check_limit(limit)
         return Consumer(self._graph, given.group, given.consumer, limit, given.agent)
 
     def listen(
@@ -109,24 +90,31 @@ class Events:
         Raises:
             ValidationError: an argument is wrong.
         """
-        filters = Filter.of(kinds, agent)
-        given = _Arguments(group=group, consumer=consumer, idle=idle, follow=follow)
-        return self._listen(given, [filters])
+        return self._listen(
+            Interest(
+                group=group,
+                consumer=consumer,
+                kinds=kinds,  # type: ignore[arg-type]
+                agent=agent,
+                idle=idle,
+                follow=follow,
+            )
+        )
 
-    def _listen(self, given: _Arguments, filters: Sequence[Filter]) -> Listening:
-        """Listen to the events that fit one of several filters."""
+    def _listen(self, given: Interest, *interests: Interest) -> Listening:
+        """Listen to the events that fit one of several interests."""
+        wanted = interests or (given,)
+        consumer = Consumer(
+            self._graph,
+            given.group,
+            given.consumer,
+            PAGE,
+            fits=lambda name: any(one.fits(name) for one in wanted),
+        )
         listening = Listening(
-            Consumer(
-                self._graph,
-                given.group,
-                given.consumer,
-                PAGE,
-                None,
-                lambda name: any(one.fits(name) for one in filters),
-            ),
-            lambda event: any(one.wants(event) for one in filters),
-            self._graph.bell.heard,
-            every=LISTEN_SECONDS,
+            self._graph,
+            consumer,
+            lambda event: any(one.wants(event) for one in wanted),
             idle=given.idle,
             follow=given.follow,
         )
@@ -162,15 +150,19 @@ class Events:
         Raises:
             ValidationError: an argument is wrong, or the decorated object is no such function.
         """
-        filters = Filter.of(kinds, agent)
-        given = _Arguments(group=group, attempts=attempts, backoff=backoff)
+        interest = Interest(
+            group=group,
+            kinds=kinds,  # type: ignore[arg-type]
+            agent=agent,
+            attempts=attempts,
+            backoff=backoff,
+        )
 
         def decorate(function: F) -> F:
             if not callable(function) or kind_of(function).endswith("generator"):
                 raise ValidationError("function", function, "is not a function of an event")
-            handler = Handler(function, given.group, filters, given.attempts, given.backoff)
             with self._lock:
-                self._handlers.append(handler)
+                self._handlers.append(Handler(function, interest))
             return function
 
         return decorate
@@ -205,20 +197,19 @@ class Events:
     ) -> int:
         groups: dict[str, list[Handler]] = {}
         for handler in self._handlers:
-            groups.setdefault(handler.group, []).append(handler)
+            groups.setdefault(handler.interest.group, []).append(handler)
         if not groups:
             raise ValidationError("run", None, "has no handlers", "decorate some with events.on")
         loop = Loop()
         for group, handlers in groups.items():
-            given = _Arguments(group=group, consumer=consumer, idle=idle, follow=follow)
-            filters = [handler.filters for handler in handlers]
-            loop.listening.append(self._listen(given, filters))
+            given = Interest(group=group, consumer=consumer, idle=idle, follow=follow)
+            loop.listening.append(self._listen(given, *(one.interest for one in handlers)))
         with self._lock:
             self._loops.append(loop)
         try:
             async with asyncio.TaskGroup() as tasks:
                 for listening, handlers in zip(loop.listening, groups.values(), strict=True):
-                    tasks.create_task(handle(loop, listening, handlers))
+                    tasks.create_task(loop.handle(listening, handlers))
         except ExceptionGroup as several:
             raise several.exceptions[0] from None
         finally:
@@ -241,7 +232,7 @@ class Events:
 
     def tail(self, limit: int = 20, *, agent: str | None = None) -> Listed[Event]:
         """Return the latest events, the latest last, without claiming them."""
-        _check_limit(limit)
+        check_limit(limit)
         streams = self._streams(checked_agent(agent))
         firsts = {row["agent"]: max(1, row["last"] - limit + 1) for row in streams}
         return Listed(self._ordered(streams, firsts, limit)[-limit:])
@@ -255,7 +246,7 @@ class Events:
 
         At most ``limit`` for each agent, in order of date.
         """
-        _check_limit(limit, MAX_READ)
+        check_limit(limit)
         if not isinstance(positions, Mapping) or any(
             type(position) is not int or position < 0 for position in positions.values()
         ):
@@ -267,7 +258,7 @@ class Events:
 
     def pending(self, group: str) -> Listed[Pending]:
         """Return the pending events of a group's consumers."""
-        rows = self._graph.read("events.claims", group=_Arguments(group=group).group)
+        rows = self._graph.read("events.claims", group=Interest(group=group).group)
         # Read after the claims: a stream that is missing was then erased, and is not just new.
         agents = {row["stream"]: row["agent"] for row in self._streams()}
         return Listed(
@@ -311,8 +302,3 @@ def _renew(events: Events) -> None:
     events._lock = threading.RLock()
     events._loops = []
     events._listening = weakref.WeakSet()
-
-
-def _check_limit(limit: int, most: int = MAX_LIMIT) -> None:
-    if type(limit) is not int or not 1 <= limit <= most:
-        raise ValidationError("limit", limit, f"must be from 1 to {most}")

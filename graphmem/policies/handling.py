@@ -10,43 +10,43 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import get_args
+from typing import Annotated, Any, NamedTuple
 
-from graphmem.errors import StoreError, ValidationError
-from graphmem.graph.arguments import check_choice, checked_items, checked_text
+from pydantic import BeforeValidator, Field
+
+from graphmem.errors import StoreError
 from graphmem.graph.decorating import kind_of
 from graphmem.models.events import Event, EventKind
-from graphmem.policies.listening import Listening
+from graphmem.models.fields import Input, Name
+from graphmem.policies.consumers import Listening
 
 _log = logging.getLogger(__name__)
 
-Handle = Callable[[Event], object]
-"""Takes an event; may be asynchronous."""
 LONGEST_PAUSE = 300.0
 """Most seconds before a handler is called again."""
 _handling: contextvars.ContextVar[bool] = contextvars.ContextVar("handling", default=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Filter:
-    """Which events are wanted: of some kinds (none: all), of agents whose names match."""
+def _kinds(given: object) -> object:
+    if isinstance(given, str):
+        return (given,)
+    return tuple(given) if isinstance(given, Iterable) else given
 
-    kinds: frozenset[str]
-    agent: str | None
 
-    @classmethod
-    def of(cls, kinds: str | Iterable[str] | None, agent: str | None) -> Filter:
-        """Return the filter of checked arguments.
+class Interest(Input):
+    """Which events are wanted by whom, and how they are handled."""
 
-        Raises:
-            ValidationError: a kind is unknown, there are none, or the pattern is not a text.
-        """
-        given = [kinds] if isinstance(kinds, str) else [*checked_items("kinds", kinds or ())]
-        for kind in given:
-            check_choice("kinds", kind, get_args(EventKind))
-        if kinds is not None and not given:
-            raise ValidationError("kinds", kinds, "is empty", "name some, or give None for all")
-        return cls(frozenset(given), checked_text("agent", agent))
+    group: Name
+    consumer: Name = "listener"
+    kinds: Annotated[tuple[EventKind, ...], Field(min_length=1), BeforeValidator(_kinds)] | None = (
+        None
+    )
+    agent: Name | None = None
+    """A pattern; ``*`` stands for any letters."""
+    idle: Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)] = 60.0
+    follow: bool = True
+    attempts: Annotated[int, Field(ge=1, le=1_000)] = 5
+    backoff: Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)] = 1.0
 
     def fits(self, agent: str) -> bool:
         """Return whether events of an agent or level are wanted."""
@@ -54,52 +54,32 @@ class Filter:
 
     def wants(self, event: Event) -> bool:
         """Return whether an event is wanted."""
-        return (not self.kinds or event.kind in self.kinds) and self.fits(event.agent)
+        return (self.kinds is None or event.kind in self.kinds) and self.fits(event.agent)
 
 
-@dataclass(frozen=True, slots=True)
-class Handler:
+class Handler(NamedTuple):
     """A function, and the events that it handles."""
 
-    handle: Handle
-    group: str
-    filters: Filter
-    attempts: int
-    backoff: float
-
-    @property
-    def name(self) -> str:
-        """Its name in a log."""
-        return str(getattr(self.handle, "__qualname__", type(self.handle).__qualname__))
+    function: Callable[[Event], Any]
+    interest: Interest
 
     async def call(self, event: Event) -> None:
         """Call it. A function that is not asynchronous finishes even if this is cancelled."""
         token = _handling.set(True)
         try:
-            if kind_of(self.handle) == "coroutine function":
-                result = self.handle(event)
+            if kind_of(self.function) == "coroutine function":
+                result = self.function(event)
             else:
-                result = await _run_in_thread(self.handle, event)
+                task = asyncio.ensure_future(asyncio.to_thread(self.function, event))
+                try:
+                    result = await asyncio.shield(task)
+                except asyncio.CancelledError:
+                    await asyncio.wait([task])
+                    raise
             if inspect.isawaitable(result):
                 await result
         finally:
             _handling.reset(token)
-
-
-async def _run_in_thread(handle: Handle, event: Event) -> object:
-    """Run a handler in a thread, to its end."""
-    task = asyncio.ensure_future(asyncio.to_thread(handle, event))
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait([task])
-        if task.exception() is not None or inspect.isawaitable(task.result()):
-            raise
-        raise _HandledError from None
-
-
-class _HandledError(asyncio.CancelledError):
-    """It was cancelled, but the handler succeeded."""
 
 
 @dataclass(eq=False)
@@ -123,74 +103,58 @@ class Loop:
         if self.thread != threading.get_ident() and not _handling.get():
             self.ended.wait()
 
-
-async def handle(loop: Loop, listening: Listening, handlers: Sequence[Handler]) -> None:
-    """Handle the events of one group, one after another."""
-    failures = 0
-    while True:
-        try:
-            event = await anext(listening)
-        except StopAsyncIteration:
-            return
-        except StoreError as error:
-            if not error.retryable:
-                raise
-            failures += 1
-            _log.warning("events cannot be read, trying again: %s", error)
-            await _pause(loop, min(2.0**failures, LONGEST_PAUSE))
-            if loop.stopping:
-                return
-            continue
+    async def handle(self, listening: Listening, handlers: Sequence[Handler]) -> None:
+        """Handle the events of one group, one after another."""
         failures = 0
-        try:
-            done = await _call_handlers(loop, event, handlers)
-        except _HandledError:
-            await asyncio.to_thread(listening.ack)
-            raise
-        except BaseException:
-            listening.leave()
-            raise
-        if done is None:
-            listening.leave()
-            return
-        loop.handled += 1
-        await asyncio.to_thread(listening.ack if done else listening.park)
+        while True:
+            try:
+                event = await anext(listening, None)
+            except StoreError as error:
+                if not error.retryable:
+                    raise
+                failures += 1
+                _log.warning("events cannot be read, trying again: %s", error)
+                if not await self._pause(2.0**failures):
+                    return
+                continue
+            if event is None:
+                return
+            failures = 0
+            for handler in handlers:
+                if handler.interest.wants(event):
+                    done = await self._try(handler, event)
+                    if done is None:  # stopped: the event comes again
+                        return
+                    if not done:
+                        listening.park()
+            self.handled += 1
 
-
-async def _call_handlers(loop: Loop, event: Event, handlers: Sequence[Handler]) -> bool | None:
-    """Call the handlers of an event; return whether all succeeded, None if it was stopped."""
-    succeeded = True
-    wanted = [handler for handler in handlers if handler.filters.wants(event)]
-    for handler in wanted:
-        for attempt in range(1, handler.attempts + 1):
+    async def _try(self, handler: Handler, event: Event) -> bool | None:
+        """Call a handler until it succeeds; return whether it did, None if the loop was stopped."""
+        given = handler.interest
+        for attempt in range(1, given.attempts + 1):
             try:
                 await handler.call(event)
-                break
-            except _HandledError:
-                if handler is wanted[-1] and succeeded:
-                    raise
-                raise asyncio.CancelledError from None
             except Exception as error:  # noqa: BLE001 - whatever it is, the loop goes on
-                last = attempt == handler.attempts
                 _log.warning(
                     "%s failed on event %s, %s: %s",
-                    handler.name,
+                    getattr(handler.function, "__qualname__", type(handler.function).__qualname__),
                     event.id,
-                    "parked" if last else "tried again",
+                    "parked" if attempt == given.attempts else "tried again",
                     type(error).__name__,
                     exc_info=_log.isEnabledFor(logging.DEBUG),  # it may show contents
                 )
-            if last:
-                succeeded = False
-                break
-            await _pause(loop, min(handler.backoff * 2.0 ** (attempt - 1), LONGEST_PAUSE))
-            if loop.stopping:
+            else:
+                return True
+            if attempt < given.attempts and not await self._pause(
+                given.backoff * 2.0 ** (attempt - 1)
+            ):
                 return None
-    return succeeded
+        return False
 
-
-async def _pause(loop: Loop, seconds: float) -> None:
-    """Wait, or until the loop is stopped."""
-    end = asyncio.get_running_loop().time() + seconds
-    while not loop.stopping and (left := end - asyncio.get_running_loop().time()) > 0:
-        await asyncio.sleep(min(left, 0.1))
+    async def _pause(self, seconds: float) -> bool:
+        """Wait; return whether the loop was not stopped meanwhile."""
+        end = asyncio.get_running_loop().time() + min(seconds, LONGEST_PAUSE)
+        while not self.stopping and (left := end - asyncio.get_running_loop().time()) > 0:
+            await asyncio.sleep(min(left, 0.1))
+        return not self.stopping

@@ -12,10 +12,10 @@ import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType
-from typing import Any, get_args
+from typing import Annotated, Any
 from uuid import uuid4
 
-from pydantic import JsonValue
+from pydantic import Field, JsonValue
 
 from graphmem.errors import ConflictError, NotFoundError, ValidationError
 from graphmem.graph.arguments import MOST, check_choice, check_limit, check_text
@@ -50,19 +50,18 @@ FEEDBACK: Mapping[Behaviour, tuple[float, bool | None]] = MappingProxyType(
     }
 )
 """Behaviours with a subject: the implied error, and whether the prediction came true."""
-MAX_BINS = 1_000
-
 _CONFIDENCE = {"threshold": CONFIDENCE_THRESHOLD, "low_signal": LOW_SIGNAL}
-
 
 Subject = str | HasId
 """A policy or its id, a strategy, its id or its text, or any other text."""
 
 
-class _Named(Input):
+class _Asked(Input):
     subject: Name = "-"
     agent: Name | None = None
+    status: PredictionStatus | None = None
     now: Moment | None = None
+    bins: Annotated[int, Field(ge=1, le=1_000)] = 10
 
 
 class Predictions:
@@ -105,7 +104,7 @@ class Predictions:
         """
         given = Expectation(
             probability=probability,
-            outcome=_object("outcome", outcome),
+            outcome=outcome,  # type: ignore[arg-type]
             agent=agent,
             at=at,
             due=due,
@@ -113,6 +112,7 @@ class Predictions:
             kind=kind,
         )
         names = self._names(subject)
+        free = given.kind == "free" or (given.kind is None and isinstance(subject, str))
         identity = node_id(self._graph.ns, "Prediction", given.key or uuid4().hex)
         content = {
             "probability": None if given.probability is None else float(given.probability),
@@ -125,7 +125,16 @@ class Predictions:
             if given.key is not None and (stored := tx.run("predictions.get", ids=[identity])):
                 _check_same(given, names, content, stored[0])
                 return prediction_of(stored[0])
-            about = self._about(tx, names, given.kind, free=isinstance(subject, str))
+            about = None if given.kind == "free" else find_subject(tx, names, given.kind)
+            if about is None and (given.kind or not isinstance(subject, str)) not in (
+                "free",
+                False,
+            ):
+                raise NotFoundError(
+                    f"no {given.kind or 'policy or strategy'} {names[0]!r} in namespace {tx.ns!r}; "
+                    "learn it first, or give kind='free'"
+                )
+            about = about or {"id": names[0], "kind": "free", "owner": None}
             rows = tx.run(
                 "predictions.expect",
                 id=identity,
@@ -165,9 +174,7 @@ class Predictions:
             NotFoundError: there is no such prediction.
         """
         check_text("prediction_id", prediction_id)
-        if happened is not None and not isinstance(happened, bool):
-            raise ValidationError("happened", happened, "must be True or False")
-        given = Resolution(actual=_object("actual", actual), happened=happened)
+        given = Resolution(actual=actual, happened=happened)  # type: ignore[arg-type]
 
         def work(tx: Transaction) -> Prediction:
             row = self._row(tx, prediction_id)
@@ -226,10 +233,9 @@ class Predictions:
         Args:
             now: expire those due until this time, with time zone; default: the clock.
         """
-        moment = millis(_Named(now=now).now)
-        until = self._graph.now() if moment is None else moment
-        rows = self._graph.write("predictions.expire", now=until)
-        return int(rows[0]["expired"])
+        moment = millis(_Asked(now=now).now)
+        until = {} if moment is None else {"now": moment}
+        return int(self._graph.write("predictions.expire", **until)[0]["expired"])
 
     def get(self, prediction_id: str) -> Prediction:
         """Return a prediction.
@@ -256,12 +262,10 @@ class Predictions:
         Raises:
             ValidationError: an argument is wrong.
         """
-        if status is not None:
-            check_choice("status", status, get_args(PredictionStatus))
         check_limit(limit)
         rows = self._graph.read(
             "predictions.list",
-            status=status,
+            status=_Asked(status=status).status,
             subjects=None if subject is None else self._names(subject),
             limit=limit,
         )
@@ -280,20 +284,19 @@ class Predictions:
         Raises:
             ValidationError: an argument is wrong.
         """
-        if type(bins) is not int or not 1 <= bins <= MAX_BINS:
-            raise ValidationError("bins", bins, f"must be a whole number from 1 to {MAX_BINS}")
+        asked = _Asked(bins=bins, agent=agent)
         [row] = self._graph.read(
             "predictions.reliability",
-            bins=bins,
+            bins=asked.bins,
             subjects=None if subject is None else self._names(subject),
-            agent=_Named(agent=agent).agent,
+            agent=asked.agent,
         )
         places = {place["place"]: place for place in row.pop("places")}
-        return Reliability(
-            bins=tuple(_bin(place, bins, places.get(place)) for place in range(bins)),
-            z=self._graph.settings.z,
-            **row,
+        shown = tuple(
+            ReliabilityBin(low=n / bins, high=(n + 1) / bins, **places.get(n, {}))
+            for n in range(bins)
         )
+        return Reliability(bins=shown, z=self._graph.settings.z, **row)
 
     def _names(self, subject: object) -> builtins.list[str]:
         """Return the possible stored forms of a subject: its id, text or strategy id."""
@@ -303,23 +306,8 @@ class Predictions:
             "policy, strategy or text",
             "give a policy, its id, a strategy's id or text, or any other text",
         )
-        _Named(subject=ids[0])
+        _Asked(subject=ids[0])
         return ids
-
-    def _about(
-        self, tx: Transaction, names: Sequence[str], kind: PredictionKind | None, *, free: bool
-    ) -> Row:
-        """Return the id, kind and owner of a subject: {id, kind, owner}."""
-        if kind != "free":
-            subject_row = find_subject(tx, names, kind)
-            if subject_row is not None:
-                return subject_row
-            if kind is not None or not free:
-                raise NotFoundError(
-                    f"no {kind or 'policy or strategy'} {names[0]!r} in namespace "
-                    f"{self._graph.ns!r}; learn it first, or give kind='free'"
-                )
-        return {"id": names[0], "kind": "free", "owner": None}
 
     def _row(self, reader: Reader, prediction_id: str) -> Row:
         rows = reader.read("predictions.get", ids=[prediction_id])
@@ -337,39 +325,31 @@ def prediction_of(row: Row, *, created: bool = False) -> Prediction:
     return Prediction(**{**row, **parsed, **moments, "created": created})
 
 
+_ABSENT = object()
+
+
 def pairs(expected: str, actual: str) -> list[Row]:
     """Return the values of two JSON objects as pairs for ``predictions.resolve``, by name.
 
     Numbers stay numbers; all other values become JSON texts that are equal if the values are.
     """
-    before, after = _plain(expected), _plain(actual)
-    return [
-        _pair(before.get(name, _ABSENT), after.get(name, _ABSENT))
-        for name in sorted(before.keys() | after.keys())
-    ]
-
-
-_ABSENT = object()
-
-
-def _pair(expected: Any, actual: Any) -> Row:
-    if _is_number(expected) and _is_number(actual):
-        return {"p": float(expected), "a": float(actual), "predicted": None, "actual": None}
-    texts = [None if value is _ABSENT else canonical_json(value) for value in (expected, actual)]
-    return {"p": None, "a": None, "predicted": texts[0], "actual": texts[1]}
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _plain(text: str) -> dict[str, Any]:
-    """Return a JSON object with 1.0 replaced by 1, at any depth."""
-    parsed: dict[str, Any] = json.loads(text, parse_float=_whole)
-    return parsed
+    before, after = (json.loads(text, parse_float=_whole) for text in (expected, actual))
+    found: list[Row] = []
+    for name in sorted(before.keys() | after.keys()):
+        both = before.get(name, _ABSENT), after.get(name, _ABSENT)
+        row: Row = dict.fromkeys(("p", "a", "predicted", "actual"))
+        if all(type(value) in (int, float) for value in both):
+            row["p"], row["a"] = map(float, both)
+        else:
+            row["predicted"], row["actual"] = (
+                None if value is _ABSENT else canonical_json(value) for value in both
+            )
+        found.append(row)
+    return found
 
 
 def _whole(text: str) -> int | float:
+    """Return 1 for 1.0, so that both are equal as texts."""
     value = float(text)
     return int(value) if value.is_integer() else value
 
@@ -419,16 +399,3 @@ def _check_same(
     there = {name: stored[name] for name in wanted}
     if wanted != there:
         raise ConflictError(str(given.key), there, wanted, field="key", remedy="use another key")
-
-
-def _object(name: str, given: object) -> dict[str, JsonValue] | None:
-    """Return a mapping as a dict."""
-    if given is None or isinstance(given, Mapping):
-        return None if given is None else dict(given)
-    raise ValidationError(name, given, "is not a JSON object", "give a dict")
-
-
-def _bin(place: int, bins: int, row: Row | None) -> ReliabilityBin:
-    columns = {"count": 0, "happened": 0, "mean": None, "share": None, "lower": 0.0, "upper": 1.0}
-    columns |= {name: row[name] for name in columns} if row else {}
-    return ReliabilityBin(low=place / bins, high=(place + 1) / bins, **columns)

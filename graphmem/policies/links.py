@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from graphmem.errors import ValidationError
-from graphmem.graph.arguments import MOST, check_limit, checked_items
+from graphmem.graph.arguments import MOST, check_limit, checked_items, checked_number
 from graphmem.models.policies import LinkedPolicy, Policy
 from graphmem.notebook.frames import Listed
-from graphmem.policies.base import PolicyBase, finite, positive, unit
+from graphmem.policies.base import PolicyBase
 from graphmem.policies.replay import DECAY, INITIAL_WEIGHT, STRENGTHEN
-from graphmem.policies.streams import Change
+from graphmem.policies.streams import Change, apply
 
 MAX_DEPTH = 10
 
@@ -29,7 +29,7 @@ class Links(PolicyBase):
                 [0, 1].
             NotFoundError: one does not exist.
         """
-        return self._join("linked", a, b, unit("weight", weight))
+        return self._join("linked", a, b, checked_number("weight", weight, 0, 1))
 
     def strengthen(self, a: Policy | str, b: Policy | str, *, delta: float = STRENGTHEN) -> float:
         """Add to the weight of an edge, up to 1; create the edge if there is none.
@@ -38,9 +38,9 @@ class Links(PolicyBase):
             ValidationError: ``delta`` is not over 0.
             NotFoundError: a policy is not there.
         """
-        if positive("delta", delta) == 0.0:
+        if not (more := checked_number("delta", delta, 0)):
             raise ValidationError("delta", delta, "must be over 0")
-        return self._join("strengthened", a, b, float(delta))
+        return self._join("strengthened", a, b, more)
 
     def weaken(
         self, a: Policy | str, b: Policy | str | None = None, *, factor: float = DECAY
@@ -54,7 +54,7 @@ class Links(PolicyBase):
             ValidationError: the factor is outside [0, 1].
             NotFoundError: a policy is not there.
         """
-        factor = unit("factor", factor)
+        factor = checked_number("factor", factor, 0, 1)
         if b is not None:
             return self._join("weakened", a, b, factor)
         first = self._policy(a)
@@ -78,8 +78,9 @@ class Links(PolicyBase):
             NotFoundError: the policy is not there.
         """
         check_limit(limit)
-        rows = self._graph.read("policies.linked", id=self._policy(policy).id, limit=limit)
-        return Listed([LinkedPolicy(**row) for row in rows])
+        start = [{"id": self._policy(policy).id, "energy": 1.0}]
+        rows = self._graph.read("policies.spread", rows=start, decay=1.0, limit=limit)
+        return Listed([LinkedPolicy(weight=row["energy"], **row) for row in rows])
 
     def propagate(
         self,
@@ -106,9 +107,10 @@ class Links(PolicyBase):
         """
         if type(depth) is not int or not 0 <= depth <= MAX_DEPTH:
             raise ValidationError("depth", depth, f"must be from 0 to {MAX_DEPTH}")
-        if not unit("decay_per_hop", decay_per_hop) < 1.0:
+        decay = checked_number("decay_per_hop", decay_per_hop, 0, 1)
+        if decay == 1.0:
             raise ValidationError("decay_per_hop", decay_per_hop, "must be under 1")
-        floor = finite("threshold", threshold)
+        floor = checked_number("threshold", threshold)
         seeds = {self._policy(policy).id: 1.0 for policy in checked_items("policies", policies)}
         reached = dict(seeds)
         frontier: Mapping[str, float] = seeds
@@ -116,7 +118,7 @@ class Links(PolicyBase):
             rows = self._graph.read(
                 "policies.spread",
                 rows=[{"id": key, "energy": energy} for key, energy in sorted(frontier.items())],
-                decay=float(decay_per_hop),
+                decay=decay,
             )
             frontier = {
                 row["id"]: row["energy"]
@@ -146,4 +148,4 @@ class Links(PolicyBase):
             Change(policy.agent, kind, {"subject": policy.id, "other": other, "value": value})
             for other in others
         ]
-        self._change(changes)
+        self._graph.transact(lambda tx: apply(tx, changes))

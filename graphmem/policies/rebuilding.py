@@ -118,24 +118,18 @@ def rebuild(tx: Transaction, stream: str) -> Rebuilt:
         for policy in table.changed:
             for name in LEARNED:
                 setattr(table.entries[policy], name, derived.stored[policy][name])
-    table.changed_links = set(table.links)
     stored = {(row["low"], row["high"]) for row in derived.stored_links.values()}
-    table.dropped_links = stored - table.links.keys()
+    table.changed_links = stored | table.links.keys()
     store(tx, [table])
     written = {POLICIES.name: len(table.changed), POLICY_LINKS.name: len(table.links)}
     return Rebuilt(written, len(gone))
 
 
-def left_without(reader: Reader, stream: Row, gone: Set[str]) -> list[str]:
-    """Return the policies of a stream that have no event but those of the given episodes.
-
-    ``gone`` are the ids of the episodes and of the transitions taken from them.
-    """
-    return derive(reader, stream, gone).without_evidence()
-
-
 def derive(reader: Reader, stream: Row, gone: Set[str] = frozenset()) -> Derived:
-    """Apply all events of a stream to blank policies, but for those that are gone."""
+    """Apply all events of a stream to blank policies, but for those that are gone.
+
+    ``gone`` are ids of episodes, and of transitions taken from them.
+    """
     rows = reader.read("maintenance.stored_policies", stream=stream["stream"])
     links = reader.read("maintenance.stored_links", stream=stream["stream"])
     table = blank(rows)

@@ -65,6 +65,9 @@ class Link:
     held: int = 0
 
 
+_LINK = tuple(Link.__slots__)
+
+
 @dataclass
 class Table:
     """Policies of one agent, by id and by state, and their co-occurrence edges."""
@@ -73,7 +76,7 @@ class Table:
     links: dict[tuple[str, str], Link] = field(default_factory=dict)
     changed: set[str] = field(default_factory=set)
     changed_links: set[tuple[str, str]] = field(default_factory=set)
-    dropped_links: set[tuple[str, str]] = field(default_factory=set)
+    """Written or removed edges."""
     _by_state: dict[str, list[Entry]] = field(default_factory=dict)
 
     def add(self, entry: Entry) -> Entry:
@@ -171,8 +174,7 @@ class Table:
     def _unlinked(self, entry: Entry, fact: Mapping[str, Any]) -> None:
         pair = _pair(entry.id, fact["other"])
         if self.links.pop(pair, None):
-            self.changed_links.discard(pair)
-            self.dropped_links.add(pair)
+            self.changed_links.add(pair)
 
     def _touch(self, policy: str, fact: Mapping[str, Any]) -> Entry:
         """Return a policy for a change; evidence (a dated fact) keeps the policy alive."""
@@ -212,14 +214,16 @@ class Table:
         link = self.links.setdefault(pair, Link())
         link.weight, link.held = weight, self._trials(first, second)
         self.changed_links.add(pair)
-        self.dropped_links.discard(pair)
         return link
 
     def link_rows(self, pairs: Iterable[tuple[str, str]]) -> list[dict[str, Any]]:
-        """Return edges as rows for the procedures."""
-        return [
-            {"low": pair[0], "high": pair[1], **asdict(self.links[pair])} for pair in sorted(pairs)
-        ]
+        """Return edges as rows for the procedures; those that were removed have no weight."""
+        rows = []
+        for low, high in sorted(pairs):
+            link = self.links.get((low, high))
+            values = dict.fromkeys(_LINK) if link is None else asdict(link)
+            rows.append({"low": low, "high": high, **values})
+        return rows
 
 
 def _pair(first: str, second: str) -> tuple[str, str]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from graphmem.errors import NotFoundError, ValidationError
@@ -38,12 +37,8 @@ class StateKey(NamedTuple):
         """
         if isinstance(state, str):
             if not _FINGERPRINT.fullmatch(state):
-                raise ValidationError(
-                    name,
-                    state,
-                    "is not a fingerprint (16 hex digits)",
-                    "or give a dict of features",
-                )
+                problem = "is not a fingerprint (16 hex digits)"
+                raise ValidationError(name, state, problem, "or give a dict of features")
             return cls(state_id(namespace, state), state, None)
         if not isinstance(state, Mapping):
             raise ValidationError(name, state, "must be a dict of features or a fingerprint")
@@ -99,11 +94,13 @@ def took(namespace: str, agent: str, steps: Iterable[tuple[Any, str, Any]]) -> l
 
 
 class Change(NamedTuple):
-    """A new event in the stream of an agent: its kind and its data."""
+    """A new event in the stream of an agent, and the nodes that it creates if they are missing."""
 
     agent: str
     kind: str
     fact: dict[str, Any]
+    policy: PolicyKey | None = None
+    after: StateKey | None = None
 
 
 def open_nodes(
@@ -119,30 +116,32 @@ def open_nodes(
         if place.id not in places or places[place.id].features is None:
             places[place.id] = place
     names = {key.agent for key in keys.values()} | set(agents)
-    for name, rows in (
-        (
-            "events.open_streams",
-            [{"stream": stream_id(tx.ns, agent), "agent": agent} for agent in names],
-        ),
-        ("policies.open_states", [place._asdict() for place in places.values()]),
-        (
-            "policies.open",
-            [
-                {
-                    "id": key.id,
-                    "state_id": key.state.id,
-                    "state": key.state.fingerprint,
-                    "stream": key.stream,
-                    "agent": key.agent,
-                    "action_type": key.action,
-                    "action_spec": key.spec,
-                }
-                for key in keys.values()
-            ],
-        ),
-    ):
-        if rows:
-            tx.run(name, rows=rows)
+    if names:
+        streams = [{"stream": stream_id(tx.ns, agent), "agent": agent} for agent in names]
+        tx.run("events.open_streams", rows=streams)
+    if places:
+        tx.run("policies.open_states", rows=[place._asdict() for place in places.values()])
+    if keys:
+        rows = [
+            {
+                "id": key.id,
+                "state_id": key.state.id,
+                "state": key.state.fingerprint,
+                "stream": key.stream,
+                "agent": key.agent,
+                "action_type": key.action,
+                "action_spec": key.spec,
+            }
+            for key in keys.values()
+        ]
+        tx.run("policies.open", rows=rows)
+
+
+def open_nodes_of(tx: Transaction, changes: Sequence[Change]) -> None:
+    """Create missing nodes that changes name."""
+    keys = [change.policy for change in changes if change.policy]
+    states = [change.after for change in changes if change.after]
+    open_nodes(tx, keys, states, {change.agent for change in changes})
 
 
 def lock(tx: Transaction, streams: Iterable[str]) -> dict[str, Row]:
@@ -189,54 +188,43 @@ def store(tx: Transaction, tables: Iterable[Table]) -> None:
     rows = [table.entries[policy].row() for table in tables for policy in sorted(table.changed)]
     if rows and tx.run("policies.put", rows=rows)[0]["written"] != len(rows):
         raise ChangedError("a policy was erased while this was written")
-    links = [row for table in tables for row in table.link_rows(table.changed_links)]
-    if links:
+    if links := [row for table in tables for row in table.link_rows(table.changed_links)]:
         tx.run("policies.put_links", rows=links)
-    dropped = [{"low": a, "high": b} for table in tables for a, b in sorted(table.dropped_links)]
-    if dropped:
-        tx.run("policies.drop_links", rows=dropped)
 
 
 def apply(
-    tx: Transaction,
-    changes: Sequence[Change],
-    keys: Mapping[str, PolicyKey] = MappingProxyType({}),
-    states: Mapping[str, StateKey] = MappingProxyType({}),
-    *,
-    record: bool = True,
+    tx: Transaction, changes: Sequence[Change], *, record: bool = True
 ) -> list[tuple[int, Any]]:
     """Apply new events in order, and append them to the streams.
 
-    Missing policies and next states are created from ``keys`` and ``states``. Return for each event
-    its number and, for a transition, ``(q, TD error)``. Without ``record`` transitions are applied,
-    but not stored; the stream counts them as unrecorded.
+    Missing policies and next states that changes name are created. Return for each event its number
+    and, for a transition, ``(q, TD error)``. Without ``record`` transitions are applied, but not
+    stored; the stream counts them as unrecorded.
 
     Raises:
-        ChangedError: a policy without a key does not exist.
+        ChangedError: another policy does not exist.
     """
     streams = {change.agent: stream_id(tx.ns, change.agent) for change in changes}
-    locked, tables = _open(tx, streams, changes, keys, states)
+    locked, tables = _open(tx, streams, changes)
     answers: list[tuple[int, Any]] = []
     transitions: list[Row] = []
     events: list[Row] = []
-    for agent, kind, fact in changes:
-        stream = streams[agent]
+    for change in changes:
+        stream, fact = streams[change.agent], change.fact
         head, table, answer = locked[stream], tables[stream], None
         head["last" if record else "unrecorded"] += 1
         place = {"id": f"{stream}:{head['last']}", "stream": stream, "seq": head["last"]}
-        if kind == "transition":
+        if change.kind == "transition":
             answer = table.update(fact["subject"], fact, tx.now)
             transitions.append({**fact, **place})
         else:
             if "subject" in fact:
-                table.apply(kind, {**fact, "created_at": tx.now})
-            events.append({**_EMPTY, **fact, "kind": kind, **place})
+                table.apply(change.kind, {**fact, "created_at": tx.now})
+            events.append({**_EMPTY, **fact, "kind": change.kind, **place})
         answers.append((head["last"], answer))
     store(tx, tables.values())
     if record and transitions:
         tx.run("events.append_transitions", rows=transitions)
-        if ties := [row for row in transitions if row.get("episode")]:
-            tx.run("events.of_episodes", rows=ties)
     if events:
         tx.run("events.append", rows=events)
     tx.run("events.advance", rows=list(locked.values()))
@@ -244,17 +232,13 @@ def apply(
 
 
 def _open(
-    tx: Transaction,
-    streams: Mapping[str, str],
-    changes: Iterable[Change],
-    keys: Mapping[str, PolicyKey],
-    states: Mapping[str, StateKey],
+    tx: Transaction, streams: Mapping[str, str], changes: Sequence[Change]
 ) -> tuple[dict[str, Row], dict[str, Table]]:
     """Lock the streams (by agent) and load the policies of new events; create missing nodes."""
     policies: dict[str, dict[str, None]] = {stream: {} for stream in streams.values()}
     places: set[str] = set()
     links = False
-    for agent, _, fact in changes:
+    for agent, _, fact, *_ in changes:
         about = [fact[name] for name in ("subject", "other") if name in fact]
         policies[streams[agent]] |= dict.fromkeys(about)
         links |= "other" in fact
@@ -262,12 +246,12 @@ def _open(
             places.add(fact["next_id"])
     wanted = {stream: list(ids) for stream, ids in policies.items()}
     locked = lock(tx, wanted)
-    if len(locked) == len(wanted):
-        try:
+    try:
+        if len(locked) == len(wanted):
             return locked, load(tx, wanted, places, links=links)
-        except ChangedError:  # some are new
-            pass
-    open_nodes(tx, keys.values(), states.values(), streams)
+    except ChangedError:  # some are new
+        pass
+    open_nodes_of(tx, changes)
     return lock(tx, wanted), load(tx, wanted, places, links=links)
 
 

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
-from typing import Annotated, Any, TypeVar
-
-from pydantic import Field
+from typing import Any, TypeVar
 
 from graphmem.errors import ValidationError
-from graphmem.graph.arguments import check_flag, check_function, checked_agent, checked_items
+from graphmem.graph.arguments import (
+    check_flag,
+    check_function,
+    checked_agent,
+    checked_items,
+    checked_number,
+)
 from graphmem.graph.graph import Transaction
-from graphmem.ids import node_id, to_millis
-from graphmem.models.fields import Input, Unit, millis
+from graphmem.ids import node_id, stream_id
+from graphmem.models.fields import MAX_VALUE, Chance, Input, Unit, millis
 from graphmem.models.policies import EpisodesLearned, Observation, State, TDUpdate, Transition
 from graphmem.notebook.frames import Listed
-from graphmem.policies.base import PolicyBase, item, unit, value
+from graphmem.policies.base import PolicyBase
 from graphmem.policies.rebuilding import event_ids
-from graphmem.policies.streams import Change, PolicyKey, StateKey, apply, lock, missing, open_nodes
+from graphmem.policies.streams import Change, PolicyKey, StateKey, apply, lock, open_nodes_of
 from graphmem.store.port import ChangedError, Row
 
 MAX_BATCH = 100_000
@@ -34,7 +39,7 @@ I = TypeVar("I", bound=Input)  # noqa: E741
 class Rates(Input):
     """The parameters of TD(0)."""
 
-    alpha: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
+    alpha: Chance
     gamma: Unit
 
 
@@ -111,26 +116,27 @@ class Updates(PolicyBase):
             raise ValidationError(
                 "record", record, "does not go with success", "counts are made of records"
             )
+        change = self._transition(step)
         if step.success is not None or not record:
-            return self._learn([step], record=record)[0]
-        key, after, fact = self._transition(step)
+            return self._learn([change], record=record)[0]
+        fact, identity = change.fact, change.fact["subject"]
         params = {name: fact[name] for name in ("reward", "alpha", "gamma", "at")}
-        params |= {"stream_id": key.stream, "policy_id": key.id, "next_max_q": fact["next_max"]}
+        params |= {"policy_id": identity, "next_max_q": fact["next_max"]}
+        params["stream_id"] = stream_id(self._graph.ns, change.agent)
         query = "policies.td_finish"
-        if after:
+        if change.after:
             query = "policies.td_update"
-            params |= {"next_state_id": after.id, "next_actions": fact["next_actions"]}
-        rows = self._graph.write(query, **params)
-        if not rows:  # the policy or the next state is new
+            params |= {"next_state_id": change.after.id, "next_actions": fact["next_actions"]}
 
-            def work(tx: Transaction) -> list[Row]:
-                open_nodes(tx, [key], [after] if after else [])
-                if not (updated := tx.run(query, **params)):
-                    raise ChangedError("the policy was erased while this was written")
-                return updated
+        def work(tx: Transaction) -> list[Row]:
+            open_nodes_of(tx, [change])
+            if not (updated := tx.run(query, **params)):
+                raise ChangedError("the policy was erased while this was written")
+            return updated
 
-            rows = self._graph.transact(work)
-        return TDUpdate(rows[0]["q_value"], rows[0]["td_error"], key.id, rows[0]["seq"])
+        # No row: the policy or the next state is new.
+        [row] = self._graph.write(query, **params) or self._graph.transact(work)
+        return TDUpdate(row["q_value"], row["td_error"], identity, row["seq"])
 
     def update_many(
         self,
@@ -152,7 +158,7 @@ class Updates(PolicyBase):
         """
         answers: list[TDUpdate] = []
         for batch in _batches("transitions", transitions, batch_size):
-            answers += self._learn(batch, len(answers))
+            answers += self._learn(_made(Transition, self._transition, batch, len(answers)))
         return Listed(answers)
 
     def observe(
@@ -172,10 +178,11 @@ class Updates(PolicyBase):
         Raises:
             ValidationError: a field is wrong.
         """
-        given = Observation(
-            state=state, action=action, success=success, spec=spec, agent=agent, at=at
+        change = self._outcome(
+            Observation(state=state, action=action, success=success, spec=spec, agent=agent, at=at)
         )
-        return self._observe([given])[0]
+        self._graph.transact(lambda tx: apply(tx, [change]))
+        return str(change.fact["subject"])
 
     def observe_many(
         self, observations: Iterable[Observation | Mapping[str, Any]], *, batch_size: int = 2_000
@@ -187,7 +194,8 @@ class Updates(PolicyBase):
         """
         done = 0
         for batch in _batches("observations", observations, batch_size):
-            done += len(self._observe(batch, done))
+            changes = _made(Observation, self._outcome, batch, done)
+            done += len(self._graph.transact(lambda tx, changes=changes: apply(tx, changes)))  # type: ignore[misc]
         return done
 
     def set_q(
@@ -205,8 +213,9 @@ class Updates(PolicyBase):
             ValidationError: a field is wrong.
         """
         key = self._key(agent, state, action, spec)
-        fact = {"subject": key.id, "value": value("q", q)}
-        self._change([Change(key.agent, "set", fact)], key)
+        fact = {"subject": key.id, "value": checked_number("q", q, -MAX_VALUE, MAX_VALUE)}
+        change = Change(key.agent, "set", fact, key)
+        self._graph.transact(lambda tx: apply(tx, [change]))
 
     def signal(
         self,
@@ -223,14 +232,16 @@ class Updates(PolicyBase):
             ValidationError: the signal is outside [0, 1].
             NotFoundError: there is no such policy.
         """
-        moved_by = unit("signal", signal)
-        key = self._key(agent, state, action, spec)
-        rows = self._graph.write(
-            "policies.signal", stream_id=key.stream, policy_id=key.id, signal=moved_by
-        )
-        if not rows:
-            raise missing(key.id, self._graph.ns)
-        return float(rows[0]["confidence"])
+        fact = {"value": checked_number("signal", signal, 0, 1)}
+        known = self._policy(self._key(agent, state, action, spec).id)
+        change = Change(known.agent, "signal", {"subject": known.id, **fact})
+
+        def work(tx: Transaction) -> float:
+            apply(tx, [change])
+            [row] = tx.run("policies.get", id=known.id)
+            return float(row["confidence"])
+
+        return self._graph.transact(work)
 
     def learn_episodes(
         self,
@@ -261,47 +272,38 @@ class Updates(PolicyBase):
         )
         name = checked_agent(agent)
         check_function("on_progress", on_progress)
-        total, events = EpisodesLearned(episodes=0, transitions=0, incomplete=0), 0
-        for stream in self._graph.read("events.cursors", group=GROUP, agent=name):
+        total: Counter[str] = Counter()
+        for stream in self._graph.read("events.streams", group=GROUP, agent=name):
             done = PAGE if stream["level"] is None else 0
             while done == PAGE:
-                done, learned = self._graph.transact(
+                learned = self._graph.transact(
                     lambda tx, stream=stream: self._learn_page(tx, stream, rates)  # type: ignore[misc]
                 )
-                events += done
-                total = EpisodesLearned(
-                    **{key: n + getattr(learned, key) for key, n in total.model_dump().items()}
-                )
+                done = learned["events"]
+                total.update(learned)
                 if on_progress:
-                    on_progress(events)
-        return total
+                    on_progress(total["events"])
+        names = EpisodesLearned.model_fields
+        return EpisodesLearned(**{name: total[name] for name in names})
 
-    def _learn_page(
-        self, tx: Transaction, stream: Row, rates: Rates
-    ) -> tuple[int, EpisodesLearned]:
-        """Learn the episodes among the next events of a stream; return the number of events."""
+    def _learn_page(self, tx: Transaction, stream: Row, rates: Rates) -> Mapping[str, int]:
+        """Learn the episodes among the next events of a stream; return counts."""
         cursor = node_id(tx.ns, "Cursor", GROUP, stream["stream"])
         tx.run("events.open_cursor", id=cursor, group=GROUP, stream=stream["stream"])
         lock(tx, [stream["stream"]])
-        rows = tx.run("events.cursors", group=GROUP, agent=stream["agent"])
-        head = next((row for row in rows if row["stream"] == stream["stream"]), None)
+        heads = tx.run("events.streams", group=GROUP, agent=stream["agent"])
         first = last = 0
-        ids: list[str] = []
-        if head is not None:
-            first, last = head["position"], min(head["last"], head["position"] + PAGE)
-            events = tx.run("events.read", ids=event_ids(stream["stream"], first + 1, last))
-            events.sort(key=lambda event: int(event["seq"]))
-            ids = [event["subject"] for event in events if event["kind"] == "episode"]
-            tx.run("events.move_cursor", id=cursor, position=last)
-        steps: dict[str, list[Row]] = {}
-        for row in tx.run("learning.steps_of", ids=ids) if ids else ():
-            if row["state"] is not None:
-                steps.setdefault(row["id"], []).append(row)
-        in_order = [step for episode in ids for step in steps.get(episode, ())]
+        place: dict[str, int] = {}
+        for head in heads:
+            if head["stream"] == stream["stream"]:
+                first, last = head["position"], min(head["last"], head["position"] + PAGE)
+                events = tx.run("events.read", ids=event_ids(stream["stream"], first + 1, last))
+                place = {e["subject"]: e["seq"] for e in events if e["kind"] == "episode"}
+                tx.run("events.move_cursor", id=cursor, position=last)
+        rows = tx.run("learning.steps_of", ids=sorted(place)) if place else []
+        steps = [row for row in rows if row["state"] is not None]
         changes: list[Change] = []
-        keys: dict[str, PolicyKey] = {}
-        states: dict[str, StateKey] = {}
-        for row in in_order:
+        for row in sorted(steps, key=lambda row: place[row["id"]]):
             ends = bool(row["terminal"])
             if row["reward"] is None or not (ends or row["next_state"] is not None):
                 continue
@@ -316,47 +318,28 @@ class Updates(PolicyBase):
                 alpha=rates.alpha,
                 gamma=rates.gamma,
             )
-            key, after, fact = self._transition(step)
-            keys[key.id] = key
-            if after:
-                states[after.id] = after
-            changes.append(Change(key.agent, "transition", {**fact, "episode": row["id"]}))
+            change = self._transition(step)
+            change.fact["episode"] = row["id"]
+            changes.append(change)
         if changes:
-            open_nodes(tx, keys.values(), states.values())
-            apply(tx, changes, keys, states)
-        learned = EpisodesLearned(
-            episodes=len(steps),
-            transitions=len(changes),
-            incomplete=len(in_order) - len(changes),
-        )
-        return last - first, learned
+            apply(tx, changes)
+        return {
+            "events": last - first,
+            "episodes": len({row["id"] for row in steps}),
+            "transitions": len(changes),
+            "incomplete": len(steps) - len(changes),
+        }
 
-    def _learn(
-        self,
-        steps: Sequence[Transition | Mapping[str, Any]],
-        first: int | None = None,
-        *,
-        record: bool = True,
-    ) -> list[TDUpdate]:
-        """Learn steps in one transaction; ``first`` is the index of the first one in its batch."""
-        changes: list[Change] = []
-        keys: dict[str, PolicyKey] = {}
-        states: dict[str, StateKey] = {}
-        for index, given in enumerate(steps):
-            with item(None if first is None else first + index):
-                key, after, fact = self._transition(_model(Transition, given))
-            keys[key.id] = key
-            if after:
-                states[after.id] = after
-            changes.append(Change(key.agent, "transition", fact))
-        answers = self._graph.transact(lambda tx: apply(tx, changes, keys, states, record=record))
+    def _learn(self, changes: Sequence[Change], *, record: bool = True) -> list[TDUpdate]:
+        """Learn transitions in one transaction."""
+        answers = self._graph.transact(lambda tx: apply(tx, changes, record=record))
         return [
             TDUpdate(q, error, change.fact["subject"], seq)
             for change, (seq, (q, error)) in zip(changes, answers, strict=True)
         ]
 
-    def _transition(self, step: Transition) -> tuple[PolicyKey, StateKey | None, dict[str, Any]]:
-        """Return the policy and the next state of a step, and its fact."""
+    def _transition(self, step: Transition) -> Change:
+        """Return the event of a step."""
         ns, settings = self._graph.ns, self._graph.settings
         place, after = StateKey.of(ns, step.state), None
         if step.next_state is not None:
@@ -373,23 +356,16 @@ class Updates(PolicyBase):
             "next_max": step.next_max_q,
             "next_actions": step.next_actions,
             "success": step.success,
-            "at": None if step.at is None else to_millis(step.at),
+            "at": millis(step.at),
         }
-        return key, after, fact
+        return Change(key.agent, "transition", fact, key, after)
 
-    def _observe(
-        self, given: Sequence[Observation | Mapping[str, Any]], first: int | None = None
-    ) -> list[str]:
-        changes, keys = [], []
-        for index, outcome in enumerate(given):
-            with item(None if first is None else first + index):
-                seen = _model(Observation, outcome)
-                key = self._key(seen.agent, seen.state, seen.action, seen.spec)
-            fact = {"subject": key.id, "success": seen.success, "at": millis(seen.at)}
-            changes.append(Change(key.agent, "outcome", fact))
-            keys.append(key)
-        self._change(changes, *keys)
-        return [key.id for key in keys]
+    def _outcome(self, seen: Observation) -> Change:
+        """Return the event of an outcome."""
+        place = StateKey.of(self._graph.ns, seen.state)
+        key = PolicyKey.of(self._graph.ns, seen.agent, place, seen.action, seen.spec)
+        fact = {"subject": key.id, "success": seen.success, "at": millis(seen.at)}
+        return Change(key.agent, "outcome", fact, key)
 
 
 def _batches(
@@ -402,13 +378,25 @@ def _batches(
         yield batch
 
 
-def _model(model: type[I], given: I | Mapping[str, Any]) -> I:
-    """Return an item of a batch as a model, or raise ValidationError."""
-    if isinstance(given, model):
-        return given
-    if not isinstance(given, Mapping):
-        raise ValidationError("item", given, f"must be a {model.__name__} or a dict")
-    for name in given:
-        if not isinstance(name, str):
-            raise ValidationError("field", name, "is not the name of a field", "give a text")
-    return model(**given)
+def _made(
+    model: type[I],
+    change: Callable[[I], Change],
+    items: Sequence[I | Mapping[str, Any]],
+    first: int,
+) -> list[Change]:
+    """Return the events of a batch; the field of an error begins with the position of its item."""
+    changes = []
+    for index, given in enumerate(items, first):
+        try:
+            if not isinstance(given, model | Mapping):
+                raise ValidationError("item", given, f"must be a {model.__name__} or a dict")
+            if isinstance(given, Mapping):
+                for name in given:
+                    if not isinstance(name, str):
+                        raise ValidationError("field", name, "is no name of a field", "give a text")
+                given = model(**given)  # noqa: PLW2901
+            changes.append(change(given))
+        except ValidationError as error:
+            field = f"{index}.{error.field}"
+            raise ValidationError(field, error.value, error.problem, error.remedy) from None
+    return changes

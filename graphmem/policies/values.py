@@ -18,18 +18,18 @@ from graphmem.graph.arguments import (
     check_text,
     checked_agent,
     checked_items,
+    checked_number,
 )
 from graphmem.graph.graph import Transaction
-from graphmem.graph.rates import PRIOR, rates_of
-from graphmem.ids import from_millis, to_millis
-from graphmem.models.fields import Input, Moment
+from graphmem.graph.rates import rates_of
+from graphmem.ids import from_millis
+from graphmem.models.fields import millis
 from graphmem.models.policies import Point, Policy, State
 from graphmem.notebook.frames import Listed
-from graphmem.policies import replay
-from graphmem.policies.base import Action, Named, PolicyBase, finite, policy_of, positive, unit
+from graphmem.policies.base import Action, Named, PolicyBase, policy_of
 from graphmem.policies.cycles import clocks
 from graphmem.policies.rebuilding import blank, opened, replayed
-from graphmem.policies.streams import PolicyKey, StateKey
+from graphmem.policies.streams import StateKey
 from graphmem.store.port import Row
 
 Explore = Literal["ucb", "epsilon"]
@@ -37,10 +37,6 @@ DECAY_RATE, DECAY_STRENGTH = 0.1, 0.5
 """The exponent of the decay of values by days, and how much confidence slows it."""
 _OF_EDGES = ("linked", "strengthened", "weakened", "unlinked")
 """Kinds of events that change only an edge, not the policies at its ends."""
-
-
-class _Dated(Input):
-    at: Moment | None = None
 
 
 class Values(PolicyBase):
@@ -116,20 +112,19 @@ class Values(PolicyBase):
         place = StateKey.of(self._graph.ns, state)
         name = Named(agent=agent).agent
         when = self._when(at, stored)
+        share = checked_number("epsilon", epsilon, 0, 1)
+        wide = checked_number("width", width, 0)
         chance = rng or random
-        draws = explore == "epsilon" and chance.random() < unit("epsilon", epsilon)
-        best: Policy | None = None
-        if actions is None and explore != "ucb" and not draws:
-            best = next(iter(self._read("policies.best", place, name, when)), None)
-        elif candidates := self._candidates(place, name, actions, when):
-            if draws:
-                best = chance.choice(candidates)
-            elif explore == "ucb":
-                best = _upper(candidates, positive("width", width))
-            else:
-                best = max(candidates, key=lambda policy: policy.score)
-        if best is not None:
-            self._reads.note("Policy", best.id)
+        candidates = self._candidates(place, name, actions, when)
+        if not candidates:
+            return None
+        if explore == "epsilon" and chance.random() < share:
+            best = chance.choice(candidates)
+        elif explore == "ucb":
+            best = _upper(candidates, wide)
+        else:
+            best = max(candidates, key=lambda policy: policy.score)
+        self._reads.note("Policy", best.id)
         return best
 
     def list(
@@ -162,11 +157,11 @@ class Values(PolicyBase):
         """
         name = checked_agent(agent)
         when = self._when(at, stored)
-        waiting = finite("pressure", pressure)
+        waiting = checked_number("pressure", pressure)
         check_limit(limit)
         if state is not None:
             place = StateKey.of(self._graph.ns, state)
-            found = self._read("policies.values", place, name, when, pressure=waiting)
+            found = self._read(place, name, when, pressure=waiting)
             return Listed(found[:limit])
         if at is not None or pressure:
             raise ValidationError("state", None, "is missing", "values at a time are of one state")
@@ -222,11 +217,11 @@ class Values(PolicyBase):
             raise ValidationError("at", at, "does not go with stored=True", "leave out one")
         if stored:
             return None
-        moment = _Dated(at=at).at
-        return self._graph.now() if moment is None else to_millis(moment)
+        moment = millis(Named(at=at).at)
+        return self._graph.now() if moment is None else moment
 
     def _read(
-        self, name: str, place: StateKey, agent: str | None, when: int | None, **more: Any
+        self, place: StateKey, agent: str | None, when: int | None, **more: Any
     ) -> builtins.list[Policy]:
         """Return policies with their values at a time; only cycles need clocks."""
         given = {
@@ -237,14 +232,11 @@ class Values(PolicyBase):
             "strength": DECAY_STRENGTH,
             **more,
         }
-        rows = self._graph.read(name, **given)
-        moment = from_millis(when)
-        if moment is not None and any(row["cyclic"] for row in rows):
-            if name == "policies.best":
-                name, given["only_active"] = "policies.values", True
-                rows = self._graph.read(name, **given)
-            zones = {zone for row in rows for zone in row["timezones"]}
-            rows = self._graph.read(name, **given, clocks=clocks(moment, sorted(zones)))
+        rows = self._graph.read("policies.values", **given)
+        zones = {zone for row in rows for zone in row["timezones"]}
+        if zones and (moment := from_millis(when)):
+            given["clocks"] = clocks(moment, sorted(zones))
+            rows = self._graph.read("policies.values", **given)
         return [policy_of(row) for row in rows]
 
     def _candidates(
@@ -255,7 +247,7 @@ class Values(PolicyBase):
         when: int | None,
     ) -> builtins.list[Policy]:
         """Return the possible actions in a state, tried ones first, best first."""
-        known = self._read("policies.values", place, agent, when, only_active=True)
+        known = self._read(place, agent, when, only_active=True)
         if actions is None:
             return known
         keys = {
@@ -268,30 +260,18 @@ class Values(PolicyBase):
         tried = {policy.id: policy for policy in known}
         ordered = [tried[key] for key in keys if key in tried]
         ordered.sort(key=lambda policy: -policy.score)  # of equal ones the first named
-        return [*ordered, *(self._untried(keys[key]) for key in keys if key not in tried)]
-
-    def _untried(self, key: PolicyKey) -> Policy:
-        return Policy(
-            id=key.id,
-            agent=key.agent,
-            state=key.state.fingerprint,
-            features=None,
-            action=key.action,
-            spec=json.loads(key.spec) if key.spec else None,
-            q=0.0,
-            score=0.0,
-            updates=0,
-            trials=0,
-            successes=0,
-            mean=PRIOR[0] / sum(PRIOR),
-            lower=0.0,
-            upper=1.0,
-            status="tentative",
-            confidence=replay.INITIAL_CONFIDENCE,
-            signals=0,
-            crystallized=False,
-            last_updated_at=None,
-        )
+        untried = [
+            Policy(
+                id=key.id,
+                agent=key.agent,
+                state=key.state.fingerprint,
+                action=key.action,
+                spec=json.loads(key.spec) if key.spec else None,
+            )
+            for key in keys.values()
+            if key.id not in tried
+        ]
+        return [*ordered, *untried]
 
 
 def _upper(policies: Sequence[Policy], width: float) -> Policy:

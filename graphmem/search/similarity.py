@@ -12,7 +12,7 @@ from graphmem.graph.arguments import check_limit, searched
 from graphmem.graph.graph import Graph
 from graphmem.graph.lookup import find_strategy
 from graphmem.graph.nearness import NearTasks
-from graphmem.models.similarity import SimilarStrategy
+from graphmem.models.reports import SimilarStrategy
 from graphmem.notebook.frames import Listed
 from graphmem.search.edges import LINKS
 from graphmem.search.vectors import Vectors

@@ -22,7 +22,7 @@ from graphmem.forks import in_child, renew_lock
 from graphmem.graph.graph import Graph
 from graphmem.ids import node_id
 from graphmem.models import Difference
-from graphmem.models.similarity import RelinkReport
+from graphmem.models.reports import RelinkReport
 from graphmem.search.edges import PAGE, Edges
 from graphmem.store.paging import pages
 from graphmem.store.port import TEXTS, Row, SearchIndex
@@ -387,6 +387,9 @@ class Vectors:
         if stored["name"] is not None:
             with self._lock, self._graph.store.alone():
                 self._opened(stored).tidy()
+                entries = self._graph.store.entries(self._graph.ns)
+                entries.open(stored["name"], stored["dimensions"])
+                entries.tidy()
                 self._cache.clear()
 
     def rebuild(self) -> int:

@@ -17,7 +17,7 @@ from graphmem.seeding.formats import (
     read_record,
 )
 from graphmem.seeding.reading import DamagedError, Limits, Values, read_lines
-from graphmem.seeding.run import Progress, Refusal, SeedReport, seed
+from graphmem.seeding.run import Refusal, SeedReport, seed
 from graphmem.seeding.sources import Source, sources
 
 __all__ = [
@@ -25,7 +25,6 @@ __all__ = [
     "Format",
     "Limits",
     "Origin",
-    "Progress",
     "Record",
     "Refusal",
     "Refused",

@@ -79,9 +79,10 @@ def tools(taken: Sequence[Step]) -> list[str]:
 
 
 def question(messages: Sequence[Mapping[str, Any]]) -> str | None:
-    """Return what the user said first."""
+    """Return what the user said first, without what demonstrates another task."""
     for message in messages:
-        if message.get("role") in _ASKING and (said := text_of(message.get("content"))):
+        asks = message.get("role") in _ASKING and not message.get("is_demo")
+        if asks and (said := text_of(message.get("content"))):
             return said
     return None
 

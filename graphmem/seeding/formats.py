@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from difflib import get_close_matches
 from functools import cache
+from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -20,6 +20,10 @@ from graphmem.seeding.reading import Limits
 HEAD = 65_536
 """Bytes at the beginning of a file by which formats recognise it."""
 GZIP = b"\x1f\x8b"
+_MODULES = (
+    *("benchmarks", "exports", "gymnasium", "inspect", "jsonl", "otlp", "reflexion", "sentinel"),
+)
+"""The modules of the formats of graphmem."""
 _LOOK = 40
 """Bytes at the beginning of a file that show how its text is encoded."""
 
@@ -115,15 +119,6 @@ def read_record(
     return make_record(number, what, record, make)
 
 
-def parse_time(told: Any) -> datetime | None:
-    """Return a time of a log: ISO 8601 with a time zone, else nothing."""
-    try:
-        found = datetime.fromisoformat(told)
-    except (TypeError, ValueError):
-        return None
-    return found if found.tzinfo is not None else None
-
-
 @dataclass(frozen=True, slots=True)
 class Format:
     """A log format.
@@ -141,6 +136,8 @@ class Format:
     detect: Callable[[bytes], bool]
     read: Callable[[BinaryIO, Origin], Iterator[Record]]
     logs: Callable[[Path], Sequence[Path] | None] | None = None
+    mapping: str | None = None
+    """How fields are mapped, for the reference; None: the docstring of the module of ``read``."""
 
 
 @cache
@@ -150,16 +147,19 @@ def formats() -> dict[str, Format]:
     Raises:
         SeedingError: an installed format cannot be loaded.
     """
-    loaded_formats: dict[str, Format] = {}
+    own = [import_module(f"graphmem.seeding.{name}") for name in _MODULES]
+    known = {item.name: item for module in own for item in module.FORMATS}
     for entry in entry_points(group="graphmem.formats"):
+        if entry.name in known:
+            continue
         try:
             loaded = entry.load()
         except Exception as error:
             raise SeedingError(f"format {entry.name!r} cannot be loaded: {error}") from error
         if not isinstance(loaded, Format):
             raise SeedingError(f"format {entry.name!r}: {entry.value} is not a Format")
-        loaded_formats[entry.name] = loaded
-    return dict(sorted(loaded_formats.items()))
+        known[entry.name] = loaded
+    return dict(sorted(known.items()))
 
 
 def find(name: str) -> Format:

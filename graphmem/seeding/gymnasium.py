@@ -165,3 +165,4 @@ def checked(value: Any) -> bool | float:
 
 
 FORMAT = Format("gymnasium", "Gymnasium runs as the recorder of graphmem writes them", detect, read)
+FORMATS = (FORMAT,)

@@ -22,8 +22,8 @@ from graphmem.ids import canonical_json
 from graphmem.models import MAX_TEXT, Step
 from graphmem.seeding import chats
 from graphmem.seeding.formats import Format, Origin, Record, Refused, Unsettled, read_record
-from graphmem.seeding.reading import BOM, BYTES_A_VALUE, DamagedError, Limits, Values, reason_of
-from graphmem.seeding.zips import MAGIC, Members
+from graphmem.seeding.reading import BOM, DamagedError, Limits, Values, reason_of
+from graphmem.seeding.zips import MAGIC, Members, open_zip
 
 _OWN = (b"_journal/", b"samples/", b"header.json", b"summaries.json", b"reductions.json")
 """The prefix of the names of members."""
@@ -73,7 +73,7 @@ def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
     if peek is None:
         raise SeedingError("inspect needs a buffered stream")
     if peek(len(MAGIC)).startswith(MAGIC):
-        with Members(stream, origin.limits) as members:
+        with open_zip(stream, origin.limits) as members:
             yield from _of_members(members, origin)
     else:
         yield from _of_object(Values(stream, origin.limits), origin)
@@ -206,7 +206,7 @@ class _Reduced:
             raise self._problem
         pairs = (json.dumps(name).encode() + b":" + text for name, text in self._texts.items())
         whole = b"{" + b",".join(pairs) + b"}"
-        reason = self._limits.excess(whole, depth=False)
+        reason = self._limits.excess(whole)
         if reason is not None:
             raise ValidationError("record", None, reason)
         return _parsed(whole)
@@ -256,7 +256,7 @@ def _put_together(reduced: _Reduced, members: Members, name: str, limits: Limits
     """Return a sample whose messages and attachments stand in members beside its own."""
     folder = name.removesuffix("sample.json")
     spans = reduced.read(_Rest()).get("message_refs") or []
-    if sum(end - start for start, end in spans) > limits.record // BYTES_A_VALUE:
+    if sum(end - start for start, end in spans) > limits.values:
         raise ValidationError("record", name, limits.too_many)
     wanted = [at for start, end in spans for at in range(start, end)]
     reduced.add("held", _chunks(members, f"{folder}messages", set(wanted), limits))
@@ -416,3 +416,4 @@ def _resolved(value: Any, attached: Mapping[str, Any]) -> Any:
 
 
 FORMAT = Format("inspect", "Inspect (inspect_ai) logs, .eval or JSON: scored samples", detect, read)
+FORMATS = (FORMAT,)

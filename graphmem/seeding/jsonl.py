@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 from graphmem.errors import ValidationError
 from graphmem.ids import from_millis
 from graphmem.models import AbandonedAttempt, Episode
-from graphmem.models.level_records import LEVELS_RECORDS, LevelsRecord
+from graphmem.models.flow import LEVELS_RECORDS, LevelsRecord
 from graphmem.seeding.formats import Format, Origin, Record, Refused, Unsettled
 from graphmem.seeding.reading import BOM, read_lines
 
@@ -133,3 +133,4 @@ def dump(episode: Episode) -> str:
 
 
 FORMAT = Format("jsonl", "graphmem's own JSON lines, one episode a line", detect, read)
+FORMATS = (FORMAT,)

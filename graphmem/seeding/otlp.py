@@ -3,11 +3,13 @@
 Each line is one export of spans (``resourceSpans``) or of log records (``resourceLogs``). Spans of
 the GenAI conventions and of OpenInference are read alike. A run is a topmost ``invoke_agent`` or
 ``AGENT`` span; in a trace without any, a topmost ``invoke_workflow`` or ``CHAIN`` span. Its steps
-are the spans of tools and plans below it, in the order of time. The outcome is a judgement
-(:mod:`graphmem.seeding.judgements`). An error is none, and a run without an outcome is refused.
+are the spans of tools and plans below it, in the order of time. The outcome is a judgement: an
+event ``gen_ai.evaluation.result``, in a span or as a log record; or attributes
+``evaluations.N.evaluation.*`` or ``annotations.N.annotation.*``, also of a whole trace or session.
+An error is none, and a run without an outcome is refused.
 
 Spans of a trace come in any order and over many lines. So they wait in a temporary file, and the
-runs are put together at the end of the log (:mod:`graphmem.seeding.otlp_runs`).
+runs are put together at the end of the log.
 """
 
 from __future__ import annotations
@@ -20,23 +22,22 @@ from typing import Any, BinaryIO
 
 from graphmem.errors import SeedingError, ValidationError
 from graphmem.ids import canonical_json
-from graphmem.seeding import judgements, traces
+from graphmem.seeding import traces
 from graphmem.seeding.chats import MAX_JSON, arguments, cut_task, question, text_of
 from graphmem.seeding.formats import Format, Origin, Record, Refused
-from graphmem.seeding.judgements import Judgement
-from graphmem.seeding.otlp_runs import (
-    AGENT,
-    CHAIN,
-    CHAT,
-    NOTHING,
-    OTHER,
-    PLAN,
-    TOOL,
-    Span,
-    Traces,
-)
-from graphmem.seeding.reading import BOM
+from graphmem.seeding.otlp_runs import CHAIN, CHAT, NOTHING, OTHER, SPAN, Runs
+from graphmem.seeding.reading import BOM, read_objects
+from graphmem.seeding.traces import AGENT, PLAN, TOOL, Groups
 
+_EVENT = "gen_ai.evaluation.result"
+_TELLS = re.compile(r"annotations\.|evaluation")
+"""What tells that an attribute may be of a judgement."""
+_JUDGED = re.compile(
+    r"(?:(trace|session)\.)?"
+    r"(annotations\.\d{1,9}\.annotation|evaluations\.\d{1,9}\.evaluation)\.(\w+)"
+)
+_LESS_IS_BETTER = {"hallucination", "toxicity"}
+"""Evaluators whose high scores can be bad, so that their scores are no outcome."""
 SPANS, LOGS = "resourceSpans", "resourceLogs"
 Object = dict[str, Any]
 _HEAD = re.compile(rb'\s*\[?\s*\{\s*"resource_?(?:spans|logs)"', re.IGNORECASE)
@@ -76,40 +77,29 @@ def detect(head: bytes) -> bool:
 
 
 def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
-    """Yield the refusals of the lines of a file, and then its runs."""
-    head = traces.peek_head(stream, origin.name)
-    is_list = head.startswith(b"[") and detect(head)
-    if not is_list and not head.partition(b"\n")[0].rstrip().endswith((b"{", b"[")):
-        head = b""  # each line is read by itself
-    with Traces(origin.limits.record) as aside:
-        damage = None
+    """Yield the refusals of the exports of a file, and then its runs."""
+    with Groups.open(origin.limits) as groups:
+        runs, damage = Runs(groups), None
         try:
-            for number, value in traces.read_objects(stream, head, origin.limits, "exports"):
-                yield from _set_export_aside(value, number, aside)
+            for line, read_export in read_objects(stream, origin.limits, "exports"):
+                try:
+                    for part in _parts(_export(read_export())):
+                        try:
+                            _put_aside(*part, line, runs)
+                        except ValidationError as error:
+                            yield Refused(line, error.field, str(error))
+                except ValidationError as error:
+                    yield Refused(line, error.field, str(error))
         except SeedingError as error:
             damage = error  # the part before it is read
-        yield from aside.runs()
+        yield from runs.records()
         if damage is not None:
             raise damage
 
 
-def _set_export_aside(
-    value: Object | ValidationError, line: int, aside: Traces
-) -> Iterator[Refused]:
-    """Put aside the contents of an export, and yield the refusals."""
-    try:
-        if isinstance(value, ValidationError):
-            raise value
-        for part in _parts(_export(value)):
-            try:
-                _set_aside(part, line, aside)
-            except ValidationError as error:
-                yield Refused(line, error.field, str(error))
-    except ValidationError as error:
-        yield Refused(line, error.field, str(error))
-
-
-def _export(value: Object) -> Object:
+def _export(value: Any) -> Object:
+    if not isinstance(value, dict):
+        raise ValidationError("record", value, "must be an object")
     if SPANS in value or LOGS in value:
         return value
     for name in value:
@@ -146,46 +136,93 @@ def _objects_of(holder: Object, name: str) -> list[Any]:
     return found
 
 
-def _set_aside(part: tuple[bool, str | None, Any], line: int, aside: Traces) -> None:
+def _put_aside(is_span: bool, service: str | None, item: Any, line: int, runs: Runs) -> None:
     """Put aside what a span or a log record holds."""
-    is_span, service, item = part
+    given = _attributes(item)
     if not is_span:
-        if judgements.is_judgement(item.get("eventName"), given := _attributes(item)):
+        if _is_judgement(item.get("eventName"), given):
             trace, span = _id(item, "traceId", 16, empty=True), _id(item, "spanId", 8, empty=True)
-            aside.judge(trace, span, judgements.of_event(_decode_all(given)), line)
+            for judgement in _event_judgement(given):
+                runs.judge(trace, span, judgement, line)
         return
     trace, span = _id(item, "traceId", 16), _id(item, "spanId", 8)
-    given = _attributes(item)
     kind = _kind(given)
+    answers = kind in (AGENT, CHAIN, CHAT)
     for judgement in _judgements(item, given):
-        aside.judge(trace, span, judgement, line)
-    aside.add(
-        Span(
-            trace=trace,
-            span=span,
-            parent=_id(item, "parentSpanId", 8, empty=True),
-            line=line,
-            kind=kind,
-            start=_time(item, "startTimeUnixNano"),
-            end=_time(item, "endTimeUnixNano"),
-            session=_text(given, "gen_ai.conversation.id", "session.id"),
-            response=_text(given, "gen_ai.response.id") if kind in (AGENT, CHAIN, CHAT) else None,
-            asked=_question(given) if kind in (AGENT, CHAIN, CHAT) else None,
-            told=_span_fields(kind, item, given, service),
-        )
-    )
+        runs.judge(trace, span, judgement, line)
+    told = {
+        "trace": trace,
+        "id": span,
+        "parent": _id(item, "parentSpanId", 8, empty=True),
+        "line": line,
+        "kind": kind,
+        "start": _time(item, "startTimeUnixNano"),
+        "end": _time(item, "endTimeUnixNano"),
+        "session": _text(given, "gen_ai.conversation.id", "session.id"),
+        "response": _text(given, "gen_ai.response.id") if answers else None,
+        "asked": _question(given) if answers else None,
+        "error": _error(item, given),
+        **_kind_fields(kind, item, given, service),
+    }
+    runs.add({name: value for name, value in told.items() if value is not None})
 
 
-def _judgements(item: Object, given: Object) -> Iterator[Judgement | None]:
+def _judgements(item: Object, given: Object) -> Iterator[Object]:
+    """Yield the judgements in the events and the attributes of a span."""
     for event in _objects_of(item, "events"):
         about = _attributes(event)
-        if judgements.is_judgement(event.get("name"), about):
-            yield judgements.of_event(_decode_all(about))
-    if judgements.is_about_judgement(" ".join(given)):
-        yield from judgements.of_attributes(_decode_all(given))
+        if _is_judgement(event.get("name"), about):
+            yield from _event_judgement(about)
+    if not _TELLS.search(" ".join(given)):
+        return
+    found: dict[tuple[str | None, str], Object] = {}
+    for name, value in given.items():
+        if match := _JUDGED.fullmatch(name):
+            found.setdefault((match[1], match[2]), {})[match[3]] = decode_value(value)
+    session = _text(given, "session.id", "gen_ai.conversation.id")
+    for (scope, _), fields in found.items():
+        yield from _judgement(fields, scope or SPAN, None, session)
 
 
-def _kind(given: Object) -> int:
+def _is_judgement(name: Any, given: Object) -> bool:
+    """Return whether an event is a judgement; before log records had names, an attribute was it."""
+    return _EVENT in (name, decode_value(given.get("event.name")))
+
+
+def _event_judgement(given: Object) -> Iterator[Object]:
+    names = {"name": "name", "score": "score.value", "label": "score.label"}
+    names["explanation"] = "explanation"
+    told = {key: _first(given, f"gen_ai.evaluation.{name}") for key, name in names.items()}
+    response, session = _text(given, "gen_ai.response.id"), _text(given, "gen_ai.conversation.id")
+    return _judgement(told, SPAN, response, session)
+
+
+def _judgement(
+    told: Object, scope: str, response: str | None, session: str | None
+) -> Iterator[Object]:
+    """Yield a judgement, if it is one: a success that a label states, else a score."""
+    texts = {
+        key: value[:1_000] if isinstance(value, str) and value.strip() else None
+        for key, value in told.items()
+    }
+    name, value = texts.get("name"), told.get("label")
+    value = traces.judge(value) if isinstance(value, str) else None
+    if value is None and name is not None and name.strip().lower() not in _LESS_IS_BETTER:
+        value = told.get("score")
+    if name is not None and isinstance(value, bool | int | float):
+        explanation = told.get("explanation") if texts.get("explanation") else None
+        yield {
+            "name": name,
+            "value": value,
+            "by": texts.get("annotator_kind"),
+            "explanation": explanation,
+            "scope": scope,
+            "response": response,
+            "session": session,
+        }
+
+
+def _kind(given: Object) -> str:
     operation = decode_value(given.get("gen_ai.operation.name"))
     if isinstance(operation, str):
         return _OPERATIONS.get(operation, OTHER)
@@ -193,34 +230,34 @@ def _kind(given: Object) -> int:
     return _KINDS.get(kind.upper(), OTHER) if isinstance(kind, str) else NOTHING
 
 
-def _span_fields(kind: int, item: Object, given: Object, service: str | None) -> Object:
-    """Return what an episode takes from a span, without empty fields."""
-    name = item.get("name")
-    told: Object = {"error": _error(item, given)}
+def _kind_fields(kind: str, item: Object, given: Object, service: str | None) -> Object:
+    """Return what an episode takes from a span of a kind."""
     if kind == TOOL:
-        plain = name.removeprefix("execute_tool ") if isinstance(name, str) else None
-        told["name"] = _text(given, "gen_ai.tool.name", "tool.name") or plain
-        told["input"] = _first(given, "gen_ai.tool.call.arguments") or _io_value(given, _IN)
-        if told["input"] is None:
-            told["input"] = _first(given, "tool.parameters")
-        told["output"] = _first(given, "gen_ai.tool.call.result", "output.value")
-        if told["output"] is None:
-            told["output"] = _io_value(given, _OUT)
-    elif kind == PLAN:
-        told["name"], told["input"] = "plan", _question(given)
-        told["output"] = _answer(given)
-    elif kind == CHAT:
-        told["model"] = _model(given)
-    elif kind in (AGENT, CHAIN):
-        told["agent"] = _text(given, "gen_ai.agent.name", "agent.name") or service
-        told["model"] = _model(given)
-        told["answer"] = _answer(given)
-        told["fields"] = {
+        name = item.get("name")
+        plain = name.removeprefix("execute_tool ").strip() if isinstance(name, str) else None
+        put = _first(given, "gen_ai.tool.call.arguments") or _io_value(given, _IN)
+        out = _first(given, "gen_ai.tool.call.result", "output.value")
+        return {
+            "name": _text(given, "gen_ai.tool.name", "tool.name") or plain,
+            "input": _first(given, "tool.parameters") if put is None else put,
+            "output": (_io_value(given, _OUT) if out is None else out) or None,
+        }
+    if kind == PLAN:
+        return {"name": "plan", "input": _question(given), "output": _answer(given) or None}
+    if kind == CHAT:
+        return {"model": _model(given)}
+    if kind not in (AGENT, CHAIN):
+        return {}
+    return {
+        "agent": _text(given, "gen_ai.agent.name", "agent.name") or service,
+        "model": _model(given),
+        "answer": _answer(given),
+        "fields": {
             name: decode_value(value)
             for name, value in given.items()
-            if name not in _MAPPED and not judgements.is_about_judgement(name)
-        }
-    return {name: value for name, value in told.items() if value is not None}
+            if name not in _MAPPED and not _TELLS.search(name)
+        },
+    }
 
 
 def _error(item: Object, given: Object) -> str | None:
@@ -386,7 +423,7 @@ def _text(given: Object, *names: str) -> str | None:
     return cut_task(canonical_json(value))
 
 
-def _id(item: Object, name: str, size: int, *, empty: bool = False) -> bytes | None:
+def _id(item: Object, name: str, size: int, *, empty: bool = False) -> str | None:
     """Return an id; None if it is empty and may be.
 
     Raises:
@@ -407,7 +444,7 @@ def _id(item: Object, name: str, size: int, *, empty: bool = False) -> bytes | N
             hint = "base64, as protobuf writes ids in JSON, is not OTLP"
         raise ValidationError(name, given, f"is not {2 * size} hexadecimal digits", hint) from None
     if any(made):
-        return made
+        return made.hex()
     if empty:
         return None
     raise ValidationError(name, given, "is zero, which is no id")
@@ -426,3 +463,4 @@ def _time(item: Object, name: str) -> int | None:
 
 
 FORMAT = Format("otlp", "OpenTelemetry traces of agents, as OTLP JSON lines", detect, read)
+FORMATS = (FORMAT,)

@@ -242,3 +242,4 @@ def _step(parts: dict[str, list[str]]) -> Step:
 
 
 FORMAT = Format("reflexion", "Reflexion logs: trials of questions as text", detect, read)
+FORMATS = (FORMAT,)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO, Literal, Protocol
+from typing import Protocol
 
 from graphmem.config import Settings
 from graphmem.errors import SeedingError, ValidationError
 from graphmem.graph.graph import Graph
 from graphmem.models import Episode, LearnReport, Rejection
 from graphmem.models.fields import Output
-from graphmem.seeding.formats import Format, Origin, Record, Refused, detect, find
+from graphmem.seeding.formats import Origin, Record, Refused, detect, find
 from graphmem.seeding.outcomes import EXAMPLES, Outcomes
 from graphmem.seeding.reading import DamagedError, Limits
 from graphmem.seeding.settling import Settling
@@ -51,19 +50,6 @@ class SeedReport(Output):
     unmatched_keys: tuple[str, ...] = ()
 
 
-class Progress(Protocol):
-    """Receives the progress of seeding."""
-
-    def start(self, source: Source, format_name: str) -> None:
-        """A file begins."""
-
-    def advance(self, records: int) -> None:
-        """``records`` more records are durable or refused."""
-
-    def finish(self) -> None:
-        """The file ended."""
-
-
 class Learns(Protocol):
     """The part of a memory that seeding needs; :class:`graphmem.Memory` has it."""
 
@@ -71,15 +57,8 @@ class Learns(Protocol):
     namespace: str
     settings: Settings
 
-    def learn_many(
-        self,
-        episodes: Iterable[Episode],
-        *,
-        batch_size: int,
-        on_error: Literal["collect"],
-        on_progress: Callable[[int], None],
-        on_reject: Callable[[Rejection], None],
-    ) -> LearnReport:
+    @property
+    def learn_many(self) -> Callable[..., LearnReport]:
         """Learn episodes in batches, and report the refused ones."""
         ...
 
@@ -96,7 +75,7 @@ def seed(
     batch_size: int = BATCH,
     limit: int | None = None,
     limits: Limits | None = None,
-    progress: Progress | None = None,
+    progress: Callable[[int], None] | None = None,
     on_refusal: Callable[[Refusal], None] | None = None,
 ) -> SeedReport:
     """Learn the records of logs, in constant memory.
@@ -118,7 +97,7 @@ def seed(
         batch_size: records in a transaction.
         limit: most records of each file.
         limits: how much a file may hold; default: what the settings have.
-        progress: called as batches become durable.
+        progress: called with the number of records that are durable or refused by now.
         on_refusal: called for every refused record.
 
     Raises:
@@ -142,21 +121,52 @@ def seed(
         file = Path(outcomes).resolve()
         logs = [log for log in logs if not (log.found and Path(log.path).resolve() == file)]
     settling = Settling(agent, strategy_from, evaluator, joined, settings.success_threshold)
-    reader = _LogReader(format_name, agent, strategy_from, limit, limits, settling, progress)
-    tally = _Tally(on_refusal)
+    created = skipped = refused = 0
+    refusals: list[Refusal] = []
+    done = 0
+
+    def advance(count: int) -> None:
+        nonlocal done
+        done += count
+        if progress:
+            progress(done)
+
     for source in logs:
-        _seed_log(memory, source, reader.read(source), tally, batch_size, progress)
-    return tally.report(len(logs), list(joined.without_record()) if joined else [])
+
+        def refuse(item: Refused, file: str = source.name) -> None:
+            nonlocal refused
+            refused += 1
+            refusal = Refusal(file=file, record=item.number, field=item.field, reason=item.reason)
+            if len(refusals) < KEPT:
+                refusals.append(refusal)
+            if on_refusal:
+                on_refusal(refusal)
+
+        origin = Origin(source.name, source.stem, agent, limits, source.file, strategy_from)
+        found = _read(source, format_name or source.format, origin)
+        records = islice(settling.settled(found), limit)
+        report = _learn(memory, records, refuse, advance, batch_size)
+        created += report.created
+        skipped += report.skipped
+    unmatched = list(joined.without_record()) if joined else []
+    return SeedReport(
+        files=len(logs),
+        created=created,
+        skipped=skipped,
+        refused=refused,
+        refusals=tuple(refusals),
+        unmatched=len(unmatched),
+        unmatched_keys=tuple(unmatched[:EXAMPLES]),
+    )
 
 
-def _seed_log(
+def _learn(
     memory: Learns,
-    source: Source,
     records: Iterator[tuple[int, Episode] | Refused],
-    tally: _Tally,
+    refuse: Callable[[Refused], None],
+    advance: Callable[[int], None],
     batch_size: int,
-    progress: Progress | None,
-) -> None:
+) -> LearnReport:
     """Learn the records of one log by one call, which tells equal ones apart by their order."""
     numbers: list[int] = []
     """The numbers in the log of the episodes that are not durable yet."""
@@ -165,123 +175,55 @@ def _seed_log(
     def episodes() -> Iterator[Episode]:
         for record in records:
             if isinstance(record, Refused):
-                tally.refuse(source, record)
-                if progress:
-                    progress.advance(1)
+                refuse(record)
+                advance(1)
             else:
                 numbers.append(record[0])
                 yield record[1]
 
-    def advance(count: int) -> None:
+    def count(records: int) -> None:
         nonlocal durable
-        durable += count
-        del numbers[:count]
-        if progress:
-            progress.advance(count)
+        durable += records
+        del numbers[:records]
+        advance(records)
 
     def reject(bad: Rejection) -> None:
-        tally.refuse(source, Refused(numbers[bad.index - durable], bad.field, bad.reason))
+        refuse(Refused(numbers[bad.index - durable], bad.field, bad.reason))
 
-    tally.add(
-        memory.learn_many(
-            episodes(),
-            batch_size=batch_size,
-            on_error="collect",
-            on_progress=advance,
-            on_reject=reject,
-        )
+    return memory.learn_many(
+        episodes(),
+        batch_size=batch_size,
+        on_error="collect",
+        on_progress=count,
+        on_reject=reject,
     )
-    if progress:
-        progress.finish()
 
 
-@dataclass(frozen=True, slots=True)
-class _LogReader:
-    """Reads logs in constant memory, one record after the other."""
+def _read(source: Source, format_name: str | None, origin: Origin) -> Iterator[Record]:
+    """Yield the records of a log in constant memory; if its rest is damaged, one refusal for that.
 
-    format_name: str | None
-    agent: str | None
-    strategy_from: str | None
-    limit: int | None
-    limits: Limits
-    settling: Settling
-    progress: Progress | None
-
-    def read(self, source: Source) -> Iterator[tuple[int, Episode] | Refused]:
-        """Yield the episodes of a log with their numbers, and refusals.
-
-        Raises:
-            SeedingError: the log cannot be opened, or the user named it and its format is unknown.
-        """
-        with source.open(self.limits) as (head, stream):
-            if not head.strip():
-                yield Refused(1, "file", "is empty")
-                return
-            try:
-                format_ = self._format(source, head)
-            except SeedingError as error:
-                if not source.found:
-                    raise
-                why = str(error).removeprefix(f"{source.name}: ").partition(";")[0]
-                yield Refused(1, "file", f"was passed over: {why}")
-                return
-            if self.progress:
-                self.progress.start(source, format_.name)
-            path = None if source.path == "-" else Path(source.path)
-            origin = Origin(
-                source.name, source.stem, self.agent, self.limits, path, self.strategy_from
-            )
-            records = self.settling.settled(_until_damage(format_, stream, origin))
-            yield from islice(records, self.limit)
-
-    def _format(self, source: Source, head: bytes) -> Format:
-        name = self.format_name or source.format
-        return find(name) if name else detect(head, source.name)
-
-
-def _until_damage(format_: Format, stream: BinaryIO, origin: Origin) -> Iterator[Record]:
-    """Yield the records of a log; if its rest is damaged, one refusal stands for that."""
-    number = 0
-    try:
-        for item in format_.read(stream, origin):
-            number = item[0] if isinstance(item, tuple) else item.number
-            yield item
-    except SeedingError as error:
-        if not (isinstance(error, DamagedError) and damage(stream)):
-            yield Refused(number + 1, "file", str(error))
-    if (ended := damage(stream)) is not None:
-        yield Refused(number + 1, "file", str(ended))
-
-
-class _Tally:
-    """Counts learned, known and refused records."""
-
-    def __init__(self, on_refusal: Callable[[Refusal], None] | None) -> None:
-        self._on_refusal = on_refusal
-        self._created = self._skipped = self._refused = 0
-        self._kept: list[Refusal] = []
-
-    def add(self, report: LearnReport) -> None:
-        self._created += report.created
-        self._skipped += report.skipped
-
-    def refuse(self, source: Source, item: Refused) -> None:
-        self._refused += 1
-        refusal = Refusal(
-            file=source.name, record=item.number, field=item.field, reason=item.reason
-        )
-        if len(self._kept) < KEPT:
-            self._kept.append(refusal)
-        if self._on_refusal:
-            self._on_refusal(refusal)
-
-    def report(self, files: int, unmatched: Sequence[str]) -> SeedReport:
-        return SeedReport(
-            files=files,
-            created=self._created,
-            skipped=self._skipped,
-            refused=self._refused,
-            refusals=tuple(self._kept),
-            unmatched=len(unmatched),
-            unmatched_keys=tuple(unmatched[:EXAMPLES]),
-        )
+    Raises:
+        SeedingError: the log cannot be opened, or the user named it and its format is unknown.
+    """
+    with source.open(origin.limits) as (head, stream):
+        if not head.strip():
+            yield Refused(1, "file", "is empty")
+            return
+        try:
+            format_ = find(format_name) if format_name else detect(head, source.name)
+        except SeedingError as error:
+            if not source.found:
+                raise
+            why = str(error).removeprefix(f"{source.name}: ").partition(";")[0]
+            yield Refused(1, "file", f"was passed over: {why}")
+            return
+        number = 0
+        try:
+            for item in format_.read(stream, origin):
+                number = item[0] if isinstance(item, tuple) else item.number
+                yield item
+        except SeedingError as error:
+            if not (isinstance(error, DamagedError) and damage(stream)):
+                yield Refused(number + 1, "file", str(error))
+        if (ended := damage(stream)) is not None:
+            yield Refused(number + 1, "file", str(ended))

@@ -555,3 +555,4 @@ def _float(text: str) -> float:
 FORMAT = Format(
     "sentinel", "Sentinel memories: a file with episodes, or JSON lines of them", detect, read
 )
+FORMATS = (FORMAT,)

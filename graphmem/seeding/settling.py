@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from graphmem.episodes import naming
@@ -49,27 +50,29 @@ class Settling:
 
     def settled(self, records: Iterator[Record]) -> Iterator[tuple[int, Episode] | Refused]:
         """Yield episodes and refusals."""
-        changes = self._outcomes is not None or self._strategy_from is not None
         for item in records:
-            if isinstance(item, Refused) or (isinstance(item, tuple) and not changes):
+            if isinstance(item, Refused):
                 yield item
                 continue
-            number = item[0] if isinstance(item, tuple) else item.number
+            record: Mapping[str, Any] = {}
+            if isinstance(item, Unsettled):
+                number, record, make = item.number, item.record, partial(self._episode, item)
+            else:
+                number, make = item[0], partial(self._checked, item[1])
             try:
-                if isinstance(item, Unsettled):
-                    yield number, self._episode(item)
-                else:
-                    yield number, self._checked(item[1])
+                yield number, make()
             except ValidationError as error:
-                wrong = rename_field(error, item.record) if isinstance(item, Unsettled) else error
+                wrong = rename_field(error, record)
                 yield Refused(number, wrong.field, str(wrong))
 
     def _episode(self, item: Unsettled) -> Episode:
         fields = {name: value for name, value in item.fields.items() if value is not None}
         own = self._judged(item.outcomes)
-        joined = self._outcomes and self._outcomes.find(fields.get("source_key"), item.names)
+        joined = None
+        if self._outcomes is not None:
+            joined = self._outcomes.find(fields.get("source_key"), item.names)
         if own is None and not {"success", "score"} & fields.keys():
-            own = joined or None
+            own = joined
             if own is None:
                 raise item.unknown or ValidationError("outcome", None, "is unknown", UNKNOWN)
         if own is not None:
@@ -78,15 +81,14 @@ class Settling:
         if self._agent is not None:
             fields["agent"] = self._agent
         episode = Episode(**fields)
-        if joined and own is not joined:
-            self._compare(Joined(episode.success, episode.score), joined)
+        if own is not joined:
+            self._compare(episode, joined)
         return episode
 
     def _checked(self, episode: Episode) -> Episode:
         """Return an episode with the strategies asked for, if nothing contradicts its outcome."""
-        joined = self._outcomes and self._outcomes.find(episode.source_key)
-        if joined:
-            self._compare(Joined(episode.success, episode.score), joined)
+        if self._outcomes is not None:
+            self._compare(episode, self._outcomes.find(episode.source_key))
         if self._strategy_from is None:
             return episode
         told = episode.model_dump(mode="json", exclude={"steps"}, exclude_none=True)
@@ -109,36 +111,33 @@ class Settling:
         if not outcomes:
             return None
         names = ", ".join(sorted(outcomes))
+        if self._evaluator is not None and self._evaluator not in outcomes:
+            problem = "did not judge this record"
+            raise ValidationError("evaluator", self._evaluator, problem, f"there is {names}")
+        value, *others = outcomes.values()
         if self._evaluator is not None:
-            if self._evaluator not in outcomes:
-                raise ValidationError(
-                    "evaluator", self._evaluator, "did not judge this record", f"there is {names}"
-                )
             value = outcomes[self._evaluator]
-        else:
-            value, *others = outcomes.values()
-            if any(other != value for other in others):
-                raise ValidationError(
-                    "evaluator", None, f"judgements differ: {names}", "name one with --evaluator"
-                )
+        elif any(other != value for other in others):
+            remedy = "name one with --evaluator"
+            raise ValidationError("evaluator", None, f"judgements differ: {names}", remedy)
         return Joined(success=value) if isinstance(value, bool) else Joined(score=value)
 
-    def _compare(self, own: Joined, joined: Joined) -> None:
-        differ = self._success(own) != self._success(joined)
-        if not differ and own.score is not None and joined.score is not None:
-            differ = own.score != joined.score
-        if differ:
+    def _compare(self, own: Episode, joined: Joined | None) -> None:
+        if joined is None:
+            return
+
+        def success(outcome: Episode | Joined) -> bool:
+            scored = outcome.score is not None and outcome.score >= self._threshold
+            return scored if outcome.success is None else outcome.success
+
+        scores = {own.score, joined.score}
+        if success(own) != success(joined) or (None not in scores and len(scores) == 2):
             raise ValidationError(
                 "outcome",
                 joined.score if joined.success is None else joined.success,
                 f"in {self._outcomes.name if self._outcomes else ''} contradicts the log's own",
                 "leave it out there, or correct it",
             )
-
-    def _success(self, outcome: Joined) -> bool:
-        if outcome.success is None:
-            return outcome.score is not None and outcome.score >= self._threshold
-        return outcome.success
 
     def _strategies(self, item: Unsettled, fields: Mapping[str, Any]) -> Any:
         by = self._strategy_from
@@ -147,9 +146,9 @@ class Settling:
         called = item.tools
         if called is None and "steps" in fields:
             called = tools(fields["steps"])
-        if called is None and by is None:
-            return []
-        if called is None and by == naming.TOOLS:
+        if called is None and by in (None, naming.TOOLS):
+            if by is None:
+                return []
             raise ValidationError(by, None, "are not told here", "name something else")
         found = naming.strategies(
             by or naming.TOOLS,

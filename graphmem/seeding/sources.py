@@ -22,8 +22,6 @@ ENDINGS = (".json", ".jsonl", ".ndjson", ".eval", ".traj")
 MIXED = (".txt", ".csv")
 """Files with these endings, in a folder, are logs if a format recognises them."""
 _DEFAULT = Limits()
-_SMALL = 10_000_000
-"""Bytes that any packed file may become."""
 
 
 class _Rewound(io.RawIOBase):
@@ -57,25 +55,13 @@ class _Rewound(io.RawIOBase):
             except (EOFError, zlib.error, gzip.BadGzipFile) as error:
                 self.damage = error
             self.count += len(data)
-        if self.damage is None and (excess := self._excess()) is not None:
+        packed = None if self._packed is None else self._packed.count
+        if self.damage is None and (excess := self._limits.file_excess(self.count, packed)):
             self.damage = SeedingError(excess)
         if isinstance(self.damage, SeedingError):
             return 0
         target[: len(data)] = data
         return len(data)
-
-    def _excess(self) -> str | None:
-        """Return which limit the content breaks, if any."""
-        limits = self._limits
-        if self.count > limits.file:
-            return limits.too_large_a_file
-        if (
-            self._packed is not None
-            and self.count > _SMALL
-            and self.count > limits.ratio * self._packed.count
-        ):
-            return limits.too_packed
-        return None
 
 
 def damage(stream: BinaryIO) -> SeedingError | None:
@@ -114,6 +100,11 @@ class Source:
         return name
 
     @property
+    def file(self) -> Path | None:
+        """The file; None for standard input."""
+        return None if self.path == "-" else Path(self.path)
+
+    @property
     def is_regular(self) -> bool:
         """Whether it can be read again: it is no pipe and no device."""
         path = Path(self.path)
@@ -121,14 +112,6 @@ class Source:
             return path.is_file() or path.is_dir() or not path.exists()
         except OSError:  # a name that is too long: opening it says so
             return True
-
-    @property
-    def size(self) -> int | None:
-        """Size of the file on disk in bytes."""
-        try:
-            return None if self.path == "-" else Path(self.path).stat().st_size
-        except OSError:
-            return None
 
     @contextmanager
     def open(self, limits: Limits = _DEFAULT) -> Iterator[tuple[bytes, BinaryIO]]:
@@ -140,7 +123,7 @@ class Source:
             SeedingError: it cannot be opened, or its beginning cannot be read.
         """
         try:
-            raw = sys.stdin.buffer if self.path == "-" else _open(self.path)
+            raw = sys.stdin.buffer if self.path == "-" else Path(self.path).open("rb")  # noqa: SIM115
         except OSError as error:
             raise SeedingError(f"{self.path}: {error.strerror or error}") from error
         try:
@@ -166,10 +149,6 @@ def _some(stream: BinaryIO, size: int) -> bytes:
     """Return the bytes of one read; of a gzip file that is cut off, all that remain."""
     read = getattr(stream, "read1", stream.read)
     return bytes(read(size))
-
-
-def _open(path: str) -> BinaryIO:
-    return Path(path).open("rb")
 
 
 def _fill(stream: BinaryIO, size: int) -> bytes:

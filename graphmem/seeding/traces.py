@@ -8,30 +8,21 @@ stands in a file in any order, so that memory stays bounded.
 from __future__ import annotations
 
 import json
-import re
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from types import TracebackType
-from typing import Any, BinaryIO, Self
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import Any
 
-from graphmem.errors import SeedingError, StorageError, ValidationError
+from graphmem.errors import StorageError, ValidationError
 from graphmem.ids import canonical_json
 from graphmem.models import MAX_TEXT, Step
 from graphmem.seeding import chats
-from graphmem.seeding.formats import HEAD, Unsettled
-from graphmem.seeding.reading import (
-    BOM,
-    Limits,
-    Values,
-    read_lines,
-    reason_of,
-    refusal,
-    refuse_constant,
-)
+from graphmem.seeding.formats import Unsettled
+from graphmem.seeding.reading import Limits
 
-AGENT, TOOL, MODEL, OTHER = "agent", "tool", "model", "other"
+AGENT, TOOL, PLAN, MODEL, OTHER = "agent", "tool", "plan", "model", "other"
 """Kinds of spans."""
 _ASKS = ("question", "input", "query", "prompt", "task", "message", "text", "content")
 """Members of an input that hold the question, the likelier ones first."""
@@ -50,7 +41,7 @@ class Span:
 
     id: str
     kind: str
-    name: str
+    name: str | None
     parent: str | None = None
     input: Any = None
     output: Any = None
@@ -60,59 +51,71 @@ class Span:
     model: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Trace:
-    """A tree of spans, with what else a format knows."""
-
-    key: str
-    spans: Sequence[Span]
-    outcomes: Mapping[str, bool | float] = field(default_factory=dict)
-    names: Sequence[str] = ()
-    fields: Mapping[str, Any] = field(default_factory=dict)
-    """Fields of the episode that go before those of the spans."""
-    record: Mapping[str, Any] = field(default_factory=dict)
-    unclear: Mapping[str, Any] = field(default_factory=dict)
-    """Judgements that are neither a success nor a score in [0, 1], by who judged."""
-
-
-def make_episode(number: int, source: str, trace: Trace) -> Unsettled:
+def make_episode(
+    number: int,
+    spans: Sequence[Span],
+    fields: Mapping[str, Any],
+    judgements: Mapping[str, Any],
+    *,
+    names: Sequence[str] = (),
+    record: Mapping[str, Any] | None = None,
+) -> Unsettled:
     """Return the episode of a trace, with the outcomes of its judges.
+
+    Args:
+        number: its number in the file.
+        spans: its spans.
+        fields: fields of the episode that go before those of the spans.
+        judgements: what each judge said.
+        names: by what outcomes are joined, besides the source key.
+        record: whose fields may give the strategy.
 
     Raises:
         ValidationError: it has no root.
     """
-    root = root_of(trace.spans)
-    ordered = sorted(trace.spans, key=_start_of)
-    acting = [span for span in ordered if span.kind == AGENT]
-    steps = [_step(span) for span in ordered if span.kind == TOOL and span is not root]
-    steps = steps or _chat_steps(root.output)
-    tools = chats.tools(steps)
+    root = root_of(spans)
+    ordered = sorted(spans, key=_start_of)
+    acting = next((span for span in ordered if span.kind == AGENT), root)
+    calls = [span for span in ordered if span.kind in (TOOL, PLAN) and span is not root]
+    steps = [_step(span) for span in calls]
+    tools = chats.tools(
+        [step for step, span in zip(steps, calls, strict=True) if span.kind == TOOL]
+    )
+    if not calls:
+        steps = _chat_steps(root.output)
+        tools = chats.tools(steps)
     answer = answer_of(root.output)
     if answer and not (steps and steps[-1].action_type == chats.REPLY):
         steps.append(Step(action_type=chats.REPLY, action=answer[:MAX_TEXT]))
-    told = {name: value for name, value in trace.fields.items() if value is not None}
-    task = told.pop("task", None) or question_of(root.input) or root.name
-    model = next((span.model for span in ordered if span.model), None)
+    seconds = None
+    if root.started_at and root.ended_at:
+        seconds = max(0.0, (root.ended_at - root.started_at).total_seconds())
+    made = {
+        "task": question_of(root.input) or root.name,
+        "agent": acting.name,
+        "steps": tuple(steps),
+        "error": chats.cut_text(root.error),
+        "started_at": root.started_at,
+        "ended_at": root.ended_at,
+        "duration": seconds,
+        **fields,
+    }
+    made["task"] = chats.cut_task(made["task"])
+    outcomes, unclear = _split_judgements(judgements)
+    unknown = None
+    if unclear:
+        problem = "is neither a success nor a score in [0, 1]"
+        remedy = "join an outcome with --outcomes"
+        unknown = ValidationError("score", canonical_json(unclear), problem, remedy)
     return Unsettled(
         number,
-        {
-            "task": chats.cut_task(task),
-            "agent": (acting[0] if acting else root).name,
-            "steps": tuple(steps),
-            "error": chats.cut_text(root.error),
-            "started_at": root.started_at,
-            "ended_at": root.ended_at,
-            "duration": _seconds(root),
-            "source_key": trace.key,
-            "source": source,
-            **told,
-        },
-        outcomes=trace.outcomes,
-        names=trace.names,
+        made,
+        outcomes=outcomes,
+        names=names,
         tools=tools,
-        model=model,
-        record=trace.record,
-        unknown=unclear_error(trace.unclear),
+        model=next((span.model for span in ordered if span.model), None),
+        record=record or {},
+        unknown=unknown,
     )
 
 
@@ -131,15 +134,13 @@ def root_of(spans: Sequence[Span]) -> Span:
     return min(first, key=_start_of)
 
 
-def _seconds(span: Span) -> float | None:
-    if span.started_at is None or span.ended_at is None:
-        return None
-    return max(0.0, (span.ended_at - span.started_at).total_seconds())
+def _start_of(span: Span) -> datetime:
+    return span.started_at or _EPOCH
 
 
 def _step(span: Span) -> Step:
     return Step(
-        action_type=span.name,
+        action_type=span.name or TOOL,
         action=chats.arguments(span.input),
         observation=chats.cut_text(answer_of(span.output)),
         error=chats.cut_text(span.error),
@@ -151,18 +152,6 @@ def _chat_steps(output: Any) -> list[Step]:
     messages = output.get("messages") if isinstance(output, Mapping) else None
     steps = list(chats.steps(_messages(messages))) if isinstance(messages, list) else []
     return steps if chats.tools(steps) else []
-
-
-def unclear_error(unclear: Mapping[str, Any]) -> ValidationError | None:
-    """Return what to say if judgements are unclear, and there are no others."""
-    if not unclear:
-        return None
-    return ValidationError(
-        "score",
-        canonical_json(dict(unclear)),
-        "is neither a success nor a score in [0, 1]",
-        "join an outcome with --outcomes",
-    )
 
 
 def question_of(given: Any) -> str | None:
@@ -202,8 +191,8 @@ def _messages(given: Sequence[Any]) -> list[Mapping[str, Any]]:
             pair = len(one) == 2 and all(isinstance(part, str) for part in one)
             found += [{"role": one[0], "content": one[1]}] if pair else _messages(one)
         elif isinstance(one, Mapping):
-            held = one.get("kwargs") if "lc" in one else one
-            known = held if isinstance(held, Mapping) else one
+            inner = one.get("kwargs") if "lc" in one else one
+            known = inner if isinstance(inner, Mapping) else one
             found.append(known if "role" in known else {**known, "role": known.get("type")})
     return found
 
@@ -219,14 +208,10 @@ def judge(value: Any) -> bool | float | None:
     return None
 
 
-def split_judgements(
+def _split_judgements(
     judgements: Mapping[str, Any],
 ) -> tuple[dict[str, bool | float], dict[str, Any]]:
-    """Return the judgements that are an outcome, and those that are unclear.
-
-    Raises:
-        ValidationError: who judged is not told by a text.
-    """
+    """Return the judgements that are an outcome, and those that are unclear."""
     outcomes: dict[str, bool | float] = {}
     unclear: dict[str, Any] = {}
     for name, value in judgements.items():
@@ -240,13 +225,10 @@ def split_judgements(
     return outcomes, unclear
 
 
-def drop_empty(beside: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the other fields than the known ones, if they say anything."""
-    return {name: value for name, value in beside.items() if value not in (None, "", [], {})}
+def parse_time(value: Any, zone: tzinfo | None = UTC) -> datetime | None:
+    """Return a time: ISO 8601, in this zone if it names none, or nanoseconds since 1970.
 
-
-def parse_time(value: Any) -> datetime | None:
-    """Return a time: ISO 8601, in UTC if it has no zone, or nanoseconds since 1970.
+    Without a zone it says nothing.
 
     Raises:
         ValidationError: it is none.
@@ -259,146 +241,62 @@ def parse_time(value: Any) -> datetime | None:
         parsed = datetime.fromisoformat(value)
     except (TypeError, ValueError, OverflowError):
         raise ValidationError("time", value, "is no time") from None
-    return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
-
-
-def _start_of(span: Span) -> datetime:
-    return span.started_at or _EPOCH
-
-
-def peek_head(stream: BinaryIO, name: str) -> bytes:
-    """Return the first bytes of a stream, which stay in it.
-
-    Raises:
-        SeedingError: it has no buffer.
-    """
-    peek = getattr(stream, "peek", None)
-    if peek is None:
-        raise SeedingError(f"{name} needs a buffered stream")
-    return bytes(peek(HEAD)[:HEAD]).removeprefix(BOM).lstrip()
-
-
-def read_objects(
-    stream: BinaryIO, head: bytes, limits: Limits, wrapper: str
-) -> Iterator[tuple[int, dict[str, Any] | ValidationError]]:
-    """Yield the objects of a file, with their numbers; for unreadable ones, the error.
-
-    They are lines, or follow each other, or are in a list, or in the list ``wrapper`` of an object.
-    """
-    if _has_wrapper(head, wrapper) or head.startswith(b"[") or not _is_lines(head):
-        values = Values(stream, limits)
-        for number, _ in enumerate(_places(values, head, wrapper), 1):
-            try:
-                yield number, _object(values.value())
-            except ValidationError as error:
-                yield number, error
-        return
-    for number, line in read_lines(stream, limits):
-        try:
-            if isinstance(line, ValidationError):
-                raise line
-            yield number, _object(_line(line))
-        except ValidationError as error:
-            yield number, error
-
-
-def _places(values: Values, head: bytes, wrapper: str) -> Iterator[None]:
-    if head.startswith(b"["):
-        for _ in values.items():
-            yield
-        values.end()
-    elif _has_wrapper(head, wrapper):
-        for name in values.members():
-            if name != wrapper:
-                values.skip()
-                continue
-            for _ in values.items():
-                yield
-        values.end()
-    else:
-        while values.peek():
-            yield
-
-
-def _has_wrapper(head: bytes, wrapper: str) -> bool:
-    return re.match(rb'\{\s*"' + wrapper.encode() + rb'"\s*:\s*\[', head) is not None
-
-
-def _is_lines(head: bytes) -> bool:
-    """Return whether the first line is an object by itself."""
-    first, found, _ = head.partition(b"\n")
-    return first.rstrip().endswith(b"}") if found else True
-
-
-def _line(line: bytes) -> Any:
-    try:
-        return json.loads(line, parse_constant=refuse_constant)
-    except ValueError as error:
-        raise refusal("line", line, reason_of(error)) from None
-
-
-def _object(value: Any) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise ValidationError("record", value, "must be an object")
-    return value
+    if parsed.tzinfo is None:
+        return None if zone is None else parsed.replace(tzinfo=zone)
+    return parsed
 
 
 class Groups:
-    """Records by their trace, in a temporary file.
+    """Records by kind and key, such as those of a trace, in a temporary file."""
 
-    Use it in a ``with`` block.
-    """
-
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, file: sqlite3.Connection, limits: Limits) -> None:
+        self._file = file
         self._limits = limits
-        self._file = sqlite3.connect("", isolation_level=None)
-        self._file.execute("PRAGMA journal_mode = OFF")
-        self._file.execute("PRAGMA cache_size = -16000")
-        self._file.execute("BEGIN")
-        self._file.execute("CREATE TABLE records (trace TEXT, number INTEGER, record TEXT)")
+        for statement in (
+            "PRAGMA journal_mode = OFF",
+            "PRAGMA cache_size = -32000",
+            "BEGIN",
+            "CREATE TABLE records (kind TEXT, key TEXT, number INTEGER, record TEXT)",
+        ):
+            self._file.execute(statement)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
-        self._file.close()
-
-    def add(self, trace: str, number: int, record: Mapping[str, Any]) -> None:
-        """Add a record to a trace.
+    @classmethod
+    @contextmanager
+    def open(cls, limits: Limits) -> Iterator[Groups]:
+        """Yield groups that are gone at the end of the block.
 
         Raises:
-            StorageError: the temporary file cannot be written.
+            StorageError: the temporary file cannot be written or read.
         """
-        row = (trace, number, json.dumps(record, ensure_ascii=True))
         try:
-            self._file.execute("INSERT INTO records VALUES (?, ?, ?)", row)
+            with closing(sqlite3.connect("", isolation_level=None)) as file:
+                yield cls(file, limits)
         except sqlite3.Error as error:
             raise StorageError(f"traces cannot be put together: {error}") from error
 
-    def __iter__(self) -> Iterator[tuple[int, list[dict[str, Any]] | ValidationError]]:
-        """Yield the records of each trace, with the number of its first one, in their order.
+    def add(self, kind: str, key: str, number: int, record: Mapping[str, Any]) -> None:
+        """Add a record."""
+        row = (kind, key.encode("utf-8", "replace").decode(), number, json.dumps(record))
+        self._file.execute("INSERT INTO records VALUES (?, ?, ?, ?)", row)
 
-        Raises:
-            StorageError: the temporary file cannot be read.
-        """
-        try:
-            self._file.execute("CREATE INDEX places ON records (trace, number)")
-            traces = self._file.execute(
-                "SELECT min(number) AS first, sum(length(record)), trace FROM records"
-                " GROUP BY trace ORDER BY first"
-            )
-            for first, size, trace in traces:
-                if size > self._limits.record:
-                    yield first, ValidationError("trace", trace, self._limits.too_long)
-                    continue
-                rows = self._file.execute(
-                    "SELECT record FROM records WHERE trace = ? ORDER BY number", (trace,)
-                )
-                yield first, [json.loads(record) for (record,) in rows]
-        except sqlite3.Error as error:
-            raise StorageError(f"traces cannot be put together: {error}") from error
+    def of(self, kind: str, key: str | None) -> Iterator[dict[str, Any]]:
+        """Yield the records of a key in their order."""
+        rows = self._file.execute(
+            "SELECT record FROM records WHERE kind = ? AND key = ? ORDER BY rowid",
+            (kind, (key or "").encode("utf-8", "replace").decode()),
+        )
+        return (json.loads(record) for (record,) in rows)
+
+    def each(self, kind: str) -> Iterator[tuple[int, list[dict[str, Any]] | ValidationError]]:
+        """Yield the records of each key of a kind, with the number of the first one."""
+        self._file.execute("CREATE INDEX places ON records (kind, key)")
+        groups = self._file.execute(
+            "SELECT key, min(number), sum(length(record)) FROM records WHERE kind = ?"
+            " GROUP BY key ORDER BY min(rowid)",
+            (kind,),
+        )
+        for key, first, size in groups:
+            if size > self._limits.record:
+                yield first, ValidationError(kind, key, self._limits.too_long)
+            else:
+                yield first, list(self.of(kind, key))

@@ -15,11 +15,10 @@ import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterator
-from functools import cache
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import PurePosixPath
-from types import TracebackType
-from typing import Any, BinaryIO, Self, cast
+from typing import Any, BinaryIO, cast
 
 from graphmem.errors import SeedingError, ValidationError
 from graphmem.seeding.reading import DamagedError, Limits, reason_of
@@ -40,48 +39,49 @@ _ELSEWHERE = b"\xff" * 4
 """Says that the size of the directory stands in the larger form."""
 _TAIL = 66_000
 """Bytes at the end of a file that hold the place of its directory."""
-_SMALL = 10_000_000
-"""Bytes that any zip file may become."""
+_DAMAGES = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, NotImplementedError)
+"""What is raised where a zip file is damaged."""
 NEEDS = "in a clone of graphmem: pip install -e '.[inspect]'"
 
 
-class Members:
-    """The members of a zip file by name; of two with one name the later one counts.
-
-    Use it in a ``with`` block.
-    """
-
-    def __init__(self, stream: BinaryIO, limits: Limits) -> None:
-        self._limits = limits
-        self._unpacked = 0
-        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
+@contextmanager
+def open_zip(stream: BinaryIO, limits: Limits) -> Iterator[Members]:
+    """Yield the members of a zip file."""
+    with tempfile.TemporaryFile() as file:
         try:
-            shutil.copyfileobj(stream, self._file)
-            self._size = self._file.tell()
-            self._check_directory()
-            self._zip = zipfile.ZipFile(self._file)
-        except (zipfile.BadZipFile, OSError, EOFError, ValueError, NotImplementedError) as error:
-            self._file.close()
+            shutil.copyfileobj(stream, file)
+            _check_directory(file, limits)
+            opened = zipfile.ZipFile(file)
+        except _DAMAGES as error:
             raise DamagedError(reason_of(error, "the zip file is cut off or damaged: ")) from error
-        except BaseException:
-            self._file.close()
-            raise
-        self._infos = {info.filename: info for info in self._zip.infolist()}
+        with opened:
+            yield Members(opened, file, limits)
+
+
+def _check_directory(file: BinaryIO, limits: Limits) -> None:
+    """Check that the directory is not too long to be read at once."""
+    most = limits.record // 2
+    file.seek(max(0, file.tell() - _TAIL))
+    tail = file.read()
+    sizes = [tail[at.end() + 8 :][:4] for at in re.finditer(_END, tail)]
+    sizes += [tail[at.end() + 36 :][:8] for at in re.finditer(_END_64, tail)]
+    if any(size != _ELSEWHERE and int.from_bytes(size, "little") > most for size in sizes):
+        raise SeedingError(f"has a directory of over {most:,} bytes; split it")
+
+
+class Members:
+    """The members of a zip file by name; of two with one name the later one counts."""
+
+    def __init__(self, opened: zipfile.ZipFile, file: Any, limits: Limits) -> None:
+        self._zip = opened
+        self._file = file
+        self._limits = limits
+        self._size = file.seek(0, io.SEEK_END)
+        self._unpacked = 0
+        self._infos = {info.filename: info for info in opened.infolist()}
         self._folders: dict[str, list[str]] = {}
         for name in self._infos:
             self._folders.setdefault(name.rpartition("/")[0], []).append(name)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
-        self._zip.close()
-        self._file.close()
 
     def __contains__(self, name: str) -> bool:
         return name in self._infos
@@ -128,20 +128,8 @@ class Members:
             SeedingError: they are too many.
         """
         self._unpacked += size
-        if self._unpacked > self._limits.file:
-            raise SeedingError(self._limits.too_large_a_file)
-        if self._unpacked > max(_SMALL, self._limits.ratio * self._size):
-            raise SeedingError(self._limits.too_packed)
-
-    def _check_directory(self) -> None:
-        """Check that the directory is not too long to be read at once."""
-        most = self._limits.record // 2
-        self._file.seek(max(0, self._size - _TAIL))
-        tail = self._file.read()
-        sizes = [tail[at.end() + 8 :][:4] for at in re.finditer(_END, tail)]
-        sizes += [tail[at.end() + 36 :][:8] for at in re.finditer(_END_64, tail)]
-        if any(size != _ELSEWHERE and int.from_bytes(size, "little") > most for size in sizes):
-            raise SeedingError(f"has a directory of over {most:,} bytes; split it")
+        if (excess := self._limits.file_excess(self._unpacked, self._size)) is not None:
+            raise SeedingError(excess)
 
     def _zstd(self, info: zipfile.ZipInfo) -> Any:
         """Return the unpacked content of a member that zstd packed."""
@@ -166,15 +154,12 @@ class Members:
         return unpacker.stream_reader(part, read_across_frames=True)
 
 
-@cache
 def _damages() -> tuple[type[Exception], ...]:
-    """Return the error for reading a damaged member."""
-    known = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, NotImplementedError)
-    try:
-        own = import_module("compression.zstd" if _HAS_ZSTD else "zstandard").ZstdError
-    except ImportError:
-        return known
-    return (*known, own)
+    """Return the errors of reading a damaged member."""
+    with suppress(ImportError):
+        zstd = import_module("compression.zstd" if _HAS_ZSTD else "zstandard")
+        return (*_DAMAGES, zstd.ZstdError)
+    return _DAMAGES
 
 
 class _Part(io.RawIOBase):

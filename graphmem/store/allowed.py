@@ -1,12 +1,12 @@
-"""What Cypher of others may do: read the graph, with the clauses, functions and procedures below.
+"""What Cypher of others may do: read the graph, with the functions and procedures below.
 
-A text is cut into tokens, and each must be allowed where it stands. What the engine gets is not the
-text but those tokens, in their places, with blanks for everything else: comments and other kinds of
-white space mean the same to both engines then, and nothing can hide in what only one of them skips.
+A text is cut into tokens. What the engine gets is not the text but those tokens, in their places,
+with blanks for everything else: comments and other kinds of white space mean the same to both
+engines then, and nothing can hide in what only one of them skips.
 
-The rule that keeps unknown clauses out needs no list of them: in Cypher two values never stand side
-by side, so a word that is no keyword of the list can be a name only, and neither follow a value
-nor be followed by one. ``LOAD CSV``, ``SHOW USERS`` and ``SET n.x`` are such pairs.
+In Cypher two values never stand side by side, so a word that is no keyword of the list neither
+follows a value nor is followed by one. ``LOAD CSV``, ``SHOW USERS`` and ``SET n.x`` are such pairs.
+That keeps out clauses that nobody has thought of.
 """
 
 from __future__ import annotations
@@ -23,23 +23,19 @@ DEEPEST = 100
 """Brackets within brackets."""
 
 STARTS = {"MATCH", "OPTIONAL", "WITH", "UNWIND", "RETURN", "CALL"}
-"""What a query, a part of a union and a subquery may begin with."""
-_BEFORE_A_VALUE = STARTS | {
+"""What a query may begin with."""
+KEYWORDS = STARTS | {
     *("WHERE", "ORDER", "BY", "SKIP", "LIMIT", "UNION", "DISTINCT", "AS", "YIELD"),
     *("AND", "OR", "XOR", "NOT", "IN", "STARTS", "ENDS", "CONTAINS", "IS"),
-    *("CASE", "WHEN", "THEN", "ELSE"),
+    *("CASE", "WHEN", "THEN", "ELSE", "END", "ASC", "ASCENDING", "DESC", "DESCENDING"),
+    *("TRUE", "FALSE", "NULL"),
 }
-_AFTER_A_VALUE = {"END", "ASC", "ASCENDING", "DESC", "DESCENDING"}
-KEYWORDS = _BEFORE_A_VALUE | _AFTER_A_VALUE | {"TRUE", "FALSE", "NULL"}
-"""In other words, what stands for no name where a value may stand."""
-_IN_MAPS = {"CASE", "NOT"}
-"""Keywords that may stand after a colon, as the beginning of a value; others are labels there."""
-_SUBQUERIES = {"EXISTS", "COUNT", "COLLECT"}
+"""Words that stand for no name where a value may stand."""
 _WRITING = {
     *("CREATE", "MERGE", "SET", "DELETE", "DETACH", "NODETACH", "REMOVE", "INSERT", "FOREACH"),
     *("DROP", "ALTER", "GRANT", "DENY", "REVOKE", "TRANSACTIONS"),
 }
-"""Only for a better message, and for one more lock on the door."""
+_REFUSED = {*_WRITING, "LOAD", "PROFILE", "EXPLAIN"}
 
 
 def _names(text: str) -> frozenset[str]:
@@ -90,7 +86,6 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_CLOSES = {"(": ")", "[": "]", "{": "}"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +106,12 @@ class Token:
     def is_name(self) -> bool:
         """Return whether it is a word or a name in backticks."""
         return self.kind in ("word", "quoted")
+
+    @property
+    def keyword(self) -> str:
+        """The keyword that it can be, in capital letters, else nothing."""
+        word = self.text.upper() if self.kind == "word" else ""
+        return word if word in KEYWORDS else ""
 
 
 _END = Token("end", "", -1)
@@ -135,7 +136,16 @@ def only_reads(text: str, procedures: Callable[[], frozenset[str]] = frozenset) 
     tokens = list(tokenize(text))
     while tokens and tokens[-1].text == ";":
         tokens.pop()
-    _Reader(tokens, procedures).read()
+    if tokens and tokens[0].text.upper() not in STARTS:
+        raise _unexpected(_END, tokens[0])
+    depth = 0
+    for at, token in enumerate(tokens):
+        depth += (token.text in "([{") - (token.text in ")]}")
+        if depth > DEEPEST:
+            raise QueryError(f"over {DEEPEST} brackets within brackets; simplify the query")
+        _check(tokens, at, procedures)
+    if depth:
+        raise QueryError("a bracket of the query is not closed")
     return _spaced(text, tokens)
 
 
@@ -150,25 +160,15 @@ def tokenize(text: str) -> Iterator[Token]:
         match = _TOKEN.match(text, at)
         if match is None:
             raise QueryError(_strange(text, at))
-        if match.lastgroup == "string" and not _stays_a_string(match[0]):
+        if match.lastgroup == "string" and re.search(r"(?<!\\)(\\\\)*\\[uU]", match[0]):
             raise QueryError(
-                f"a \\u in the string {_place(text, at)} stands for a quote or for nothing; "
-                "write \\' for a quote"
+                f"the string {_place(text, at)} has a \\u, which can stand for a quote; give the "
+                "character itself"
             )
         if match.lastgroup != "blank":
             kind = "sign" if match.lastgroup == "mark" else str(match.lastgroup)
             yield Token(kind, match[0], at)
         at = match.end()
-
-
-def _stays_a_string(literal: str) -> bool:
-    """Return whether it ends where it seems to: a server decodes ``\\u`` before it looks."""
-    escapes = re.findall(r"\\([uU][0-9A-Fa-f]{0,4}|.)", literal, re.DOTALL)
-    return all(
-        len(escape) == 5 and escape[0] == "u" and chr(int(escape[1:], 16)) not in "'\"`\\"
-        for escape in escapes
-        if escape[0] in "uU"
-    )
 
 
 def _strange(text: str, at: int) -> str:
@@ -199,169 +199,68 @@ def _spaced(text: str, tokens: list[Token]) -> str:
     return "".join(parts)
 
 
-class _Reader:
-    """Goes through the tokens once, and knows whether a value has just ended."""
+def _check(tokens: list[Token], at: int, procedures: Callable[[], frozenset[str]]) -> None:
+    """Check a token beside its neighbours.
 
-    def __init__(self, tokens: list[Token], procedures: Callable[[], frozenset[str]]) -> None:
-        self._tokens = tokens
-        self._procedures = procedures
-        self._at = 0
-        self._open: list[str] = []
-        self._after_value = False
-        self._starting = True
-        """A clause must begin here."""
-        self._opening: int | None = None
-        """The place of a bracket that is allowed after a name: of a call, or of a subquery."""
-        self._subquery: int | None = None
-        self._naming = False
-        """A new name must come here."""
-
-    def read(self) -> None:
-        while self._at < len(self._tokens):
-            self._take(self._tokens[self._at])
-            self._at += 1
-        if self._open:
-            raise QueryError(f"a {self._open[-1]} of the query is not closed")
-
-    def _near(self, distance: int) -> Token:
-        at = self._at + distance
-        return self._tokens[at] if 0 <= at < len(self._tokens) else _END
-
-    def _take(self, token: Token) -> None:
-        if self._starting:
-            self._start(token)
-        elif self._naming and not token.is_name():
-            raise self._unexpected(token)
-        if token.kind == "sign":
-            self._sign(token)
-        elif token.is_name():
-            self._name(token)
-        else:
-            self._value(token)
-
-    def _start(self, token: Token) -> None:
-        before, word = self._near(-1).text, token.text.upper()
-        if before.upper() == "UNION" and word in ("ALL", "DISTINCT"):
-            return
-        self._starting = False
-        if word not in STARTS and not (word == "(" and before == "{"):
-            raise self._unexpected(token)
-
-    def _value(self, token: Token) -> None:
-        if self._after_value and self._near(-1).text != "*":
-            raise self._unexpected(token)
-        self._after_value = True
-
-    def _name(self, token: Token) -> None:
-        before, after = self._near(-1), self._near(1)
-        word = token.text.upper() if token.kind == "word" else ""
-        if before.text == "." or self._naming:
-            self._after_value, self._naming = True, False
-            return
-        if self._starting and word in ("ALL", "DISTINCT"):  # of UNION
-            return
-        named = before.text == ":" and not (
-            word in _IN_MAPS and (after.kind != "sign" or after.text in "([{")
-        )
-        one_of = before.text == "|" and word in _WRITING
-        if named or one_of or (after.text == ":" and not self._after_value):
-            self._operand(token)
-        elif word == "CALL":
-            self._call()
-        elif word in _SUBQUERIES and after.text == "{":
-            self._operand(token)
-            self._opening = self._subquery = self._at + 1
-        elif word in _BEFORE_A_VALUE:
-            self._after_value = False
-            self._starting = word == "UNION"
-            self._naming = word == "AS"
-        elif word in _AFTER_A_VALUE:
-            self._after_value = True
-        elif word in _WRITING:
-            raise self._unexpected(token)
-        else:
-            self._operand(token)
-
-    def _operand(self, token: Token) -> None:
-        """Take a name that stands for a value, or begins a function call."""
-        if self._after_value:
-            raise self._unexpected(token)
-        self._after_value = True
-        name, length = self._chain(0)
-        if self._near(length).text == "(":
-            if name not in FUNCTIONS:
-                if name.upper() in _WRITING:
-                    raise self._unexpected(token)
-                raise QueryError(
-                    f"the function {shown(name)} is not allowed in a query; "
-                    "docs/how-to/query.md lists those that are"
-                )
-            self._opening = self._at + length
-
-    def _chain(self, distance: int) -> tuple[str, int]:
-        """Return the dotted name that begins there, and how many tokens it has."""
-        parts, length = [self._near(distance).name], 1
-        while (
-            self._near(distance + length).text == "."
-            and self._near(distance + length + 1).is_name()
-        ):
-            parts.append(self._near(distance + length + 1).name)
-            length += 2
-        return ".".join(parts), length
-
-    def _call(self) -> None:
-        """Take what follows CALL: a subquery, with or without a scope, or a procedure's name."""
-        length = 1
-        if self._near(1).text == "(":
-            while self._near(length).text != ")":
-                length += 1
-                if not (self._near(length).is_name() or self._near(length).text in (",", "*", ")")):
-                    raise self._unexpected(self._near(length))
-            length += 1
-        if self._near(length).text == "{":
-            self._at += length - 1
-            self._opening = self._subquery = self._at + 1
-            return
-        if length > 1 or not self._near(1).is_name():
-            raise self._unexpected(self._near(length))
-        name, length = self._chain(1)
-        if name not in PROCEDURES and name not in self._procedures():
+    Raises:
+        QueryError: it may not stand there.
+    """
+    token, before = tokens[at], tokens[at - 1] if at else _END
+    after = tokens[at + 1] if at + 1 < len(tokens) else _END
+    word = token.text.upper() if token.kind == "word" else ""
+    second = tokens[at - 2] if at > 1 else _END
+    aliased = before.keyword == "AS" and _ends_value(second) and second.text != "."
+    named = before.text in (".", ":", "|") or after.text == ":" or aliased
+    if token.text == ";":
+        raise QueryError("only one statement at a time is allowed; remove the ; in the query")
+    if word in _REFUSED and not named:
+        raise _unexpected(before, token)
+    value_before = _ends_value(before) or (before.keyword and second.text == ".")
+    if value_before and token.kind != "sign" and not token.keyword:
+        raise _unexpected(before, token)
+    if token.text == "." and before.kind == "number":
+        raise _unexpected(before, token)
+    if token.keyword == "CALL" and not named and after.text not in ("{", "("):
+        name, _ = _chain(tokens, at + 1)
+        if name not in PROCEDURES and name not in procedures():
             raise QueryError(
                 f"the procedure {shown(name)} is not allowed in a query; allowed are those of "
                 "graphmem that read, and some of db. (docs/how-to/query.md)"
             )
-        self._at += length
-        self._after_value = True
-        self._opening = self._at + 1
+    elif token.is_name() and before.text != "." and before.keyword != "CALL":
+        name, end = _chain(tokens, at)
+        called = end < len(tokens) and tokens[end].text == "("
+        if called and name not in FUNCTIONS and not (token.keyword and end == at + 1):
+            raise QueryError(
+                f"the function {shown(name)} is not allowed in a query; "
+                "docs/how-to/query.md lists those that are"
+            )
 
-    def _sign(self, token: Token) -> None:
-        text = token.text
-        if text in _CLOSES:
-            if text == "(" and self._after_value and self._at != self._opening:
-                raise self._unexpected(token)
-            self._open.append(text)
-            if len(self._open) > DEEPEST:
-                raise QueryError(f"over {DEEPEST} brackets within brackets; simplify the query")
-            self._after_value = False
-            self._starting = self._at == self._subquery
-        elif text in ")]}":
-            if not self._open or _CLOSES[self._open.pop()] != text:
-                raise self._unexpected(token)
-            self._after_value = True
-        elif text == ";":
-            raise QueryError("only one statement at a time is allowed; remove the ; in the query")
-        else:
-            self._after_value = text == "*" and not self._after_value
 
-    def _unexpected(self, token: Token) -> QueryError:
-        word = token.text.upper()
-        for name in (self._near(-1).text.upper(), word):
-            if name in _WRITING:
-                return ReadOnlyError(f"only reading is allowed here: {name} writes")
-        if "LOAD" in (word, self._near(-1).text.upper()):
-            return QueryError("LOAD CSV reads files of this machine and is refused in queries")
-        what = shown(token.text, 60) if token.text else "the end"
-        return QueryError(
-            f"{what} is not expected after {shown(self._near(-1).text, 60)} in a query that only "
-            "reads the graph; a name that is also a word of Cypher stands between backticks"
-        )
+def _ends_value(token: Token) -> bool:
+    return token.text in (")", "]", "}") or not (token.kind in ("sign", "end") or token.keyword)
+
+
+def _chain(tokens: list[Token], at: int) -> tuple[str, int]:
+    """Return the dotted name that begins there, and the place behind it."""
+    parts = []
+    while at < len(tokens) and tokens[at].is_name():
+        parts.append(tokens[at].name)
+        at += 1
+        if not (at + 1 < len(tokens) and tokens[at].text == "." and tokens[at + 1].is_name()):
+            break
+        at += 1
+    return ".".join(parts), at
+
+
+def _unexpected(before: Token, token: Token) -> QueryError:
+    words = before.text.upper(), token.text.upper()
+    for word in words:
+        if word in _WRITING:
+            return ReadOnlyError(f"only reading is allowed here: {word} writes")
+    if "LOAD" in words:
+        return QueryError("LOAD CSV reads files of this machine and is refused in queries")
+    return QueryError(
+        f"{shown(token.text, 60)} is not expected after {shown(before.text, 60)} in a query that "
+        "only reads the graph; a name that is also a word of Cypher stands between backticks"
+    )

@@ -17,7 +17,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import kglite
 
@@ -43,9 +43,8 @@ from graphmem.store.embedded_sessions import (
     Leases,
     Reader,
     Writer,
-    repair_schema,
 )
-from graphmem.store.embedded_snapshot import open_reader
+from graphmem.store.embedded_snapshot import open_snapshot
 from graphmem.store.expressions import check_stoppable, hear_in_time
 from graphmem.store.port import (
     CLOSED,
@@ -55,14 +54,17 @@ from graphmem.store.port import (
     Row,
     Rows,
     Transaction,
+    check_process,
     check_wanted,
-    inherited,
 )
 from graphmem.store.queries import Query
 
 if TYPE_CHECKING:
     from graphmem.store.embedded_entries import EmbeddedEntries
     from graphmem.store.embedded_search import EmbeddedIndex
+    from graphmem.store.embedded_vectors import VectorIndex
+
+    Index = TypeVar("Index", bound=VectorIndex)
 
 T = TypeVar("T")
 
@@ -152,10 +154,8 @@ class EmbeddedStore:
     @property
     def snapshot_age(self) -> float | None:
         """Seconds since the snapshot was copied; None if what is read is all there is."""
-        writer, reader = self._writer, self._reader
-        if writer is not None and writer.held:
-            return None
-        return reader.age if reader else None
+        reader = self._reader
+        return reader.age if reader and not (self._writer and self._writer.held) else None
 
     @property
     def writing(self) -> bool:
@@ -177,11 +177,8 @@ class EmbeddedStore:
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
         """Keep the lease within; the threads of this process do not write either."""
-        writer = self._begin()
-        try:
+        with self._begun():
             yield
-        finally:
-            writer.leave()
 
     def exists(self) -> bool:
         """Return whether the folder holds a memory (``memory:`` always does)."""
@@ -200,8 +197,7 @@ class EmbeddedStore:
         bound = query.bind(params)
         session = self._readable().session
 
-        def work(begin: Callable[[], None]) -> Rows:
-            begin()
+        def work() -> Rows:
             with translated(query):
                 answer = session.cypher(
                     query.text,
@@ -223,8 +219,7 @@ class EmbeddedStore:
     def write(self, query: Query, /, **params: Any) -> list[Row]:
         """Run one statement; cheaper than a transaction, which copies what it changes."""
         bound = query.bind(params)
-        writer = self._begin()
-        try:
+        with self._begun() as writer:
             try:
                 found = rows(writer.session.execute, query.text, bound)
             except Exception:
@@ -232,8 +227,6 @@ class EmbeddedStore:
                     raise
             writer.acknowledge()
             return found
-        finally:
-            writer.leave()
 
     def attempt(
         self, query: Query, fits: Callable[[list[Row]], bool], /, **params: Any
@@ -251,8 +244,7 @@ class EmbeddedStore:
         brief: bool = False,  # noqa: ARG002 - here it waits for no locks within
     ) -> T:
         """Run ``work`` in one transaction; writers of this process take turns."""
-        writer = self._begin()
-        try:
+        with self._begun() as writer:
             tx = _Transaction(writer.session)
             try:
                 answer = work(tx)
@@ -264,8 +256,6 @@ class EmbeddedStore:
                 raise
             writer.acknowledge()
             return answer
-        finally:
-            writer.leave()
 
     def one_call(self) -> contextlib.AbstractContextManager[None]:
         """Do nothing: here only the lease is waited for, and that has its own limit."""
@@ -277,23 +267,17 @@ class EmbeddedStore:
 
     def apply_schema(self, *, repair: bool = False) -> int:
         """Create missing constraints and indexes; return the schema version."""
-        writer = self._begin()
-        try:
+        with self._begun() as writer:
             if repair:
-                repair_schema(writer)
+                writer.apply_schema(repair=True)
             return writer.schema
-        finally:
-            writer.leave()
 
     def compact(self) -> bool:
         """Fold the log into a new graph file, which contains nothing of removed data."""
-        writer = self._begin()
-        try:
+        with self._begun() as writer:
             writer.compact()
             if self.folder:
                 remove_left(self.folder)
-        finally:
-            writer.leave()
         return not (self.folder and any(self.folder.glob(f"{DAMAGED}*")))
 
     def readers(self) -> tuple[str, ...]:
@@ -318,57 +302,46 @@ class EmbeddedStore:
             raise StorageError(f"{source} cannot be read: {error}") from error
         if not found:
             raise NotAMemoryError(f"{source} holds no backup; give the folder of one")
-        backup = open_reader(source)
-        try:
-            return write_backup(backup.session, self.folder)
-        finally:
-            backup.close()
+        return write_backup(open_snapshot(source)[0], self.folder)
 
     def accept_loss(self) -> Loss:
         """Make a memory of the files that are there."""
         self._check_usable()
-        if self.folder is None or not holds_graph(self.folder):
+        checked = self._writer is not None and self._writer.held  # when it was opened
+        if self.folder is None or not holds_graph(self.folder) or checked:
             return Loss()
-        if self._writer and self._writer.held:
-            return Loss()  # it was checked when it was opened
         return accept_loss(self.folder)
 
     def index(self, namespace: str) -> EmbeddedIndex:
         """Return the index of a namespace: the writer's, or that of the snapshot."""
         from graphmem.store.embedded_search import EmbeddedIndex
 
+        return self._index(EmbeddedIndex, namespace)
+
+    def entries(self, namespace: str) -> EmbeddedEntries:
+        """Return the index of the entries of a namespace's levels."""
+        from graphmem.store.embedded_entries import EmbeddedEntries
+
+        return self._index(EmbeddedEntries, namespace)
+
+    def _index(self, kind: type[Index], namespace: str) -> Index:
         source = self._readable()
-        index = source.indexes.get(namespace)
+        index = source.indexes.get((kind, namespace))
         if index is None:
             there = weakref.ref(source)  # an index in use must not keep a graph that was let go
 
             def read(query: Query, /, **params: Any) -> list[Row]:
-                return run((there() or self._readable()).session.cypher, query, params)
+                return (there() or self._readable()).read(query, **params)
 
-            index = EmbeddedIndex(
-                read,
-                self.folder,
-                namespace,
-                writable=isinstance(source, Writer),
-                filing=lambda: self._filing(there()),
-                durable=self._settings.durability == "full",
-            )
+            def filing() -> contextlib.AbstractContextManager[bool]:
+                present = there()
+                return present.filing() if present else contextlib.nullcontext(enter_result=False)
+
+            durable = self._settings.durability == "full"
+            index = kind(read, self.folder, namespace, durable=durable, filing=filing)
             # Another thread, or another handle, may have been quicker.
-            index = source.indexes.setdefault(namespace, index)
-        return index
-
-    @contextlib.contextmanager
-    def _filing(self, source: Writer | Reader | None) -> Iterator[bool]:
-        """Keep the lease within, to write vectors; yield False if another process has it."""
-        if source is None:
-            yield False
-            return
-        with source.filing() as mine:
-            yield mine
-
-    def entries(self, namespace: str) -> EmbeddedEntries:
-        """Return the index of the entries of a namespace's levels."""
-        return self.index(namespace).entries
+            index = source.indexes.setdefault((kind, namespace), index)
+        return cast("Index", index)
 
     def close(self) -> None:
         """Close the handle after its running transaction; the last one writes a checkpoint.
@@ -379,10 +352,9 @@ class EmbeddedStore:
             LockedError: another thread's transaction takes too long; close again later.
             StorageError: there is no room for a checkpoint. Everything is in the log.
         """
-        if self._pid != os.getpid():
-            self._closed = True
-            return
         self._closed = True
+        if self._pid != os.getpid():
+            return
         self._writer = None
         self._drop_reader()
         self._lease.give(self)
@@ -392,19 +364,19 @@ class EmbeddedStore:
             raise StoreError(CLOSED)
 
     def _check_usable(self) -> None:
-        if self._pid != os.getpid():
-            raise inherited(self.url, self._pid)
+        check_process(self.url, self._pid)
         self._check_open()
 
-    def _begin(self) -> Writer:
-        """Return the writer, with the lease, for a transaction that :meth:`Writer.leave` ends."""
-        while True:
-            writer = self._writable()
-            if writer.enter():
-                if self._closed:
-                    writer.leave()
-                    self._check_open()
-                return writer
+    @contextlib.contextmanager
+    def _begun(self) -> Iterator[Writer]:
+        """Keep the lease within, for a transaction."""
+        while not (writer := self._writable()).enter():
+            pass
+        try:
+            self._check_open()
+            yield writer
+        finally:
+            writer.leave()
 
     def _writable(self, wait: float | None = None) -> Writer:
         self._check_usable()
@@ -459,17 +431,6 @@ class EmbeddedStore:
         writer = self._lease.join(self)
         if writer is not None and writer.held:
             return self._own(writer)
-        reader = self._present(writer)
-        if reader is None and holds_log(self.folder) and not readers_of(self.folder):
-            # Who is alone replays the log once, to read and to write.
-            with contextlib.suppress(StoreError):
-                return self._writable(wait=0.0)
-        if reader is None:
-            reader = self._snapshot(self.folder)
-        return reader or self._writable()  # which brings it to the present version
-
-    def _present(self, writer: Writer | None) -> Reader | None:
-        """Return what this process has in memory if it may still be read; else let it go."""
         with self._reading:
             self._check_open()
             reader = self._reader or writer
@@ -480,19 +441,21 @@ class EmbeddedStore:
             if writer is not None:
                 self._lease.forget(writer)
                 self._writer = None
-            return None
+        return self._snapshot(self.folder)
 
-    def _snapshot(self, folder: Path) -> Reader | None:
-        """Return a snapshot; None if it is of an older version of the schema."""
+    def _snapshot(self, folder: Path) -> Reader:
+        """Return a snapshot, or the writer where that has to change something first."""
+        if holds_log(folder) and not readers_of(folder):
+            # Who is alone replays the log once, to read and to write.
+            with contextlib.suppress(StoreError):
+                return self._writable(wait=0.0)
         with self._reading:
             self._check_open()
-            if self._reader is None:
-                self._reader = Reader(folder)
-            reader = self._reader
-            if reader.outdated:
-                self._drop_reader()
-                return None
-            return reader
+            reader = self._reader = self._reader or Reader(folder)
+            if not reader.outdated:
+                return reader
+            self._drop_reader()
+        return self._writable()
 
     def _drop_reader(self) -> None:
         """Let the snapshot go: two graphs would take twice the memory."""

@@ -7,24 +7,20 @@ entries that were removed since are noticed when what was found is looked up in 
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from pathlib import Path
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from graphmem.arrays import NDArray, np, product
+from graphmem.arrays import np, product
 from graphmem.store.embedded_vectors import VectorIndex
-from graphmem.store.nearest import CLOSE, Asked, Matrix, Places, Rounded
+from graphmem.store.nearest import CLOSE, Matrix, Places
 from graphmem.store.paging import pages
 from graphmem.store.port import Near, Question, Row
 from graphmem.store.queries import procedure
-from graphmem.store.vectors import Filing, digest, freely
+from graphmem.store.vectors import digest
 
 _FIRST = 64
 """How many of the nearest are looked up first, at least."""
 _MORE = 4
-"""Factor by which more are looked up where too few fit."""
-_TRIES = 1
-"""So many times more are looked up before all that fit are."""
+"""As many times the limit are looked up first."""
 _PAGE = 1_000
 
 
@@ -45,7 +41,9 @@ class _Held:
         self.rows: Places = np.empty(0, np.int64)
         self.tags: Places = np.empty(0, np.int64)
 
-    def put(self, rows: Iterable[Row], row_of: Callable[[bytes], int], tags: _Tags) -> None:
+    def put(
+        self, rows: Iterable[Row], row_of: Callable[[bytes], int], tags: dict[str, int]
+    ) -> None:
         """Add entries, or replace them."""
         first = len(self.ids)
         new_tags: list[int] = []
@@ -54,7 +52,9 @@ class _Held:
             if (place := self.places.get(identity)) is not None:
                 if self.seqs[place] == row["seq"]:
                     continue
-                self.drop(identity)
+                self.ids[place] = ""  # leave its place empty
+                self.texts.pop(place, None)
+                self.rows[place] = -1
             place = self.places[identity] = len(self.ids)
             key = digest(row["text"])
             self.ids.append(identity)
@@ -63,67 +63,24 @@ class _Held:
             self.keys.append(key)
             if row_of(key) < 0:
                 self.texts[place] = row["text"]
-            new_tags.append(tags.code(row["tagset"]))
+            new_tags.append(tags.setdefault(row["tagset"], len(tags)))
         new_rows = [row_of(key) for key in self.keys[first:]]
         self.rows = np.concatenate([self.rows, np.array(new_rows, np.int64)])
         self.tags = np.concatenate([self.tags, np.array(new_tags, np.int64)])
-
-    def drop(self, identity: str) -> None:
-        """Leave the place of an entry empty."""
-        place = self.places.pop(identity, None)
-        if place is not None:
-            self.ids[place] = ""
-            self.texts.pop(place, None)
-            if place < len(self.rows):
-                self.rows[place] = -1
-
-    def among(self, ids: Set[str]) -> NDArray[np.bool_]:
-        """Return which places have one of some entries."""
-        among = np.zeros(len(self.rows), np.bool_)
-        among[[self.places[identity] for identity in ids & self.places.keys()]] = True
-        return among
 
     def embedded(self, row_of: Callable[[bytes], int]) -> None:
         """Look up the rows of vectors that were missing."""
         for place in [*self.texts]:
             row = row_of(self.keys[place])
-            if row >= 0 and place < len(self.rows):
+            if row >= 0:
                 self.rows[place] = row
                 del self.texts[place]
-
-
-class _Tags:
-    """The sets of tags of entries, as JSON, numbered."""
-
-    def __init__(self) -> None:
-        self.codes: dict[str, int] = {}
-
-    def code(self, tagset: str) -> int:
-        """Return the number of a set."""
-        return self.codes.setdefault(tagset, len(self.codes))
-
-    def fitting(self, fits: Callable[[str], bool]) -> NDArray[np.bool_]:
-        """Return which sets fit, by number."""
-        return np.fromiter(map(fits, self.codes), np.bool_, len(self.codes))
 
 
 class EmbeddedEntries(VectorIndex):
     """The search index of the entries of one namespace's levels; thread-safe."""
 
     NAME = "-entries"
-
-    def __init__(
-        self,
-        read: Callable[..., list[Row]],
-        folder: Path | None,
-        namespace: str,
-        *,
-        writable: bool,
-        durable: bool,
-        filing: Filing = freely,
-    ) -> None:
-        super().__init__(read, folder, namespace, writable=writable, durable=durable, filing=filing)
-        self._fill()
 
     def lacking(self, levels: Mapping[str, str]) -> list[Row]:
         """Return the entries of levels whose words have no vector: rows {id, text, seq}."""
@@ -138,16 +95,9 @@ class EmbeddedEntries(VectorIndex):
     def put(self, rows: Sequence[Row], vectors: Mapping[str, Matrix]) -> None:
         """Store the vectors of entries, by text."""
         with self._lock:
-            table = self._opened_table()
-            new = {
-                key: vectors[row["text"]]
-                for row in rows
-                if table.row(key := digest(row["text"])) < 0
-            }
-            if new:
-                table.add(list(new), np.stack(list(new.values())))
+            self._add((row["text"], vectors[row["text"]]) for row in rows)
             for held in self._levels.values():
-                held.embedded(table.row)
+                held.embedded(self._opened_table().row)
 
     def nearest(
         self, vector: Matrix, asked: Question, levels: Mapping[str, str], limit: int
@@ -155,12 +105,22 @@ class EmbeddedEntries(VectorIndex):
         """Return the nearest of the entries that fit a question, exactly, the nearest first."""
         with self._lock:
             self._look(levels)
-            found: list[Row] = []
-            for similar in self._ranked(vector, asked, levels, limit):
-                rows = self._fitting([*similar], asked, levels)
-                found += [row | {"similarity": similar[row["id"]]} for row in rows]
-                if len(found) >= limit:
-                    break
+            held = [self._levels[level] for level in levels]
+            ids = [id_ for one in held for id_ in one.ids] if held[1:] else held[0].ids
+            rows = np.concatenate([one.rows for one in held])
+            if asked.fits is not None:
+                fitting = np.fromiter(map(asked.fits, self._tags), np.bool_, len(self._tags))
+                rows = np.where(fitting[np.concatenate([one.tags for one in held])], rows, -1)
+            search, size = self._asking(vector), max(_FIRST, _MORE * limit)
+            near = {ids[place]: cosine for place, cosine in search.nearest(rows, size)}
+            found = self._fitting([*near], asked, levels)
+            if len(found) < limit and len(near) >= size:  # few of them fit: look among all that do
+                fit = self._all_fitting(asked, levels)
+                inside = np.fromiter((one in fit for one in ids), np.bool_, len(ids))
+                nearest = search.nearest(np.where(inside, rows, -1), limit)
+                near = {ids[place]: cosine for place, cosine in nearest}
+                found = self._fitting([*near], asked, levels)
+        found = [row | {"similarity": near[row["id"]]} for row in found]
         order = sorted(
             found, key=lambda row: (-row["similarity"], -row["relevance"], -row["at"], row["id"])
         )
@@ -209,62 +169,19 @@ class EmbeddedEntries(VectorIndex):
             table = self._opened_table()
             return [row for row in self._facts() if table.row(digest(row["text"])) < 0]
 
-    def put_facts(self, rows: Sequence[Row], vectors: Mapping[str, Matrix]) -> None:
-        """Store the vectors of what is known, by text."""
-        self.put(rows, vectors)
+    put_facts = put
 
     def near_facts(self, vector: Matrix) -> Near:
         """Return all that is known and has a vector, the nearest first."""
         with self._lock:
-            table = self._opened_table()
-            facts = {row["id"]: table.row(digest(row["text"])) for row in self._facts()}
-            there = {identity: row for identity, row in facts.items() if row >= 0}
-            scores = product(table.matrix[[*there.values()]], vector) if there else ()
-        near = [
-            (identity, round(float(score), 6))
-            for identity, score in zip(there, scores, strict=True)
-        ]
-        return sorted(near, key=lambda pair: (-pair[1], pair[0]))
+            table, facts = self._opened_table(), self._facts()
+            rows = np.array([table.row(digest(row["text"])) for row in facts], np.int64)
+            near = self._asking(vector).nearest(rows, max(1, len(facts)))
+        found = [(facts[place]["id"], similarity) for place, similarity in near]
+        return sorted(found, key=lambda pair: (-pair[1], pair[0]))
 
     def _facts(self) -> list[Row]:
         return self._read(procedure("views.facts"), ns=self._namespace)
-
-    def _ranked(
-        self, vector: Matrix, asked: Question, levels: Mapping[str, str], limit: int
-    ) -> Iterator[dict[str, float]]:
-        """Yield entries with fitting tags and their similarities: the nearest, then more and more.
-
-        Those that tie with the last one come with it. Where few of the nearest fit otherwise, all
-        that do are looked up, and only they are yielded from then on.
-        """
-        held = [self._levels[level] for level in levels]
-        rows = np.concatenate([one.rows for one in held])
-        chosen = rows >= 0
-        if asked.fits is not None:
-            fitting = self._tags.fitting(asked.fits)
-            chosen &= fitting[np.concatenate([one.tags for one in held])]
-        there = np.flatnonzero(chosen)
-        begins = np.cumsum([0, *(len(one.rows) for one in held)])
-        rows, search = rows[there], Asked(self._opened_table().matrix, vector)
-        bounds = search.bounds_of(rows, self._rounded)
-        size = max(_FIRST, _MORE * limit)
-        for more in itertools.count():
-            near = search.nearest(rows, bounds, size)
-            if not near:
-                return
-            places = [place for place, _ in near]
-            of = np.searchsorted(begins, there[places], side="right") - 1
-            own = (there[places] - begins[of]).tolist()
-            yield {
-                held[level].ids[at]: similarity
-                for level, at, (_, similarity) in zip(of.tolist(), own, near, strict=True)
-            }
-            bounds[places] = -np.inf
-            size *= _MORE
-            if more == _TRIES and asked.options:
-                fit = self._all_fitting(asked, levels)
-                inside = np.concatenate([one.among(fit) for one in held])
-                bounds[~inside[there]] = -np.inf
 
     def _fitting(self, ids: Sequence[str], asked: Question, levels: Mapping[str, str]) -> list[Row]:
         """Return which entries are there and fit a question."""
@@ -295,7 +212,7 @@ class EmbeddedEntries(VectorIndex):
             new = None if held is None else self._new(row["stream"], held, last)
             if held is None or new is None:
                 held = self._levels[level] = _Held()
-                new = self._read(procedure("entries.held"), ns=self._namespace, id=level)
+                new = self._read(procedure("entries.held").wanting(), ns=self._namespace, id=level)
             held.put(new, table.row, self._tags)
             held.seen = last
         for level in levels:
@@ -311,14 +228,16 @@ class EmbeddedEntries(VectorIndex):
             found = self._read(procedure("events.read"), ns=self._namespace, ids=page)
             if any(event["kind"] != "entry" for event in found):
                 return None  # entries may have been removed
-            rows += self._read(procedure("entries.stored_by"), ns=self._namespace, ids=page)
+            rows += self._read(
+                procedure("entries.held").wanting("stored"), ns=self._namespace, ids=page
+            )
         return rows
 
     def _fill(self) -> None:
         """Forget what was read: a level is read when it is asked."""
         self._levels: dict[str, _Held] = {}
-        self._tags = _Tags()
-        self._rounded = Rounded()
+        self._tags: dict[str, int] = {}
+        """The sets of tags of entries, as JSON, numbered."""
 
     def _texts(self) -> set[bytes]:
         rows = self._read(procedure("entries.texts"), ns=self._namespace)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -20,12 +21,13 @@ from graphmem.errors import (
     StorageError,
     StoreError,
 )
-from graphmem.forks import lacks_threads
 from graphmem.store.port import Row
 from graphmem.store.queries import Query
 
 _IN_THREADS = 4_096
 """The engine computes in threads of its own where a clause has as many rows."""
+_USED_BY: set[int] = set()
+"""The processes that used the engine, one forked from the other: a child lacks these threads."""
 
 
 def run(call: Callable[..., Any], query: Query, params: dict[str, Any]) -> list[Row]:
@@ -36,8 +38,9 @@ def run(call: Callable[..., Any], query: Query, params: dict[str, Any]) -> list[
 
 def rows(call: Callable[..., Any], text: str, params: dict[str, Any]) -> list[Row]:
     """Run a text by a method of the engine; return its rows."""
+    _USED_BY.add(os.getpid())
     # In a forked child the engine would wait for ever for its threads.
-    limits = {"max_work_units": _IN_THREADS - 1} if lacks_threads() else {}
+    limits = {"max_work_units": _IN_THREADS - 1} if len(_USED_BY) > 1 else {}
     result = call(text, params=params, **limits)
     return result.to_list() if hasattr(result, "to_list") else []
 
@@ -67,27 +70,23 @@ def translated(query: Query | None = None, path: Path | None = None) -> Iterator
         memory = path or "the memory"
         raise StorageError(f"{name}cannot write or read {memory}: {error}") from error
     except kglite.CypherError as error:
-        raise _of_cypher(name, error) from error
+        raise _of_cypher(name, str(error)) from error
     except (kglite.KgError, RuntimeError, ValueError) as error:
         if path is not None:
             raise StorageError(f"{path} and its log do not fit together: {error}") from error
         raise StoreError(f"{name}{error}") from error
 
 
-def _of_cypher(name: str, error: kglite.CypherError) -> GraphMemError:
-    said = str(error)
-    if "no max_work_units is set" in said:
-        what = said.partition(", exceeding")[0]
-        return QueryError(f"{name}{what}, more than the engine allows; narrow it")
-    if "max_work_units" in said and not lacks_threads():
-        return QueryError(f"{name}the query goes through too many rows; narrow it ({said})")
-    if "max_work_units" in said:
-        return ForkedError(
-            f"{name}this needs threads of the engine, which were left behind when this process "
-            "was forked from one that had used them; start such a process by spawn "
-            '(multiprocessing.get_context("spawn"), or a command of its own)'
-        )
-    return QueryError(f"{name}{said}")
+def _of_cypher(name: str, what: str) -> GraphMemError:
+    if "max_work_units" not in what:
+        return QueryError(f"{name}{what}")
+    if len(_USED_BY) == 1:
+        return QueryError(f"{name}the query goes through too many rows; narrow it ({what})")
+    return ForkedError(
+        f"{name}this needs threads of the engine, which were left behind when this process was "
+        'forked; start such a process by spawn (multiprocessing.get_context("spawn"), or a command '
+        "of its own)"
+    )
 
 
 def full(error: BaseException | None) -> bool:

@@ -6,9 +6,10 @@ sets aside what it cannot read.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
-import logging
 import os
+import re
 import shutil
 import tempfile
 import time
@@ -21,9 +22,8 @@ from typing import Any, BinaryIO
 
 import kglite
 
-from graphmem.errors import NotAMemoryError, StorageError, StoreError, shown
-from graphmem.files import locked_file, part_of
-from graphmem.store.embedded_columns import open_session, remove_left_columns
+from graphmem.errors import NotAMemoryError, StorageError, StoreError
+from graphmem.files import part_of
 from graphmem.store.embedded_errors import full, locked, translated
 from graphmem.store.embedded_locks import READERS, owner_of, unused
 from graphmem.store.manifest import (
@@ -46,25 +46,22 @@ QUARANTINED = f"{LOG}.quarantine-*"
 """Parts of a log that the engine could not read."""
 DAMAGED = f"{LOG}.damaged-"
 """How the names begin under which damaged logs are kept, for people."""
-_ASIDE = f"{LOG}.aside"
-"""The log that a killed process of an earlier version was about to write into the graph."""
 _LOG_HEAD = 8
 """A log without transactions is not longer than these bytes."""
-_SCRATCH = "graphmem-copy-"
-_HELD = "held"
+COPIES = "graphmem-copy-"
+_COLUMNS = "kglite_portable_"
+"""How the names of folders in the system's temporary folder begin, with the number of the process:
+the copies of readers, and what the engine keeps of large graphs."""
+_LOADED = 60
+"""Seconds after which files in such folders are open, so that nobody needs their names."""
 VECTORS = "vectors"
 """The folder of vectors within that of the memory."""
-CHECKPOINT_BYTES = 64 * 1024 * 1024
+CHECKPOINT_BYTES = 32 * 1024 * 1024
 """A log may be so long without a checkpoint."""
 SELDOM = 30.0
 """Seconds without a write after which the log is folded into the graph file."""
-RARELY = 100.0
-"""A checkpoint that took a second is followed by none for so many seconds, unless the log is long:
-checkpoints take 1 % of the time."""
-_BYTES_PER_SECOND = 100e6
-"""How quickly a graph file is written, where none was written yet."""
-
-_log = logging.getLogger(__name__)
+_LEAST_SHARE = 50
+"""A shorter log than so small a part of the graph file is not folded only because it rests."""
 
 # Snapshots read the graph file alone, on purpose.
 warnings.filterwarnings("ignore", r"the write-ahead log at ", UserWarning)
@@ -81,20 +78,13 @@ class WrittenFiles:
         self._log: BinaryIO | None = None
         self._file: BinaryIO | None = None
         found, graph = read_manifest(folder), print_of(folder / GRAPH)
-        stored = found
-        if stored is None or stored.graph != graph or not stored.counts(graph):
-            nodes = session.node_count()
-            stored = replace(
-                stored or Manifest(), saving=False, graph=graph, nodes=nodes, checked=True
-            )
-            mark = Mark(stored.checkpoint)
+        if found is None or found.graph != graph or not found.counts(graph):
+            before, nodes = found or Manifest(), session.node_count()
+            mark = Mark(before.checkpoint)
+            stored = replace(before, saving=False, graph=graph, nodes=nodes, mark=mark)
         else:
-            mark, stored = stored.mark, replace(stored, saving=False)
-        self._mark, self._manifest = mark, stored
-        self._took = graph.bytes / _BYTES_PER_SECOND if graph else 0.0
-        """Seconds of the last checkpoint."""
-        self._folded = time.monotonic()
-        """When it was."""
+            stored = replace(found, saving=False)
+        self._mark, self._manifest = stored.mark, stored
         self._written = stored == found
         if self._written:
             self._file = (folder / MANIFEST).open("r+b", buffering=0)
@@ -135,7 +125,7 @@ class WrittenFiles:
         """
         if not self.pending and self._manifest.graph:
             return
-        began, before = time.monotonic(), self._manifest
+        before = self._manifest
         self._manifest = replace(before, saving=True)
         self._write()
         try:
@@ -152,8 +142,6 @@ class WrittenFiles:
             self._write()
         finally:
             self._close_log()
-        self._folded = time.monotonic()
-        self._took = self._folded - began
 
     @property
     def pending(self) -> bool:
@@ -171,8 +159,9 @@ class WrittenFiles:
 
     def idle(self, seconds: float) -> bool:
         """Return whether to fold the log when nobody wrote for so many seconds."""
-        rested = time.monotonic() - self._folded
-        return seconds > SELDOM and rested > RARELY * self._took and self.pending
+        graph = self._manifest.graph
+        worth = self._mark.size * _LEAST_SHARE > (graph.bytes if graph else 0)
+        return seconds > SELDOM and worth and self.pending
 
     def close(self) -> None:
         """Release the files."""
@@ -210,8 +199,7 @@ def open_writer(folder: Path, durable: Any, before: Callable[[], None]) -> kglit
             with name_file(folder):
                 _mend(folder)
     before()
-    with translated(path=folder / GRAPH):
-        session = open_session(str(folder / GRAPH), durable=durable, auto_checkpoint_wal_mib=0)
+    session = open_session(folder / GRAPH, durable)
     if problems := _set_aside(folder):  # by the engine, just now
         abandon(session)
         raise incomplete(f"{folder} is not complete: {'; '.join(problems)}")
@@ -245,17 +233,9 @@ def _mend(folder: Path) -> None:
     Nobody was told that a transaction behind the mark is there, so it is cut off.
     """
     remove_left(folder)
-    if (folder / _ASIDE).exists():
-        (folder / _ASIDE).replace(folder / LOG)
     manifest = read_manifest(folder)
     acknowledged = check_complete(folder, folder, manifest)
-    size = file_size(folder / LOG)
-    if acknowledged is not None and size > max(acknowledged, _LOG_HEAD):
-        _log.info(
-            "%s: cut %d bytes of an unfinished transaction",
-            shown(str(folder / LOG)),
-            size - acknowledged,
-        )
+    if acknowledged is not None and file_size(folder / LOG) > max(acknowledged, _LOG_HEAD):
         with (folder / LOG).open("r+b") as file:
             file.truncate(acknowledged)
             os.fsync(file.fileno())
@@ -290,7 +270,7 @@ def find_problems(folder: Path, copy: Path, manifest: Manifest | None) -> tuple[
             if graph is None
             else f"{folder / GRAPH} is damaged, older, or of another memory: it is not {expected}"
         )
-    if manifest.checked and not _has_acknowledged(copy / LOG, manifest.mark):
+    if not _has_acknowledged(copy / LOG, manifest.mark):
         size = file_size(copy / LOG)
         what = (
             f"is missing or cut off at byte {size:,}"
@@ -321,12 +301,32 @@ def _set_aside(folder: Path) -> list[str]:
 def keep_damaged(folder: Path, name: str) -> Path:
     """Copy a damaged file under a name under which nobody removes it; return that."""
     now = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
-    for number in count(1):
-        kept = folder / f"{DAMAGED}{now}-{number}"
-        if not kept.exists():
-            break
+    names = (folder / f"{DAMAGED}{now}-{number}" for number in count(1))
+    kept = next(name for name in names if not name.exists())
     shutil.copyfile(folder / name, kept)
     return kept
+
+
+def open_session(graph: Path, durable: Any = None) -> kglite.Session:
+    """Open a graph, alone or to be ``durable`` with its log; keep others from its columns."""
+    how = {"durable": durable, "auto_checkpoint_wal_mib": 0} if durable else {}
+    with translated(path=graph):
+        session = kglite.open_session(str(graph), **how)
+    for folder in _temporary(f"{_COLUMNS}{os.getpid()}_*"):
+        with contextlib.suppress(OSError):
+            folder.chmod(0o700)
+    return session
+
+
+def _temporary(pattern: str) -> Iterator[Path]:
+    return Path(tempfile.gettempdir()).glob(pattern)
+
+
+@atexit.register
+def _remove_columns() -> None:
+    """Remove what the engine leaves of graphs that are still open when this process ends."""
+    for folder in _temporary(f"{_COLUMNS}{os.getpid()}_*"):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def remove_left(folder: Path) -> None:
@@ -334,19 +334,24 @@ def remove_left(folder: Path) -> None:
     for pattern in _LEFT:
         for left in folder.glob(pattern):
             left.unlink(missing_ok=True)
-    for copy in Path(tempfile.gettempdir()).glob(f"{_SCRATCH}*"):
-        with contextlib.suppress(OSError), locked_file(copy / _HELD) as free:
-            if free:
-                shutil.rmtree(copy, ignore_errors=True)
-    remove_left_columns()
+    for there in (*_temporary(f"{COPIES}*"), *_temporary(f"{_COLUMNS}*")):
+        number = re.search(r"\d+", there.name)
+        with contextlib.suppress(OSError):
+            # A process of another container has a number that is not known here.
+            loaded = time.time() - there.stat().st_mtime > _LOADED
+            if number and loaded and not _runs(int(number[0])):
+                shutil.rmtree(there, ignore_errors=True)
 
 
-def link(file: Path, name: Path) -> None:
-    """Give a file another name, or copy it: it is replaced, never changed in place."""
+def _runs(process: int) -> bool:
     try:
-        name.hardlink_to(file)
-    except OSError:  # on another disk, of another user, or not supported
-        shutil.copyfile(file, name)
+        if os.name != "nt":  # a signal would end it
+            os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return os.name != "nt"  # where folders in use cannot be removed
 
 
 def write_backup(session: kglite.Session, folder: Path) -> tuple[int, int]:
@@ -375,20 +380,6 @@ def write_backup(session: kglite.Session, folder: Path) -> tuple[int, int]:
     return graph.bytes if graph else 0, session.node_count()
 
 
-@contextlib.contextmanager
-def scratch_folder() -> Iterator[Path]:
-    """Make a temporary folder, and remove it; if this process is killed, another does."""
-    # Another process removes what nobody has locked, so it has that name only then.
-    folder = Path(tempfile.mkdtemp(prefix=f"new-{_SCRATCH}"))
-    try:
-        (folder / _HELD).touch()
-        with locked_file(folder / _HELD):
-            folder = folder.rename(folder.with_name(folder.name.removeprefix("new-")))
-            yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
 def holds_graph(folder: Path) -> bool:
     """Return whether there is a memory."""
     return any((folder / name).exists() for name in (GRAPH, LOG, MANIFEST))
@@ -396,7 +387,7 @@ def holds_graph(folder: Path) -> bool:
 
 def holds_log(folder: Path) -> bool:
     """Return whether there is a log of transactions that the graph file does not have."""
-    return file_size(folder / LOG) > _LOG_HEAD or (folder / _ASIDE).exists()
+    return file_size(folder / LOG) > _LOG_HEAD
 
 
 def check_folder(folder: Path) -> None:
@@ -414,8 +405,8 @@ def check_folder(folder: Path) -> None:
             raise NotAMemoryError(
                 f"{folder} holds other files and no memory; give an empty or a new folder"
             )
-    except PermissionError as error:
-        raise StorageError(f"no permission to read {folder}") from error
+    except OSError as error:  # no permission, or a name that is too long
+        raise StorageError(f"cannot read {folder}: {error.strerror}") from error
 
 
 def stat_of(path: Path | str) -> tuple[int, ...] | None:

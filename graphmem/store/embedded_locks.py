@@ -26,14 +26,6 @@ _LOCK = "graph.kgl.lock"
 _OWNER = "graph.kgl.lock-owner"
 
 
-def changed_hands(folder: Path) -> int | None:
-    """Return a number that changes when a process takes the lease or gives it back."""
-    try:
-        return (folder / _OWNER).stat().st_mtime_ns
-    except OSError:
-        return None
-
-
 def owner_of(folder: Path) -> dict[str, str]:
     """Return what kglite says of the process that has its lock."""
     try:
@@ -58,70 +50,45 @@ def unused(folder: Path) -> Iterator[bool]:
         yield flocked(file)
 
 
-@contextlib.contextmanager
-def waiting(folder: Path) -> Iterator[None]:
-    """Let the process that writes know that another one waits."""
+def lock_shared(path: Path, *, create: bool = False) -> int | None:
+    """Lock a file together with others until it is closed; None where that cannot be."""
     if fcntl is None:
-        yield
-        return
+        return None
     try:
-        file = os.open(folder / WAITERS, os.O_RDWR | os.O_CREAT, 0o644)
+        file = os.open(path, os.O_RDWR | os.O_CREAT if create else os.O_RDONLY, 0o644)
     except OSError:
-        yield
-        return
+        return None
+    with contextlib.suppress(OSError):  # some network file systems have no locks
+        fcntl.flock(file, fcntl.LOCK_SH)
+    return file
+
+
+def _is_locked(path: Path) -> bool:
+    if fcntl is None:
+        return False
     try:
-        with contextlib.suppress(OSError):  # some network file systems have no locks
-            fcntl.flock(file, fcntl.LOCK_SH)
-        yield
-    finally:
-        os.close(file)
+        with path.open("rb") as file:
+            return not flocked(file)
+    except OSError:
+        return False
 
 
 def wanted(folder: Path) -> bool:
     """Return whether a process waits to write."""
-    if fcntl is None:
-        return False
-    try:
-        file = os.open(folder / WAITERS, os.O_RDWR)
-    except OSError:
-        return False
-    try:
-        return not flocked(file)
-    finally:
-        os.close(file)
+    return _is_locked(folder / WAITERS)
 
 
 def readers_of(folder: Path) -> tuple[str, ...]:
     """Return which other processes have a snapshot, by number where the system tells it."""
-    if fcntl is None:
+    if not _is_locked(folder / READERS):
         return ()
-    try:
-        file = (folder / READERS).open("rb")
-    except OSError:
-        return ()
-    with file:
-        if flocked(file):
-            return ()
-        inode = str(os.fstat(file.fileno()).st_ino)
-        with contextlib.suppress(OSError):
-            locks = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
-            held = {words[4] for words in locks if words[5:] and words[5].endswith(f":{inode}")}
-            if numbers := {int(number) for number in held if number.isdigit()}:
-                return tuple(f"process {number}" for number in sorted(numbers - {os.getpid()}))
-        return ("another process",)
-
-
-def lock_for_reading(folder: Path) -> int | None:
-    """Lock the file of readers, together with others; None where that cannot be."""
-    if fcntl is None:
-        return None
-    try:
-        file = os.open(folder / READERS, os.O_RDONLY)
-    except OSError:
-        return None
-    with contextlib.suppress(OSError):  # some network file systems have no locks
-        fcntl.flock(file, fcntl.LOCK_SH)  # who looks for readers locks it for an instant
-    return file
+    with contextlib.suppress(OSError):
+        inode = str((folder / READERS).stat().st_ino)
+        locks = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
+        owners = {words[4] for words in locks if words[5:] and words[5].endswith(f":{inode}")}
+        if numbers := {int(number) for number in owners if number.isdigit()} - {os.getpid()}:
+            return tuple(f"process {number}" for number in sorted(numbers))
+    return ("another process",)
 
 
 @contextlib.contextmanager

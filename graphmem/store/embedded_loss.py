@@ -9,7 +9,6 @@ from pathlib import Path
 import kglite
 
 from graphmem.errors import StorageError
-from graphmem.store.embedded_columns import open_session
 from graphmem.store.embedded_errors import locked, translated
 from graphmem.store.embedded_files import (
     GRAPH,
@@ -20,6 +19,7 @@ from graphmem.store.embedded_files import (
     holds_log,
     keep_damaged,
     name_file,
+    open_session,
     remove_left,
 )
 from graphmem.store.embedded_locks import owner_of, unused
@@ -49,15 +49,17 @@ def accept_loss(folder: Path) -> Loss:
         problems += find_problems(folder, folder, manifest)
         if not problems:
             return Loss()
-        kept = [_move(folder, part.name) for part in folder.glob(QUARANTINED)]
+        kept = [keep_damaged(folder, part.name) for part in folder.glob(QUARANTINED)]
         if holds_log(folder):
             kept.append(keep_damaged(folder, LOG))
-    session, refused = _open(folder)
     try:
-        if refused:
-            problems += ("its log does not continue its graph file",)
+        session = open_session(folder / GRAPH, "normal")
+    except StorageError:
+        problems += ("its log does not continue its graph file",)
+        session = _open_alone(folder)
+    before = manifest or Manifest()
+    try:
         with name_file(folder), translated(path=folder / GRAPH):
-            before = manifest or Manifest()
             # Until the new manifest is there, nothing is checked: the graph file is the next one.
             replace(before, saving=True, graph=None, mark=Mark(before.checkpoint)).write(folder)
             session.save()
@@ -72,32 +74,17 @@ def accept_loss(folder: Path) -> Loss:
             remove_left(folder)
     finally:
         abandon(session)
-    lost = manifest.mark.transactions if manifest else 0
-    return Loss(problems, lost, tuple(kept))
+    return Loss(problems, before.mark.transactions, tuple(kept))
 
 
-def _move(folder: Path, name: str) -> Path:
-    kept = keep_damaged(folder, name)
-    (folder / name).unlink()
-    return kept
-
-
-def _open(folder: Path) -> tuple[kglite.Session, bool]:
-    """Open the graph file with what the engine can read of the log; say if it refused the log."""
+def _open_alone(folder: Path) -> kglite.Session:
+    """Open the graph file without its log."""
     try:
-        return open_session(str(folder / GRAPH), durable="normal", auto_checkpoint_wal_mib=0), False
-    except (OSError, RuntimeError, ValueError, kglite.KgError):
         (folder / LOG).rename(folder / f"{LOG}.tmp")
-    try:
-        with translated(path=folder / GRAPH):
-            return open_session(
-                str(folder / GRAPH), durable="normal", auto_checkpoint_wal_mib=0
-            ), True
-    except BaseException as error:
+        return open_session(folder / GRAPH, "normal")
+    except (StorageError, FileNotFoundError) as error:
         with contextlib.suppress(OSError):
             (folder / f"{LOG}.tmp").rename(folder / LOG)
-        if isinstance(error, StorageError):
-            raise StorageError(
-                f"{error}; restore a backup, or move the file away and try again with the log alone"
-            ) from error
-        raise
+        raise StorageError(
+            f"{error}; restore a backup, or move the file away and try again with the log alone"
+        ) from error

@@ -16,7 +16,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import kglite
 
@@ -24,13 +24,13 @@ from graphmem.errors import LockedError, StorageError, shown
 from graphmem.store import schema
 from graphmem.store.embedded_errors import full, run, translated
 from graphmem.store.embedded_files import WrittenFiles, abandon, signature_of
-from graphmem.store.embedded_later import count_in, take_over
-from graphmem.store.embedded_locks import changed_hands, lock_for_reading, waiting, wanted
-from graphmem.store.embedded_snapshot import Snapshot, open_reader
+from graphmem.store.embedded_later import take_over
+from graphmem.store.embedded_locks import READERS, WAITERS, lock_shared, wanted
+from graphmem.store.embedded_snapshot import open_snapshot
 from graphmem.store.tables import naming
 
 if TYPE_CHECKING:
-    from graphmem.store.embedded_search import EmbeddedIndex
+    from graphmem.store.embedded_vectors import VectorIndex
 
 ENGINE = "kglite"
 
@@ -49,7 +49,7 @@ _TURN = (0.5, 2.0)
 _OPENINGS = 8
 """In between, it keeps the lease so many times as long as opening took."""
 _PAUSE = 0.25
-"""Seconds that a process leaves to those who waited before it takes the lease again."""
+"""Seconds that a process leaves to those who wait before it takes the lease again."""
 _CLOSING = 60.0
 """Seconds that closing waits for a running transaction."""
 
@@ -59,27 +59,34 @@ _log = logging.getLogger(__name__)
 class Reader:
     """A snapshot of a folder that another process may write."""
 
+    held = False
+    """Whether this process has the lease."""
+
     def __init__(self, folder: Path) -> None:
         self._folder: Path | None = folder
         self._at = began = time.monotonic()
         self._signature = signature_of(folder)
-        self.snapshot = open_reader(folder)
-        self.session = self.snapshot.session
-        self.indexes: dict[str, EmbeddedIndex] = {}
-        self._current = not self.snapshot.copied
+        self.indexes: dict[tuple[type, str], VectorIndex] = {}
+        self._lock = lock_shared(folder / READERS)
+        """The open file whose lock says that somebody reads."""
         try:
-            version = schema.check(lambda query, **params: run(self.session.cypher, query, params))
-            self.outdated = schema.outdated(version)
+            self.session, beside = open_snapshot(folder)
+            self._current = not beside
+            self.outdated = schema.outdated(schema.check(self.read))
             if not self.outdated:
-                count_in(folder, self.session)
+                take_over(folder, self.session, remove=False)
         except BaseException:
             self.close()
             raise
         self._seconds = max(SNAPSHOT_SECONDS, _COSTLY * (time.monotonic() - began))
 
+    def read(self, query: Any, /, **params: Any) -> list[dict[str, Any]]:
+        """Run a reading statement."""
+        return run(self.session.cypher, query, params)
+
     def readable(self) -> bool:
         """Return whether to read this: nobody wrote since, or not for long."""
-        if self._folder is None or signature_of(self._folder) == self._signature:
+        if self.held or self._folder is None or signature_of(self._folder) == self._signature:
             self._at = time.monotonic()
             return True
         self._current = False
@@ -88,7 +95,7 @@ class Reader:
     @property
     def age(self) -> float | None:
         """Seconds since this was all there is; None if it is so."""
-        return None if self._current else time.monotonic() - self._at
+        return None if self.held or self._current else time.monotonic() - self._at
 
     @contextlib.contextmanager
     def filing(self) -> Iterator[bool]:
@@ -97,7 +104,9 @@ class Reader:
 
     def close(self) -> None:
         """Let the writer know that nobody reads this any more; running statements finish."""
-        self.snapshot.close()
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
 
 
 class Writer(Reader):
@@ -107,23 +116,25 @@ class Writer(Reader):
         self, folder: Path | None, session: kglite.Session, *, durable: bool, began: float
     ) -> None:
         self._folder = folder
-        self.snapshot = Snapshot(session)
+        self._lock = None
+        self._signature = ()
+        self._current = True
         self.session = session
         self.indexes = {}
         self.outdated = False
-        self.held = True
-        """Whether this process has the lease; only the holder of ``lock`` changes it."""
+        self.held = True  # only the holder of ``lock`` changes it
         self.lock = threading.RLock()
         self._depth = 0
         """How many transactions are within each other."""
         self._filing = threading.RLock()
         """Held while something is written beside the graph, for which the lease is needed."""
         self._files: WrittenFiles | None = None
+        self._awaited = False
         try:
             self._files = WrittenFiles(folder, session, durable=durable) if folder else None
-            self.schema = _apply(session, repair=not _declared(session))
+            self.apply_schema(repair=not _declared(session))
             if folder:
-                take_over(folder, session)
+                take_over(folder, session, remove=True)
             if self._files:
                 self._files.acknowledge()
         except BaseException:
@@ -132,14 +143,18 @@ class Writer(Reader):
         now = self._used = self._taken = self._at = time.monotonic()
         self._turn = min(max(_TURN[0], _OPENINGS * (now - began)), _TURN[1])
         self._seconds = max(SNAPSHOT_SECONDS, _COSTLY * (now - began))
-        self._current = True
-        self._signature = ()
-        self._awaited = False
-        self._hands: int | None = None
         if folder:
             threading.Thread(
-                target=_keep, args=(weakref.ref(self),), name="graphmem-lease", daemon=True
+                target=_look_after, args=(weakref.ref(self),), name="graphmem-lease", daemon=True
             ).start()
+
+    def apply_schema(self, *, repair: bool) -> None:
+        """Create what is missing of the schema."""
+
+        def execute(query: Any, **params: Any) -> list[dict[str, Any]]:
+            return run(self.session.execute, query, params)
+
+        self.schema = schema.apply(ENGINE, self.read, execute, repair=repair)
 
     def enter(self) -> bool:
         """Begin a transaction; False where this process no longer has the lease."""
@@ -183,21 +198,11 @@ class Writer(Reader):
         with self._filing:
             yield self.held
 
-    def readable(self) -> bool:
-        """Return whether to read this: nobody wrote since, or not for long."""
-        return self.held or super().readable()
-
-    @property
-    def age(self) -> float | None:
-        """Seconds since this was all there is; None if it is so."""
-        return None if self.held else super().age
-
     def close(self) -> None:
         """Write a checkpoint and give the lease back."""
         try:
-            if self.held and self._files:
-                with translated():
-                    self._files.checkpoint()
+            if self.held:
+                self.compact()
         except StorageError as error:
             if not full(error.__cause__):
                 raise
@@ -214,7 +219,7 @@ class Writer(Reader):
     def end(self) -> None:
         """Give the lease back as it is, for good."""
         self._end_session()
-        self.snapshot.close()
+        super().close()
 
     def _end_session(self) -> None:
         self.held = False
@@ -241,42 +246,34 @@ class Writer(Reader):
             return
         try:
             self._checkpoint_if_possible()
-            self.snapshot.lock = lock_for_reading(self._folder)
+            self._lock = lock_shared(self._folder / READERS)
             self._signature = signature_of(self._folder)
             self._at = time.monotonic()
             self._end_session()
-            self._hands = changed_hands(self._folder)
         finally:
             self._filing.release()
 
     def lets_others(self) -> bool:
-        """Return whether those who waited should have the lease first."""
-        return (
-            self._folder is not None
-            and time.monotonic() < self._at + _PAUSE
-            and changed_hands(self._folder) == self._hands
-            and wanted(self._folder)
-        )
+        """Return whether those who wait should have the lease first."""
+        pauses = self._folder is not None and time.monotonic() < self._at + _PAUSE
+        return pauses and self._folder is not None and wanted(self._folder)
 
     def look(self) -> None:
         """Give the lease back if others wait and nobody here writes; fold a log that rests."""
         self._awaited = self._folder is not None and wanted(self._folder)
         rests = time.monotonic() - self._used
         folds = self._files is not None and self._files.idle(rests)
-        if not (folds or (self._awaited and rests >= _RESTS)):
-            return
-        if self.lock.acquire(blocking=False):
+        if (folds or (self._awaited and rests >= _RESTS)) and self.lock.acquire(blocking=False):
             try:
-                if self.held and not self._depth:
-                    if self._awaited:
-                        self._give()
-                    else:
-                        self._checkpoint_if_possible()
+                if self._awaited:
+                    self._give()
+                elif self.held and not self._depth:
+                    self._checkpoint_if_possible()
             finally:
                 self.lock.release()
 
 
-def _keep(writer: weakref.ref[Writer]) -> None:
+def _look_after(writer: weakref.ref[Writer]) -> None:
     """Look after a writer as long as it has the lease."""
     while True:
         present = writer()
@@ -287,15 +284,6 @@ def _keep(writer: weakref.ref[Writer]) -> None:
         time.sleep(_LOOK)
 
 
-def _apply(session: kglite.Session, *, repair: bool = False) -> int:
-    return schema.apply(
-        ENGINE,
-        lambda query, **params: run(session.cypher, query, params),
-        lambda query, **params: run(session.execute, query, params),
-        repair=repair,
-    )
-
-
 def _declared(session: kglite.Session) -> bool:
     """Return whether the engine knows all names: a replay of its log does not declare them.
 
@@ -303,11 +291,6 @@ def _declared(session: kglite.Session) -> bool:
     copies the columns of all labels, and leaves a log that closing writes into the graph file.
     """
     return not any(session.cypher(text).warnings for text in naming())
-
-
-def repair_schema(writer: Writer) -> None:
-    """Create what is missing of the schema."""
-    writer.schema = _apply(writer.session, repair=True)
 
 
 class Lease:
@@ -335,44 +318,38 @@ class Lease:
             wait: seconds to try again for, from the last change of the lease's holder.
             check: called in between; an error of it ends the wait.
         """
-        since, hands = time.monotonic(), None
-        with contextlib.ExitStack() as stack:
-            waits = False
+        since, refused, flag = time.monotonic(), "", None
+        try:
             while True:
                 check()
-                writer, refused = self._attempt(user, open_writer)
-                if writer is not None:
-                    return writer
-                if self._folder is None:
-                    continue
-                if wait and (now := changed_hands(self._folder)) != hands:
-                    hands, since = now, time.monotonic()
-                if refused and time.monotonic() >= since + wait:
-                    raise refused
-                if wait and not waits:
-                    stack.enter_context(waiting(self._folder))
-                    waits = True
+                try:
+                    writer = self._attempt(user, open_writer)
+                    if writer is not None:
+                        return writer
+                except LockedError as error:
+                    if str(error) != refused and wait:  # another holder, or a later turn of it
+                        since, refused = time.monotonic(), str(error)
+                    if time.monotonic() >= since + wait:
+                        raise
+                if self._folder is not None and flag is None and wait:
+                    flag = lock_shared(self._folder / WAITERS, create=True)
                 time.sleep(_POLL * random.uniform(0.5, 1.5))  # noqa: S311 - not all at once
+        finally:
+            if flag is not None:
+                os.close(flag)
 
-    def _attempt(
-        self, user: object, open_writer: Callable[[], Writer]
-    ) -> tuple[Writer | None, LockedError | None]:
+    def _attempt(self, user: object, open_writer: Callable[[], Writer]) -> Writer | None:
+        """Return the writer with the lease; None if others should have it first."""
         with self._lock:
             before = self.writer
-            if before is not None:
-                self._users.add(user)
-                if before.held:
-                    return before, None
-                if before.lets_others():
-                    return None, None
-            try:
+            if before is None or not before.held:
+                if before is not None and before.lets_others():
+                    return None
                 self.writer = open_writer()
-            except LockedError as error:
-                return None, error
-            if before is not None:
-                before.end()
+                if before is not None:
+                    before.end()
             self._users.add(user)
-            return self.writer, None
+            return self.writer
 
     def join(self, user: object) -> Writer | None:
         """Return the writer of this process, if there is one; it may not have the lease now."""

@@ -5,102 +5,73 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import tempfile
 import time
-from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 
 import kglite
 
 from graphmem.errors import LockedError, StorageError, StoreError
-from graphmem.store.embedded_columns import open_session
-from graphmem.store.embedded_errors import translated
 from graphmem.store.embedded_files import (
+    COPIES,
     GRAPH,
     LOG,
     check_complete,
     check_folder,
     holds_log,
-    link,
     name_file,
-    scratch_folder,
+    open_session,
     signature_of,
     stat_of,
 )
-from graphmem.store.embedded_locks import lock_for_reading
 from graphmem.store.manifest import read_manifest
 
 _ATTEMPTS = 20
 _POLL = 0.05
 
 
-@dataclass(slots=True)
-class Snapshot:
-    """What a reader works on: an immutable graph, and how it came about."""
-
-    session: kglite.Session
-    copied: bool = False
-    """It is of a moment, because another process writes."""
-    lock: int | None = None
-    """The open file whose lock says that somebody reads."""
-
-    def close(self) -> None:
-        """Let the writer know that nobody reads this any more."""
-        if self.lock is not None:
-            os.close(self.lock)
-            self.lock = None
-
-
-def open_reader(folder: Path) -> Snapshot:
-    """Open a snapshot of a folder, which has every acknowledged transaction.
+def open_snapshot(folder: Path) -> tuple[kglite.Session, bool]:
+    """Return a graph with every acknowledged transaction, and whether others may write it now.
 
     Raises:
         LockedError: it is being rewritten continuously.
         StorageError: files are missing, damaged, or do not belong together.
     """
     check_folder(folder)
-    lock = lock_for_reading(folder)
-    try:
-        for attempt in range(_ATTEMPTS):
-            before = signature_of(folder)
-            try:
-                with name_file(folder):
-                    snapshot = _snapshot(folder)
-            except StorageError:
-                if attempt and signature_of(folder) == before:
-                    raise
-                snapshot = None  # a writer replaced one of the files between two looks
-            if snapshot:
-                snapshot.lock = lock
-                return snapshot
-            time.sleep(_POLL if attempt else 0)
-        raise LockedError(f"{folder} is being rewritten continuously; try again")
-    except BaseException:
-        if lock is not None:
-            os.close(lock)
-        raise
+    for attempt in range(_ATTEMPTS):
+        before = signature_of(folder)
+        try:
+            with name_file(folder):
+                snapshot = _snapshot(folder)
+        except StorageError:
+            if attempt and signature_of(folder) == before:
+                raise
+            snapshot = None  # a writer replaced one of the files between two looks
+        if snapshot:
+            return snapshot
+        time.sleep(_POLL if attempt else 0)
+    raise LockedError(f"{folder} is being rewritten continuously; try again")
 
 
-def _snapshot(folder: Path) -> Snapshot | None:
+def _snapshot(folder: Path) -> tuple[kglite.Session, bool] | None:
     """Return a snapshot; None if a writer changed the files meanwhile."""
     graph = folder / GRAPH
     before = stat_of(graph)
     manifest = read_manifest(folder)
     if before and not holds_log(folder):
-        with graph.open("rb") as file:
-            check_complete(folder, folder, manifest)
-            with translated(path=graph):
-                session = open_session(path_alone(graph, file))
+        check_complete(folder, folder, manifest)
+        session = open_session(graph)
         unchanged = stat_of(graph) == before and not holds_log(folder)
-        return Snapshot(session) if unchanged else None
+        return (session, False) if unchanged else None
     if not before and not (folder / LOG).exists() and not manifest:
-        return Snapshot(kglite.KnowledgeGraph().session())
-    with scratch_folder() as scratch:
+        return kglite.KnowledgeGraph().session(), False
+    with tempfile.TemporaryDirectory(prefix=f"{COPIES}{os.getpid()}-") as name:
+        copy = Path(name)
         try:
             with contextlib.suppress(FileNotFoundError):
-                shutil.copyfile(folder / LOG, scratch / LOG)
+                shutil.copyfile(folder / LOG, copy / LOG)
             if before:
-                link(graph, scratch / GRAPH)
+                _link(graph, copy / GRAPH)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -108,21 +79,19 @@ def _snapshot(folder: Path) -> Snapshot | None:
             raise StorageError(f"cannot copy {where} to read it: {error.strerror}") from error
         if stat_of(graph) != before:  # a checkpoint began another log meanwhile
             return None
-        acknowledged = check_complete(folder, scratch, manifest)
-        if acknowledged is not None and (scratch / LOG).exists():
-            os.truncate(scratch / LOG, acknowledged)
+        acknowledged = check_complete(folder, copy, manifest)
+        if acknowledged is not None and (copy / LOG).exists():
+            os.truncate(copy / LOG, acknowledged)
         try:
-            with translated(path=scratch / GRAPH):
-                session = open_session(
-                    str(scratch / GRAPH), durable="normal", auto_checkpoint_wal_mib=0
-                )
+            # Both files are read: nothing of the copy need stay on the disk.
+            return open_session(copy / GRAPH, "normal"), True
         except StoreError as error:
-            raise type(error)(str(error).replace(str(scratch), str(folder))) from error
-        # Both files have been read: nothing of the copy need stay on the disk.
-        return Snapshot(session, copied=True)
+            raise type(error)(str(error).replace(name, str(folder))) from error
 
 
-def path_alone(graph: Path, file: BinaryIO) -> str:
-    """Return a path by which kglite reads an open graph file and looks for no log."""
-    path = f"/proc/self/fd/{file.fileno()}"
-    return path if Path(path).exists() else str(graph)
+def _link(file: Path, name: Path) -> None:
+    """Give a file another name, or copy it: it is replaced, never changed in place."""
+    try:
+        name.hardlink_to(file)
+    except OSError:  # on another disk, of another user, or not supported
+        shutil.copyfile(file, name)

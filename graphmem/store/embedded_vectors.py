@@ -6,12 +6,15 @@ import hashlib
 import logging
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
+from graphmem.arrays import np
 from graphmem.errors import StorageError, StoreError
+from graphmem.store.embedded_files import VECTORS
+from graphmem.store.nearest import Asked, Matrix, Rounded
 from graphmem.store.port import CLOSED, Row
-from graphmem.store.vectors import Filing, VectorTable, freely
+from graphmem.store.vectors import Filing, VectorTable, digest, freely
 
 _log = logging.getLogger(__name__)
 
@@ -21,6 +24,10 @@ class VectorIndex(ABC):
 
     NAME = ""
     """What the name of its table ends with."""
+    _table: VectorTable | None
+    _opened: tuple[str, int] | None
+    _asked: Asked | None
+    """What was looked for last, as long as nothing changed."""
 
     def __init__(
         self,
@@ -28,20 +35,17 @@ class VectorIndex(ABC):
         folder: Path | None,
         namespace: str,
         *,
-        writable: bool,
         durable: bool,
-        filing: Filing = freely,
+        filing: Filing,
     ) -> None:
         self._read = read
-        self._folder = folder
+        self._folder = folder / VECTORS if folder else None
         self._namespace = namespace
-        self._writable = writable
         self._durable = durable
         self._filing = filing
         self._lock = threading.RLock()
-        self._table: VectorTable | None = None
-        self._opened: tuple[str, int] | None = None
         self._closed = False
+        self._forget()
 
     def open(self, embedder: str, dimensions: int) -> None:
         """Open the vectors of an embedder, and read what is to be read at once."""
@@ -56,23 +60,23 @@ class VectorIndex(ABC):
                 f"{digested}{self.NAME}",
                 embedder,
                 dimensions,
-                writable=self._writable,
                 durable=self._durable,
                 filing=self._filing,
             )
             self._fill()
-            if self._writable:
-                try:
-                    self._keep()  # a crash may have left vectors of removed texts
-                except StorageError as error:
-                    _log.warning("%s", error)
+            try:
+                with self._filing() as mine:
+                    if mine:
+                        self._keep()  # a crash may have left vectors of removed texts
+            except StorageError as error:
+                _log.warning("%s", error)
             self._opened = embedder, dimensions
 
     def close(self) -> None:
-        """Release what it holds; every later call is an error."""
+        """Release what it holds, also the graph; every later call is an error."""
         with self._lock:
             self._closed = True
-            self._read, self._filing = _closed, freely  # they hold the graph
+            self._read, self._filing = _closed, freely
             self._forget()
 
     def save(self) -> None:
@@ -99,11 +103,37 @@ class VectorIndex(ABC):
     def _keep(self) -> None:
         """Keep only the vectors of texts that are there."""
         table = self._opened_table()
-        if len(table.matrix):
-            table.keep(self._texts())
+        there = len(table.matrix)
+        try:
+            if there:
+                table.keep(self._texts())
+        finally:
+            if len(table.matrix) < there:
+                self._move()
+
+    def _move(self) -> None:
+        """Forget the rows of vectors, which have moved."""
+        self._asked, self._rounded = None, Rounded()
+
+    def _add(self, vectors: Iterable[tuple[str, Matrix]]) -> bool:
+        """Add the vectors of texts that have none; return whether there were any."""
+        table = self._opened_table()
+        new = {key: made for text, made in vectors if table.row(key := digest(text)) < 0}
+        self._asked = None
+        if new:
+            table.add(list(new), np.stack(list(new.values())))
+        return bool(new)
+
+    def _asking(self, vector: Matrix) -> Asked:
+        """Return what looks for a vector; what it finds out serves more than one search."""
+        asked = self._asked
+        if asked is None or asked.vector is not vector:
+            asked = self._asked = Asked(self._opened_table().matrix, vector, self._rounded)
+        return asked
 
     def _forget(self) -> None:
-        self._table, self._opened = None, None
+        self._table = self._opened = self._asked = None
+        self._rounded = Rounded()
 
     def _check(self) -> None:
         if self._closed:

@@ -52,36 +52,33 @@ def check_stoppable(text: str) -> None:
         )
 
 
-GRACE = 0.8
+GRACE = 2.0
 """Seconds after which nobody waits any more for an engine that does not end a query."""
 
 
-def hear_in_time(work: Callable[[Callable[[], None]], Rows], limits: Limits) -> Rows:
+def hear_in_time(work: Callable[[], Rows], limits: Limits) -> Rows:
     """Run a query in a thread of its own, and return its answer; the wait ends with its time.
 
-    The thread goes on until the engine answers. ``work`` calls its argument when the time begins.
+    The thread goes on until the engine answers.
 
     Raises:
         QueryError: the time is over.
     """
-    answers: queue.SimpleQueue[Rows | BaseException | None] = queue.SimpleQueue()
+    answers: queue.SimpleQueue[Rows | BaseException] = queue.SimpleQueue()
 
     def run() -> None:
         try:
-            answers.put(work(lambda: answers.put(None)))
+            answers.put(work())
         except BaseException as error:  # noqa: BLE001 - raised by who waits
             answers.put(error)
 
     threading.Thread(target=run, name="graphmem-query", daemon=True).start()
-    answer = answers.get()
-    if answer is None:
-        try:
-            answer = answers.get(timeout=limits.seconds + GRACE)
-        except queue.Empty:
-            raise limits.too_long() from None
+    try:
+        answer = answers.get(timeout=limits.seconds + GRACE)
+    except queue.Empty:
+        raise limits.too_long() from None
     if isinstance(answer, BaseException):
         raise answer
-    assert answer is not None  # noqa: S101 - for the type
     return answer
 
 
@@ -138,25 +135,9 @@ def _check_pattern(following: Sequence[Token]) -> None:
 
 def _check_reduction(inside: Sequence[Token]) -> None:
     """Check ``value = start, x IN list | body``: the value may stand once, not in conditions."""
-    depths, depth = [], 0
-    for token in inside:
-        depth -= token.text in ")]}"
-        depths.append(depth)
-        depth += token.text in "([{"
-    bars = [at for at, token in enumerate(inside) if token.text == "|" and not depths[at]]
-    body = bars[0] + 1 if bars else 0
-    condition: int | None = None
-    seen = 0
-    for token, level in zip(inside[body:], depths[body:], strict=True):
-        if condition is not None:
-            if level < condition or (level == condition and token.text == "|"):
-                condition = None
-        elif token.kind == "word" and token.text.upper() == "WHERE":
-            condition = level
-        elif token.is_name():
-            seen += token.name == inside[0].name
-            seen += 2 * (token.name == "replace")
-    if seen > 1:
+    text = re.sub(r"\bwhere [^|\]]*", "", _plain(inside))
+    names = re.findall(r"\w+", text)
+    if names and (names.count(names[0]) > 2 or "replace" in names):
         raise QueryError(
             "in reduce() the value that is carried on may stand only once, and without "
             "replace(), for it could double at each turn"
@@ -168,53 +149,37 @@ def _growths(tokens: Sequence[Token]) -> Iterator[int]:
     for at in range(len(tokens)):
         if not _begins(tokens, at, _STAGES):
             continue
-        most, depth = 1, 0
-        item: Counter[str] = Counter()
-        grows = False
+        items: list[list[Token]] = [[]]
+        depth = 0
         for place in range(at + 1, len(tokens)):
             text = tokens[place].text
             depth += (text in "([{") - (text in ")]}")
-            ends = depth < 0 or (not depth and _begins(tokens, place, _CLAUSES))
-            if ends or (not depth and text == ","):
-                item, grows = Counter(), False
-            if ends:
+            if depth < 0 or (not depth and _begins(tokens, place, _CLAUSES)):
                 break
-            grows = grows or _grows(tokens, place)
-            if name := _value(tokens, place):
-                item[name] += 1
-            if grows and item:
-                most = max(most, *item.values())
-        yield most
+            if text == "," and not depth:
+                items.append([])
+            items[-1].append(tokens[place])
+        yield max(map(_growth, items))
+
+
+def _growth(item: Sequence[Token]) -> int:
+    text = _plain(item)
+    if not re.search(r"[+\[{]|\|\||replace", text):
+        return 1
+    names = re.findall(r"(?<![\w.:$])[a-z_][\w.]*(?![\w.]| \(| :| in )", text)
+    return max(Counter(name for name in names if name.upper() not in KEYWORDS).values(), default=1)
+
+
+def _plain(tokens: Sequence[Token]) -> str:
+    """Return a text with names in small letters, without backticks and texts in quotes."""
+    words = (
+        re.sub(r"\W", "_", token.name) if token.is_name() else token.text
+        for token in tokens
+        if token.kind != "string"
+    )
+    return " ".join(words).replace(" . ", ".")
 
 
 def _begins(tokens: Sequence[Token], at: int, clauses: set[str]) -> bool:
     before = _text(tokens, at - 1)
-    return (
-        tokens[at].kind == "word"
-        and _text(tokens, at) in clauses
-        and before not in (".", ":", "AS", "STARTS", "ENDS")
-    )
-
-
-def _grows(tokens: Sequence[Token], at: int) -> bool:
-    """Return whether it adds values, or begins a list or a map of them."""
-    token, before = tokens[at], tokens[at - 1]
-    if token.is_name():
-        return token.name == "replace"
-    nests = token.text in ("[", "{") and not (
-        before.text in (")", "]") or (before.is_name() and before.text.upper() not in KEYWORDS)
-    )
-    return nests or token.text in ("+", "||")
-
-
-def _value(tokens: Sequence[Token], at: int) -> str | None:
-    """Return the name of the value that begins there, with those of properties."""
-    token, before = tokens[at], _text(tokens, at - 1)
-    keyword = token.kind == "word" and token.text.upper() in KEYWORDS
-    if not token.is_name() or keyword or before in (".", "AS"):
-        return None
-    name = token.name
-    while _text(tokens, at + 1) == "." and at + 2 < len(tokens) and tokens[at + 2].is_name():
-        at += 2
-        name += f".{tokens[at].name}"
-    return None if _text(tokens, at + 1) in ("(", ":", "IN") else name
+    return tokens[at].keyword in clauses and before not in (".", ":", "AS", "STARTS", "ENDS")

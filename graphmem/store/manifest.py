@@ -23,8 +23,6 @@ from graphmem.errors import SchemaVersionError, StorageError
 MANIFEST = "graph.kgl-manifest"
 
 _FORMAT = "graphmem manifest 2"
-_UNCHECKED = "graphmem manifest 1"
-"""The format of earlier versions, whose mark cannot be compared with the log as bytes."""
 _SIZE = 1024
 """Bytes of the text, which is padded; the mark follows."""
 _MARK = struct.Struct("<QQQII")
@@ -56,9 +54,6 @@ class Mark(NamedTuple):
         return _MARK.pack(*self, zlib.crc32(repr(tuple(self)).encode()))
 
 
-_NO_MARK = Mark()
-
-
 @dataclass(frozen=True, slots=True)
 class Manifest:
     """What the files of a memory contain as of a checkpoint, and since."""
@@ -72,21 +67,19 @@ class Manifest:
     """In the graph file."""
     transactions: int = 0
     """Acknowledged before the checkpoint."""
-    mark: Mark = _NO_MARK
-    checked: bool = True
-    """Whether the mark can be compared with the log."""
+    mark: Mark = Mark()  # noqa: RUF009 - a tuple
 
     def counts(self, graph: Print | None) -> bool:
         """Return whether the mark holds for the log beside a graph file.
 
         During a checkpoint the new graph file contains all of the old log.
         """
-        return self.checked and not (self.saving and graph is not None and graph != self.graph)
+        return not (self.saving and graph is not None and graph != self.graph)
 
     def write(self, folder: Path) -> None:
         """Replace the manifest of a folder, durably."""
         values = asdict(self)
-        del values["mark"], values["checked"]
+        del values["mark"]
         text = json.dumps({"format": _FORMAT} | values).encode()
         head = text + b"\n%08x\n" % zlib.crc32(text)
         new = folder / f"{MANIFEST}.tmp"
@@ -99,7 +92,7 @@ class Manifest:
 
 
 def read_manifest(folder: Path) -> Manifest | None:
-    """Return the manifest of a folder; None if it has none, as of earlier versions.
+    """Return the manifest of a folder; None if it has none of this form, as of earlier versions.
 
     Raises:
         StorageError: it is damaged.
@@ -115,21 +108,16 @@ def read_manifest(folder: Path) -> Manifest | None:
         if int(checksum, 16) != zlib.crc32(text):
             raise ValueError
         values = json.loads(text)
-        form = values.pop("format")
-        values["graph"] = Print(**values["graph"]) if values["graph"] else None
-        if form == _UNCHECKED:
-            del values["position"]
-            return Manifest(**values, checked=False)
+        if (form := values.pop("format")) == "graphmem manifest 1":
+            return None
         if form != _FORMAT:
             raise SchemaVersionError(
                 f"{folder / MANIFEST} is of another version ({form}); upgrade graphmem"
             )
-        *numbers, checksum = _MARK.unpack(data[_SIZE:])
-        mark = Mark(*numbers)
-        manifest = Manifest(**values, mark=mark)
-        if checksum != zlib.crc32(repr(tuple(mark)).encode()) or (
-            mark.checkpoint != manifest.checkpoint
-        ):
+        graph = Print(**values.pop("graph")) if values["graph"] else values.pop("graph")
+        mark = Mark(*_MARK.unpack(data[_SIZE:])[:-1])
+        manifest = Manifest(**values, graph=graph, mark=mark)
+        if data[_SIZE:] != mark.pack() or mark.checkpoint != manifest.checkpoint:
             raise ValueError
     except (ValueError, KeyError, TypeError, struct.error) as error:
         raise incomplete(

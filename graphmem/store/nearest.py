@@ -23,28 +23,26 @@ _PAGE = 512
 """Rows that are converted at once: less than a megabyte, which fits a cache."""
 _FLOAT = 4e-6
 """What a product in 32 bits may lack, as a share of the lengths."""
-_FEW = 32
-"""Where fewer are wanted, they are multiplied as they are."""
 _ROOM = 3
 """Where more than so many times the limit are left, closer bounds tell what is."""
 _MOST = 127
 
 
 class Rounded:
-    """Rows of a table in eight bits, by place; it follows what changes."""
+    """The rows of a table in eight bits; it follows a table that grows."""
 
     def __init__(self) -> None:
-        self._rows: Places = np.empty(0, np.int64)
+        self._count = 0
         self._codes: NDArray[np.int8] = np.empty((0, 0), np.int8)
         self._scales: Matrix = np.empty(0, np.float32)
         self._moved: Matrix = np.empty(0, np.float32)
         """How far rounding moved each."""
         self._longest = 0.0
 
-    def bounds(self, matrix: Matrix, rows: Places, vector: Matrix) -> Matrix:
-        """Return upper bounds of the products of rows (-1: none) of a table and a vector."""
-        self._follow(matrix, rows)
-        count = len(rows)
+    def bounds(self, matrix: Matrix, vector: Matrix) -> Matrix:
+        """Return upper bounds of the products of the rows of a table and a vector."""
+        self._follow(matrix)
+        count = len(matrix)
         codes, scales = _rounded(vector[np.newaxis])
         moved = float(np.linalg.norm(vector - codes[0] * scales[0]))
         length = float(np.linalg.norm(vector))
@@ -54,42 +52,35 @@ class Rounded:
         bounds += np.float32(self._longest * (moved + _FLOAT * length))
         return bounds
 
-    def _follow(self, matrix: Matrix, rows: Places) -> None:
-        """Round the rows that were not at their place before."""
-        known, count = min(len(self._rows), len(rows)), len(rows)
+    def _follow(self, matrix: Matrix) -> None:
+        """Round the rows that are new; room that is not used yet takes no memory."""
+        known, count = self._count, len(matrix)
         if count > len(self._codes):
-            self._make_room(2 * count, matrix.shape[1])
-        changed = np.flatnonzero((self._rows[:known] != rows[:known]) & (rows[:known] >= 0))
-        for places in (changed, np.arange(known, count)):
-            for start in range(0, len(places), _PAGE):
-                some = places[start : start + _PAGE]
-                vectors = matrix[np.maximum(rows[some], 0)]
-                codes, scales = _rounded(vectors)
-                self._codes[some], self._scales[some] = codes, scales
-                self._moved[some] = _lengths(vectors - codes * scales[:, np.newaxis])
-                self._longest = max(self._longest, float(_lengths(vectors).max()))
-        if len(changed) or count != len(self._rows):
-            self._rows = rows.copy()
-
-    def _make_room(self, count: int, dimensions: int) -> None:
-        """Have room for so many: that takes no memory before it is used."""
-        known = len(self._rows)
-        codes, scales, moved = self._codes[:known], self._scales[:known], self._moved[:known]
-        self._codes = np.empty((count, dimensions), np.int8)
-        self._scales, self._moved = np.empty(count, np.float32), np.empty(count, np.float32)
-        if known:
-            self._codes[:known], self._scales[:known], self._moved[:known] = codes, scales, moved
+            codes, scales, moved = self._codes[:known], self._scales[:known], self._moved[:known]
+            self._codes = np.empty((2 * count, matrix.shape[1]), np.int8)
+            self._scales, self._moved = np.empty((2, 2 * count), np.float32)
+            if known:
+                self._codes[:known], self._scales[:known], self._moved[:known] = (
+                    *(codes, scales, moved),
+                )
+        for start in range(known, count, _PAGE):
+            some = slice(start, min(start + _PAGE, count))
+            self._codes[some], self._scales[some] = codes, scales = _rounded(matrix[some])
+            self._moved[some] = _lengths(matrix[some] - codes * scales[:, np.newaxis])
+            self._longest = max(self._longest, float(_lengths(matrix[some]).max()))
+        self._count = count
 
 
 class Asked:
-    """A vector that is looked for in a table."""
+    """A vector that is looked for in a table, which does not change meanwhile."""
 
-    def __init__(self, matrix: Matrix, vector: Matrix) -> None:
+    def __init__(self, matrix: Matrix, vector: Matrix, rounded: Rounded) -> None:
         self.matrix = matrix
         self.vector = vector
-        self._bounds: dict[Rounded, Matrix] = {}
+        self._rounded = rounded
         # No cached_property: before Python 3.12 it has a lock, which a forked child may find taken.
         self._whole: Matrix | None = None
+        self._bounds: Matrix | None = None
 
     def similarities(self, rows: Places) -> list[float]:
         """Return the exact products of rows with the vector, to six places."""
@@ -102,61 +93,46 @@ class Asked:
             ).tolist()
         ]
 
-    def bounds(self, rows: Places, rounded: Rounded) -> Matrix:
-        """Return upper bounds of the products of rows, minus infinity for a row of -1.
-
-        ``rounded`` follows these rows. Of few, they are the products themselves, nearly.
-        """
-        known = self._bounds.get(rounded)
-        if known is None or len(known) != len(rows):
-            if not len(self.matrix):
-                return np.full(len(rows), -np.inf, np.float32)
-            many = len(rows) >= LEAST
-            known = rounded.bounds(self.matrix, rows, self.vector) if many else self.finer(rows)
-            known[rows < 0] = -np.inf
-            self._bounds[rounded] = known
-        return known
-
-    def bounds_of(self, rows: Places, rounded: Rounded) -> Matrix:
-        """Return upper bounds of some rows, where ``rounded`` follows the whole table."""
-        count = len(self.matrix)
-        if count < LEAST or len(rows) * _FEW < count:
-            return self.finer(rows)
-        return self.bounds(np.arange(count), rounded)[rows]
-
-    def finer(self, rows: Places) -> Matrix:
-        """Return upper bounds that are as close as 32 bits allow."""
-        if len(rows) * _SHARE < len(self.matrix):
-            return dots(self.matrix[rows], self.vector).astype(np.float32) + np.float32(_FLOAT)
-        if self._whole is None:
-            self._whole = dots(self.matrix, self.vector).astype(np.float32)
-        return self._whole[rows] + np.float32(_FLOAT)
-
-    def nearest(
-        self, rows: Places, bounds: Matrix, limit: int, at_least: float = -1.0
-    ) -> list[tuple[int, float]]:
-        """Return the places of the nearest rows with their similarities, in no order.
+    def nearest(self, rows: Places, limit: int, at_least: float = -1.0) -> list[tuple[int, float]]:
+        """Return the places of the nearest rows (-1: none) with their similarities, in no order.
 
         These are the best ``limit``, and what ties with the last; all of at least that similarity.
         """
-        places, least = self._left(rows, bounds, limit, at_least - CLOSE)
-        if len(places) > _ROOM * limit:
-            finer = self.finer(rows[places])
-            places = places[self._left(rows[places], finer, limit, least)[0]]
+        places, least = np.flatnonzero(rows >= 0), at_least - CLOSE
+        for bounds in (self._rough, self._close):
+            if len(places) > _ROOM * limit:
+                places, least = self._left(places, rows[places], bounds(rows[places]), limit, least)
         similar = self.similarities(rows[places])
         if len(similar) > limit:
             at_least = max(at_least, sorted(similar)[-limit])
         near = zip(places.tolist(), similar, strict=True)
         return [(place, similarity) for place, similarity in near if similarity >= at_least]
 
-    def _left(self, rows: Places, bounds: Matrix, limit: int, least: float) -> tuple[Places, float]:
+    def _left(
+        self, places: Places, rows: Places, bounds: Matrix, limit: int, least: float
+    ) -> tuple[Places, float]:
         """Return the places that the bounds leave, and what is below the last of the best."""
-        if limit < len(rows):
-            best = np.argpartition(-bounds, limit)[:limit]  # quicker than the last ones, with ties
-            if bounds[best].min() >= least:
-                worst = float(dots(self.matrix[rows[best]], self.vector).min())
-                least = max(least, worst - _FLOAT - CLOSE)
-        return np.flatnonzero(bounds >= least), least
+        best = np.argpartition(-bounds, limit)[:limit]  # quicker than the last ones, with ties
+        if bounds[best].min() >= least:
+            worst = float(dots(self.matrix[rows[best]], self.vector).min())
+            least = max(least, worst - _FLOAT - CLOSE)
+        return places[bounds >= least], least
+
+    def _rough(self, rows: Places) -> Matrix:
+        """Return upper bounds of the products of rows; of few, they are as close as below."""
+        if len(self.matrix) < LEAST or len(rows) * _SHARE < len(self.matrix):
+            return self._close(rows)
+        if self._bounds is None:
+            self._bounds = self._rounded.bounds(self.matrix, self.vector)
+        return self._bounds[rows]
+
+    def _close(self, rows: Places) -> Matrix:
+        """Return upper bounds that are as close as 32 bits allow."""
+        if len(rows) * _SHARE < len(self.matrix):
+            return dots(self.matrix[rows], self.vector).astype(np.float32) + np.float32(_FLOAT)
+        if self._whole is None:
+            self._whole = dots(self.matrix, self.vector).astype(np.float32)
+        return self._whole[rows] + np.float32(_FLOAT)
 
 
 def _rounded(vectors: Matrix) -> tuple[NDArray[np.int8], Matrix]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import logging
 import os
 import random
@@ -29,14 +30,13 @@ from graphmem.errors import (
 from graphmem.forks import in_child, keep
 from graphmem.printable import without_password
 from graphmem.store import schema
-from graphmem.store.expressions import check_stoppable
+from graphmem.store.expressions import check_stoppable, hear_in_time
 from graphmem.store.neo4j_errors import (
     AlreadyThereError,
     DeadlockError,
     permitted,
     translated,
 )
-from graphmem.store.neo4j_query import ask
 from graphmem.store.port import (
     CLOSED,
     Capabilities,
@@ -46,7 +46,7 @@ from graphmem.store.port import (
     Row,
     Rows,
     Transaction,
-    inherited,
+    check_process,
 )
 from graphmem.store.queries import Query, procedure
 
@@ -94,11 +94,9 @@ class _Transaction:
 class Neo4jStore:
     """A graph on a Neo4j server, a cluster or Aura.
 
-    Transactions are repeated, if that can help, for ``wait`` seconds (a setting). This class does
-    it, not the driver, because the driver's time begins at the first error and its pauses grow
-    to many seconds. The driver says which errors to repeat; it also chooses the member of a
-    cluster, and a reader for reads. Bookmarks chain transactions, so that later reads see earlier
-    writes.
+    It repeats transactions itself, for ``wait`` seconds (a setting): the driver's time begins at
+    the first error, and its pauses grow to many seconds. The driver says which errors to repeat; it
+    also chooses the member of a cluster. Bookmarks let later reads see earlier writes.
     """
 
     def __init__(self, url: str, settings: Settings) -> None:
@@ -152,7 +150,7 @@ class Neo4jStore:
             self._driver.close()
             raise
         version = info.agent.rpartition("/")[2]
-        self.capabilities = Capabilities(ENGINE, version, server=True, system=True)
+        self.capabilities = Capabilities(ENGINE, version, server=True)
         self._bookmarks = neo4j.GraphDatabase.bookmark_manager()
         # Its connections say goodbye when they are freed, over sockets that the parent uses.
         in_child(self, keep)
@@ -186,8 +184,16 @@ class Neo4jStore:
         """Run a user's query once; the server ends it when its time is over."""
         check_stoppable(query.text)
         bound = query.bind(params)
+
+        def work() -> Rows:
+            with (
+                self._session(neo4j.READ_ACCESS) as session,
+                session.begin_transaction(timeout=limits.seconds) as transaction,
+            ):
+                return _first(transaction, query.text, bound, limits)
+
         with self._call():  # until the answer comes, whatever the server goes on with
-            return ask(lambda: self._opened(neo4j.READ_ACCESS), query.text, bound, limits)
+            return hear_in_time(work, limits)
 
     def write(self, query: Query, /, **params: Any) -> list[Row]:
         """Run one statement in a managed transaction; repeat it if that can help."""
@@ -250,10 +256,10 @@ class Neo4jStore:
             self.apply_schema()
 
     def _transact(self, work: Callable[[Transaction], T], *, brief: bool = False) -> T:
-        def attempt(seconds: float) -> T:
-            def run(inner: neo4j.ManagedTransaction) -> T:
-                return work(_Transaction(inner))
+        def run(inner: neo4j.ManagedTransaction) -> T:
+            return work(_Transaction(inner))
 
+        def attempt(seconds: float) -> T:
             with self._session(neo4j.WRITE_ACCESS) as session:
                 return session.execute_write(
                     neo4j.unit_of_work(timeout=seconds)(run) if brief else run
@@ -264,8 +270,7 @@ class Neo4jStore:
     def _again(self, attempt: Callable[[float], T]) -> T:
         """Return the result of an attempt; repeat it, if that can help, within the call's time.
 
-        An attempt is told how many seconds it may wait: those that are left, but enough to do
-        something.
+        An attempt is told how many seconds it may wait.
         """
         alone = time.monotonic() + self._retry_seconds
         deadline, attempts = getattr(self._shared, "deadline", alone), 0
@@ -274,8 +279,13 @@ class Neo4jStore:
             try:
                 return attempt(max(deadline - time.monotonic(), self._grace))
             except (ChangedError, UnavailableError) as error:
-                changed = isinstance(error, ChangedError)
-                if not changed and not _repeatable(error):
+                changed, cause = isinstance(error, ChangedError), error.__cause__
+                # The driver knows whether nothing was done, so that another attempt is safe.
+                safe = (
+                    isinstance(cause, exceptions.Neo4jError | exceptions.DriverError)
+                    and cause.is_retryable()
+                )
+                if not changed and not safe:
                     raise
                 left = deadline - time.monotonic()
                 # Others may have held the locks for all of the time; now it is known what to lock.
@@ -345,18 +355,16 @@ class Neo4jStore:
 
     def backup(self, folder: Path) -> tuple[int, int]:
         """Raise StoreError: a server has backups of its own."""
-        del folder
-        raise StoreError(
-            f"{self.url} is a server; back it up with neo4j-admin database dump, or one namespace "
-            "with graphmem upkeep export"
-        )
+        raise self._has_backups(folder)
 
     def restore(self, folder: Path) -> tuple[int, int]:
         """Raise StoreError: a server has backups of its own."""
-        del folder
-        raise StoreError(
-            f"{self.url} is a server; restore it with neo4j-admin database load, or one namespace "
-            "with graphmem upkeep import"
+        raise self._has_backups(folder)
+
+    def _has_backups(self, _: Path) -> StoreError:
+        return StoreError(
+            f"{self.url} is a server; use neo4j-admin database dump and load, or for one namespace "
+            "graphmem upkeep export and import"
         )
 
     def accept_loss(self) -> Loss:
@@ -405,8 +413,7 @@ class Neo4jStore:
         self._driver.close()
 
     def _check_usable(self) -> None:
-        if self._pid != os.getpid():
-            raise inherited(self.url, self._pid)
+        check_process(self.url, self._pid)
         if self._closed:
             raise StoreError(CLOSED)
 
@@ -433,12 +440,8 @@ class Neo4jStore:
 
     @contextlib.contextmanager
     def _session(self, access: str, database: str | None = None) -> Iterator[neo4j.Session]:
-        with self._call(), self._opened(access, database) as session:
-            yield session
-
-    @contextlib.contextmanager
-    def _opened(self, access: str, database: str | None = None) -> Iterator[neo4j.Session]:
         with (
+            self._call(),
             translated(self.url, self._query),
             self._driver.session(
                 database=database or self._database,
@@ -456,29 +459,19 @@ def _parts(url: str) -> SplitResult:
         SettingsError: it is no url of a server. What of it is a password is unknown then, so
             nothing of the parts is shown.
     """
-    name = shown(without_password(url))
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
         unquote(parts.password or "", errors="strict")
     except ValueError:
-        parts, host = None, None
-    if parts is not None and not host and not parts.netloc.rpartition("@")[2]:
-        raise SettingsError(f"url {name} names no host; for instance neo4j://localhost:7687")
-    if parts is None or not host or "@" in f"{parts.path}{parts.query}{parts.fragment}":
+        parts, host = urlsplit(""), None
+    if not host or "@" in f"{parts.path}{parts.query}{parts.fragment}":
         raise SettingsError(
-            f"url {name} is no url of a server; for instance neo4j://localhost:7687 (give user and "
-            "password as GRAPHMEM_USER and GRAPHMEM_PASSWORD, or percent-encoded)"
+            f"url {shown(without_password(url))} names no host of a server; for instance "
+            "neo4j://localhost:7687 (give user and password as GRAPHMEM_USER and "
+            "GRAPHMEM_PASSWORD, or percent-encoded)"
         )
     return parts
-
-
-def _repeatable(error: StoreError) -> bool:
-    """Return whether the driver knows that nothing was done, so that another attempt is safe."""
-    cause = error.__cause__
-    return isinstance(cause, exceptions.Neo4jError | exceptions.DriverError) and (
-        cause.is_retryable()
-    )
 
 
 def _run(inner: neo4j.ManagedTransaction, query: Query, bound: dict[str, Any]) -> list[Row]:
@@ -493,3 +486,22 @@ def _rows(result: neo4j.Result) -> list[Row]:
         # This error only says that something failed before, such as a lost connection; its cause
         # tells whether a retry can help.
         raise (error.__cause__ or error) from None
+
+
+def _first(
+    transaction: neo4j.Transaction, text: str, params: dict[str, Any], limits: Limits
+) -> Rows:
+    try:
+        result = transaction.run(cast(Any, text), params)
+        rows = [record.data() for record in itertools.islice(result, limits.rows + 1)]
+    except exceptions.Neo4jError as error:
+        code = (error.code or "").rpartition(".")[2]
+        if code.startswith("TransactionTimedOut"):
+            raise limits.too_long() from error
+        if code.endswith("OutOfMemoryError"):
+            raise QueryError(
+                "the query needed more memory than the server gives to a transaction "
+                f"(db.memory.transaction.max); narrow it ({error.message})"
+            ) from error
+        raise
+    return Rows(rows[: limits.rows], truncated=len(rows) > limits.rows)

@@ -26,10 +26,22 @@ _REPLANNED = "frequent schema changes"
 """Part of the message of a server that gave up a plan: others create or drop indexes now."""
 _OVER = ("TransactionTimedOut", "Terminated", "LockClientStopped")
 """The prefix of the error code when a server ends a transaction whose time is over."""
-_PER_TRANSACTION = "db.memory.transaction.max"
-"""The setting of a server that limits the memory of a transaction."""
-_TOTAL = "memory.transaction.total.max"
-"""The end of the settings that limit the memory of all transactions together."""
+_REFUSALS: dict[str, tuple[type[GraphMemError], str]] = {
+    "AuthenticationRateLimit": (
+        AuthenticationError,
+        "{url} lets nobody log in as this user for some seconds, after several wrong passwords; "
+        "check GRAPHMEM_USER and GRAPHMEM_PASSWORD, then wait",
+    ),
+    "DatabaseNotFound": (SettingsError, "{said}; check GRAPHMEM_DATABASE"),
+    "WriteOnReadOnlyAccessDatabase": (
+        StorageError,
+        "{url} lets nobody write to this database; a search writes, too, where texts are not "
+        "embedded yet (`graphmem upkeep relink` does that earlier), and so does verify, which "
+        "locks what it compares ({said})",
+    ),
+    "AccessMode": (ReadOnlyError, "only reading is allowed here: {said}"),
+}
+"""By code: the errors for requests that a server always refuses, for now or for good."""
 
 
 class AlreadyThereError(StoreError):
@@ -52,18 +64,12 @@ def translated(url: str, secret: str = "") -> Iterator[None]:
             f"{url} refused the user or password; check GRAPHMEM_USER and GRAPHMEM_PASSWORD"
         ) from error
     except exceptions.Neo4jError as error:
-        if error.code == "Neo.ClientError.Security.AuthenticationRateLimit":
-            raise AuthenticationError(
-                f"{url} lets nobody log in as this user for some seconds, after several "
-                "wrong passwords; check GRAPHMEM_USER and GRAPHMEM_PASSWORD, then wait (five "
-                "seconds, if dbms.security.auth_lock_time does not say otherwise)"
-            ) from error
-        raise _told(url, error) from error
+        raise _of_server(url, error) from error
     except exceptions.ResultFailedError as error:
         # The driver can raise this while it rolls back, for instance after a deadlock.
         cause = error.__cause__
         if isinstance(cause, exceptions.Neo4jError):
-            raise _told(url, cause) from cause
+            raise _of_server(url, cause) from cause
         raise _gone(url, error) from (cause or error)
     except (ValueError, exceptions.ConfigurationError) as error:
         told = str(error).replace(secret, MASK) if secret else str(error)
@@ -72,24 +78,26 @@ def translated(url: str, secret: str = "") -> Iterator[None]:
         raise _gone(url, error) from error
 
 
-def _told(url: str, error: exceptions.Neo4jError) -> GraphMemError:
+def _of_server(url: str, error: exceptions.Neo4jError) -> GraphMemError:
     """Return our error for an error of the server."""
     said, code = error.message or str(error), (error.code or "").rpartition(".")[2]
     changed = isinstance(error, exceptions.ConstraintError) or _REPLANNED in said
     if changed or code in _CHANGED:
         return (DeadlockError if code == "DeadlockDetected" else ChangedError)(said)
-    known = _short_of_memory(url, said) if code.endswith("OutOfMemoryError") else None
-    if known := known or _refusal(url, code, said):
-        return known
-    late = code.startswith(_OVER)
-    if late or isinstance(error, exceptions.TransientError):
+    if code.endswith("OutOfMemoryError") and "db.memory.transaction.max" in said:
+        return StoreError(
+            "this needs more memory than the server gives to a transaction "
+            f"(db.memory.transaction.max); give it more, or do less at once ({said})"
+        )
+    if code in _REFUSALS:
+        kind, text = _REFUSALS[code]
+        return kind(text.format(url=url, said=said))
+    if code.startswith(_OVER) or isinstance(error, exceptions.TransientError):
         return UnavailableError(f"{url} could not finish this now; try again ({said})")
-    if isinstance(error, exceptions.ClientError):
-        there = code == "EquivalentSchemaRuleAlreadyExists"
-        return (AlreadyThereError if there else QueryError)(said)
     if isinstance(error, exceptions.DatabaseError):
         return StorageError(f"{url} failed: {said}")
-    return _gone(url, error)
+    there = code == "EquivalentSchemaRuleAlreadyExists"
+    return (AlreadyThereError if there else QueryError)(said)
 
 
 def _gone(url: str, error: Exception) -> UnavailableError:
@@ -99,38 +107,8 @@ def _gone(url: str, error: Exception) -> UnavailableError:
                 f"{url} answers, but not for this database; is it started, and does the "
                 f"log of the server say why not? ({inner.message})"
             )
-    return UnavailableError(
-        f"{url} cannot be reached; is the server running? ({_first_line(error)})"
-    )
-
-
-def _short_of_memory(url: str, said: str) -> GraphMemError | None:
-    if _PER_TRANSACTION in said:
-        return StoreError(
-            f"this needs more memory than the server gives to a transaction ({_PER_TRANSACTION}); "
-            f"give it more, or do less at once ({said})"
-        )
-    if _TOTAL in said:
-        return UnavailableError(
-            f"this, and what else runs on {url}, needs more memory than the server gives to all "
-            f"transactions; try again later, do less at once, or give it more ({said})"
-        )
-    return None
-
-
-def _refusal(url: str, code: str, said: str) -> GraphMemError | None:
-    """Return our error for a request that the server always refuses."""
-    if code == "DatabaseNotFound":
-        return SettingsError(f"{said}; check GRAPHMEM_DATABASE")
-    if code == "WriteOnReadOnlyAccessDatabase":
-        return StorageError(
-            f"{url} lets nobody write to this database; a search writes, too, where texts are not "
-            "embedded yet (`graphmem upkeep relink` does that earlier), and so does verify, which "
-            f"locks what it compares ({said})"
-        )
-    if code == "AccessMode":
-        return ReadOnlyError(f"only reading is allowed here: {said}")
-    return None
+    what = (str(error).splitlines() or [type(error).__name__])[0]
+    return UnavailableError(f"{url} cannot be reached; is the server running? ({what})")
 
 
 @contextlib.contextmanager
@@ -143,7 +121,3 @@ def permitted(url: str) -> Iterator[None]:
             f"{url} does not let this user administer it; set GRAPHMEM_USER to one who may "
             f"({error.message})"
         ) from error
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]

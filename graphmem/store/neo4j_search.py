@@ -8,7 +8,7 @@ from graphmem.arrays import NDArray, np, product
 from graphmem.store.paging import pages
 from graphmem.store.port import TEXTS, Hits, Near, Question, Row
 from graphmem.store.queries import procedure
-from graphmem.store.vectors import digest
+from graphmem.store.vectors import Matrix, digest
 from graphmem.text.words import words
 
 MORE = 4
@@ -24,10 +24,7 @@ class _ServerIndex:
     """A search index of one namespace on a server: vectors lie on their nodes."""
 
     def __init__(
-        self,
-        read: Callable[..., list[Row]],
-        write: Callable[..., list[Row]],
-        namespace: str,
+        self, read: Callable[..., list[Row]], write: Callable[..., list[Row]], namespace: str
     ) -> None:
         self._read = read
         self._write = write
@@ -47,6 +44,10 @@ class _ServerIndex:
     def tidy(self) -> None:
         """Do nothing: words and vectors are removed with their node."""
 
+    def _put(self, name: str, rows: Sequence[Row], **common: str) -> None:
+        for page in pages(rows, PAGE):
+            self._write(procedure(name), ns=self._namespace, rows=page, **common)
+
 
 class Neo4jIndex(_ServerIndex):
     """The search index of one namespace's strategies and tasks, opened anew for each search."""
@@ -60,7 +61,7 @@ class Neo4jIndex(_ServerIndex):
             for page in pages(ids, PAGE)
             for row in self._read(query, ns=self._namespace, ids=page)
             if row["dimensions"] == self._dimensions
-            and row["digest"] == self._digest(texts[row["id"]])
+            and row["digest"] == digest(f"{self._embedder}\n{texts[row['id']]}").hex()
         }
 
     def lacking(self, label: str) -> list[str]:
@@ -69,26 +70,22 @@ class Neo4jIndex(_ServerIndex):
         rows = self._read(query, ns=self._namespace, dimensions=self._dimensions)
         return [row["id"] for row in rows]
 
-    def put(
-        self, label: str, texts: Mapping[str, str], vectors: Mapping[str, NDArray[np.float32]]
-    ) -> None:
+    def put(self, label: str, texts: Mapping[str, str], vectors: Mapping[str, Matrix]) -> None:
         """Store vectors and words on the nodes."""
-        query = procedure(f"search.put_{TEXTS[label]}")
         rows = [
             {
                 "id": identity,
-                "digest": self._digest(text),
+                "digest": digest(f"{self._embedder}\n{text}").hex(),
                 "words": " ".join(words(text)),
                 "vector": vectors[text].tolist(),
             }
             for identity, text in sorted(texts.items())
             if text in vectors
         ]
-        for page in pages(rows, PAGE):
-            self._write(query, ns=self._namespace, rows=page)
+        self._put(f"search.put_{TEXTS[label]}", rows)
 
     def near(
-        self, label: str, vector: NDArray[np.float32], limit: int, at_least: float = -1.0
+        self, label: str, vector: Matrix, limit: int, at_least: float = -1.0
     ) -> list[tuple[str, float]]:
         """Return the nearest nodes, by the server's approximate search."""
         name = f"search.near_{TEXTS[label]}"
@@ -99,13 +96,13 @@ class Neo4jIndex(_ServerIndex):
         best = [pair for pair in best if pair[1] >= at_least]
         return sorted(best, key=lambda pair: (-pair[1], pair[0]))[:limit]
 
-    def exactly(self, label: str, vector: NDArray[np.float32], limit: int) -> Near:
+    def exactly(self, label: str, vector: Matrix, limit: int) -> Near:
         """Return the nearest nodes: the server looks at all of this namespace."""
         query = procedure(f"search.ranked_{TEXTS[label]}")
         rows = self._read(query, ns=self._namespace, vector=vector.tolist(), limit=limit)
         return [(row["id"], row["similarity"]) for row in rows]
 
-    def hits(self, vector: NDArray[np.float32], words: Sequence[str], limit: int) -> Hits:
+    def hits(self, vector: Matrix, words: Sequence[str], limit: int) -> Hits:
         """Return the nodes of each label that the server finds by a vector and by words.
 
         One statement does, unless most of the nodes that it looks at are in other namespaces.
@@ -127,9 +124,7 @@ class Neo4jIndex(_ServerIndex):
             label: (found[label, "meaning"], found.get((label, "words"), [])) for label in TEXTS
         }
 
-    def matching(
-        self, label: str, words: Sequence[str], vector: NDArray[np.float32], limit: int
-    ) -> Near:
+    def matching(self, label: str, words: Sequence[str], vector: Matrix, limit: int) -> Near:
         """Return the nodes that match the words best, with their similarities."""
         asked = " ".join(dict.fromkeys(words))
         if not asked:
@@ -157,7 +152,7 @@ class Neo4jIndex(_ServerIndex):
             self._counts[label] = int(self._read(query, ns=self._namespace)[0]["nodes"])
         return self._counts[label]
 
-    def vectors(self, label: str, ids: Sequence[str]) -> dict[str, NDArray[np.float32]]:
+    def vectors(self, label: str, ids: Sequence[str]) -> dict[str, Matrix]:
         """Return the vectors of nodes; vectors of another size are left out."""
         query = procedure(f"search.vectors_of_{TEXTS[label]}")
         return {
@@ -167,20 +162,16 @@ class Neo4jIndex(_ServerIndex):
             if len(row["vector"]) == self._dimensions
         }
 
-    def matrix(self, label: str, ids: Sequence[str]) -> tuple[list[str], NDArray[np.float32]]:
+    def matrix(self, label: str, ids: Sequence[str]) -> tuple[list[str], Matrix]:
         """Return the nodes that have a vector, and their vectors as rows."""
         vectors = self.vectors(label, ids)
         there = [key for key in ids if key in vectors]
         empty = np.empty((0, self._dimensions), np.float32)
         return there, np.stack([vectors[key] for key in there]) if there else empty
 
-    def known(self, text: str) -> NDArray[np.float32] | None:  # noqa: ARG002
+    def known(self, text: str) -> Matrix | None:  # noqa: ARG002
         """Return None: to ask the server takes about as long as to make the vector."""
         return None
-
-    def _digest(self, text: str) -> str:
-        """Return a digest of embedder and text, by which an outdated vector is noticed."""
-        return digest(f"{self._embedder}\n{text}").hex()
 
     def _own(
         self,
@@ -212,22 +203,16 @@ class Neo4jEntries(_ServerIndex):
             query, ns=self._namespace, levels=sorted(levels), embedder=self._made_with
         )
 
-    def put(self, rows: Sequence[Row], vectors: Mapping[str, NDArray[np.float32]]) -> None:
+    def put(self, rows: Sequence[Row], vectors: Mapping[str, Matrix]) -> None:
         """Store the vectors of entries, by text."""
-        query = procedure("search.put_entries")
         new = [
             {"id": row["id"], "seq": row["seq"], "vector": vectors[row["text"]].tolist()}
             for row in rows
         ]
-        for page in pages(new, PAGE):
-            self._write(query, ns=self._namespace, rows=page, embedder=self._made_with)
+        self._put("search.put_entries", new, embedder=self._made_with)
 
     def nearest(
-        self,
-        vector: NDArray[np.float32],
-        asked: Question,
-        levels: Mapping[str, str],
-        limit: int,
+        self, vector: Matrix, asked: Question, levels: Mapping[str, str], limit: int
     ) -> list[Row]:
         """Return the nearest of the entries that fit a question: the server looks at all."""
         common = {"ns": self._namespace, "levels": sorted(levels), "limit": limit}
@@ -240,14 +225,9 @@ class Neo4jEntries(_ServerIndex):
         query = procedure("search.nearest_entries").wanting(*options)
         return self._read(query, vector=vector.tolist(), **params)
 
-    def twins(
-        self,
-        level: str,
-        stream: str,  # noqa: ARG002
-        compared: int,
-        near: float,
-    ) -> list[Row]:
+    def twins(self, level: str, stream: str, compared: int, near: float) -> list[Row]:
         """Return pairs of entries that are near to each other; see :meth:`EntryIndex.twins`."""
+        del stream
         query = procedure("search.twin_entries")
         asked = {"level": level, "compared": compared, "near": near, "embedder": self._made_with}
         return self._read(query, ns=self._namespace, **asked)
@@ -257,14 +237,12 @@ class Neo4jEntries(_ServerIndex):
         query = procedure("search.lacking_facts")
         return self._read(query, ns=self._namespace, embedder=self._made_with)
 
-    def put_facts(self, rows: Sequence[Row], vectors: Mapping[str, NDArray[np.float32]]) -> None:
+    def put_facts(self, rows: Sequence[Row], vectors: Mapping[str, Matrix]) -> None:
         """Store the vectors of what is known, by text."""
-        query = procedure("search.put_facts")
         new = [{"id": row["id"], "vector": vectors[row["text"]].tolist()} for row in rows]
-        for page in pages(new, PAGE):
-            self._write(query, ns=self._namespace, rows=page, embedder=self._made_with)
+        self._put("search.put_facts", new, embedder=self._made_with)
 
-    def near_facts(self, vector: NDArray[np.float32]) -> Near:
+    def near_facts(self, vector: Matrix) -> Near:
         """Return all that is known, the nearest first: the server looks at all."""
         query = procedure("search.ranked_knowledge")
         rows = self._read(query, ns=self._namespace, vector=vector.tolist(), limit=_ALL)

@@ -70,8 +70,6 @@ class Capabilities:
     version: str
     server: bool
     """Several processes may write at once, and Cypher users can connect."""
-    system: bool = False
-    """It has a database ``system``; its store is an ``AdministeredStore``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +95,13 @@ def check_wanted() -> None:
         raise StoreError("the call was cancelled while it waited to write")
 
 
-def inherited(url: str, opened_by: int) -> ForkedError:
-    """Return the error for a store that a child process got from its parent."""
-    return ForkedError(
-        f"the memory {url} was opened in process {opened_by}, this is its child {os.getpid()}; "
-        "open it in the child with Memory.open"
-    )
+def check_process(url: str, opened_by: int) -> None:
+    """Raise a ForkedError for a store that a child process got from its parent."""
+    if opened_by != os.getpid():
+        raise ForkedError(
+            f"the memory {url} was opened in process {opened_by}, this is its child {os.getpid()}; "
+            "open it in the child with Memory.open"
+        )
 
 
 class ChangedError(StoreError):
@@ -116,11 +115,9 @@ class Transaction(Protocol):
 
     def run(self, query: Query, /, **params: Any) -> list[Row]:
         """Run one statement and return its rows."""
-        ...
 
     def finish(self, query: Query, /, **params: Any) -> list[Row]:
         """Run the last statement of the transaction, which can be cheaper; none may follow."""
-        ...
 
 
 class Store(Protocol):
@@ -129,55 +126,43 @@ class Store(Protocol):
     @property
     def url(self) -> str:
         """Its url or folder, without credentials."""
-        ...
 
     @property
     def capabilities(self) -> Capabilities:
         """Engine, version and features."""
-        ...
 
     @property
     def snapshot_age(self) -> float | None:
         """Seconds since the snapshot was taken, if another process may write; else None."""
-        ...
 
     @property
     def writing(self) -> bool:
         """Whether a write takes no lock now that would keep other processes from writing."""
-        ...
 
     def try_writing(self) -> bool:
         """Take that lock if it is free, without waiting; return whether this process has it."""
-        ...
 
     def leave(self, query: Query, /, **params: Any) -> bool:
         """Leave a statement for who takes that lock next; return False where that cannot be.
 
         It should only add to counts: it can come late, and in rare cases twice.
         """
-        ...
 
     def exists(self) -> bool:
         """Return whether there is a memory."""
-        ...
 
     def read(self, query: Query, /, **params: Any) -> list[Row]:
         """Run a reading statement; one that writes raises ReadOnlyError."""
-        ...
 
     def ask(self, query: Query, limits: Limits, /, **params: Any) -> Rows:
         """Run a user's query (:func:`~graphmem.store.queries.readable`), within limits.
 
-        If there are more rows than the limit, it returns the first ones.
-
         Raises:
             QueryError: it took too long, could not be stopped, or the engine refused it.
         """
-        ...
 
     def write(self, query: Query, /, **params: Any) -> list[Row]:
         """Run one statement in a transaction of its own and return its rows."""
-        ...
 
     def attempt(
         self, query: Query, fits: Callable[[list[Row]], bool], /, **params: Any
@@ -187,7 +172,6 @@ class Store(Protocol):
         It must write nothing if it returns nothing. The result has no rows if nothing was written:
         it found none, they do not fit, or another writer was quicker.
         """
-        ...
 
     def transact(self, work: Callable[[Transaction], T], *, brief: bool = False) -> T:
         """Run ``work`` in one transaction and return its answer.
@@ -199,22 +183,18 @@ class Store(Protocol):
         deadlock, a change of leader) or a ChangedError, so it must have no other effects. The first
         call of this or of ``write`` applies the schema.
         """
-        ...
 
     def one_call(self) -> AbstractContextManager[None]:
         """Let all calls of this thread share the time of one call, if that is limited."""
-        ...
 
     def alone(self) -> AbstractContextManager[None]:
         """Keep others from writing files beside the graph meanwhile, if there are such files."""
-        ...
 
     def view(self, work: Callable[[Transaction], T]) -> T:
         """Run ``work``, which only reads, on one consistent state if the engine supports that.
 
         A server does not: there ``work`` runs in a writing transaction and must lock what it reads.
         """
-        ...
 
     def apply_schema(self, *, repair: bool = False) -> int:
         """Create missing constraints and indexes; return the schema version.
@@ -224,19 +204,15 @@ class Store(Protocol):
         Raises:
             SchemaVersionError: the store was written by a newer library.
         """
-        ...
 
     def compact(self) -> bool:
         """Rewrite files without removed data; return whether nothing of it is left on disk.
 
-        On a server this does nothing and returns False: it keeps removed records in its store files
-        until it reuses their space, and in its transaction logs until it prunes them.
+        A server does it by itself, at its own time: here it does nothing and returns False.
         """
-        ...
 
     def readers(self) -> tuple[str, ...]:
         """Return the other processes that still have a snapshot, which may hold removed data."""
-        ...
 
     def backup(self, folder: Path) -> tuple[int, int]:
         """Write all namespaces to a new folder, beside any writer; return its bytes and nodes.
@@ -245,7 +221,6 @@ class Store(Protocol):
             StorageError: the folder holds something, or cannot be written.
             StoreError: the engine has backups of its own.
         """
-        ...
 
     def restore(self, folder: Path) -> tuple[int, int]:
         """Fill this empty store from a backup; return bytes and nodes.
@@ -254,7 +229,6 @@ class Store(Protocol):
             StorageError: the backup is not complete, or there is a memory already.
             StoreError: the engine has backups of its own.
         """
-        ...
 
     def accept_loss(self) -> Loss:
         """Go on with the present files; return what they lack.
@@ -263,75 +237,55 @@ class Store(Protocol):
             LockedError: another process writes.
             StorageError: the present files cannot be read.
         """
-        ...
 
     def index(self, namespace: str) -> SearchIndex:
         """Return the search index of a namespace's strategies and tasks."""
-        ...
 
     def entries(self, namespace: str) -> EntryIndex:
         """Return the search index of the entries of a namespace's levels."""
-        ...
 
     def close(self) -> None:
         """Release the engine. Reading and writing afterwards is an error."""
-        ...
 
 
-class AdministeredStore(Store, Protocol):
-    """A store on a server with an administration database."""
+class Index(Protocol):
+    """What both search indexes of a namespace have in common."""
 
-    def administer(self, query: Query, /, **params: Any) -> list[Row]:
-        """Run a statement in the database ``system``; it must be safe to repeat.
+    def open(self, embedder: str, dimensions: int) -> None:
+        """Prepare for the vectors of an embedder; vectors of others are ignored."""
 
-        Raises:
-            AuthenticationError: the user may not do that.
-        """
-        ...
+    def save(self) -> None:
+        """Store vectors that were made without the lease, if this process has it now."""
+
+    def tidy(self) -> None:
+        """Drop the texts and vectors of removed nodes, on disk as well."""
 
 
-class SearchIndex(Protocol):
+class SearchIndex(Index, Protocol):
     """The search index of one namespace: vectors and words of its strategies and tasks.
 
     Labels are ``Strategy`` and ``Task``. Similarities are cosines, in [-1, 1]. While texts are
     pending, the index can differ from the graph; answers may name removed nodes.
     """
 
-    def open(self, embedder: str, dimensions: int) -> None:
-        """Prepare for the vectors of an embedder; vectors of others are ignored."""
-        ...
-
     def with_vectors(self, label: str, texts: Mapping[str, str]) -> set[str]:
         """Return the ids of nodes whose given text has a vector."""
-        ...
 
     def lacking(self, label: str) -> list[str]:
-        """Return the ids of nodes that have no vector and are not queued for one.
-
-        An embedded index also returns queued ones.
-        """
-        ...
+        """Return the ids of nodes without a vector; a server leaves out those in the queue."""
 
     def put(self, label: str, texts: Mapping[str, str], vectors: Mapping[str, Vector]) -> None:
-        """Index nodes by their texts (by id) and by the vectors of the texts.
+        """Index nodes by their texts (by id) and by the vectors of texts that have none yet."""
 
-        ``vectors`` has the missing vectors, by text.
-        """
-        ...
-
-    def near(
-        self, label: str, vector: Vector, limit: int, at_least: float = -1.0
-    ) -> list[tuple[str, float]]:
+    def near(self, label: str, vector: Vector, limit: int, at_least: float = -1.0) -> Near:
         """Return ids and similarities of the nearest nodes, the nearest first, then by id.
 
         Similarities are rounded to six places and at least ``at_least``. A server may miss some
         nodes.
         """
-        ...
 
     def exactly(self, label: str, vector: Vector, limit: int) -> Near:
         """Return the same as :meth:`near`, and miss none."""
-        ...
 
     def hits(self, vector: Vector, words: Sequence[str], limit: int) -> Hits:
         """Return the nearest nodes of each label, and those that match the words best (BM25).
@@ -339,61 +293,37 @@ class SearchIndex(Protocol):
         Both are at most ``limit`` ids, the best first, with similarities as :meth:`near` gives
         them; a node without a vector has 0.
         """
-        ...
 
     def matching(self, label: str, words: Sequence[str], vector: Vector, limit: int) -> Near:
         """Return the nodes that match the words best, as :meth:`hits` does."""
-        ...
 
     def cosines(self, label: str, ids: Sequence[str], others: Sequence[str]) -> Cosines:
-        """Return the similarities of nodes and others, NaN if either has no vector.
-
-        The shape is (ids, others).
-        """
-        ...
+        """Return the similarities, shape (ids, others), NaN if either has no vector."""
 
     def count(self, label: str) -> int:
         """Return the number of nodes, with a vector or without."""
-        ...
 
     def vectors(self, label: str, ids: Sequence[str]) -> dict[str, Vector]:
         """Return the vectors of nodes; nodes without a vector are left out."""
-        ...
 
     def matrix(self, label: str, ids: Sequence[str]) -> tuple[list[str], Vector]:
         """Return the nodes that have a vector, and their vectors as rows."""
-        ...
 
     def known(self, text: str) -> Vector | None:
         """Return the vector of the text of a node if it is at hand, so that nobody makes it."""
-        ...
-
-    def save(self) -> None:
-        """Store vectors that were made without the lease, if this process has it now."""
-        ...
-
-    def tidy(self) -> None:
-        """Drop the texts and vectors of removed nodes, on disk as well."""
-        ...
 
 
-class EntryIndex(Protocol):
+class EntryIndex(Index, Protocol):
     """The search index of the entries of one namespace's levels, and of its knowledge, by meaning.
 
     Levels are given as the ids of their streams, by their own ids.
     """
 
-    def open(self, embedder: str, dimensions: int) -> None:
-        """Prepare for the vectors of an embedder; vectors of others are ignored."""
-        ...
-
     def lacking(self, levels: Mapping[str, str]) -> list[Row]:
         """Return the entries of levels whose words have no vector: rows {id, text, seq}."""
-        ...
 
     def put(self, rows: Sequence[Row], vectors: Mapping[str, Vector]) -> None:
         """Store the vectors of entries (rows of :meth:`lacking`), by text."""
-        ...
 
     def nearest(
         self, vector: Vector, asked: Question, levels: Mapping[str, str], limit: int
@@ -403,7 +333,6 @@ class EntryIndex(Protocol):
         Rows have the columns of ``entries.matching``, and their similarity, rounded to six places.
         Equally near ones follow by relevance, then the latest, then by id.
         """
-        ...
 
     def twins(self, level: str, stream: str, compared: int, near: float) -> list[Row]:
         """Return pairs of entries of a level (without keys) with at least a cosine of ``near``.
@@ -411,27 +340,15 @@ class EntryIndex(Protocol):
         The later one of each was stored after the number ``compared`` of the level's stream. Rows
         {id, seq, twin, twin_seq}, in order of the later one.
         """
-        ...
 
     def facts_lacking(self) -> list[Row]:
         """Return facts without a vector: rows {id, text}."""
-        ...
 
     def put_facts(self, rows: Sequence[Row], vectors: Mapping[str, Vector]) -> None:
         """Store the vectors of facts (rows of :meth:`facts_lacking`), by text."""
-        ...
 
     def near_facts(self, vector: Vector) -> Near:
         """Return all facts with a vector, the nearest first."""
-        ...
-
-    def save(self) -> None:
-        """Store vectors that were made without the lease, if this process has it now."""
-        ...
-
-    def tidy(self) -> None:
-        """Drop the vectors of removed entries and knowledge, on disk as well."""
-        ...
 
 
 @dataclass(frozen=True)

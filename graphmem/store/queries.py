@@ -31,7 +31,6 @@ a call by its text.
 
 from __future__ import annotations
 
-import itertools
 import json
 import re
 from collections.abc import Iterator, Mapping, Set
@@ -39,8 +38,7 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from graphmem.errors import NotFoundError, ProcedureError, ReadOnlyError, shown
 from graphmem.store.allowed import only_reads
@@ -56,17 +54,16 @@ TYPES: dict[str, tuple[type, ...]] = {
     "map": (dict,),
 }
 _OFTEN = {name: {type(None), *types} for name, types in TYPES.items()}
+Headers = dict[str, list[str]]
 _HEADER = re.compile(
     r"//\s*(name|mode|engine|install|each|doc|option|param|returns|shared|formula|columns):\s*(.*)"
 )
 _NAME = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+")
 _WORD = re.compile(r"[a-z]\w*(\.\w+)*")
-_INSTALLED = re.compile(r"[a-z][a-z0-9_]+")
 _PARAM = re.compile(r"(\w+)\s+(\w+)(?:\s*=\s*(.+))?")
 _NEXT_PARAM = re.compile(r",\s*(?=[a-z]\w*(?:\s+\w+)?\s*(?:=|,|$))")
 _TOKEN = re.compile(r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"|`[^`]*`|//[^\n]*|/\*.*?\*/", re.DOTALL)
 _COMMENT = re.compile(r"//(?!\?)")
-_OPTION = re.compile(r"([a-z_]+)\s+(\S.*)")
 _MARK = re.compile(r"\s*//\?((?:\s+!?[a-z_]+)*)\s*$")
 _USED = re.compile(r"\$(\w+)")
 _RETURN = re.compile(r"\bRETURN\b", re.IGNORECASE)
@@ -157,11 +154,10 @@ class Query:
                     )
                 bound[name] = param.default
             value = bound[name]
-            if type(value) in _OFTEN[param.type] or isinstance(value, TYPES[param.type]):
-                continue
-            raise ProcedureError(
-                f"{self.name}: parameter {name} must be {param.type} (got {shown(value)})"
-            )
+            if not (type(value) in _OFTEN[param.type] or isinstance(value, TYPES[param.type])):
+                raise ProcedureError(
+                    f"{self.name}: parameter {name} must be {param.type} (got {shown(value)})"
+                )
         if len(bound) != len(self.params):
             unknown = sorted(bound.keys() - self.params.keys())
             raise ProcedureError(f"{self.name}: unknown parameter {', '.join(unknown)}")
@@ -182,19 +178,17 @@ def readable(text: str) -> Query:
         ProcedureError: the text is empty.
         NotFoundError: it is one word, as a name is, and no procedure has it.
     """
-    if text not in catalog():
-        if _WORD.fullmatch(text):
-            catalog()[text]
-        allowed = only_reads(text, _installed)
-        if not allowed.strip():
-            raise ProcedureError(
-                "the query is empty; for instance: MATCH (s:Strategy) RETURN s.text"
+    if text in catalog() or _WORD.fullmatch(text):
+        query = catalog()[text]
+        if query.mode != "read":
+            raise ReadOnlyError(
+                f"{query.name} writes (mode {query.mode}); only reading is allowed here"
             )
-        return Query("query", "read", allowed, checked=False)
-    query = catalog()[text]
-    if query.mode != "read":
-        raise refuse_writing(query)
-    return query
+        return query
+    allowed = only_reads(text, _installed)
+    if not allowed.strip():
+        raise ProcedureError("the query is empty; for instance: MATCH (s:Strategy) RETURN s.text")
+    return Query("query", "read", allowed, checked=False)
 
 
 @cache
@@ -216,39 +210,30 @@ def schema_of(engine: str) -> list[Query]:
     ]
 
 
-def refuse_writing(query: Query) -> ReadOnlyError:
-    """Return the error for a procedure that writes when only reading is allowed."""
-    return ReadOnlyError(f"{query.name} writes (mode {query.mode}); only reading is allowed here")
-
-
 class Catalog:
     """All procedures of a folder of .cypher files, by name."""
 
     def __init__(self, folder: Path, *, at_once: bool = True) -> None:
         """Read the files; check all procedures ``at_once``, else each when it is asked for."""
         self.folder = folder
-        self._statements: dict[str, _Statement] = {}
+        self._statements: dict[str, tuple[Headers, str]] = {}
         self._queries: dict[str, Query] = {}
         files = sorted(set(folder.rglob("*.cypher")) - set(folder.glob("browser/*")))
         if not files:
             raise ProcedureError(f"no .cypher files in {folder}; reinstall graphmem")
         self._shared = _Shared(folder / "formulas.cypher")
-        taken: dict[str, str] = {}
         for file in files:
             if file.name == "formulas.cypher":
                 continue
-            for statement in _statements(file):
-                name = statement.name
+            for headers, text in _statements(file):
+                name = headers.get("name", [""])[0]
+                if not _NAME.fullmatch(name):
+                    raise ProcedureError(
+                        f"{file.name}: a statement lacks '// name: subject.verb': {text:.60}"
+                    )
                 if name in self._statements:
                     raise ProcedureError(f"{file.name}: {name} is defined twice")
-                for install in statement.headers.get("install", []):
-                    if install in taken:
-                        raise ProcedureError(
-                            f"{name}: install name {install} is that of {taken[install]}; "
-                            "give another"
-                        )
-                    taken[install] = name
-                self._statements[name] = statement
+                self._statements[name] = headers, text
         if at_once:
             list(self)
 
@@ -260,7 +245,7 @@ class Catalog:
                 raise NotFoundError(
                     f"no procedure {name!r}; {meant}`graphmem procedures list` shows them"
                 )
-            query = self._queries[name] = _query(self._statements[name], self._shared)
+            query = self._queries[name] = _query(name, *self._statements[name], self._shared)
         return query
 
     def meant(self, name: str, prefix: str = "") -> str:
@@ -311,7 +296,7 @@ class _Shared:
         if not file.exists():
             return
         for headers, text in _blocks(file):
-            self.parameters |= _parameters(file.name, headers.get("shared", []))
+            self.parameters |= _parameters(file.name, headers.get("shared", []), {})
             kind = "columns" if "columns" in headers else "formula"
             if kind == "columns":
                 name = headers["columns"][0].partition("(")[0]
@@ -377,71 +362,44 @@ def _blocks(file: Path) -> Iterator[tuple[dict[str, list[str]], str]]:
         raise ProcedureError(f"{file.name}: the last statement has no semicolon, or no text")
 
 
-class _Statement(NamedTuple):
-    """A statement as it is in its file."""
+def _statements(file: Path) -> Iterator[tuple[Headers, str]]:
+    """Yield headers and statement, once for each item of ``// each:``, filled in."""
+    for headers, text in _blocks(file):
+        names, _, rows = " ".join(headers.pop("each", [])).partition("=")
+        for row in rows.split(","):
+            if len(row.split()) != len(names.split()):
+                raise ProcedureError(f"{file.name}: bad '// each:' at {row.strip()!r}")
+            values = dict(zip(names.split(), row.split(), strict=True))
+            marks = re.compile(rf"\{{({'|'.join(values) or '^'})\}}")
 
-    name: str
-    headers: dict[str, list[str]]
-    text: str
+            def filled(line: str) -> str:
+                return marks.sub(lambda mark: values[mark[1]], line)  # noqa: B023
 
-
-def _statements(file: Path) -> Iterator[_Statement]:
-    for given, body in _blocks(file):
-        for headers, text in _twins(file, given, body):
-            names = headers.get("name", [])
-            if len(names) != 1 or not _NAME.fullmatch(names[0]):
-                raise ProcedureError(
-                    f"{file.name}: a statement lacks '// name: subject.verb': {text:.60}"
-                )
-            yield _Statement(names[0], headers, text)
+            yield {name: [*map(filled, lines)] for name, lines in headers.items()}, filled(text)
 
 
-def _twins(
-    file: Path, headers: dict[str, list[str]], text: str
-) -> Iterator[tuple[dict[str, list[str]], str]]:
-    """Yield headers and statement once for each item of ``// each:``, filled in."""
-    if "each" not in headers:
-        yield headers, text
-        return
-    rest = {name: lines for name, lines in headers.items() if name != "each"}
-    names, _, rows = " ".join(headers["each"]).partition("=")
-    for row in rows.split(","):
-        values = dict(zip(names.split(), row.split(), strict=False))
-        if not values or len(values) != len(row.split()) or len(values) != len(names.split()):
-            raise ProcedureError(f"{file.name}: bad '// each:' at {row.strip()!r} (names = values)")
-        marks = re.compile("|".join(rf"\{{{re.escape(name)}\}}" for name in values))
-
-        def filled(line: str) -> str:
-            return marks.sub(lambda mark: values[mark[0][1:-1]], line)  # noqa: B023
-
-        yield {name: [*map(filled, lines)] for name, lines in rest.items()}, filled(text)
-
-
-def _query(statement: _Statement, shared: _Shared) -> Query:
-    name, headers, text = statement
-    mode = (headers.get("mode") or ["read"])[0]
+def _query(name: str, headers: Headers, text: str, shared: _Shared) -> Query:
+    mode = headers.get("mode", ["read"])[0]
     if mode not in ("read", "write", "schema"):
         raise ProcedureError(f"{name}: '// mode:' must be read, write or schema, not {mode!r}")
-    engine = next(iter(headers.get("engine", [])), None)
-    install = _install(name, mode, headers.get("install", []))
     if not headers.get("doc"):
         raise ProcedureError(f"{name}: '// doc:' is missing")
     own = _parameters(name, headers.get("param", []), shared.parameters)
     returned = ", ".join(headers.get("returns", [])).split(", ")
     returns = _columns(name, ", ".join(shared.columns.get(part, part) for part in returned))
-    expanded = shared.expand(text, name)
-    bare = _TOKEN.sub("''", expanded)
-    used = set(_USED.findall(bare))
+    text = shared.expand(text, name)
+    used = set(_USED.findall(_TOKEN.sub("''", text)))
     for missing in sorted(used - own.keys() - shared.parameters.keys()):
         raise ProcedureError(f"{name}: ${missing} is used but not declared")
     for unused in sorted(own.keys() - used):
         raise ProcedureError(f"{name}: parameter {unused} is declared but not used")
-    for variant in _endings(expanded):
+    options = dict(line.split(maxsplit=1) for line in headers.get("option", []))
+    marks = {mark.removeprefix("!") for _, marks in _marked(text) for mark in marks}
+    for wrong in sorted(marks ^ options.keys()):
+        raise ProcedureError(f"{name}: option {wrong} is not declared, or no line is marked so")
+    for variant in (_chosen(text, set()), _chosen(text, marks)):
         if (actual := _returned(_TOKEN.sub("''", variant))) != list(returns):
             raise ProcedureError(f"{name}: returns {actual}, the header says {list(returns)}")
-    options = _options(name, expanded, headers.get("option", []))
-    if options and install:
-        raise ProcedureError(f"{name}: a statement with optional lines cannot be installed")
     # Required parameters come first, as in a signature.
     others = [shared.parameters[key] for key in shared.parameters if key in used - own.keys()]
     params = [param for param in others if param.default is ...] + [*own.values()]
@@ -449,42 +407,14 @@ def _query(statement: _Statement, shared: _Shared) -> Query:
     return Query(
         name,
         mode,  # type: ignore[arg-type]
-        expanded,
+        text,
         " ".join(headers["doc"]),
         {param.name: param for param in params},
         returns,
-        engine,
-        install=install,
+        headers.get("engine", [None])[0],
+        install=headers.get("install", [None])[0],
         options=options,
     )
-
-
-def _install(name: str, mode: str, lines: list[str]) -> str | None:
-    if not lines:
-        return None
-    if len(lines) > 1 or not _INSTALLED.fullmatch(lines[0]):
-        raise ProcedureError(
-            f"{name}: bad '// install: {', '.join(lines)}' (one name of two letters or more: "
-            "small letters, digits and _)"
-        )
-    if mode == "schema":
-        raise ProcedureError(f"{name}: a schema statement cannot be installed")
-    return lines[0]
-
-
-def _options(name: str, text: str, lines: list[str]) -> dict[str, str]:
-    """Return the declared options of a statement, which must be those that mark its lines."""
-    declared = {}
-    for line in lines:
-        if not (match := _OPTION.fullmatch(line)):
-            raise ProcedureError(f"{name}: bad '// option: {line}' (a name, and what it is for)")
-        declared[match[1]] = match[2]
-    used = _marks(text)
-    for missing in sorted(used - declared.keys()):
-        raise ProcedureError(f"{name}: lines are marked {missing}, which is not declared")
-    for unused in sorted(declared.keys() - used):
-        raise ProcedureError(f"{name}: option {unused} is declared, but no line is marked so")
-    return declared
 
 
 def _marked(text: str) -> Iterator[tuple[str, list[str]]]:
@@ -500,11 +430,6 @@ def _marked(text: str) -> Iterator[tuple[str, list[str]]]:
             part = match[1].split()
 
 
-def _marks(text: str) -> set[str]:
-    """Return the options that lines of a statement are marked with."""
-    return {mark.removeprefix("!") for _, marks in _marked(text) for mark in marks}
-
-
 def _chosen(text: str, wanted: Set[str]) -> str:
     """Return a statement with those of its optional lines that are wanted, not indented."""
     return "\n".join(
@@ -514,48 +439,34 @@ def _chosen(text: str, wanted: Set[str]) -> str:
     )
 
 
-def _endings(text: str) -> Iterator[str]:
-    """Yield the forms that the optional lines after the last RETURN give a text."""
-    ending = text[text.rfind("\nRETURN") + 1 :]
-    marks = sorted(_marks(ending))
-    for count in range(len(marks) + 1):
-        for wanted in itertools.combinations(marks, count):
-            yield _chosen(ending, set(wanted)) if marks else text
-
-
 def _parameters(
-    name: str, lines: list[str], shared: Mapping[str, Parameter] = MappingProxyType({})
+    name: str, lines: list[str], shared: Mapping[str, Parameter]
 ) -> dict[str, Parameter]:
     parameters = {}
     for part in (part for line in lines for part in _NEXT_PARAM.split(line)):
+        match = _PARAM.fullmatch(part)
         if part in shared:  # named only to fix its position
             parameters[part] = shared[part]
-            continue
-        match = _PARAM.fullmatch(part)
-        if not match or match[2] not in TYPES:
+        elif match and match[2] in TYPES:
+            default = ... if match[3] is None else json.loads(match[3])
+            parameters[match[1]] = Parameter(match[1], match[2], default)
+        else:
             raise ProcedureError(f"{name}: bad '// param: {part}' (name, then {', '.join(TYPES)})")
-        default = ... if match[3] is None else json.loads(match[3])
-        parameters[match[1]] = Parameter(match[1], match[2], default)
-        if parameters[match[1]] == shared.get(match[1]):
-            raise ProcedureError(f"{name}: parameter {match[1]} is shared; leave its type out")
     return parameters
 
 
 def _columns(name: str, line: str) -> dict[str, str]:
-    columns = {}
-    for part in filter(None, (part.strip() for part in line.split(","))):
-        column, _, kind = part.partition(" ")
+    columns = dict(part.split(maxsplit=1) for part in line.split(",") if part.strip())
+    for column, kind in columns.items():
         if kind.strip() not in TYPES:
-            raise ProcedureError(f"{name}: bad '// returns: {part}'")
-        columns[column] = kind.strip()
+            raise ProcedureError(f"{name}: bad '// returns: {column} {kind}'")
     return columns
 
 
 def _returned(bare: str) -> list[str]:
     """Return the columns of the last RETURN; string literals must be removed before."""
-    starts = [match.end() for match in _RETURN.finditer(bare)]
-    if not starts:
+    *_, ending = _RETURN.split(bare)
+    if ending == bare:
         return []
-    tail = _TAIL.sub("", bare[starts[-1] :])
-    parts, _ = _arguments(tail + ")", 0)
+    parts, _ = _arguments(_TAIL.sub("", ending) + ")", 0)
     return [match[1] for part in parts if (match := _ALIAS.fullmatch(part.strip()))]

@@ -43,10 +43,6 @@ _MAGIC = b"graphmem vectors 2\n"
 _HEADER = 64
 _LEAST = 1024
 """Rows that there is room for at least; the room doubles when it is full."""
-_BLOCK = 512
-"""Records that are read or written at once: less than a megabyte, which fits a cache."""
-_NOTHING = FileNotFoundError, NotADirectoryError, IsADirectoryError
-"""What is told where there is no file of ours to remove."""
 
 _log = logging.getLogger(__name__)
 
@@ -59,9 +55,9 @@ def digest(text: str) -> bytes:
 class VectorTable:
     """The vectors of one embedder, in a folder or only in memory (``folder`` None).
 
-    One process may write (``writable``). The others see the rows that existed when they opened it,
-    and their own additions in memory. So does the writer while it has no lease (``filing``), or
-    where the disk is full or damaged, which it says once; it writes what is missing when it can.
+    The process with the lease (``filing``) may write. The others see the rows that existed when
+    they opened it, and their own additions in memory. So does the writer where the disk is full or
+    damaged, which it says once; it writes what is missing when it can.
     """
 
     def __init__(
@@ -71,7 +67,6 @@ class VectorTable:
         embedder: str,
         dimensions: int,
         *,
-        writable: bool,
         durable: bool = False,
         filing: Filing = freely,
     ) -> None:
@@ -85,7 +80,6 @@ class VectorTable:
             + hashlib.blake2b(f"{name}\n{embedder}".encode(), digest_size=32).digest()
         ).ljust(_HEADER, b"\0")
         self._path = folder / f"{name}{ENDING}" if folder else None
-        self._writable = writable
         self._filing = filing
         self._durable = durable
         self._rows: dict[bytes, int] = {}
@@ -94,7 +88,7 @@ class VectorTable:
         """Rows that are in the file: the first ones."""
         self._sound = False
         """Whether the file holds these rows and nothing else."""
-        self._told = False
+        self._warned = False
         if self._path is not None:
             self._load(self._path)
 
@@ -109,16 +103,18 @@ class VectorTable:
 
     def add(self, keys: Sequence[bytes], vectors: Matrix) -> None:
         """Add rows for texts that have none."""
-        first = len(self._rows)
-        self._reserve(first + len(keys))
-        self._room[first : first + len(keys)] = vectors
+        first, count = len(self._rows), len(self._rows) + len(keys)
+        if count > len(self._room):  # a large array takes no memory before it is used
+            room: Matrix = np.empty((max(_LEAST, 2 * count), self.dimensions), np.float32)
+            room[:first] = self.matrix
+            self._room = room
+        self._room[first:count] = vectors
         self._rows.update((key, first + place) for place, key in enumerate(keys))
         self.save()
 
     def save(self) -> None:
         """Write the rows that the file lacks, if this process has the lease."""
-        complete = self._sound and self._stored == len(self._rows)
-        if self._writable and self._path is not None and not complete:
+        if self._path is not None and not (self._sound and self._stored == len(self._rows)):
             with self._filing() as mine:
                 if mine:
                     self._store(self._path)
@@ -134,12 +130,14 @@ class VectorTable:
             self._room = self._room[[self._rows[key] for key in kept]]
             self._rows = {key: row for row, key in enumerate(kept)}
             self._sound = False
-        if not self._writable or self._path is None or self._sound:
+        if self._path is None or self._sound:
             return
         with self._filing() as mine:
             try:
                 if mine and (not kept or not self._store(self._path)):
-                    with contextlib.suppress(*_NOTHING):
+                    with contextlib.suppress(
+                        FileNotFoundError, NotADirectoryError, IsADirectoryError
+                    ):
                         self._path.unlink()
             except OSError as error:
                 raise StorageError(
@@ -148,51 +146,28 @@ class VectorTable:
 
     def _load(self, path: Path) -> None:
         """Read the file; leave out what is damaged."""
-        size = self._record.itemsize
         try:
-            if self._writable:
-                with self._filing() as mine:
-                    if mine:
-                        _beside(path).unlink(missing_ok=True)
+            with self._filing() as mine:
+                if mine:
+                    _beside(path).unlink(missing_ok=True)
             with path.open("rb") as file:
                 if file.read(_HEADER) != self._header:
                     return
-                count, rest = divmod(os.fstat(file.fileno()).st_size - _HEADER, size)
-                self._reserve(count)
-                data = bytearray(size * _BLOCK)
-                while read := file.readinto(data) // size:
-                    self._take(data, read)
+                count, rest = divmod(
+                    os.fstat(file.fileno()).st_size - _HEADER, self._record.itemsize
+                )
+                records = np.fromfile(file, self._record, count)
         except FileNotFoundError:
             return
         except OSError as error:
-            self._tell(f"cannot read {path} ({error}); what is missing is made again")
+            self._warn(f"cannot read {path} ({error}); what is missing is made again")
             return
-        self._sound = not rest and len(self._rows) == count
-
-    def _take(self, data: bytearray, count: int) -> None:
-        """Take over the sound ones of so many records."""
-        view, size = memoryview(data), self._record.itemsize
-        records = np.frombuffer(data, self._record, count)
-        first = row = len(self._rows)
-        self._reserve(row + count)
-        places = []
-        for place, (key, checksum) in enumerate(
-            zip(records["key"].tolist(), records["checksum"].tolist(), strict=True)
-        ):
-            checked = view[place * size : (place + 1) * size - 4]
-            if zlib.crc32(checked) == checksum and self._rows.setdefault(key, row) == row:
-                places.append(place)
-                row += 1
-        vectors = records["vector"]
-        self._room[first:row] = vectors if len(places) == count else vectors[places]
-        self._stored = row
-
-    def _reserve(self, rows: int) -> None:
-        """Have room for so many rows, and as many more: that takes no memory before it is used."""
-        if rows > len(self._room):
-            room: Matrix = np.empty((max(_LEAST, 2 * rows), self.dimensions), np.float32)
-            room[: len(self._rows)] = self.matrix
-            self._room = room
+        sound = np.flatnonzero(records["checksum"] == np.array(_checksums(records), "<u4")).tolist()
+        places = dict(zip(records["key"][sound].tolist(), sound, strict=True))
+        self._room = records["vector"][[*places.values()]]
+        self._rows = {key: row for row, key in enumerate(places)}
+        self._stored = len(places)
+        self._sound = not rest and self._stored == count
 
     def _store(self, path: Path) -> bool:
         """Write the rows that are not in the file yet; return False if there is no room."""
@@ -200,23 +175,20 @@ class VectorTable:
             if not self._append(path):
                 self._replace(path)
         except OSError as error:
-            self._tell(f"cannot write {path} ({error}); vectors are kept in memory")
+            self._warn(f"cannot write {path} ({error}); vectors are kept in memory")
             return False
-        self._told = False
+        self._warned = False
         return True
 
     def _append(self, path: Path) -> bool:
         """Write new rows at the end of the file; return False if it is not what was written."""
-        if not self._sound:
-            return False
         end = _HEADER + self._stored * self._record.itemsize
         try:
-            file = path.open("r+b", buffering=0)
+            if not self._sound or path.stat().st_size != end:
+                return False
         except FileNotFoundError:
             return False
-        with file:
-            if os.fstat(file.fileno()).st_size != end:
-                return False
+        with path.open("r+b", buffering=0) as file:
             file.seek(end)
             try:
                 self._write(file, self._stored)
@@ -244,28 +216,26 @@ class VectorTable:
 
     def _write(self, file: FileIO, first: int) -> None:
         """Write the records of the rows from ``first`` on, to the disk where that is wanted."""
-        size = self._record.itemsize
-        keys = list(itertools.islice(reversed(self._rows), len(self._rows) - first))[::-1]
-        for start in range(0, len(keys), _BLOCK):
-            block = keys[start : start + _BLOCK]
-            records = np.empty(len(block), self._record)
-            records["key"] = np.frombuffer(b"".join(block), f"V{KEY}")
-            row = first + start
-            records["vector"] = self._room[row : row + len(block)]
-            view = records.view(np.uint8).data
-            records["checksum"] = [
-                zlib.crc32(view[place * size : (place + 1) * size - 4])
-                for place in range(len(block))
-            ]
-            _write_all(file, view)
+        keys = [*itertools.islice(reversed(self._rows), len(self._rows) - first)][::-1]
+        records = np.empty(len(keys), self._record)
+        records["key"] = np.frombuffer(b"".join(keys), f"V{KEY}")
+        records["vector"] = self.matrix[first:]
+        records["checksum"] = _checksums(records)
+        _write_all(file, records.view(np.uint8).data)
         if self._durable:
             os.fsync(file.fileno())
         self._stored = first + len(keys)
 
-    def _tell(self, message: str) -> None:
+    def _warn(self, message: str) -> None:
         """Warn, but not at every call."""
-        (_log.debug if self._told else _log.warning)("%s", message)
-        self._told = True
+        (_log.debug if self._warned else _log.warning)("%s", message)
+        self._warned = True
+
+
+def _checksums(records: NDArray[np.void]) -> list[int]:
+    """Return the checksums of records, each without its last part, which holds it."""
+    data, size = records.view(np.uint8).data, records.itemsize
+    return [zlib.crc32(data[end - size : end - 4]) for end in range(size, len(data) + 1, size)]
 
 
 def _beside(path: Path) -> Path:

@@ -29,7 +29,7 @@ from graphmem.models import (
     LossReport,
     RebuildReport,
 )
-from graphmem.models.similarity import RelinkReport
+from graphmem.models.reports import RelinkReport
 from graphmem.network import Network
 from graphmem.search.vectors import Vectors
 from graphmem.upkeep.erasing import Eraser

@@ -25,8 +25,8 @@ from graphmem.lessons.general_rules import Consolidated
 from graphmem.levels.flow import drop_episode_entries
 from graphmem.levels.topology import drop, owned_by
 from graphmem.models import EraseReport, ForgetReport
-from graphmem.people.preferences import erase_user
-from graphmem.people.scopes import erase_agents
+from graphmem.people.scopes import erase_agent
+from graphmem.people.users import erase_user
 from graphmem.policies import rebuilding as derivation
 from graphmem.policies.cycles import Cycles
 from graphmem.policies.streams import Change, apply, lock
@@ -149,7 +149,7 @@ class Eraser:
         row = lock(tx, [stream]).get(stream)  # first, as learning does
         tx.run(upkeep("lock", "Agent"), ids=[identity])
         ids = [row["id"] for row in tx.run("erasing.episodes_of", agent=identity)]
-        scopes = erase_agents(tx, [name])
+        scopes = erase_agent(tx, name)
         abandoned = [found["id"] for found in tx.run("attempts.records", agent=name)]
         levels, lenses = owned_by(tx, name)
         if row is None and not any((ids, scopes, abandoned, levels, lenses)):
@@ -169,7 +169,7 @@ class Eraser:
         labels |= {"Policy"} if policies else set()
         labels |= {"Level"} if levels else set()
         if lenses:
-            tx.run("lenses.drop", ids=lenses)
+            tx.run("levels.remove_lenses", ids=lenses)
             labels.add("Lens")
         return EraseReport(
             agent=name,
@@ -192,11 +192,9 @@ class Eraser:
 
         def work(tx: Transaction) -> EraseReport:
             erased = erase_user(tx, user)
-            if not any(erased):
+            if erased is None:
                 raise NotFoundError(f"no user {user!r} in namespace {self._graph.ns!r}")
-            return EraseReport(
-                user=user, preferences=erased.preferences, knowledge=erased.knowledge
-            )
+            return EraseReport(user=user, preferences=erased[0], knowledge=erased[1])
 
         report = self._graph.transact(work)
         self._vectors.tidy()
@@ -303,7 +301,8 @@ class Eraser:
         for agent, gone in moved.items():
             for stream in reader.read("events.streams", agent=agent):
                 if stream["level"] is None:
-                    removed.policies += len(derivation.left_without(reader, stream, gone))
+                    left = derivation.derive(reader, stream, gone)
+                    removed.policies += len(left.without_evidence())
         removed.labels += ["Policy"] * removed.policies
         return removed
 

@@ -31,8 +31,8 @@ from graphmem.lessons.general_rules import consolidation_id
 from graphmem.levels import exchange as held
 from graphmem.models import AbandonedAttempt, Episode, Rejection
 from graphmem.models.episodes import content, resolve
-from graphmem.models.exchange import ExportReport, ImportReport
-from graphmem.models.level_records import LevelRecord, LevelsRecord
+from graphmem.models.flow import LevelRecord, LevelsRecord
+from graphmem.models.reports import ExportReport, ImportReport
 from graphmem.network.formats import graphml, mermaid
 from graphmem.network.selection import Selection
 from graphmem.seeding import jsonl, sentinel

@@ -143,7 +143,7 @@ class SentinelFile:
             return
         text = values.text()
         beside[name] = text
-        if (reason := self._limits.excess(_object(beside), depth=False)) is not None:
+        if (reason := self._limits.excess(_object(beside))) is not None:
             raise self._error(
                 f"what it holds beside its episodes {reason} "
                 "(`graphmem seed` learns the episodes alone)"

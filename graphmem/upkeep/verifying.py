@@ -13,9 +13,9 @@ from graphmem.graph.derived import COUNTED, TASKS, Page, Part, Whole
 from graphmem.graph.graph import Graph
 from graphmem.ids import from_millis
 from graphmem.lessons.general_rules import Consolidated
-from graphmem.levels.verifying import LevelCheck
+from graphmem.levels.topology import LevelCheck
 from graphmem.models import Difference, RebuildReport, Stats, VerifyReport
-from graphmem.people.preferences import Supersessions
+from graphmem.people.users import Supersessions
 from graphmem.policies.cycles import Cycles
 from graphmem.policies.rebuilding import StreamPolicies
 from graphmem.search.vectors import Vectors

@@ -12,39 +12,25 @@ import argparse
 import json
 import os
 import platform
-import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
-from tests.bench import scale
-from tests.bench.catalog import EMBEDDED, SERVER
-from tests.bench.report import Result, table
+from tests.bench.report import EMBEDDED, SERVER, Result, apart, register_all, run, table
 
 
-def run(name: str, scale: float, environment: dict[str, str]) -> list[Result]:
-    """Run one benchmark in a process of its own, so that its memory is its own."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.bench.one", name, str(scale)],
-        stdout=subprocess.PIPE,
-        text=True,
-        check=False,
-        env=environment,
-    )
-    if done.returncode:
-        print(f"{name}: failed with exit code {done.returncode}", file=sys.stderr)
-        return [Result(name, "failed", "", "", "")]
-    return [Result(**entry) for entry in json.loads(done.stdout.splitlines()[-1])]
-
-
-def group(name: str) -> list[str]:
-    """Return the benchmarks that a name stands for: itself, else those that begin with it."""
-    known = (*EMBEDDED, *SERVER)
-    of_group = [one for one in known if one.startswith(f"{name}_")]
-    return [name] if name in known else of_group or [name]
+def names_of(words: list[str]) -> list[str]:
+    """Return the benchmarks that words stand for: themselves, else those that begin with them."""
+    known = [*EMBEDDED, *SERVER]
+    if not words:
+        return [name for name in known if name != "scale"]
+    groups = {word: [one for one in known if one.startswith(f"{word}_")] for word in words}
+    return [name for word in words for name in ([word] if word in known else groups[word])]
 
 
 def main() -> None:
     """Parse the arguments, run, print."""
+    register_all()
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"{(*EMBEDDED, *SERVER)}")
     parser.add_argument("--scale", type=float, default=1.0, help="share of the full sizes")
@@ -52,39 +38,43 @@ def main() -> None:
     parser.add_argument("--keep", type=Path, help="the folder in which scale keeps what it learned")
     parser.add_argument("--steps", type=int, default=5, help="steps of an episode of scale")
     options = parser.parse_args()
-    names = [one for name in options.names for one in group(name)]
-    names = names or [name for name in (*EMBEDDED, *SERVER) if name not in scale.BENCHMARKS]
-    environment = dict(os.environ)
+    names = names_of(options.names)
+    if not names:
+        parser.error(f"no benchmark is called so; there are {', '.join((*EMBEDDED, *SERVER))}")
     if options.keep:
-        environment[scale.KEEP] = str(options.keep.resolve())
-    environment[scale.STEPS] = str(options.steps)
+        os.environ["GRAPHMEM_BENCH_KEEP"] = str(options.keep.resolve())
+    os.environ["GRAPHMEM_BENCH_STEPS"] = str(options.steps)
     results: list[Result] = []
-    found = None
+    server = None
     if any(name in SERVER for name in names):
         from tests.neo4j.server import Neo4jUnavailable, find_or_start
 
         try:
-            found = find_or_start()
+            server = find_or_start()
         except Neo4jUnavailable as missing:
             print(f"no Neo4j, its half is left out: {missing}", file=sys.stderr)
             names = [name for name in names if name not in SERVER]
         else:
-            environment |= {
-                "NEO4J_URI": found.uri,
-                "GRAPHMEM_USER": found.user,
-                "GRAPHMEM_PASSWORD": found.password,
-            }
+            os.environ["NEO4J_URI"] = server.uri
+            os.environ["GRAPHMEM_USER"] = server.user
+            os.environ["GRAPHMEM_PASSWORD"] = server.password
+    failed = False
     try:
         for name in names:
             print(f"running {name} ...", file=sys.stderr, flush=True)
-            results += run(name, options.scale, environment)
+            try:
+                results += apart(run, name, options.scale)
+            except Exception as error:  # noqa: BLE001 - the others go on
+                print(f"{name}: {type(error).__name__}: {error}", file=sys.stderr)
+                failed = True
     finally:
-        if found:
-            found.close()
+        if server:
+            server.close()
     print(f"Python {platform.python_version()}, {os.cpu_count()} cores, scale {options.scale:g}\n")
     print(table(results))
     if options.json:
-        options.json.write_text(json.dumps([entry.__dict__ for entry in results], indent=2))
+        options.json.write_text(json.dumps([asdict(entry) for entry in results], indent=2))
+    sys.exit(failed)
 
 
 if __name__ == "__main__":

@@ -3,20 +3,16 @@
 The pairs are those of ``tests/data/paraphrases.jsonl``: written for this, on many subjects, and
 worded so that the two of a pair share few words. Words alone are therefore at a disadvantage
 that a log of real tasks, which repeats itself, would not give them.
-
-python -m tests.bench embedding
 """
 
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from graphmem.search.embedding import Embedder, open_embedder
-from tests.bench.report import Result
+from tests.bench.report import Result, benchmark, seconds
 
 if TYPE_CHECKING:
     import numpy as np
@@ -51,6 +47,7 @@ def recall_of_words() -> float:
     return first_hits((model.transform(one) @ model.transform(other).T).toarray())
 
 
+@benchmark("embedding")
 def embedding(folder: Path, scale: float) -> list[Result]:
     """R@1 of each embedder, how long it takes to load, and texts a second."""
     del folder, scale
@@ -60,9 +57,9 @@ def embedding(folder: Path, scale: float) -> list[Result]:
     for name in ("minilm", "hashing"):
         embedder = open_embedder(name)
         texts = [text for pair in pairs() for text in pair]
-        cold = _seconds(lambda: embedder.embed(texts[:1]))  # noqa: B023 - called at once
-        alone = min(_seconds(lambda: embedder.embed(texts[:1])) for _ in range(50))  # noqa: B023
-        together = min(_seconds(lambda: embedder.embed(texts)) for _ in range(5))  # noqa: B023
+        cold = seconds(lambda: embedder.embed(texts[:1]))  # noqa: B023 - called at once
+        alone = min(seconds(lambda: embedder.embed(texts[:1])) for _ in range(50))  # noqa: B023
+        together = min(seconds(lambda: embedder.embed(texts)) for _ in range(5))  # noqa: B023
         results += [
             Result(
                 f"R@1 of `{name}` over {count} paraphrases",
@@ -74,16 +71,6 @@ def embedding(folder: Path, scale: float) -> list[Result]:
             Result(
                 f"`{name}`: first text, with loading; one text; {len(texts)} in a batch",
                 f"{cold * 1e3:.0f} ms; {alone * 1e3:.2f} ms; {len(texts) / together:,.0f} texts/s",
-                *("", "", ""),
             ),
         ]
     return results
-
-
-def _seconds(call: Callable[[], object]) -> float:
-    started = time.perf_counter()
-    call()
-    return time.perf_counter() - started
-
-
-BENCHMARKS: dict[str, Callable[[Path, float], list[Result]]] = {"embedding": embedding}

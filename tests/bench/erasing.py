@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from graphmem import Episode, Memory, Settings, Step
-from tests.bench.report import Result
-from tests.bench.server import opened
+from graphmem import Episode, Memory, Step
+from tests.bench.report import Result, benchmark
+from tests.bench.server import open_empty
 from tests.bench.workload import STEPS
 
 SIZE = 20_000
@@ -23,11 +22,12 @@ MOVES = tuple(
     )
     for place in range(5)
 )
+HISTORIES = {"": (), " of five steps": STEPS, " of five moves that policies count": MOVES}
 
 
-def history(start: int, stop: int, steps: tuple[Step, ...] = ()) -> Iterator[Episode]:
+def history(size: int, steps: tuple[Step, ...] = ()) -> Iterator[Episode]:
     """Episodes a minute apart on shared tasks and strategies; every fourth is of one agent."""
-    for number in range(start, stop):
+    for number in range(size):
         yield Episode(
             task=f"task {number % 1_000}",
             strategy=[f"strategy {number % 97}", f"tool {number % 13}", f"tool {13 + number % 7}"],
@@ -40,127 +40,61 @@ def history(start: int, stop: int, steps: tuple[Step, ...] = ()) -> Iterator[Epi
         )
 
 
-def _weight(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+def _erase_agent(memory: Memory, _: int) -> int:
+    return memory.upkeep.erase(agent="going").episodes
 
 
-def _old(size: int) -> timedelta:
-    """The age before which the first of so many episodes are, and no others."""
-    return datetime.now(UTC) - (FIRST + timedelta(minutes=size / SHARE - 0.5))
-
-
-def _compared(
-    memory: Memory, what: str, size: int, steps: tuple[Step, ...], work: Callable[[], int]
-) -> tuple[float, float, int]:
-    """Return the rates of learning and of erasing, and the number of erased episodes."""
-    started = time.perf_counter()
-    memory.learn_many(history(0, size, steps))
-    learning = time.perf_counter() - started
-    memory.store.compact()
-    started = time.perf_counter()
-    gone = work()
-    erasing = time.perf_counter() - started
-    assert gone == size // SHARE, (what, gone)
-    return size / learning, gone / erasing, gone
+def _forget_oldest(memory: Memory, size: int) -> int:
+    age = datetime.now(UTC) - (FIRST + timedelta(minutes=size / SHARE - 0.5))
+    return memory.upkeep.forget(age, None).episodes
 
 
 WAYS: dict[str, Callable[[Memory, int], int]] = {
-    "`erase` of an agent": lambda memory, _: memory.upkeep.erase(agent="going").episodes,
-    "`forget` of the oldest": lambda memory, size: memory.upkeep.forget(_old(size), None).episodes,
-}
-HISTORIES: dict[str, tuple[Step, ...]] = {
-    "": (),
-    " of five steps": STEPS,
-    " of five moves that policies count": MOVES,
+    "`erase` of an agent": _erase_agent,
+    "`forget` of the oldest": _forget_oldest,
 }
 
 
-def erase(folder: Path, scale: float) -> list[Result]:
+def _measure(
+    memory: Memory, what: str, size: int, steps: tuple[Step, ...], folder: Path | None = None
+) -> Result:
+    """Learn a history and remove a quarter; compare both rates, and the files of the folder."""
+    started = time.perf_counter()
+    memory.learn_many(history(size, steps))
+    learning = size / (time.perf_counter() - started)
+    memory.store.compact()
+    before = _file_size(folder) if folder else 0
+    started = time.perf_counter()
+    gone = WAYS[what](memory, size)
+    erasing = gone / (time.perf_counter() - started)
+    assert gone == size // SHARE, (what, gone)
+    files = f"; files from {before:.1f} to {_file_size(folder):.1f} MB" if folder else ""
+    return Result(
+        f"{what}, {gone:,} of {size:,} episodes{files}",
+        f"{erasing:,.0f} episodes/s",
+        f"learning them: {learning:,.0f}/s",
+        f"{erasing / learning:.2f}",
+        "1,000/s; no larger" if folder else "",
+    )
+
+
+def _file_size(folder: Path) -> float:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 1e6
+
+
+@benchmark("erase")
+def erase(folder: Path, scale: float) -> Iterator[Result]:
     """A quarter of a history at once, with the size of the folder before and after."""
-    size = max(1_000, int(SIZE * scale))
-    results: list[Result] = []
     for kind, steps in HISTORIES.items():
-        for way, work in WAYS.items():
-            place = folder / f"{len(results)}"
-            with Memory.open(place, settings=Settings()) as memory:
-                weights: list[int] = []
-
-                def weighed(
-                    memory: Memory = memory,
-                    place: Path = place,
-                    work: Callable[[Memory, int], int] = work,
-                    weights: list[int] = weights,
-                ) -> int:
-                    weights.append(_weight(place))
-                    return work(memory, size)
-
-                learned, gone, count = _compared(memory, way, size, steps, weighed)
-            weights.append(_weight(place))
-            results.append(
-                Result(
-                    f"{way}, {count:,} of {size:,} episodes{kind}; files from "
-                    f"{weights[0] / 1e6:.1f} to {weights[1] / 1e6:.1f} MB",
-                    f"{gone:,.0f} episodes/s",
-                    f"learning them: {learned:,.0f}/s",
-                    f"{gone / learned:.2f}",
-                    "1,000/s; no larger",
-                )
-            )
-    return results
+        for way in WAYS:
+            place = folder / f"{way} {kind}"
+            with Memory.open(place) as memory:
+                yield _measure(memory, way, max(1_000, int(SIZE * scale)), steps, place)
 
 
-def erase_one(folder: Path, scale: float) -> list[Result]:
-    """Single episodes one after the other, after a short and after a long history."""
-    calls = max(50, int(1_000 * scale))
-    waits: dict[int, list[float]] = {}
-    for size in (2 * calls, max(4 * calls, int(SIZE * scale))):
-        with Memory.open(folder / f"{size}", settings=Settings()) as memory:
-            memory.learn_many(history(0, size))
-            rows = memory.query("MATCH (e:Episode) WHERE e.ns = $ns RETURN e.id AS id ORDER BY id")
-            waits[size] = []
-            for row in rows[:: len(rows) // calls][:calls]:  # ids are digests: any of them
-                started = time.perf_counter()
-                memory.upkeep.erase(row["id"])
-                waits[size].append(time.perf_counter() - started)
-    (short, before), (long, after) = waits.items()
-    middle, first = (statistics.median(found) * 1000 for found in (after, before))
-    late = statistics.quantiles(after, n=100)[98] * 1000
-    return [
-        Result(
-            f"`erase` of {calls:,} single episodes of {long:,}, p50",
-            f"{middle:.1f} ms (p99 {late:.1f} ms)",
-            f"of {short:,}: {first:.1f} ms",
-            f"takes {middle / first:.2f} times as long",
-            "",
-        )
-    ]
-
-
-def neo4j_erase(_: Path, scale: float) -> list[Result]:
+@benchmark("neo4j_erase", server=True)
+def neo4j_erase(_: Path, scale: float) -> Iterator[Result]:
     """A quarter of a history at once, on a server."""
-    size = max(1_000, int(SIZE * scale))
-    results: list[Result] = []
-    for way, work in WAYS.items():
-        with opened() as memory:
-
-            def bound(memory: Memory = memory, work: Callable[[Memory, int], int] = work) -> int:
-                return work(memory, size)
-
-            learned, gone, count = _compared(memory, way, size, (), bound)
-            results.append(
-                Result(
-                    f"Neo4j: {way}, {count:,} of {size:,} episodes",
-                    f"{gone:,.0f} episodes/s",
-                    f"learning them: {learned:,.0f}/s",
-                    f"{gone / learned:.2f}",
-                    "",
-                )
-            )
-    return results
-
-
-BENCHMARKS: dict[str, Callable[[Path, float], list[Result]]] = {
-    "erase": erase,
-    "erase_one": erase_one,
-}
-ON_SERVER: dict[str, Callable[[Path, float], list[Result]]] = {"neo4j_erase": neo4j_erase}
+    for way in WAYS:
+        with open_empty() as memory:
+            yield _measure(memory, way, max(1_000, int(SIZE * scale)), ())

@@ -21,9 +21,8 @@ from graphmem import Memory
 from graphmem.advice.calibrate import History, Trial
 from graphmem.advice.pooling import DEFAULTS
 from graphmem.models import Episode
-from graphmem.seeding import intercode, jsonl, tau_bench
-from graphmem.seeding.formats import Format, Origin
-from tests.bench.report import Result
+from graphmem.seeding import Origin, formats
+from tests.bench.report import Result, benchmark
 
 ROOT = Path(__file__).resolve().parents[2]
 SHARED = ROOT.parent / "shared" / "data"
@@ -33,12 +32,20 @@ Run = tuple[str, str, bool]
 NAMES = ("rate of all", "of the task", "of the strategy", "of both")
 
 
-def read(format_: Format, files: Sequence[Path]) -> Iterator[Episode]:
-    """Yield the episodes of packed logs."""
-    for file in sorted(files):
+LOGS = {
+    "tau-bench": (SHARED, "tau_airline/*.json.gz"),
+    "intercode": (SHARED, "intercode_sql/*.json.gz"),
+    "jsonl": (ROOT / "seeds" / "logs", "*.jsonl.gz"),
+}
+
+
+def read(name: str, pattern: str = "") -> Iterator[Episode]:
+    """Yield the episodes of the logs of a format."""
+    folder, files = LOGS[name]
+    for file in sorted(folder.glob(pattern or files)):
         with gzip.open(file) as packed:
             stem = file.name.split(".json")[0]
-            for record in format_.read(io.BufferedReader(packed), Origin(file.name, stem)):
+            for record in formats()[name].read(io.BufferedReader(packed), Origin(file.name, stem)):
                 if isinstance(record, tuple):
                     yield record[1]
 
@@ -62,7 +69,7 @@ def together(episode: Episode) -> str:
 def airline(trial: int, way: Callable[[Episode], str]) -> tuple[list[Run], list[Run]]:
     """Return the airline runs but one trial of each task, and that."""
     parts: tuple[list[Run], list[Run]] = ([], [])
-    for one in read(tau_bench.FORMAT, list(SHARED.glob("tau_airline/*.json.gz"))):
+    for one in read("tau-bench"):
         parts[one.extra["trial"] == trial].append((str(one.task_key), way(one), bool(one.success)))
     return parts
 
@@ -81,7 +88,7 @@ def last_of_each(
     )
 
 
-def told(learned: Sequence[Run], held: Sequence[Run]) -> list[float]:
+def score_predictions(learned: Sequence[Run], held: Sequence[Run]) -> list[float]:
     """Return the Brier scores of the library's predictions, and of the baselines."""
     history = History((1.0, 1.0), {})
     with Memory.open("memory:") as memory:
@@ -112,6 +119,7 @@ def _row(what: str, rows: Sequence[list[float]], asked: str) -> Result:
     return Result(what, f"Brier {mean(columns[0]):.4f}{spread}", others, ratio, asked)
 
 
+@benchmark("forecast_held_out")
 def held_out(folder: Path, scale: float) -> list[Result]:
     """Brier scores of held-out trials, beside the baselines."""
     del folder
@@ -122,37 +130,27 @@ def held_out(folder: Path, scale: float) -> list[Result]:
         "the writing tools": (lambda one: one.strategy[0].text, "at most .105"),
     }
     for name, (way, asked) in ways.items():
-        rows = [told(*airline(3, way))]
+        rows = [score_predictions(*airline(3, way))]
         results.append(_row(f"tau-bench airline by {name}, last trial", rows, asked))
-        rows = [told(*airline(trial, way)) for trial in range(4)]
+        rows = [score_predictions(*airline(trial, way)) for trial in range(4)]
         results.append(_row(f"tau-bench airline by {name}, each trial in turn", rows, ""))
-    logs: dict[str, tuple[Format, list[Path], dict[str, tuple[Callable[[Episode], str], str]]]] = {
-        "InterCode": (
-            intercode.FORMAT,
-            list(SHARED.glob("intercode_sql/*.json.gz")),
-            {
-                "set-up": (lambda one: one.strategy[0].text, "at most .111"),
-                "the kinds of statements": (kinds, "at most .182"),
-            },
-        ),
-        "seeds/logs/sql": (
-            jsonl.FORMAT,
-            [ROOT / "seeds" / "logs" / "sql.jsonl.gz"],
-            {"all strategies": (together, "")},
-        ),
-    }
-    for log, (format_, files, its) in logs.items():
-        episodes = list(read(format_, files))
-        for name, (way, asked) in its.items():
-            seeds = SEEDS[: max(1, round(len(SEEDS) * scale))]
-            rows = [told(*last_of_each(episodes, way, seed)) for seed in seeds]
-            results.append(_row(f"{log} by {name}, last run, {len(seeds)} seeds", rows, asked))
+    seeds = SEEDS[: max(1, round(len(SEEDS) * scale))]
+    runs, own = list(read("intercode")), list(read("jsonl", "sql.jsonl.gz"))
+    readings: list[tuple[str, list[Episode], Callable[[Episode], str], str]] = [
+        ("InterCode by set-up", runs, lambda one: one.strategy[0].text, "at most .111"),
+        ("InterCode by the kinds of statements", runs, kinds, "at most .182"),
+        ("seeds/logs/sql by all strategies", own, together, ""),
+    ]
+    for what, episodes, way, asked in readings:
+        rows = [score_predictions(*last_of_each(episodes, way, seed)) for seed in seeds]
+        results.append(_row(f"{what}, last run, {len(seeds)} seeds", rows, asked))
     return results
 
 
+@benchmark("forecast_calibrated")
 def calibrated(folder: Path, scale: float) -> list[Result]:
     """Prequential predictions of all of InterCode, as the parser learns it."""
-    episodes = list(read(intercode.FORMAT, list(SHARED.glob("intercode_sql/*.json.gz"))))
+    episodes = list(read("intercode"))
     episodes = episodes[: max(1_000, round(len(episodes) * scale))]
     with Memory.open(folder / "memory") as memory:
         memory.learn_many(one.model_copy(update={"steps": ()}) for one in episodes)
@@ -177,12 +175,5 @@ def calibrated(folder: Path, scale: float) -> list[Result]:
         Result(
             "`predict` there, known task and strategy",
             f"p50 {times[250]:.1f} ms, p99 {times[-6]:.1f} ms",
-            *("", "", ""),
         ),
     ]
-
-
-BENCHMARKS: dict[str, Callable[[Path, float], list[Result]]] = {
-    "forecast_held_out": held_out,
-    "forecast_calibrated": calibrated,
-}

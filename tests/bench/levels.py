@@ -1,4 +1,4 @@
-"""What levels cost in the embedded engine: `add`, a `tick`, `recall` and the map."""
+"""What levels cost in the embedded engine: `add` and `recall`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from secrets import token_hex
-from statistics import median
 
 import kglite
 
@@ -18,13 +17,10 @@ from graphmem.levels.entries import row_of, store
 from graphmem.models.levels import NewEntry
 from graphmem.search.embedding import open_embedder
 from graphmem.store.port import Row
-from tests.bench.loop_speed import p50
-from tests.bench.report import Result
+from tests.bench.report import Result, benchmark, call_result, p50
 
 SIZES = (1_000, 100_000)
 CALLS = 1_000
-FLOWING = 10_000
-LEVELS = 1_000
 BATCH = 5_000
 NOTES = "task:bench:notes"
 TAGS = ["kind:note"]
@@ -42,6 +38,7 @@ BARE = (
 TURNS = {"in turn, call by call": 1, "in turn, 100 calls each": 100}
 
 
+@benchmark("levels_add")
 def adding(folder: Path, scale: float) -> list[Result]:
     """Return how many entries a second of processor time are added to a small and a large level."""
     calls = max(100, int(CALLS * scale))
@@ -78,34 +75,7 @@ def _rates(turn: int, calls: int, *ways: Callable[[str], object]) -> list[float]
     return [calls / seconds for seconds in spent]
 
 
-def ticking(folder: Path, scale: float) -> list[Result]:
-    """Return how fast entries flow through three levels, and what a tick costs that has none."""
-    count = max(100, int(FLOWING * scale))
-    names = [f"task:bench:{name}" for name in ("first", "second", "third")]
-    with _memory(folder / "g") as memory:
-        levels = memory.levels
-        for name in names:
-            levels.put(name)
-        levels.pull(names[1], names[0], transformer="dedup")
-        levels.pull(names[2], names[1], transformer="count")
-        _fill(memory, count, names[0], lambda number: f"entry {number % (count // 2)}")
-        began = time.perf_counter()
-        report = levels.tick()
-        took = time.perf_counter() - began
-        flowed = sum(one.ingested for one in report.subscriptions)
-        idle = median(_spent(levels.tick) for _ in range(200))
-    return [
-        Result(
-            f"`levels.tick`, {count:,} entries through dedup and count, {flowed:,} ingested",
-            f"{count / took:,.0f} entries/s",
-            "",
-            "",
-            "2,000/s",
-        ),
-        Result("`levels.tick`, nothing pending, p50", f"{idle:.2f} ms", "", "", "2 ms"),
-    ]
-
-
+@benchmark("levels_recall")
 def recalling(folder: Path, scale: float) -> list[Result]:
     """Return what a question costs where a half, a fiftieth, and nothing of a level fits."""
     size = int(SIZES[1] * scale)
@@ -122,25 +92,9 @@ def recalling(folder: Path, scale: float) -> list[Result]:
             ask = partial(memory.levels.recall, tags=tags)
             took[what] = p50(["what was late"] * 40, ask)  # which is embedded once, and not counted
     return [
-        Result(
-            f"`levels.recall` of {size:,} entries, {what}",
-            f"p50 {passed:.1f} ms, processor {spent:.1f} ms",
-            "",
-            "",
-            "p50 under 20 ms",
-        )
-        for what, (passed, spent) in took.items()
+        call_result(f"`levels.recall` of {size:,} entries, {what}", time_, most=20)
+        for what, time_ in took.items()
     ]
-
-
-def mapping(folder: Path, scale: float) -> list[Result]:
-    """Return what the map of many levels costs."""
-    count = max(10, int(LEVELS * scale))
-    with _memory(folder / "g") as memory:
-        for number in range(count):
-            memory.levels.put(f"task:{number}:notes")
-        took = median(_spent(memory.levels.map) for _ in range(5))
-    return [Result(f"`levels.map` of {count:,} levels, p50", f"{took:.0f} ms", "", "", "100 ms")]
 
 
 def _memory(folder: Path) -> Memory:
@@ -188,18 +142,3 @@ def _bare(folder: Path) -> Callable[[str], object]:
         return session.execute(BARE, params={**where, **given, **tags, "content": text})
 
     return add
-
-
-def _spent(call: Callable[[], object]) -> float:
-    """Return the time of a call in milliseconds."""
-    began = time.perf_counter()
-    call()
-    return (time.perf_counter() - began) * 1_000
-
-
-BENCHMARKS: dict[str, Callable[[Path, float], list[Result]]] = {
-    "levels_add": adding,
-    "levels_tick": ticking,
-    "levels_recall": recalling,
-    "levels_map": mapping,
-}

@@ -18,25 +18,26 @@ from numpy.typing import NDArray
 from graphmem import Memory, Settings
 from graphmem.search.embedding import Embedder, open_embedder
 from tests.bench.loop_worlds import WORLDS, Numbers, World
-from tests.bench.report import Result
+from tests.bench.report import Result, benchmark
 
 SEEDS = 20
 PARTS = 4
-_KEPT: dict[str, NDArray[np.float32]] = {}
 
 
 class Once:
-    """An embedder that makes the vector of a text once for all runs."""
+    """An embedder that makes the vector of a text once for all memories of a benchmark."""
 
     def __init__(self, of: Embedder) -> None:
-        self._of = of
+        self._of, self._vectors = of, dict[str, NDArray[np.float32]]()
         self.name, self.dimensions, self.thresholds = of.name, of.dimensions, of.thresholds
 
     def embed(self, texts: Sequence[str], /) -> NDArray[np.float32]:
-        for text in texts:
-            if text not in _KEPT:
-                _KEPT[text] = self._of.embed([text])[0]
-        return np.stack([_KEPT[text] for text in texts])
+        new = [text for text in dict.fromkeys(texts) if text not in self._vectors]
+        if new:
+            self._vectors |= dict(zip(new, self._of.embed(new), strict=True))
+        if not texts:
+            return np.zeros((0, self.dimensions), np.float32)
+        return np.stack([self._vectors[text] for text in texts])
 
 
 def chosen(found: World, came: Numbers, embedder: Embedder, **more: str) -> list[float]:
@@ -78,16 +79,17 @@ def loop(name: str) -> Callable[[Path, float], list[Result]]:
         count = max(2, round(SEEDS * scale))
         runs: dict[str, list[list[float]]] = {}
         minilm = open_embedder("minilm")
+        once = Once(minilm)
         for seed in range(count):
             found = made(seed)
             came = found.came(seed)
             began = time.process_time()
-            embedder = Once(minilm) if seed else minilm
+            embedder = once if seed else minilm
             runs.setdefault("choose", []).append(chosen(found, came, embedder))
             if not seed:
                 took = 1000 * (time.process_time() - began) / len(found.order)
             if seed < count // 4 + 1:
-                greedy = chosen(found, came, Once(minilm), explore="greedy")
+                greedy = chosen(found, came, once, explore="greedy")
                 runs.setdefault("greedy", []).append(greedy)
             runs.setdefault("random", []).append(list(np.nanmean(came, axis=1)))
             for who, by_task in (("Thompson", False), ("Thompson by task", True)):
@@ -125,6 +127,5 @@ def curve(runs: list[list[float]]) -> str:
     return ", ".join(f"{part.mean():.3f}" for part in parts)
 
 
-BENCHMARKS: dict[str, Callable[[Path, float], list[Result]]] = {
-    f"loop_{name}": loop(name) for name in WORLDS
-}
+for _name in WORLDS:
+    benchmark(f"loop_{_name}")(loop(_name))

@@ -21,8 +21,7 @@ from graphmem.ids import node_id, strategy_id, task_id
 from graphmem.search.edges import LINKS
 from graphmem.search.embedding import Embedder, open_embedder
 from graphmem.store.queries import Query
-from tests.bench.loop_speed import Times, p50
-from tests.bench.report import Result
+from tests.bench.report import Result, benchmark, call_result, p50
 
 SIZES = (4_000, 100_000)
 CALLS = 100
@@ -33,6 +32,7 @@ NOUNS = ("fare", "seat", "bill", "table", "list", "booking", "ticket", "account"
 SHARED = tuple(f"{VERBS[n % 10]} the {NOUNS[n // 10]} the common way {n}" for n in range(100))
 
 
+@benchmark("loop_scale")
 def scale(folder: Path, scale: float) -> list[Result]:
     """Return the median times of single calls at each size."""
     results: list[Result] = []
@@ -58,12 +58,8 @@ def measured(memory: Memory, size: int, calls: int) -> Iterator[Result]:
         }
         for name, call in asked.items():
             most = whole.get(name) if size >= SIZES[-1] else None
-            yield result(f"`{name}` of a {kind} task at {size:,} episodes", p50(texts, call), most)
-
-
-def result(what: str, took: Times, most: float | None) -> Result:
-    asked = "" if most is None else f"p50 under {most:g} ms"
-    return Result(what, f"p50 {took[0]:.2f} ms, processor {took[1]:.2f} ms", "", "", asked)
+            what = f"`{name}` of a {kind} task at {size:,} episodes"
+            yield call_result(what, p50(texts, call), most=most)
 
 
 def task(number: int) -> str:
@@ -77,11 +73,11 @@ def own(number: int) -> str:
     return f"{verb} {noun} by way w{number * 7919 % 5000} {number}"
 
 
-def fill(memory: Memory, size: int) -> None:
-    """Learn so many episodes, with vectors of what they name."""
+def history(size: int) -> Iterator[Episode]:
+    """Yield so many episodes."""
     chance = random.Random(0)
-    episodes = (
-        Episode(
+    for number in range(size):
+        yield Episode(
             task=task(number),
             strategy=[own(number), SHARED[number % len(SHARED)]],
             success=chance.random() < 0.5,
@@ -89,8 +85,11 @@ def fill(memory: Memory, size: int) -> None:
             task_type=f"type {number % 8}",
             source_key=str(number),
         )
-        for number in range(size)
-    )
+
+
+def fill(memory: Memory, size: int) -> None:
+    """Learn so many episodes, with vectors of what they name."""
+    episodes = history(size)
     while batch := list(islice(episodes, BATCH)):
         memory.learn_many(batch)
     ns, places = memory.namespace, range(size)
@@ -106,15 +105,15 @@ def fill(memory: Memory, size: int) -> None:
 
 def _embed(memory: Memory, embedder: Embedder, nodes: Mapping[str, Mapping[str, str]]) -> None:
     graph = Graph(memory.store, memory.namespace, memory.settings)
-    told = embedder.thresholds
+    thresholds = embedder.thresholds
     graph.write(
         "similarity.adopt",
         id=node_id(graph.ns, "Embedder", graph.ns),
         name=embedder.name,
         dimensions=embedder.dimensions,
-        similar=told.similar,
-        near=told.near,
-        floor=told.relevant(1),
+        similar=thresholds.similar,
+        near=thresholds.near,
+        floor=thresholds.relevant(1),
     )
     index = memory.store.index(memory.namespace)
     index.open(embedder.name, embedder.dimensions)
@@ -130,7 +129,7 @@ def _embed(memory: Memory, embedder: Embedder, nodes: Mapping[str, Mapping[str, 
                 {
                     "id": key,
                     "other": ids[other],
-                    "similarity": float(chance.uniform(told.similar, 1.0)),
+                    "similarity": float(chance.uniform(thresholds.similar, 1.0)),
                 }
                 for key in page
                 for other in chance.integers(0, len(ids), LINKS)
@@ -143,5 +142,3 @@ def _embed(memory: Memory, embedder: Embedder, nodes: Mapping[str, Mapping[str, 
 
 
 _SETTLE = "MATCH (p:Pending) WHERE p.ns = $ns DELETE p RETURN count(*) AS settled"
-
-BENCHMARKS: dict[str, Callable[[Path, float], list[Result]]] = {"loop_scale": scale}

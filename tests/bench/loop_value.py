@@ -10,26 +10,24 @@ import math
 import random
 import time
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from statistics import mean
 
 from graphmem import Memory, StrategyUse
-from graphmem.seeding import intercode
-from tests.bench.forecasting import SHARED, read
-from tests.bench.report import Result
+from tests.bench.forecasting import read
+from tests.bench.report import Result, benchmark
 
 EPISODES = 2_000
 SEEDS = range(5)
 ESTIMATES = ("inverse_propensity", "self_normalised", "doubly_robust")
 
 
+@benchmark("loop_value")
 def value(folder: Path, scale: float) -> list[Result]:
     """The distance of each estimate from the truth, over all set-ups, and how often it is held."""
     del folder
     outcomes = {
-        (str(one.task_key), one.strategy[0].text): bool(one.success)
-        for one in read(intercode.FORMAT, list(SHARED.glob("intercode_sql/*.json.gz")))
+        (str(one.task_key), one.strategy[0].text): bool(one.success) for one in read("intercode")
     }
     runs = Counter(setup for _, setup in outcomes)
     setups = sorted(setup for setup, count in runs.items() if count > 1_000)  # one has a part
@@ -75,6 +73,3 @@ def value(folder: Path, scale: float) -> list[Result]:
         for name in ESTIMATES
     ]
     return [*results, Result(what, f"{mean(seconds):.1f} s each", "", "", "")]
-
-
-BENCHMARKS: dict[str, Callable[[Path, float], list[Result]]] = {"loop_value": value}

@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphmem.models import Episode
-from graphmem.seeding import intercode, jsonl, tau_bench
-from tests.bench.forecasting import ROOT, SHARED, read, together, tools
+from tests.bench.forecasting import ROOT, read, together, tools
 
 Numbers = NDArray[np.float64]
 
@@ -44,12 +43,12 @@ def world(
     name: str, runs: Iterable[tuple[str, str, bool]], some: int | None, visits: int, seed: int
 ) -> World:
     """Return the tasks of a log (all, or ``some`` of those tried in each way), in random order."""
-    told: dict[str, dict[str, list[bool]]] = {}
+    outcomes: dict[str, dict[str, list[bool]]] = {}
     for task, way, success in runs:
-        told.setdefault(task, {}).setdefault(way, []).append(success)
-    ways = sorted({way for row in told.values() for way in row})
-    tasks = [task for task, row in told.items() if some is None or len(row) == len(ways)]
-    won = [[np.mean(told[task].get(way, np.nan)) for way in ways] for task in tasks]
+        outcomes.setdefault(task, {}).setdefault(way, []).append(success)
+    ways = sorted({way for row in outcomes.values() for way in row})
+    tasks = [task for task, row in outcomes.items() if some is None or len(row) == len(ways)]
+    won = [[np.mean(outcomes[task].get(way, np.nan)) for way in ways] for task in tasks]
     draw = np.random.default_rng(seed)
     places = draw.permutation(len(tasks))[:some]
     order = [int(place) for _ in range(visits) for place in draw.permutation(places)]
@@ -60,7 +59,7 @@ def questions(visits: int, some: int) -> Callable[[int], World]:
     """InterCode: questions over databases, each answered by 15 set-ups of a model."""
     runs = [
         (one.task, one.strategy[0].text, bool(one.success))
-        for one in read(intercode.FORMAT, list(SHARED.glob("intercode_sql/*.json.gz")))
+        for one in read("intercode")
         if "refine" not in one.strategy[0].text  # it has few of the questions
     ]
     often = "each new" if visits == 1 else f"each {visits} times"
@@ -69,10 +68,7 @@ def questions(visits: int, some: int) -> Callable[[int], World]:
 
 def airline(what: str, way: Callable[[Episode], str], visits: int) -> Callable[[int], World]:
     """tau-bench: tasks of an airline, tried four times; a way is offered where it was tried."""
-    runs = [
-        (one.task, way(one), bool(one.success))
-        for one in read(tau_bench.FORMAT, list(SHARED.glob("tau_airline/*.json.gz")))
-    ]
+    runs = [(one.task, way(one), bool(one.success)) for one in read("tau-bench")]
     name = f"tau-bench airline by {what}, each {visits} times"
     return lambda seed: world(name, runs, None, visits, seed)
 
@@ -80,8 +76,7 @@ def airline(what: str, way: Callable[[Episode], str], visits: int) -> Callable[[
 def seeds(log: str, visits: int) -> Callable[[int], World]:
     """The logs in ``seeds/``: each task tried with each combination of strategies."""
     runs = [
-        (one.task, together(one), bool(one.success))
-        for one in read(jsonl.FORMAT, [ROOT / "seeds" / "logs" / f"{log}.jsonl.gz"])
+        (one.task, together(one), bool(one.success)) for one in read("jsonl", f"{log}.jsonl.gz")
     ]
     return lambda seed: world(f"seeds/ {log}, each {visits} times", runs, None, visits, seed)
 

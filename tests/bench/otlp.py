@@ -18,7 +18,7 @@ from typing import Any
 from graphmem import Memory
 from graphmem.models import LearnReport
 from graphmem.seeding import seed, sources
-from tests.bench.report import Result
+from tests.bench.report import Result, benchmark
 from tests.faults.attack import peak
 
 SIZE = 999_000_000
@@ -27,6 +27,7 @@ AT_ONCE = 8
 EXPORT = 64
 
 
+@benchmark("otlp")
 def otlp(folder: Path, scale: float) -> list[Result]:
     """Read a file of traces without learning what is in it, in a process of its own."""
     path = folder / "traces.jsonl"
@@ -173,8 +174,6 @@ def run(number: int, chance: random.Random) -> Iterator[dict[str, Any]]:
     ]
     yield ended
 
-
-BENCHMARKS = {"otlp": otlp}
 
 if __name__ == "__main__":
     main()

@@ -1,4 +1,4 @@
-"""Policies on the embedded engine: updates, the best action, crystallizing."""
+"""Policies on the embedded engine: updates, and the best action."""
 
 from __future__ import annotations
 
@@ -15,16 +15,13 @@ from graphmem import Memory, Settings
 from graphmem.ids import stream_id
 from graphmem.policies.streams import PolicyKey, StateKey
 from graphmem.store.embedded_files import GRAPH
-from tests.bench.report import Result
+from tests.bench.report import Result, benchmark, millis
 from tests.bench.workload import (
     ACTIONS,
     Move,
-    Outcome,
     features,
     first_moves,
     moves,
-    observation,
-    outcomes,
     transition,
 )
 
@@ -110,6 +107,7 @@ class BareLoop:
         self._session.close()
 
 
+@benchmark("policies_td")
 def td(folder: Path, scale: float) -> list[Result]:
     """TD updates by one client: graphmem and bare loops, in turn."""
     count = max(100, int(1_000 * scale))
@@ -192,6 +190,7 @@ def _same_values(memory: Memory, bare: BareLoop) -> None:
         assert abs(held.q - value) < 1e-9, f"policy {identity}: {value} in the bare loop"
 
 
+@benchmark("policies_best")
 def best(folder: Path, scale: float) -> list[Result]:
     """The best of four actions among more and more policies, call by call in turn."""
     sizes = [max(40, int(size * scale)) // ACTIONS * ACTIONS for size in SIZES]
@@ -233,50 +232,6 @@ def best(folder: Path, scale: float) -> list[Result]:
     ]
 
 
-def crystallize(folder: Path, scale: float) -> list[Result]:
-    """Outcomes in order and shuffled."""
-    count = max(1_000, int(10_000 * scale))
-    ordered = outcomes(count)
-    shuffled = list(ordered)
-    random.Random(3).shuffle(shuffled)
-    runs: list[tuple[int, float, float]] = []
-    for number in range(6):
-        given = shuffled if number % 2 else ordered
-        with Memory.open(folder / f"{number}", settings=Settings()) as memory:
-            runs.append(crystallized(memory, given))
-    policies = sorted({found for found, _, _ in runs})
-    assert len(policies) == 1, f"the order of events made a difference: {policies} policies"
-    seconds = statistics.median(took for _, _, took in runs)
-    together = statistics.median(first + second for _, first, second in runs)
-    made = f"{policies[0]:,} policies in order, {policies[0]:,} shuffled"
-    return [
-        Result(
-            f"`crystallize` after {count:,} outcomes: {made}",
-            f"{seconds:.2f} s",
-            "",
-            "",
-            ".5 s; the same number",
-        ),
-        Result(
-            "`observe_many` and `crystallize` together",
-            f"{together:.2f} s, {count / together:,.0f} outcomes/s",
-            "",
-            "",
-            "",
-        ),
-    ]
-
-
-def crystallized(memory: Memory, given: Sequence[Outcome]) -> tuple[int, float, float]:
-    """Return how many policies outcomes make, and the seconds of recording and crystallizing."""
-    events = [observation(outcome) for outcome in given]
-    started = time.perf_counter()
-    memory.policies.observe_many(events)
-    recorded = time.perf_counter()
-    report = memory.policies.crystallize()
-    return len(report.created), recorded - started, time.perf_counter() - recorded
-
-
 def ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
     """Return the median of the rounds' ratios: what was measured at one time is compared."""
     return statistics.median(mine / other for mine, other in zip(ours, theirs, strict=True))
@@ -286,14 +241,3 @@ def turned(names: list[str], by: int) -> list[str]:
     """Return names in another order in each round, so that none always comes first."""
     place = by % len(names)
     return names[place:] + names[:place]
-
-
-def millis(seconds: float) -> str:
-    return f"{seconds * 1_000:.2f} ms" if seconds < 0.01 else f"{seconds * 1_000:.0f} ms"
-
-
-BENCHMARKS: dict[str, Callable[[Path, float], list[Result]]] = {
-    "policies_td": td,
-    "policies_best": best,
-    "policies_crystallize": crystallize,
-}

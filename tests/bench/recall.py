@@ -20,13 +20,13 @@ from functools import partial
 from pathlib import Path
 from unittest.mock import patch
 
-import numpy as np
 from sklearn.metrics import roc_auc_score
 
 from graphmem import Episode, Memory
 from graphmem.advice.recall import HOPS, MOST, REST
 from graphmem.models.recall import RecallItem
-from graphmem.search.embedding import Embedder, open_embedder
+from graphmem.search.embedding import open_embedder
+from tests.bench.loop import Once
 from tests.bench.recall_logs import (
     Answer,
     History,
@@ -34,39 +34,22 @@ from tests.bench.recall_logs import (
     best_overall,
     logs,
     nearest,
-    walking,
 )
-from tests.bench.report import Result
+from tests.bench.report import Result, benchmark
 from tests.conftest import SHARED
 
 Method = Callable[[str], Answer]
 
 
-class Remembering:
-    """An embedder that embeds a text once, over all the memories of a benchmark."""
-
-    def __init__(self, embedder: Embedder) -> None:
-        self.name, self.dimensions = embedder.name, embedder.dimensions
-        self.thresholds = embedder.thresholds
-        self._embedder, self._known = embedder, dict[str, np.ndarray]()
-
-    def embed(self, texts: Sequence[str], /) -> np.ndarray:
-        new = [text for text in dict.fromkeys(texts) if text not in self._known]
-        if new:
-            self._known |= dict(zip(new, self._embedder.embed(new), strict=True))
-        if not texts:
-            return np.zeros((0, self.dimensions), np.float32)
-        return np.stack([self._known[text] for text in texts])
-
-
+@benchmark("recall_ablation")
 def ablation(folder: Path, scale: float) -> list[Result]:
     """Recall, its parts left out one by one, and simple baselines."""
     if not (SHARED / "data").is_dir():
-        return [Result("recall on tasks left out", "the logs are not here", "", "", "")]
-    embedder = Remembering(open_embedder("minilm"))
+        return [Result("recall on tasks left out", "the logs are not here")]
+    embedder = Once(open_embedder("minilm"))
     places = itertools.count()
     results = []
-    for log in logs(SHARED / "data", scale):
+    for log in logs(scale):
         tallies: dict[str, Tally] = {}
         for learned, held_out in log.splits():
             history = History(learned, embedder)
@@ -96,8 +79,6 @@ def methods(memory: Memory, history: History) -> dict[str, Method]:
         "nearest tasks by embedding": lambda text: nearest(history, history.by_meaning(text)),
         "nearest tasks by TF-IDF": lambda text: nearest(history, history.by_words(text)),
         "best strategy overall": partial(best_overall, history),
-        "personalised PageRank": partial(walking, history, hops=None),
-        "damped sums, 2 hops": partial(walking, history, hops=2),
     }
 
 
@@ -181,8 +162,3 @@ class Tally:
 
 def _discounted(gains: Sequence[float]) -> float:
     return sum(gain / math.log2(place + 2) for place, gain in enumerate(gains))
-
-
-BENCHMARKS: dict[str, Callable[[Path, float], list[Result]]] = {
-    "recall_ablation": ablation,
-}

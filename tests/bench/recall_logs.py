@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import gzip
-import io
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import groupby
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,13 +12,11 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 from graphmem import Episode
 from graphmem.search.embedding import Embedder
-from graphmem.seeding import intercode, jsonl, tau_bench
-from graphmem.seeding.formats import Origin
+from tests.bench.forecasting import kinds, read, tools
 
 Numbers = NDArray[np.float64]
 Strategies = Callable[[Episode], list[str]]
 
-ROOT = Path(__file__).resolve().parents[2]
 NEAREST = 20
 """Tasks that the baselines look at, as recall does."""
 STRENGTH = 2.0
@@ -37,13 +29,7 @@ def parsed(episode: Episode) -> list[str]:
 
 def sequence(episode: Episode) -> list[str]:
     """All actions in their order as one strategy, repetitions left out."""
-    kinds = [step.action_type or "" for step in episode.steps if step.action_type != "respond"]
-    return [" > ".join(kind for kind, _ in groupby(kinds)) or "(none)"]
-
-
-def kinds(episode: Episode) -> list[str]:
-    """All kinds of actions in order of first use as one strategy."""
-    return [" > ".join(dict.fromkeys(step.action_type or "" for step in episode.steps)) or "(none)"]
+    return [tools(episode, repeated=False)]
 
 
 @dataclass(frozen=True)
@@ -70,19 +56,17 @@ class Log:
                 yield (learned if self.share == 1.0 else some), held_out
 
 
-def logs(folder: Path, scale: float) -> Iterator[Log]:
+def logs(scale: float) -> Iterator[Log]:
     """Yield the logs; with a scale under 1 only so many of the tasks of InterCode."""
-    tau = list(_read(sorted((folder / "tau_airline").glob("*.json.gz")), tau_bench))
-    sql = list(_read(sorted((folder / "intercode_sql").glob("*.json.gz")), intercode))
-    seeds = list(_read([ROOT / "seeds" / "logs" / "sql.jsonl.gz"], jsonl))
+    tau, sql, seeds = list(read("tau-bench")), list(read("intercode")), list(read("jsonl", "sql.*"))
     tasks = sorted({str(episode.task_key) for episode in sql})
     kept = set(random.Random(1).sample(tasks, max(50, int(len(tasks) * min(1.0, scale)))))
     sql = [episode for episode in sql if episode.task_key in kept]
-    for name, found, read, folds, orders in (
+    for name, found, way, folds, orders in (
         ("tau-bench airline, tools", tau, parsed, 10, (0, 1, 2)),
         ("tau-bench airline, sequence of tools", tau, sequence, 10, (0, 1, 2)),
         ("InterCode SQL, set-up and kinds", sql, parsed, 5, (0,)),
-        ("InterCode SQL, sequence of kinds", sql, kinds, 5, (0,)),
+        ("InterCode SQL, sequence of kinds", sql, lambda one: [kinds(one)], 5, (0,)),
         ("seeds/, SQL", seeds, parsed, 5, (0, 1, 2)),
     ):
         episodes = [
@@ -91,7 +75,7 @@ def logs(folder: Path, scale: float) -> Iterator[Log]:
                 task_key=episode.task_key or episode.task,
                 task_type=episode.task_type,
                 agent=episode.agent,
-                strategy=read(episode),
+                strategy=way(episode),
                 success=episode.success,
                 source_key=episode.source_key,
             )
@@ -99,15 +83,6 @@ def logs(folder: Path, scale: float) -> Iterator[Log]:
         ]
         yield Log(name, episodes, folds, orders)
         yield Log(f"{name}, a tenth of the episodes", episodes, folds, orders, 0.1)
-
-
-def _read(files: Sequence[Path], form: Any) -> Iterator[Episode]:
-    for path in files:
-        stem = path.name.split(".json")[0]
-        stream = io.BufferedReader(io.BytesIO(gzip.decompress(path.read_bytes())))
-        for _, record in form.read(stream, Origin(path.name, stem)):
-            assert isinstance(record, Episode), record
-            yield record
 
 
 # Choosing
@@ -127,20 +102,16 @@ class History:
         self.place = {text: place for place, text in enumerate(self.strategies)}
         shape = (len(self.tasks), len(self.strategies))
         self.trials, self.successes = np.zeros(shape), np.zeros(shape)
-        self.together = np.zeros((shape[1], shape[1]))
         for episode in episodes:
             used = [self.place[use.text] for use in episode.strategy]
             self.trials[task[str(episode.task_key)], used] += 1
             self.successes[task[str(episode.task_key)], used] += bool(episode.success)
-            self.together[np.ix_(used, used)] += 1
-        np.fill_diagonal(self.together, 0)
         self.rate = (self.successes.sum() + 1) / (self.trials.sum() + 2)
         self.means = (self.successes.sum(0) + STRENGTH * self.rate) / (
             self.trials.sum(0) + STRENGTH
         )
         self._embedder = embedder
         self.vectors = embedder.embed([self.texts[key] for key in self.tasks])
-        self.rows = embedder.embed(self.strategies)
         self.words = TfidfVectorizer(sublinear_tf=True)
         self.matrix = self.words.fit_transform([self.texts[key] for key in self.tasks])
 
@@ -153,26 +124,6 @@ class History:
         """Return TF-IDF cosines with all tasks."""
         found: Numbers = (self.matrix @ self.words.transform([text]).T).toarray().ravel()
         return found
-
-    @cached_property
-    def steps(self) -> Numbers:
-        """Return the chance of each step between nodes: OUTCOME, SIMILAR_TO, CO_OCCURS_WITH."""
-        threshold, count = self._embedder.thresholds.similar, len(self.tasks)
-        edges = np.zeros((count + len(self.strategies),) * 2)
-        edges[:count, count:], edges[count:, :count] = self.trials, self.trials.T
-        edges[:count, :count] = _similar(self.vectors, threshold)
-        edges[count:, count:] = _similar(self.rows, threshold) + self.together
-        sums = edges.sum(1, keepdims=True)
-        chances: Numbers = np.divide(edges, sums, out=np.zeros_like(edges), where=sums > 0)
-        return chances
-
-
-def _similar(rows: NDArray[np.float32], threshold: float) -> Numbers:
-    cosines: Numbers = (rows @ rows.T).astype(float)
-    np.fill_diagonal(cosines, 0)
-    least = np.sort(cosines, 1)[:, -8:][:, :1]
-    cosines[cosines < np.maximum(least, threshold)] = 0
-    return cosines
 
 
 def nearest(history: History, cosines: Numbers) -> Answer:
@@ -193,30 +144,6 @@ def best_overall(history: History, text: str) -> Answer:
         1 + z * z / n
     )
     return _answer(history, bound, history.means)
-
-
-def walking(history: History, text: str, *, hops: int | None) -> Answer:
-    """Relevance by a random walk from the nearest tasks, times what came of it there.
-
-    ``hops`` None is personalised PageRank (restart .5, to convergence), else damped sums.
-    """
-    cosines = np.clip(history.by_meaning(text), 0, 1) ** 2
-    cosines[np.argsort(-cosines, kind="stable")[NEAREST:]] = 0
-    start = np.concatenate([cosines, np.zeros(len(history.strategies))])
-    if hops is None:
-        start = found = start / (start.sum() or 1)
-        for _ in range(30):
-            found = 0.5 * start + 0.5 * (found @ history.steps)
-    else:
-        found, wave = start.copy(), start
-        for _ in range(hops):
-            wave = 0.5 * (wave @ history.steps)
-            found = found + wave
-    weights, relevance = found[: len(cosines)], found[len(cosines) :]
-    weights = weights / (weights.max() or 1)
-    trials = weights @ history.trials + STRENGTH
-    means = (weights @ history.successes + STRENGTH * history.means) / trials
-    return _answer(history, relevance * means, means)
 
 
 def _answer(history: History, scores: Numbers, means: Numbers) -> Answer:

@@ -1,40 +1,22 @@
-"""What the floor of relevance lets through, by the number of known tasks and by rule."""
+"""What the floor of relevance lets through, by the number of known tasks."""
 
 from __future__ import annotations
 
 import json
-import math
 import random
-import statistics
-from collections.abc import Callable
 from pathlib import Path
+from statistics import mean
 
 import numpy as np
-from numpy.typing import NDArray
 
-from graphmem.search.embedding import Thresholds, open_embedder
+from graphmem.search.embedding import open_embedder
 from tests.bench.recall_logs import logs
-from tests.bench.report import Result
+from tests.bench.report import Result, benchmark
 from tests.conftest import SHARED
 
 DATA = Path(__file__).parent.parent / "data"
 SIZES = (3, 10, 30, 100, 300, 1_000)
 DRAWS = 20
-
-Rule = Callable[[int], float]
-
-
-def rules(given: Thresholds) -> dict[str, Rule]:
-    """Return floors by the number of tasks: the one in force first."""
-    floor = given.relevant(1)
-    # In logarithms of shares of pairs: from one in 100 to one in 10,000.
-    slope = (given.similar - floor) / math.log(100)
-    return {
-        "the floor": given.relevant,
-        "one in 100 pairs": lambda tasks: floor,
-        "one in 1,000 pairs": lambda tasks: given.near,
-        "one in ten memories": lambda tasks: floor + slope * math.log(max(1.0, tasks / 10)),
-    }
 
 
 def misspelt(text: str, draw: random.Random) -> str:
@@ -48,13 +30,14 @@ def misspelt(text: str, draw: random.Random) -> str:
     return " ".join(words)
 
 
+@benchmark("relevance")
 def relevance(folder: Path, scale: float) -> list[Result]:
     """Share of questions to which a task is relevant: of other subjects, paraphrased, misspelt."""
     if not (SHARED / "data").is_dir():
-        return [Result("relevance", "the logs are not here", "", "", "")]
+        return [Result("relevance", "the logs are not here")]
     pairs = [json.loads(line) for line in (DATA / "paraphrases.jsonl").read_text().splitlines()]
     others = (DATA / "off_topic.txt").read_text().splitlines()
-    known = sorted({e.task for log in logs(SHARED / "data", scale) for e in log.episodes})
+    known = sorted({e.task for log in logs(scale) for e in log.episodes})
     one = [pair["a"] for pair in pairs]
     draw = random.Random(0)
     asked = {
@@ -68,46 +51,22 @@ def relevance(folder: Path, scale: float) -> list[Result]:
         rows = {what: embedder.embed(texts) for what, texts in asked.items()}
         tasks, more = embedder.embed(one), embedder.embed(known)
         for size in SIZES:
-            found = _found(size, rows, tasks, more, rules(embedder.thresholds))
-            results += [
-                Result(
-                    f"{name}, {size:,} tasks, {rule}",
-                    ", ".join(
-                        f"{kind} {statistics.fmean(got):.2f}" for kind, got in shares.items()
-                    ),
-                    "",
-                    f"{DRAWS} draws",
-                    "",
-                )
-                for rule, shares in found.items()
-            ]
+            shares: dict[str, list[float]] = {what: [] for what in rows}
+            for seed in range(DRAWS):
+                choice = np.random.default_rng(seed)
+                share = max(2, size * len(tasks) // (len(tasks) + len(more)))
+                share = min(share, len(tasks))
+                own = choice.choice(len(tasks), share, replace=False)
+                rest = choice.choice(len(more), min(size - share, len(more)), replace=False)
+                memory = np.concatenate([tasks[own], more[rest]])
+                for what, asked_rows in rows.items():
+                    nearest = (
+                        (asked_rows @ memory.T).max(1)
+                        if what == "off"
+                        else (asked_rows[own] * tasks[own]).sum(1)  # to the task that it means
+                    )
+                    floor = embedder.thresholds.relevant(size)
+                    shares[what].append(float((nearest >= floor).mean()))
+            figure = ", ".join(f"{kind} {mean(some):.2f}" for kind, some in shares.items())
+            results.append(Result(f"{name}, {size:,} tasks", figure, "", f"{DRAWS} draws"))
     return results
-
-
-Vectors = NDArray[np.float32]
-
-
-def _found(
-    size: int, rows: dict[str, Vectors], tasks: Vectors, more: Vectors, ways: dict[str, Rule]
-) -> dict[str, dict[str, list[float]]]:
-    """Return the shares, by rule and by kind of question: of each draw of so many tasks."""
-    found: dict[str, dict[str, list[float]]] = {rule: {what: [] for what in rows} for rule in ways}
-    for seed in range(DRAWS):
-        choice = np.random.default_rng(seed)
-        share = max(2, size * len(tasks) // (len(tasks) + len(more)))
-        own = choice.choice(len(tasks), share, replace=False)
-        rest = choice.choice(len(more), min(size - share, len(more)), replace=False)
-        memory = np.concatenate([tasks[own], more[rest]])
-        nearest = {
-            what: (asked @ memory.T).max(1)
-            if what == "off"
-            else (asked[own] * tasks[own]).sum(1)  # to the task that it means
-            for what, asked in rows.items()
-        }
-        for rule, floor in ways.items():
-            for what, cosines in nearest.items():
-                found[rule][what].append(float((cosines >= floor(size)).mean()))
-    return found
-
-
-BENCHMARKS: dict[str, Callable[[Path, float], list[Result]]] = {"relevance": relevance}

@@ -29,9 +29,7 @@ import kglite
 from graphmem import Episode, Memory, Settings
 from graphmem.store.embedded_files import GRAPH, LOG, file_size
 from tests.bench import workload
-from tests.bench.loop_speed import p50
-from tests.bench.policies import millis
-from tests.bench.report import Result, apart
+from tests.bench.report import Result, apart, benchmark, millis, p50
 from tests.bench.workload import ERRORS, TYPES
 from tests.faults.attack import peak
 
@@ -51,6 +49,7 @@ CALLS = 200
 CANDIDATES = 15
 
 
+@benchmark("scale")
 def scale(folder: Path, scale: float) -> list[Result]:
     """Learn ten thousand and a million episodes; ask, reopen and verify the million."""
     steps = int(os.environ.get(STEPS, "5"))
@@ -95,13 +94,13 @@ def attempt(number: int, steps: int) -> Episode:
         place = chance.randrange(of_kind) if rare else usual
         used[strategy(place % of_kind * len(TYPES) + kind)] = None
     success = chance.random() < 0.25 + 0.5 * random.Random(next(iter(used))).random()
-    told = not success and chance.random() >= 0.5
+    named = not success and chance.random() >= 0.5
     return Episode(
         task=task(of),
         task_type=list(TYPES)[kind],
         strategy=list(used),
         success=success,
-        error=chance.choice(ERRORS).format(number % 255) if told else None,
+        error=chance.choice(ERRORS).format(number % 255) if named else None,
         agent=f"agent {int(AGENTS * chance.random() ** 2)}",
         ended_at=BEGIN + timedelta(seconds=30 * number),
         source_key=f"k/{number}",
@@ -339,6 +338,3 @@ def resident(which: str = "VmRSS") -> int:
     """
     status = Path("/proc/self/status").read_text()
     return int(status.partition(f"{which}:")[2].split()[0]) // 1024
-
-
-BENCHMARKS: dict[str, Callable[[Path, float], list[Result]]] = {"scale": scale}

@@ -4,60 +4,71 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, cast
+from unittest.mock import patch
 
 import neo4j
+import numpy as np
 
 from graphmem import Memory, Settings
-from graphmem.store.port import Row, Transaction
-from graphmem.store.queries import Query
-from tests.bench.report import Result
+from graphmem.search.embedding import open_embedder
+from tests.bench.loop_scale import history, task
+from tests.bench.report import Result, benchmark, millis, seconds
 from tests.bench.workload import BARE, KINDS, bare, episodes, nodes
 
 NAMESPACE = "bench"
 BARE_NAMESPACE = "bare"
 ROUNDS = 5
-Statement = tuple[str, dict[str, Any]]
-
-
-class _Recording:
-    """A transaction that notes what is sent."""
-
-    def __init__(self, inner: Transaction, sent: list[Statement]) -> None:
-        self._inner = inner
-        self._sent = sent
-
-    def run(self, query: Query, /, **params: Any) -> list[Row]:
-        self._sent.append((query.text, query.bind(params)))
-        return self._inner.run(query, **params)
-
-
-def record(memory: Memory, work: Callable[[], object]) -> list[list[Statement]]:
-    """Return the statements of each transaction of ``work``."""
-    transactions: list[list[Statement]] = []
-    store = cast(Any, memory.store)
-    transact = store.transact
-
-    def recording(inner_work: Callable[[Transaction], Any]) -> Any:
-        sent: list[Statement] = []
-        answer = transact(lambda tx: inner_work(cast(Transaction, _Recording(tx, sent))))
-        transactions.append(sent)
-        return answer
-
-    store.transact = recording
-    try:
-        work()
-    finally:
-        store.transact = transact
-    return transactions
-
-
+STRATEGIES = 4_000
+QUESTIONS = 60
 SPARSE = (":Step", ":Event", ":AntiPattern", ":Heuristic", ":Episode", ":Task")
 """Nodes with few edges. They go first: a transaction has no memory for all edges of the others."""
+Statements = list[tuple[str, dict[str, Any]]]
+
+
+def record(work: Callable[[], object]) -> list[Statements]:
+    """Return the statements of each transaction of ``work``, as the driver gets them."""
+    transactions: dict[object, Statements] = {}
+
+    def recording(run: Callable[..., neo4j.Result]) -> Callable[..., neo4j.Result]:
+        def call(tx: Any, query: Any, parameters: Any = None, **more: Any) -> neo4j.Result:
+            text = query.text if isinstance(query, neo4j.Query) else query
+            transactions.setdefault(tx, []).append((text, {**(parameters or {}), **more}))
+            return run(tx, query, parameters, **more)
+
+        return call
+
+    with contextlib.ExitStack() as stack:
+        for kind in (neo4j.ManagedTransaction, neo4j.Transaction):
+            stack.enter_context(patch.object(kind, "run", recording(kind.run)))
+        work()
+    return list(transactions.values())
+
+
+def send(driver: neo4j.Driver, transactions: Iterable[Statements]) -> None:
+    """Send statements by a bare driver, each group in a transaction."""
+    with driver.session() as session:
+        for statements in transactions:
+            session.execute_write(_run_all, statements)
+
+
+def _run_all(tx: neo4j.ManagedTransaction, statements: Statements) -> None:
+    for text, params in statements:
+        list(tx.run(cast(Any, text), params))
+
+
+def bare_driver() -> neo4j.Driver:
+    """Return a driver without graphmem."""
+    settings = Settings()
+    password = settings.password.get_secret_value() if settings.password else ""
+    return neo4j.GraphDatabase.driver(
+        os.environ["NEO4J_URI"], auth=(settings.user, password), notifications_min_severity="OFF"
+    )
 
 
 def clear(namespace: str = NAMESPACE) -> None:
@@ -71,71 +82,26 @@ def clear(namespace: str = NAMESPACE) -> None:
             session.run(cast(Any, query), ns=namespace).consume()
 
 
-def send(driver: neo4j.Driver, transactions: Iterable[list[Statement]]) -> float:
-    """Send statements by a bare driver; return the seconds."""
-    started = time.perf_counter()
-    with driver.session() as session:
-        for statements in transactions:
-            session.execute_write(
-                lambda tx, statements=statements: [  # type: ignore[misc]
-                    list(tx.run(text, params)) for text, params in statements
-                ]
-            )
-    return time.perf_counter() - started
-
-
-def bare_driver() -> neo4j.Driver:
-    """Return a driver without graphmem."""
-    settings = Settings()
-    password = settings.password.get_secret_value() if settings.password else ""
-    return neo4j.GraphDatabase.driver(
-        os.environ["NEO4J_URI"],
-        auth=(settings.user, password),
-        notifications_min_severity="OFF",
-    )
-
-
 @contextlib.contextmanager
-def opened(namespace: str = NAMESPACE) -> Iterator[Memory]:
+def open_empty(**options: Any) -> Iterator[Memory]:
     """Open an empty memory, and empty it again."""
-    with Memory.open(os.environ["NEO4J_URI"], namespace=namespace) as memory:
-        clear(namespace)
+    with Memory.open(os.environ["NEO4J_URI"], namespace=NAMESPACE, **options) as memory:
+        for namespace in (NAMESPACE, BARE_NAMESPACE):
+            clear(namespace)
         try:
             yield memory
         finally:
-            clear(namespace)
+            for namespace in (NAMESPACE, BARE_NAMESPACE):
+                clear(namespace)
 
 
-def _compare(what: str, count: int, work: Callable[[Memory], object]) -> list[Result]:
-    ours: list[float] = []
-    theirs: list[float] = []
-    with bare_driver() as driver, opened() as memory:
-        transactions = record(memory, lambda: work(memory))  # also warms the server up
-        for _ in range(ROUNDS):
-            clear()
-            theirs.append(send(driver, transactions))
-            clear()
-            started = time.perf_counter()
-            work(memory)
-            ours.append(time.perf_counter() - started)
-    fast, bare = min(ours), min(theirs)
-    return [
-        Result(
-            what,
-            f"{count / fast:,.0f} episodes/s",
-            f"bare driver, same statements: {count / bare:,.0f}/s",
-            f"{bare / fast:.2f} (sums of {ROUNDS} rounds: {sum(theirs) / sum(ours):.2f})",
-            ".8",
-        )
-    ]
-
-
-def neo4j_learn(_: Path, scale: float) -> list[Result]:
+@benchmark("neo4j_learn", server=True)
+def learn(_: Path, scale: float) -> list[Result]:
     """Calls of ``learn`` about this and that, against a bare driver, in turn."""
     calls = max(50, int(200 * scale))
-    seconds: dict[str, list[float]] = {kind: [] for kind in KINDS}
+    ours: dict[str, list[float]] = {kind: [] for kind in KINDS}
     theirs: list[float] = []
-    with bare_driver() as driver, opened() as memory, cleared(BARE_NAMESPACE):
+    with bare_driver() as driver, open_empty() as memory:
         memory.learn_many(episodes(0, 1_000))
         for text, params in nodes(BARE_NAMESPACE):
             driver.execute_query(cast(Any, text), params)
@@ -148,9 +114,9 @@ def neo4j_learn(_: Path, scale: float) -> list[Result]:
                 started = time.perf_counter()
                 for number in range(calls):
                     memory.learn(**kind(number, f"{place} {name}"))  # type: ignore[arg-type]
-                seconds[name].append(time.perf_counter() - started)
+                ours[name].append(time.perf_counter() - started)
     fast = calls / statistics.median(theirs[1:])
-    rates = {name: calls / statistics.median(found[1:]) for name, found in seconds.items()}
+    rates = {name: calls / statistics.median(took[1:]) for name, took in ours.items()}
     baseline = f"bare driver, the episode with two edges and three counts: {fast:,.0f}/s"
     return [
         Result(f"Neo4j: `learn`, {name}", f"{rate:,.0f}/s", baseline, f"{rate / fast:.2f}", asked)
@@ -158,23 +124,62 @@ def neo4j_learn(_: Path, scale: float) -> list[Result]:
     ]
 
 
-@contextlib.contextmanager
-def cleared(namespace: str) -> Iterator[None]:
-    """Empty a namespace before and after."""
-    clear(namespace)
-    try:
-        yield
-    finally:
-        clear(namespace)
-
-
-def neo4j_learn_many(_: Path, scale: float) -> list[Result]:
+@benchmark("neo4j_learn_many", server=True)
+def learn_many(_: Path, scale: float) -> Iterator[Result]:
     """Batches of 500."""
     batch = list(episodes(0, max(500, int(5_000 * scale))))
-    return _compare("Neo4j: `learn_many`", len(batch), lambda memory: memory.learn_many(batch))
+    ours: list[float] = []
+    theirs: list[float] = []
+    with bare_driver() as driver, open_empty() as memory:
+        sent = record(lambda: memory.learn_many(batch))  # also warms the server up
+        for _round in range(ROUNDS):
+            clear()
+            theirs.append(seconds(lambda: send(driver, sent)))
+            clear()
+            ours.append(seconds(lambda: memory.learn_many(batch)))
+    fast, least = min(ours), min(theirs)
+    yield Result(
+        "Neo4j: `learn_many`",
+        f"{len(batch) / fast:,.0f} episodes/s",
+        f"bare driver, same statements: {len(batch) / least:,.0f}/s",
+        f"{least / fast:.2f} (sums of {ROUNDS} rounds: {sum(theirs) / sum(ours):.2f})",
+        ".8",
+    )
 
 
-BENCHMARKS: dict[str, Callable[[Path, float], list[Result]]] = {
-    "neo4j_learn": neo4j_learn,
-    "neo4j_learn_many": neo4j_learn_many,
-}
+@benchmark("neo4j_recall", server=True)
+def recall(_: Path, scale: float) -> Iterator[Result]:
+    """Recalls, each followed by its statements alone; how many of the nearest the index finds."""
+    size = max(200, int(STRATEGIES * scale))
+    chance = random.Random(1)
+    questions = [f"{task(chance.randrange(size))} urgently" for _ in range(QUESTIONS)]
+    with open_empty(embedder=open_embedder("hashing")) as memory, bare_driver() as driver:
+        memory.learn_many(history(size))
+        memory.upkeep.relink()
+        ours, theirs = [], []
+        for question in questions:
+            sent = record(lambda question=question: memory.recall(question))  # type: ignore[misc]
+            ours.append(seconds(lambda question=question: memory.recall(question)))  # type: ignore[misc]
+            theirs.append(seconds(lambda sent=sent: send(driver, sent)))  # type: ignore[misc]
+        fast, least = statistics.median(ours[1:]), statistics.median(theirs[1:])
+        yield Result(
+            f"Neo4j: `recall` at {size:,} strategies, {sum(map(len, sent))} statements",
+            f"p50 {millis(fast)}",
+            f"a bare driver, the same statements: p50 {millis(least)}",
+            f"{fast / least:.2f}",
+            "at most 1.5",
+        )
+        rows = memory.query("MATCH (s:Strategy) WHERE s.ns = $ns RETURN s.id AS id, s.text AS text")
+        matrix = open_embedder("hashing").embed([row["text"] for row in rows])
+        index = memory.store.index(memory.namespace)
+        shares = []
+        for question in questions:
+            vector = open_embedder("hashing").embed([question])[0]
+            exact = np.sort(matrix @ vector)[-10]
+            near = index.near("Strategy", vector, 10)
+            shares.append(sum(similarity > exact - 1e-4 for _, similarity in near) / 10)
+        yield Result(
+            f"Neo4j: recall@10 of the vector index, {len(rows):,} vectors",
+            f"{statistics.mean(shares):.3f}",
+            "exact: 1",
+        )

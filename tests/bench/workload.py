@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterator
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from graphmem import Episode, Step
 
 TASKS, STRATEGIES, TOOLS, AGENTS = 1_000, 97, 20, 5
-ACTIONS, OUTCOMES_A_STATE = 4, 14
+ACTIONS = 4
 
 
 def steps(number: int, count: int) -> list[Step]:
@@ -115,6 +116,42 @@ def bare(number: int, tag: str, ns: str) -> dict[str, object]:
     return {**names, "id": key, "ns": ns, "success": success, "score": score, "one": int(success)}
 
 
+def bare_row(episode: Episode) -> dict[str, Any]:
+    """What a bare loop needs to write the nodes and edges of an episode of :func:`episodes`."""
+    key = str(episode.source_key)
+    return {
+        "id": key,
+        "agent": f"agent of {episode.agent}",
+        "agent_name": episode.agent,
+        "task": f"task of {episode.task}",
+        "task_key": episode.task,
+        "description": episode.task,
+        "success": int(bool(episode.success)),
+        "score": float(bool(episode.success)),
+        "reward": float(bool(episode.success)),
+        "source_key": key,
+        "content_hash": key,
+        "step_count": len(episode.steps),
+        "use_count": len(episode.strategy),
+        "steps": [
+            {
+                "id": f"{key}/{place}",
+                "index": place,
+                "action_type": step.action_type,
+                "action": json.dumps(step.action),
+                "observation": step.observation,
+                "reward": step.reward,
+            }
+            for place, step in enumerate(episode.steps)
+        ],
+        "uses": [
+            {"strategy": f"strategy of {use.text}", "text": use.text, "rank": rank}
+            | {"credit": use.credit, "applied": True}
+            for rank, use in enumerate(episode.strategy)
+        ],
+    }
+
+
 def nodes(ns: str) -> Iterator[tuple[str, dict[str, object]]]:
     """Statements that create what :data:`BARE` looks for, and their parameters."""
     for label, name, count in (("Agent", "agent", AGENTS), ("Task", "task", TASKS)):
@@ -162,24 +199,6 @@ def transition(move: Move) -> dict[str, Any]:
     }
 
 
-Outcome = tuple[int, str, bool]
-"""A state, an action and whether it worked."""
-
-
-def outcomes(count: int) -> list[Outcome]:
-    """Outcomes in the order of their states, nineteen of twenty successful."""
-    chance = random.Random(7)
-    return [(number // OUTCOMES_A_STATE, "act", chance.random() < 0.95) for number in range(count)]
-
-
-def observation(outcome: Outcome) -> dict[str, Any]:
-    """An outcome as ``policies.observe_many`` takes it."""
-    state, action, success = outcome
-    return {"state": features(state), "action": action, "success": success}
-
-
-WAYS = ("bisect", "replay", "inspect", "sample", "outline", "compare")
-MEANS = ("history", "fixtures", "schema", "examples")
 TYPES = {
     "debugging": "fix the crash in module",
     "coding": "write a parser in python for format",
@@ -196,64 +215,3 @@ ERRORS = (
     "line {}: unexpected end of input",
     "connection to 10.0.0.{} refused",
 )
-
-
-def wording(task: int) -> str:
-    """What a task says; its type follows from that."""
-    return f"{list(TYPES.values())[task % len(TYPES)]} {task}"
-
-
-def attempt(number: int, *, task: int | None = None) -> dict[str, Any]:
-    """What came of one attempt, as ``learn`` takes it.
-
-    A thousand tasks of eight types, five agents, four classes of errors, and twenty-four
-    strategies that work in three to nine of ten attempts. Each agent has a habit for each type,
-    which it follows in six of ten attempts.
-    """
-    chance = random.Random(number)
-    task = chance.randrange(TASKS) if task is None else task
-    agent, kind = chance.randrange(AGENTS), task % len(TYPES)
-    follows = chance.random() < 0.6
-    chosen = agent * 7 + kind * 5 if follows else chance.randrange(len(WAYS) * len(MEANS))
-    way, means = chosen % len(WAYS), chosen // len(WAYS) % len(MEANS)
-    success = chance.random() < 0.3 + 0.12 * way
-    return {
-        "task": wording(task),
-        "task_type": list(TYPES)[kind],
-        "strategy": f"{WAYS[way]} {MEANS[means]}",
-        "success": success,
-        "error": None if success else chance.choice(ERRORS).format(number % 255),
-        "agent": f"agent {agent}",
-    }
-
-
-def told(number: int, *, task: int | None = None) -> dict[str, Any]:
-    """The same with a summary, and what went well or wrong in words, as an episode has it."""
-    fields = attempt(number, task=task)
-    chance = random.Random(-number)
-    one, other = chance.sample(range(8), 2)
-    if fields["success"]:
-        said: dict[str, Any] = {
-            "successes": [f"checking result {one} by hand", f"asking for detail {other} first"]
-        }
-    else:
-        said = {
-            "mistakes": [f"guessing value {one}", f"leaving out step {other}"],
-            "mistake_cards": [
-                {
-                    "type": f"mistake {chance.randrange(4)}",
-                    "worker": fields["agent"],
-                    "correct_decision": f"look up value {one}",
-                    "evidence": f"value {one} was not what the task says",
-                    "lesson": f"value {one} is written down in the task; read it there",
-                }
-            ],
-        }
-    return {**fields, **said, "summary": f"attempt {number}: took way {one}, then way {other}"}
-
-
-def attempts(start: int, stop: int, *, task: int | None = None) -> Iterator[Episode]:
-    """Attempts as episodes, of which one in ten says in words what it teaches."""
-    for number in range(start, stop):
-        made = told if random.Random(f"{number}").random() < 0.1 else attempt
-        yield Episode(**made(number, task=task), source_key=f"k/{number}")

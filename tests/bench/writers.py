@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from graphmem import Settings
-from tests.bench.report import Result
+from tests.bench.report import Result, benchmark
 from tests.faults.learner import environment
 from tests.faults.sharer import Sharer
 
@@ -33,6 +33,7 @@ def _alone(folder: Path, count: int, *more: str) -> list[float]:
     return sharer.took[count // 10 :]
 
 
+@benchmark("writers_folder")
 def writers_folder(folder: Path, scale: float) -> list[Result]:
     """Learn in several processes at once, in one alone, and in one that keeps the lease."""
     each = max(int(EACH * scale), 20)
@@ -84,6 +85,3 @@ def _timed(folder: Path, names: Sequence[str], count: int) -> tuple[list[Sharer]
 def _at(took: Sequence[float], part: float) -> float:
     """Return in milliseconds how long that part of the calls took at most."""
     return 1000 * sorted(took)[int(part * (len(took) - 1))]
-
-
-BENCHMARKS: dict[str, Callable[[Path, float], list[Result]]] = {"writers_folder": writers_folder}

@@ -27,7 +27,7 @@ from graphmem.models.reports import (
 from graphmem.models.scopes import Scope
 from graphmem.models.users import Preference
 from graphmem.notebook.frames import Listed
-from graphmem.policies.listening import Listening
+from graphmem.policies.consumers import Listening
 from graphmem.store.port import Rows
 
 P = ParamSpec("P")

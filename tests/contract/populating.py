@@ -421,16 +421,12 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
     subscriptions = [{"id": low, "source": high} for low, high in levels]
     rows |= {
         "events.advance": [{"stream": streams[0], "last": 777}],
-        "events.of_episodes": [
-            {"id": i, "episode": ids(target, "Episode")[0]} for i in ids(target, "Transition")
-        ],
         "policies.open_states": [{"id": i, "features": "{}"} for i in states],
         "policies.open": [
             {"id": f"new {ns} {i}", "state_id": i, "stream": "x", "agent": "x"} for i in states
         ],
         "policies.put": [{"id": i, "q": 77.0} for i in policies],
         "policies.put_links": [{**pair, "count": 77} for pair in pairs],
-        "policies.drop_links": pairs,
         "policies.took": [
             {"episode": ids(target, "Episode")[0], "policies": [{"id": policies[0], "steps": 7}]}
         ],
@@ -438,7 +434,14 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         "policies.count_reads": [{"id": i, "reads": 7, "at": 7} for i in policies],
         "learning.count_reads": [{"id": i, "reads": 7, "at": 7} for i in ids(target, "Strategy")],
         "events.append_transitions": [
-            {"id": f"{ns}:{i}", "subject": i, "next_id": states[0], "seq": 1} for i in policies
+            {
+                "id": f"{ns}:{i}",
+                "subject": i,
+                "next_id": states[0],
+                "episode": ids(target, "Episode")[0],
+                "seq": 1,
+            }
+            for i in policies
         ],
         "preferences.relink": [
             {"newer": newer, "older": older} for newer, older in pairwise(ids(target, "Preference"))
@@ -491,18 +494,17 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         "entries.replace": [
             {"id": i, "place": place, "at": 7} for place, i in enumerate(ids(target, "Entry"), 1)
         ],
-        "entries.prolong": [{"id": i, "expires_at": 7} for i in ids(target, "Entry")],
         "entries.touch": [{"id": i, "reads": 7, "at": 7} for i in ids(target, "Entry")],
-        "entries.derive": [
-            {"id": low, "source": high} for low, high in pairwise(ids(target, "Entry"))
-        ],
         "upkeep.absorb": [
             {"id": i, "tags": ["77"], "tagset": "77", "at": 77} for i in ids(target, "Entry")
         ],
-        "flow.became_episodes": [
+        "flow.link_entries": [
+            {"id": low, "target": high} for low, high in pairwise(ids(target, "Entry"))
+        ],
+        "flow.link_episodes": [
             {"id": i, "target": ids(target, "Episode")[0]} for i in ids(target, "Entry")
         ],
-        "flow.became_knowledge": [
+        "flow.link_knowledge": [
             {"id": i, "target": ids(target, "Knowledge")[0]} for i in ids(target, "Entry")
         ],
         "exchange.hold": [{"episode": i, "position": 7} for i in ids(target, "Episode")],
@@ -565,18 +567,16 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         "exchange.hold": ids(target, "Document")[0],
         "scopes.lock": f"lock of {ns}",
         "scopes.put": ids(target, "LearningScope")[0],
-        "preferences.open_user": ids(target, "User")[0],
         "preferences.prefer": f"preference of {ns}",
         **dict.fromkeys(
             (
-                *("levels.clear", "levels.count", "levels.drop"),
+                *("levels.count", "levels.drop"),
                 *("lenses.forget", "entries.held"),
                 *(f"upkeep.{name}" for name in ("look", "fade", "same", "shrink", "mark")),
             ),
             held["level"],
         ),
         "flow.advance": ids(target, "Cursor")[0],
-        "knowledge.open": ids(target, "Knowledge")[0],
         "knowledge.state": f"statement of {ns}",
     }
     one |= {

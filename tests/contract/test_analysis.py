@@ -52,6 +52,7 @@ class TestGettingWorse:
             *attempts("steady", "+-+-+-+-+-+-"),
             *attempts("improves", "----++++"),
             *attempts("rare", "+-"),
+            *attempts("hopeless", "-" * 9),  # 0 of 5 has a lower mean than 0 of 4, and is no worse
         ]
         # Dates decide, not the order in which episodes are learned.
         memory.learn_many(reversed(known))
@@ -97,29 +98,46 @@ class TestGettingWorse:
             ]
         )
         assert memory.query("analysis.getting_worse") == []
-
-    def test_the_start_dates_an_episode_that_has_no_end(self, memory: Memory) -> None:
-        for number in range(8):
+        for number in range(8):  # the start dates an episode that has no end
             memory.learn("t", "s", success=number < 4, started_at=days(number))
         [row] = memory.query("analysis.getting_worse")
         assert (row["earlier_successes"], row["later_successes"]) == (4, 0)
 
-    def test_nothing_is_made_of_equal_rates_in_halves_of_different_size(
-        self, memory: Memory
-    ) -> None:
-        """0 of 5 has a lower posterior mean than 0 of 4, and is no worse."""
-        memory.learn_many(attempts("hopeless", "-" * 9))
-        assert memory.query("analysis.getting_worse") == []
 
-    def test_merged_strategies_are_one(self, memory: Memory) -> None:
-        memory.learn_many(attempts("look it up", "++++"))
-        memory.learn_many(attempts("search for it", "----", first=4))
-        assert memory.query("analysis.getting_worse") == []
-        memory.lessons.merge("look it up", "search for it")
-        [row] = memory.query("analysis.getting_worse")
-        assert (row["strategy"], row["fall"]) == ("look it up", pytest.approx(5 / 6 - 1 / 6))
-        memory.lessons.unmerge("look it up")
-        assert memory.query("analysis.getting_worse") == []
+@pytest.mark.parametrize(
+    ("name", "one", "other", "wanted"),
+    [
+        (
+            "getting_worse",
+            [*attempts("look it up", "++++")],
+            [*attempts("search for it", "----", first=4)],
+            {"fall": pytest.approx(5 / 6 - 1 / 6)},
+        ),
+        (
+            "no_alternative",
+            [*attempts("walk", "-", error="too far")],
+            [*attempts("go on foot", "-", error="too far")],
+            {"occurrences": 2, "trials": 2, "others": 0},
+        ),
+        (
+            "disputed_strategies",
+            [*attempts("ask", "+" * 6, agent="ada")],
+            [*attempts("inquire", "-" * 6, agent="grace")],
+            {"works_for": "ada", "fails_for": "grace"},
+        ),
+    ],
+)
+def test_merged_strategies_are_one(
+    memory: Memory, name: str, one: list[Episode], other: list[Episode], wanted: dict[str, Any]
+) -> None:
+    memory.learn_many([*one, *other])
+    assert memory.query(f"analysis.{name}") == []
+    kept, merged = one[0].strategy[0].text, other[0].strategy[0].text
+    memory.lessons.merge(kept, merged)
+    [row] = memory.query(f"analysis.{name}")
+    assert {column: row[column] for column in ("strategy", *wanted)} == {"strategy": kept, **wanted}
+    memory.lessons.unmerge(kept)
+    assert memory.query(f"analysis.{name}") == []
 
 
 class TestCostlyErrors:
@@ -174,10 +192,6 @@ class TestCostlyErrors:
         [row] = memory.query("analysis.costly_errors")
         assert (row["error_class"], row["share"]) == ("no row <number>", 1.0)
 
-    def test_without_failures_there_is_nothing(self, memory: Memory) -> None:
-        memory.learn("t", "s", success=True)
-        assert memory.query("analysis.costly_errors") == []
-
 
 class TestNoAlternative:
     def test_what_fails_although_nothing_is_better_on_the_type(self, memory: Memory) -> None:
@@ -219,15 +233,6 @@ class TestNoAlternative:
             ("walk", 0.0, 1),
         ]
 
-    def test_merged_strategies_are_one(self, memory: Memory) -> None:
-        memory.learn_many(attempts("walk", "-", error="too far"))
-        memory.learn_many(attempts("go on foot", "-", error="too far"))
-        assert memory.query("analysis.no_alternative") == []
-        memory.lessons.merge("walk", "go on foot")
-        [row] = memory.query("analysis.no_alternative")
-        assert (row["strategy"], row["occurrences"], row["trials"]) == ("walk", 2, 2)
-        assert row["others"] == 0
-
 
 class TestDisputedStrategies:
     def test_a_lower_bound_over_the_upper_bound_of_another_agent(self, memory: Memory) -> None:
@@ -263,14 +268,6 @@ class TestDisputedStrategies:
         ]
         gaps = [row["lower"] - row["other_upper"] for row in rows]
         assert gaps == pytest.approx([6 / 7 - 1 / 7, 4 / 5 - 1 / 4, 1 / 2 - 1 / 7])
-
-    def test_merged_strategies_are_one(self, memory: Memory) -> None:
-        memory.learn_many(attempts("ask", "+" * 6, agent="ada"))
-        memory.learn_many(attempts("inquire", "-" * 6, agent="grace"))
-        assert memory.query("analysis.disputed_strategies") == []
-        memory.lessons.merge("inquire", "ask")
-        [row] = memory.query("analysis.disputed_strategies")
-        assert (row["strategy"], row["works_for"]) == ("inquire", "ada")
 
 
 def test_another_namespace_of_the_same_store_counts_for_nothing(opened: Opener) -> None:

@@ -19,8 +19,7 @@ from graphmem import AsyncMemory, Episode, Memory
 from graphmem.advice.calibrate import History, Trial
 from graphmem.advice.pooling import DEFAULTS, Strengths, interval
 from graphmem.errors import ValidationError
-from graphmem.seeding import tau_bench
-from graphmem.seeding.formats import Origin
+from graphmem.seeding import Origin, formats
 from graphmem.store.queries import adhoc
 from tests.conftest import Opener
 
@@ -528,7 +527,7 @@ def airline(folder: Path) -> list[tuple[str, dict[str, str], bool, int]]:
     found = []
     with gzip.open(file) as packed:
         stream = cast(BinaryIO, packed)
-        for record in tau_bench.read(stream, Origin(file.name, "gpt-4o-airline")):
+        for record in formats()["tau-bench"].read(stream, Origin(file.name, "gpt-4o-airline")):
             assert isinstance(record, tuple)
             episode = record[1]
             tools = [s.action_type for s in episode.steps if s.action_type != "respond"]

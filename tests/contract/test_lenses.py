@@ -103,7 +103,7 @@ def test_what_is_wrong_is_named_and_nothing_is_written(memory: Memory, levels: L
         (NotFoundError, "no level 'task:a:b'", lambda: put("agent:ada:x", [SHARED, "task:a:b"])),
         (ValidationError, "not the name of a level", lambda: put("agent:ada:x", ["nothing"])),
         (ValidationError, "not the name of a lens", lambda: put("nothing", [SHARED])),
-        (ValidationError, "tags: is not a Tags", lambda: put("agent:ada:x", SHARED, tags=["a"])),  # type: ignore[arg-type]
+        (ValidationError, "tags: must", lambda: put("agent:ada:x", SHARED, tags=["a"])),  # type: ignore[arg-type]
         (ValidationError, "any_of", lambda: put("agent:ada:x", SHARED, tags=Tags(any_of=[1]))),
         (ValidationError, "limit", lambda: put("agent:ada:x", SHARED, limit=0)),
         (ValidationError, "max_age", lambda: put("agent:ada:x", SHARED, max_age=0)),

@@ -14,11 +14,11 @@ import hypothesis.strategies as st
 import pytest
 from pydantic import JsonValue
 
-from graphmem import Memory, Settings
+from graphmem import Memory
 from graphmem.errors import NotFoundError, ScopeError, ValidationError
-from graphmem.levels import transformers
 from graphmem.models import LevelUpkeep, Made, Tags, TickReport
 from tests.conftest import Clock, Opener
+from tests.contract.holding import held
 from tests.faults.model_server import saying, serving, status
 
 SENSORY, WORKING, SHORT = (f"agent:ada:{kind}" for kind in ("sensory", "working", "stm"))
@@ -33,13 +33,8 @@ FACT: dict[str, JsonValue] = {"domain": "roads", "fact": "the bridge is closed"}
 
 
 def contents(memory: Memory, level: str) -> list[Any]:
-    """The contents of the entries of a level, in order."""
-    rows = memory.query(
-        "MATCH (e:Entry)-[:IN]->(l:Level {name: $level}) WHERE l.ns = $ns RETURN e.id AS id",
-        level=level,
-    )
-    held = memory.levels.entries([row["id"] for row in rows])
-    return sorted((entry.content for entry in held), key=str)
+    """The contents of the entries of a level, sorted."""
+    return sorted((entry.content for entry in held(memory, level)), key=str)
 
 
 def edges(memory: Memory, kind: str) -> int:
@@ -89,23 +84,12 @@ def test_what_happens_flows_through_the_levels_of_an_agent_into_its_memory(
     assert edges(memory, "MADE_FROM") == 4 + 4  # two of the six became one with the first
     assert edges(memory, "BECAME") == 2
 
-    entry = levels.entries(
-        memory.query("MATCH (e:Entry)-[:BECAME]->(:Episode) WHERE e.ns = $ns RETURN e.id AS id")[0][
-            "id"
-        ]
-    )[0]
-    held = memory.query(
-        "MATCH (e:Episode) WHERE e.ns = $ns "
-        "RETURN e.source_key AS key, e.success AS success, e.ended_at AS at, e.extra AS extra"
+    [became] = memory.query(
+        "MATCH (o:Entry)-[:BECAME]->(e:Episode) WHERE o.ns = $ns RETURN o.at AS noted, o.id AS id, "
+        "e.source_key AS key, e.success AS success, e.ended_at AS at, e.extra AS extra"
     )
-    assert held == [
-        {
-            "key": entry.id,
-            "success": True,
-            "at": round(entry.at.timestamp() * 1_000),
-            "extra": '{"truck":7}',
-        }
-    ]
+    assert (became["key"], became["at"]) == (became["id"], became["noted"])
+    assert (became["success"], became["extra"]) == (True, '{"truck":7}')
     assert [row.agents for row in memory.strategies()] == [("ada",)]
     assert [fact.fact for fact in memory.people.knowledge("roads")] == [FACT["fact"]]
 
@@ -133,24 +117,18 @@ def test_a_key_names_one_entry_and_counts_go_on(memory: Memory, clock: Clock) ->
         (0, 0, 2),
     ]
     assert contents(memory, "task:t:same") == ["again", "again", "later"]
-    ids = memory.query(
-        "MATCH (e:Entry)-[:IN]->(:Level {name: 'task:t:count'}) WHERE e.ns = $ns RETURN e.id AS id"
-    )
-    held = levels.entries([row["id"] for row in ids])
-    assert {entry.content: entry.metadata["count"] for entry in held} == {
+    counted = {entry.content: entry for entry in held(memory, "task:t:count")}
+    assert {content: entry.metadata["count"] for content, entry in counted.items()} == {
         "again": 3,
         "late": 1,
         "later": 2,
     }
-    assert {entry.content: entry.tags for entry in held}["again"] == ("a", "b", "secret")
+    assert counted["again"].tags == ("a", "b", "secret")
     clock.now = memory._graph.now() + 61_000
     levels.add("task:t:source", "again")
     levels.tick()
-    ids = memory.query(
-        "MATCH (e:Entry)-[:IN]->(:Level {name: 'task:t:count'}) WHERE e.ns = $ns RETURN e.id AS id"
-    )
-    held = levels.entries([row["id"] for row in ids])
-    assert {entry.content: entry.metadata["count"] for entry in held}["again"] == 1
+    [again] = (one for one in held(memory, "task:t:count") if one.content == "again")
+    assert again.metadata["count"] == 1
 
 
 def test_what_expired_or_went_before_it_was_pulled_is_missed(memory: Memory, clock: Clock) -> None:
@@ -171,10 +149,10 @@ def test_what_expired_or_went_before_it_was_pulled_is_missed(memory: Memory, clo
 
 
 def test_functions_make_entries_and_a_failure_stops_one_subscription(
-    memory: Memory, opened: Opener, monkeypatch: pytest.MonkeyPatch
+    memory: Memory, opened: Opener
 ) -> None:
     levels = memory.levels
-    for name in ("source", "by_function", "failing", "packaged"):
+    for name in ("source", "by_function", "failing"):
         levels.put(f"task:t:{name}")
     first = levels.add("task:t:source", {"n": 1}, tags=["x"])
     levels.add("task:t:source", {"n": 2})
@@ -187,26 +165,16 @@ def test_functions_make_entries_and_a_failure_stops_one_subscription(
     def fail(_: list[Any]) -> list[Any]:
         raise RuntimeError("no")
 
-    class Package:
-        name = "packaged"
-
-        @staticmethod
-        def load() -> Any:
-            return lambda entries: [f"{len(entries)} entries"]
-
-    monkeypatch.setattr(transformers, "entry_points", lambda group: [Package])
     subscribed = levels.pull(
         "task:t:by_function", "task:t:source", transformer=make, arguments={"most": 1}
     )
     assert subscribed.created
     levels.pull("task:t:failing", "task:t:source", transformer=fail)
-    levels.pull("task:t:packaged", "task:t:source", transformer="packaged")
 
     report = levels.tick()
     assert contents(memory, "task:t:by_function") == ["one", {"n": 1}, {"sum": 3}]
-    assert contents(memory, "task:t:packaged") == ["2 entries"]
-    assert edges(memory, "MADE_FROM") == 2 + 1 + 1 + 2
-    assert [one.error for one in report.subscriptions] == [None, "RuntimeError: no", None]
+    assert edges(memory, "MADE_FROM") == 2 + 1 + 1
+    assert [one.error for one in report.subscriptions] == [None, "RuntimeError: no"]
     assert levels.info("task:t:failing").pending == 2
 
     other = opened(memory.namespace)  # which was not given the function
@@ -258,7 +226,7 @@ def test_a_wrong_subscription_is_refused_and_leaves_nothing(memory: Memory) -> N
         {"transformer": "summarise", "arguments": {"least": 1}},
         {"arguments": {"most": 1}},
         {"arguments": []},
-        {"where": {"any_of": ["x"]}},
+        {"where": ["x"]},
     ):
         with pytest.raises(ValidationError):
             levels.pull("task:t:a", SHORT, **wrong)
@@ -339,11 +307,9 @@ def _named(key: str) -> bool:
 @pytest.mark.parametrize("engine", ["embedded"], indirect=True)
 @hypothesis.settings(max_examples=60)
 @hypothesis.given(plan=PLANS)
-def test_any_dataflow_ingests_what_a_plain_model_does(
-    settings: Settings, store_of_all: Memory, plan: Plan
-) -> None:
+def test_any_dataflow_ingests_what_a_plain_model_does(opened: Opener, plan: Plan) -> None:
     """Every entry is ingested once for each subscription, whatever the topology and schedule."""
-    memory = Memory(store_of_all.store, f"flow-{uuid4().hex}", settings)
+    memory = opened(f"flow-{uuid4().hex}")
     names = [f"task:t:{number}" for number in range(5)]
     model, ingested = Model(plan.flow), Counter[tuple[int, int]]()
     for name in names:
@@ -363,27 +329,9 @@ def test_any_dataflow_ingests_what_a_plain_model_does(
             model.add(level, uuid4().hex, f"content {number}")
     assert +ingested == +model.ingested
     for level, name in enumerate(names):
-        rows = memory.query(
-            "MATCH (e:Entry)-[:IN]->(l:Level {name: $name}) WHERE l.ns = $ns "
-            "RETURN e.content AS content, e.metadata AS metadata",
-            name=name,
-        )
-        told = sorted((row["content"], _count(row["metadata"])) for row in rows)
-        assert told == sorted(model.held[level].values()), name
+        found = [(str(one.content), one.metadata.get("count", 0)) for one in held(memory, name)]
+        assert sorted(map(str, found)) == sorted(map(str, model.held[level].values())), name
     assert not memory.levels.tick().subscriptions
-
-
-def _count(metadata: str) -> int:
-    return (
-        int(metadata.removeprefix('{"count":').removesuffix("}") or 0) if "count" in metadata else 0
-    )
-
-
-@pytest.fixture(scope="module")
-def store_of_all() -> Iterator[Memory]:
-    """An embedded memory of which each example takes a namespace."""
-    with Memory.open("memory:") as memory:
-        yield memory
 
 
 @pytest.mark.parametrize("engine", ["embedded"], indirect=True)
@@ -398,12 +346,7 @@ def test_a_model_summarises_where_there_is_one_and_the_way_is_told(opened: Opene
             memory.levels.tick()
         asked = server.requests[0]["body"]["messages"][1]["content"]
     assert asked == "<<<\norder 17 is late\n>>>"
-    ids = memory.query("MATCH (e:Entry)-[:MADE_FROM]->() WHERE e.ns = $ns RETURN e.id AS id")
-    told = {
-        str(entry.content): entry.metadata["summary"]
-        for entry in memory.levels.entries([row["id"] for row in ids])
-    }
-    assert told == {
+    assert {one.content: one.metadata["summary"] for one in held(memory, "task:t:target")} == {
         "- it is late\n- ring <> the driver": {"way": "model", "model": "small"},
         "do as I say > and forget": {"way": "most relevant", "reason": "HTTP status 400"},
     }
@@ -446,10 +389,9 @@ def test_what_became_an_episode_is_not_learned_again_after_an_import(
     memory.levels.tick()
     file = tmp_path / "all.jsonl"
     memory.upkeep.export(file, "jsonl")
+    [row] = memory.query("MATCH (e:Episode) WHERE e.ns = $ns RETURN e.source_key AS episode")
     became = [line["became"] for line in map(json.loads, file.open()) if "became" in line]
-    assert sorted(map(str, became)) == sorted(
-        [str([{"domain": "roads", "fact": FACT["fact"]}]), str(became_episode(memory))]
-    )
+    assert sorted(map(str, became)) == sorted(map(str, ([FACT], [row])))
     taken = other.upkeep.import_(file, "jsonl")
     assert (taken.created, taken.entries) == (1, 6)
     assert edges(other, "BECAME") == 1  # facts are not exported, and were to be stated again
@@ -466,11 +408,6 @@ def test_what_became_an_episode_is_not_learned_again_after_an_import(
     with pytest.raises(ValidationError, match=f"{SENSORY} -> {WORKING} -> {SHORT} -> {SENSORY}"):
         third.upkeep.import_(file, "jsonl")
     assert third.stats().episodes == len(third.levels.names()) == 0
-
-
-def became_episode(memory: Memory) -> list[dict[str, str]]:
-    rows = memory.query("MATCH (e:Episode) WHERE e.ns = $ns RETURN e.source_key AS key")
-    return [{"episode": row["key"]} for row in rows]
 
 
 LEARNED = "events:ada"

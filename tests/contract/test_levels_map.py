@@ -31,15 +31,6 @@ def made(memory: Memory) -> None:
     memory.levels.put("agent:bob:notes")
 
 
-def test_a_map_shows_what_flows_in_from_events(memory: Memory) -> None:
-    memory.levels.put("agent:ada:notes")
-    memory.levels.pull("agent:ada:notes", "events:ada")
-    memory.learn("refund", "ask", success=True, agent="ada")
-    seen = memory.levels.map("ada")
-    assert seen.pending == memory.levels.statistics("ada").pending == 1
-    assert "agent:ada:notes: 0 entries, 1 pending, from events:ada" in str(seen)
-
-
 def test_a_map_shows_levels_what_is_in_them_and_what_is_pending(memory: Memory) -> None:
     made(memory)
     seen = memory.levels.map("ada")
@@ -78,6 +69,10 @@ def test_a_map_shows_levels_what_is_in_them_and_what_is_pending(memory: Memory) 
     assert memory.levels.info(SHARED, agent="bob").subscribed_to == ()
     with pytest.raises(ScopeError):
         memory.levels.tags(WORKING, agent="bob")
+    memory.levels.pull("agent:bob:notes", "events:bob")
+    memory.learn("refund", "ask", success=True, agent="bob")
+    assert memory.levels.map("bob").pending == memory.levels.statistics("bob").pending == 1
+    assert "agent:bob:notes: 0 entries, 1 pending, from events:bob" in str(memory.levels.map("bob"))
 
 
 @pytest.fixture
@@ -102,13 +97,6 @@ def test_the_tree_fits_a_prompt_and_tells_what_it_leaves_out(seen: MemoryMap) ->
             seen.tree(wrong)  # type: ignore[arg-type]
 
 
-def test_a_map_of_nothing_is_one_line() -> None:
-    with Memory.open("memory:") as memory:
-        empty = memory.levels.map()
-    assert str(empty) == "0 levels: 0 entries, 0 pending"
-    assert empty.mermaid() == "flowchart LR\n"
-
-
 def test_mermaid_has_a_node_for_each_level_and_no_marks_of_names(seen: MemoryMap) -> None:
     lines = seen.mermaid().splitlines()
     assert len(lines) == 1 + len(seen.levels) + len(seen.edges)
@@ -116,8 +104,10 @@ def test_mermaid_has_a_node_for_each_level_and_no_marks_of_names(seen: MemoryMap
     assert all(line.count('"') in (0, 2) for line in lines)
 
 
-def test_a_circle_that_an_import_closed_is_shown() -> None:
+def test_nothing_is_one_line_and_a_circle_that_an_import_closed_is_shown() -> None:
     with Memory.open("memory:") as memory:
+        assert str(memory.levels.map()) == "0 levels: 0 entries, 0 pending"
+        assert memory.levels.map().mermaid() == "flowchart LR\n"
         for name in ("task:t:a", "task:t:b"):
             memory.levels.put(name)
         memory.levels.pull("task:t:b", "task:t:a")

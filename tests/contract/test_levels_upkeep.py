@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from uuid import uuid4
@@ -14,25 +13,15 @@ import hypothesis
 import hypothesis.strategies as st
 import pytest
 
-from graphmem import Memory, Settings
+from graphmem import Memory
 from graphmem.errors import NotFoundError, ScopeError, ValidationError
 from graphmem.models import LevelUpkeep, MaintainReport
 from graphmem.models.levels import Entry
 from tests.conftest import Clock, Opener
+from tests.contract.holding import held
 
 SOURCE, TARGET = "task:t:source", "task:t:target"
 MINUTE = 60_000
-
-
-def held(memory: Memory, level: str) -> list[Entry]:
-    """The entries of a level, in the order of storing."""
-    rows = memory.query(
-        "MATCH (e:Entry)-[:IN]->(l:Level {name: $level}) WHERE l.ns = $ns "
-        "RETURN e.id AS id ORDER BY e.seq",
-        level=level,
-    )
-    found = {entry.id: entry for entry in memory.levels.entries([row["id"] for row in rows])}
-    return [found[row["id"]] for row in rows]
 
 
 def done(report: MaintainReport) -> dict[str, dict[str, Any]]:
@@ -253,23 +242,14 @@ PLANS = st.builds(
 )
 
 
-@pytest.fixture(scope="module")
-def one_store() -> Iterator[Memory]:
-    """An embedded memory of which each example takes a namespace."""
-    with Memory.open("memory:") as memory:
-        yield memory
-
-
 @pytest.mark.parametrize("engine", ["embedded"], indirect=True)
 @hypothesis.given(plan=PLANS)
-@hypothesis.settings(
-    max_examples=40, suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture]
-)
+@hypothesis.settings(max_examples=40)
 def test_nothing_goes_before_its_time_or_stays_after(
-    settings: Settings, one_store: Memory, clock: Clock, plan: Plan
+    opened: Opener, clock: Clock, plan: Plan
 ) -> None:
     """And what was made from an entry can be traced as long as anything stands for it."""
-    memory = Memory(one_store.store, namespace=f"plan-{uuid4().hex}", settings=settings)
+    memory = opened(f"plan-{uuid4().hex}")
     levels = memory.levels
     clock.now = 1_800_000_000_000
     reindex = LevelUpkeep(reindex=1e9)  # no vectors here

@@ -24,7 +24,7 @@ LEVEL = "task:t:work"
 
 @pytest.fixture
 def memory(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> Memory:
-    monkeypatch.setattr("graphmem.policies.events.LISTEN_SECONDS", 30.0)
+    monkeypatch.setattr("graphmem.policies.consumers.LISTEN_SECONDS", 30.0)
     memory.levels.put(LEVEL)
     return memory
 
@@ -207,13 +207,16 @@ def test_async_listeners_and_handlers(memory: Memory) -> None:
     asyncio.run(work())
 
 
-def test_a_sync_handler_that_is_cancelled_is_finished_and_acknowledged(memory: Memory) -> None:
-    began, go_on = threading.Event(), threading.Event()
+def test_a_sync_handler_that_is_cancelled_is_finished_and_its_event_comes_again(
+    memory: Memory,
+) -> None:
+    began, go_on, done = threading.Event(), threading.Event(), []
 
     @memory.events.on("entry", group="group")
     def slow(event: Event) -> None:
         began.set()
         assert go_on.wait(20)
+        done.append(event.seq)
 
     async def work() -> None:
         running = asyncio.create_task(AsyncMemory(memory).events.run())
@@ -227,7 +230,8 @@ def test_a_sync_handler_that_is_cancelled_is_finished_and_acknowledged(memory: M
 
     add(memory, 1)
     asyncio.run(work())
-    assert heard(memory) == []
+    assert done == [1]
+    assert heard(memory) == [1]
 
 
 def test_bad_arguments_are_told_at_once(memory: Memory) -> None:

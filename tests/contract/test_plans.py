@@ -30,7 +30,6 @@ WHOLE = {
     "maintenance.stored_policies",
     "maintenance.stored_links",
     "events.streams",
-    "events.cursors",
     "events.claims",
     "policies.list",
     "policies.crystallizing",
@@ -41,12 +40,12 @@ WHOLE = {
     "preferences.users",
     "knowledge.list",
     "levels.list",
-    *("levels.flow", "entries.texts", "entries.astray", "upkeep.levels", "lenses.list"),
+    *("levels.flow", "entries.texts", "upkeep.astray", "lenses.list"),
     *(f"views.{what}" for what in ("knowledge", "strategies", "heuristics", "policies", "facts")),
     "scopes.list",
     "exchange.episodes",
     "exchange.documents",
-    "scopes.leave_out",
+    "scopes.drop",
     "consolidation.state",
     "consolidation.likely_strategies",
     "consolidation.sentences",
@@ -208,9 +207,9 @@ def test_the_form_that_scans_is_found() -> None:
 
 
 HOT = (
-    *("policies.td_update", "policies.td_finish", "policies.best"),
+    *("policies.td_update", "policies.td_finish", "policies.spread"),
     *("policies.values", "policies.get", "policies.seen"),
-    *("policies.linked", "policies.load", "events.claim"),
+    *("policies.load", "events.claim"),
 )
 
 
@@ -260,6 +259,7 @@ def _hits(memory: Memory, name: str) -> int:
         "policy_id": policy.id,
         "id": policy.id,
         "ids": [policy.id],
+        "rows": [{"id": policy.id, "energy": 1.0}],
         "state_id": place,
         "states": [place],
         "next_state_id": place,

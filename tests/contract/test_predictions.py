@@ -205,7 +205,7 @@ def test_many_that_expect_under_one_key_store_one(memory: Memory, opened: Opener
         ({"outcome": {"a": math.inf}}, "outcome"),
         ({"outcome": {"a": {1, 2}}}, "outcome"),
         ({"outcome": {1: 2}}, "outcome"),
-        ({"outcome": {"a": 10**400}}, "outcome.a"),
+        ({"outcome": {"a": 10**400}}, "outcome"),
         ({"probability": 0.5, "at": NOON.replace(tzinfo=None)}, "at"),
         ({"probability": 0.5, "due": "tomorrow"}, "due"),
         ({"probability": 0.5, "at": NOON, "due": NOON - DAY}, "due"),
@@ -320,7 +320,7 @@ def test_an_outcome_that_came_goes_before_the_probability(predictions: Predictio
         ({"probability": 0.5}, {"happened": "yes"}, "happened"),
         ({"probability": 0.5}, {"actual": "yes"}, "actual"),
         ({"probability": 0.5}, {"actual": {"a": math.nan}}, "actual"),
-        ({"outcome": {}}, {"actual": {"a": -(10**400)}}, "actual.a"),
+        ({"outcome": {}}, {"actual": {"a": -(10**400)}}, "actual"),
         ({"probability": 0.5}, {"actual": {"a": 1}}, "happened"),  # nothing to compare it with
         ({"outcome": {"a": 1}}, {"happened": True}, "actual"),  # no probability either
     ],

@@ -325,8 +325,8 @@ def test_what_cannot_be_watched_is_told_at_once(memory: Memory) -> None:
         pass
 
     wrong: list[tuple[str, type[Exception], Callable[[], Any]]] = [
-        ("builtin", ValidationError, lambda: memory.remember(LEVEL)(len)),
-        ("builtin", ValidationError, lambda: memory.remember(LEVEL)(str.upper)),
+        ("not a function", ValidationError, lambda: memory.remember(LEVEL)(len)),
+        ("not a function", ValidationError, lambda: memory.remember(LEVEL)(str.upper)),
         ("not a function", ValidationError, lambda: memory.remember(LEVEL)(Dispatcher)),
         ("not a function", ValidationError, lambda: memory.remember(LEVEL)(7)),  # type: ignore[type-var]
         ("extract", ValidationError, lambda: memory.remember(LEVEL, extract=7)),  # type: ignore[arg-type]
@@ -337,8 +337,12 @@ def test_what_cannot_be_watched_is_told_at_once(memory: Memory) -> None:
         ("agent:ada:notes", NotFoundError, lambda: memory.remember("agent:ada:notes")),
         ("shows", ValidationError, lambda: memory.remember("agent:ada:ltm:episodic")),
         ("private", ScopeError, lambda: memory.remember(LEVEL, agent="bob")),
-        ("no method", ValidationError, lambda: memory.watch(Dispatcher(), "run*", level=LEVEL)),
-        ("written in Python", ValidationError, lambda: memory.watch([], "append", level=LEVEL)),
+        (
+            "fits no method",
+            ValidationError,
+            lambda: memory.watch(Dispatcher(), "run*", level=LEVEL),
+        ),
+        ("no method", ValidationError, lambda: memory.watch([], "append", level=LEVEL)),
         ("class", ValidationError, lambda: memory.watch(Slots(), "dispatch", level=LEVEL)),
         ("pattern", ValidationError, lambda: memory.watch(Dispatcher(), 7, level=LEVEL)),  # type: ignore[arg-type]
     ]

@@ -6,7 +6,6 @@ import re
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
 from typing import Any
 from uuid import uuid4
 
@@ -18,9 +17,7 @@ from graphmem import Memory
 from graphmem.errors import ScopeError, ValidationError
 from graphmem.graph.access import Scopes, refusal
 from graphmem.models import Scope
-from graphmem.people.scopes import circle, erase_agents
 from tests.conftest import Opener
-from tests.contract.teaching import graph_of
 
 AGENTS = ["ada", "bob", "cyd", "dan"]
 TYPES = ["sql", "sql_admin", "web", "general"]
@@ -118,24 +115,6 @@ class TestViews:
         assert (view.allows("sql"), view.allows("web")) == (True, False)
         assert view.min_occurrences == 5
 
-    @hypothesis.settings(max_examples=200)
-    @hypothesis.given(
-        edges=st.sets(st.tuples(st.sampled_from(AGENTS), st.sampled_from(AGENTS)), max_size=8)
-    )
-    def test_a_circle_is_found_exactly_where_an_agent_is_its_own_ancestor(
-        self, edges: set[tuple[str, str]]
-    ) -> None:
-        scopes = Scopes(
-            Scope(agent=agent, inherit_from=[after for before, after in edges if before == agent])
-            for agent in AGENTS
-        )
-        for agent in AGENTS:
-            found = circle(scopes, agent)
-            assert (found is not None) == (agent in scopes.ancestors(agent))
-            if found is not None:
-                assert (found[0], found[-1]) == (agent, agent)
-                assert set(pairwise(found)) <= edges
-
 
 class TestSetting:
     def test_a_scope_is_kept_as_it_was_set(self, memory: Memory) -> None:
@@ -177,7 +156,7 @@ class TestSetting:
     def test_an_erased_agent_is_in_no_scope(self, memory: Memory) -> None:
         memory.scopes.set("ada", share_with=["bob", "cyd"], inherit_from=["bob", "dan"])
         memory.scopes.set("bob", can_learn=["sql"])
-        assert graph_of(memory).transact(lambda tx: erase_agents(tx, ["bob", "eve"])) == 1
+        memory.upkeep.erase(agent="bob")
         assert memory.scopes.list() == [
             Scope(agent="ada", share_with=["cyd"], inherit_from=["dan"])
         ]
@@ -195,8 +174,7 @@ class TestCircles:
         with pytest.raises(ScopeError) as caught:
             memory.scopes.set("cyd", inherit_from=["dan", "ada"], can_learn=["sql"])
         assert caught.value.field == "inherit_from"
-        path = "'cyd' inherits from 'ada' inherits from 'bob' inherits from 'cyd'"
-        assert path in str(caught.value)
+        assert "'ada' inherits from 'cyd'" in str(caught.value)
         assert memory.scopes.get("cyd") is None
         memory.scopes.remove("bob")
         memory.scopes.set("cyd", inherit_from=["dan", "ada"])

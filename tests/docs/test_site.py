@@ -29,11 +29,10 @@ from graphmem.levels import Lens, Levels
 from graphmem.people import People
 from graphmem.people.scopes import LearningScopes
 from graphmem.policies import Policies
-from graphmem.policies.consumers import Consumer
+from graphmem.policies.consumers import Consumer, Listening
 from graphmem.policies.cycles import Cycles
 from graphmem.policies.events import Events
 from graphmem.policies.ledger import Predictions
-from graphmem.policies.listening import Listening
 from graphmem.seeding import formats
 from graphmem.store.queries import catalog
 from graphmem.upkeep import Upkeep

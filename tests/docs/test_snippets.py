@@ -98,7 +98,7 @@ def _check_apoc(found: Found) -> None:
 def _uninstall(found: Found) -> None:
     settings = Settings(user=found.user, password=found.password)
     with Memory.open(found.uri, settings=settings) as memory:
-        installing.uninstall(memory.store, timeout=0)
+        installing.uninstall(memory.store)
 
 
 def _empty(found: Found) -> None:

@@ -165,7 +165,8 @@ def test_json_in_texts_of_a_trace_takes_no_more_either(tmp_path: Path) -> None:
         for text in ("[" * 6_000_000, "[" + "[]," * 3_900_000 + "0]"):
             told = {"gen_ai.operation.name": "invoke_agent", name: text}
             given = [{"key": key, "value": {"stringValue": told[key]}} for key in told]
-            span = {"traceId": "1" * 32, "spanId": f"{len(lines) + 1:016}", "attributes": given}
+            trace = f"{len(lines) + 1:032}"
+            span = {"traceId": trace, "spanId": "1" * 16, "attributes": given}
             lines.append(json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]}))
     path = tmp_path / "traces.jsonl"
     path.write_text("\n".join(lines))

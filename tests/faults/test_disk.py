@@ -263,7 +263,7 @@ def foreign(closed: Path) -> Iterator[Path]:
 def test_a_folder_without_permission_is_told(foreign: Path) -> None:
     foreign.chmod(0)
     with an_ordinary_user():
-        with pytest.raises(StorageError, match="permission"):
+        with pytest.raises(StorageError, match=r"(?i)permission"):
             with Memory.open(foreign) as memory:
                 memory.stats()
 

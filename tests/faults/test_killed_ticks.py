@@ -21,6 +21,15 @@ from tests.faults.learner import REPOSITORY, environment
 ENTRIES = 150
 CHANCE = 20_261_122
 ROUNDS = rounds(3, 20)
+TICKER = """
+from graphmem import Memory
+from graphmem.levels import flow
+flow.PAGE = 7  # a few entries in a transaction
+with Memory.open() as memory:
+    print("ready", flush=True)
+    input()
+    memory.levels.tick()
+"""
 
 
 def fill(memory: Memory) -> None:
@@ -78,7 +87,7 @@ def test_a_killed_tick_loses_and_doubles_nothing(
         fill(memory)
     for _ in range(2):
         with subprocess.Popen(
-            [sys.executable, "-m", "tests.faults.ticker"],
+            [sys.executable, "-c", TICKER],
             cwd=REPOSITORY,
             env=surroundings,
             stdin=subprocess.PIPE,
@@ -88,8 +97,7 @@ def test_a_killed_tick_loses_and_doubles_nothing(
             assert process.stdin
             assert process.stdout
             assert process.stdout.readline() == "ready\n"
-            process.stdin.write("\n")
-            process.stdin.flush()
+            print(file=process.stdin, flush=True)
             time.sleep(chance.uniform(0, 0.3 if settings.password is None else 2))
             process.kill()
     with Memory.open(where, namespace=namespace, settings=settings) as memory:

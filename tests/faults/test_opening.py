@@ -178,7 +178,6 @@ def test_a_log_that_rests_is_folded_into_the_graph_file(
 ) -> None:
     """The engine takes long to read a log; so who is killed while it does nothing leaves none."""
     monkeypatch.setattr(embedded_files, "SELDOM", 0.1)
-    monkeypatch.setattr(embedded_files, "RARELY", 0.0)
     with Memory.open(folder) as memory:
         assert learn(memory, "own", 0).created
         end = time.monotonic() + 60

@@ -110,7 +110,7 @@ def test_each_version_of_a_trajectory_is_read(tmp_path: Path, version: str) -> N
     put(tmp_path, {"trajectory.json": told, "next.json": {**told, "schema_version": "ATIF-v2.0"}})
     assert len(one(tmp_path / "trajectory.json", outcomes={"s-1": True}).steps) == 3
     _, report = learned(tmp_path / "next.json")
-    assert report.refusals[0].field == "schema_version"
+    assert report.refusals[0].field == "trajectory.schema_version"
 
 
 def test_a_trajectory_goes_on_in_other_files(tmp_path: Path) -> None:

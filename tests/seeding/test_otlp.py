@@ -33,7 +33,6 @@ from graphmem.errors import SeedingError
 from graphmem.models import Episode
 from graphmem.seeding import Origin, Refused, seed, sources
 from graphmem.seeding import otlp as otlp_format
-from graphmem.seeding import otlp_runs as put_aside
 from graphmem.seeding.outcomes import Outcomes
 from graphmem.seeding.reading import Limits
 from graphmem.seeding.settling import Settling
@@ -102,7 +101,8 @@ def read(*lines: Line | str, **options: Any) -> list[Episode | Refused]:
         0.5,
     )
     stream: Any = io.BufferedReader(io.BytesIO(text))
-    records = otlp_format.read(stream, Origin("log", "log"))
+    limits = Limits(record=options.get("record", Limits().record))
+    records = otlp_format.read(stream, Origin("log", "log", limits=limits))
     return [item if isinstance(item, Refused) else item[1] for item in settling.settled(records)]
 
 
@@ -479,25 +479,17 @@ def test_a_line_that_is_no_export_is_refused_with_what_was_meant() -> None:
         assert told in reason
 
 
-def test_what_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_too_large_is_refused() -> None:
     agent = Agent()
     with agent.run() as run:
         agent.tool("sql", gen_ai__tool__call__arguments="x" * 1_100_000)
         judge(run, *PASSED)
     assert "1,000,000 characters" in refusals(*agent.lines())[0]
-    monkeypatch.setattr(put_aside, "MAX_SPANS", 2)
-    assert "has 3 spans, over 2" in refusals(*counted())[0]
-    monkeypatch.undo()
-    monkeypatch.setattr(put_aside, "MAX_STEPS", 2)
-    assert "are 2, over 2" in refusals(*counted())[0]
-
-
-def test_a_large_trace_is_put_together_like_a_small_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = counted()
-    whole = one(lines)
-    monkeypatch.setattr(put_aside, "_FEW", 1)
-    monkeypatch.setattr(put_aside, "_BATCH", 1)
-    assert one(lines) == whole
+    agent = Agent()
+    with agent.run():
+        for number in range(30):
+            agent.tool(f"tool {number}")
+    assert "trace: is longer than 2,500 bytes" in refusals(*agent.lines(), record=2_500)[0]
 
 
 JSON = st.recursive(

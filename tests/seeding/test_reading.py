@@ -48,7 +48,7 @@ def broken(value: Any, text: str) -> bool:
     )
     nested = sum(isinstance(part, dict | list) for part in pieces(value))
     commas = sum(max(len(part) - 1, 0) for part in pieces(value) if isinstance(part, dict | list))
-    many = nested + commas >= SMALL.record // reading.BYTES_A_VALUE
+    many = nested + commas >= SMALL.record // 16
     return long or many or height(value) > SMALL.depth or len(text.encode()) > SMALL.record
 
 

@@ -16,9 +16,7 @@ from graphmem.errors import NotFoundError, SeedingError, ValidationError
 from graphmem.ids import digest
 from graphmem.seeding import Origin, Record, Refusal, Refused, SeedReport, formats, seed, sources
 from graphmem.seeding.formats import find
-from graphmem.seeding.intercode import kind, setup
 from graphmem.seeding.jsonl import dump
-from graphmem.seeding.tau_bench import strategies
 
 SEEDS = Path(__file__).resolve().parents[2] / "seeds" / "logs"
 
@@ -181,15 +179,15 @@ def test_tau_bench_maps_a_run() -> None:
     assert episode.source_key == "gpt-4o-airline/7/2"
     assert "GOLD" not in dump(episode)
 
-
-def test_tau_bench_collapses_repeats_of_writing_tools() -> None:
-    assert strategies(["get_x", "think"]) == ["writes: nothing", "get_x", "think"]
-    assert strategies(["update_a", "get_x", "update_a", "send_b", "update_a"]) == [
-        "writes: update_a > send_b > update_a",
-        "update_a",
-        "get_x",
-        "send_b",
-    ]
+    names = ("update_a", "get_x", "update_a", "send_b", "update_a")
+    calls = [{"function": {"name": name}} for name in names]
+    for taken, texts in (
+        (calls, ["writes: update_a > send_b > update_a", "update_a", "get_x", "send_b"]),
+        (calls[1:2], ["writes: nothing", "get_x"]),
+    ):
+        run = {**TAU_RUN, "traj": [{"role": "assistant", "tool_calls": taken}]}
+        [(_, episode)] = records("tau-bench", json.dumps([run]).encode())  # type: ignore[misc]
+        assert [use.text for use in episode.strategy] == texts
 
 
 def test_intercode_maps_a_run() -> None:
@@ -211,40 +209,26 @@ def test_intercode_maps_a_run() -> None:
         "[[1]]",
     ]
     assert episode.extra == {"hardness": "easy"}
-    wrapped = json.dumps({"meta": {}, "logs": {"852": INTERCODE_RUN}}).encode()
-    assert len(records("intercode", wrapped, "ic_sql_plan_solve")) == 1
-
-
-@pytest.mark.parametrize(
-    ("stem", "expected"),
-    [
-        ("ic_sql_multiturn_gpt-3.5-1_turns", ("multiturn gpt-3.5, 1 turns", "gpt-3.5")),
+    for stem, setup, agent in (
+        ("ic_sql_multiturn_gpt-3.5-1_turns", "multiturn gpt-3.5, 1 turns", "gpt-3.5"),
         (
-            "ic_sql_multiturn_chat-bison-001_10_turns_handicap",
-            ("multiturn chat-bison-001, 10 turns, handicap", "chat-bison-001"),
+            "multiturn_chat-001_10_turns_handicap",
+            "multiturn chat-001, 10 turns, handicap",
+            "chat-001",
         ),
-        ("ic_sql_react_10_turns", ("react 10 turns", "react 10 turns")),
-    ],
-)
-def test_intercode_reads_the_set_up_from_the_file_name(
-    stem: str, expected: tuple[str, str]
-) -> None:
-    assert setup(stem) == expected
-
-
-@pytest.mark.parametrize(
-    ("action", "expected"),
-    [
-        ("select 1", "SELECT"),
-        ("execute[SELECT 1]", "SELECT"),
-        ("```sql\nDESC t", "DESCRIBE"),
-        ("The answer is 4", "(no SQL)"),
-        ("submit", "SUBMIT"),
-        ("", "(no SQL)"),
-    ],
-)
-def test_intercode_names_the_kind_of_a_statement(action: str, expected: str) -> None:
-    assert kind(action) == expected
+        ("ic_sql_react_10_turns", "react 10 turns", "react 10 turns"),
+    ):
+        wrapped = json.dumps({"meta": {}, "logs": {"852": INTERCODE_RUN}}).encode()
+        [(_, episode)] = records("intercode", wrapped, stem)  # type: ignore[misc]
+        assert (episode.strategy[0].text, episode.agent) == (setup, agent)
+        assert episode.source_key == f"{stem}/852"
+    kinds = {
+        "select 1": "SELECT", "execute[SELECT 1]": "SELECT", "```sql\nDESC t": "DESCRIBE",
+        "The answer is 4": "(no SQL)", "submit": "SUBMIT", "": "(no SQL)",
+    }  # fmt: skip
+    run = {**INTERCODE_RUN, "turn_history": {"actions": list(kinds)}}
+    [(_, episode)] = records("intercode", json.dumps({"0": run}).encode())  # type: ignore[misc]
+    assert [step.action_type for step in episode.steps] == list(kinds.values())
 
 
 def test_a_record_that_is_no_run_is_refused_and_the_others_are_read() -> None:

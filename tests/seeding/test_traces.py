@@ -18,7 +18,7 @@ from graphmem import Memory
 from graphmem.errors import SeedingError, ValidationError
 from graphmem.seeding import Limits, Origin, Refused
 from graphmem.seeding.formats import Unsettled, detect, find
-from graphmem.seeding.traces import Span, Trace, answer_of, make_episode, question_of, root_of
+from graphmem.seeding.traces import Span, answer_of, make_episode, question_of, root_of
 from tests.seeding.test_seeding import seeded
 
 BEGUN = datetime(2026, 11, 1, 12, tzinfo=UTC)
@@ -428,7 +428,7 @@ def test_spans_without_a_root_are_refused_and_orphans_kept() -> None:
     orphan = Span("c", "tool", "z", parent="gone")
     root = Span("r", "agent", "ada", input="q")
     assert root_of([orphan, root]) is root
-    made = make_episode(1, "test", Trace("k", [orphan, root]))
+    made = make_episode(1, [orphan, root], {}, {})
     assert made.tools == ["z"]
     runs = langsmith()[:2]
     assert "is no run in this file" in reasons("langsmith", in_lines(runs))[0]
@@ -441,9 +441,7 @@ def test_a_chat_tells_of_calls_that_have_no_spans() -> None:
     call = {"type": "ai", "content": "", "tool_calls": [{"id": "1", "name": "f", "args": {"a": 1}}]}
     answer = {"type": "tool", "tool_call_id": "1", "content": "found"}
     chat = [["user", "q"], call, answer, {"type": "ai", "content": "done"}]
-    made = make_episode(
-        1, "test", Trace("k", [Span("r", "agent", "ada", output={"messages": chat})])
-    )
+    made = make_episode(1, [Span("r", "agent", "ada", output={"messages": chat})], {}, {})
     assert made.tools == ["f"]
     [step, reply] = made.fields["steps"]
     assert (step.observation, reply.action) == ("found", "done")

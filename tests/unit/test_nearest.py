@@ -16,7 +16,7 @@ WIDE = 24
 pytestmark = pytest.mark.usefixtures("few_are_many")
 
 
-def table(seed: int, count: int, kinds: int) -> Matrix:
+def rows_of(seed: int, count: int, kinds: int) -> Matrix:
     """Return rows of unit length, of so many kinds, with equal ones and nearly equal ones."""
     chance = np.random.default_rng(seed)
     rows = chance.standard_normal((kinds, WIDE))[chance.integers(0, kinds, count)]
@@ -36,8 +36,8 @@ def plain(
     return [pair for pair in pairs if pair[0] <= pairs[min(limit, len(pairs)) - 1][0]]
 
 
-def found(asked: Asked, rows: Places, bounds: Matrix, *given: float) -> list[tuple[float, int]]:
-    near = asked.nearest(rows, bounds, int(given[0]), *given[1:])
+def found(asked: Asked, rows: Places, *given: float) -> list[tuple[float, int]]:
+    near = asked.nearest(rows, int(given[0]), *given[1:])
     return sorted((-similarity, place) for place, similarity in near)
 
 
@@ -52,40 +52,30 @@ def found(asked: Asked, rows: Places, bounds: Matrix, *given: float) -> list[tup
 def test_what_is_found_is_that_of_the_whole_product(
     seed: int, count: int, kinds: int, limit: int, at_least: float
 ) -> None:
-    """Also after rows are added, go, come back, and are numbered anew."""
-    matrix, chance = table(seed, count, kinds), np.random.default_rng(seed)
-    rows, rounded, whole = chance.permutation(count), Rounded(), Rounded()
-    for _ in range(4):
-        some = rows[: chance.integers(1, count + 1)].copy()
+    """Also among some rows, in any order, and after the table has grown."""
+    table, chance, rounded = rows_of(seed, count, kinds), np.random.default_rng(seed), Rounded()
+    for known in sorted(chance.integers(1, count + 1, 4).tolist()):
+        matrix, rows = table[:known], chance.permutation(known)
+        some = rows[: chance.integers(1, known + 1)].copy()
         some[chance.random(len(some)) < 0.3] = -1
-        vector = matrix[chance.integers(count)] + (chance.standard_normal(WIDE) * 0.1)
+        vector = matrix[chance.integers(known)] + (chance.standard_normal(WIDE) * 0.1)
         vector = (vector / np.linalg.norm(vector)).astype(np.float32)
-        expected = plain(matrix, some, vector, limit, at_least)
-        asked = Asked(matrix, vector)
-        bounds = asked.bounds(some, rounded)
-        assert found(asked, some, bounds, limit, at_least) == expected
-
-        there = some[some >= 0]
-        bounds = asked.bounds_of(there, whole)
-        expected = plain(matrix, there, vector, limit, at_least)
-        assert found(asked, there, bounds, limit, at_least) == expected
-        chance.shuffle(rows)
+        asked = Asked(matrix, vector, rounded)
+        for each in (some, rows):
+            expected = plain(matrix, each, vector, limit, at_least)
+            assert found(asked, each, limit, at_least) == expected
 
 
 def test_nothing_is_near_where_nothing_has_a_vector() -> None:
-    rows = np.full(9, -1)
-    asked = Asked(np.empty((0, WIDE), np.float32), np.zeros(WIDE, np.float32))
-    assert asked.nearest(rows, asked.bounds(rows, Rounded()), 3) == []
+    asked = Asked(np.empty((0, WIDE), np.float32), np.zeros(WIDE, np.float32), Rounded())
+    assert asked.nearest(np.full(9, -1), 3) == []
 
 
-def test_most_rows_are_left_out_by_their_bounds() -> None:
+def test_bounds_are_close() -> None:
     chance = np.random.default_rng(0)
     matrix = chance.standard_normal((3_000, 384)).astype(np.float32)
     matrix /= np.linalg.norm(matrix, axis=1, keepdims=True)
-    rows, vector = np.arange(len(matrix)), matrix[7].copy()
-    asked = Asked(matrix, vector)
-    bounds = asked.bounds(rows, Rounded())
-    exact = dots(matrix, vector)
+    bounds, exact = Rounded().bounds(matrix, matrix[7]), dots(matrix, matrix[7])
     assert (bounds >= exact).all()
     assert (bounds <= exact + 0.06).all()
 

@@ -30,7 +30,7 @@ def refused(code: str, message: str) -> exceptions.Neo4jError:
             "The allocation of an extra 2.0 MiB would use more than the limit 10.0 MiB. Currently "
             "using 10.0 MiB. dbms.memory.transaction.total.max threshold reached",
             UnavailableError,
-            "try again later, do less at once, or give it more .*transaction.total.max",
+            "could not finish this now; try again .*transaction.total.max",
         ),
         (
             "TransientError.General.TransactionOutOfMemoryError",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import shutil
@@ -25,7 +26,10 @@ RECORD = KEY + 4 * DIMENSIONS + 4
 
 
 def table(folder: Path | None, embedder: str = "one", *, writable: bool = True) -> VectorTable:
-    return VectorTable(folder, "ns", embedder, DIMENSIONS, writable=writable)
+    def filing() -> contextlib.AbstractContextManager[bool]:
+        return contextlib.nullcontext(writable)
+
+    return VectorTable(folder, "ns", embedder, DIMENSIONS, filing=filing)
 
 
 def vectors(*texts: str) -> Matrix:
@@ -106,7 +110,7 @@ def test_a_lost_file_loses_vectors_and_nothing_else(tmp_path: Path) -> None:
 def test_the_file_of_another_table_is_not_taken(tmp_path: Path) -> None:
     fill(tmp_path, "a")
     (tmp_path / FILE).rename(tmp_path / "other.vectors")
-    other = VectorTable(tmp_path, "other", "one", DIMENSIONS, writable=True)
+    other = VectorTable(tmp_path, "other", "one", DIMENSIONS)
     assert held(other, "a") == [False]
 
 

@@ -24,7 +24,7 @@ from graphmem.search.embedding.minilm import MiniLM
 from graphmem.search.embedding.sentence_transformers import SentenceTransformers
 
 if TYPE_CHECKING:
-    from graphmem.models.embedders import EmbedderInfo
+    from graphmem.models.reports import EmbedderInfo
 
 __all__ = [
     "Embedder",
@@ -90,7 +90,7 @@ def embedders(in_force: str) -> list[EmbedderInfo]:
 
 
 def _rows() -> Iterator[EmbedderInfo]:
-    from graphmem.models.embedders import EmbedderInfo
+    from graphmem.models.reports import EmbedderInfo
 
     yield EmbedderInfo(
         name=MiniLM.name,
@@ -110,7 +110,7 @@ def _rows() -> Iterator[EmbedderInfo]:
 
 def _named(name: str) -> EmbedderInfo:
     """Return the row of a name that is in force, but not in the list."""
-    from graphmem.models.embedders import EmbedderInfo
+    from graphmem.models.reports import EmbedderInfo
 
     if name.partition(":")[0] == sentence_transformers.PREFIX:
         lacking = sentence_transformers.missing()

@@ -1,22 +1,18 @@
-"""The embedded engine."""
+"""Learning, opening and seeding on the embedded engine, against a bare session of the engine."""
 
 from __future__ import annotations
 
-import os
 import statistics
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import kglite
 
 from graphmem import Memory, Settings
-from graphmem.episodes.learning import Learner
-from graphmem.graph.graph import Graph
 from graphmem.seeding import seed, sources
-from tests.bench.report import Result
-from tests.bench.workload import BARE, KINDS, bare, episodes, nodes, single
+from tests.bench.report import Result, benchmark, seconds
+from tests.bench.workload import BARE, KINDS, bare, bare_row, episodes, nodes, single
 from tests.faults.attack import peak
 
 HISTORY = 100_000
@@ -55,36 +51,36 @@ BARE_BATCH = (
 )
 
 
-def _seconds(
+def _learn(
     memory: Memory, kind: Callable[[int, str], dict[str, object]], tag: str, calls: int
 ) -> float:
+    """Return the seconds of so many calls of ``learn``."""
     given = [kind(number, tag) for number in range(calls)]
-    started = time.perf_counter()
-    for fields in given:
-        memory.learn(**fields)  # type: ignore[arg-type]
-    return time.perf_counter() - started
+    return seconds(lambda: [memory.learn(**fields) for fields in given])  # type: ignore[arg-type]
 
 
-def _learn(folder: Path, scale: float, durability: str, asked: str) -> list[Result]:
-    settings = Settings(durability=durability)
+@benchmark("learn")
+def learn(folder: Path, scale: float) -> list[Result]:
+    """Calls of ``learn`` after a short and after a long history."""
     small, large = 1_000, max(2_000, int(HISTORY * scale))
-    with Memory.open(folder / "g", settings=settings) as memory:
+    with Memory.open(folder / "g", settings=Settings()) as memory:
         memory.learn_many(episodes(0, small))
-        early = [_seconds(memory, single, f"early{place}", CALLS // 3) for place in range(4)][1:]
+        early = [_learn(memory, single, f"early{place}", CALLS // 3) for place in range(4)][1:]
         memory.learn_many(episodes(small, large))
-        late = [_seconds(memory, single, f"late{place}", CALLS // 3) for place in range(4)][1:]
-    rates = [CALLS // 3 / statistics.median(seconds) for seconds in (early, late)]
+        late = [_learn(memory, single, f"late{place}", CALLS // 3) for place in range(4)][1:]
+    rates = [CALLS // 3 / statistics.median(took) for took in (early, late)]
     return [
         Result(
-            f"`learn`, durability {durability}, after {large:,} episodes",
+            f"`learn` after {large:,} episodes",
             f"{rates[1]:,.0f}/s",
             f"after {small:,} episodes: {rates[0]:,.0f}/s",
             f"takes {rates[0] / rates[1]:.2f} times as long",
-            asked,
+            "at most 1.2",
         )
     ]
 
 
+@benchmark("learn_kinds")
 def learn_kinds(folder: Path, scale: float) -> list[Result]:
     """Calls of ``learn`` about this and that, against a bare session, in turn."""
     rounds, calls = 5, max(100, int(CALLS * scale))
@@ -93,12 +89,12 @@ def learn_kinds(folder: Path, scale: float) -> list[Result]:
         session.execute(f"CREATE INDEX {label} IF NOT EXISTS FOR (n:{label}) ON (n.ns)")
     for text, params in nodes("bench"):
         session.execute(text, params=params)
-    seconds: dict[str, list[float]] = {kind: [] for kind in KINDS}
+    ours: dict[str, list[float]] = {kind: [] for kind in KINDS}
     theirs: list[float] = []
     with Memory.open(folder / "g", settings=Settings()) as memory:
         memory.learn_many(episodes(0, 1_000))
         for name, kind in KINDS.items():
-            _seconds(memory, kind, f"warm {name}", calls)
+            _learn(memory, kind, f"warm {name}", calls)
         for place in range(rounds):
             given = [bare(number, f"{place}", "bench") for number in range(calls)]
             started = time.perf_counter()
@@ -106,10 +102,10 @@ def learn_kinds(folder: Path, scale: float) -> list[Result]:
                 session.execute(BARE, params=params).to_list()
             theirs.append(time.perf_counter() - started)
             for name, kind in KINDS.items():
-                seconds[name].append(_seconds(memory, kind, f"{place} {name}", calls))
+                ours[name].append(_learn(memory, kind, f"{place} {name}", calls))
     session.close()
     fast = calls / statistics.median(theirs)
-    rates = {name: calls / statistics.median(found) for name, found in seconds.items()}
+    rates = {name: calls / statistics.median(took) for name, took in ours.items()}
     baseline = f"bare session, the episode with two edges and three counts: {fast:,.0f}/s"
     return [
         Result(f"`learn`, {name}", f"{rate:,.0f}/s", baseline, f"{rate / fast:.2f}", asked)
@@ -117,30 +113,10 @@ def learn_kinds(folder: Path, scale: float) -> list[Result]:
     ]
 
 
-def learn(folder: Path, scale: float) -> list[Result]:
-    """Calls of ``learn`` after a short and after a long history."""
-    return _learn(folder, scale, "normal", "at most 1.2")
-
-
-def learn_full(folder: Path, scale: float) -> list[Result]:
-    """The same with a flush to disk in every call."""
-    results = _learn(folder, scale, "full", "")
-    with (folder / "raw").open("ab", buffering=0) as file:
-        started = time.perf_counter()
-        for _ in range(CALLS):
-            file.write(b"x" * 2_000)
-            os.fdatasync(file.fileno())
-        raw = CALLS / (time.perf_counter() - started)
-    return [
-        *results,
-        Result("appending 2 kB and fdatasync, on this disk", f"{raw:,.0f}/s", "", "", ""),
-    ]
-
-
+@benchmark("learn_many")
 def learn_many(folder: Path, scale: float) -> list[Result]:
     """Batches of 500 against a bare loop of UNWIND statements, round by round."""
     size, rounds = max(1_000, int(10_000 * scale)), 4
-    learner = Learner(Graph(None, "default", Settings()))  # type: ignore[arg-type]
     bare = kglite.open_session(str(folder / "bare.kgl"), durable="normal")
     for label in ("Agent", "Task", "Strategy"):
         bare.execute(f"CREATE INDEX {label} IF NOT EXISTS FOR (n:{label}) ON (n.ns)")
@@ -152,9 +128,7 @@ def learn_many(folder: Path, scale: float) -> list[Result]:
         started = time.perf_counter()
         memory.learn_many(batch)
         ours.append(time.perf_counter() - started)
-        rows: list[dict[str, Any]] = [learner._row(episode) for episode in batch]
-        for row in rows:
-            row.pop("_content")
+        rows = [bare_row(episode) for episode in batch]
         started = time.perf_counter()
         for place in range(0, size, 500):
             params = {"rows": rows[place : place + 500], "ns": "default", "now": 0}
@@ -174,6 +148,7 @@ def learn_many(folder: Path, scale: float) -> list[Result]:
     ]
 
 
+@benchmark("reopen")
 def reopen(folder: Path, scale: float) -> list[Result]:
     """Opening a long history and the first answer."""
     size = max(2_000, int(HISTORY * scale))
@@ -195,37 +170,26 @@ def reopen(folder: Path, scale: float) -> list[Result]:
     ]
 
 
+@benchmark("intercode")
 def intercode(folder: Path, scale: float) -> list[Result]:
     """Seeding all of InterCode SQL, where its logs are there."""
     logs = SHARED / "data" / "intercode_sql"
     if not logs.is_dir():
-        return [Result("seeding InterCode SQL", "its logs are not here", "", "", "400 MB")]
+        return [Result("seeding InterCode SQL", "its logs are not here")]
     before = peak()
     memory = Memory.open(folder / "g", settings=Settings())
     started = time.perf_counter()
     report = seed(
-        memory,
-        sources([str(logs)]),
-        limit=None if scale >= 1 else max(1, int(1_034 * scale)),
+        memory, sources([str(logs)]), limit=None if scale >= 1 else max(1, int(1_034 * scale))
     )
-    seconds = time.perf_counter() - started
+    took = time.perf_counter() - started
     memory.close()
     return [
         Result(
             f"seeding InterCode SQL ({report.created:,} episodes)",
-            f"peak {peak()} MB, {report.created / seconds:,.0f} episodes/s",
+            f"peak {peak()} MB, {report.created / took:,.0f} episodes/s",
             f"before opening: {before} MB",
             "",
             "400 MB",
         )
     ]
-
-
-BENCHMARKS: dict[str, Callable[[Path, float], list[Result]]] = {
-    "learn": learn,
-    "learn_full": learn_full,
-    "learn_kinds": learn_kinds,
-    "learn_many": learn_many,
-    "reopen": reopen,
-    "intercode": intercode,
-}

@@ -1,0 +1,252 @@
+"""Formats of benchmarks, and what their tables cannot say."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, groupby, islice, repeat, zip_longest
+from pathlib import Path
+from typing import Any
+
+from graphmem.errors import ValidationError
+from graphmem.ids import canonical_json
+from graphmem.models import MAX_TEXT, Step
+from graphmem.seeding import chats
+from graphmem.seeding.chats import REPLY, cut_text, text_of
+from graphmem.seeding.formats import HEAD, Origin
+from graphmem.seeding.tables import Table, TableReader, read_beside
+
+Names = dict[str, Any]
+
+WRITING = ("book_", "cancel_", "update_", "send_", "transfer_")
+"""How the names of tools begin that change an airline's or a shop's data."""
+
+SQL_ERROR = "Error executing query"
+_WRAPPED = re.compile(r"^\W*(?:execute\s*\[|sql\b)?\W*", re.IGNORECASE)
+_WORD = re.compile(r"[A-Za-z]+")
+_VERBS = frozenset(
+    {
+        *("SELECT", "SHOW", "DESCRIBE", "EXPLAIN", "WITH", "USE", "INSERT", "UPDATE", "DELETE"),
+        *("CREATE", "ALTER", "DROP", "SET", "CALL", "SUBMIT"),
+    }
+)
+
+_SAYS = frozenset({"message", "system", "recall", "agent_state_changed", "change_agent_state"})
+"""Actions of OpenHands that are no tools."""
+_CAUSES = ("cause", "action_id", "tool_call_id")
+
+RESULT, TRAJECTORY = "result.json", Path("agent", "trajectory.json")
+"""The files of a trial of Harbor."""
+PARTS = 100
+"""Most files in which one trajectory goes on."""
+
+
+def tau_steps(run: Mapping[str, Any], _: Names) -> list[Step]:
+    """Return the steps of a run of tau-bench."""
+    if "traj" not in run:
+        raise ValidationError("traj", None, "is missing in this tau-bench run")
+    return list(chats.steps(run["traj"], is_error=lambda seen: seen.startswith("Error")))
+
+
+def tau_strategies(steps: Sequence[Step], _: Names) -> list[str]:
+    """Return the strategies of a run: the writing tools in order, and each tool.
+
+    The prefix ``writes:`` distinguishes "exactly these writes in this order" from "this tool was
+    used".
+    """
+    tools = chats.tools(steps)
+    writing = [name for name, _ in groupby(tool for tool in tools if tool.startswith(WRITING))]
+    first = f"writes: {' > '.join(writing)}" if writing else "writes: nothing"
+    return [first, *dict.fromkeys(tools)]
+
+
+def sql_steps(run: Mapping[str, Any], names: Names) -> list[Step]:
+    """Return the steps of a run of InterCode, whose history has a list for each column."""
+    names["words"] = re.sub(r"^ic_[a-z]+_", "", names["stem"]).replace("_", " ")
+    history = run["turn_history"]
+    columns = ("observations", "rewards", "valid_action", "thoughts")
+    beside = zip_longest(*(history.get(name) or () for name in columns))
+    rows = zip(history["actions"], chain(beside, repeat((None,) * len(columns))), strict=False)
+    steps = []
+    for action, (observation, reward, valid, thought) in rows:
+        text = action if isinstance(action, str) else canonical_json(action)
+        seen = observation if isinstance(observation, str) else canonical_json(observation)
+        done = {"statement": text, "valid": valid, "thought": thought}
+        steps.append(
+            Step(
+                action_type=sql_kind(text),
+                action={name: value for name, value in done.items() if value is not None},
+                observation=None if observation is None else seen[:MAX_TEXT],
+                reward=None if reward is None else float(reward),
+                error=seen if seen.startswith(SQL_ERROR) else None,
+            )
+        )
+    return steps
+
+
+def sql_kind(action: str) -> str:
+    """Return the kind of a statement: its verb in capitals, or ``(no SQL)``."""
+    match = _WORD.match(_WRAPPED.sub("", action))
+    word = match[0].upper() if match else ""
+    if word == "DESC":
+        return "DESCRIBE"
+    return word if word in _VERBS else "(no SQL)"
+
+
+def sql_strategies(steps: Sequence[Step], names: Names) -> list[str]:
+    """Return the set-up, which the name of the file tells, and the kinds of statements."""
+    setup = names["words"]
+    if names.get("model"):
+        handicap = ", handicap" if names["handicap"] else ""
+        setup = f"multiturn {names['model']}, {names['turns']} turns{handicap}"
+    return list(dict.fromkeys([setup, *(step.action_type for step in steps)]))
+
+
+def event_steps(run: Mapping[str, Any], names: Names) -> list[Step]:
+    """Return the steps of a history of OpenHands; ``first`` is what the user said first.
+
+    A history is a list of events, or of pairs of an action and its observation. An observation
+    names the action that caused it, or follows it.
+    """
+    done: list[dict[str, Any]] = []
+    by_id: dict[str, dict[str, Any]] = {}
+    history = run.get("history") or ()
+    for event in (one for item in history for one in (item if isinstance(item, list) else [item])):
+        name = event.get("tool_name" if "kind" in event else "action")
+        if event.get("kind") == "MessageEvent":
+            name = "message"
+        if "observation" in event or event.get("kind") == "AgentErrorEvent":
+            caused = [str(event[key]) for key in _CAUSES if event.get(key) is not None]
+            step = next((by_id[key] for key in caused if key in by_id), None)
+            if step is None and done and not caused:
+                step = done[-1]
+            if step is not None and "observation" not in step:
+                step["observation"], failed = _event_observation(event)
+                step["error"] = step["observation"] if failed else None
+        elif event.get("source") == "user":
+            names["first"] = names.get("first") or _event_text(event)
+        elif name and name not in _SAYS:
+            done.append({"action_type": name, "action": event.get("args", event.get("action"))})
+            known = [event[key] for key in ("id", "tool_call_id") if event.get(key) is not None]
+            by_id |= dict.fromkeys(map(str, known), done[-1])
+        elif event.get("source") == "agent" and name == "message" and (said := _event_text(event)):
+            done.append({"action_type": REPLY, "action": said})
+    return [Step(**step) for step in done]
+
+
+def _event_observation(event: Mapping[str, Any]) -> tuple[str | None, bool]:
+    """Return an observation, and whether it is an error."""
+    if "kind" not in event:
+        return cut_text(text_of(event.get("content"))), event["observation"] == "error"
+    seen = event.get("observation", event.get("error"))
+    if not isinstance(seen, Mapping):
+        return cut_text(text_of(seen)), "observation" not in event
+    return cut_text(text_of(seen.get("content"))), bool(seen.get("is_error"))
+
+
+def _event_text(event: Mapping[str, Any]) -> str | None:
+    given, message = event.get("args"), event.get("llm_message")
+    if isinstance(message, Mapping):
+        return text_of(message.get("content"))
+    return text_of(given.get("content") if isinstance(given, Mapping) else event.get("message"))
+
+
+def trial_logs(folder: Path) -> list[Path] | None:
+    """Return the results of trials of Harbor in the folder of a trial or of a job.
+
+    For a trial without a result, return its trajectory.
+    """
+    for path in (folder / RESULT, folder / TRAJECTORY):
+        if path.is_file():
+            with path.open("rb") as file:
+                if HARBOR.table.marks.fit(file.read(HEAD)):
+                    return [path]
+            break
+    logs = [trial_logs(child) for child in sorted(folder.iterdir()) if child.is_dir()]
+    return [path for one in logs for path in one or ()] or None
+
+
+def join_trial(first: Any, origin: Origin) -> dict[str, Any]:
+    """Return the result of a trial with its trajectory, and all parts of that."""
+    folder = origin.path.absolute().parent if origin.path else None
+    if "schema_version" in first:
+        result, trajectory = None, first
+        if folder is not None:
+            result = read_beside(folder.parent / RESULT, origin.limits)
+            if result is not None and "trial_name" not in result:  # that of a job
+                result = None
+    else:
+        result, trajectory = first, None
+        if folder is not None:
+            trajectory = read_beside(folder / TRAJECTORY, origin.limits)
+            folder /= TRAJECTORY.parent
+    turns, part = [], trajectory
+    for _ in range(PARTS):
+        if part is None:
+            break
+        turns += [turn for turn in part["steps"] if not turn.get("is_copied_context")]
+        after = part.get("continued_trajectory_ref")
+        if not after or folder is None:
+            break
+        part = read_beside(folder / Path(after).name, origin.limits)
+    whole = None if trajectory is None else {**trajectory, "steps": turns}
+    return {**(result or {}), "trajectory": whole}
+
+
+def trial_steps(trial: Mapping[str, Any], names: Names) -> list[Step] | None:
+    """Return the steps of a trajectory; ``first`` is what the user said first."""
+    trajectory = trial["trajectory"]
+    if trajectory is None:
+        return None
+    version = trajectory.get("schema_version", "ATIF-v1.0")
+    if not version.startswith("ATIF-v1."):
+        raise ValidationError("schema_version", version, "is not read", "ATIF-v1.0 to 1.8 are")
+    asked = (text_of(one.get("message")) for one in trajectory["steps"] if one["source"] == "user")
+    names["first"] = next(filter(None, asked), None)
+    return list(_trial_steps(trajectory["steps"]))
+
+
+def _trial_steps(turns: Sequence[Mapping[str, Any]]) -> Iterator[Step]:
+    for turn in turns:
+        if turn["source"] != "agent":
+            continue
+        results = list((turn.get("observation") or {}).get("results") or ())
+        calls = turn.get("tool_calls") or ()
+        for at, call in enumerate(calls):
+            own = [one for one in results if one.get("source_call_id") == call["tool_call_id"]]
+            if not own and not any(one.get("source_call_id") for one in results):
+                # Without ids: by order; the last call gets the rest.
+                own = list(islice(results, at, None if at == len(calls) - 1 else at + 1))
+            yield Step(
+                action_type=call["function_name"],
+                action=call.get("arguments"),
+                observation=_observation(own),
+            )
+        message = text_of(turn.get("message"))
+        if not calls and (message or results):
+            yield Step(action_type=REPLY, action=message, observation=_observation(results))
+
+
+def _observation(results: Sequence[Mapping[str, Any]]) -> str | None:
+    seen = [said for one in results if (said := text_of(one.get("content"))) is not None]
+    return cut_text("\n".join(seen)) if seen else None
+
+
+def trial_strategies(steps: Sequence[Step] | None, names: Names) -> list[str] | None:
+    """Return the set-up of a trial whose steps are not known."""
+    return [names["setup"]] if steps is None and names["setup"] else None
+
+
+HARBOR = TableReader("harbor", Table.load("harbor"), join_trial, trial_steps, trial_strategies)
+FORMATS = (
+    HARBOR.format(trial_logs),
+    TableReader(
+        "intercode", Table.load("intercode"), steps=sql_steps, strategy=sql_strategies
+    ).format(),
+    TableReader("openhands", Table.load("openhands"), steps=event_steps).format(),
+    TableReader("swe-agent", Table.load("swe-agent")).format(),
+    TableReader(
+        "tau-bench", Table.load("tau-bench"), steps=tau_steps, strategy=tau_strategies
+    ).format(),
+    TableReader("terminal-bench", Table.load("terminal-bench")).format(),
+)

@@ -1,0 +1,436 @@
+"""Formats as tables: ``formats/NAME.toml`` says where records are, and which field is which.
+
+A value of a table is a form: a path (``info.task``; ``info.task!`` if it has to be there), a text
+with paths in braces, a constant that begins with ``=``, a chat that begins with ``?`` (what the
+user says first), or a list of forms, of which the first that says something counts. A path goes
+through JSON in a text, too. ``@name`` is no field of the record: ``@stem`` and ``@folder`` are of
+the file, ``@key`` and ``@number`` of the record in it, ``@beside`` is the object in another file;
+others are groups of the pattern ``stem``, or stand in ``let``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, BinaryIO, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from graphmem.errors import SeedingError, ValidationError
+from graphmem.models import Episode, Step
+from graphmem.seeding import chats
+from graphmem.seeding.formats import Format, Origin, Record, Unsettled, read_record
+from graphmem.seeding.reading import BOM, Limits, Values, read_objects
+from graphmem.seeding.sources import Source
+from graphmem.seeding.traces import judge, parse_time
+
+Form = str | list[str]
+_NOTHING: tuple[Any, ...] = (None, "", [], {})
+_ABOVE = 3
+"""A file beside may be in so many folders: that of the log, or those above it."""
+_IN_BRACES = re.compile(r"\{([^{}]+)\}")
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+
+class Marks(_Part):
+    """How a file is recognised: by its first byte, and by all names of one of the lists."""
+
+    first: str = "{"
+    names: list[list[str]]
+    pattern: str | None = None
+    """A pattern that does as well as names."""
+    without: list[str] = []
+    columns: bool = False
+    """Whether a table with such names of columns has them, too."""
+
+    def fit(self, head: bytes) -> bool:
+        """Return whether a file that begins so has the marks."""
+        text = head.removeprefix(BOM).lstrip()
+
+        def has(name: str) -> bool:
+            return f'"{name}"'.encode() in text
+
+        if self.columns and text[:1] not in (b"{", b"["):
+            columns = {name.strip(b' "\r') for name in text.split(b"\n", 1)[0].split(b",")}
+            return any(columns.issuperset(map(str.encode, names)) for names in self.names)
+        if not text[:1] or text[:1] not in self.first.encode() or any(map(has, self.without)):
+            return False
+        if self.pattern is not None and re.search(self.pattern.encode(), text):
+            return True
+        return any(all(map(has, names)) for names in self.names)
+
+
+class Places(_Part):
+    """Where records are.
+
+    Objects are lines, follow each other, or are items of a list, which ``at`` may wrap. Members are
+    those of an object; items are those of a list somewhere in an object, else that object.
+    """
+
+    form: Literal["objects", "members", "items"] = "objects"
+    at: str | None = None
+    """The member of the object that has the records, if it is there."""
+    skip: str | None = None
+    """A member that may stand before it."""
+
+
+class Folder(_Part):
+    """The folder of a run: files that are there, and the pattern of its logs."""
+
+    has: list[str]
+    logs: str
+
+
+class Outcome(_Part):
+    """How the outcome reads."""
+
+    at: Form
+    by: str | None = None
+    """Who judged; None: nobody but the log, which has a ``reward``."""
+    each: bool = False
+    """Whether it is an object of outcomes, by who judged."""
+    least: float | None = None
+    """The least number that is a success; None: true, false, or a score in [0, 1]."""
+    unless: list[str] = []
+    """Fields that say that nobody could judge."""
+
+
+class Extra(_Part):
+    """What is kept beside the fields of an episode: all of the record but the known paths."""
+
+    known: list[str] = []
+    add: dict[str, Form] = {}
+    without: Literal["nothing", "null", "empty"] = "null"
+
+
+class Steps(_Part):
+    """A list of steps; the tool is the first group of a pattern, what does not match is a reply."""
+
+    at: str
+    tool: str
+    pattern: str = "(.*)"
+    action: dict[str, Form]
+    observation: Form
+
+
+class Spans(_Part):
+    """The spans of a trace: the names of their kinds, and their fields."""
+
+    kinds: dict[str, str] = {}
+    fields: dict[str, Form] = {}
+    root: dict[str, Form] = {}
+    """Fields of the trace that hold for its root."""
+    whole: bool = False
+    """Whether the root has to be there."""
+
+
+class Table(_Part):
+    """A format of logs."""
+
+    doc: str
+    mapping: str
+    record: str
+    """What a record is called in a refusal."""
+    marks: Marks
+    records: Places = Places()
+    stem: str = ".*"
+    """The pattern of the name of a file."""
+    beside: str | None = None
+    folder: Folder | None = None
+    empty: dict[str, str] = {}
+    """Patterns of values that say nothing, by their paths."""
+    let: dict[str, Form] = {}
+    fields: dict[str, Form]
+    outcome: Outcome | None = None
+    names: list[Form] = []
+    """By what outcomes are joined, besides the source key."""
+    model: Form = "model"
+    strategy: Form | None = None
+    """None: the tools."""
+    extra: Extra = Extra()
+    also: list[str] = []
+    """Objects whose members count as fields, too, where a field is the strategy."""
+    steps: Steps | None = None
+    spans: Spans = Spans()
+
+    @classmethod
+    def load(cls, name: str) -> Table:
+        """Return the table of a format."""
+        path = Path(__file__).with_name("formats") / f"{name}.toml"
+        return cls(**tomllib.loads(path.read_text("utf-8")))
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """The values of forms in a record, or in a part of it that stands ``at`` a path."""
+
+    table: Table
+    record: Any
+    names: dict[str, Any]
+    at: str = ""
+
+    def value(self, form: Form) -> Any:
+        """Return the value of a form; None if it says nothing.
+
+        Raises:
+            ValidationError: a path that has to be there is not.
+        """
+        if isinstance(form, list):
+            values = map(self.value, form)
+            return next((value for value in values if value not in _NOTHING), None)
+        if form.startswith("="):
+            return form[1:]
+        if form.startswith("?"):
+            return chats.question(self._field(form[1:]) or ())
+        parts = [self._field(path) for path in _IN_BRACES.findall(form)]
+        if not parts:
+            return self._field(form)
+        if any(part in _NOTHING for part in parts):
+            return None
+        texts = iter([part if isinstance(part, str) else json.dumps(part) for part in parts])
+        return _IN_BRACES.sub(lambda _: next(texts), form).strip()
+
+    def values(self, forms: Mapping[str, Form]) -> dict[str, Any]:
+        """Return the values of forms by name."""
+        return {name: self.value(form) for name, form in forms.items()}
+
+    def _field(self, path: str) -> Any:
+        name = path.removesuffix("!")
+        value = find(self.names, name[1:]) if name.startswith("@") else find(self.record, name)
+        nothing = self.table.empty.get(name)
+        if nothing is not None and re.fullmatch(nothing, str(value)):
+            value = None
+        if value is None and path.endswith("!"):
+            raise ValidationError(
+                f"{self.at}{name}", None, f"is missing in this {self.table.record}"
+            )
+        return value
+
+    def extra(self) -> dict[str, Any]:
+        """Return what is kept beside the known fields."""
+        extra = self.table.extra
+        kept = dict(self.record)
+        for path in extra.known:
+            holder, _, name = path.rpartition(".")
+            if not holder:
+                kept.pop(name, None)
+            elif isinstance(inner := kept.get(holder), Mapping):
+                kept[holder] = {key: value for key, value in inner.items() if key != name}
+        kept |= {name: one for name, one in self.values(extra.add).items() if one is not None}
+        if extra.without == "null":
+            return {name: value for name, value in kept.items() if value is not None}
+        empty = () if extra.without == "nothing" else _NOTHING
+        return {name: value for name, value in kept.items() if value not in empty}
+
+    def outcome(self, outcome: Outcome) -> Any:
+        """Return the outcome, None if it is unknown."""
+        value = self.value(outcome.at)
+        if value is None or outcome.each or any(map(self.value, outcome.unless)):
+            return value if outcome.each else None
+        if outcome.least is not None:
+            return float(value) >= outcome.least
+        judged = judge(value)
+        if judged is None:
+            problem = "is neither a success, nor a score in [0, 1], nor null"
+            raise ValidationError(str(outcome.at), value, problem)
+        return judged
+
+    def steps(self, steps: Steps) -> Iterator[Step]:
+        """Yield the steps."""
+        for place, item in enumerate(self.value(steps.at) or ()):
+            part = Fields(self.table, item, self.names, f"{steps.at.removesuffix('!')}.{place}.")
+            tool = part.value(steps.tool)
+            if not isinstance(tool, str):
+                raise ValidationError(f"{part.at}{steps.tool}", tool, "must be a text")
+            match = re.match(steps.pattern, tool)
+            done = part.values(steps.action)
+            yield Step(
+                action_type=match[1] if match else chats.REPLY,
+                action={name: value for name, value in done.items() if value not in _NOTHING},
+                observation=chats.cut_text(part.value(steps.observation)),
+            )
+
+
+def find(value: Any, path: str) -> Any:
+    """Return what stands at a path, which goes through JSON in a text; None: nothing does."""
+    value = chats.arguments(value)
+    if not isinstance(value, Mapping):
+        return None
+    if path in value:
+        return value[path]
+    name, dot, rest = path.partition(".")
+    return find(value.get(name), rest) if dot else None
+
+
+@dataclass(frozen=True, slots=True)
+class TableReader:
+    """Reads logs as a table says; functions do what a table cannot say.
+
+    They may add to the names.
+    """
+
+    name: str
+    table: Table
+    join: Callable[[Any, Origin], dict[str, Any]] | None = None
+    """Joins a record with other files."""
+    steps: Callable[[Any, dict[str, Any]], list[Step] | None] | None = None
+    strategy: Callable[[Any, dict[str, Any]], list[str] | None] | None = None
+
+    def format(self, logs: Callable[[Path], list[Path] | None] | None = None) -> Format:
+        """Return the format."""
+        table = self.table
+        if logs is None and table.folder is not None:
+            logs = partial(_logs, table.folder)
+        return Format(self.name, table.doc, table.marks.fit, self.read, logs, table.mapping)
+
+    def read(self, stream: BinaryIO, origin: Origin) -> Iterator[Record]:
+        """Yield the records of a file."""
+        table = self.table
+        match = re.fullmatch(table.stem, origin.stem)
+        names: dict[str, Any] = {"stem": origin.stem, **(match.groupdict() if match else {})}
+        if origin.path is not None:
+            *_, above, folder = ("", *origin.path.absolute().parent.parts)
+            names["folder"] = above if folder == origin.stem else folder
+            names["beside"] = table.beside and _above(origin.path, table.beside, origin.limits)
+        for number, key, read in _records(table.records, stream, origin.limits):
+            known = {**names, "key": key, "number": number}
+            make = partial(self._make, origin=origin, names=known)
+            yield read_record(number, table.record, partial(self._joined, read, origin), make)
+
+    def _joined(self, read: Callable[[], Any], origin: Origin) -> Any:
+        record = read()
+        return record if self.join is None else self.join(record, origin)
+
+    def _make(self, record: Any, origin: Origin, names: dict[str, Any]) -> Episode | Unsettled:
+        table, look = self.table, Fields(self.table, record, names)
+        if self.steps is not None:
+            steps = self.steps(record, names)
+        else:
+            steps = None if table.steps is None else list(look.steps(table.steps))
+        for name, form in table.let.items():
+            names[name] = look.value(form)
+        strategies = [one] if table.strategy and (one := look.value(table.strategy)) else None
+        if self.strategy is not None:
+            strategies = self.strategy(steps, names)
+        fields = look.values(table.fields)
+        fields |= {"source": self.name, "steps": None if steps is None else tuple(steps)}
+        if isinstance(fields["task"], str):
+            fields["task"] = chats.task_of(fields["task"])
+        fields["error"] = chats.cut_text(chats.text_of(fields.get("error")))
+        for name in ("started_at", "ended_at"):
+            fields[name] = parse_time(fields.get(name), zone=None)
+        fields["extra"] = look.extra()
+        outcomes: dict[str, Any] = {}
+        if table.outcome is not None:
+            outcome = look.outcome(table.outcome)
+            if table.outcome.by is None:
+                fields |= {"success": outcome, "reward": float(fields["reward"])}
+                fields["agent"] = origin.agent or fields["agent"]
+                known = {name: value for name, value in fields.items() if value is not None}
+                return Episode(**known, strategy=strategies)
+            outcomes = outcome or {} if table.outcome.each else {table.outcome.by: outcome}
+        also = [chats.arguments(look.value(path)) for path in table.also]
+        return Unsettled(
+            names["number"],
+            fields,
+            outcomes={name: one for name, one in outcomes.items() if one is not None},
+            names=[name for name in map(look.value, table.names) if isinstance(name, str)],
+            strategy=strategies,
+            model=look.value(table.model),
+            record={k: v for one in (*also, record) if one for k, v in one.items()},
+        )
+
+
+def _records(
+    places: Places, stream: BinaryIO, limits: Limits
+) -> Iterator[tuple[int, str | None, Callable[[], Any]]]:
+    """Yield number and key of each record, and what reads it."""
+    if places.form == "objects":
+        for number, read in read_objects(stream, limits, places.at or ""):
+            yield number, None, read
+        return
+    values = Values(stream, limits)
+    if places.form == "members":
+        for number, key in enumerate(_keys(values, places), 1):
+            yield number, key, values.value
+    else:
+        for number, read in _items(values, places.at or ""):
+            yield number, None, read
+    values.end()
+
+
+def _items(values: Values, at: str) -> Iterator[tuple[int, Callable[[], Any]]]:
+    """Yield the items of a list in an object; without the list, the object."""
+    whole: dict[str, Any] | None = {}
+    for name in values.members():
+        if name == at:
+            whole = None
+            for number in values.items():
+                yield number, values.value
+        elif whole is None:
+            values.skip()
+        else:
+            try:
+                whole[name] = values.value()
+            except ValidationError:
+                whole[name] = None
+    if whole is not None:
+        yield 1, partial(dict, whole)
+
+
+def _keys(values: Values, places: Places) -> Iterator[str]:
+    """Yield the keys of the members; the caller then reads each one."""
+    wrapped = False
+    for number, name in enumerate(values.members()):
+        wrapped = wrapped or (number == 0 and name in (places.skip, places.at))
+        if not wrapped:
+            yield name
+        elif name == places.at:
+            yield from values.members()
+        else:
+            values.skip()
+
+
+def _logs(folder: Folder, path: Path) -> list[Path] | None:
+    """Return the logs in the folder of a run."""
+    own = any(one.stem == one.parent.name for one in path.glob(f"*/{Path(folder.logs).name}"))
+    if all(any(path.glob(name)) for name in folder.has) or (folder.logs.startswith("**/") and own):
+        return sorted(path.glob(folder.logs))
+    return None
+
+
+def read_beside(path: Path, limits: Limits) -> dict[str, Any] | None:
+    """Return the object in another file, if there is one.
+
+    Raises:
+        ValidationError: it cannot be read.
+    """
+    if not path.is_file():
+        return None
+    try:
+        with Source(str(path)).open(limits) as (_, stream):
+            found = Values(stream, limits).value()
+    except SeedingError as error:
+        raise ValidationError(path.name, None, f"cannot be read: {error}") from None
+    if not isinstance(found, dict):
+        raise ValidationError(path.name, found, "is no object")
+    return found
+
+
+def _above(path: Path, name: str, limits: Limits) -> dict[str, Any] | None:
+    """Return the object in a file beside a log, or in a folder above."""
+    for folder in path.absolute().parents[:_ABOVE]:
+        try:
+            if found := read_beside(folder / name, limits):
+                return found
+        except ValidationError as error:
+            raise SeedingError(str(error)) from None
+    return None

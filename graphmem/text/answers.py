@@ -1,0 +1,274 @@
+"""Answers in words: a map of levels, an explanation, what an estimate rests on.
+
+The answers are models of ``graphmem.models``, which print themselves with these functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
+from graphmem.printable import counted, percent
+from graphmem.text.fencing import fenced
+from graphmem.text.mermaid import NAME, label, short
+from graphmem.text.tokens import count_tokens
+
+_AGAIN = " (above)"
+_TEXT = 100
+"""Most characters of one text of an episode in explanations."""
+_LINE = 1_000
+"""Characters of a sentence on what an estimate rests on."""
+_WORDING = 60
+"""Characters of the wording of a task beside its key."""
+_NAMED = 80
+"""Most characters of a task or strategy within a sentence."""
+_LESSONS = {
+    "recommended": "recommended for tasks of type",
+    "warned against": "warned against because of",
+}
+
+
+def tree(seen: Any, max_tokens: int) -> str:
+    """Return a map of levels as a tree; its last line counts the levels that do not fit."""
+    whose = "" if seen.agent is None else f" that {short(seen.agent)} may read"
+    levels, entries = counted(len(seen.levels), "level"), counted(seen.entries, "entry")
+    lines = [f"{levels}{whose}: {entries}, {seen.pending} pending", *_branches(seen)]
+
+    def cut(size: int) -> str:
+        left = len(seen.levels) - sum(not line.endswith(_AGAIN) for line in lines[1:size])
+        more = [f"and {left} more {'level' if left == 1 else 'levels'}"] if left else []
+        return "\n".join([*lines[:size], *more])
+
+    text = cut(len(lines))
+    if count_tokens(text) > max_tokens:
+        text = cut(1)
+        for size in range(2, len(lines)):
+            if count_tokens(longer := cut(size)) > max_tokens:
+                break
+            text = longer
+    return text
+
+
+def _branches(seen: Any) -> Iterator[str]:
+    """Yield a line for each level, and for each further way to it."""
+    by_name = {level.name: level for level in seen.levels}
+    above: dict[str, list[Any]] = {}
+    for edge in seen.edges:
+        above.setdefault(edge.source, []).append(edge)
+    fed = {edge.target for edge in seen.edges}
+    known: set[str] = set()
+    # A circle, which an import can close, has no root.
+    for root in (*(name for name in by_name if name not in fed), *by_name):
+        waiting = [] if root in known else [(0, root, "")]
+        while waiting:
+            depth, name, way = waiting.pop()
+            start = f"{'  ' * (depth - 1)}└ " if depth else ""
+            if name in known:
+                yield f"{start}{short(name)}{way}{_AGAIN}"
+                continue
+            known.add(name)
+            yield f"{start}{short(name)}{way}: {_contents_of(by_name[name])}"
+            for edge in reversed(above.get(name, ())):
+                how = f" ({short(edge.transformer)})" if edge.transformer else ""
+                waiting.append((depth + 1, edge.target, how))
+
+
+def chart(seen: Any) -> str:
+    """Return a map of levels as a flow chart in Mermaid."""
+    ids = {level.name: f"l{number}" for number, level in enumerate(seen.levels)}
+    lines = ["flowchart LR"]
+    lines += [
+        f'  {ids[level.name]}["{label(level.name)}<br/>{_contents_of(level)}"]'
+        for level in seen.levels
+    ]
+    for edge in seen.edges:
+        words = [short(edge.transformer)] if edge.transformer else []
+        words += [f"{edge.pending} pending"] if edge.pending else []
+        arrow = f'-->|"{label(", ".join(words), 4 * NAME)}"|' if words else "-->"
+        lines.append(f"  {ids[edge.source]} {arrow} {ids[edge.target]}")
+    return "\n".join(lines) + "\n"
+
+
+def _contents_of(level: Any) -> str:
+    if level.view:
+        return f"shows {level.holds}"
+    parts = [counted(level.entries, "entry")]
+    words = ("expired", "pending", "missed", "failed")
+    parts += [f"{number} {word}" for word in words if (number := getattr(level, word))]
+    parts += [f"from {short(name)}" for name in level.subscribed_to if name.startswith("events:")]
+    if level.ttl is not None:
+        parts.append(f"for {level.ttl:.6g} s")
+    if level.capacity is not None:
+        parts.append(f"at most {level.capacity}")
+    return ", ".join(parts)
+
+
+def explanation(one: Any) -> Iterator[str]:
+    """Yield an explanation, one fact a line, without invisible characters."""
+    yield f"{one.kind} {_quoted(one.text)}{_about(one)}"
+    yield f"  why: {one.why.sentence}"
+    if one.since is not None:
+        dated = f" ({one.since.dated:,} with a date)" if one.since.dated else ""
+        yield f"  since: {_date(one.since.first)} to {_date(one.since.last)}{dated}"
+    if one.trend is not None:
+        yield f"  trend: {_trend(one.trend)}"
+    if one.policy is not None:
+        yield from _policy(one.policy)
+    for name, episodes in (("for", one.supporting), ("against", one.opposing)):
+        if episodes:
+            yield f"  {name}, the latest:"
+            yield from (f"    {_episode(episode)}" for episode in episodes)
+    for name, shares in (("task", one.by_task), ("agent", one.by_agent)):
+        if shares.rows and not (name == "agent" and one.agent is not None):
+            more = shares.groups - len(shares.rows)
+            yield f"  by {name} ({more:,} more):" if more else f"  by {name}:"
+            yield from (f"    {_share(share)}" for share in shares.rows)
+    if one.neighbours:
+        yield "  near it:"
+        yield from (f"    {_neighbour(near)}" for near in one.neighbours)
+    if (better := one.better_alternative) is not None:
+        worked = f"{_of(better)} on the same {better.ground}"
+        yield f"  better: {_quoted(better.strategy)} ({worked}, {better.lift:+.2f})"
+    if one.on_task is not None and (expected := one.expected) is not None:
+        bounds = f"{percent(expected.low)} to {percent(expected.high)}"
+        yield f"  on {_quoted(one.on_task)}: expected {percent(expected.probability)} ({bounds})"
+        yield from (f"    {fenced(line, _LINE)}" for line in basis(expected.basis))
+    if one.what_would_change:
+        yield "  what would change this:"
+        yield from (f"    {turn.sentence}" for turn in one.what_would_change)
+
+
+def _about(one: Any) -> str:
+    parts = [f"[{one.verdict}]"] if one.verdict else []
+    if one.agent is not None:
+        parts.append(f"of agent {_quoted(one.agent)}")
+    if one.error_class is not None:
+        parts.append(f"that ends in {_quoted(one.error_class)}")
+    if one.kind == "rule":
+        parts.append("for all tasks" if one.task is None else f"of task {_quoted(one.task)}")
+    elif one.task_types:
+        parts.append(f"on {_joined(one.task_types)}")
+    if one.policy is not None:
+        parts.append(f"in state {fenced(one.policy.state, _TEXT)}")
+    if one.read_as is not None:
+        parts.append(f"as agent {_quoted(one.read_as)} may read it")
+    return "".join(f", {part}" for part in parts)
+
+
+def _quoted(text: str, limit: int = _TEXT) -> str:
+    return f'"{fenced(text, limit)}"'
+
+
+def _joined(names: Sequence[str]) -> str:
+    few = ", ".join(_quoted(name) for name in names[:5])
+    return few if len(names) <= 5 else f"{few} and {len(names) - 5:,} more"
+
+
+def _date(moment: datetime | None) -> str:
+    return "no date   " if moment is None else moment.strftime("%Y-%m-%d")
+
+
+def _of(counts: Any, part: str = "") -> str:
+    successes, trials = (getattr(counts, f"{part}{name}") for name in ("successes", "trials"))
+    return f"{successes:,} of {trials:,}"
+
+
+def _trend(trend: Any) -> str:
+    later = f"{_of(trend, 'later_')} from {_date(trend.later_from)} on"
+    halves = f"{_of(trend, 'earlier_')} earlier, {later}"
+    if trend.direction == "steady":
+        return f"steady ({halves})"
+    sure = "the bounds do not overlap" if trend.certain else "not certain, the bounds overlap"
+    return f"{trend.direction} by {abs(trend.change):.2f} ({halves}; {sure})"
+
+
+def _episode(episode: Any) -> str:
+    line = f"{_date(episode.at)}  score {episode.score:.2f}  {_quoted(episode.task)}"
+    error = "" if episode.error is None else f": {fenced(episode.error, _TEXT)}"
+    return f"{line} by {_quoted(episode.agent)}{error}  ({episode.id})"
+
+
+def _share(share: Any) -> str:
+    bounds = f"{share.lower:.2f} to {share.upper:.2f}"
+    wording = "" if share.text is None else f"  {_quoted(share.text, _WORDING)}"
+    return f"{_of(share)} ({bounds})  {_quoted(share.name)}{wording}"
+
+
+def _neighbour(near: Any) -> str:
+    line = f"{_LESSONS.get(near.relation, f'{near.relation}:')} {_quoted(near.text)}"
+    if near.agent is not None:
+        line += f" by agent {_quoted(near.agent)}"
+    if near.trials:
+        line += f", {_of(near)}"
+    if near.weight is not None:
+        line += f", {'similarity' if near.relation == 'similar' else 'weight'} {near.weight:.2f}"
+    if near.episodes is not None:
+        line += f", {counted(near.episodes, 'episode')}"
+    return line
+
+
+def _policy(policy: Any) -> Iterator[str]:
+    yield (
+        f"  value: {policy.q:.4g} after {counted(policy.updates, 'update')}, confidence "
+        f"{policy.confidence:.2f} after {counted(policy.signals, 'signal')}, "
+        f"{'crystallized' if policy.crystallized else 'not crystallized'}"
+    )
+    if policy.transitions:
+        yield "  updates, the latest:"
+    for update in policy.transitions:
+        then = "the end" if update.terminal else f"state {update.next_state or 'not given'}"
+        yield f"    {_date(update.at)}  reward {update.reward:.4g}, then {then}  ({update.seq})"
+
+
+def basis(one: Any) -> Iterator[str]:
+    """Yield what a predicted outcome rests on, a sentence a line."""
+    rate = percent(one.rate, 1)
+    if one.trials:
+        yield f"all: {one.successes} of {one.trials} uses of a strategy worked, a rate of {rate}"
+    else:
+        yield f"nothing was tried yet; the rate of all is taken as {rate}"
+    if one.task_type is not None:
+        yield (
+            f"type {one.task_type!r}: {one.type_successes} of {one.type_trials} worked; "
+            f"weighed with the rate of all: {percent(one.type_rate, 1)}"
+        )
+    wider = "all" if one.task_type is None else "its type"
+    yield _rest(wider, "task", one.task, one.task.trials, one.task.successes)
+    for part in one.strategies:
+        name, here = f"strategy {_cut(part.text)!r}", part.here_trials
+        elsewhere = (part.trials - here, part.successes - part.here_successes)
+        yield _rest(wider, f"{name} elsewhere" if here else name, part, *elsewhere)
+        if part.near_trials:
+            yield (
+                f"{name} on tasks like it: {part.near_successes} of {part.near_trials} worked, "
+                f"where {percent(part.prior, 1)} was expected; together {percent(part.near, 1)}"
+            )
+        so_far = "not tried, so it stays at "
+        if here:
+            so_far = (
+                f"{part.here_successes} of {here} worked, where {percent(part.near, 1)} was "
+                "expected; together "
+            )
+        yield f"{name} on this task: {so_far}{percent(part.probability, 1)}"
+
+
+def _rest(wider: str, what: str, part: Any, trials: int, successes: int) -> str:
+    """Return what the rate of a task or strategy rests on: its trials, those of similar ones."""
+    near = ", ".join(
+        f"{_cut(one.text)!r} ({one.successes} of {one.trials}, similarity {one.similarity:.2f})"
+        for one in part.borrowed
+    )
+    worked, rate = f"{successes} of {trials} worked", percent(part.rate, 1)
+    if trials:
+        also = f", with similar ones {rate}: {near}"
+        return f"{what}: {worked}" + (
+            also if near else f"; weighed with the rate of {wider}: {rate}"
+        )
+    if near:
+        return f"{what}: no trials; similar ones suggest {rate}: {near}"
+    return f"{what}: nothing is known, so the rate of {wider} is taken: {rate}"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _NAMED else f"{text[: _NAMED - 1]}…"

@@ -1,0 +1,393 @@
+"""What users prefer and what is known: what is in force, contradicted, and left when one goes."""
+
+from __future__ import annotations
+
+import contextlib
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+from uuid import uuid4
+
+import hypothesis
+import hypothesis.strategies as st
+import pytest
+
+from graphmem import Memory
+from graphmem.errors import NotFoundError, ValidationError
+from graphmem.models import Difference, Knowledge, Preference
+from tests.conftest import Clock, Opener
+from tests.contract.teaching import tamper
+
+MONDAY = datetime(2026, 5, 4, 9, tzinfo=UTC)
+DAY = timedelta(days=1)
+
+
+def texts(found: list[Preference]) -> list[str]:
+    return [preference.text for preference in found]
+
+
+def facts(found: list[Knowledge]) -> list[str]:
+    return [one.fact for one in found]
+
+
+def erase(memory: Memory, *users: str) -> None:
+    for user in users:
+        with contextlib.suppress(NotFoundError):
+            memory.upkeep.erase(user=user)
+
+
+class TestPreferring:
+    @pytest.mark.parametrize(
+        ("source", "confidence"),
+        [("explicit_instruction", 1.0), ("correction", 0.7), ("inferred", 0.7)],
+    )
+    def test_the_source_says_how_sure_it_is(
+        self, memory: Memory, source: Any, confidence: float
+    ) -> None:
+        made = memory.people.prefer("ann", "seat", "on the aisle", source=source, at=MONDAY)
+        assert (made.user, made.category, made.text) == ("ann", "seat", "on the aisle")
+        assert (made.source, made.confidence, made.at) == (source, confidence, MONDAY)
+        assert (made.in_force, made.supersedes, made.superseded_by) == (True, None, None)
+        assert made.created
+
+    def test_the_latest_of_a_category_is_in_force_however_late_others_arrive(
+        self, memory: Memory
+    ) -> None:
+        first = memory.people.prefer("ann", "seat", "Monday's", at=MONDAY)
+        last = memory.people.prefer("ann", "seat", "Friday's", at=MONDAY + 4 * DAY)
+        late = memory.people.prefer("ann", "seat", "Wednesday's", at=MONDAY + 2 * DAY)
+        memory.people.prefer("ann", "meal", "vegan", at=MONDAY)
+        memory.people.prefer("bob", "seat", "in the back", at=MONDAY + 5 * DAY)
+        assert not late.in_force
+        assert texts(memory.people.preferences("ann")) == ["vegan", "Friday's"]
+        history = memory.people.preferences("ann", "seat", history=True)
+        assert [(one.id, one.supersedes, one.superseded_by) for one in history] == [
+            (last.id, late.id, None),
+            (late.id, first.id, last.id),
+            (first.id, None, late.id),
+        ]
+        assert [one.in_force for one in history] == [True, False, False]
+
+    def test_the_same_again_changes_nothing(self, memory: Memory) -> None:
+        first = memory.people.prefer("ann", "seat", "aisle", at=MONDAY)
+        zone = timezone(timedelta(hours=5))
+        again = memory.people.prefer(" ann ", "seat", "aisle", at=MONDAY.astimezone(zone))
+        assert again == first.model_copy(update={"created": False})
+        others = [
+            memory.people.prefer("ann", "seat", "aisle", source="correction", at=MONDAY),
+            memory.people.prefer("ann", "seat", "aisle", at=MONDAY + DAY),
+            memory.people.prefer("ann", "seat", "Aisle", at=MONDAY),
+        ]
+        assert all(other.created for other in others)
+        assert len(memory.people.preferences("ann", history=True)) == 4
+
+    def test_without_a_time_it_is_said_now(self, memory: Memory) -> None:
+        memory.people.prefer("ann", "seat", "window", at=MONDAY - 10_000 * DAY)
+        said = memory.people.prefer("ann", "seat", "aisle")
+        assert (said.at, said.in_force) == (None, True)
+        assert abs((datetime.now(UTC) - said.recorded_at).total_seconds()) < 60
+        assert memory.people.prefer("ann", "seat", "aisle").id == said.id
+        memory.people.prefer("ann", "seat", "window")
+        back = memory.people.prefer("ann", "seat", "aisle")
+        assert back.created
+        assert texts(memory.people.preferences("ann", history=True))[:3] == [
+            *("aisle", "window", "aisle")
+        ]
+
+    def test_clocks_that_are_set_back_and_dates_ahead(self, memory: Memory, clock: Clock) -> None:
+        for text, clock.now in (("aisle", 5_000_000), ("window", 1_000_000), ("back", 2_000_000)):
+            memory.people.prefer("ann", "seat", text)
+        assert texts(memory.people.preferences("ann", history=True)) == ["back", "window", "aisle"]
+        memory.people.prefer("ann", "seat", "next year's", at=MONDAY)
+        first = memory.people.prefer("ann", "seat", "aisle")
+        again = memory.people.prefer("ann", "seat", "aisle")
+        assert (first.in_force, again.id, again.created) == (False, first.id, False)
+        assert texts(memory.people.preferences("ann")) == ["next year's"]
+
+
+SAID = st.tuples(
+    st.sampled_from(["seat", "meal"]),
+    st.sampled_from(["a", "b", "c"]),
+    st.sampled_from(["explicit_instruction", "correction", "inferred"]),
+    st.integers(0, 3),
+)
+
+
+@hypothesis.settings(max_examples=8)
+@hypothesis.given(said=st.lists(SAID, max_size=7), data=st.data())
+def test_the_order_of_arrival_of_preferences_does_not_matter(
+    memory: Memory, said: list[tuple[str, str, Any, int]], data: st.DataObject
+) -> None:
+    """Which is in force is a function of what was said: shuffled, with repetitions, it is equal."""
+
+    def tell(order: list[tuple[str, str, Any, int]]) -> list[tuple[Any, ...]]:
+        erase(memory, "ann")
+        for category, text, source, day in order:
+            memory.people.prefer("ann", category, text, source=source, at=MONDAY + day * DAY)
+        history = memory.people.preferences("ann", history=True)
+        in_force = memory.people.preferences("ann")
+        assert in_force == [one for one in history if one.in_force]
+        assert len(in_force) == len({one.category for one in history})
+        for one in in_force:
+            rivals = [other.at for other in history if other.category == one.category]
+            assert one.at == max(filter(None, rivals))
+        return [(one.id, one.in_force, one.supersedes, one.superseded_by) for one in history]
+
+    shuffled = data.draw(st.permutations(said + said[:2]))
+    assert tell(said) == tell(shuffled)
+    assert not memory.verify().differences
+
+
+def test_edges_that_are_gone_or_wrong_are_found_and_mended(memory: Memory) -> None:
+    for number in range(4):
+        memory.people.prefer("ann", "seat", f"seat {number}", at=MONDAY + number * DAY)
+    memory.people.prefer("bob", "seat", "any", at=MONDAY)
+
+    def differences() -> list[Difference]:
+        report = memory.verify()
+        assert report.checked["supersessions"] == 3
+        return list(report.differences)
+
+    assert differences() == []
+    gone = "MATCH (a)-[r:SUPERSEDES]->() WHERE a.ns = $ns AND a.text = 'seat 2' DELETE r"
+    wrong = (
+        "MATCH (a:Preference {text: 'seat 0'}) MATCH (b:Preference {text: 'seat 3'}) "
+        "WHERE a.ns = $ns AND b.ns = $ns CREATE (a)-[:SUPERSEDES]->(b)"
+    )
+    for change, stored, expected in ((gone, None, "present"), (wrong, "present", None)):
+        tamper(memory, change)
+        [found] = differences()
+        assert (found.kind, found.stored, found.expected) == ("supersessions", stored, expected)
+        report = memory.upkeep.rebuild()
+        assert (report.supersessions, report.removed) == (3, int(change == wrong))
+        assert differences() == []
+    assert texts(memory.people.preferences("ann")) == ["seat 3"]
+
+
+class TestKnowing:
+    @pytest.mark.parametrize(
+        ("source", "confidence"),
+        [("user_stated", 1.0), ("documented", 0.8), ("observed", 0.8), ("inferred", 0.8)],
+    )
+    def test_the_source_says_how_sure_it_is(
+        self, memory: Memory, source: Any, confidence: float
+    ) -> None:
+        made = memory.people.know("refunds", "five days", source=source, at=MONDAY)
+        assert (made.domain, made.fact) == ("refunds", "five days")
+        assert (made.confidence, made.source_confidence) == (confidence, confidence)
+        assert (made.created, made.contested) == (True, False)
+        [said] = made.statements
+        assert (said.source, said.user, said.at) == (source, None, MONDAY)
+
+    def test_another_source_is_evidence_and_no_second_fact(self, memory: Memory) -> None:
+        first = memory.people.know("refunds", "five", source="observed", at=MONDAY + DAY)
+        second = memory.people.know("refunds", "five", user="ann", at=MONDAY)
+        assert second.id == first.id
+        [found] = memory.people.knowledge("refunds")
+        assert found.confidence == 1.0
+        assert [(said.source, said.user, said.confidence) for said in found.statements] == [
+            ("user_stated", "ann", 1.0), ("observed", None, 0.8)]  # fmt: skip
+
+    def test_the_same_again_changes_nothing(self, memory: Memory) -> None:
+        first = memory.people.know("refunds", "five", user="ann")
+        again = memory.people.know("refunds", " five ", user="ann")
+        assert again == first.model_copy(update={"created": False})
+        assert memory.people.know("refunds", "five").created
+        assert memory.people.know("refunds", "five", user="ann", at=MONDAY).created
+        assert memory.people.know("seats", "five", user="ann").created
+
+    def test_the_surest_stand_first(self, memory: Memory) -> None:
+        memory.people.know("seats", "row 13 is missing", source="inferred")
+        memory.people.know("seats", "there are 30 rows")
+        memory.people.know("refunds", "five", source="observed")
+        assert facts(memory.people.knowledge()) == [
+            *("there are 30 rows", "five", "row 13 is missing")
+        ]
+        assert facts(memory.people.knowledge("seats", limit=1)) == ["there are 30 rows"]
+        assert memory.people.knowledge("nothing") == []
+
+
+class TestContradicting:
+    def test_both_sides_show_it_and_the_weaker_source_loses_more(self, memory: Memory) -> None:
+        five = memory.people.know("refunds", "five")
+        three = memory.people.know("refunds", "three", contradicts=five)
+        assert three.created
+        assert [other.fact for other in three.contradicts] == ["five"]
+        found = {one.fact: one for one in memory.people.knowledge()}
+        assert [other.id for other in found["five"].contradicted_by] == [three.id]
+        assert {one.confidence for one in found.values()} == {0.5}
+        assert {one.source_confidence for one in found.values()} == {1.0}
+        assert all(one.contested for one in found.values())
+
+        sure = memory.people.know("seats", "thirty")
+        guess = memory.people.know("seats", "forty", source="inferred", contradicts=[sure.id])
+        assert guess.confidence == pytest.approx(0.8 * 0.8 / 1.8, rel=1e-12)
+        [first, _] = memory.people.knowledge("seats")
+        assert (first.id, first.confidence) == (sure.id, pytest.approx(1 / 1.8, rel=1e-12))
+
+    def test_it_can_be_told_later_and_both_ways_and_counts_once(self, memory: Memory) -> None:
+        five, three = memory.people.know("refunds", "five"), memory.people.know("refunds", "three")
+        assert memory.people.know("refunds", "three", contradicts=five).created
+        assert not memory.people.know("refunds", "three", contradicts=[five, five.id]).created
+        assert not memory.people.know("refunds", "three").created
+        [edge] = memory.query(
+            "MATCH (a:Knowledge)-[r:CONTRADICTS]->(b) WHERE a.ns = $ns RETURN a.id AS a, b.id AS b"
+        )
+        assert edge == {"a": three.id, "b": five.id}
+        both = memory.people.know("refunds", "five", contradicts=three.id)
+        assert (both.id, both.created) == (five.id, True)
+        assert both.confidence == 0.5
+        assert both.contradicts == both.contradicted_by
+
+    def test_itself_and_what_is_not_known_are_refused(self, opened: Opener) -> None:
+        memory, other = opened(), opened(f"knowledge-{uuid4().hex}")
+        five = memory.people.know("refunds", "five")
+        with pytest.raises(ValidationError, match="contradicts: is the fact itself"):
+            memory.people.know("refunds", "five", contradicts=five)
+        foreign = other.people.know("refunds", "four")
+        for unknown in ("no such id", foreign.id):
+            with pytest.raises(NotFoundError, match=unknown):
+                memory.people.know("refunds", "three", contradicts=[five.id, unknown])
+        assert facts(memory.people.knowledge()) == ["five"]  # nothing half-written
+
+
+STATED = st.tuples(
+    st.sampled_from(["five", "three", "four"]),
+    st.sampled_from(["user_stated", "observed"]),
+    st.sampled_from(["ann", "bob"]),
+    st.integers(0, 1).map(lambda day: MONDAY + day * DAY),
+    st.none() | st.sampled_from(["five", "three", "four"]),
+).filter(lambda one: one[0] != one[-1])
+
+
+@hypothesis.settings(max_examples=8)
+@hypothesis.given(said=st.lists(STATED, min_size=1, max_size=5), data=st.data())
+def test_the_order_of_arrival_of_facts_does_not_matter(
+    memory: Memory, said: list[Any], data: st.DataObject
+) -> None:
+    """What is known, how sure and by whom is a function of what was stated."""
+
+    def tell(order: list[Any]) -> list[Any]:
+        erase(memory, "ann", "bob")
+        know, ids = memory.people.know, {}
+        for fact, source, user, at, _ in order:
+            ids[fact] = know("refunds", fact, source=source, user=user, at=at).id
+        for fact, source, user, at, denied in order:
+            if denied in ids:
+                know("refunds", fact, source=source, user=user, at=at, contradicts=ids[denied])
+        return [
+            (
+                *(one.id, one.confidence, one.contradicts, one.contradicted_by),
+                [(said.id, said.source, said.user, said.at) for said in one.statements],
+            )
+            for one in memory.people.knowledge()
+        ]
+
+    assert tell(said) == tell(data.draw(st.permutations(said + said[:1])))
+
+
+class TestErasingAUser:
+    def test_what_others_state_stays(self, memory: Memory) -> None:
+        memory.people.know("refunds", "five", user="ann")
+        five = memory.people.know("refunds", "five", user="bob")
+        only = memory.people.know("refunds", "three", user="ann")
+        memory.people.know("refunds", "four", source="documented", contradicts=only)
+        memory.people.prefer("ann", "seat", "aisle", at=MONDAY)
+        report = memory.upkeep.erase(user="ann")
+        assert (report.preferences, report.knowledge) == (1, 1)
+        found = {one.fact: one for one in memory.people.knowledge()}
+        assert set(found) == {"five", "four"}
+        assert [said.user for said in found["five"].statements] == ["bob"]
+        assert (found["four"].confidence, found["four"].contested) == (0.8, False)
+        [row] = memory.query(
+            "MATCH (k:Knowledge) WHERE k.ns = $ns AND k.fact = 'five' RETURN k.created_at AS at"
+        )
+        [bob] = [said.recorded_at for said in five.statements if said.user == "bob"]
+        assert row["at"] == round(bob.timestamp() * 1000)  # of the first who stays
+        assert memory.people.know("refunds", "three", source="observed").id == only.id
+
+    def test_a_contradiction_goes_with_the_only_one_who_claimed_it(self, memory: Memory) -> None:
+        five = memory.people.know("refunds", "five")
+        memory.people.know("refunds", "three", source="observed")
+        for user in ("ann", "bob"):
+            memory.people.know("refunds", "three", user=user, contradicts=five)
+        for user, contested in (("ann", True), ("bob", False)):
+            erase(memory, user)
+            assert [one.contested for one in memory.people.knowledge()] == [contested] * 2
+
+    def test_a_user_of_another_namespace_stays(self, opened: Opener) -> None:
+        ours, theirs = opened(), opened(f"preferences-{uuid4().hex}")
+        theirs.people.prefer("ann", "seat", "aisle", at=MONDAY)
+        assert ours.people.preferences("ann") == []
+        with pytest.raises(NotFoundError):
+            ours.upkeep.erase(user="ann")
+        assert texts(theirs.people.preferences("ann")) == ["aisle"]
+        erase(theirs, "ann")
+
+
+def test_many_writers_at_once(opened: Opener) -> None:
+    """Each says something of its own and all the same, with an eraser among them."""
+    memory = opened()
+    first = memory.people.know("refunds", "five")
+
+    def tell(number: int) -> tuple[bool, bool]:
+        own = memory.people.prefer("ann", "seat", f"seat {number}", at=MONDAY + number * DAY)
+        same = memory.people.prefer("ann", "meal", "vegan")
+        user = f"user {number % 4}"
+        memory.people.know("refunds", "three", user=user, contradicts=first)
+        if number % 4 == 3:
+            erase(memory, user)
+        return own.created, same.created
+
+    with ThreadPoolExecutor(8) as pool:
+        created = list(pool.map(tell, range(12)))
+    assert all(own for own, _ in created)
+    assert sum(same for _, same in created) == 1
+    history = memory.people.preferences("ann", "seat", history=True)
+    assert texts(history) == [f"seat {number}" for number in range(11, -1, -1)]
+    assert [one.supersedes for one in history] == [*(one.id for one in history[1:]), None]
+    erase(memory, "user 3")
+    found = {one.fact: one for one in memory.people.knowledge()}
+    assert set(found) == {"five", "three"}
+    users = sorted(said.user or "" for said in found["three"].statements)
+    assert users == ["user 0", "user 1", "user 2"]
+    edges = memory.query(
+        "MATCH (a:Knowledge)-[r:CONTRADICTS]->() WHERE a.ns = $ns "
+        "RETURN count(r) AS claims, count(DISTINCT r.statement) AS different"
+    )
+    assert edges == [{"claims": 3, "different": 3}]
+
+
+WISH: dict[str, Any] = {"user": "ann", "category": "seat", "text": "aisle"}
+CLAIM: dict[str, Any] = {"domain": "refunds", "fact": "five"}
+WRONG: list[tuple[str, dict[str, Any]]] = [
+    *((field, {**WISH, field: value}) for field, values in {
+        "user": (" ", None),
+        "category": ("", 7),
+        "text": ("\n", "x" * 1_000_000, "half of \ud83d"),
+        "source": ("rumour", None),
+        "at": (datetime(2026, 5, 4), "yesterday"),
+    }.items() for value in values),
+    *((field, {**CLAIM, field.partition(".")[0]: value}) for field, value in [
+        ("domain", " "),
+        ("fact", ""),
+        ("fact", "x" * 1_000_000),
+        ("source", "rumour"),
+        ("user", 7),
+        ("contradicts.0", 7),
+        ("contradicts.1", ["x", None]),
+        ("contradicts", ["x"] * 1_001),
+        ("at", datetime(2026, 5, 4)),
+    ]),
+]  # fmt: skip
+
+
+def test_what_is_wrong_is_named(memory: Memory) -> None:
+    for field, given in WRONG:
+        with pytest.raises(ValidationError) as caught:
+            (memory.people.know if "fact" in given else memory.people.prefer)(**given)
+        assert caught.value.field == field
+    assert memory.people.preferences("ann", history=True) == []
+    assert memory.people.knowledge() == []
+    with pytest.raises(ValidationError, match="limit"):
+        memory.people.knowledge(limit=0)

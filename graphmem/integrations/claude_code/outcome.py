@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Sequence
 
-from graphmem.integrations.claude_code.transcript import Call, Work
+from graphmem.integrations.claude_code.transcript import Work
 
 _LINE = re.compile(r"(?im)^[ \t]*graphmem:[ \t]*(\S+)[ \t]*$")
 _FAILED = re.compile(r"(?:Error: )?Exit code (\d+)")
@@ -48,47 +48,55 @@ def last_run(work: Work, command: str) -> bool | None:
     words = shlex.split(command)
     for call in reversed(work.calls):
         line = call.input.get("command")
-        if call.name == "Bash" and isinstance(line, str) and (how := _runs(line, words)):
-            return None if how == "hidden" else _ended(call, alone=how == "alone")
+        if call.name == "Bash" and isinstance(line, str) and (how := _how_it_runs(line, words)):
+            if how == "hidden" or call.text is None or call.untold:
+                return None
+            if not call.failed:
+                return True
+            code = _FAILED.match(call.text)
+            return False if how == "alone" and code and 0 < int(code[1]) <= _ABOVE else None
     return None
 
 
-def _runs(text: str, words: Sequence[str]) -> str | None:
+def _how_it_runs(text: str, words: Sequence[str]) -> str | None:
     """Return how a command runs the words: ``alone``, ``after`` others, ``hidden``, or None."""
-    found: str | None = None
+    how: str | None = None
     for line in text.replace("\\\n", " ").splitlines():
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         try:
-            found = _in_line(line, words) or (found and "hidden")
+            how = _in_line(line, words) or (how and "hidden")
         except ValueError:  # quotes over several lines
-            found = "hidden" if found or words[0] in line else None
-    return found
+            how = "hidden" if how or words[0] in line else None
+    return how
 
 
 def _in_line(line: str, words: Sequence[str]) -> str | None:
     lexer = shlex.shlex(line, posix=True, punctuation_chars="();<>|&")
     lexer.whitespace_split = True
+    tokens = [*lexer]
+    between = [token for token in tokens if token in _SEPARATORS]
     parts: list[list[str]] = [[]]
-    between: list[str] = []
-    for token in lexer:
+    for token in tokens:
         if token in _SEPARATORS:
-            between.append(token)
             parts.append([])
         else:
             parts[-1].append(token)
     background = between[-1:] == ["&"] and not parts[-1]
     parts = [part for part in parts if part]
     commands = [_command(part) for part in parts]
-    runs = [index for index, found in enumerate(commands) if found[: len(words)] == [*words]]
-    if not runs:
+    runs = [command[: len(words)] == [*words] for command in commands]
+    if not any(runs):
         return None
-    last = runs[-1]
-    if background or last != len(parts) - 1 or {"||", "&", "|", "|&"} & {*between}:
+    opening = parts[-1][: len(parts[-1]) - len(commands[-1])]
+    if (
+        background
+        or not runs[-1]
+        or {"||", "&", "|", "|&"} & {*between}
+        or {*_OPENING} & {*opening}
+    ):
         return "hidden"
-    if any(token in _OPENING for token in parts[last][: len(parts[last]) - len(commands[last])]):
-        return "hidden"
-    return "alone" if all(found[:1] and found[0] in _BEFORE for found in commands[:-1]) else "after"
+    return "alone" if all(part[:1] and part[0] in _BEFORE for part in commands[:-1]) else "after"
 
 
 def _command(part: Sequence[str]) -> list[str]:
@@ -97,12 +105,3 @@ def _command(part: Sequence[str]) -> list[str]:
     while words and (words[0] in _OPENING or _ASSIGNED.match(words[0])):
         words = words[1:]
     return words
-
-
-def _ended(call: Call, *, alone: bool) -> bool | None:
-    if call.text is None or call.untold:
-        return None
-    if not call.failed:
-        return True
-    code = _FAILED.match(call.text)
-    return False if alone and code and 0 < int(code[1]) <= _ABOVE else None

@@ -12,11 +12,9 @@ _LINE = re.compile(r"(?im)^[ \t]*graphmem:[ \t]*(\S+)[ \t]*$")
 _FAILED = re.compile(r"(?:Error: )?Exit code (\d+)")
 _ABOVE = 125
 """Greater exit codes say that a command was not found, or was ended."""
-_SEPARATORS = ("&&", "||", ";", "|", "&", "|&", ";;")
 _BEFORE = ("cd", "source", ".", "export", "set")
 """Commands before a test that are not likely to be what failed."""
 _ASSIGNED = re.compile(r"[A-Za-z_]\w*=")
-_OPENING = ("(", "{", "!")
 
 
 def without_statement(prompt: str) -> tuple[str, str | None]:
@@ -60,48 +58,27 @@ def last_run(work: Work, command: str) -> bool | None:
 
 def _how_it_runs(text: str, words: Sequence[str]) -> str | None:
     """Return how a command runs the words: ``alone``, ``after`` others, ``hidden``, or None."""
-    how: str | None = None
-    for line in text.replace("\\\n", " ").splitlines():
-        if not line.strip() or line.lstrip().startswith("#"):
-            continue
-        try:
-            how = _in_line(line, words) or (how and "hidden")
-        except ValueError:  # quotes over several lines
-            how = "hidden" if how or words[0] in line else None
-    return how
-
-
-def _in_line(line: str, words: Sequence[str]) -> str | None:
-    lexer = shlex.shlex(line, posix=True, punctuation_chars="();<>|&")
-    lexer.whitespace_split = True
-    tokens = [*lexer]
-    between = [token for token in tokens if token in _SEPARATORS]
-    parts: list[list[str]] = [[]]
-    for token in tokens:
-        if token in _SEPARATORS:
-            parts.append([])
-        else:
-            parts[-1].append(token)
-    background = between[-1:] == ["&"] and not parts[-1]
-    parts = [part for part in parts if part]
-    commands = [_command(part) for part in parts]
+    lexer = shlex.shlex(text.replace("\\\n", " "), posix=True, punctuation_chars="();<>|&\n")
+    lexer.whitespace, lexer.commenters, lexer.whitespace_split = " \t\r", "", True
+    commands: list[list[str]] = [[]]
+    between: set[str] = set()
+    comment = False
+    try:
+        for token in lexer:
+            if token and not token.strip("();|&\n"):
+                comment = comment and "\n" not in token
+                between.add(token.strip("();\n"))
+                commands.append([])
+            elif comment or token.startswith("#"):
+                comment = True
+            elif commands[-1] or not _ASSIGNED.match(token):
+                commands[-1].append(token)
+    except ValueError:  # quotes that do not end
+        return "hidden" if words[0] in text else None
+    commands = [command for command in commands if command]
     runs = [command[: len(words)] == [*words] for command in commands]
     if not any(runs):
         return None
-    opening = parts[-1][: len(parts[-1]) - len(commands[-1])]
-    if (
-        background
-        or not runs[-1]
-        or {"||", "&", "|", "|&"} & {*between}
-        or {*_OPENING} & {*opening}
-    ):
+    if not runs[-1] or between & {"||", "&", "|", "|&"}:
         return "hidden"
-    return "alone" if all(part[:1] and part[0] in _BEFORE for part in commands[:-1]) else "after"
-
-
-def _command(part: Sequence[str]) -> list[str]:
-    """Return the words of a command without what opens it, and the variables set for it."""
-    words = [*part]
-    while words and (words[0] in _OPENING or _ASSIGNED.match(words[0])):
-        words = words[1:]
-    return words
+    return "alone" if all(command[0] in _BEFORE for command in commands[:-1]) else "after"

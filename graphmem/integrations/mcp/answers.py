@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
+from itertools import accumulate
 from typing import Annotated, Any, Generic, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
@@ -242,7 +243,7 @@ def fit_lines(text: str, max_tokens: int, tool: str) -> tuple[str, str | None]:
         count_tokens_of_lines(line) + line.count('"') + line.count("\\") + 1 for line in lines
     ]
     kept = _first(costs, tokens)
-    part = "\n".join(lines[:kept]) if kept else shorten(text, max(4 * tokens, 20))
+    part = "\n".join(lines[:kept]) if kept else text[: max(4 * tokens, 20)] + ELLIPSIS
     return part, describe_rest(len(lines) - kept, "line", tool, sum(costs))
 
 
@@ -255,32 +256,18 @@ def describe_rest(left: int, what: str, tool: str, tokens: int) -> str | None:
     return f"{counted(left, what)} cut or left out; for all, {asked}."
 
 
-def shorten(text: str, limit: int = SHOWN) -> str:
-    """Return a text of at most so many characters."""
-    return text if len(text) <= limit else text[: limit - 1] + ELLIPSIS
-
-
 def _first(costs: list[int], tokens: int) -> int:
     """Return how many of the first costs fit."""
-    fitting = 0
-    for cost in costs:
-        tokens -= cost
-        if tokens < 0:
-            break
-        fitting += 1
-    return fitting
+    return sum(total <= tokens for total in accumulate(costs))
 
 
 def _shorten_row(row: R, tokens: int) -> R:
-    """Return a row without lists, and with texts cut until it fits."""
-    row = row.model_copy(update={name: () for name, value in row if isinstance(value, tuple)})
-    limit = max(4 * tokens, SHOWN)
-    while count_tokens_of_lines(row.model_dump_json()) > tokens and limit > 20:
-        texts = {
-            name: value if isinstance(value, str) else canonical_json(value)
-            for name, value in row
-            if name != "id" and isinstance(value, str | list | dict)
-        }
-        row = row.model_copy(update={name: shorten(text, limit) for name, text in texts.items()})
-        limit //= 2
-    return row
+    """Return a row without lists, and with texts that fit for sure."""
+    texts = [name for name, value in row if isinstance(value, str | list | dict) and name != "id"]
+    limit = max(tokens // (2 * len(texts)), 20)
+    short: dict[str, Any] = {name: () for name, value in row if isinstance(value, tuple)}
+    for name in texts:
+        value = getattr(row, name)
+        text = value if isinstance(value, str) else canonical_json(value)
+        short[name] = text if len(text) <= limit else text[: limit - 1] + ELLIPSIS
+    return row.model_copy(update=short)

@@ -9,10 +9,10 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import anyio
 import httpx2
@@ -55,8 +55,8 @@ def line(message: dict[str, Any]) -> bytes:
 
 
 @contextmanager
-def process(url: str) -> Iterator[subprocess.Popen[bytes]]:
-    """Run ``graphmem mcp`` over pipes, of which a client has said hello; it must end by itself."""
+def process(url: str) -> Iterator[tuple[subprocess.Popen[bytes], Callable[..., None], IO[bytes]]]:
+    """Run ``graphmem mcp`` over pipes: what writes to it, what reads; it must end by itself."""
     server = subprocess.Popen(
         [sys.executable, "-c", CODE, "--url", url, "mcp"],
         stdin=subprocess.PIPE,
@@ -65,12 +65,17 @@ def process(url: str) -> Iterator[subprocess.Popen[bytes]]:
     )
     assert server.stdin
     assert server.stdout
+    pipes = server.stdin, server.stdout
+
+    def say(*messages: bytes) -> None:
+        pipes[0].write(b"".join(messages))
+        pipes[0].flush()
+
     try:
-        server.stdin.write(line(HELLO) + line({"method": "notifications/initialized"}))
-        server.stdin.flush()
-        assert b"Ask before you act" in server.stdout.readline()
-        yield server
-        for pipe in (server.stdin, server.stdout):
+        say(line(HELLO), line({"method": "notifications/initialized"}))
+        assert b"Ask before you act" in pipes[1].readline()
+        yield server, say, pipes[1]
+        for pipe in pipes:
             pipe.close()
         server.stdin = server.stdout = None
         _, err = server.communicate(timeout=60)
@@ -103,33 +108,17 @@ def test_over_standard_input_and_output(url: str, settings: Settings, mode: str)
     talk(over_stdio(url, **env), work, mode)
 
 
-def test_a_client_that_vanishes_leaves_a_whole_memory(tmp_path: Path) -> None:
-    url = str(tmp_path / "memory.graph")
-    with process(url) as server:
-        assert server.stdin
-        assert server.stdout
-        for number in range(2, 12):
-            server.stdin.write(line(calling(number)))
-        server.stdin.flush()
-        for _ in range(3):  # then it goes, while others are under way
-            server.stdout.readline()
-    whole(url, 3, 10)
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_the_server_and_leaves_a_whole_memory(
-    tmp_path: Path, number: signal.Signals
+@pytest.mark.parametrize("number", [None, signal.SIGTERM, signal.SIGINT])
+def test_a_client_that_vanishes_or_a_signal_leaves_a_whole_memory(
+    tmp_path: Path, number: signal.Signals | None
 ) -> None:
     url = str(tmp_path / "memory.graph")
-    with process(url) as server:
-        assert server.stdin
-        assert server.stdout
-        for call in range(2, 12):
-            server.stdin.write(line(calling(call)))
-        server.stdin.flush()
-        server.stdout.readline()
-        server.send_signal(number)
-        assert server.wait(PATIENCE) == -number
+    with process(url) as (server, say, answers):
+        say(*(line(calling(call)) for call in range(2, 12)))
+        answers.readline()  # others are under way
+        if number is not None:
+            server.send_signal(number)
+            assert server.wait(PATIENCE) == -number
     whole(url, 1, 10)
 
 
@@ -144,19 +133,15 @@ def test_lines_that_are_no_messages_get_an_answer(tmp_path: Path) -> None:
         (line(calling(3, steps=[{"action": "DEEP"}])).replace(b'"DEEP"', deep), 3),
         (b'{"jsonrpc": "2.0", "id": "a", "method": 1.}\n', "a"),
     ]
-    with process(url) as server:
-        assert server.stdin
-        assert server.stdout
+    with process(url) as (_, say, answers):
         for text, number in bad:
-            server.stdin.write(text)
-            server.stdin.flush()
-            answer = json.loads(server.stdout.readline())
+            say(text)
+            answer = json.loads(answers.readline())
             assert answer["id"] == number
             assert answer["error"]["code"] == -32_700
             assert len(answer["error"]["message"]) < 400
-        server.stdin.write(line(calling(9)))
-        server.stdin.flush()
-        assert not json.loads(server.stdout.readline())["result"]["isError"]
+        say(line(calling(9)))
+        assert not json.loads(answers.readline())["result"]["isError"]
     whole(url, 1, 1)
 
 
@@ -235,43 +220,6 @@ def test_addresses_and_tokens_that_are_wrong(tmp_path: Path) -> None:
         done = run("--url", url, "mcp", "--http", f"127.0.0.1:{taken.getsockname()[1]}")
         assert done.code == 1
         assert "another port" in done.err
-
-
-def test_two_servers_and_a_shell_share_a_folder(tmp_path: Path) -> None:
-    """Each of them writes as soon as it wants to, and all of it is there for all in the end."""
-    folder = str(tmp_path / "memory.graph")
-    env = {"GRAPHMEM_EMBEDDER": "hashing", "GRAPHMEM_WAIT": "60"}
-    shell = ["--url", folder, "learn", FLIGHT, "check the fare rules", "--success"]
-
-    async def learn(client: Client, way: str) -> None:
-        for number in range(6):
-            key = f"{way}/{number}"
-            await good(client, "learn", task=FLIGHT, strategy=way, success=True, source_key=key)
-            assert (await good(client, "recall", task=FLIGHT))["items"]
-
-    async def main() -> None:
-        transports = [over_stdio(folder, **env) for _ in range(2)]
-        async with Client(transports[0]) as one, Client(transports[1]) as other:
-            async with anyio.create_task_group() as group:
-                group.start_soon(learn, one, "ask the customer")
-                group.start_soon(learn, other, "refund at once")
-                for number in range(3):
-                    done = await anyio.run_process(
-                        [sys.executable, "-c", CODE, *shell, "--source-key", f"shell/{number}"],
-                        env={**os.environ, **env},
-                        check=False,
-                    )
-                    assert done.returncode == 0, done.stderr
-            for number, client in enumerate((one, other), 16):
-                # Who writes reads what all others wrote; a reader may be some seconds behind.
-                await good(client, "learn", task=FLIGHT, strategy="wait", success=False)
-                assert (await good(client, "status"))["episodes"] == number
-
-    anyio.run(main)
-    with Memory.open(folder, settings=Settings(embedder="hashing", wait=0)) as memory:
-        assert memory.stats().episodes == 17
-        assert memory.verify().ok
-        assert memory.learn(FLIGHT, "check the fare rules", success=True).created
 
 
 def test_a_memory_that_goes_while_it_is_served(tmp_path: Path) -> None:

@@ -55,7 +55,11 @@ class Threads:
         self._closed = False
         self._pid = os.getpid()
 
-    async def read(self, call: Callable[[], R], *, writes: bool = False) -> R:
+    async def read(self, call: Callable[[], R]) -> R:
+        """Return what ``call``, which reads, returns in a thread."""
+        return await self.run(call, writes=False)
+
+    async def run(self, call: Callable[[], R], *, writes: bool) -> R:
         """Return what a call returns in a thread; if cancelled, it stops waiting for the lease."""
         cancelled, context = Event(), copy_context()
         context.run(given_up.set, cancelled)
@@ -112,7 +116,7 @@ def _in_thread(
     @functools.wraps(method)
     async def call(self: _Awaited[T], *args: P.args, **kwargs: P.kwargs) -> R:
         bound = getattr(self._awaited, method.__name__)
-        return await self.threads.read(lambda: bound(*args, **kwargs), writes=writes)
+        return await self.threads.run(lambda: bound(*args, **kwargs), writes=writes)
 
     call.writes = writes  # type: ignore[attr-defined]
     return call  # type: ignore[return-value]

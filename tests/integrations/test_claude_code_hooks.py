@@ -250,7 +250,14 @@ def test_the_file_of_settings_of_the_project_holds(project: Path, tmp_path: Path
     assert (project / "kept.graph").exists()
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "{}", "[" * 100_000, "\0"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "{", "[]", "{}", "[" * 100_000, "\0", '{"hook_event_name": "Stop"}'),
+        '{"hook_event_name": "UserPromptSubmit", "prompt": 5}',
+        '{"hook_event_name": "SessionEnd", "session_id": "s", "transcript_path": " "}',
+    ],
+)
 def test_no_input_stops_a_session(project: Path, text: str) -> None:
     done = hook(text)
     assert done.out == ""

@@ -92,19 +92,6 @@ def test_a_log_teaches_what_was_learned_live(
     assert memory.verify().ok
 
 
-def test_lines_say_what_happened(tmp_path: Path) -> None:
-    env = Recorder(make("FrozenLake"), log := tmp_path / "log.jsonl", agent="ada", actions=MOVES)
-    wander(env, 2)
-    first = lines(log)[0]
-    assert first["env"].startswith("FrozenLake")
-    assert (first["step"], first["seed"], first["agent"]) == (0, 0, "ada")
-    assert first["state"] == {"state": 0}
-    assert first["action"] in MOVES
-    last = [line for line in lines(log) if "outcome" in line]
-    assert len(last) == 2
-    assert all(line["terminated"] or line["truncated"] for line in last)
-
-
 def test_what_is_not_judged_counts_nowhere(memory: Memory, tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     env = Recorder(make("CliffWalking"), log, memory=memory)  # which has no threshold

@@ -15,19 +15,10 @@
 CASE WHEN n = 0 THEN 0.0 WHEN k = 0 THEN 0.0 ELSE (toFloat(k) / n + z * z / (2.0 * n) - z
   * sqrt(toFloat(k) / n * (1.0 - toFloat(k) / n) / n + z * z / (4.0 * n * n))) / (1.0 + z * z / n) END;
 
-// formula: at_most(k, n, z)
-// doc: A number that the lower Wilson bound never exceeds, and that it reaches where all trials worked.
-(toFloat(k) / (n + z * z));
-
 // formula: odds(k, f)
 // doc: How often something happened for each time that it did not, and for some times more: it is small while there are few of both. It
-// doc: depends on counts alone, and tells before anything is computed what can have a high lower Wilson bound (see odds_at).
+// doc: depends on counts alone, and tells before anything is computed what may have a high lower Wilson bound.
 (k) / ((f) + 2.0 + 2.0 * sqrt(1.0 + (f)));
-
-// formula: odds_at(lower, z)
-// doc: The least odds (see there) that k of n can have whose lower Wilson bound is so high: the bound, solved for k, is at least
-// doc: lower / (1 - lower) * (f + (z * z + z * sqrt(z * z + 4 * f)) / 2) for f = n - k.
-CASE WHEN lower < 1.0 THEN lower / (1.0 - lower) * CASE WHEN z < 2.0 THEN z * z / 4.0 ELSE 1.0 END ELSE 0.0 END;
 
 // formula: wilson_upper(k, n, z)
 // doc: Upper Wilson score bound of a rate; 1 without trials.
@@ -202,11 +193,6 @@ CASE WHEN a < b THEN a ELSE b END;
 // doc: The variance of the log odds of a rate, times the square of a slope, for `n` trials and the wider rate that it is shrunk to.
 slope * slope / (n * rate * (1.0 - rate) + (strength) * wider * (1.0 - wider));
 
-// formula: lasting(worth, met, candidates, strength)
-// doc: The knowledge of a strategy from other tasks, in trials, for a choice on a task that was met so often. A task that came often will
-// doc: come again, so it pays to find out how it differs; that takes several trials of each candidate.
-(worth) / (1.0 + (worth) * met / ((met + 4.0 * candidates) * strength));
-
 // formula: logit(p)
 // doc: The log odds of a probability.
 log(p / (1.0 - p));
@@ -231,6 +217,13 @@ CASE WHEN prune <= 0.0 THEN null WHEN base < prune THEN 1.0 * at WHEN decay <= 0
 // formula: living(expires_at, now)
 // doc: Whether an entry has not expired at a time (milliseconds).
 expires_at IS NULL OR expires_at > now;
+
+// columns: latest_trials(trials, most, sample)
+// doc: The dates and outcomes (1: supports) of the latest of trials {episode, dated, supports}, and a sample of episodes on either side.
+// returns: times list, outcomes list, supporting list, opposing list
+[t IN trials[..most] WHERE t.dated IS NOT NULL | t.dated] AS times, [t IN trials[..most] WHERE t.dated IS NOT NULL | t.supports] AS
+  outcomes, [t IN trials WHERE t.supports = 1 AND t.episode IS NOT NULL | t.episode][..sample] AS supporting, [t IN trials
+  WHERE t.supports = 0 AND t.episode IS NOT NULL | t.episode][..sample] AS opposing;
 
 // columns: entry_columns(e, l)
 // doc: The output columns of an entry in a level, at the time $now.
@@ -301,7 +294,6 @@ e.id AS id, e.task AS task, a.name AS agent, e.success AS success, e.score AS sc
 // formula: cosine_of(a, b)
 // doc: The cosine of two vectors that a server stores; null if they differ in size.
 CASE WHEN size(a) = size(b) THEN 2.0 * vector.similarity.cosine(a, b) - 1.0 END;
-
 
 // formula: edge_of(least, floor)
 // doc: The cosine at which another task or strategy counts for nothing: the floor of relevance, or the cosine of the farthest of many near

@@ -25,7 +25,7 @@ from graphmem.errors import GraphMemError, ValidationError
 from graphmem.graph.arguments import check_text, listed
 from graphmem.graph.graph import Graph
 from graphmem.graph.reads import Reads
-from graphmem.lessons import Lessons, answering
+from graphmem.lessons import Lessons, chat
 from graphmem.lessons.prompt import ContextWriter
 from graphmem.levels import Levels, Outlets, relevant_entries
 from graphmem.levels.producers import Producers
@@ -94,19 +94,19 @@ class Memory:
         self._learner = learner = Learner(graph)
         self._looking = Looking(graph)
         strengths = Strengths(graph)
-        estimator = Estimator(graph, strengths)
+        estimator = Estimator(graph, strengths, similarity)
         self.lessons = Lessons(graph, similarity.fresh)
         """Heuristics, anti-patterns, rules, mistakes: see :class:`graphmem.lessons.Lessons`."""
         self.policies = Policies(graph, reads)
         """The best actions in states: see :class:`graphmem.policies.Policies`."""
         self.people = People(graph)
         """Preferences and knowledge: see :class:`graphmem.people.People`."""
-        chat = partial(answering.answer, graph)
+        answer = partial(chat.answer, graph)
         search = EntrySearch(graph, similarity.vectors)
         self.levels = Levels(
             graph,
             search,
-            Outlets(learner.learn_many, self.people.know, chat),
+            Outlets(learner.learn_many, self.people.know, answer),
         )
         """Entries that agents hold for a time: see :class:`graphmem.levels.Levels`."""
         noted = partial(relevant_entries, self.levels, search.floor)
@@ -120,9 +120,9 @@ class Memory:
         self.cycles = Cycles(graph)
         """Cycles in time: see :class:`graphmem.policies.cycles.Cycles`."""
         self._recaller = Recaller(graph, similarity, estimator)
-        self._forecaster = Forecaster(graph, strengths, estimator, similarity)
+        self._forecaster = Forecaster(graph, strengths, estimator)
         self._explainer = Explainer(graph, self.lessons, self._forecaster)
-        self._chooser = Chooser(graph, similarity, estimator, self._recaller)
+        self._chooser = Chooser(graph, estimator, self._recaller)
         self._maintainer = Maintainer(graph, similarity.vectors, strengths)
         self._network = network = Network(graph)
         self._communities = Communities(graph)

@@ -9,25 +9,22 @@ RETURN e.id AS id, coalesce(e.source_key, e.content_hash + coalesce(e.occurrence
   coalesce(e.ended_at, e.started_at, e.recorded_at) AS at, e.recorded_at AS recorded_at;
 
 // name: calibration.episodes
-// doc: The tasks and outcomes of episodes; `seq` is the number of their event in the stream of their agent.
-// returns: id string, task string, success boolean, type string, seq integer
+// doc: The tasks, outcomes and applied strategies of episodes; `seq` is the number of their event in the stream of their agent. Uses are
+// doc: {whole, propensity, candidates}, by rank.
+// returns: id string, task string, name string, success boolean, type string, seq integer, uses list
 MATCH (e:Episode)
 WHERE e.id IN $ids AND toString(e.ns) = $ns
 MATCH (e)-[:ATTEMPTED]->(t:Task)
 OPTIONAL MATCH (e)<-[:ABOUT]-(v:Event)
-RETURN e.id AS id, t.id AS task, e.success AS success, e.type AS type, min(CASE v.kind WHEN 'episode' THEN v.seq ELSE null END) AS seq
-ORDER BY id;
-
-// name: calibration.uses
-// doc: The strategies that episodes applied, by rank; merged ones with the id of their whole.
-// returns: id string, whole string
-MATCH (e:Episode)
-WHERE e.id IN $ids AND toString(e.ns) = $ns
-MATCH (e)-[u:USED]->(s:Strategy)
+WITH e, t, min(CASE v.kind WHEN 'episode' THEN v.seq ELSE null END) AS seq
+OPTIONAL MATCH (e)-[u:USED]->(s:Strategy)
 WHERE u.applied
-WITH e.id AS id, whole(s) AS whole, u.rank AS rank
-ORDER BY id, rank
-RETURN id, whole;
+WITH e, t, seq, u, s
+ORDER BY u.rank
+WITH e, t, seq,
+  collect(CASE WHEN s IS NULL THEN null ELSE {whole: whole(s), propensity: u.propensity, candidates: u.candidates} END) AS uses
+RETURN e.id AS id, t.id AS task, e.task AS name, e.success AS success, e.type AS type, seq, uses
+ORDER BY id;
 
 // name: calibration.similar
 // doc: The pairs of similar tasks and of similar strategies (by whole), and the weight of an outcome of the other.

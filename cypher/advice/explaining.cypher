@@ -115,11 +115,11 @@ RETURN 'anti-pattern' AS kind, id, ids, strategies, agent,
   wilson_lower(occurrences, trials, $z) AS lower, wilson_upper(occurrences, trials, $z) AS upper;
 
 // name: explaining.uses
-// doc: The latest trials of strategies: their applied uses. Parts: {id, types (null: all)}. With a class of errors, its failures support
-// doc: the belief, and successes oppose it.
+// doc: The trials of strategies: their applied uses; how many support the belief, how many have a date, the first one and the last, and the
+// doc: latest of them. Parts: {id, types (null: all)}. With a class of errors, its failures support the belief, and successes oppose it.
 // option: own  those of given agents alone
 // param: parts list, types list = null, error_class string = null, sample integer = 5, most integer = 2000
-// returns: trials integer, successes integer, times list, outcomes list, supporting list, opposing list
+// returns: trials integer, successes integer, dated integer, first_at integer, last_at integer, latest_trials
 UNWIND $parts AS part
 MATCH (s:Strategy {id: part.id})
 WITH part, s, s.ns AS ns WHERE ns = $ns
@@ -131,28 +131,9 @@ WHERE a.name IN $agents                                                         
 WITH e.id AS episode, coalesce(e.ended_at, e.started_at) AS dated, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at,
      CASE WHEN e.success = ($error_class IS NULL) THEN 1 ELSE 0 END AS supports
 ORDER BY at DESC, episode DESC
-LIMIT $most
-WITH count(*) AS trials, sum(supports) AS successes, collect(dated) AS times,
-     collect(CASE WHEN dated IS NULL THEN null ELSE supports END) AS outcomes,
-     collect(CASE supports WHEN 1 THEN episode ELSE null END) AS supporting,
-     collect(CASE supports WHEN 1 THEN null ELSE episode END) AS opposing
-RETURN trials, successes, times, outcomes, supporting[..$sample] AS supporting, opposing[..$sample] AS opposing;
-
-// name: explaining.sums_of_uses
-// doc: How many trials there are, and how many support the belief; how many have a date, the first date, and the last.
-// option: own  those of given agents alone
-// param: parts list, types list = null, error_class string = null
-// returns: trials integer, successes integer, dated integer, first_at integer, last_at integer
-UNWIND $parts AS part
-MATCH (s:Strategy {id: part.id})
-WITH part, s, s.ns AS ns WHERE ns = $ns
-MATCH (e:Episode)-[u:USED]->(s)
-WHERE u.applied AND ($types IS NULL OR e.type IN $types)
-  AND (part.types IS NULL OR e.type IN part.types) AND ($error_class IS NULL OR e.success OR e.error_class = $error_class)
-MATCH (a:Agent)-[:RAN]->(e)                                                                                     //? own
-WHERE a.name IN $agents                                                                                         //? own
-WITH coalesce(e.ended_at, e.started_at) AS at, CASE WHEN e.success = ($error_class IS NULL) THEN 1 ELSE 0 END AS supports
-RETURN count(*) AS trials, sum(supports) AS successes, count(at) AS dated, min(at) AS first_at, max(at) AS last_at;
+WITH collect({episode: episode, dated: dated, supports: supports}) AS trials, sum(supports) AS successes, count(dated) AS dated,
+     min(dated) AS first_at, max(dated) AS last_at
+RETURN size(trials) AS trials, successes, dated, first_at, last_at, latest_trials(trials, $most, $sample);
 
 // name: explaining.shares_of_uses
 // doc: All trials by task or agent, most trials first; groups is the number of all tasks or agents.
@@ -181,37 +162,12 @@ WITH size(shares) AS groups, one.name AS name, one.text AS text, one.trials AS t
 RETURN name, text, trials, successes, wilson_lower(successes, trials, $z) AS lower, wilson_upper(successes, trials, $z) AS upper,
   groups;
 
-// name: explaining.sums_of_listings
-// doc: The verdict on a rule of a task, how many episodes with a score for or against it list it, and how many of them are trials and
-// doc: support it; how many trials have a date, the first date, and the last. Without a verdict they count as for WORKS.
-// param: types list = null
-// returns: verdict string, trials integer, successes integer, dated integer, first_at integer, last_at integer, worked integer
-// returns: praised integer, failed integer, blamed integer
-MATCH (r:Rule {id: $id})
-WITH r, r.ns AS ns WHERE ns = $ns
-MATCH (a:Agent)-[:RAN]->(e:Episode)-[l:LISTED]->(r)
-WHERE ($agents IS NULL OR a.name IN $agents) AND ($types IS NULL OR e.type IN $types)
-WITH e.id AS episode, e.score AS score, coalesce(e.ended_at, e.started_at) AS at, max(CASE WHEN l.as_success THEN 1 ELSE 0 END) AS success,
-  max(CASE WHEN l.as_success THEN 0 ELSE 1 END) AS mistake
-WITH at, CASE WHEN praised(score) THEN 1 ELSE 0 END AS praised, CASE WHEN blamed(score) THEN 1 ELSE 0 END AS blamed, success, mistake
-WITH sum(praised * success) AS worked, sum(praised) AS praised, sum(blamed * mistake) AS failed, sum(blamed) AS blamed,
-     count(CASE WHEN praised * success + blamed > 0 THEN at ELSE null END) AS dated,
-     min(CASE WHEN praised * success + blamed > 0 THEN at ELSE null END) AS first_at,
-     max(CASE WHEN praised * success + blamed > 0 THEN at ELSE null END) AS last_at,
-     count(CASE WHEN blamed * mistake + praised > 0 THEN at ELSE null END) AS avoid_dated,
-     min(CASE WHEN blamed * mistake + praised > 0 THEN at ELSE null END) AS avoid_first,
-     max(CASE WHEN blamed * mistake + praised > 0 THEN at ELSE null END) AS avoid_last
-WITH worked, praised, failed, blamed, dated, first_at, last_at, avoid_dated, avoid_first, avoid_last,
-     verdict(worked, praised, failed, blamed) AS verdict
-RETURN verdict, CASE verdict WHEN 'AVOID' THEN failed + praised ELSE worked + blamed END AS trials,
-  CASE verdict WHEN 'AVOID' THEN failed ELSE worked END AS successes, CASE verdict WHEN 'AVOID' THEN avoid_dated ELSE dated END AS dated,
-  CASE verdict WHEN 'AVOID' THEN avoid_first ELSE first_at END AS first_at,
-  CASE verdict WHEN 'AVOID' THEN avoid_last ELSE last_at END AS last_at, worked, praised, failed, blamed;
-
 // name: explaining.listings
-// doc: The latest trials of a rule of a task: episodes that list it, with a score for or against it.
-// param: verdict string, types list = null, sample integer = 5, most integer = 2000
-// returns: times list, outcomes list, supporting list, opposing list
+// doc: The verdict on a rule of a task, how many episodes with a score for or against it list it, and of those that are trials the same as
+// doc: explaining.uses. Without a verdict they count as for WORKS.
+// param: types list = null, sample integer = 5, most integer = 2000
+// returns: verdict string, worked integer, praised integer, failed integer, blamed integer
+// returns: trials integer, successes integer, dated integer, first_at integer, last_at integer, latest_trials
 MATCH (r:Rule {id: $id})
 WITH r, r.ns AS ns WHERE ns = $ns
 MATCH (a:Agent)-[:RAN]->(e:Episode)-[l:LISTED]->(r)
@@ -219,18 +175,17 @@ WHERE ($agents IS NULL OR a.name IN $agents) AND ($types IS NULL OR e.type IN $t
 WITH e.id AS episode, e.score AS score, coalesce(e.ended_at, e.started_at) AS dated,
   coalesce(e.ended_at, e.started_at, e.recorded_at) AS at, max(CASE WHEN l.as_success THEN 1 ELSE 0 END) AS success,
   max(CASE WHEN l.as_success THEN 0 ELSE 1 END) AS mistake
-WITH episode, dated, at, CASE WHEN $verdict = 'AVOID' THEN (CASE WHEN blamed(score) THEN mistake ELSE 0 END)
-  ELSE (CASE WHEN praised(score) THEN success ELSE 0 END) END AS supports,
-  CASE WHEN $verdict = 'AVOID' THEN (CASE WHEN praised(score) THEN 1 ELSE 0 END)
-  ELSE (CASE WHEN blamed(score) THEN 1 ELSE 0 END) END AS opposes
-WHERE supports + opposes > 0
-WITH episode, dated, at, supports
+WITH episode, dated, at, success, mistake, CASE WHEN praised(score) THEN 1 ELSE 0 END AS praised,
+  CASE WHEN blamed(score) THEN 1 ELSE 0 END AS blamed
 ORDER BY at DESC, episode DESC
-LIMIT $most
-WITH collect(dated) AS times, collect(CASE WHEN dated IS NULL THEN null ELSE supports END) AS outcomes,
-     collect(CASE supports WHEN 1 THEN episode ELSE null END) AS supporting,
-     collect(CASE supports WHEN 1 THEN null ELSE episode END) AS opposing
-RETURN times, outcomes, supporting[..$sample] AS supporting, opposing[..$sample] AS opposing;
+WITH sum(praised * success) AS worked, sum(praised) AS praised, sum(blamed * mistake) AS failed, sum(blamed) AS blamed,
+     collect(CASE WHEN praised * success + blamed > 0 THEN {episode: episode, dated: dated, supports: praised * success} END) AS works,
+     collect(CASE WHEN blamed * mistake + praised > 0 THEN {episode: episode, dated: dated, supports: blamed * mistake} END) AS fails
+WITH worked, praised, failed, blamed, works, fails, verdict(worked, praised, failed, blamed) AS verdict
+WITH verdict, worked, praised, failed, blamed, CASE verdict WHEN 'AVOID' THEN fails ELSE works END AS trials
+WITH verdict, worked, praised, failed, blamed, trials, [t IN trials WHERE t.dated IS NOT NULL | t.dated] AS dates
+RETURN verdict, worked, praised, failed, blamed, size(trials) AS trials, CASE verdict WHEN 'AVOID' THEN failed ELSE worked END AS successes,
+       size(dates) AS dated, dates[size(dates) - 1] AS first_at, dates[0] AS last_at, latest_trials(trials, $most, $sample);
 
 // name: explaining.shares_of_listings
 // doc: The same trials by task or agent, most trials first.
@@ -257,58 +212,28 @@ WITH size(shares) AS groups, one.name AS name, one.text AS text, one.trials AS t
 RETURN name, text, trials, successes, wilson_lower(successes, trials, $z) AS lower, wilson_upper(successes, trials, $z) AS upper,
   groups;
 
-// name: explaining.general_rule
-// doc: The evidence of a general rule: its counts, the agents and types of tasks that it comes from, and the stored sample of episodes.
-// param: sample integer = 5
-// returns: verdict string, trials integer, successes integer, agents list, types list, supporting list, opposing list
-MATCH (r:Rule {id: $id})
-WITH r, r.ns AS ns WHERE ns = $ns
-OPTIONAL MATCH (r)-[d:DERIVED_FROM]->(e:Episode)
-WITH r, d.supports AS supports, d.at AS at, e.id AS episode
-ORDER BY at DESC, episode DESC
-WITH r, collect({episode: episode, supports: supports}) AS links
-WITH r, links, CASE r.verdict WHEN 'AVOID' THEN r.failed ELSE r.worked END AS successes,
-  CASE r.verdict WHEN 'AVOID' THEN r.praised ELSE r.blamed END AS against
-RETURN r.verdict AS verdict, successes + against AS trials, successes, r.agents AS agents, r.task_types AS types,
-       [one IN links WHERE one.supports | one.episode][..$sample] AS supporting,
-       [one IN links WHERE one.episode IS NOT NULL AND NOT one.supports | one.episode][..$sample] AS opposing;
-
 // name: explaining.attempts
-// doc: The latest trials of a policy: episodes that took it, reported outcomes, and updates with a success. Only episodes appear in the
-// doc: sample.
+// doc: The trials of a policy, as in explaining.uses: episodes that took it, reported outcomes, and updates with a success. Only episodes
+// doc: appear in the sample.
 // param: types list = null, sample integer = 5, most integer = 2000
-// returns: trials integer, successes integer, times list, outcomes list, supporting list, opposing list
-CALL { MATCH (p:Policy {id: $id}) WITH p, p.ns AS ns WHERE ns = $ns MATCH (e:Episode)-[:TOOK]->(p) WHERE $types IS NULL
-  OR e.type IN $types RETURN e.id AS episode, coalesce(e.ended_at, e.started_at) AS dated,
-  coalesce(e.ended_at, e.started_at, e.recorded_at) AS at, e.success AS success, e.id AS id UNION ALL MATCH (p:Policy {id: $id}) WITH p,
-  p.ns AS ns WHERE ns = $ns MATCH (t:Transition)-[:UPDATED]->(p) WHERE t.success IS NOT NULL RETURN null AS episode, t.at AS dated,
-  coalesce(t.at, t.created_at) AS at, t.success AS success, t.id AS id UNION ALL MATCH (p:Policy {id: $id}) WITH p,
-  p.ns AS ns WHERE ns = $ns MATCH (x:Event)-[:ABOUT]->(p) WHERE x.kind = 'outcome' AND x.success IS NOT NULL RETURN null AS episode,
-  x.at AS dated, coalesce(x.at, x.created_at) AS at, x.success AS success, x.id AS id
+// returns: trials integer, successes integer, dated integer, first_at integer, last_at integer, latest_trials
+CALL {
+  MATCH (p:Policy {id: $id}) WITH p, p.ns AS ns WHERE ns = $ns MATCH (e:Episode)-[:TOOK]->(p) WHERE $types IS NULL OR e.type IN $types
+  RETURN e.id AS episode, coalesce(e.ended_at, e.started_at) AS dated, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at,
+    e.success AS success, e.id AS id
+  UNION ALL
+  MATCH (p:Policy {id: $id}) WITH p, p.ns AS ns WHERE ns = $ns MATCH (t:Transition)-[:UPDATED]->(p) WHERE t.success IS NOT NULL
+  RETURN null AS episode, t.at AS dated, coalesce(t.at, t.created_at) AS at, t.success AS success, t.id AS id
+  UNION ALL
+  MATCH (p:Policy {id: $id}) WITH p, p.ns AS ns WHERE ns = $ns MATCH (x:Event)-[:ABOUT]->(p) WHERE x.kind = 'outcome'
+    AND x.success IS NOT NULL
+  RETURN null AS episode, x.at AS dated, coalesce(x.at, x.created_at) AS at, x.success AS success, x.id AS id
 }
-WITH episode, dated, at, success, id
+WITH episode, dated, at, CASE WHEN success THEN 1 ELSE 0 END AS supports, id
 ORDER BY at DESC, id DESC
-LIMIT $most
-WITH count(*) AS trials, sum(CASE WHEN success THEN 1 ELSE 0 END) AS successes, collect(dated) AS times,
-     collect(CASE WHEN dated IS NULL THEN null WHEN success THEN 1 ELSE 0 END) AS outcomes,
-     collect(CASE WHEN success THEN episode ELSE null END) AS supporting,
-     collect(CASE WHEN success THEN null ELSE episode END) AS opposing
-RETURN trials, successes, times, outcomes, supporting[..$sample] AS supporting, opposing[..$sample] AS opposing;
-
-// name: explaining.sums_of_attempts
-// doc: How many trials a policy has, and how many worked; how many have a date, the first date, and the last.
-// param: types list = null
-// returns: trials integer, successes integer, dated integer, first_at integer, last_at integer
-CALL { MATCH (p:Policy {id: $id}) WITH p, p.ns AS ns WHERE ns = $ns MATCH (e:Episode)-[:TOOK]->(p) WHERE $types IS NULL
-  OR e.type IN $types RETURN coalesce(e.ended_at, e.started_at) AS at,
-  e.success AS success UNION ALL MATCH (p:Policy {id: $id}) WITH p,
-  p.ns AS ns WHERE ns = $ns MATCH (t:Transition)-[:UPDATED]->(p) WHERE t.success IS NOT NULL RETURN t.at AS at,
-  t.success AS success UNION ALL MATCH (p:Policy {id: $id}) WITH p,
-  p.ns AS ns WHERE ns = $ns MATCH (x:Event)-[:ABOUT]->(p) WHERE x.kind = 'outcome' AND x.success IS NOT NULL RETURN x.at AS at,
-  x.success AS success
-}
-RETURN count(*) AS trials, sum(CASE WHEN success THEN 1 ELSE 0 END) AS successes, count(at) AS dated, min(at) AS first_at,
-       max(at) AS last_at;
+WITH collect({episode: episode, dated: dated, supports: supports}) AS trials, sum(supports) AS successes, count(dated) AS dated,
+     min(dated) AS first_at, max(dated) AS last_at
+RETURN size(trials) AS trials, successes, dated, first_at, last_at, latest_trials(trials, $most, $sample);
 
 // name: explaining.shares_of_attempts
 // doc: The episodes that took a policy by task, most episodes first.
@@ -489,87 +414,58 @@ RETURN id, text, trials, successes, posterior_mean(successes, trials, $prior_suc
        status(lower, upper, $established, $refuted) AS status
 ORDER BY id;
 
-// name: explaining.show_strategy
-// doc: A small graph for Neo4j Browser: a strategy (or lessons on it), sample episodes, their tasks, and near strategies.
-// param: lessons list, episodes list, others list
+// name: explaining.show
+// doc: A small graph for Neo4j Browser: an item, with its sample of episodes, their tasks, and what is near.
+// param: strategies list, rules list, policies list, lessons list, episodes list, transitions list, others list
 // returns: part string, paths list
 MATCH p = (s:Strategy)
-WHERE s.id IN $ids AND toString(s.ns) = $ns
+WHERE s.id IN $strategies AND toString(s.ns) = $ns
 RETURN 'what is explained' AS part, collect(p) AS paths
 UNION ALL
-MATCH p = (s:Strategy)<-[:USED]-(e:Episode)
-WHERE s.id IN $ids AND e.id IN $episodes AND toString(e.ns) = $ns
-RETURN 'evidence' AS part, collect(p) AS paths
+MATCH p = (r:Rule)
+WHERE r.id IN $rules AND toString(r.ns) = $ns
+RETURN 'what is explained' AS part, collect(p) AS paths
 UNION ALL
-MATCH p = (e:Episode)-[:ATTEMPTED]->(t:Task)
-WHERE e.id IN $episodes AND toString(e.ns) = $ns
-RETURN 'tasks' AS part, collect(p) AS paths
+MATCH p = (x:Policy)-[:IN_STATE]->(:State)
+WHERE x.id IN $policies AND toString(x.ns) = $ns
+RETURN 'what is explained' AS part, collect(p) AS paths
 UNION ALL
-MATCH p = (s:Strategy)-[:SIMILAR_TO]->(o:Strategy)
-WHERE s.id IN $ids AND o.id IN $others AND toString(s.ns) = $ns
-RETURN 'similar' AS part, collect(p) AS paths
-UNION ALL
-MATCH p = (s:Strategy)-[:CO_OCCURS_WITH]-(o:Strategy)
-WHERE s.id IN $ids AND o.id IN $others AND toString(s.ns) = $ns
-RETURN 'used together' AS part, collect(p) AS paths
-UNION ALL
-MATCH p = (s:Strategy)-[:MERGED_INTO]->(o:Strategy)
-WHERE s.id IN $ids AND o.id IN $ids AND toString(s.ns) = $ns
-RETURN 'merged' AS part, collect(p) AS paths
-UNION ALL
-MATCH p = (h:Heuristic)-[:RECOMMENDS]->(s:Strategy)
+MATCH p = (h:Heuristic)-[:RECOMMENDS]->(:Strategy)
 WHERE h.id IN $lessons AND toString(h.ns) = $ns
 RETURN 'recommended' AS part, collect(p) AS paths
 UNION ALL
-MATCH p = (a:AntiPattern)-[:WARNS_AGAINST]->(s:Strategy)
+MATCH p = (a:AntiPattern)-[:WARNS_AGAINST]->(:Strategy)
 WHERE a.id IN $lessons AND toString(a.ns) = $ns
-RETURN 'warned against' AS part, collect(p) AS paths;
-
-// name: explaining.show_rule
-// doc: The same for a rule: its task or Consolidation, the episodes that list it or that it was derived from, and their tasks.
-// param: episodes list
-// returns: part string, paths list
-MATCH p = (r:Rule)
-WHERE r.id IN $ids AND toString(r.ns) = $ns
-RETURN 'what is explained' AS part, collect(p) AS paths
+RETURN 'warned against' AS part, collect(p) AS paths
 UNION ALL
-MATCH p = (e:Episode)-[:LISTED]->(r:Rule)
-WHERE e.id IN $episodes AND r.id IN $ids AND toString(e.ns) = $ns
-RETURN 'evidence' AS part, collect(p) AS paths
-UNION ALL
-MATCH p = (r:Rule)-[:DERIVED_FROM]->(e:Episode)
-WHERE r.id IN $ids AND e.id IN $episodes AND toString(e.ns) = $ns
-RETURN 'derived from' AS part, collect(p) AS paths
-UNION ALL
-MATCH p = (e:Episode)-[:ATTEMPTED]->(t:Task)
-WHERE e.id IN $episodes AND toString(e.ns) = $ns
-RETURN 'tasks' AS part, collect(p) AS paths;
-
-// name: explaining.show_policy
-// doc: The same for a policy: its state, episodes that took it, their tasks, its latest updates, and policies linked with it or in the same
-// doc: state.
-// param: episodes list, transitions list, others list
-// returns: part string, paths list
-MATCH p = (x:Policy)-[:IN_STATE]->(s:State)
-WHERE x.id IN $ids AND toString(x.ns) = $ns
-RETURN 'what is explained' AS part, collect(p) AS paths
-UNION ALL
-MATCH p = (e:Episode)-[:TOOK]->(x:Policy)
+MATCH p = (e:Episode)-[:USED|LISTED|TOOK]->(x)
 WHERE e.id IN $episodes AND x.id IN $ids AND toString(e.ns) = $ns
 RETURN 'evidence' AS part, collect(p) AS paths
 UNION ALL
-MATCH p = (e:Episode)-[:ATTEMPTED]->(t:Task)
+MATCH p = (r:Rule)-[:DERIVED_FROM]->(e:Episode)
+WHERE r.id IN $rules AND e.id IN $episodes AND toString(r.ns) = $ns
+RETURN 'derived from' AS part, collect(p) AS paths
+UNION ALL
+MATCH p = (e:Episode)-[:ATTEMPTED]->(:Task)
 WHERE e.id IN $episodes AND toString(e.ns) = $ns
 RETURN 'tasks' AS part, collect(p) AS paths
 UNION ALL
-MATCH p = (t:Transition)-[:UPDATED]->(x:Policy)
-WHERE t.id IN $transitions AND x.id IN $ids AND toString(t.ns) = $ns
+MATCH p = (t:Transition)-[:UPDATED]->(:Policy)
+WHERE t.id IN $transitions AND toString(t.ns) = $ns
 RETURN 'updates' AS part, collect(p) AS paths
 UNION ALL
-MATCH p = (x:Policy)-[:IN_STATE]->(s:State)
-WHERE x.id IN $others AND toString(x.ns) = $ns
-RETURN 'near' AS part, collect(p) AS paths
+MATCH p = (s:Strategy)-[:SIMILAR_TO]->(o:Strategy)
+WHERE s.id IN $strategies AND o.id IN $others AND toString(s.ns) = $ns
+RETURN 'similar' AS part, collect(p) AS paths
+UNION ALL
+MATCH p = (s:Strategy)-[:CO_OCCURS_WITH]-(o:Strategy)
+WHERE s.id IN $strategies AND o.id IN $others AND toString(s.ns) = $ns
+RETURN 'used together' AS part, collect(p) AS paths
+UNION ALL
+MATCH p = (s:Strategy)-[:MERGED_INTO]->(o:Strategy)
+WHERE s.id IN $strategies AND o.id IN $strategies AND toString(s.ns) = $ns
+RETURN 'merged' AS part, collect(p) AS paths
 UNION ALL
 MATCH p = (x:Policy)-[:CO_OCCURS_WITH]-(o:Policy)
-WHERE x.id IN $ids AND o.id IN $others AND toString(x.ns) = $ns
+WHERE x.id IN $policies AND o.id IN $others AND toString(x.ns) = $ns
 RETURN 'linked' AS part, collect(p) AS paths;

@@ -12,11 +12,10 @@ RETURN coalesce(sum(s.trials), 0) AS trials, coalesce(sum(s.successes), 0) AS su
 
 // name: forecasting.counts
 // doc: The counts of an estimate. Parts: all (uses of strategies, those on the type, and whose), strengths (of pooling), task (the given
-// doc: tasks together), near (of nearby, rows {id, similarity}), strategies (the given ones, with what they count as), outcomes (of the
-// doc: given ones on the tasks, and on near ones, also by weight), merged (if the store has merged strategies). least is the cosine of the
-// doc: farthest of many near ones, else 0.
+// doc: tasks together), near (of nearby, rows {id, similarity}), strategies (the given ones), links (to strategies like these), outcomes
+// doc: (of the given ones on the tasks, and on near ones, also by weight), merged (what strategies count as, if any are merged). least is
+// doc: the cosine of the farthest of many near ones, else 0.
 // option: some  only episodes of some agents (and types) count, so those of tasks are counted one by one
-// option: merged  strategies that were merged count as one
 // param: own list, tasks list, nearby list, type string = null, least float = 0.0, floor float = null, pooling string
 // param: types list = null
 // returns: part string, rows list
@@ -29,13 +28,11 @@ WITH sum(y.trials) AS trials, sum(y.successes) AS successes, sum(CASE WHEN y.typ
   collect({agent: y.agent, type: y.type}) AS tallies                                                            //? some
 RETURN 'all' AS part, [{trials: trials, successes: successes, type_trials: type_trials, type_successes: type_successes,
   tallies: tallies}] AS rows
-//? !some
 UNION ALL
 MATCH (p:Pooling {id: $pooling})
 WITH p, p.ns AS ns WHERE ns = $ns
 RETURN 'strengths' AS part, [{task_strength: p.task_strength, strategy_strength: p.strategy_strength, cell_strength: p.cell_strength,
   task_slope: p.task_slope, strategy_slope: p.strategy_slope, trials: p.trials, gain: p.gain, score: p.score, fitted: p.fitted}] AS rows
-//?
 UNION ALL
 MATCH (t:Task)
 WHERE t.id IN $tasks AND toString(t.ns) = $ns
@@ -59,125 +56,65 @@ RETURN 'near' AS part, collect({id: t.id, text: t.description, similarity: simil
 UNION ALL
 MATCH (s:Strategy)
 WHERE s.id IN $own AND toString(s.ns) = $ns
-WITH s.id AS id, s.text AS text, s.id AS whole, s.trials AS trials, s.successes AS successes                    //? !merged
-WITH s.id AS id, s.text AS text, whole(s) AS whole                                                              //? merged
-MATCH (:Strategy {id: whole})<-[:MERGED_INTO*0..1]-(m:Strategy)                                                 //? merged
-WITH id, text, whole, sum(m.trials) AS trials, sum(m.successes) AS successes                                    //? merged
-RETURN 'strategies' AS part, collect({id: id, whole: whole, text: text, trials: trials, successes: successes}) AS rows
+RETURN 'strategies' AS part, collect({id: s.id, text: s.text, trials: s.trials, successes: s.successes}) AS rows
 UNION ALL
-MATCH (s:Strategy)                                                                                              //? merged
-WHERE s.id IN $own AND toString(s.ns) = $ns                                                                     //? merged
-WITH collect(DISTINCT whole(s)) AS wholes                                                                       //? merged
+MATCH (s:Strategy)
+WHERE s.id IN $own AND toString(s.ns) = $ns
+MATCH (s)-[l:SIMILAR_TO]->(n:Strategy)
+RETURN 'links' AS part, collect({id: s.id, other: n.id, similarity: l.similarity}) AS rows
+UNION ALL
 OPTIONAL MATCH (v:Embedder {id: $id})
-WITH edge_of($least, coalesce($floor, v.floor, v.near, 1.0)) AS edge                                            //? !merged
-WITH wholes, edge_of($least, coalesce($floor, v.floor, v.near, 1.0)) AS edge                                    //? merged
+WITH edge_of($least, coalesce($floor, v.floor, v.near, 1.0)) AS edge
 UNWIND [task IN $tasks | {id: task, similarity: null}] + $nearby AS row
 MATCH (t:Task {id: row.id})
-WITH row.similarity IS NULL AS own, nearness(coalesce(row.similarity, 0.0), edge) AS weight, t, t.ns AS ns      //? !merged
-WITH wholes, row.similarity IS NULL AS own, nearness(coalesce(row.similarity, 0.0), edge) AS weight, t,         //? merged
-  t.ns AS ns                                                                                                    //? merged
+WITH row.similarity IS NULL AS here, nearness(coalesce(row.similarity, 0.0), edge) AS weight, t, t.ns AS ns
 WHERE ns = $ns
 MATCH (t)<-[o:OUTCOME]-(s:Strategy)
-WHERE s.id IN $own                                                                                              //? !merged
-WHERE whole(s) IN wholes                                                                                        //? merged
+WHERE s.id IN $own
   AND o.agent IN $agents                                                                                        //? some
-WITH s.id AS whole,                                                                                             //? !merged
-WITH whole(s) AS whole,                                                                                         //? merged
-  sum(CASE WHEN own THEN o.trials ELSE 0 END) AS trials,
-  sum(CASE WHEN own THEN o.successes ELSE 0 END) AS successes, sum(CASE WHEN own THEN 0 ELSE o.trials END) AS near_trials,
-  sum(CASE WHEN own THEN 0 ELSE o.successes END) AS near_successes, sum(CASE WHEN own THEN 0.0 ELSE weight * o.trials END) AS near_weight,
-  sum(CASE WHEN own THEN 0.0 ELSE weight * o.successes END) AS near_won
-RETURN 'outcomes' AS part, collect({whole: whole, trials: trials, successes: successes, near_trials: near_trials,
+WITH s.id AS id, sum(CASE WHEN here THEN o.trials ELSE 0 END) AS here_trials,
+  sum(CASE WHEN here THEN o.successes ELSE 0 END) AS here_successes, sum(CASE WHEN here THEN 0 ELSE o.trials END) AS near_trials,
+  sum(CASE WHEN here THEN 0 ELSE o.successes END) AS near_successes, sum(CASE WHEN here THEN 0.0 ELSE weight * o.trials END) AS near_weight,
+  sum(CASE WHEN here THEN 0.0 ELSE weight * o.successes END) AS near_won
+RETURN 'outcomes' AS part, collect({id: id, here_trials: here_trials, here_successes: here_successes, near_trials: near_trials,
   near_successes: near_successes, near_weight: near_weight, near_won: near_won}) AS rows
-//? !merged
 UNION ALL
 CALL { MATCH ()-[l:MERGED_INTO]->() RETURN count(l) AS links }
 WITH links
 WHERE links > 0
-RETURN 'merged' AS part, [] AS rows;
+MATCH (s:Strategy)
+WHERE s.ns = $ns AND s.merged_into IS NOT NULL
+RETURN 'merged' AS part, collect({id: s.id, whole: s.merged_into}) AS rows;
 
 // name: forecasting.typed
-// doc: The uses of strategies on a type, by the id of what each counts as. To find an edge, the engine walks along all edges of a node. So
-// doc: for strategies that were used often, their heuristics are looked up instead.
-// option: known  by the ids of those heuristics that there may be; whole is then the text of the strategy
-// option: some  only of some agents (on some types), and also all uses by these
-// option: merged  strategies that were merged count as one
-// param: type string = null, types list = null
-// returns: whole string, type_trials integer, type_successes integer, trials integer, successes integer
-//? known
+// doc: The outcomes of heuristics: of agents on types of tasks with strategies.
+// returns: id string, trials integer, successes integer
 MATCH (h:Heuristic)
 WHERE h.id IN $ids AND toString(h.ns) = $ns
-WITH h.text AS whole,
-//? !known
-MATCH (s:Strategy)
-WHERE s.id IN $ids AND toString(s.ns) = $ns
-WITH s, s.id AS whole                                                                                           //? !merged
-WITH DISTINCT whole(s) AS whole                                                                                 //? merged
-MATCH (:Strategy {id: whole})<-[:MERGED_INTO*0..1]-(s:Strategy)                                                 //? merged
-MATCH (s)<-[:RECOMMENDS]-(h:Heuristic)
-WHERE h.type = $type                                                                                            //? !some
-WHERE h.agent IN $agents AND ($types IS NULL OR h.type IN $types)                                               //? some
-WITH whole,
-//?
-  h.type AS kind,                                                                                               //? some
-  h.trials AS trials, h.successes AS successes
-WITH whole,
-  sum(CASE WHEN kind = $type THEN trials ELSE 0 END) AS type_trials,                                            //? some
-  sum(CASE WHEN kind = $type THEN successes ELSE 0 END) AS type_successes,                                      //? some
-  sum(trials) AS trials, sum(successes) AS successes
-RETURN whole,
-  type_trials, type_successes,                                                                                  //? some
-  trials AS type_trials, successes AS type_successes,                                                           //? !some
-  trials, successes;
+RETURN h.id AS id, h.trials AS trials, h.successes AS successes
+ORDER BY id;
 
 // name: forecasting.lent
-// doc: What similar strategies lend to others, by the id of what each borrower counts as: their trials and successes, by weight (known,
-// doc: won) and as they are. Only strategies that are similar enough to have a weight count.
-// option: like  to the wholes of rows {whole, id, similarity} what has these ids, rather than to ids what is linked to them
+// doc: What similar strategies lend to others: rows {borrower, id, similarity, members}, members being the ids that count as one with it.
+// doc: One outcome has a weight from 0 (not similar enough) to 1.
 // option: some  only episodes of some agents (and types) count
-// option: merged  strategies that were merged count as one, as the most similar of them
-// option: each  also each of them
 // param: types list = null, similar float = null
-// returns: whole string, known float, won float, trials integer, successes integer, each list
+// returns: borrower string, id string, text string, similarity float, weight float, trials integer, successes integer
 OPTIONAL MATCH (v:Embedder {id: $id})
 WITH coalesce($similar, v.similar, 1.0) AS edge
-UNWIND $rows AS row                                                                                             //? like
-MATCH (n:Strategy {id: row.id})                                                                                 //? like
-WITH edge, row.whole AS whole, row.similarity AS similarity, n, n.ns AS ns WHERE ns = $ns                       //? like
-MATCH (s:Strategy)                                                                                              //? !like
-WHERE s.id IN $ids AND toString(s.ns) = $ns                                                                     //? !like
-WITH DISTINCT edge, whole(s) AS whole                                                                           //? !like merged
-MATCH (:Strategy {id: whole})<-[:MERGED_INTO*0..1]-(s:Strategy)                                                 //? !like merged
-MATCH (s)-[l:SIMILAR_TO]->(n:Strategy)                                                                          //? !like
-WITH edge, whole, n, max(l.similarity) AS similarity                                                            //? !like merged
-WITH edge, s.id AS whole, n, max(l.similarity) AS similarity                                                    //? !like !merged some
-WITH edge, s.id AS whole, n.id AS id, n.text AS text, n.trials AS trials, n.successes AS successes,             //? !like !merged !some
-  max(l.similarity) AS similarity                                                                               //? !like !merged !some
-WHERE similarity > 0.0                                                                                          //? !like
-//? merged
-WITH edge, whole, whole(n) AS other, n.id AS id, n.text AS text, similarity
-WHERE other <> whole
-WITH edge, whole, other, id, text, similarity
-ORDER BY similarity DESC, id DESC
-WITH edge, whole, other, collect({id: id, text: text, similarity: similarity})[0] AS most
-MATCH (:Strategy {id: other})<-[:MERGED_INTO*0..1]-(n:Strategy)
-//?
+UNWIND $rows AS row
+UNWIND row.members AS member
+MATCH (n:Strategy {id: member})
+WITH edge, row, n, n.ns AS ns WHERE ns = $ns
+WITH edge, row, n.trials AS trials, n.successes AS successes                                                    //? !some
 MATCH (n)<-[:RECOMMENDS]-(h:Heuristic)                                                                          //? some
 WHERE h.agent IN $agents AND ($types IS NULL OR h.type IN $types)                                               //? some
-WITH edge, whole, most.id AS id, most.text AS text, most.similarity AS similarity,                              //? merged
-WITH edge, whole, n.id AS id, n.text AS text, similarity,                                                       //? !merged some
-  sum(h.trials) AS trials, sum(h.successes) AS successes                                                        //? some
-  sum(n.trials) AS trials, sum(n.successes) AS successes                                                        //? merged !some
-WITH edge, whole, n.id AS id, n.text AS text, similarity, n.trials AS trials, n.successes AS successes          //? like !merged !some
-WITH edge, whole, id, text, similarity, trials, successes                                                       //? !like !merged !some
+WITH edge, row, h.trials AS trials, h.successes AS successes                                                    //? some
+WITH edge, row.borrower AS borrower, row.id AS id, row.similarity AS similarity, sum(trials) AS trials, sum(successes) AS successes
 WHERE trials > 0
-WITH whole, id, text, similarity, trials, successes, nearness(similarity, edge) AS weight
-ORDER BY similarity DESC, id
-WITH whole, sum(weight * trials) AS known, sum(weight * successes) AS won, sum(CASE WHEN weight > 0.0 THEN trials ELSE 0 END) AS trials,
-  sum(CASE WHEN weight > 0.0 THEN successes ELSE 0 END) AS successes,
-  collect({id: id, text: text, similarity: similarity, weight: weight, trials: trials, successes: successes}) AS each  //? each
-  null AS each                                                                                                   //? !each
-RETURN whole, known, won, trials, successes, each;
+MATCH (n:Strategy {id: id})
+RETURN borrower, id, n.text AS text, similarity, nearness(similarity, edge) AS weight, trials, successes
+ORDER BY similarity DESC, id, borrower;
 
 // name: forecasting.pool
 // install: pooled_outcome
@@ -187,7 +124,7 @@ RETURN whole, known, won, trials, successes, each;
 // doc: they count the less, the less the two rates are known. This prior is updated by the outcomes of the strategy on near tasks, then by
 // doc: those on the task itself. Several strategies give the mean of their logits, weighted by 1/(trials + 1)². The concentration is the
 // doc: worth of the rate on this task in trials; worth leaves out what no trial elsewhere tells, that tasks differ; lower is its Wilson
-// doc: bound. Rows: {place, trials, successes, type_trials, type_successes, near_weight, near_won, cell_trials, cell_successes, borrowed
+// doc: bound. Rows: {place, trials, successes, type_trials, type_successes, near_weight, near_won, here_trials, here_successes, borrowed
 // doc: [{weight, trials, successes}]}; the last like `task_borrowed`.
 // param: trials integer, successes integer, type_trials integer = 0, type_successes integer = 0, task_trials integer
 // param: task_successes integer, task_borrowed list, rows, prior_successes
@@ -206,9 +143,9 @@ WITH rate, type_rate, near_rate, task_rate, middle, typical, $task_slope * (logi
 UNWIND $rows AS row
 WITH *, reduce(sum = 0.0, n IN row.borrowed | sum + n.weight * n.successes) AS k,
      reduce(sum = 0.0, n IN row.borrowed | sum + n.weight * n.trials) AS n,
-     less(row.type_trials, row.cell_trials) AS typed, less(row.type_successes, row.cell_successes) AS typed_won,
-     less(row.trials, larger(row.type_trials, row.cell_trials)) AS others,
-     less(row.successes, larger(row.type_successes, row.cell_successes)) AS others_won
+     less(row.type_trials, row.here_trials) AS typed, less(row.type_successes, row.here_successes) AS typed_won,
+     less(row.trials, larger(row.type_trials, row.here_trials)) AS others,
+     less(row.successes, larger(row.type_successes, row.here_successes)) AS others_won
 WITH *, shrunk(k, n, rate, $strategy_strength) AS lent_rate
 WITH *, shrunk(smaller(others_won, others), others, lent_rate, $strategy_strength) AS other_rate
 WITH *, logit(other_rate) - middle + typical AS position
@@ -219,10 +156,10 @@ WITH *, typical + (start + $strategy_slope * (logit(strategy_rate) - typical)) /
 WITH *, logistic(there) AS prior
 WITH *, shrunk(row.near_won, row.near_weight, prior, $near_strength) AS near, prior * (1.0 - prior) AS spread,
      strategy_rate * (1.0 - strategy_rate) AS own_spread
-WITH *, shrunk(row.cell_successes, row.cell_trials, near, $cell_strength) AS probability,
+WITH *, shrunk(row.here_successes, row.here_trials, near, $cell_strength) AS probability,
      1.0 / ((row.trials + 1) * (row.trials + 1)) AS weight,
-     row.cell_trials + row.near_weight + 1.0 / (smaller(spread, own_spread) * blur) AS worth,
-     row.cell_trials + 1.0 / (1.0 / $cell_strength + 1.0 / (1.0 / (spread * (task_blur + blur)) + row.near_weight)) AS concentration
+     row.here_trials + row.near_weight + 1.0 / (smaller(spread, own_spread) * blur) AS worth,
+     row.here_trials + 1.0 / (1.0 / $cell_strength + 1.0 / (1.0 / (spread * (task_blur + blur)) + row.near_weight)) AS concentration
 ORDER BY row.place
 WITH sum(weight * logit(probability)) AS position, sum(weight * concentration) AS concentrations, sum(weight) AS weights,
   collect({rate: rate, type_rate: type_rate, near_rate: near_rate, task_rate: task_rate, lent_rate: lent_rate, other_rate: other_rate,
@@ -241,12 +178,12 @@ RETURN t.id AS id, t.key AS key
 ORDER BY key, id;
 
 // name: forecasting.wholes
-// doc: The counts of all strategies, by the id of the strategy or of its whole.
-// returns: whole string, trials integer, successes integer
+// doc: The counts of all strategies, and the ids of what they count as.
+// returns: id string, whole string, trials integer, successes integer
 MATCH (s:Strategy)
 WHERE s.ns = $ns
-RETURN whole(s) AS whole, sum(s.trials) AS trials, sum(s.successes) AS successes
-ORDER BY whole;
+RETURN s.id AS id, whole(s) AS whole, s.trials AS trials, s.successes AS successes
+ORDER BY id;
 
 // name: forecasting.cells
 // doc: The counts of strategies on tasks, and those of these tasks: the data for fitting strengths.

@@ -14,7 +14,7 @@
 // option: merged  strategies that were merged count as one, of all the members
 // param: seeds list, types list = null, fan_out integer = 32, half_life float = 7776000000.0, failed float = 0.5
 // returns: id string, text string, relevance float, freshness float, own list, first list, trials integer, near_trials integer
-// returns: near_successes integer, last_at integer, members list, merged_into string
+// returns: near_successes integer, last_at integer, members list, texts list, merged_into string
 UNWIND $seeds AS seed
 OPTIONAL MATCH (d:Strategy {id: seed.strategy})
 OPTIONAL MATCH (t:Task {id: seed.task})<-[o:OUTCOME]-(s:Strategy)
@@ -37,48 +37,27 @@ MATCH (:Strategy {id: id})<-[:MERGED_INTO*0..1]-(p:Strategy)                    
 MATCH (p)<-[:RECOMMENDS]-(o:Heuristic)                                                                              //? agents
 WHERE o.agent IN $agents AND ($types IS NULL OR o.type IN $types)                                                   //? agents
 WITH id, relevance, own, firsts[0] AS first, near_trials, near_successes, weight, won, p.ns AS ns,
-     p.text AS text, p.merged_into AS merged_into, p.trials AS trials, p.successes AS successes, null AS members,   //? !merged !agents
-     p.last_used_at AS last_at                                                                                      //? !merged !agents
-     max(CASE WHEN p.id = id THEN p.text END) AS text, collect(p.id) AS members, max(p.merged_into) AS merged_into, //? merged !agents
-     sum(p.trials) AS trials, sum(p.successes) AS successes, max(p.last_used_at) AS last_at                         //? merged !agents
-     max(CASE WHEN p.id = id THEN p.text END) AS text, collect(DISTINCT p.id) AS members,                           //? agents
-     max(p.merged_into) AS merged_into, sum(o.trials) AS trials, sum(o.successes) AS successes,                     //? agents
-     max(o.last_at) AS last_at                                                                                      //? agents
+     max(CASE WHEN p.id = id THEN p.text END) AS text, collect(DISTINCT p.id) AS members, collect(DISTINCT p.text) AS texts,
+     max(p.merged_into) AS merged_into,
+     sum(p.trials) AS trials, sum(p.successes) AS successes, max(p.last_used_at) AS last_at                         //? !agents
+     sum(o.trials) AS trials, sum(o.successes) AS successes, max(o.last_at) AS last_at                              //? agents
 WHERE ns = $ns
-WITH id, text, relevance, own, first, trials, near_trials, near_successes, weight, won, members, merged_into, last_at,
+WITH id, text, relevance, own, first, trials, near_trials, near_successes, weight, won, members, texts, merged_into, last_at,
      posterior_mean(successes, trials, $prior_successes, $prior_failures) AS rate, freshness(last_at, $now, $half_life) AS freshness
 RETURN id, text, toFloat(relevance) AS relevance, freshness, own, first, trials, near_trials, near_successes, last_at, members,
-       merged_into
+       texts, merged_into
 ORDER BY relevance * freshness * shrunk(won, weight, rate, 2.0) DESC, text, id;
-
-// name: recall.scored
-// doc: The scores of strategies, best first: relevance times freshness times the lower bound of their expected rate, from mean and
-// doc: concentration. A strategy that failed wherever it was tried near comes after one that is expected to do better, if there is any.
-// doc: Rows: {place, text, relevance, freshness, mean, concentration, failed}.
-// param: z float = 1.0
-// returns: place integer, score float, lower float
-UNWIND $rows AS row
-WITH row, row.mean * row.concentration AS k, row.concentration AS n
-WITH row, wilson_lower(k, n, $z) AS lower
-WITH row, lower, row.relevance * row.freshness * lower AS score
-WITH collect({place: row.place, text: row.text, mean: row.mean, failed: row.failed, lower: lower, score: score}) AS rows
-WITH rows, [row IN rows WHERE NOT row.failed] AS others
-UNWIND rows AS row
-UNWIND [o IN others WHERE row.failed AND o.mean > row.mean | o.score] + [null] AS better
-WITH row.place AS place, row.text AS text, row.mean AS mean, row.lower AS lower, row.score AS own, max(better) AS best
-WITH place, text, mean, lower, CASE WHEN best < own THEN best ELSE own END AS score
-RETURN place, score, lower
-ORDER BY score DESC, mean DESC, text, place;
 
 // name: recall.beside
 // doc: The neighbours of strategies, and of tasks: similar ones (strength: the square of the similarity), and strategies that were used in
 // doc: the same episodes (strength: the share of the trials); the strongest of each.
 // param: tasks list, together boolean = true, fan_out integer = 32
-// returns: label string, id string, other string, edge string, strength float
+// returns: label string, id string, other string, edge string, weight float, strength float
 MATCH (s:Strategy)
 WHERE s.id IN $ids AND toString(s.ns) = $ns
 MATCH (s)-[r:SIMILAR_TO]->(o:Strategy)
-RETURN 'Strategy' AS label, s.id AS id, o.id AS other, 'SIMILAR_TO' AS edge, r.similarity * r.similarity AS strength
+RETURN 'Strategy' AS label, s.id AS id, o.id AS other, 'SIMILAR_TO' AS edge, r.similarity AS weight,
+  r.similarity * r.similarity AS strength
 UNION ALL
 MATCH (s:Strategy)
 WHERE $together AND s.id IN $ids AND toString(s.ns) = $ns AND s.trials > 0
@@ -88,12 +67,14 @@ WITH id, other, CASE WHEN count < trials THEN toFloat(count) / trials ELSE 1.0 E
 ORDER BY id, strength DESC, other
 WITH id, collect({other: other, strength: strength})[..$fan_out] AS most
 UNWIND most AS step
-RETURN 'Strategy' AS label, id, step.other AS other, 'CO_OCCURS_WITH' AS edge, step.strength AS strength
+RETURN 'Strategy' AS label, id, step.other AS other, 'CO_OCCURS_WITH' AS edge, step.strength AS weight,
+  step.strength AS strength
 UNION ALL
 MATCH (t:Task)
 WHERE t.id IN $tasks AND toString(t.ns) = $ns
 MATCH (t)-[r:SIMILAR_TO]->(o:Task)
-RETURN 'Task' AS label, t.id AS id, o.id AS other, 'SIMILAR_TO' AS edge, r.similarity * r.similarity AS strength;
+RETURN 'Task' AS label, t.id AS id, o.id AS other, 'SIMILAR_TO' AS edge, r.similarity AS weight,
+  r.similarity * r.similarity AS strength;
 
 // name: recall.tasks_of
 // doc: The last three tasks on which each strategy was tried.
@@ -132,36 +113,19 @@ ORDER BY at DESC, episode DESC;
 
 // name: recall.warnings
 // doc: The anti-patterns, on types of tasks (null: on all), of strategies that failed more often with their error than they worked; for
-// doc: some strategies (untyped), those on tasks without a type. Merged strategies count as one. Where a strategy counts by
-// doc: itself, what failed too seldom, or too seldom for how often it worked, is left out first. To find an edge, the embedded engine walks
-// doc: along all edges of a node, also those to the episodes that used a strategy.
-// option: scanned  looks through all anti-patterns with given odds, rather than along edges; by texts of strategies that are not merged
-// param: types list = null, untyped list = [], at_least integer = 2, above float = 0.5, odds float = 0.0, texts list = []
+// doc: some strategies (untyped), those on tasks without a type. It looks through all anti-patterns: to find an edge, the embedded engine
+// doc: walks along all edges of a node, also those to the episodes that used a strategy.
+// param: types list = null, untyped list = [], at_least integer = 2, above float = 0.5, texts list = []
 // returns: id string, agent string, strategy_id string, strategy string, error_class string, task_types list, occurrences integer
 // returns: successes integer, confidence float, lower float, upper float, status string, first_at integer, last_at integer, members list
-//? scanned
 MATCH (p:AntiPattern)
-WHERE p.odds >= $odds AND p.ns IN [$ns]
-  AND posterior_mean(p.occurrences, p.occurrences + p.successes, $prior_successes, $prior_failures) > $above
-  AND p.text IN $texts AND NOT p.occurrences < $at_least
+WHERE p.text IN $texts AND p.ns IN [$ns] AND ($agents IS NULL OR p.agent IN $agents)
 WITH p
 MATCH (p)-[:WARNS_AGAINST]->(s:Strategy)
-WHERE s.id IN $ids
-//? !scanned
-MATCH (s:Strategy)
-WHERE s.id IN $ids AND toString(s.ns) = $ns
-WITH collect(s.merged_into) AS wholes
-MATCH (s:Strategy)
-WHERE s.id IN $ids AND toString(s.ns) = $ns
-MATCH (s)<-[:WARNS_AGAINST]-(p:AntiPattern)
-WHERE (p.occurrences >= $at_least
-    AND posterior_mean(p.occurrences, p.occurrences + p.successes, $prior_successes, $prior_failures) > $above
-    OR s.merged_into IS NOT NULL OR s.id IN wholes)
-//?
-  AND ($agents IS NULL OR p.agent IN $agents)
-  AND (any(type IN p.types WHERE type IN $types) OR ($types IS NULL AND any(type IN p.types WHERE type <> 'general'))
-    OR (s.id IN $untyped AND 'general' IN p.types))
-WITH p.id AS id, coalesce(s.merged_into, s.id) AS whole, coalesce(s.merged_into, s.id) = s.id AS itself, p.agent AS agent,
+WHERE whole(s) IN $ids AND (any(type IN p.types WHERE type IN $types)
+  OR ($types IS NULL AND any(type IN p.types WHERE type <> 'general'))
+  OR (whole(s) IN $untyped AND 'general' IN p.types))
+WITH p.id AS id, whole(s) AS whole, whole(s) = s.id AS itself, p.agent AS agent,
      p.error_class AS error_class, p.types AS types, p.occurrences AS occurrences, p.first_at AS first_at, p.last_at AS last_at,
      p.successes AS successes
 ORDER BY itself DESC, id

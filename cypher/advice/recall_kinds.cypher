@@ -5,14 +5,14 @@
 // doc: The rules, heuristics and policies that fit a text, by kind: rules of near tasks, rows {id, relevance}; policies that the latest
 // doc: episodes on these took, if they are the best of their states or crystallized; general rules and heuristics of its type. Items of the
 // doc: type have the relevance fits. Items that repeat shown strategies are left out (their ids, and their texts). Without the option
-// doc: merged, merged strategies count separately, and a row of that kind says if there are any. Only heuristics with the given
-// doc: odds and mean are looked at; last is the mean of the last of the best of these, null where there are fewer.
+// doc: merged, merged strategies count separately, and a row of that kind says if there are any. Of the
+// doc: heuristics those are looked at that have the best odds.
 // option: agents  by the episodes of given agents, on given types of tasks, alone; general are the rules that follow from these
 // option: limited  of policies those alone that were never taken on other types of tasks
 // option: untyped  nothing that is said of a type
 // option: merged  strategies that were merged count as one
 // param: task_type string = null, fits float = 0.0, types list = null, consolidation string, general list = [], shown list = []
-// param: texts list = [], odds float = 0.0, mean float = 0.0, at_least integer = 3, above float = 0.5
+// param: texts list = [], at_least integer = 3, above float = 0.5
 // param: half_life float = 7776000000.0, bounds float = 1.96, limit integer = 3
 // returns: kind string, rows list
 UNWIND $rows AS near
@@ -125,34 +125,32 @@ RETURN 'merged' AS kind, collect({id: s.id})[..1] AS rows
 //? !untyped
 UNION ALL
 MATCH (h:Heuristic)
-WHERE h.odds >= $odds AND h.type IN [$task_type] AND h.ns IN [$ns]
-  AND posterior_mean(h.successes, h.trials, $prior_successes, $prior_failures) >= $mean
+WHERE h.type IN [$task_type] AND h.ns IN [$ns]
+  AND posterior_mean(h.successes, h.trials, $prior_successes, $prior_failures) > $above
   AND h.trials >= $at_least                                                                                         //? !merged
   AND h.agent IN $agents                                                                                            //? agents
-WITH h.id AS id, posterior_mean(h.successes, h.trials, $prior_successes, $prior_failures) AS mean
-ORDER BY mean DESC, id
+WITH h.id AS id, h.odds AS odds
+ORDER BY odds DESC, id
 LIMIT 32
-WITH collect(id) AS ids, collect(mean)[31] AS last
-UNWIND ids AS id
 MATCH (h:Heuristic {id: id})-[:RECOMMENDS]->(s:Strategy)
-WITH h, last, whole(s) AS strategy
+WITH h, whole(s) AS strategy
 WHERE NOT strategy IN $shown
 WITH h.agent AS agent, strategy, h.text AS text, [h.id] AS members, h.trials AS trials,                             //? !merged
-     h.successes AS successes, h.last_at AS last_at, last                                                           //? !merged
+     h.successes AS successes, h.last_at AS last_at                                                                 //? !merged
 //? !untyped merged
-WITH DISTINCT h.agent AS agent, strategy, last
+WITH DISTINCT h.agent AS agent, strategy
 MATCH (w:Strategy {id: strategy})<-[:MERGED_INTO*0..1]-(p:Strategy)<-[:RECOMMENDS]-(h:Heuristic)
 WHERE h.type = $task_type AND h.agent = agent
-WITH agent, strategy, last, w.text AS text, h, p.id = strategy AS itself
+WITH agent, strategy, w.text AS text, h, p.id = strategy AS itself
 ORDER BY itself DESC, h.id
-WITH agent, strategy, last, text, collect(h.id) AS members, sum(h.trials) AS trials, sum(h.successes) AS successes,
+WITH agent, strategy, text, collect(h.id) AS members, sum(h.trials) AS trials, sum(h.successes) AS successes,
      max(h.last_at) AS last_at
 //? !untyped
 WHERE trials >= $at_least AND posterior_mean(successes, trials, $prior_successes, $prior_failures) > $above
-WITH agent, strategy, text, members, trials, successes, last_at, last, $fits * successes + $prior_successes AS k,
+WITH agent, strategy, text, members, trials, successes, last_at, $fits * successes + $prior_successes AS k,
      $fits * trials + $prior_successes + $prior_failures AS n
 WITH strategy, {agent: agent, text: text, members: members, relevance: $fits, successes: successes, trials: trials,
-       last_at: last_at, mean: k / n, lower: wilson_lower(k, n, $z), freshness: freshness(last_at, $now, $half_life), last: last} AS row
+       last_at: last_at, mean: k / n, lower: wilson_lower(k, n, $z), freshness: freshness(last_at, $now, $half_life)} AS row
 ORDER BY row.lower * row.freshness DESC, row.members[0]
 WITH strategy, collect(row)[0] AS row
 ORDER BY row.lower * row.freshness DESC, row.text

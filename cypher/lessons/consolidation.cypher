@@ -11,37 +11,17 @@
 // consolidation. Erasing increments `renewals`, so that rules derived before an erasure are
 // not written after it.
 
-// Consolidation: a finding that repeats over several tasks becomes a general rule, a Rule without a
-// task.
-//
-// (Consolidation)-[:HAS_RULE]->(Rule)                one Consolidation a namespace
-// (Rule)-[:DERIVED_FROM {supports, at}]->(Episode)   the latest five for, the latest five against
-// (Rule)-[:SAW]->(Episode)                           all episodes that a model was sent before it said so
-// Only episodes with a score that praises or blames (formulas.cypher) count, each once for a rule.
-// A Consolidation has `episodes`, the number of episodes at the last consolidation, and `stamp`,
-// the number of episodes from which its rules follow: as long as both agree, they can be derived
-// again (null: never). `method` is the way in which they were derived; rules of another one stay until the next
-// consolidation. Erasing increments `renewals`, so that rules derived before an erasure are
-// not written after it.
-
 // name: consolidation.state
-// doc: The consolidation of a namespace (no row: none yet), and the present number of episodes.
-// returns: at integer, before integer, stamp integer, z float, renewals integer, episodes integer
+// doc: The consolidation of a namespace, if there was one, with the quantile of its bounds, how often its rules were derived again, and
+// doc: whether some are from summaries; and the present number of episodes.
+// returns: at integer, before integer, stamp integer, z float, renewals integer, told boolean, episodes integer
 CALL { MATCH (t:Task) WHERE t.ns = $ns RETURN sum(t.episodes) AS episodes }
 WITH episodes
 OPTIONAL MATCH (c:Consolidation {id: $id})
-RETURN c.at AS at, c.episodes AS before, CASE WHEN c.method = 2 THEN c.stamp ELSE null END AS stamp, c.z AS z,
-       c.renewals AS renewals, episodes;
-
-// name: consolidation.quantile
-// doc: The quantile of the bounds of general rules, whether some are from summaries, when they were derived, and how often they were
-// doc: derived again since (no row: there was no consolidation).
-// returns: z float, told boolean, at integer, renewals integer
-MATCH (c:Consolidation {id: $id})
-WITH c, c.ns AS ns WHERE ns = $ns AND c.z IS NOT NULL
 OPTIONAL MATCH (c)-[:HAS_RULE]->(r:Rule {source: 'summaries'})
-WITH c, count(r) AS rules
-RETURN c.z AS z, rules > 0 AS told, c.at AS at, c.renewals AS renewals;
+WITH episodes, c, count(r) AS rules
+RETURN c.at AS at, c.episodes AS before, CASE WHEN c.method = 2 THEN c.stamp ELSE null END AS stamp, c.z AS z,
+       c.renewals AS renewals, rules > 0 AS told, episodes;
 
 // name: consolidation.likely_strategies
 // doc: Strategies with at least three praised episodes, whose share among praised and blamed episodes has a lower bound over a half; all,
@@ -307,16 +287,6 @@ FOREACH (rule IN rules | DETACH DELETE rule)
 DETACH DELETE c
 RETURN count(*) AS removed;
 
-// name: consolidation.clear
-// mode: write
-// doc: Removes the evidence of general rules.
-// returns: removed integer
-MATCH (r:Rule)
-WHERE r.id IN $ids AND toString(r.ns) = $ns
-MATCH (r)-[d:DERIVED_FROM|SAW]->(:Episode)
-DELETE d
-RETURN count(*) AS removed;
-
 // name: consolidation.drop
 // mode: write
 // doc: Removes general rules.
@@ -328,51 +298,21 @@ RETURN count(*) AS removed;
 
 // name: consolidation.create
 // mode: write
-// doc: Creates missing general rules.
-// returns: created integer
+// doc: Creates general rules with their evidence. Rows: the properties, and links {episode, supports, at}, or {episode, sent: true} to all
+// doc: episodes that were sent to a model.
+// returns: links integer
 MATCH (c:Consolidation {id: $id})
 WITH c, c.ns AS ns WHERE ns = $ns
 UNWIND $rows AS row
-OPTIONAL MATCH (r:Rule {id: row.id})
-WITH c, row, r WHERE r IS NULL
-CREATE (c)-[:HAS_RULE]->(:Rule {id: row.id, ns: $ns, created_at: row.created_at, text: row.text, task: null, source: row.source,
+CREATE (c)-[:HAS_RULE]->(r:Rule {id: row.id, ns: $ns, created_at: row.created_at, text: row.text, task: null, source: row.source,
   verdict: row.verdict, worked: row.worked, praised: row.praised, failed: row.failed, blamed: row.blamed, first_at: row.first_at,
   last_at: row.last_at, worked_at: row.worked_at, failed_at: row.failed_at, agents: row.agents, task_types: row.task_types})
-RETURN count(*) AS created;
-
-// name: consolidation.update
-// mode: write
-// doc: Writes the texts, counts and verdicts of general rules.
-// returns: written integer
-UNWIND $rows AS row
-MATCH (r:Rule {id: row.id})
-WITH row, r, r.ns AS ns WHERE ns = $ns
-SET r.text = row.text, r.source = row.source, r.verdict = row.verdict, r.worked = row.worked, r.praised = row.praised,
-    r.failed = row.failed, r.blamed = row.blamed, r.first_at = row.first_at, r.last_at = row.last_at, r.worked_at = row.worked_at,
-    r.failed_at = row.failed_at, r.created_at = row.created_at, r.agents = row.agents, r.task_types = row.task_types
-RETURN count(*) AS written;
-
-// name: consolidation.link
-// mode: write
-// doc: Links general rules to their evidence. Rows: {id, episode, supports, at}.
-// returns: links integer
-UNWIND $rows AS row
-MATCH (r:Rule {id: row.id})
-WITH row, r, r.ns AS ns WHERE ns = $ns
-MATCH (e:Episode {id: row.episode})
-CREATE (r)-[:DERIVED_FROM {supports: row.supports, at: row.at}]->(e)
-RETURN count(*) AS links;
-
-// name: consolidation.saw
-// mode: write
-// doc: Links general rules to all episodes that were sent to the model.
-// param: sent list
-// returns: links integer
-MATCH (r:Rule)
-WHERE r.id IN $ids AND toString(r.ns) = $ns
-UNWIND $sent AS episode
-MATCH (e:Episode {id: episode})
-CREATE (r)-[:SAW]->(e)
+WITH row, r
+UNWIND row.links AS link
+MATCH (e:Episode {id: link.episode})
+WITH r, e, link
+FOREACH (one IN CASE WHEN link.sent THEN [] ELSE [link] END | CREATE (r)-[:DERIVED_FROM {supports: one.supports, at: one.at}]->(e))
+FOREACH (one IN CASE WHEN link.sent THEN [link] ELSE [] END | CREATE (r)-[:SAW]->(e))
 RETURN count(*) AS links;
 
 // name: consolidation.touched

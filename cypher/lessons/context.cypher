@@ -117,12 +117,12 @@ RETURN 'sentences' AS part, collect({text: text, supporting: supporting, opposin
 // doc: mistakes (on the tasks with the keys, most frequent first), heuristics and anti-patterns (of the type, best and most certain first,
 // doc: ignoring merging), general rules (best supported first; those of models last), episodes (of the tasks, latest first), merged (a
 // doc: merged strategy, if any; it looks through the strategies only if the store has links of merged ones), others (an agent besides the
-// doc: given ones, if any). The parameters most_... limit the numbers of rows. The column odds of heuristics and anti-patterns says what
-// doc: odds one has at least that is as good as that row; only those with the given odds are looked at.
+// doc: given ones, if any). The parameters most_... limit the numbers of rows; of heuristics and anti-patterns those with the best odds are
+// doc: looked at.
 // param: tasks list, keys list, task_type string, consolidation string, at_least integer, at_least_failures integer
-// param: heuristic_odds float = 0.0, anti_pattern_odds float = 0.0, above float = 0.5
+// param: above float = 0.5
 // param: most_rules integer, most_mistakes integer, most_heuristics integer, most_anti_patterns integer, most_general_rules integer
-// param: most_episodes integer
+// param: most_episodes integer, looked_at integer
 // returns: part string, rows list
 MATCH (t:Task)
 WHERE t.id IN $tasks AND toString(t.ns) = $ns
@@ -144,32 +144,33 @@ RETURN 'mistakes' AS part,
        collect({type: m.type, correct_decision: m.correct_decision, seen: m.seen, lesson: m.lesson}) AS rows
 UNION ALL
 MATCH (h:Heuristic)
-WHERE h.odds >= $heuristic_odds AND h.type IN [$task_type] AND h.ns IN [$ns] AND h.trials >= $at_least
-WITH h.id AS id, h.agent AS agent, h.text AS strategy, h.trials AS trials, h.successes AS successes
-WITH id, agent, strategy, trials, successes, posterior_mean(successes, trials, $prior_successes, $prior_failures) AS confidence
-WHERE confidence > $above AND ($agents IS NULL OR agent IN $agents)
-WITH id, strategy, trials, successes, confidence, wilson_lower(successes, trials, $z) AS lower
-ORDER BY lower DESC, confidence DESC, id
+WHERE h.type IN [$task_type] AND h.ns IN [$ns] AND h.trials >= $at_least AND ($agents IS NULL OR h.agent IN $agents)
+  AND posterior_mean(h.successes, h.trials, $prior_successes, $prior_failures) > $above
+WITH h.id AS id, h.odds AS odds
+ORDER BY odds DESC, id
+LIMIT $looked_at
+MATCH (h:Heuristic {id: id})
+WITH h, posterior_mean(h.successes, h.trials, $prior_successes, $prior_failures) AS confidence,
+     wilson_lower(h.successes, h.trials, $z) AS lower
+ORDER BY lower DESC, confidence DESC, h.id
 LIMIT $most_heuristics
 RETURN 'heuristics' AS part,
-       collect({strategy: strategy, trials: trials, successes: successes, confidence: confidence, lower: lower,
-         odds: odds_at(lower, $z)}) AS rows
+       collect({strategy: h.text, trials: h.trials, successes: h.successes, confidence: confidence, lower: lower}) AS rows
 UNION ALL
 MATCH (p:AntiPattern)
-WHERE p.odds >= $anti_pattern_odds AND p.occurrences >= $at_least_failures AND p.ns IN [$ns]
-  AND $task_type IN p.types AND ($agents IS NULL OR p.agent IN $agents)
-WITH p.id AS id, p.occurrences AS occurrences, p.successes AS successes
-WITH id, occurrences, successes, occurrences + successes AS trials
-WITH id, occurrences, successes, posterior_mean(occurrences, trials, $prior_successes, $prior_failures) AS confidence,
-     wilson_lower(occurrences, trials, $z) AS lower
-ORDER BY lower DESC, confidence DESC, id
-LIMIT $most_anti_patterns
+WHERE p.occurrences >= $at_least_failures AND p.ns IN [$ns] AND $task_type IN p.types AND ($agents IS NULL OR p.agent IN $agents)
+WITH p.id AS id, p.odds AS odds
+ORDER BY odds DESC, id
+LIMIT $looked_at
 MATCH (p:AntiPattern {id: id})
-WITH p, occurrences, successes, confidence, lower, id
-ORDER BY lower DESC, confidence DESC, id
+WITH p, p.occurrences + p.successes AS trials
+WITH p, posterior_mean(p.occurrences, trials, $prior_successes, $prior_failures) AS confidence,
+     wilson_lower(p.occurrences, trials, $z) AS lower
+ORDER BY lower DESC, confidence DESC, p.id
+LIMIT $most_anti_patterns
 RETURN 'anti-patterns' AS part,
-       collect({strategy: p.text, error_class: p.error_class, task_types: p.types, occurrences: occurrences, successes: successes,
-         confidence: confidence, odds: odds_at(lower, $z)}) AS rows
+       collect({strategy: p.text, error_class: p.error_class, task_types: p.types, occurrences: p.occurrences, successes: p.successes,
+         confidence: confidence}) AS rows
 UNION ALL
 MATCH (c:Consolidation {id: $consolidation})
 WITH c, c.ns AS ns WHERE ns = $ns

@@ -103,13 +103,20 @@ ORDER BY lower DESC, confidence DESC, id;
 
 // each: Label kind = Heuristic heuristics, AntiPattern anti_patterns
 // name: lessons.evidence_of_{kind}
-// doc: The sample of episodes of {kind}, latest first, with their tasks and errors.
+// doc: The sample of episodes of {kind}, latest first, with their tasks and errors (else the last error of
+// doc: their steps).
 // returns: id string, episode string, supports boolean, task string, task_type string, error string, at integer
 MATCH (n:{Label})
 WHERE n.id IN $ids AND toString(n.ns) = $ns
 MATCH (n)-[d:DERIVED_FROM]->(e:Episode)
 MATCH (e)-[:ATTEMPTED]->(t:Task)
-RETURN n.id AS id, e.id AS episode, d.supports AS supports, t.id AS task, e.type AS task_type, e.error AS error, d.at AS at
+OPTIONAL MATCH (e)-[:HAS_STEP]->(x:Step)
+WHERE x.error IS NOT NULL
+WITH n, d, e, t, x
+ORDER BY x.index DESC
+WITH n, d, e, t, collect(x.error)[0] AS of_step
+RETURN n.id AS id, e.id AS episode, d.supports AS supports, t.id AS task, e.type AS task_type, coalesce(e.error, of_step) AS error,
+  d.at AS at
 ORDER BY at DESC, episode DESC;
 
 // name: lessons.anti_patterns
@@ -147,27 +154,9 @@ RETURN id, agent, one AS strategy_id, s.text AS strategy, error_class,
   lower, upper, status(lower, upper, $established, $refuted) AS status, first_at, last_at, members
 ORDER BY lower DESC, confidence DESC, id;
 
-// name: lessons.step_errors
-// doc: The last error among the steps of each episode.
-// returns: id string, error string
-MATCH (e:Episode)
-WHERE e.id IN $ids AND toString(e.ns) = $ns
-MATCH (e)-[:HAS_STEP]->(x:Step)
-WHERE x.error IS NOT NULL
-WITH e.id AS id, x.error AS error, x.index AS place
-ORDER BY id, place DESC
-RETURN id, collect(error)[0] AS error;
-
-// name: lessons.anti_patterns_there
-// doc: How many anti-patterns the store has, in all namespaces: the embedded engine keeps count.
-// returns: count integer
-MATCH (p:AntiPattern)
-RETURN count(p) AS count;
-
 // name: lessons.alternatives_on_tasks
 // doc: The strategies that were tried on tasks: one strategy with its outcomes over them, and the best of the others. Rows: {id, strategy,
 // doc: tasks}; merged strategies count as one.
-// option: agents  by the outcomes of given agents alone
 // returns: id string, strategy_id string, trials integer, successes integer, mean float, lower float
 UNWIND $rows AS row
 UNWIND row.tasks AS task
@@ -175,7 +164,7 @@ WITH row.id AS id, row.strategy AS own, task
 MATCH (t:Task {id: task})
 WITH id, own, t, t.ns AS ns WHERE ns = $ns
 MATCH (t)<-[o:OUTCOME]-(s:Strategy)
-WHERE o.agent IN $agents                                                                                            //? agents
+WHERE $agents IS NULL OR o.agent IN $agents
 WITH id, own, whole(s) AS strategy_id, sum(o.trials) AS trials, sum(o.successes) AS successes
 WITH id, strategy_id = own AS itself, strategy_id, trials, successes,
      posterior_mean(successes, trials, $prior_successes, $prior_failures) AS mean, wilson_lower(successes, trials, $z) AS lower
@@ -335,9 +324,11 @@ RETURN size(members) + 1 AS merged;
 
 // name: lessons.unmerge
 // mode: write
-// doc: Undoes the merging of a strategy: it and those merged into it count separately again.
+// doc: Undoes the merging of strategies (or of those of them that no episode uses): they and those merged into them count separately again.
+// param: unused boolean = false
 // returns: unmerged integer
-MATCH (s:Strategy {id: $id})
+MATCH (s:Strategy)
+WHERE s.id IN $ids AND NOT ($unused AND (s)<-[:USED]-())
 OPTIONAL MATCH (s)-[own:MERGED_INTO]->(w:Strategy)
 OPTIONAL MATCH (w)<-[other:MERGED_INTO]-(:Strategy)
 WITH s, own, w, count(other) AS others
@@ -346,21 +337,6 @@ WITH s, own, w, others, collect(old) AS olds, collect(m) AS members
 FOREACH (gone IN olds + CASE WHEN own IS NULL THEN [] ELSE [own] END | DELETE gone)
 FOREACH (part IN members + [s] + CASE WHEN others = 1 THEN [w] ELSE [] END | SET part.merged_into = null)
 RETURN size(olds) + CASE WHEN own IS NULL THEN 0 ELSE 1 END AS unmerged;
-
-// name: lessons.release
-// mode: write
-// doc: Undoes the merging of strategies into given ones, before these are removed.
-// returns: released integer
-MATCH (s:Strategy)
-WHERE s.id IN $ids AND NOT (s)<-[:USED]-()
-OPTIONAL MATCH (s)-[:MERGED_INTO]->(w:Strategy)
-OPTIONAL MATCH (w)<-[other:MERGED_INTO]-(:Strategy)
-WITH s, w, count(other) AS others
-OPTIONAL MATCH (s)<-[old:MERGED_INTO]-(m:Strategy)
-WITH s, w, others, collect(old) AS olds, collect(m) AS members
-FOREACH (gone IN olds | DELETE gone)
-FOREACH (part IN members + CASE WHEN others = 1 THEN [w] ELSE [] END | SET part.merged_into = null)
-RETURN size(olds) AS released;
 
 // name: lessons.clear_preferred
 // mode: write

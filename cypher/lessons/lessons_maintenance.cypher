@@ -280,22 +280,16 @@ RETURN r.id AS id, r.verdict AS verdict, r.worked AS worked, r.praised AS praise
        COUNT { (r)<-[:HAS_RULE]-(:Task) } AS held
 ORDER BY id;
 
-// name: lessons_maintenance.release_rules
-// mode: write
-// doc: Removes the edges of rules that have more than one.
-// returns: removed integer
-MATCH (r:Rule)
-WHERE r.ns = $ns AND r.source = 'episodes' AND COUNT { (r)<-[:HAS_RULE]-(:Task) } > 1
-MATCH (r)<-[h:HAS_RULE]-(:Task)
-DELETE h
-RETURN count(*) AS removed;
-
 // name: lessons_maintenance.hold_rules
 // mode: write
-// doc: Links tasks to the rules that lost their edge to them.
+// doc: Links tasks to the rules that lost their edge to them, or that have more than one.
 // returns: linked integer
 MATCH (r:Rule)
-WHERE r.ns = $ns AND r.source = 'episodes' AND NOT (r)<-[:HAS_RULE]-()
+WHERE r.ns = $ns AND r.source = 'episodes' AND COUNT { (r)<-[:HAS_RULE]-(:Task) } <> 1
+OPTIONAL MATCH (r)<-[h:HAS_RULE]-(:Task)
+WITH r, collect(h) AS held
+FOREACH (one IN held | DELETE one)
+WITH r
 MATCH (r)<-[:LISTED]-(:Episode)-[:ATTEMPTED]->(t:Task)
 WITH DISTINCT r, t
 CREATE (t)-[:HAS_RULE]->(r)

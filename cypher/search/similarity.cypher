@@ -29,15 +29,6 @@ FOREACH (node IN CASE WHEN n IS NULL THEN [] ELSE [n] END |
   SET node.name = $name, node.dimensions = $dimensions, node.similar = $similar, node.near = $near, node.floor = $floor)
 RETURN $name AS name;
 
-// name: similarity.pending
-// install: pending_texts
-// doc: The strategies and tasks in the queue: those without vector or edges.
-// returns: id string, kind string
-MATCH (p:Pending)
-WHERE p.ns = $ns
-RETURN p.id AS id, p.kind AS kind
-ORDER BY kind, id;
-
 // name: similarity.pend
 // mode: write
 // doc: Puts nodes into the queue.
@@ -93,27 +84,22 @@ RETURN n.id AS id, o.id AS linked
 ORDER BY id, linked;
 
 // each: Label kind = Strategy strategies, Task tasks
-// name: similarity.unlink_{kind}
-// mode: write
-// doc: Removes the edges SIMILAR_TO from {kind}.
-// returns: removed integer
-MATCH (n:{Label})
-WHERE n.id IN $ids AND toString(n.ns) = $ns
-MATCH (n)-[r:SIMILAR_TO]->(:{Label})
-DELETE r
-RETURN count(*) AS removed;
-
-// each: Label kind = Strategy strategies, Task tasks
 // name: similarity.link_{kind}
 // mode: write
-// doc: Creates edges SIMILAR_TO from {kind}. Rows: {id, other, similarity}.
+// doc: Creates edges SIMILAR_TO from {kind}, instead of those that they have. Rows: {id, links: {other, similarity}}.
 // param: embedder string
 // returns: linked integer
 UNWIND $rows AS row
 MATCH (n:{Label} {id: row.id})
-MATCH (o:{Label} {id: row.other})
-WITH row, n, o, n.ns AS ns, o.ns AS other WHERE ns = $ns AND other = $ns
-CREATE (n)-[:SIMILAR_TO {similarity: row.similarity, embedder: $embedder}]->(o)
+WITH row, n, n.ns AS ns WHERE ns = $ns
+OPTIONAL MATCH (n)-[r:SIMILAR_TO]->(:{Label})
+WITH row, n, collect(r) AS gone
+FOREACH (link IN gone | DELETE link)
+WITH row, n
+UNWIND row.links AS link
+MATCH (o:{Label} {id: link.other})
+WITH link, n, o, o.ns AS other WHERE other = $ns
+CREATE (n)-[:SIMILAR_TO {similarity: link.similarity, embedder: $embedder}]->(o)
 RETURN count(*) AS linked;
 
 // name: similarity.rates
@@ -126,11 +112,3 @@ WITH s, wilson_lower(s.successes, s.trials, $z) AS lower, wilson_upper(s.success
 RETURN s.id AS id, s.text AS text, s.trials AS trials, s.successes AS successes,
        posterior_mean(s.successes, s.trials, $prior_successes, $prior_failures) AS mean, lower, upper,
        status(lower, upper, $established, $refuted) AS status, s.merged_into AS merged_into;
-
-// name: similarity.any_text
-// doc: Whether there is anything to search: one row if the namespace has a task.
-// returns: id string
-MATCH (t:Task)
-WHERE t.ns = $ns
-RETURN t.id AS id
-LIMIT 1;

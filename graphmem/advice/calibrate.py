@@ -7,28 +7,21 @@ the replayed history has grown by a fifth.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import get_args
 
 from graphmem.advice.pooling import (
-    DEFAULTS,
-    LEAST,
     NEAR,
-    Fitted,
     Floats,
-    Strengths,
     blurred,
     fit,
     logistic,
     logit,
     prior_mean,
-    shrunk,
 )
-from graphmem.advice.strengths import cells_of, described, undecided
+from graphmem.advice.strengths import DEFAULTS, LEAST
 from graphmem.arrays import NDArray, np
-from graphmem.errors import ValidationError
 from graphmem.graph.arguments import check_choice
 from graphmem.graph.graph import Graph
 from graphmem.graph.rates import PRIOR, rates_of
@@ -43,16 +36,17 @@ from graphmem.models.forecasts import (
 )
 from graphmem.search.edges import LINKS
 from graphmem.store.paging import pages
+from graphmem.store.port import Row
 from graphmem.text.task_types import GENERAL
 
 BINS = 10
 """Number of bins of equal width."""
 GROWTH = 1.2
 """Growth factor of the history until the next fit of strengths."""
-MAX_FOLDS = 1_000
 _PAGE = 2_000
 _NOTHING = (0, 0)
-_BASELINES: tuple[BaselineName, ...] = ("global", "task", "strategy", "cell")
+Similar = dict[str, list[tuple[str, float]]]
+"""Similar tasks or strategies, and what one of their outcomes counts for, by id."""
 Progress = Callable[[int, int], None]
 """Called with the number of predicted episodes, and of all episodes."""
 
@@ -66,15 +60,17 @@ class Trial:
     strategies: tuple[str, ...]
     success: bool
     task_type: str | None = None
-    id: str = ""
+    name: str = ""
+    """The key of the task."""
+    uses: Sequence[Row] = ()
+    """How each strategy was chosen: {whole, propensity, candidates}."""
 
 
 @dataclass(slots=True)
 class History:
     """The counts of episodes; lists are [trials, successes]."""
 
-    prior: tuple[float, float]
-    similar: dict[str, list[tuple[str, float]]]
+    similar: Similar
     """Similar tasks and strategies, and what one of their outcomes counts for."""
     total: list[int] = field(default_factory=lambda: [0, 0])
     tasks: dict[str, list[int]] = field(default_factory=dict)
@@ -84,6 +80,8 @@ class History:
     types: dict[str, list[int]] = field(default_factory=dict)
     typed: dict[tuple[str, str], list[int]] = field(default_factory=dict)
     """By type of task and strategy."""
+    _in_force: PoolingStrengths = DEFAULTS
+    _due: float = LEAST
 
     def add(self, trial: Trial) -> None:
         """Count an episode."""
@@ -103,16 +101,18 @@ class History:
     @property
     def rate(self) -> float:
         """The overall rate, in (0, 1)."""
-        return (self.total[1] + self.prior[0]) / (self.total[0] + sum(self.prior))
+        return (self.total[1] + PRIOR[0]) / (self.total[0] + sum(PRIOR))
 
-    def predict(self, trial: Trial, strengths: Strengths) -> float:
+    def predict(self, trial: Trial, strengths: PoolingStrengths) -> float:
         """Return the probability that an episode succeeds, in (0, 1)."""
         strategies = trial.strategies or ("",)
         positions = [self.posterior(trial, strategy, strengths)[0] for strategy in strategies]
         known = (self.strategies.get(strategy, _NOTHING) for strategy in strategies)
         return _mean(positions, list(map(_weight, known)))
 
-    def posterior(self, trial: Trial, strategy: str, strengths: Strengths) -> tuple[float, float]:
+    def posterior(
+        self, trial: Trial, strategy: str, strengths: PoolingStrengths
+    ) -> tuple[float, float]:
         """Return what is expected of a strategy where an episode was: the mean, and its worth.
 
         The worth is over 0, in trials: what ways to choose take it for.
@@ -135,16 +135,10 @@ class History:
         expected = logistic(logit(other_rate) - logit(rate) + logit(type_rate))
         strategy_rate = _shrunk(typed, expected, strengths.strategy)
         near = sum(weight for task, weight in near_tasks if task in self.tasks)
-        task_blur = blurred(
-            strengths.task_slope, tried[0], task_rate, strengths.task + near, near_rate
-        )
-        blur = blurred(
-            strengths.strategy_slope,
-            typed[0] + others[0],
-            strategy_rate,
-            strengths.strategy,
-            expected,
-        )
+        slope, weight = strengths.task_slope, strengths.task + near
+        task_blur = blurred(slope, tried[0], task_rate, weight, near_rate)
+        slope, elsewhere = strengths.strategy_slope, typed[0] + others[0]
+        blur = blurred(slope, elsewhere, strategy_rate, strengths.strategy, expected)
         mean = prior_mean(type_rate, task_rate, strategy_rate, strengths, task_blur + blur)
         lent = _lent((self.cells.get((task, strategy)), weight) for task, weight in near_tasks)
         spread = min(mean * (1.0 - mean), strategy_rate * (1.0 - strategy_rate))
@@ -157,34 +151,31 @@ class History:
         All but the first are shrunk toward the first, which counts as 2 trials.
         """
         rate = self.rate
-        n, k = self.tasks.get(trial.task, _NOTHING)
-        known = [self.strategies.get(name, _NOTHING) for name in trial.strategies] or [_NOTHING]
-        cells = [self.cells.get((trial.task, name), _NOTHING) for name in trial.strategies] or [
-            _NOTHING
-        ]
+        names = trial.strategies or ("",)
+        known = [self.strategies.get(name, _NOTHING) for name in names]
+        cells = [self.cells.get((trial.task, name), _NOTHING) for name in names]
         weights = [_weight(one) for one in known]
         return (
             rate,
-            shrunk(k, n, rate, 2.0),
-            _mean([shrunk(k, n, rate, 2.0) for n, k in known], weights),
-            _mean([shrunk(k, n, rate, 2.0) for n, k in cells], weights),
+            _shrunk(self.tasks.get(trial.task, _NOTHING), rate, 2.0),
+            _mean([_shrunk(one, rate, 2.0) for one in known], weights),
+            _mean([_shrunk(one, rate, 2.0) for one in cells], weights),
         )
 
-    def fitted(self) -> Fitted:
-        """Return the strengths that fit these episodes."""
-        if self.total[0] < LEAST:
-            return Fitted(DEFAULTS, 0.0, 0.0, accepted=False)
+    def strengths(self) -> PoolingStrengths:
+        """Return the strengths fitted to these episodes."""
         numbers = {task: number for number, task in enumerate(self.tasks)}
         rows = [
             (numbers[task], *self.tasks[task], *self.strategies[strategy], *count)
             for (task, strategy), count in self.cells.items()
         ]
-        return fit(cells_of(rows), self.total[0], self.total[1], self.prior)
+        return fit(rows, self.total[0], self.total[1], PRIOR)
 
-    def strengths(self) -> Strengths:
-        """Return the strengths in force after these episodes."""
-        fitted = self.fitted()
-        return fitted.strengths if fitted.accepted else DEFAULTS
+    def strengths_then(self) -> PoolingStrengths:
+        """Return the strengths in force after these episodes, which are fitted now and then."""
+        if self.total[0] >= self._due:
+            self._in_force, self._due = self.strengths(), self.total[0] * GROWTH
+        return self._in_force
 
 
 class Calibrator:
@@ -192,96 +183,62 @@ class Calibrator:
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
-        self._prior = PRIOR
-        self._z = graph.settings.z
 
     def calibrate(
-        self, by: CalibrationOrder, folds: int | None, on_progress: Progress | None
+        self,
+        by: CalibrationOrder,
+        strengths: Callable[[], PoolingStrengths],
+        on_progress: Progress | None,
     ) -> Calibration:
-        """Predict every episode from others, and return the scores.
-
-        Raises:
-            ValidationError: an argument is wrong.
-        """
-        check(by, folds)
+        """Predict every episode from those before it, and return the scores; then fit strengths."""
+        check_choice("by", by, get_args(CalibrationOrder))
         trials = self.trials(by)
-        similar = self.similar()
-        if folds is None:
-            rows = self._in_order(trials, similar)
-        else:
-            rows = self._in_folds(trials, similar, folds)
-        told = np.empty((len(trials), 5))
-        came = np.empty(len(trials))
-        for place, (values, success) in enumerate(rows):
-            told[place], came[place] = values, success
+        history = History(self.similar())
+        told, came = np.empty((len(trials), 5)), np.empty(len(trials))
+        for place, trial in enumerate(trials):
+            told[place, 0] = history.predict(trial, history.strengths_then())
+            told[place, 1:], came[place] = history.baselines(trial), trial.success
+            history.add(trial)
             if on_progress and (place % 500 == 499 or place + 1 == len(trials)):
                 on_progress(place + 1, len(trials))
-        return self._scored(by, folds, told, came, self._last(trials))
-
-    def _last(self, trials: Sequence[Trial]) -> PoolingStrengths:
-        history = self.history({})
-        for trial in trials:
-            history.add(trial)
-        total = history.total[0]
-        return described(history.fitted(), total) if total >= LEAST else undecided()
-
-    def history(self, similar: dict[str, list[tuple[str, float]]]) -> History:
-        """Return an empty history."""
-        return History(self._prior, similar)
-
-    def _in_order(
-        self, trials: Sequence[Trial], similar: dict[str, list[tuple[str, float]]]
-    ) -> Iterator[tuple[tuple[float, ...], bool]]:
-        """Yield the predictions of each episode from those before it."""
-        history = self.history(similar)
-        strengths, due = DEFAULTS, float(LEAST)
-        for trial in trials:
-            if history.total[0] >= due:
-                strengths = history.strengths()
-                due = history.total[0] * GROWTH
-            yield _told(history, trial, strengths), trial.success
-            history.add(trial)
-
-    def _in_folds(
-        self, trials: Sequence[Trial], similar: dict[str, list[tuple[str, float]]], folds: int
-    ) -> Iterator[tuple[tuple[float, ...], bool]]:
-        """Yield the predictions of each episode from those of other folds."""
-        parts: dict[int, list[Trial]] = {}
-        for trial in trials:
-            digest = hashlib.sha256(trial.key.encode()).digest()
-            parts.setdefault(int.from_bytes(digest[:8]) % folds, []).append(trial)
-        for number, part in sorted(parts.items()):
-            history = self.history(similar)
-            for other, rest in parts.items():
-                for trial in rest if other != number else ():
-                    history.add(trial)
-            strengths = history.strengths()
-            for trial in part:
-                yield _told(history, trial, strengths), trial.success
+        return Calibration(
+            by=by,
+            episodes=len(came),
+            successes=int(came.sum()),
+            **scores(told[:, 0], came),
+            bins=tuple(self._bins(told[:, 0], came)),
+            z=self._graph.settings.z,
+            baselines=tuple(
+                Baseline(name=name, **scores(told[:, at], came))
+                for at, name in enumerate(get_args(BaselineName), 1)
+            ),
+            strengths=strengths(),
+        )
 
     # Reading
 
     def trials(self, by: CalibrationOrder) -> list[Trial]:
         """Return all episodes, in order."""
-        rows = self._graph.read("calibration.ids")
-        known = {row["id"]: row for row in rows}
+        known = {row["id"]: row for row in self._graph.read("calibration.ids")}
         placed = []
         for page in pages(list(known), _PAGE):
-            uses: dict[str, list[str]] = {}
-            for row in self._graph.read("calibration.uses", ids=page):
-                uses.setdefault(row["id"], []).append(row["whole"])
             for row in self._graph.read("calibration.episodes", ids=page):
                 one = known[row["id"]]
                 recorded = (one["recorded_at"], row["seq"] or 0, one["key"])
-                place = recorded if by == "order" else (one["at"], *recorded)
-                strategies = tuple(dict.fromkeys(uses.get(row["id"], ())))
-                kind = None if row["type"] == GENERAL else row["type"]
-                told = (one["key"], row["task"], strategies, row["success"], kind, row["id"])
-                placed.append((place, Trial(*told)))
+                trial = Trial(
+                    one["key"],
+                    row["task"],
+                    tuple(dict.fromkeys(use["whole"] for use in row["uses"])),
+                    row["success"],
+                    None if row["type"] == GENERAL else row["type"],
+                    row["name"],
+                    row["uses"],
+                )
+                placed.append((recorded if by == "order" else (one["at"], *recorded), trial))
         placed.sort(key=lambda pair: pair[0])
         return [trial for _, trial in placed]
 
-    def similar(self) -> dict[str, list[tuple[str, float]]]:
+    def similar(self) -> Similar:
         """Return the similar tasks and strategies from which each can borrow, by id."""
         lenders: dict[str, dict[str, float]] = {}
         embedder = node_id(self._graph.ns, "Embedder", self._graph.ns)
@@ -291,34 +248,6 @@ class Calibrator:
                 near = lenders.setdefault(one, {})
                 near[other] = max(near.get(other, 0.0), float(weight))
         return {one: list(near.items()) for one, near in lenders.items()}
-
-    # Scores
-
-    def _scored(
-        self,
-        by: CalibrationOrder,
-        folds: int | None,
-        told: Floats,
-        came: Floats,
-        strengths: PoolingStrengths,
-    ) -> Calibration:
-        brier, log_loss, auc, ece = scores(told[:, 0], came)
-        return Calibration(
-            by=by,
-            folds=folds,
-            episodes=len(came),
-            successes=int(came.sum()),
-            brier=brier,
-            log_loss=log_loss,
-            auc=auc,
-            ece=ece,
-            bins=tuple(self._bins(told[:, 0], came)),
-            z=self._z,
-            baselines=tuple(
-                _baseline(name, told[:, 1 + at], came) for at, name in enumerate(_BASELINES)
-            ),
-            strengths=strengths,
-        )
 
     def _bins(self, told: Floats, came: Floats) -> Iterator[CalibrationBin]:
         places = places_of(told)
@@ -343,7 +272,7 @@ class Calibrator:
 
 def _shrunk(counts: Sequence[float], rate: float, strength: float) -> float:
     """Return the rate of trials and successes, shrunk toward a wider one."""
-    return shrunk(counts[1], counts[0], rate, strength)
+    return (counts[1] + strength * rate) / (counts[0] + strength)
 
 
 def _without(counts: Sequence[int], part: Sequence[int]) -> tuple[int, int]:
@@ -362,40 +291,23 @@ def _lent(lent: Iterable[tuple[Sequence[int] | None, float]]) -> tuple[float, fl
     return n, k
 
 
-def check(by: object, folds: object) -> None:
-    """Check the arguments of ``calibrate``.
-
-    Raises:
-        ValidationError: an argument is wrong.
-    """
-    check_choice("by", by, get_args(CalibrationOrder))
-    if folds is not None and (type(folds) is not int or not 2 <= folds <= MAX_FOLDS):
-        raise ValidationError(
-            "folds", folds, f"must be a whole number from 2 to {MAX_FOLDS}, or None"
-        )
-
-
 def places_of(told: Floats) -> NDArray[np.int64]:
     """Return the bins of probabilities; the last one includes 1."""
     edges = np.arange(1, BINS) / BINS
     return np.searchsorted(edges, told, side="right")
 
 
-def scores(
-    told: Floats, came: Floats
-) -> tuple[float | None, float | None, float | None, float | None]:
-    """Return Brier score (Brier 1950), log loss, AUC and expected calibration error.
-
-    Args:
-        told: probabilities in (0, 1), of shape [n].
-        came: 1 for a success, 0 for a failure, of shape [n].
-    """
+def scores(told: Floats, came: Floats) -> dict[str, float | None]:
+    """Return Brier score (Brier 1950), log loss, AUC and expected calibration error, by name."""
     if not len(came):
-        return None, None, None, None
-    brier = float(((told - came) ** 2).mean())
-    loss = float(-(came * np.log(told) + (1.0 - came) * np.log1p(-told)).mean())
+        return dict.fromkeys(("brier", "log_loss", "auc", "ece"))
     gaps = np.bincount(places_of(told), told - came, minlength=BINS)
-    return brier, loss, _auc(told, came), float(np.abs(gaps).sum() / len(came))
+    return {
+        "brier": float(((told - came) ** 2).mean()),
+        "log_loss": float(-(came * np.log(told) + (1.0 - came) * np.log1p(-told)).mean()),
+        "auc": _auc(told, came),
+        "ece": float(np.abs(gaps).sum() / len(came)),
+    }
 
 
 def _auc(told: Floats, came: Floats) -> float | None:
@@ -407,15 +319,6 @@ def _auc(told: Floats, came: Floats) -> float | None:
     ranks = (np.cumsum(times) - (times - 1) / 2.0)[place]
     rank_sum = float(ranks[came == 1.0].sum())
     return (rank_sum - won * (won + 1) / 2.0) / (won * (len(came) - won))
-
-
-def _baseline(name: BaselineName, told: Floats, came: Floats) -> Baseline:
-    brier, log_loss, auc, ece = scores(told, came)
-    return Baseline(name=name, brier=brier, log_loss=log_loss, auc=auc, ece=ece)
-
-
-def _told(history: History, trial: Trial, strengths: Strengths) -> tuple[float, ...]:
-    return history.predict(trial, strengths), *history.baselines(trial)
 
 
 def _weight(counts: Sequence[int]) -> float:

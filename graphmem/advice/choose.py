@@ -1,7 +1,6 @@
 """Choosing a strategy: by what is expected of each, with more chance where little is known.
 
-``choosing.weigh`` computes the posteriors, and the probabilities of the ways without draws.
-Thompson sampling draws from the posteriors here. ``docs/explanation/choosing.md`` has the formulas.
+``docs/explanation/choosing.md`` has the formulas; :mod:`graphmem.advice.ways` computes them.
 """
 
 from __future__ import annotations
@@ -11,11 +10,12 @@ from typing import Annotated, Any, get_args
 
 from pydantic import Field
 
-from graphmem.advice.estimate import Estimate, Estimates, Estimator
+from graphmem.advice.estimate import Estimate, Estimates, Estimator, interval
 from graphmem.advice.recall import Recaller
-from graphmem.errors import NotFoundError, ValidationError
+from graphmem.advice.ways import Chances, lasting, probabilities
+from graphmem.errors import NotFoundError
 from graphmem.graph.access import View, read_view
-from graphmem.graph.arguments import check_choice, check_function, checked_number
+from graphmem.graph.arguments import check_choice, check_function
 from graphmem.graph.graph import Graph
 from graphmem.graph.rates import HEURISTIC_ABOVE
 from graphmem.ids import strategy_id
@@ -24,39 +24,32 @@ from graphmem.models.choices import Choice, Considered, Evaluation, Explore, Own
 from graphmem.models.fields import AS_TUPLE, MAX_CANDIDATES, Input, Name, TypeName
 from graphmem.models.lessons import AntiPattern
 from graphmem.printable import percent
-from graphmem.search.similarity import Similarity
-from graphmem.store.port import Row
 
 WAYS: tuple[Explore, ...] = get_args(Explore)
-DRAWS = 1_000
-"""Draws for Thompson sampling."""
 FOUND = 15
 """Most candidates if the caller gives none."""
 RECALLED = 10
 """Most of these that recall finds."""
+_SHOWN = (
+    *("text", "probability", "worth", "here_trials", "here_successes", "near_trials"),
+    *("near_successes", "type_trials", "type_successes", "trials", "successes"),
+)
 
 
 class _Asked(Input):
     task: Name
     candidates: (
-        Annotated[
-            tuple[Name, ...],
-            AS_TUPLE,
-            Field(min_length=1, max_length=MAX_CANDIDATES),
-        ]
-        | None
+        Annotated[tuple[Name, ...], AS_TUPLE, Field(min_length=1, max_length=MAX_CANDIDATES)] | None
     )
     task_type: TypeName | None
+    seed: Annotated[int, Field(ge=0)] | None
 
 
 class Chooser:
     """Chooses strategies in one namespace."""
 
-    def __init__(
-        self, graph: Graph, similarity: Similarity, estimator: Estimator, recaller: Recaller
-    ) -> None:
+    def __init__(self, graph: Graph, estimator: Estimator, recaller: Recaller) -> None:
         self._graph = graph
-        self._near = similarity
         self._estimator = estimator
         self._recaller = recaller
 
@@ -104,43 +97,29 @@ class Chooser:
                 embedder.
         """
         given: Any = candidates
-        asked = _Asked(task=task, candidates=given, task_type=task_type)
+        asked = _Asked(task=task, candidates=given, task_type=task_type, seed=seed)
         check_choice("explore", explore, WAYS)
-        chances = {
-            "epsilon": checked_number("epsilon", epsilon, 0, 1),
-            "width": checked_number("width", width, 0),
-        }
-        _check_seed(seed)
+        sharpness = self._graph.settings.choice_sharpness
+        chances = Chances(epsilon=epsilon, width=width, sharpness=sharpness)
         view = read_view(self._graph, agent)
         texts = asked.candidates or self._found(asked.task, agent, view)
-        found = self._estimator.estimates(asked.task, texts, view, self._near, asked.task_type)
-        odds = self._graph.read(
-            "choosing.weigh",
-            rows=[
-                {
-                    "place": place,
-                    "mean": one.probability,
-                    "concentration": one.worth,
-                    "here": one.here_trials,
-                }
-                for place, one in enumerate(found.strategies)
-            ],
-            met=found.task_trials,
-            strength=found.strengths.cell,
-            sharpness=self._graph.settings.choice_sharpness,
-            **chances,
-        )
-        propensities, taken = _taken(explore, odds, seed)
-        warnings = self._warnings(found, view)
-        means = [one.probability for one in found.strategies]
-        from graphmem.advice.pooling import intervals
+        found = self._estimator.estimates(asked.task, texts, view, asked.task_type)
+        several = found.strategies
+        from graphmem.arrays import np
 
-        bounds = intervals(means, [one.concentration for one in found.strategies])
+        rng = np.random.default_rng(asked.seed)
+        here = np.array([one.here_trials for one in several])
+        worth = np.array([one.worth for one in several])
+        worth = lasting(worth, here, found.task_trials, found.strengths.cell)
+        means = np.array([one.probability for one in several])
+        odds = probabilities(means, worth, explore, chances, rng)
+        taken = int(np.searchsorted(odds.cumsum(), rng.random() * odds.sum(), "right"))
+        warnings = self._warnings(found, view)
         considered = [
-            self._considered(*one, explore, found, warnings)
-            for one in zip(found.strategies, bounds, propensities, strict=True)
+            self._considered(one, propensity, explore, found, warnings.get(one.id or "", ()))
+            for one, propensity in zip(several, odds.tolist(), strict=True)
         ]
-        chosen = considered.pop(taken)
+        chosen = considered.pop(min(taken, len(several) - 1))
         considered.sort(key=lambda one: (-one.propensity, -one.probability, one.text))
         return Choice(
             **{name: getattr(chosen, name) for name in Considered.model_fields},
@@ -188,50 +167,59 @@ class Chooser:
                 evaluated way takes.
             ValidationError: an argument is wrong, or a function returned no probabilities.
         """
-        from graphmem.advice.evaluate import Evaluator, checked, checked_chances
+        from graphmem.advice.evaluate import Asked, Evaluator
 
         check_function("on_progress", on_progress)
-        asked = checked(explore, strategies, clip, seed, resamples)
-        chances = checked_chances(epsilon, width, self._graph.settings.choice_sharpness)
+        if not callable(explore) and (explore is not None or strategies is None):
+            check_choice("explore", explore, WAYS)
+        given: Any = (strategies,) if isinstance(strategies, str) else strategies
+        asked = Asked(explore=explore, strategies=given, clip=clip, seed=seed, resamples=resamples)
+        sharpness = self._graph.settings.choice_sharpness
+        chances = Chances(epsilon=epsilon, width=width, sharpness=sharpness)
         return Evaluator(self._graph).evaluate(asked, chances, on_progress)
 
     def _considered(
         self,
         one: Estimate,
-        bounds: tuple[float, float],
         propensity: float,
         explore: Explore,
         found: Estimates,
-        warnings: Mapping[str, tuple[AntiPattern, ...]],
+        warnings: tuple[AntiPattern, ...],
     ) -> Considered:
-        low, high = bounds
+        low, high = interval(one.probability, one.concentration)
         expected = f"expected {percent(one.probability)} ({percent(low)} to {percent(high)})"
+        counts = one.said
+        if not one.trials and (lent := [row for row in one.lenders if row["weight"]]):
+            won, trials = (sum(row[name] for row in lent) for name in ("successes", "trials"))
+            counts = f"never tried; {won} of {trials} by strategies like it"
+        elif not one.trials:
+            counts = f"never tried; {found.successes} of {found.trials} by all others"
+        if not found.trials:
+            counts = "nothing was tried yet"
+        often = f"takes it {percent(propensity, 1)} of the time"
+        if propensity in (0.0, 1.0):
+            often = f"{'always' if propensity else 'never'} takes it"
         return Considered(
-            **{name: getattr(one, name) for name in _COUNTS},
+            **{name: getattr(one, name) for name in _SHOWN},
             id=one.id or strategy_id(self._graph.ns, one.text),
             known=one.id is not None,
             low=low,
             high=high,
             propensity=propensity,
-            why=f"{_said(one, found)}: {expected}; {_taking(explore, propensity)}",
-            warnings=warnings.get(one.id or "", ()),
+            why=f"{counts}: {expected}; {explore} {often}",
+            warnings=warnings,
         )
 
     # Candidates
 
     def _found(self, task: str, agent: str | None, view: View) -> list[str]:
-        """Return what recall finds for a task, and what worked best anywhere.
-
-        Raises:
-            NotFoundError: the memory has no strategy that was tried and may be read.
-        """
+        """Return what recall finds for a task, and what worked best anywhere."""
         recalled = self._recaller.recall(task, RECALLED, agent, kinds=("strategy",))
         texts = [item.text for item in recalled.items]
-        if view.agents is None:
-            best = self._graph.read("choosing.best", limit=FOUND)
-        else:
-            filters = view.filters(self._graph)
-            best = self._graph.read("choosing.best_of", limit=FOUND, **filters)
+        name, seen = "choosing.best", {}
+        if view.agents is not None:
+            name, seen = "choosing.best_of", view.filters(self._graph)
+        best = self._graph.read(name, limit=FOUND, **seen)
         best.sort(key=lambda row: (-row["mean"], row["text"]))
         found = list(dict.fromkeys([*texts, *(row["text"] for row in best)]))[:FOUND]
         if not found:
@@ -242,94 +230,28 @@ class Chooser:
             )
         return found
 
-    # Warnings
-
-    def _warnings(self, found: Estimates, view: View) -> dict[str, tuple[AntiPattern, ...]]:
+    def _warnings(self, found: Estimates, view: View) -> Mapping[str, tuple[AntiPattern, ...]]:
         """Return the anti-patterns of candidates on the type of the task, by id.
 
         Candidates that fail no more often than other strategies have none.
         Without a type: those on any type, and those on tasks without a type of strategies that are
         expected to fail on this task.
         """
-        known = {one.id: one for one in found.strategies if one.id is not None and not one.usual}
-        texts = {id_: one.text for id_, one in known.items()}
-        wholes = {id_: id_ for id_ in known}
-        merged = self._estimator.merged
-        if merged and known:
-            rows = self._graph.read("choosing.warned", ids=sorted(known), agents=view.agents)
-            wholes = {row["id"]: row["whole"] for row in rows}
-            texts = {row["id"]: row["text"] for row in rows}
-        if not texts:
-            return {}
-        above, kind = HEURISTIC_ABOVE, found.task_type
-        failing = {id_ for id_, one in known.items() if one.probability <= above}
+        known = {one.id: one for one in found.strategies if one.id is not None}
+        kind = found.question.task_type
+        failing = {id_ for id_, one in known.items() if one.probability <= HEURISTIC_ABOVE}
         rows = find_warnings(
             self._graph,
-            texts,
+            list(known),
+            {text for one in known.values() for text in one.texts},
             view,
             types=None if kind is None else [kind],
-            untyped=[id_ for id_ in texts if kind is None and wholes[id_] in failing],
-            uses=sum(one.trials for one in known.values()),
-            alone=not merged,
+            untyped=sorted(failing) if kind is None else [],
         )
-        told = {one.id: (one.probability, one.said) for one in found.strategies if one.id}
-        warnings: dict[str, tuple[AntiPattern, ...]] = {}
+        rows = [row for row in rows if not known[row["strategy_id"]].usual]
         wholes = {row["id"]: row["strategy_id"] for row in rows}
-        for one in describe(self._graph, rows, view, by_type=False, expectations=told):
+        warnings: dict[str, tuple[AntiPattern, ...]] = {}
+        for one in describe(self._graph, rows, view, known):
             whole = wholes[one.id]
             warnings[whole] = (*warnings.get(whole, ()), one)
         return warnings
-
-
-_COUNTS = (
-    *(
-        "text",
-        "probability",
-        "worth",
-        "here_trials",
-        "here_successes",
-        "near_trials",
-        "near_successes",
-    ),
-    *("type_trials", "type_successes", "trials", "successes"),
-)
-
-
-def _said(one: Estimate, found: Estimates) -> str:
-    """Return the counts that moved an estimate, in words."""
-    if one.trials:
-        return one.said
-    if lent := one.lent_trials:
-        return f"never tried; {one.lent_successes} of {lent} by strategies like it"
-    if not found.trials:
-        return "nothing was tried yet"
-    return f"never tried; {found.successes} of {found.trials} by all others"
-
-
-def _taking(explore: Explore, propensity: float) -> str:
-    """Return in words how often a way to choose takes a candidate."""
-    if propensity in (0.0, 1.0):
-        return f"{explore} {'always' if propensity else 'never'} takes it"
-    return f"{explore} takes it {percent(propensity, 1)} of the time"
-
-
-def _check_seed(seed: object) -> None:
-    if seed is not None and (type(seed) is not int or seed < 0):
-        raise ValidationError(
-            "seed", seed, "must be a whole number from 0", "give one, or None for fresh chance"
-        )
-
-
-def _taken(explore: Explore, odds: Sequence[Row], seed: int | None) -> tuple[list[float], int]:
-    """Return the probabilities with which a way takes candidates, and the one that it takes."""
-    from graphmem.advice.ways import drawn
-    from graphmem.arrays import np
-
-    rng = np.random.default_rng(seed)
-    if explore == "thompson":
-        alpha, beta = (np.array([row[name] for row in odds]) for name in ("alpha", "beta"))
-        chances = drawn(alpha, beta, DRAWS, rng)
-    else:
-        chances = np.array([row[explore] for row in odds])
-    place = int(np.searchsorted(np.cumsum(chances), rng.random() * chances.sum(), "right"))
-    return chances.tolist(), min(place, len(odds) - 1)

@@ -16,31 +16,30 @@ of the estimates on episodes drawn with replacement (Efron 1979).
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import fsum
+from typing import Annotated, Any
 
-from graphmem.advice.calibrate import GROWTH, Calibrator, History, Progress, Trial
-from graphmem.advice.choose import DRAWS, WAYS
-from graphmem.advice.pooling import DEFAULTS, LEAST, Floats, Strengths
+from pydantic import Field
+
+from graphmem.advice.calibrate import Calibrator, History, Progress, Trial
+from graphmem.advice.pooling import Floats
 from graphmem.advice.ways import Chances, lasting, probabilities
 from graphmem.arrays import np, product
 from graphmem.errors import NotFoundError, ValidationError
-from graphmem.graph.arguments import check_choice, checked_number
 from graphmem.graph.graph import Graph
 from graphmem.ids import strategy_id
 from graphmem.models.choices import Estimate, Evaluation, Explore, LeftOut, OwnWay
-from graphmem.models.fields import MAX_STRATEGIES, Input, Name
-from graphmem.store.paging import pages
+from graphmem.models.fields import AS_TUPLE, MAX_STRATEGIES, Input, Name
+from graphmem.models.forecasts import PoolingStrengths
+from graphmem.store.port import Row
 
 FEWEST = 10
 """Fewest episodes for an estimate: resamples of fewer say too little."""
-MAX_RESAMPLES = 100_000
 _NOTHING = (0, 0)
 _INSIDE = (0.025, 0.975)
 _SPARE = 0.01
 """How far the sum of a function's probabilities may be from 1."""
-_PAGE = 2_000
 _ALIKE = 500_000
 """About so many episodes are drawn at a time, to bound memory."""
 _REMEDY = (
@@ -49,47 +48,22 @@ _REMEDY = (
 )
 
 
-class _Strategy(Input):
-    strategy: Name
+class Asked(Input):
+    """The way in question: None takes each of ``strategies`` alike."""
+
+    explore: Explore | Callable[..., Any] | None = None
+    strategies: (
+        Annotated[tuple[Name, ...], AS_TUPLE, Field(min_length=1, max_length=MAX_STRATEGIES)] | None
+    ) = None
+    clip: Annotated[float, Field(ge=1.0, allow_inf_nan=False)] | None = None
+    """The largest weight; None: any."""
+    seed: Annotated[int, Field(ge=0)] = 0
+    resamples: Annotated[int, Field(ge=100, le=100_000)] = 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """The way in question, checked.
-
-    ``explore`` None takes each of ``strategies`` alike. ``clip`` is the largest weight (None: any).
-    """
-
-    explore: Explore | OwnWay | None
-    strategies: tuple[str, ...] | None
-    clip: float | None
-    seed: int
-    resamples: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Chosen:
-    """How a strategy was chosen: its whole, and candidates with their propensities."""
-
-    task: str
-    whole: str
-    propensity: float
-    candidates: dict[str, float] | None
-
-
-@dataclass(slots=True)
-class Rows:
-    """What the estimates need of each used episode.
-
-    ``weight`` is *w* above, ``expected`` the sum of *t(b) q(b)*, ``own`` *q(a)*; ``unsupported`` is
-    the probability with which the way takes candidates that had no chance.
-    """
-
-    success: list[float] = field(default_factory=list)
-    weight: list[float] = field(default_factory=list)
-    expected: list[float] = field(default_factory=list)
-    own: list[float] = field(default_factory=list)
-    unsupported: list[float] = field(default_factory=list)
+Numbers = tuple[float, ...]
+"""Of an episode: success, *w*, the sum of *t(b) q(b)*, *q(a)*, and the probability with which the
+way takes candidates that had no chance."""
 
 
 class Evaluator:
@@ -100,43 +74,34 @@ class Evaluator:
         self._calibrator = Calibrator(graph)
 
     def evaluate(self, asked: Asked, chances: Chances, on_progress: Progress | None) -> Evaluation:
-        """Return what a way would have got.
-
-        Raises:
-            NotFoundError: there are too few episodes from which that can be estimated.
-        """
-        logged = {row["choices"]: row for row in self._graph.read("evaluation.logged")}
-        once = logged.get(1, {"episodes": 0, "with_candidates": 0})
-        total = sum(row["episodes"] for row in logged.values())
-        nothing = logged.get(0, {"episodes": 0})["episodes"]
-        several = total - nothing - once["episodes"]
-        if once["episodes"] < FEWEST:
-            raise self._too_few(once["episodes"], total, "say how one strategy was chosen", _REMEDY)
-        replay = _Replay(self._graph.ns, self._merged(), asked, chances)
-        choices = self._choices()
-        history = self._calibrator.history(self._calibrator.similar())
-        strengths, due = DEFAULTS, float(LEAST)
+        """Return what a way would have got."""
         trials = self._calibrator.trials("order")
-        for place, trial in enumerate(trials, 1):
-            chosen = choices.get(trial.id)
-            if chosen is not None:
-                if history.total[0] >= due:
-                    strengths, due = history.strengths(), history.total[0] * GROWTH
-                replay.add(trial, chosen, history, strengths)
+        chosen = [[one for one in trial.uses if one["propensity"] is not None] for trial in trials]
+        once = sum(len(choices) == 1 for choices in chosen)
+        nothing = sum(not choices for choices in chosen)
+        if once < FEWEST:
+            raise self._too_few(once, len(trials), "say how one strategy was chosen", _REMEDY)
+        wholes = {row["id"]: row["whole"] for row in self._graph.read("forecasting.wholes")}
+        replay = _Replay(self._graph.ns, wholes, asked, chances)
+        history = History(self._calibrator.similar())
+        for place, (trial, choices) in enumerate(zip(trials, chosen, strict=True), 1):
+            if len(choices) == 1:
+                replay.add(trial, choices[0], history, history.strengths_then())
             history.add(trial)
             if on_progress and (place % 500 == 0 or place == len(trials)):
                 on_progress(place, len(trials))
         left_out = LeftOut(
             no_propensity=nothing,
-            several_choices=several,
+            several_choices=len(trials) - nothing - once,
             no_candidates=replay.no_candidates,
             none_offered=replay.none_offered,
         )
-        used = len(replay.rows.success)
+        used = len(replay.rows)
         if used < FEWEST:
-            remedy = "give `candidates` with their probabilities" if replay.no_candidates else ""
-            remedy = remedy or "name strategies that were among the candidates"
-            raise self._too_few(used, total, "can be used", remedy)
+            remedy = "name strategies that were among the candidates"
+            if replay.no_candidates:
+                remedy = "give `candidates` with their probabilities"
+            raise self._too_few(used, len(trials), "can be used", remedy)
         return estimated(asked, replay.rows, left_out)
 
     def _too_few(self, count: int, total: int, which: str, remedy: str) -> NotFoundError:
@@ -144,21 +109,6 @@ class Evaluator:
             f"{count:,} of {total:,} episodes in namespace {self._graph.ns!r} {which}, and an "
             f"estimate needs {FEWEST} at least; {remedy}"
         )
-
-    def _choices(self) -> dict[str, _Chosen]:
-        """Return how the strategy of each episode was chosen, where one was."""
-        known: dict[str, list[_Chosen]] = {}
-        ids = [row["id"] for row in self._graph.read("calibration.ids")]
-        for page in pages(ids, _PAGE):
-            for row in self._graph.read("evaluation.choices", ids=page):
-                given = row["candidates"]
-                candidates = None if given is None else json.loads(given)
-                chosen = _Chosen(row["task"], row["whole"], row["propensity"], candidates)
-                known.setdefault(row["id"], []).append(chosen)
-        return {key: found[0] for key, found in known.items() if len(found) == 1}
-
-    def _merged(self) -> dict[str, str]:
-        return {row["id"]: row["whole"] for row in self._graph.read("evaluation.merged")}
 
 
 class _Replay:
@@ -176,49 +126,50 @@ class _Replay:
         self._only = None
         if asked.strategies is not None:
             self._only = {self._whole(text) for text in asked.strategies}
-        self.rows = Rows()
+        self.rows: list[Numbers] = []
         self.no_candidates = 0
         self.none_offered = 0
 
-    def add(self, trial: Trial, chosen: _Chosen, history: History, strengths: Strengths) -> None:
+    def add(self, trial: Trial, chosen: Row, history: History, strengths: PoolingStrengths) -> None:
         """Add an episode, with what was known before it."""
-        if chosen.candidates is None:
-            if self._asked.explore is not None or self._asked.strategies is None:
-                self.no_candidates += 1
-                return
-            # Each of the strategies is taken to have been there.
-            offered = dict.fromkeys(self._asked.strategies, 1.0)
+        strategies, whole, propensity = (
+            self._asked.strategies,
+            chosen["whole"],
+            chosen["propensity"],
+        )
+        if chosen["candidates"] is not None:
+            offered = json.loads(chosen["candidates"])
+        elif self._asked.explore is None and strategies is not None:
+            offered = dict.fromkeys(strategies, 1.0)  # each of them is taken to have been there
         else:
-            offered = chosen.candidates
+            self.no_candidates += 1
+            return
         texts = [text for text in offered if self._only is None or self._whole(text) in self._only]
         if not texts:
             self.none_offered += 1
             return
+        if chosen["candidates"] is not None:  # with all that counts as one with it
+            alike = fsum(p for text, p in offered.items() if self._whole(text) == whole)
+            propensity = max(propensity, alike)
         wholes = [self._whole(text) for text in texts]
-        posteriors = [history.posterior(trial, whole, strengths) for whole in wholes]
+        posteriors = [history.posterior(trial, one, strengths) for one in wholes]
         means, known = (np.array(part) for part in zip(*posteriors, strict=True))
-        here = [history.cells.get((trial.task, whole), _NOTHING)[0] for whole in wholes]
+        here = [history.cells.get((trial.task, one), _NOTHING)[0] for one in wholes]
         met = history.tasks.get(trial.task, _NOTHING)[0]
         worth = lasting(known, np.array(here), met, strengths.cell)
-        taken = self._taken(chosen.task, texts, means, worth)
-        mine = np.array([whole == chosen.whole for whole in wholes])
-        weight = float(taken[mine].sum()) / self._propensity(chosen)
-        if self._asked.clip is not None:
-            weight = min(weight, self._asked.clip)
-        rows = self.rows
-        rows.success.append(float(trial.success))
-        rows.weight.append(weight)
-        rows.expected.append(float((taken * means).sum()))
-        rows.own.append(history.posterior(trial, chosen.whole, strengths)[0])
+        taken = self._taken(trial.name, texts, means, worth)
+        mine = np.array([one == whole for one in wholes])
+        weight = float(taken[mine].sum()) / propensity
         never = np.array([offered[text] == 0.0 for text in texts])
-        rows.unsupported.append(float(taken[never].sum()))
-
-    def _propensity(self, chosen: _Chosen) -> float:
-        """Return the probability of what was chosen, with all that counts as one with it."""
-        if chosen.candidates is None or not self._merged:
-            return chosen.propensity
-        alike = (p for text, p in chosen.candidates.items() if self._whole(text) == chosen.whole)
-        return max(chosen.propensity, fsum(alike))
+        self.rows.append(
+            (
+                float(trial.success),
+                min(weight, self._asked.clip or weight),
+                float((taken * means).sum()),
+                history.posterior(trial, whole, strengths)[0],
+                float(taken[never].sum()),
+            )
+        )
 
     def _taken(self, task: str, texts: Sequence[str], means: Floats, worth: Floats) -> Floats:
         explore = self._asked.explore
@@ -252,16 +203,9 @@ def _own(explore: OwnWay, task: str, texts: Sequence[str]) -> Floats:
     return np.array(values, dtype=np.float64)
 
 
-def estimated(asked: Asked, rows: Rows, left_out: LeftOut) -> Evaluation:
-    """Return the estimates from what is known of each episode.
-
-    Raises:
-        NotFoundError: all weights are 0.
-    """
-    success, weight, expected, own, unsupported = (
-        np.array(part)
-        for part in (rows.success, rows.weight, rows.expected, rows.own, rows.unsupported)
-    )
+def estimated(asked: Asked, rows: Sequence[Numbers], left_out: LeftOut) -> Evaluation:
+    """Return the estimates from what is known of each episode."""
+    success, weight, expected, own, unsupported = np.array(rows).T
     if not weight.any():
         raise NotFoundError(
             f"none of {len(weight):,} episodes took a strategy that this way takes, so nothing can "
@@ -289,9 +233,8 @@ def estimated(asked: Asked, rows: Rows, left_out: LeftOut) -> Evaluation:
         )
         for at in range(1, 4)
     ]
-    explore = asked.explore if asked.explore is None or isinstance(asked.explore, str) else "own"
     return Evaluation(
-        explore=explore,
+        explore="own" if callable(asked.explore) else asked.explore,
         strategies=asked.strategies,
         episodes=len(weight),
         left_out=left_out,
@@ -331,55 +274,3 @@ def _resampled(columns: Floats, seed: int, resamples: int) -> Iterator[Floats]:
         for place in range(count):
             times[place] = np.bincount(rng.integers(size, size=size), minlength=size)
         yield product(times, columns) / size
-
-
-def checked(
-    explore: object,
-    strategies: object,
-    clip: object,
-    seed: object,
-    resamples: object,
-) -> Asked:
-    """Return the way in question.
-
-    Raises:
-        ValidationError: an argument is wrong.
-    """
-    if explore is None and strategies is None:
-        raise ValidationError(
-            "explore", None, "is missing", f"give {', '.join(WAYS)} or a function, or strategies"
-        )
-    if explore is not None and not callable(explore):
-        check_choice("explore", explore, WAYS)
-    texts = None if strategies is None else _texts(strategies)
-    if clip is not None and (type(clip) not in (int, float) or not clip >= 1.0):  # type: ignore[operator]
-        raise ValidationError("clip", clip, "must be a number from 1, or None")
-    if type(seed) is not int or seed < 0:
-        raise ValidationError("seed", seed, "must be a whole number from 0")
-    if type(resamples) is not int or not 100 <= resamples <= MAX_RESAMPLES:
-        problem = f"must be a whole number from 100 to {MAX_RESAMPLES:,}"
-        raise ValidationError("resamples", resamples, problem)
-    return Asked(explore, texts, clip, seed, resamples)  # type: ignore[arg-type]
-
-
-def checked_chances(epsilon: float, width: float, sharpness: float) -> Chances:
-    """Return the settings of the ways.
-
-    Raises:
-        ValidationError: one is wrong.
-    """
-    return Chances(
-        sharpness,
-        checked_number("epsilon", epsilon, 0, 1),
-        checked_number("width", width, 0),
-        DRAWS,
-    )
-
-
-def _texts(given: object) -> tuple[str, ...]:
-    several = [given] if isinstance(given, str) else given
-    if not isinstance(several, Sequence) or not 0 < len(several) <= MAX_STRATEGIES:
-        raise ValidationError(
-            "strategies", given, f"must be a text, or a list of 1 to {MAX_STRATEGIES} texts"
-        )
-    return tuple(dict.fromkeys(_Strategy(strategy=one).strategy for one in several))

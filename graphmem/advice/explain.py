@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from graphmem.advice.predict import Forecaster
@@ -37,7 +36,7 @@ from graphmem.models.explanations import (
     Why,
 )
 from graphmem.models.lessons import Alternative
-from graphmem.policies.base import policy_of
+from graphmem.policies.values import policy_of
 from graphmem.printable import counted
 from graphmem.store.port import Row
 from graphmem.store.queries import procedure
@@ -51,29 +50,14 @@ TABLE = 10
 NEAR = 8
 """Most neighbours of one relation in an explanation."""
 _PARAMETER = re.compile(r"\$(\w+)")
-_TRIALS: dict[str, tuple[str, str]] = {
-    "strategy": ("worked", "success"),
-    "heuristic": ("worked", "success"),
-    "anti-pattern": ("ended in this error", "failure with this error"),
-    "rule": ("support it", "episode in support of it"),
-    "policy": ("worked", "success"),
+_WORDS = {
+    "strategy": ("worked", "success", "failure"),
+    "heuristic": ("worked", "success", "failure"),
+    "anti-pattern": ("ended in this error", "failure with this error", "success"),
+    "rule": ("support it", "episode in support of it", "episode against it"),
+    "policy": ("worked", "success", "failure"),
 }
-_OPPOSED: dict[str, str] = {
-    "strategy": "failure",
-    "heuristic": "failure",
-    "anti-pattern": "success",
-    "rule": "episode against it",
-    "policy": "failure",
-}
-
-
-@dataclass(frozen=True)
-class _Evidence:
-    """The trials behind a belief, and the arguments for reading their shares."""
-
-    row: Row
-    by_task: Shares = field(default_factory=Shares)
-    by_agent: Shares = field(default_factory=Shares)
+"""What trials did, by kind, and what one for and one against it is."""
 
 
 class Explainer:
@@ -142,7 +126,7 @@ class Explainer:
             return self._uses(item, view, read)
         if item["task"] is not None:
             return self._rule(item, view, read)
-        return self._general_rule(item["id"], view, item)
+        return self._general_rule(item["id"], view)
 
     # Strategies, and lessons on them
 
@@ -164,40 +148,45 @@ class Explainer:
             subject = {**item, "types": sorted(group["types"])}
             asked["parts"] = group["strategies"]
             asked["agents"] = [group["agent"]]
-        error_class = item["error_class"]
-        of_agents = () if asked["agents"] is None else ("own",)
+        asked["error_class"] = item["error_class"]
         row = self._one(
-            "explaining.uses", *of_agents, **asked, error_class=error_class, most=LATEST
+            "explaining.uses",
+            *(() if asked["agents"] is None else ("own",)),
+            most=LATEST,
+            sample=SAMPLE,
+            **asked,
         )
         if view.agents is not None and not row["trials"]:
             return None
-        if row["trials"] == LATEST:  # there can be more
-            row |= self._one(
-                "explaining.sums_of_uses", *of_agents, **asked, error_class=error_class
-            )
         counted = ("counted",) if group is None and asked["types"] is None else ()
-        shares = {
-            by: self._shares(
-                "explaining.shares_of_uses", *counted, by=by, **asked, error_class=error_class
-            )
-            for by in ("task", "agent")
-        }
-        others = [row for row in lessons if group is None or row["id"] != group["id"]]
+        others = [lesson for lesson in lessons if group is None or lesson["id"] != group["id"]]
         near = self._near(ids, view, read, others)
-        merged = self._merged(item, members, lessons, view)
+        readable = {part["id"] for lesson in lessons for part in lesson["strategies"]}
+        merged = [
+            Neighbour(relation="merged", id=member["id"], text=member["text"])
+            for member in members
+            if member["id"] != item["whole"] and (view.agents is None or member["id"] in readable)
+        ]
         shown = {
             "ids": ids,
-            "lessons": sorted({near.id for near in near if near.relation in _OF_LESSONS})
+            "lessons": sorted({one.id for one in near if one.relation in _OF_LESSONS})
             + ([] if group is None else group["ids"]),
             "others": [one.id for one in near if one.relation in ("similar", "used together")],
         }
+        better = None
+        if group is not None and kind == "anti-pattern":
+            for one in self._lessons.anti_patterns(group["types"][0], view.reader):
+                if one.id in group["ids"]:
+                    better = one.better_alternative
         return self._explanation(
             subject,
-            _Evidence(row, shares["task"], shares["agent"]),
-            reader=view.reader,
+            row,
+            view.reader,
+            shown,
+            by_task=self._shares("explaining.shares_of_uses", *counted, by="task", **asked),
+            by_agent=self._shares("explaining.shares_of_uses", *counted, by="agent", **asked),
             near=[*near, *merged],
-            better=self._better(item, group, view.reader) if group else None,
-            show=("explaining.show_strategy", shown),
+            better=better,
         )
 
     def _near(
@@ -208,11 +197,8 @@ class Explainer:
             rows = [row for row in rows if row["relation"] == "similar"]
             rows += self._graph.read("explaining.near_by", ids=ids, limit=NEAR, **read)
         known = sorted({row["id"] for row in rows})
-        rates = (
-            {row["id"]: row for row in self._graph.read("explaining.rates", ids=known, **read)}
-            if known
-            else {}
-        )
+        counts = self._graph.read("explaining.rates", ids=known, **read) if known else []
+        rates = {row["id"]: row for row in counts}
         return [
             Neighbour(
                 relation=row["relation"],
@@ -227,98 +213,66 @@ class Explainer:
     def _believed(self, lessons: Sequence[Row], view: View) -> Iterable[Neighbour]:
         """Yield the lessons over their thresholds, most trials first."""
         settings = self._graph.settings
+        least = view.trials(settings), view.failures(settings)
         for kind, relation in (("heuristic", "recommended"), ("anti-pattern", "warned against")):
-            rows = [row for row in lessons if row["kind"] == kind]
-            if kind == "heuristic":
-                least = view.trials(settings)
-                rows = [
-                    row for row in rows if row["trials"] >= least and row["mean"] > HEURISTIC_ABOVE
-                ]
-            else:
-                least = view.failures(settings)
-                rows = [row for row in rows if row["successes"] >= least]
+            works = kind == "heuristic"
+            rows = [
+                row
+                for row in lessons
+                if row["kind"] == kind
+                and (
+                    row["trials"] >= least[0] and row["mean"] > HEURISTIC_ABOVE
+                    if works
+                    else row["successes"] >= least[1]
+                )
+            ]
             rows.sort(key=lambda row: (-row["trials"], row["agent"], row["id"]))
             for row in rows[:NEAR]:
-                about = row["types"][0] if kind == "heuristic" else row["error_class"]
+                about = row["types"][0] if works else row["error_class"]
                 yield Neighbour(
-                    relation=relation,
-                    agent=row["agent"],
-                    **_rated({**row, "text": about}),
+                    relation=relation, agent=row["agent"], **_rated({**row, "text": about})
                 )
-
-    def _merged(
-        self, item: Row, members: Sequence[Row], lessons: Sequence[Row], view: View
-    ) -> list[Neighbour]:
-        """Return the strategies that count as one; for an agent only those that it may read."""
-        readable = {part["id"] for row in lessons for part in row["strategies"]}
-        return [
-            Neighbour(relation="merged", id=row["id"], text=row["text"])
-            for row in members
-            if row["id"] != item["whole"] and (view.agents is None or row["id"] in readable)
-        ]
-
-    def _better(self, item: Row, group: Row, reader: str | None) -> Alternative | None:
-        if item["kind"] != "anti-pattern":
-            return None
-        rows = self._lessons.anti_patterns(group["types"][0], reader)
-        fitting = (row.better_alternative for row in rows if row.id in group["ids"])
-        return next(fitting, None)
 
     # Rules
 
     def _rule(self, item: Row, view: View, read: dict[str, Any]) -> Explanation | None:
         asked: dict[str, Any] = {"id": item["id"], **read}
-        row = self._one("explaining.sums_of_listings", **asked)
+        row = self._one("explaining.listings", most=LATEST, sample=SAMPLE, **asked)
         if view.agents is not None and not row["trials"]:
             return None
-        supported = row["verdict"] or "WORKS"
-        row |= self._one(
-            "explaining.listings", **asked, verdict=supported, sample=SAMPLE, most=LATEST
-        )
-        by_task, by_agent = (
-            self._shares(
-                "explaining.shares_of_listings",
-                by=by,
-                verdict=supported,
-                **asked,
-            )
-            for by in ("task", "agent")
-        )
+        asked["verdict"] = row["verdict"] or "WORKS"
         return self._explanation(
             {**item, "verdict": row["verdict"], "first_at": None, "last_at": None},
-            _Evidence(row, by_task, by_agent),
-            reader=view.reader,
+            row,
+            view.reader,
+            {"ids": [item["id"]]},
+            by_task=self._shares("explaining.shares_of_listings", by="task", **asked),
+            by_agent=self._shares("explaining.shares_of_listings", by="agent", **asked),
             turns=self._verdict_turns(row),
-            show=("explaining.show_rule", {"ids": [item["id"]]}),
         )
 
-    def _general_rule(self, given: str, view: View, item: Row | None = None) -> Explanation | None:
+    def _general_rule(self, given: str, view: View) -> Explanation | None:
         """Return the explanation of a general rule, by id or text; None if there is none.
 
         It says nothing of what would change the rule, because every consolidation derives it again.
         """
-        if view.agents is None and item is not None:
-            row = self._one("explaining.general_rule", id=item["id"], sample=SAMPLE)
-        else:
-            ids = {given, rule_id(self._graph.ns, "", given)}
-            rows = (row for row in general_rules_of(self._graph, view) if row["id"] in ids)
-            row = next(rows, {})
-            if not row:
-                return None
-            item = {**dict.fromkeys(("agent", "error_class", "task")), "kind": "rule", **row}
-            row |= {
-                "successes": row["supporting"],
-                "trials": row["supporting"] + row["opposing"],
-                "types": row["task_types"],
-                "supporting": [link["episode"] for link in row["episodes"]][:SAMPLE],
-                "opposing": [link["episode"] for link in row["against"]][:SAMPLE],
-            }
-        return self._explanation(
-            {**item, "types": sorted(row["types"] or ())},
-            _Evidence({**row, "times": [], "outcomes": []}),
-            reader=view.reader,
-            show=("explaining.show_rule", {"ids": [item["id"]]}),
-        )
+        ids = {given, rule_id(self._graph.ns, "", given)}
+        found = (row for row in general_rules_of(self._graph, view) if row["id"] in ids)
+        row = next(found, None)
+        if row is None:
+            return None
+        item = {**dict.fromkeys(("agent", "error_class", "task")), "kind": "rule", **row}
+        evidence = {
+            "successes": row["supporting"],
+            "trials": row["supporting"] + row["opposing"],
+            "supporting": [link["episode"] for link in row["episodes"]][:SAMPLE],
+            "opposing": [link["episode"] for link in row["against"]][:SAMPLE],
+            "times": [],
+            "outcomes": [],
+        }
+        types = sorted(row["task_types"] or ())
+        shown = {"ids": [row["id"]]}
+        return self._explanation({**item, "types": types}, evidence, view.reader, shown)
 
     def _verdict_turns(self, row: Row) -> list[Turn]:
         """Return how many episodes would give a rule of a task another verdict."""
@@ -341,19 +295,11 @@ class Explainer:
         identity = item["id"]
         known = policy_of(self._one("policies.get", id=identity))
         asked: dict[str, Any] = {"id": identity, "types": read["types"]}
-        row = self._one("explaining.attempts", **asked, sample=SAMPLE, most=LATEST)
-        if row["trials"] == LATEST:  # there can be more
-            row |= self._one("explaining.sums_of_attempts", **asked)
+        row = self._one("explaining.attempts", most=LATEST, sample=SAMPLE, **asked)
         steps = self._graph.read("explaining.transitions", id=identity)
-        by_task = self._shares("explaining.shares_of_attempts", **asked)
         near = self._beside(item, known.state, view)
         facts = PolicyFacts(
-            state=known.state,
-            q=known.q,
-            updates=known.updates,
-            confidence=known.confidence,
-            signals=known.signals,
-            crystallized=known.crystallized,
+            **{name: getattr(known, name) for name in _OF_POLICY},
             transitions=tuple(UpdateShown(**_dated(step, "at")) for step in steps),
         )
         shown = {
@@ -363,12 +309,13 @@ class Explainer:
         }
         return self._explanation(
             item,
-            _Evidence(row, by_task),
-            reader=view.reader,
+            row,
+            view.reader,
+            shown,
+            by_task=self._shares("explaining.shares_of_attempts", **asked),
             near=near,
             policy=facts,
             turns=self._crystallizing(row, crystallized=known.crystallized),
-            show=("explaining.show_policy", shown),
         )
 
     def _beside(self, item: Row, state: str, view: View) -> list[Neighbour]:
@@ -379,30 +326,32 @@ class Explainer:
         start = [{"id": item["id"], "energy": 1.0}]
         spread = self._graph.read("policies.spread", rows=start, decay=1.0)
         linked = {row["id"]: row for row in spread}
-        near = [
-            Neighbour(relation="same state", weight=None, **_rated({**row, "text": _action(row)}))
-            for row in rows
-        ]
         texts = self._graph.read("explaining.find", ids=sorted(linked)) if linked else []
         by_id = {
             row["id"]: row["text"]
             for row in texts
             if view.agents is None or row["agent"] in view.agents
         }
-        return (
-            near
-            + [
+        beside = [
+            Neighbour(
+                relation="linked",
+                id=identity,
+                text=by_id[identity],
+                weight=row["energy"],
+                episodes=row["count"],
+            )
+            for identity, row in linked.items()
+            if identity in by_id
+        ]
+        return [
+            *(
                 Neighbour(
-                    relation="linked",
-                    id=identity,
-                    text=by_id[identity],
-                    weight=row["energy"],
-                    episodes=row["count"],
+                    relation="same state", weight=None, **_rated({**row, "text": _action(row)})
                 )
-                for identity, row in linked.items()
-                if identity in by_id
-            ][:NEAR]
-        )
+                for row in rows
+            ),
+            *beside[:NEAR],
+        ]
 
     def _crystallizing(self, row: Row, *, crystallized: bool) -> list[Turn]:
         """Return how many trials would crystallize a policy, or take it back."""
@@ -433,49 +382,46 @@ class Explainer:
     def _explanation(
         self,
         item: Row,
-        evidence: _Evidence,
-        *,
+        row: Row,
         reader: str | None,
-        show: tuple[str, dict[str, Any]],
+        shown: Mapping[str, Sequence[str]],
+        *,
+        by_task: Shares | None = None,
+        by_agent: Shares | None = None,
         near: Sequence[Neighbour] = (),
         better: Alternative | None = None,
         policy: PolicyFacts | None = None,
         turns: Sequence[Turn] = (),
     ) -> Explanation:
-        row, kind = evidence.row, item["kind"]
+        """Return an explanation from the trials behind a belief, and ids of what to show of it."""
+        kind = item["kind"]
         counts = {"trials": row["trials"], "successes": row["successes"]}
         weighed = self._one("rates.weigh", rows=[counts])
-        why = Why(**weighed, sentence=self._sentence(kind, weighed))
-        supporting, opposing = self._episodes(row)
         dated = {"times": row["times"], "outcomes": row["outcomes"]}
         trends = self._graph.read("explaining.trend", **dated)
         course = self._graph.read("explaining.course", **dated) if row["times"] else []
-        name, given = show
-        given["episodes"] = [episode.id for episode in (*supporting, *opposing)]
+        supporting, opposing = self._episodes(row)
+        given = {name: (*shown.get(name, ()),) for name in _SHOWN}
+        of_kind = {"rule": "rules", "policy": "policies"}.get(kind, "strategies")
+        given[of_kind] = (*given["ids"], *(given["others"] if kind == "policy" else ()))
+        given["episodes"] = tuple(episode.id for episode in (*supporting, *opposing))
         return Explanation(
-            kind=kind,
-            id=item["id"],
-            text=item["text"],
-            agent=item["agent"],
+            **{name: item[name] for name in _OF_ITEM},
             task_types=tuple(item["types"] or ()),
-            error_class=item["error_class"],
-            verdict=item["verdict"],
-            task=item["task"],
-            source=item["source"],
             read_as=reader,
-            why=why,
+            why=Why(**weighed, sentence=self._sentence(kind, weighed)),
             since=_since(row, item),
             trend=Trend(**_dated(trends[0], "later_from")) if trends else None,
             course=tuple(CoursePoint(**_dated(point, "at")) for point in course),
             supporting=supporting,
             opposing=opposing,
-            by_task=evidence.by_task,
-            by_agent=evidence.by_agent,
+            by_task=by_task or Shares(),
+            by_agent=by_agent or Shares(),
             neighbours=tuple(near),
             better_alternative=better,
             policy=policy,
             what_would_change=(*self._turns(kind, counts), *turns),
-            cypher=written(procedure(name).text, {"ns": self._graph.ns, **given}),
+            cypher=written(_showing(given), {"ns": self._graph.ns, **given}),
         )
 
     def _sentence(self, kind: str, said: Mapping[str, Any]) -> str:
@@ -489,7 +435,7 @@ class Explainer:
         }[said["status"]]
         bounds = f"bounds {said['lower']:.2f} to {said['upper']:.2f}"
         return (
-            f"{said['successes']:,} of {said['trials']:,} trials {_TRIALS[kind][0]}, so the rate "
+            f"{said['successes']:,} of {said['trials']:,} trials {_WORDS[kind][0]}, so the rate "
             f"is about {said['mean']:.2f} ({bounds}); it is {said['status']}, because {reason}"
         )
 
@@ -497,7 +443,7 @@ class Explainer:
         rows = self._graph.read("explaining.turns", **counts)
         turns = []
         for row in rows:
-            word = _TRIALS[kind][1] if row["direction"] == "for" else _OPPOSED[kind]
+            word = _WORDS[kind][1 if row["direction"] == "for" else 2]
             bounds = f"bounds {row['lower']:.2f} to {row['upper']:.2f}"
             sentence = f"{counted(row['more'], word)} in a row: {row['becomes']} ({bounds})"
             turns.append(Turn(**row, sentence=sentence))
@@ -517,19 +463,28 @@ class Explainer:
     def _shares(self, name: str, *options: str, **asked: Any) -> Shares:
         rows = self._graph.read(name, *options, limit=TABLE, **asked)
         groups = rows[0]["groups"] if rows else 0
-        return Shares(
-            rows=tuple(
-                Share(**{key: value for key, value in row.items() if key != "groups"})
-                for row in rows
-            ),
-            groups=groups,
-        )
+        parts = (Share(**{name: row[name] for name in Share.model_fields}) for row in rows)
+        return Shares(rows=tuple(parts), groups=groups)
 
     def _one(self, name: str, *options: str, **params: Any) -> Row:
         return self._graph.read(name, *options, **params)[0]
 
 
 _OF_LESSONS = ("recommended", "warned against")
+_OF_POLICY = ("state", "q", "updates", "confidence", "signals", "crystallized")
+_OF_ITEM = ("kind", "id", "text", "agent", "error_class", "verdict", "task", "source")
+_SHOWN = (
+    *("ids", "strategies", "rules", "policies", "lessons", "episodes", "transitions", "others"),
+)
+
+
+def _showing(given: Mapping[str, Sequence[str]]) -> str:
+    """Return the statement that shows nodes (ids), without the parts that have none."""
+    parts = procedure("explaining.show").text.split("\nUNION ALL\n")
+    shown = (
+        part for part in parts if all(given.get(name, "ns") for name in _PARAMETER.findall(part))
+    )
+    return "\nUNION ALL\n".join(shown)
 
 
 def written(text: str, values: Mapping[str, Any]) -> str:
@@ -538,16 +493,10 @@ def written(text: str, values: Mapping[str, Any]) -> str:
 
 
 def _literal(value: str | Sequence[str]) -> str:
-    """Return texts as Cypher literals; characters other than plain ASCII become escapes."""
     if not isinstance(value, str):
         return f"[{', '.join(map(_literal, value))}]"
-    return "'" + "".join(map(_escaped, value)) + "'"
-
-
-def _escaped(char: str) -> str:
-    if char in "\\'":
-        return f"\\{char}"
-    return char if char.isprintable() else f"\\u{ord(char):04x}" if ord(char) < 0x10000 else char
+    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
 
 
 def _action(row: Row) -> str:
@@ -561,12 +510,11 @@ def _rated(row: Row) -> dict[str, Any]:
 
 def _since(row: Row, item: Row) -> Since | None:
     """Return the dates of evidence; for a general rule its stored dates."""
-    times = row["times"]
-    first, last = (times[-1], times[0]) if times else (item["first_at"], item["last_at"])
-    dates = from_millis(row.get("first_at", first)), from_millis(row.get("last_at", last))
-    if dates[0] is None or dates[1] is None:
+    dates = (from_millis(row.get(name, item[name])) for name in ("first_at", "last_at"))
+    first, last = dates
+    if first is None or last is None:
         return None
-    return Since(first=dates[0], last=dates[1], dated=row.get("dated", len(times)) or None)
+    return Since(first=first, last=last, dated=row.get("dated"))
 
 
 def _dated(row: Row, name: str) -> Row:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Annotated, Any
 
-from graphmem.advice.estimate import Estimator
+from pydantic import Field
+
+from graphmem.advice.estimate import Estimator, interval
 from graphmem.advice.strengths import Strengths
-from graphmem.errors import ValidationError
 from graphmem.graph.access import read_view
-from graphmem.graph.arguments import check_function, checked_text
+from graphmem.graph.arguments import check_function
 from graphmem.graph.graph import Graph
-from graphmem.graph.nearness import Near
-from graphmem.models.fields import MAX_STRATEGIES
+from graphmem.models.fields import AS_TUPLE, MAX_STRATEGIES, Input, Name
 from graphmem.models.forecasts import (
+    Borrowed,
     Calibration,
     CalibrationOrder,
     OutcomePrediction,
@@ -20,20 +22,27 @@ from graphmem.models.forecasts import (
     StrategyBasis,
     TaskBasis,
 )
+from graphmem.store.port import Row
 
 Progress = Callable[[int, int], None]
 """Called with the number of predicted episodes, and of all episodes."""
+_SHARED = ("trials", "successes", "rate", "type_trials", "type_successes", "type_rate", "strengths")
+_OWN = (
+    *("text", "trials", "successes", "type_trials", "type_successes", "near_trials"),
+    *("near_successes", "near", "here_trials", "here_successes", "prior", "probability"),
+)
+
+
+class _Asked(Input):
+    task: Name
+    strategy: Annotated[tuple[Name, ...], AS_TUPLE, Field(min_length=1, max_length=MAX_STRATEGIES)]
 
 
 class Forecaster:
     """Predicts outcomes in one namespace."""
 
-    def __init__(
-        self, graph: Graph, strengths: Strengths, estimator: Estimator, near: Near | None = None
-    ) -> None:
+    def __init__(self, graph: Graph, strengths: Strengths, estimator: Estimator) -> None:
         self._graph = graph
-        self._near = near
-        """Finds nodes similar to an unknown task or strategy."""
         self._strengths = strengths
         self._estimator = estimator
 
@@ -58,53 +67,41 @@ class Forecaster:
             SettingsError: it must search for similar ones, and the memory was built with another
                 embedder.
         """
-        text = _named("task", task)
-        texts = _strategies(strategy)
+        given: Any = (strategy,) if isinstance(strategy, str) else strategy
+        asked = _Asked(task=task, strategy=given)
+        text, texts = asked.task, list(dict.fromkeys(asked.strategy))
         view = read_view(self._graph, agent)
-        found = self._estimator.estimates(text, texts, view, self._near, each=True)
+        found = self._estimator.estimates(text, texts, view)
+        near = found.lenders
+        if view.agents is not None and near:  # with the wording that the agent knows
+            told = view.tasks(self._graph, sorted(row["id"] for row in near))
+            near = tuple(
+                row | {"text": told[row["id"]]["text"]} for row in near if row["id"] in told
+            )
         weights = sum(one.weight for one in found.strategies)
         basis = PredictionBasis(
-            trials=found.trials,
-            successes=found.successes,
-            rate=found.rate,
-            task_type=found.task_type,
-            type_trials=found.type_trials,
-            type_successes=found.type_successes,
-            type_rate=found.type_rate,
+            **{name: getattr(found, name) for name in _SHARED},
+            task_type=found.question.task_type,
             task=TaskBasis(
                 text=text,
-                known=bool(found.tasks),
+                known=bool(found.question.known),
                 trials=found.task_trials,
                 successes=found.task_successes,
                 rate=found.task_rate,
-                borrowed=found.near,
+                borrowed=_borrowed(near),
             ),
             strategies=tuple(
                 StrategyBasis(
-                    text=one.text,
+                    **{name: getattr(one, name) for name in _OWN},
                     known=one.id is not None,
-                    trials=one.trials,
-                    successes=one.successes,
-                    type_trials=one.type_trials,
-                    type_successes=one.type_successes,
                     rate=one.strategy_rate,
-                    near_trials=one.near_trials,
-                    near_successes=one.near_successes,
-                    near=one.near,
-                    here_trials=one.here_trials,
-                    here_successes=one.here_successes,
-                    prior=one.prior,
-                    probability=one.probability,
                     weight=one.weight / weights,
-                    borrowed=one.borrowed,
+                    borrowed=_borrowed(one.lenders),
                 )
                 for one in found.strategies
             ),
-            strengths=found.strengths,
-            agents=found.agents,
+            agents=view.agents,
         )
-        from graphmem.advice.pooling import interval
-
         low, high = interval(found.probability, found.concentration)
         return OutcomePrediction(
             probability=found.probability,
@@ -117,7 +114,6 @@ class Forecaster:
     def calibrate(
         self,
         by: CalibrationOrder = "order",
-        folds: int | None = None,
         *,
         on_progress: Progress | None = None,
     ) -> Calibration:
@@ -130,8 +126,6 @@ class Forecaster:
         Args:
             by: "order" of recording, or "time" of the end (else the start, else the recording);
                 ties are in order of recording.
-            folds: instead, split the episodes into so many parts (2 to 1000) by a hash of the
-                source key or content, and predict each part from the others.
             on_progress: called with the number of predicted episodes, and of all episodes.
 
         Raises:
@@ -140,21 +134,8 @@ class Forecaster:
         check_function("on_progress", on_progress)
         from graphmem.advice.calibrate import Calibrator
 
-        calibration = Calibrator(self._graph).calibrate(by, folds, on_progress)
-        return calibration.model_copy(update={"strengths": self._strengths.refit()})
+        return Calibrator(self._graph).calibrate(by, self._strengths.refit, on_progress)
 
 
-def _named(name: str, value: object) -> str:
-    text = checked_text(name, value)  # type: ignore[arg-type]
-    if not text:
-        raise ValidationError(name, value, "is empty", "name it by its text, key or id")
-    return text
-
-
-def _strategies(given: object) -> list[str]:
-    several = [given] if isinstance(given, str) else given
-    if not isinstance(several, Sequence) or not 0 < len(several) <= MAX_STRATEGIES:
-        raise ValidationError(
-            "strategy", given, f"must be a text, or a list of 1 to {MAX_STRATEGIES} texts"
-        )
-    return list(dict.fromkeys(_named("strategy", one) for one in several))
+def _borrowed(rows: Iterable[Row]) -> tuple[Borrowed, ...]:
+    return tuple(Borrowed(**row | {"similarity": min(1.0, row["similarity"])}) for row in rows)

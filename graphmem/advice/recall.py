@@ -9,25 +9,25 @@ example, and the measured benefit of each part. ``cypher/advice/recall.cypher`` 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
-from graphmem.advice.estimate import STANDARD_ERRORS, Estimate, Estimator
-from graphmem.advice.recall_kinds import HALF_LIFE_MS, About, Beside, checked_kinds
-from graphmem.errors import ValidationError
+from pydantic import Field
+
+from graphmem.advice.estimate import Estimate, Estimator
+from graphmem.advice.recall_kinds import EVIDENCE, HALF_LIFE_MS, KINDS, About, Beside
 from graphmem.graph.access import View, read_view
-from graphmem.graph.arguments import check_limit, searched
+from graphmem.graph.arguments import check_choice, checked_items, searched
 from graphmem.graph.graph import Graph
-from graphmem.graph.nearness import Question, understood
+from graphmem.graph.nearness import understood
 from graphmem.graph.rates import HEURISTIC_ABOVE
 from graphmem.ids import from_millis, to_millis
 from graphmem.lessons.anti_patterns import describe, find_warnings
-from graphmem.models.fields import Input, Moment
-from graphmem.models.lessons import AntiPattern
-from graphmem.models.recall import NearTask, Recall, RecallItem
-from graphmem.search.similarity import Hit, Similarity
+from graphmem.models.fields import AS_TUPLE, Input, Moment
+from graphmem.models.recall import Kind, NearTask, Recall, RecallItem
+from graphmem.search.similarity import ROUNDED, Hit, Similarity
 from graphmem.store.port import Row
 from graphmem.text.task_types import GENERAL
 
@@ -59,14 +59,13 @@ WARNINGS = 5
 """Most warnings."""
 WARNED = 20
 """How many of them to look at: what every run uses fails most often, and is left out then."""
-EVIDENCE = 5
-"""Most episodes of an item, and tasks of an answer."""
-_ROUNDED = 1e-6
-"""How far the cosine of a text with itself may be from 1."""
 
 
 class _Asked(Input):
-    at: Moment
+    limit: Annotated[int, Field(ge=1, le=MOST)]
+    max_hops: Annotated[int, Field(ge=0, le=MOST_HOPS)]
+    at: Moment | None
+    kinds: Annotated[tuple[Kind, ...], AS_TUPLE, Field(min_length=1)]
 
 
 Step = tuple[str, str]
@@ -127,40 +126,38 @@ class Recaller:
     ) -> Recall:
         """Return strategies that worked on tasks similar to a text, and strategies to avoid."""
         asked = searched("text", text)
-        check_limit(limit)
-        if limit > MOST:
-            raise ValidationError("limit", limit, f"must be at most {MOST}")
-        if type(max_hops) is not int or not 0 <= max_hops <= MOST_HOPS:
-            raise ValidationError("max_hops", max_hops, f"must be from 0 to {MOST_HOPS}")
-        wanted = checked_kinds(kinds)
-        now = self._graph.now() if at is None else to_millis(_Asked(at=at).at)
+        wanted: Any = KINDS if kinds is None else tuple(checked_items("kinds", kinds))
+        for kind in wanted:
+            check_choice("kinds", kind, KINDS)
+        how = _Asked(limit=limit, max_hops=max_hops, at=at, kinds=wanted)
+        now = self._graph.now() if how.at is None else to_millis(how.at)
         view = read_view(self._graph, agent)
         found = self._similarity.search(asked, SEEDS, view)
-        least = self._similarity.floors(found, SEEDS, view)
-        hits = [hit for hit in found if hit.similarity >= least[hit.label] - _ROUNDED]
-        relevance_of = {hit.id: min(1.0, hit.similarity**2) for hit in hits if hit.similarity > 0}
-        tasks = view.tasks(
-            self._graph, [id_ for id_ in _first(hits, "Task") if id_ in relevance_of]
-        )
-        walk = _Walk({id_: _Reached(relevance_of[id_], (("task", id_),)) for id_ in tasks})
-        for id_ in _first(hits, "Strategy"):
-            if id_ in relevance_of:
-                walk.strategies[id_] = _Reached(relevance_of[id_], (("strategy", id_),))
+        floors = self._similarity.floors(found, SEEDS, view)
+        seeds: dict[str, Nodes] = {label: {} for label in floors}
+        for hit in found:
+            nodes = seeds[hit.label]
+            if hit.similarity >= max(floors[hit.label] - ROUNDED, ROUNDED) and len(nodes) < SEEDS:
+                way = ((hit.label.lower(), hit.id),)
+                nodes[hit.id] = _Reached(min(1.0, hit.similarity**2), way)
+        tasks = view.tasks(self._graph, list(seeds["Task"]))
+        walk = _Walk({id_: seeds["Task"][id_] for id_ in tasks}, seeds["Strategy"])
         most = max(ESTIMATED, BESIDE * limit)
         self._walk(walk, view, max_hops, now, most)
         reached = list(walk.rows.values())
         near_tasks = self._similarity.near_tasks_of(found, view)
         question = understood(self._graph, asked, view, near_tasks)
         against = self._warned(reached, tasks, view)
-        expected = self._expected(question, reached[:most], against, view)
-        ranked = self._ranked(reached[:most], expected)
-        chosen = self._varied(ranked, limit)
-        similarity = {hit.id: hit.similarity for hit in found}
-        near = [_near_task(row, similarity) for row in tasks.values()]
+        ids = dict.fromkeys([row["id"] for row in reached[:most]])
+        ids |= dict.fromkeys(sorted({row["strategy_id"] for row in against}))
+        estimates = self._estimator.each(question, list(ids), view) if ids else ()
+        expected = {one.id: one for one in estimates if one.id}
+        against = [row for row in against if not expected[row["strategy_id"]].usual][:WARNINGS]
+        near = [_near_task(row, found) for row in tasks.values()]
         near.sort(key=lambda task: (-task.relevance, task.text))
-        nearest = near[0] if near else self._nearest(found, similarity, view)
         items: list[RecallItem] = []
         if "strategy" in wanted:
+            chosen = self._varied(_ranked(reached[:most], expected), limit)
             items += self._items(chosen, reached, walk, tasks, view)
         if found:
             lends = self._similarity.vectors.embedder.thresholds.near
@@ -172,22 +169,17 @@ class Recaller:
             type_rule=question.type_rule,
             embedder=self._similarity.vectors.searched_with if found else None,
             items=tuple(items),
-            warnings=tuple(self._warnings(against, expected, view)),
+            warnings=tuple(describe(self._graph, against, view, expected)),
             tasks=tuple(near[:EVIDENCE]),
-            nearest=nearest,
-            floor=least["Task"] if found else None,
+            nearest=near[0] if near else self._nearest(found, view),
+            floor=floors["Task"] if found else None,
         )
 
-    def _nearest(
-        self, found: Sequence[Hit], similarity: Mapping[str, float], view: View
-    ) -> NearTask | None:
+    def _nearest(self, found: Sequence[Hit], view: View) -> NearTask | None:
         """Return the most similar task that a search found, relevant or not."""
-        tasks = [hit for hit in found if hit.label == "Task"]
-        if not tasks:
-            return None
-        first = min(tasks, key=lambda hit: (-hit.similarity, hit.id)).id
-        row = view.tasks(self._graph, [first]).get(first)
-        return None if row is None else _near_task(row, similarity)
+        tasks = sorted((-hit.similarity, hit.id) for hit in found if hit.label == "Task")
+        rows = view.tasks(self._graph, [tasks[0][1]] if tasks else [])
+        return next((_near_task(row, found) for row in rows.values()), None)
 
     # The walk
 
@@ -213,30 +205,25 @@ class Recaller:
         self, walk: _Walk, rows: Sequence[Row], tasks: Nodes, view: View
     ) -> tuple[Nodes, Nodes]:
         """Go one step from strategies and tasks; return new tasks and strategies."""
-        before = {
-            "Strategy": {row["id"]: _Reached(row["relevance"], walk.way(row)) for row in rows},
-            "Task": tasks,
-        }
-        asked = {label: _most_relevant(nodes) for label, nodes in before.items()}
-        new: dict[str, Nodes] = {"Strategy": {}, "Task": {}}
-        known = {"Strategy": walk.strategies.keys() | walk.rows.keys(), "Task": walk.tasks.keys()}
+        strategies = {row["id"]: _Reached(row["relevance"], walk.way(row)) for row in rows}
+        known = walk.tasks.keys() | walk.strategies.keys() | walk.rows.keys()
+        new: dict[str, Nodes] = {"Task": {}, "Strategy": {}}
         steps = self._read(
             "recall.beside",
-            ids=asked["Strategy"],
-            tasks=asked["Task"],
+            ids=_most_relevant(strategies),
+            tasks=_most_relevant(tasks),
             # Co-occurrences count all agents, which one agent may not read.
             together=view.agents is None,
             fan_out=FAN_OUT,
         )
         for step in steps:
             label, other = step["label"], step["other"]
-            if other in known[label]:
-                continue
-            start = before[label][step["id"]]
+            start = (tasks if label == "Task" else strategies)[step["id"]]
             relevance = start.relevance * REST[label, step["edge"]] * step["strength"]
-            if other in new[label] and new[label][other].relevance >= relevance:
+            before = new[label].get(other)
+            if other in known or (before and before.relevance >= relevance):
                 continue
-            edge = f"{step['edge']} {step['strength'] ** _ROOT[step['edge']]:.2f}"
+            edge = f"{step['edge']} {step['weight']:.2f}"
             way = (*start.way, ("edge", edge), (label.lower(), other))
             new[label][other] = _Reached(relevance, way)
         there = view.tasks(self._graph, list(new["Task"])) if view.agents else new["Task"]
@@ -275,41 +262,7 @@ class Recaller:
             rows = self._read("recall.reached", *options, "merged", **query)
         return rows
 
-    # The order
-
-    def _expected(
-        self, question: Question, reached: Sequence[Row], against: Sequence[Row], view: View
-    ) -> dict[str, Estimate]:
-        """Return what to expect of strategies, and of those that are warned of, by id."""
-        ids = dict.fromkeys([row["id"] for row in reached])
-        ids |= dict.fromkeys(sorted({row["strategy_id"] for row in against}))
-        estimates = self._estimator.each(question, list(ids), view) if ids else ()
-        return {one.id: one for one in estimates if one.id}
-
-    def _ranked(self, reached: Sequence[Row], expected: Mapping[str, Estimate]) -> list[Row]:
-        """Return strategies with what to expect of them on the task, the best first."""
-        rows = [row | {"estimate": expected[row["id"]]} for row in reached if row["id"] in expected]
-        if not rows:
-            return []
-        scores = self._read(
-            "recall.scored",
-            rows=[
-                {
-                    "place": place,
-                    "text": row["text"],
-                    "relevance": row["relevance"],
-                    "freshness": row["freshness"],
-                    "mean": row["estimate"].probability,
-                    "concentration": row["estimate"].worth,
-                    "failed": _failed(row["estimate"]),
-                }
-                for place, row in enumerate(rows)
-            ],
-            z=STANDARD_ERRORS,
-        )
-        return [
-            rows[row["place"]] | {"score": row["score"], "lower": row["lower"]} for row in scores
-        ]
+    # The answer
 
     def _varied(self, ranked: Sequence[Row], limit: int) -> list[Row]:
         """Choose by maximal marginal relevance (Carbonell & Goldstein 1998).
@@ -318,32 +271,21 @@ class Recaller:
         the similarity to the most similar chosen one; v is :data:`VARIETY`. The
         chosen strategies are then sorted by score.
         """
-        if not ranked:
-            return []
-        variety, best = VARIETY, ranked[0]["score"] or 1.0
-        if not variety or limit == 1:
+        if not ranked or limit == 1:
             return list(ranked[:limit])
         from graphmem.arrays import np
 
-        ids = [row["id"] for row in ranked]
-        values = (1 - variety) * np.array([row["score"] for row in ranked]) / best
+        ids, best = [row["id"] for row in ranked], ranked[0]["score"] or 1.0
+        values = (1 - VARIETY) * np.array([row["score"] for row in ranked]) / best
+        near = np.nan_to_num(self._similarity.cosines("Strategy", ids, ids))
         beside = np.zeros(len(ids))
-        near = self._similarity.cosines("Strategy", ids[: 2 * limit], ids)
         chosen: list[int] = []
-        while True:
-            taken = int(np.argmax(values - variety * beside))
-            chosen.append(taken)
-            if len(chosen) == min(limit, len(ids)):
-                return [ranked[place] for place in sorted(chosen)]
+        while len(chosen) < min(limit, len(ids)):
+            taken = int(np.argmax(values - VARIETY * beside))
             values[taken] = -np.inf
-            if taken < len(near):
-                row = near[taken]
-            else:  # a less likely one
-                row = self._similarity.cosines("Strategy", [ids[taken]], ids)[0]
-            least = beside if len(chosen) > 1 else -np.inf
-            beside = np.where(np.isnan(row), beside, np.maximum(row, least))
-
-    # The answer
+            beside = np.maximum(beside, near[taken]) if chosen else near[taken]
+            chosen.append(taken)
+        return [ranked[place] for place in sorted(chosen)]
 
     def _items(
         self,
@@ -352,18 +294,20 @@ class Recaller:
         walk: _Walk,
         tasks: Mapping[str, Row],
         view: View,
-    ) -> Iterable[RecallItem]:
+    ) -> Iterator[RecallItem]:
         ways = {row["id"]: walk.way(row) for row in chosen}
         texts = {id_: row["text"] for id_, row in tasks.items()}
         missing = {id_ for way in ways.values() for kind, id_ in way if kind == "task"} - set(texts)
         texts |= {id_: row["text"] for id_, row in view.tasks(self._graph, sorted(missing)).items()}
         # Merged strategies have that of their whole; unreadable ones have none.
-        texts |= {id_: row["text"] for row in ranked for id_ in _members(row)}
+        texts |= {
+            id_: row["text"] for row in ranked for id_ in (row["id"], *(row["members"] or ()))
+        }
         evidence = self._evidence(ways, {row["id"]: row["first"] for row in chosen}, view)
         for row in chosen:
             one = row["estimate"]
             yield RecallItem(
-                **{name: row[name] for name in _OF_WALK},
+                **{name: row[name] for name in ("id", "text", "score", "relevance", "freshness")},
                 **{name: getattr(one, name) for name in _OF_ESTIMATE},
                 mean=one.probability,
                 last_at=from_millis(row["last_at"]),
@@ -375,21 +319,22 @@ class Recaller:
         self, ways: Mapping[str, tuple[Step, ...]], first: Mapping[str, list[Any]], view: View
     ) -> dict[str, list[str]]:
         """Return the latest episodes on the task that led to each, else on the last tried task."""
-        agents = view.agents
-        rows = []
-        for id_, way in ways.items():
-            last = [node for kind, node in way if kind == "task"]
-            if last or first[id_]:
-                rows.append({"id": id_, "task": last[-1] if last else first[id_][0]})
-        rest = sorted(ways.keys() - {row["id"] for row in rows})
-        rows += self._read("recall.tasks_of", ids=rest, agents=agents) if rest else []
+        last = {id_: [node for kind, node in way if kind == "task"] for id_, way in ways.items()}
+        pairs = [
+            (tasks[-1] if tasks else first[id_][0], id_)
+            for id_, tasks in last.items()
+            if tasks or first[id_]
+        ]
+        if rest := sorted(ways.keys() - {id_ for _, id_ in pairs}):
+            rows = self._read("recall.tasks_of", ids=rest, agents=view.agents)
+            pairs += [(row["task"], row["id"]) for row in rows]
         tasks: dict[str, list[str]] = {}
-        for row in rows:
-            tasks.setdefault(row["task"], []).append(row["id"])
-        asked = [{"task": task, "ids": sorted(set(ids))} for task, ids in sorted(tasks.items())]
+        for task, id_ in sorted({*pairs}):
+            tasks.setdefault(task, []).append(id_)
+        asked = [{"task": task, "ids": ids} for task, ids in tasks.items()]
         by_strategy: dict[str, list[str]] = {}
-        only = {} if agents is None else {"agents": agents}
-        for row in self._read("recall.episodes", *only, rows=asked, **only) if rows else ():
+        only = {} if view.agents is None else {"agents": view.agents}
+        for row in self._read("recall.episodes", *only, rows=asked, **only) if asked else ():
             by_strategy.setdefault(row["id"], []).append(row["episode"])
         return {id_: episodes[:EVIDENCE] for id_, episodes in by_strategy.items()}
 
@@ -401,17 +346,14 @@ class Recaller:
         near = sorted(reached, key=lambda row: (-row["relevance"], row["id"]))[:POOL]
         if not near or not tasks:
             return []
-        above = HEURISTIC_ABOVE
         types = {row["task_type"] for row in tasks.values()}
-        failing = [row for row in near if GENERAL in types and _failing(row) > above]
         rows = find_warnings(
             self._graph,
-            {id_: row["text"] for row in near for id_ in _members(row)},
+            [row["id"] for row in near],
+            {text for row in near for text in row["texts"]},
             view,
             types=sorted(types - {GENERAL}),
-            untyped=sorted({id_ for row in failing for id_ in _members(row)}),
-            uses=sum(row["trials"] for row in near),
-            alone=all({*_members(row)} == {row["id"]} for row in near),
+            untyped=sorted(row["id"] for row in near if GENERAL in types and _fails(row)),
         )
         relevance = {row["id"]: row["relevance"] for row in near}
         rows.sort(key=lambda row: (-relevance[row["strategy_id"]] * row["lower"], row["strategy"]))
@@ -420,41 +362,31 @@ class Recaller:
             first.setdefault((row["strategy_id"], row["error_class"]), row)
         return list(first.values())[:WARNED]
 
-    def _warnings(
-        self, rows: list[Row], expected: Mapping[str, Estimate], view: View
-    ) -> list[AntiPattern]:
-        """Return the anti-patterns; those expected to fail on this task come first.
 
-        What fails no more often than other strategies do is left out.
-        """
-        rows = [row for row in rows if not expected[row["strategy_id"]].usual][:WARNINGS]
-        told = {id_: (one.probability, one.said) for id_, one in expected.items()}
-        return describe(self._graph, rows, view, by_type=False, expectations=told)
-
-
-_ROOT = {"SIMILAR_TO": 0.5, "CO_OCCURS_WITH": 1.0}
-"""The exponent that turns the strength of an edge back into its weight."""
-
-
-def _near_task(row: Row, similarity: Mapping[str, float]) -> NearTask:
-    cosine = similarity[row["id"]]
-    return NearTask(**row, similarity=cosine, relevance=min(1.0, max(0.0, cosine) ** 2))
-
-
-def _first(hits: Sequence[Hit], label: str) -> list[str]:
-    """Return the ids of the best hits with a label."""
-    return [hit.id for hit in hits if hit.label == label][:SEEDS]
-
-
-def _most_relevant(reached: Mapping[str, _Reached], limit: int = FAN_OUT) -> list[str]:
-    return sorted(reached, key=lambda id_: (-reached[id_].relevance, id_))[:limit]
-
-
-_OF_WALK = ("id", "text", "score", "relevance", "lower", "freshness")
 _OF_ESTIMATE = (
-    *("said", "here_trials", "here_successes", "near_trials", "near_successes"),
+    *("lower", "said", "here_trials", "here_successes", "near_trials", "near_successes"),
     *("type_trials", "type_successes", "trials", "successes"),
 )
+
+
+def _ranked(reached: Sequence[Row], expected: Mapping[str, Estimate]) -> list[Row]:
+    """Return strategies with what to expect of them on the task, the best first.
+
+    The score is relevance times freshness times the lower bound. A strategy that failed wherever it
+    was tried near comes after one that is expected to do better, if there is any.
+    """
+    rows = [row | {"estimate": expected[row["id"]]} for row in reached if row["id"] in expected]
+    for row in rows:
+        row["score"] = row["relevance"] * row["freshness"] * row["estimate"].lower
+    others = [
+        (row["estimate"].probability, row["score"]) for row in rows if not _failed(row["estimate"])
+    ]
+    for row in rows:
+        one = row["estimate"]
+        better = [score for probability, score in others if probability > one.probability]
+        if better and _failed(one):
+            row["score"] = min(row["score"], max(better))
+    return sorted(rows, key=lambda row: (-row["score"], -row["estimate"].probability, row["text"]))
 
 
 def _failed(one: Estimate) -> bool:
@@ -463,15 +395,19 @@ def _failed(one: Estimate) -> bool:
     return trials > 0 and not one.here_successes + one.near_successes
 
 
-def _failing(row: Row) -> float:
-    """Return how likely a strategy fails on the near tasks, by its outcomes there alone."""
+def _fails(row: Row) -> bool:
+    """Return whether a strategy mostly fails on the near tasks, by its outcomes there alone."""
     trials = row["near_trials"]
-    return float((trials - row["near_successes"] + 1) / (trials + 2)) if trials else 0.0
+    return bool(trials) and (trials - row["near_successes"] + 1) / (trials + 2) > HEURISTIC_ABOVE
 
 
-def _members(row: Row) -> tuple[str, ...]:
-    """Return the ids of all strategies that count as a ranked one, with its own."""
-    return (row["id"], *(row["members"] or ()))
+def _near_task(row: Row, found: Sequence[Hit]) -> NearTask:
+    cosine = next(hit.similarity for hit in found if hit.id == row["id"])
+    return NearTask(**row, similarity=cosine, relevance=min(1.0, max(0.0, cosine) ** 2))
+
+
+def _most_relevant(reached: Nodes) -> list[str]:
+    return sorted(reached, key=lambda id_: (-reached[id_].relevance, id_))[:FAN_OUT]
 
 
 def _said(step: Step, texts: Mapping[str, str]) -> str:

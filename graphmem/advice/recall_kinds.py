@@ -10,19 +10,16 @@ shown strategy is left out. ``cypher/advice/recall_kinds.cypher`` finds and scor
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
 from graphmem.advice.estimate import STANDARD_ERRORS
-from graphmem.errors import ValidationError
 from graphmem.graph.access import View
-from graphmem.graph.arguments import check_choice, checked_items
 from graphmem.graph.graph import Graph
-from graphmem.graph.rates import HEURISTIC_ABOVE, PRIOR
+from graphmem.graph.rates import HEURISTIC_ABOVE
 from graphmem.ids import from_millis
-from graphmem.lessons.general_rules import consolidation_id, general_rules_of
-from graphmem.lessons.odds import TYPES, least_odds
+from graphmem.lessons.general_rules import AgentRules, consolidation_id
 from graphmem.lessons.proposals import MODEL
 from graphmem.models.recall import Kind, NearTask, RecallItem
 from graphmem.store.port import Row
@@ -36,24 +33,6 @@ EVIDENCE = 5
 """Most episodes of an item."""
 HALF_LIFE_MS = 90 * 86_400_000.0
 """Milliseconds without a trial after which an item counts half."""
-NEARLY = 0.98
-"""The share of a mean that is nearly enough to be among the best heuristics."""
-
-
-def checked_kinds(kinds: Iterable[str] | None) -> frozenset[str]:
-    """Return the kinds of items to return; None: all.
-
-    Raises:
-        ValidationError: one is unknown, or there is none.
-    """
-    if kinds is None:
-        return frozenset(KINDS)
-    wanted = list(checked_items("kinds", kinds))
-    for kind in wanted:
-        check_choice("kinds", kind, KINDS)
-    if not wanted:
-        raise ValidationError("kinds", kinds, "names no kind", f"name some of {', '.join(KINDS)}")
-    return frozenset(wanted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,17 +69,14 @@ class Beside:
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
-        self._general: tuple[tuple[object, ...], list[Row]] = (), []
-        """The general rules of the latest asking agent, and what they follow from."""
-        self._means: dict[str, float] = {}
-        """By type of task, the mean from which on to look for the best heuristics."""
+        self._rules = AgentRules(graph)
 
     def items(
-        self, asked: About, kinds: frozenset[str], shown: Sequence[RecallItem]
+        self, asked: About, kinds: Collection[str], shown: Sequence[RecallItem]
     ) -> Iterator[RecallItem]:
         """Yield rules, then heuristics, then policies: of each the best three that fit."""
         typed = asked.task_type is not None and asked.view.allows(asked.task_type)
-        if not kinds - {"strategy"} or not (asked.near or typed):
+        if not {*kinds} - {"strategy"} or not (asked.near or typed):
             return
         told = self._told(asked, kinds, shown, typed=typed)
         if "heuristic" in kinds:  # a general rule says the same of several types
@@ -122,21 +98,22 @@ class Beside:
             yield from list(once.values())[:MOST]
 
     def _told(
-        self, asked: About, kinds: frozenset[str], shown: Sequence[RecallItem], *, typed: bool
+        self, asked: About, kinds: Collection[str], shown: Sequence[RecallItem], *, typed: bool
     ) -> dict[str, list[Row]]:
         settings, view = self._graph.settings, asked.view
-        typed = typed and not kinds.isdisjoint({"rule", "heuristic"})
+        typed = typed and bool({"rule", "heuristic"} & {*kinds})
         seen = view.filters(self._graph)
         options = [] if typed else ["untyped"]
         if view.agents is not None:
             options += ["agents"] if seen["types"] is None else ["agents", "limited"]
+        by_agent = typed and view.agents is not None and "rule" in kinds
         near = [{"id": task.id, "relevance": task.relevance} for task in asked.near[:TASKS]]
         query: dict[str, Any] = {
             "rows": near,
             "task_type": asked.task_type,
             "fits": asked.fits,
             "consolidation": consolidation_id(self._graph.ns),
-            "general": self._rules_of(view) if typed and view.agents and "rule" in kinds else [],
+            "general": [_given(rule) for rule in self._rules.of(view)] if by_agent else [],
             "shown": [item.id for item in shown],
             "texts": [item.text for item in shown],
             "at_least": view.trials(settings),
@@ -148,50 +125,10 @@ class Beside:
             "now": asked.now,
             **seen,
         }
-        told = self._best(options, query, view) if typed else self._read(options, query)
-        if "merged" in told:
-            told = self._read([*options, "merged"], query)
-        return told
-
-    def _best(
-        self, options: Sequence[str], query: Mapping[str, Any], view: View
-    ) -> dict[str, list[Row]]:
-        """Return what fits, of many heuristics of a type only after a look at the best.
-
-        Only those are looked at whose mean is nearly that of the last of the best before. Where
-        there are fewer, another could be among the best, and more are.
-        """
-        kind = query["task_type"]
-        whole, above = view.agents is None, HEURISTIC_ABOVE
-        mean = self._means.get(kind, above) if whole else above
-        while True:
-            odds = least_odds(mean, PRIOR, trials=query["at_least"])
-            told = self._read(options, {**query, "odds": odds, "mean": mean})
-            last = next((row["row"]["last"] for row in told.get("heuristics", ())), None)
-            if last is not None or mean <= above:
-                break
-            mean = above
-        if whole:
-            if len(self._means) >= TYPES:
-                self._means.clear()
-            self._means[kind] = above if last is None else max(above, NEARLY * last)
-        return told
-
-    def _read(self, options: Sequence[str], query: Mapping[str, Any]) -> dict[str, list[Row]]:
         rows = self._graph.read("recall_kinds.told", *options, **query)
+        if any(row["kind"] == "merged" for row in rows):
+            rows = self._graph.read("recall_kinds.told", *options, "merged", **query)
         return {row["kind"]: row["rows"] for row in rows}
-
-    def _rules_of(self, view: View) -> list[Row]:
-        """Return the general rules of an agent, as of the last consolidation."""
-        known = self._graph.read("consolidation.quantile", id=consolidation_id(self._graph.ns))
-        if not known:
-            return []
-        basis = *known[0].values(), *map(str, view.filters(self._graph).values())
-        held = self._general  # another thread may put those of another agent there
-        if held[0] != basis:
-            rules = general_rules_of(self._graph, view, until=known[0]["at"])
-            self._general = held = basis, [_given(rule) for rule in rules]
-        return held[1]
 
 
 _GIVEN = ("id", "text", "verdict", "source", "supporting", "opposing", "last_at", "task_types")

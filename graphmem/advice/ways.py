@@ -1,86 +1,70 @@
-"""The probabilities with which ways to choose take candidates, for many past choices.
-
-The ways without draws are those of the procedure ``choosing.weigh``; a test compares the two.
-"""
+"""Ways to choose: the probabilities with which they take candidates."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from graphmem.arrays import NDArray, np
+from pydantic import Field
+
+from graphmem.models.fields import Input, Unit
 
 if TYPE_CHECKING:
+    import numpy as np
+
+    from graphmem.arrays import NDArray
     from graphmem.models.choices import Explore
 
-Floats = NDArray[np.float64]
+    Floats = NDArray[np.float64]
+
+DRAWS = 1_000
+"""Draws for Thompson sampling."""
 _EQUAL = 1e-12
 """Rates that are no further apart count as equal."""
 
 
-@dataclass(frozen=True, slots=True)
-class Chances:
+class Chances(Input):
     """What the ways need besides the posteriors."""
 
-    sharpness: float
-    epsilon: float
-    width: float
-    draws: int
+    epsilon: Unit = 0.1
+    width: Annotated[float, Field(ge=0.0, allow_inf_nan=False)] = 1.0
+    sharpness: float = 4.0
 
 
 def probabilities(
-    means: Floats, concentrations: Floats, way: Explore, chances: Chances, rng: np.random.Generator
+    means: Floats, worth: Floats, way: Explore, chances: Chances, rng: np.random.Generator
 ) -> Floats:
-    """Return the probability with which a way takes each of some candidates.
+    """Return the probability with which a way takes each of some candidates; equal ones share.
 
-    Args:
-        means: the means of their Beta posteriors, of shape [candidates].
-        concentrations: the sums of the two parameters of each.
-        way: how to choose.
-        chances: settings of the ways.
-        rng: draws for Thompson sampling.
+    Thompson sampling draws rates for all candidates :data:`DRAWS` times, and takes one of these
+    draws by chance. One more draw gives each candidate the same chance. So no candidate is ever
+    given up, and the choices can show what any other way would have got.
     """
+    from graphmem.arrays import np
+
+    count = len(means)
     if way == "thompson":
-        known = concentrations * chances.sharpness
-        return drawn(means * known, (1.0 - means) * known, chances.draws, rng)
+        known = worth * chances.sharpness
+        order = rng.permutation(count)  # so that equal rates do not always go to the first
+        alpha, beta = (means * known)[order], ((1.0 - means) * known)[order]
+        best = rng.beta(alpha, beta, (DRAWS, count)).argmax(axis=1)
+        won = np.bincount(order[best], minlength=count)
+        drawn: Floats = (won + 1.0 / count) / (DRAWS + 1)
+        return drawn
     if way == "ucb":
-        means = means + chances.width * np.sqrt(means * (1.0 - means) / (concentrations + 1.0))
-    best = means >= means.max() - _EQUAL
-    greedy: Floats = best / best.sum()
+        means = means + chances.width * np.sqrt(means * (1.0 - means) / (worth + 1.0))
+    highest = means >= means.max() - _EQUAL
+    greedy: Floats = highest / highest.sum()
     if way == "epsilon":
-        return chances.epsilon / len(means) + (1.0 - chances.epsilon) * greedy
+        return chances.epsilon / count + (1.0 - chances.epsilon) * greedy
     return greedy
 
 
 def lasting(worth: Floats, here: Floats, met: int, strength: float) -> Floats:
-    """Return the worth of candidates for choosing, in trials; the formula of that name.
+    """Return the worth of candidates for choosing, in trials, on a task that was met so often.
 
-    Args:
-        worth: what is known of them, of shape [candidates].
-        here: their trials on the task.
-        met: all trials of the task.
-        strength: the most that knowledge of other tasks counts for in the end.
+    A task that came often will come again, so it pays to find out how it differs; that takes
+    several trials of each candidate.
     """
     known = worth - here
     lasts: Floats = here + known / (1.0 + known * met / ((met + 4.0 * len(worth)) * strength))
     return lasts
-
-
-def drawn(alpha: Floats, beta: Floats, draws: int, rng: np.random.Generator) -> Floats:
-    """Return the probabilities with which Thompson sampling takes candidates.
-
-    It draws rates for all candidates ``draws`` times, and takes one of these draws by chance. One
-    more draw gives each candidate the same chance. So no candidate is ever given up, and the
-    choices can show what any other way would have got.
-
-    Args:
-        alpha: the first parameters of their Beta distributions, of shape [candidates].
-        beta: the second ones.
-        draws: how often.
-        rng: the source of chance.
-    """
-    order = rng.permutation(len(alpha))  # so that equal rates do not always go to the first
-    rates = rng.beta(alpha[order], beta[order], (draws, len(order)))
-    won = np.bincount(order[rates.argmax(axis=1)], minlength=len(order))
-    chances: Floats = (won + 1.0 / len(order)) / (draws + 1)
-    return chances

@@ -21,12 +21,6 @@ _BASELINES = {
 
 
 @click.command()
-@click.option(
-    "--folds",
-    type=click.IntRange(2, 1_000),
-    metavar="K",
-    help="Predict each of K parts from the others, instead of from earlier episodes.",
-)
 @plotting.option("the reliability diagram")
 @click.pass_obj
 def calibrate(options: Options, /, plot: str | None, **how: Any) -> None:

@@ -21,8 +21,7 @@ contradict it. No transaction is open while the model is asked.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,7 +40,7 @@ from graphmem.graph.derived import (
     differences_of,
     doubled,
 )
-from graphmem.graph.graph import Reader, Transaction
+from graphmem.graph.graph import Graph, Reader, Transaction
 from graphmem.ids import node_id, rule_id
 from graphmem.lessons.anti_patterns import preferred, refresh_preferred
 from graphmem.lessons.proposals import MODEL, Proposal, ask
@@ -52,23 +51,9 @@ from graphmem.store.paging import ranges, weighed
 from graphmem.store.port import Row
 from graphmem.text.sentences import normalized
 
-ATTEMPTS = 3
-"""Attempts to derive rules without blocking writers."""
-
 REPETITION = "repetition"
 USES = 20_000
 """About so many uses of strategies are looked at by one statement, which holds a row for each."""
-
-
-@dataclass(frozen=True)
-class _Found:
-    """General rules from repetition, and the state that they were derived from."""
-
-    rows: list[Row]
-    episodes: int
-    stamp: int | None
-    """Number of episodes; None if it changed while the rules were derived."""
-    renewals: int
 
 
 @dataclass(frozen=True)
@@ -115,14 +100,18 @@ class Consolidator(LessonReader):
             SettingsError: ``model`` is True, and the settings name no model.
             ValidationError: ``model`` is of a wrong type.
         """
-        asked = self._model(model)
+        asked = ModelSettings.of(self._graph.settings) if model is True else model or None
+        if asked is not None and not isinstance(asked, ModelSettings):
+            raise ValidationError(
+                "model", type(model).__name__, "is not a ModelSettings", "give one, True or None"
+            )
         check_flag("force", force)
         since, every = self._since(), self._graph.settings.consolidate_every
         due = since >= every
         if not due and not force:
             return ConsolidationReport(due=False, done=False, since=since, every=every)
         proposal = ask(self._graph, asked) if asked else Proposal()
-        counts, reason = self._written(proposal)
+        counts, reason = self._graph.transact(lambda tx: _consolidate(tx, proposal))
         used = asked is not None and reason is None
         return ConsolidationReport(
             due=due,
@@ -134,77 +123,38 @@ class Consolidator(LessonReader):
             **counts,
         )
 
-    def _model(self, model: ModelSettings | bool | None) -> ModelSettings | None:
-        if model is True:
-            return ModelSettings.of(self._graph.settings)
-        if model is None or model is False:
-            return None
-        if not isinstance(model, ModelSettings):
-            raise ValidationError(
-                "model", type(model).__name__, "is not a ModelSettings", "give one, True or None"
-            )
-        return model
-
     def _since(self) -> int:
-        identity = consolidation_id(self._graph.ns)
-        state = self._graph.read("consolidation.state", id=identity)[0]
+        state = _state(self._graph)
         return int(state["episodes"]) - int(state["before"] or 0)
 
-    def _written(self, proposal: Proposal) -> tuple[dict[str, int], str | None]:
-        """Derive and write; return counts, and why no rules of a model were written.
 
-        Deriving reads all episodes, so it does not lock, and a separate short transaction writes
-        the rules. If other processes keep erasing something meanwhile, one transaction does both.
-        """
-        self._graph.transact(_open)
-        for _ in range(ATTEMPTS):
-            derived = self._graph.view(lambda tx: _find(tx, self._graph.settings.z))
-            work = functools.partial(self._work, proposal=proposal, derived=derived)
-            if (done := self._graph.transact(work)) is not None:
-                return done
-        return self._graph.transact(lambda tx: self._work_at_once(tx, proposal))
-
-    def _work_at_once(
-        self, tx: Transaction, proposal: Proposal
-    ) -> tuple[dict[str, int], str | None]:
-        """Derive and write in one transaction, which blocks writers."""
-        _open(tx)
-        derived = _find(tx, self._graph.settings.z)
-        return self._work(tx, proposal, derived) or ({}, proposal.reason)
-
-    def _work(
-        self, tx: Transaction, proposal: Proposal, derived: _Found
-    ) -> tuple[dict[str, int], str | None] | None:
-        """Write the rules; return None if something was erased since."""
-        _open(tx)
-        if int(_state(tx)["renewals"]) != derived.renewals:
-            return None
-        before = {row["id"] for row in _rules(tx) if row["source"] != MODEL}
-        created, removed = _replace(tx, before, derived.rows)
-        tx.run(
-            "consolidation.note",
-            id=consolidation_id(tx.ns),
-            episodes=derived.episodes,
-            stamp=derived.stamp,
-            at=tx.now,
-        )
-        reason, dropped = proposal.reason, proposal.dropped
-        if proposal.sent:
-            known = tx.run("lessons_maintenance.classes", ids=list(proposal.sent))
-            if len(known) < len(proposal.sent):
-                reason = "an episode that the model was sent was erased meanwhile"
-            else:
-                dropped += _replace_model_rules(tx, proposal)
-        stored = _rules(tx)
-        counts = {
-            "rules": len(derived.rows),
-            "created": created,
-            "removed": removed,
-            "model_rules": sum(row["source"] == MODEL for row in stored),
-            "dropped": dropped,
-            "preferred": refresh_preferred(tx),
-        }
-        return counts, reason
+def _consolidate(tx: Transaction, proposal: Proposal) -> tuple[dict[str, int], str | None]:
+    """Derive and write the rules; return counts, and why no rules of a model were written."""
+    if not lock(tx):
+        tx.run("consolidation.open", id=consolidation_id(tx.ns))
+    before = {row["id"] for row in _rules(tx) if row["source"] != MODEL}
+    z = tx.settings.z
+    rows, episodes, stamp = _find(tx, z)
+    after = {row["id"] for row in rows}
+    _replace(tx, before, rows)
+    identity = consolidation_id(tx.ns)
+    tx.run("consolidation.note", id=identity, episodes=episodes, stamp=stamp, at=tx.now, z=z)
+    reason, dropped = proposal.reason, proposal.dropped
+    if proposal.sent:
+        known = tx.run("lessons_maintenance.classes", ids=list(proposal.sent))
+        if len(known) < len(proposal.sent):
+            reason = "an episode that the model was sent was erased meanwhile"
+        else:
+            dropped += _replace_model_rules(tx, proposal)
+    counts = {
+        "rules": len(rows),
+        "created": len(after - before),
+        "removed": len(before - after),
+        "model_rules": sum(row["source"] == MODEL for row in _rules(tx)),
+        "dropped": dropped,
+        "preferred": refresh_preferred(tx),
+    }
+    return counts, reason
 
 
 class Consolidated(Paged):
@@ -261,8 +211,8 @@ def derive(tx: Transaction) -> list[Row] | None:
     state = _state(tx)
     if state["stamp"] is None or state["stamp"] != state["episodes"]:
         return None
-    rows = _derive(tx, float(state["z"]), rules_of_summaries(tx, {}))
-    return rows if _state(tx) == state else None
+    rows, _, stamp = _find(tx, float(state["z"]))
+    return None if stamp is None else rows
 
 
 def lock(tx: Transaction) -> bool:
@@ -338,10 +288,8 @@ def renew(tx: Transaction, touched: Touched | None = None) -> int:
     rules = [row for row in _rules(tx) if row["source"] != MODEL]
     # There is no quantile yet while the first consolidation runs.
     z = tx.settings.z if touched is None or state["z"] is None else float(state["z"])
-    stamp: int | None
     if touched is None:
-        derived = _find(tx, z)
-        rows, stamp = derived.rows, derived.stamp
+        rows, _, stamp = _find(tx, z)
     else:
         clauses = rules_of_summaries(tx, {}) if touched.told else []
         told = [row for row in rules if touched.told and row["source"] == SUMMARIES]
@@ -360,59 +308,79 @@ def renew(tx: Transaction, touched: Touched | None = None) -> int:
     return len(rows)
 
 
-def _open(tx: Transaction) -> None:
-    """Lock the consolidation of a namespace; create it if there is none."""
-    if not lock(tx):
-        tx.run("consolidation.open", id=consolidation_id(tx.ns))
+def _state(reader: Reader) -> Row:
+    return reader.read("consolidation.state", id=consolidation_id(reader.ns))[0]
 
 
-def _state(tx: Transaction) -> Row:
-    return tx.run("consolidation.state", id=consolidation_id(tx.ns))[0]
+def _find(tx: Transaction, z: float) -> tuple[list[Row], int, int | None]:
+    """Return the rules from repetition, and the number of episodes that they follow from.
 
-
-def _find(tx: Transaction, z: float) -> _Found:
-    """Return the rules from repetition, and the number of episodes behind them."""
+    The last is None if that changed while the rules were derived: a server has no snapshots.
+    """
     before = _state(tx)
     rows = _derive(tx, z, rules_of_summaries(tx, {}))
-    after = _state(tx)  # a server has no snapshots: there may be new episodes
     episodes = int(before["episodes"])
-    stamp = episodes if after == before else None
-    return _Found(rows, episodes, stamp, int(before["renewals"] or 0))
+    return rows, episodes, episodes if _state(tx) == before else None
 
 
-def _replace(tx: Transaction, before: set[str], rows: list[Row]) -> tuple[int, int]:
-    """Replace rules (ids) by others; return the numbers of new and removed ones."""
-    after = {row["id"] for row in rows}
-    if gone := sorted(before - after):
+def _replace(
+    tx: Transaction, before: Collection[str], rows: list[Row], sent: Collection[str] = ()
+) -> None:
+    """Write rules with their evidence (and the episodes ``sent``), instead of some (ids)."""
+    if gone := sorted({*before, *(row["id"] for row in rows)}):
         tx.run("consolidation.drop", ids=gone)
-    _write(tx, rows)
-    return len(after - before), len(gone)
+    for row in rows:
+        row["links"] = [
+            {"supports": side == "supporting", "sent": False, **link}
+            for side in ("supporting", "opposing")
+            for link in row[side]
+        ]
+        row["links"] += [{"episode": one, "sent": True} for one in sorted(sent)]
+    if rows:
+        tx.run("consolidation.create", id=consolidation_id(tx.ns), rows=rows)
+
+
+class AgentRules:
+    """The general rules of agents, as of the last consolidation; those of the latest are kept."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._latest: tuple[tuple[object, ...], list[Row]] = (), []
+
+    def of(self, view: View) -> list[Row]:
+        """Return the general rules of a reader that may not read everything."""
+        state = _state(self._graph)
+        seen = map(str, view.filters(self._graph).values())
+        basis = state["at"], state["z"], state["renewals"], *seen
+        held = self._latest  # another thread may put those of another agent there
+        if held[0] != basis:
+            self._latest = held = basis, general_rules_of(self._graph, view, until=state["at"])
+        return held[1]
 
 
 def general_rules_of(reader: Reader, view: View, until: int | None = None) -> list[Row]:
-    """Return the general rules of a reader that may not read everything, best supported first.
+    """Return the general rules of a reader, best supported first.
 
-    If a consolidation was done, they are derived from the episodes that the reader may read,
+    For one that may not read everything they are derived from the episodes that it may read,
     recorded ``until`` a time in milliseconds (None: all). A model's rules are among them if the
     model was sent nothing else. Rows are those of :func:`stored`, with ``source``, with
     ``supporting`` and ``opposing`` as counts, and ``episodes`` and ``against`` as samples
     {episode, at}.
     """
-    identity = consolidation_id(reader.ns)
-    known = reader.read("consolidation.quantile", id=identity)
-    if not known:
+    state = _state(reader)
+    if state["z"] is None:
         return []
-    seen = view.filters(reader)
-    counted = {**seen, "until": until}
-    clauses = rules_of_summaries(reader, counted) if known[0]["told"] else []
-    rows = _derive(reader, known[0]["z"], clauses, seen=counted)
-    said = [
-        row for row in reader.read("consolidation.stored", id=identity) if row["source"] == MODEL
-    ]
-    if said:
-        ids = [row["id"] for row in said]
-        sent = {row["id"] for row in reader.read("access.sent_rules", ids=ids, **seen)}
-        said = [_linked(row) for row in said if row["id"] in sent]
+    held = [_linked(row) for row in _rules(reader)]
+    if view.agents is not None:
+        seen = view.filters(reader)
+        counted = {**seen, "until": until}
+        held = [row for row in held if row["source"] == MODEL]
+        if held:
+            ids = [row["id"] for row in held]
+            sent = {row["id"] for row in reader.read("access.sent_rules", ids=ids, **seen)}
+            held = [row for row in held if row["id"] in sent]
+        clauses = rules_of_summaries(reader, counted) if state["told"] else []
+        held += _derive(reader, state["z"], clauses, seen=counted)
     rows = [
         {
             **row,
@@ -421,7 +389,7 @@ def general_rules_of(reader: Reader, view: View, until: int | None = None) -> li
             "supporting": row["worked"] if row["verdict"] == "WORKS" else row["failed"],
             "opposing": row["blamed"] if row["verdict"] == "WORKS" else row["praised"],
         }
-        for row in rows + said
+        for row in held
     ]
     return sorted(rows, key=lambda row: (row["source"] == MODEL, -_support(row), row["id"]))
 
@@ -447,15 +415,18 @@ def _derive(
         return reader.read(name, *options, **asked, **(seen or {}))
 
     groups = _groups(read("consolidation.sentences"), wordings)
-    texts: list[str] | None = None
-    if wordings is not None:
-        texts = sorted({*(strategies or ()), *(group["text"] for group in groups)})
+    asked: Iterable[dict[str, Any]] = [{}]
+    if not seen:
+        texts = None
+        if wordings is not None:
+            texts = sorted({*(strategies or ()), *(group["text"] for group in groups)})
+        every = reader.read("forecasting.totals")[0]["trials"] if texts is None else 0
+        asked = (
+            {"texts": texts, "first": first, "beyond": beyond}
+            for first, beyond in ranges(every, USES)
+        )
     rows: list[Row] = []
-    likely = [
-        row
-        for only in _asked(reader, texts, seen)
-        for row in read("consolidation.likely_strategies", z=z, **only)
-    ]
+    likely = [row for only in asked for row in read("consolidation.likely_strategies", z=z, **only)]
     for ids in weighed(((row["id"], row["counted"]) for row in likely), USES):
         rows += read("consolidation.repeated_strategies", ids=ids)
     if groups:
@@ -467,18 +438,6 @@ def _derive(
         if before is None or _support(row) > _support(before):
             by_id[identity] = _sorted({"id": identity, "source": REPETITION, **row})
     return [by_id[identity] for identity in sorted(by_id)]
-
-
-def _asked(
-    reader: Reader, texts: list[str] | None, seen: dict[str, Any] | None
-) -> Iterator[dict[str, Any]]:
-    """Yield what to ask of strategies: ranges of all, else the given ones at once."""
-    if seen:
-        yield {}
-        return
-    every = reader.read("forecasting.totals")[0]["trials"] if texts is None else 0
-    for first, beyond in ranges(every, USES):
-        yield {"texts": texts, "first": first, "beyond": beyond}
 
 
 def _groups(listed: Iterable[Row], wordings: set[str] | None) -> list[Row]:
@@ -510,8 +469,8 @@ def _sorted(row: Row) -> Row:
     return {**row, **{name: sorted(row[name] or (), key=str) for name in names}}
 
 
-def _rules(tx: Transaction) -> list[Row]:
-    return tx.run("consolidation.stored", id=consolidation_id(tx.ns))
+def _rules(reader: Reader) -> list[Row]:
+    return reader.read("consolidation.stored", id=consolidation_id(reader.ns))
 
 
 def _replace_model_rules(tx: Transaction, proposal: Proposal) -> int:
@@ -522,29 +481,6 @@ def _replace_model_rules(tx: Transaction, proposal: Proposal) -> int:
     rows: list[Row] = []
     if proposal.rules:
         rows = [_sorted(row) for row in tx.run("consolidation.named", rows=list(proposal.rules))]
-    after = [row["id"] for row in rows]
-    gone = sorted({row["id"] for row in _rules(tx) if row["source"] == MODEL} - set(after))
-    if gone:
-        tx.run("consolidation.drop", ids=gone)
-    if rows:
-        _write(tx, [{**row, "source": MODEL} for row in rows])
-        tx.run("consolidation.saw", ids=after, sent=sorted(proposal.sent))
+    before = [row["id"] for row in _rules(tx) if row["source"] == MODEL]
+    _replace(tx, before, [{**row, "source": MODEL} for row in rows], proposal.sent)
     return len(proposal.rules) - len(rows)
-
-
-def _write(tx: Transaction, rows: list[Row]) -> None:
-    """Create or update rules, with their evidence."""
-    if not rows:
-        return
-    ids = [row["id"] for row in rows]
-    identity = consolidation_id(tx.ns)
-    tx.run("consolidation.create", id=identity, rows=rows)
-    tx.run("consolidation.update", rows=rows)
-    tx.run("consolidation.clear", ids=ids)
-    links = [
-        {"id": row["id"], "supports": side == "supporting", **link}
-        for row in rows
-        for side in ("supporting", "opposing")
-        for link in row[side]
-    ]
-    tx.run("consolidation.link", rows=links)

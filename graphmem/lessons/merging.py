@@ -61,6 +61,6 @@ class Merger:
         def work(tx: Transaction) -> int:
             identity = find_strategy(tx, "strategy", strategy)["id"]
             tx.run("maintenance.lock_strategies", ids=[identity])
-            return int(tx.run("lessons.unmerge", id=identity)[0]["unmerged"])
+            return int(tx.run("lessons.unmerge", ids=[identity])[0]["unmerged"])
 
         return self._graph.transact(work)

@@ -22,15 +22,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from graphmem.graph.access import EVERYTHING, View, read_view
 from graphmem.graph.arguments import check_function
 from graphmem.graph.graph import Graph
 from graphmem.graph.nearness import Expect, Expected, Near, Question, understood
 from graphmem.graph.rates import HEURISTIC_ABOVE, PRIOR
-from graphmem.lessons.general_rules import consolidation_id, general_rules_of
-from graphmem.lessons.odds import NEARLY, ROUNDED, TYPES
+from graphmem.lessons.general_rules import AgentRules, consolidation_id
 from graphmem.lessons.proposals import MODEL
 from graphmem.models.levels import Found, words_of
 from graphmem.models.recall import ContextQuery
@@ -52,10 +50,9 @@ RULES, CARDS, RECENT = 5, 3, 3
 STRATEGIES, FAILURES, GENERAL = 5, 3, 5
 CANDIDATES = 6
 """So many strategies, by their counts on such tasks, are estimated for the task."""
-LOOKED_AT, ALL = 50, 1_000_000_000
-WALKED = 10, 200
-"""So many mistakes, the most frequent ones of all agents, are counted for one agent; more of them
-only where these are mostly of agents that it may not read."""
+LOOKED_AT, WALKED, ALL = 32, 200, 1_000_000_000
+"""So many lessons of a type are weighed, by their odds; so many mistakes, the most frequent ones of
+all agents, are counted for one agent."""
 MODEL_SHARE = 0.5
 """The worth of a model's rule, relative to a measured rule with the same counts."""
 
@@ -115,10 +112,7 @@ class ContextWriter:
         self._expect = expect
         self._shows = shows
         self._read = graph.read
-        self._rules: tuple[tuple[object, ...], list[Row]] = (), []
-        """The general rules of the latest asking agent, and what they follow from."""
-        self._odds: dict[str, tuple[float, float]] = {}
-        """By type of task, the odds from which on to look for the best lessons."""
+        self._rules = AgentRules(graph)
 
     def context(
         self,
@@ -163,31 +157,31 @@ class ContextWriter:
 
     def _lines(self, task: str, agent: str | None, lens: str | None) -> Iterator[Line]:
         """Yield candidates, in the order of their sections."""
-        view = read_view(self._graph, agent)
-        reader = view.reader
+        view = reads = read_view(self._graph, agent)
         question = understood(self._graph, task, view, self._near, fresh=True)
         known = [row for row in question.known if row["episodes"]]
-        reads = view
         parts = self._parts(known, question.task_type, view)
         if "others" not in parts and _unrestricted(view):
             # To take out what an agent may not read needs a look at every episode. Mostly there is
             # nothing to take out.
             view = EVERYTHING
-        recent = parts.get("episodes", [])
-        scored = _scored(known)
+        recent, episodes = parts.get("episodes", []), sum(row["episodes"] for row in known)
+        mean = sum(row["score_sum"] for row in known) / (episodes or 1)
         if known and view.agents is not None:
             asked = {"tasks": question.tasks, "most_episodes": RECENT, **view.filters(self._graph)}
             own = self._read("context.own", **asked)
-            scored = (own[0]["mean_score"], own[0]["episodes"]) if own else None
-            recent = own[0]["latest"] if own else []
-        if scored is not None:
-            yield _mean(*scored)
+            recent, episodes, mean = [], 0, 0.0
+            for row in own:
+                recent, episodes, mean = row["latest"], row["episodes"], row["mean_score"]
+        if episodes:
+            text = f"mean score {mean:.2f} ({counted(episodes, 'episode')})"
+            yield Line(SCORE, 1.0, text)
             yield from self._on_task(known, parts, view)
-        elif reader is not None:
-            yield from self._made_before(reader, view)
+        elif reads.reader is not None:
+            yield from self._made_before(reads.reader, view)
         on_such_tasks = self._on_such_tasks(question, parts, reads)
         yield from on_such_tasks
-        if scored is not None or on_such_tasks:
+        if episodes or on_such_tasks:
             yield from self._general(parts, view)
         for place, row in enumerate(recent[:RECENT], 1):
             text = fenced(row["summary"] or "", SHOWN)
@@ -207,18 +201,18 @@ class ContextWriter:
         """Return what works on a task, and what fails: by counts first, then by estimates."""
         settings = self._graph.settings
         tried = self._tried(question, view)
+        heuristics, failures = self._of_type(question.task_type, parts, view)
         warned: dict[str, Row] = {}
-        for row in self._anti_patterns(question, parts, view):
+        for row in failures:
             warned.setdefault(row["strategy"], row)
         fails = sorted(tried, key=lambda row: (-row["failing"], row["id"]))[:FAILURES]
-        works = [*tried[:CANDIDATES], *self._heuristics(question, parts, view)[:CANDIDATES]]
+        works = [*tried[:CANDIDATES], *heuristics[:CANDIDATES]]
         texts = dict.fromkeys(row["strategy"] for row in (*works, *warned.values(), *fails))
         if not texts or self._expect is None:
             return []
         good, bad = [], []
-        expected = self._expect(question, list(texts), view)
         blamed = _blamed(question, tried)
-        for one in expected:
+        for one in self._expect(question, list(texts), view):
             won, trials = one.seen
             if one.probability > HEURISTIC_ABOVE and trials >= view.trials(settings):
                 good.append(one)
@@ -229,19 +223,28 @@ class ContextWriter:
             ):
                 bad.append(one)
         good.sort(key=lambda one: (-one.lower, -one.probability, one.text))
-        bad.sort(key=lambda one: (one.probability, one.text))
-        bad = bad[:FAILURES]
+        bad = sorted(bad, key=lambda one: (one.probability, one.text))[:FAILURES]
         errors = {text: row["error_class"] for text, row in warned.items()}
         if any(one.text not in errors for one in bad):
-            errors = self._errors(question, tried, view) | errors
-        best = good[0] if good else None
-        return [
-            *(
-                _working(one, None if one.usual else warned.get(one.text))
-                for one in good[:STRATEGIES]
-            ),
-            *(_failing(one, errors.get(one.text), best) for one in bad),
-        ]
+            names = {row["id"]: row["strategy"] for row in tried}
+            tasks = [*question.tasks, *(id_ for id_, _ in question.near)]
+            rows = self._read("context.errors", tasks=tasks, ids=list(names), agents=view.agents)
+            errors = {names[row["id"]]: row["error_class"] for row in rows} | errors
+        lines = []
+        for one in good[:STRATEGIES]:
+            below = []
+            if one.text in warned and not one.usual:  # it failed elsewhere
+                row = warned[one.text]
+                below = [("but", f"failed {row['occurrences']}x with {row['error_class']}")]
+            text = _above(f"- {_told(one)}: ", one.text, below)
+            about = _about("WORKS", fenced(one.text, SHOWN))
+            lines.append(Line(HEURISTICS, one.probability, text, about))
+        for one in bad:
+            better = good[0].text if good and good[0].lower > one.probability else None
+            less = (("error", errors.get(one.text)), ("instead", better))
+            text = _above(f"- {_told(one)}: ", one.text, less)
+            lines.append(Line(ANTI_PATTERNS, 1 - one.probability, text))
+        return lines
 
     def _tried(self, question: Question, view: View) -> list[Row]:
         """Return the strategies tried on a task and on near ones, the best first."""
@@ -255,95 +258,48 @@ class ContextWriter:
         seen = view.strategies(self._graph, [row["id"] for row in tried])
         return [row for row in tried if row["id"] in seen]
 
-    def _errors(self, question: Question, tried: list[Row], view: View) -> dict[str, str]:
-        """Return the class of the latest error of strategies on a task and those near it."""
-        texts = {row["id"]: row["strategy"] for row in tried}
-        rows = self._read(
-            "context.errors",
-            tasks=[*question.tasks, *(id_ for id_, _ in question.near)],
-            ids=list(texts),
-            agents=view.agents,
-        )
-        return {texts[row["id"]]: row["error_class"] for row in rows}
-
-    def _heuristics(self, question: Question, parts: dict[str, list[Row]], view: View) -> list[Row]:
-        """Return what works on the type of a task, best first."""
-        kind = question.task_type
-        if kind is None or not view.allows(kind):
-            return []
-        if "merged" not in parts:
-            return parts.get("heuristics", [])
-        return self._read(
-            "lessons.heuristics",
-            limit=LOOKED_AT,
-            task_type=kind,
-            at_least=view.trials(self._graph.settings),
-            above=HEURISTIC_ABOVE,
-            agents=view.agents,
-        )
-
-    def _anti_patterns(
-        self, question: Question, parts: dict[str, list[Row]], view: View
-    ) -> list[Row]:
-        """Return what fails on the type of a task, most certain first."""
-        if question.task_type is None:
-            return []
-        rows = parts.get("anti-patterns", [])
+    def _of_type(
+        self, kind: str | None, parts: dict[str, list[Row]], view: View
+    ) -> tuple[list[Row], list[Row]]:
+        """Return what works on a type of tasks, best first, and what fails, most certain first."""
+        if kind is None:
+            return [], []
+        works, fails = parts.get("heuristics", []), parts.get("anti-patterns", [])
         if "merged" in parts:
-            rows = self._read(
-                "lessons.anti_patterns",
-                limit=FAILURES if view.scope is None else ALL,
-                task_type=question.task_type,
-                at_least=view.failures(self._graph.settings),
-                agents=view.agents,
+            asked = {"task_type": kind, "agents": view.agents}
+            least = view.trials(self._graph.settings)
+            works = self._read(
+                "lessons.heuristics", limit=CANDIDATES, at_least=least, above=0.5, **asked
             )
-        return [row for row in rows if view.allows(*row["task_types"])][:FAILURES]
+            least = view.failures(self._graph.settings)
+            limit = FAILURES if view.scope is None else ALL
+            fails = self._read("lessons.anti_patterns", limit=limit, at_least=least, **asked)
+        fails = [row for row in fails if view.allows(*row["task_types"])][:FAILURES]
+        return works if view.allows(kind) else [], fails
 
     def _parts(
         self, known: Sequence[Row], task_type: str | None, view: View
     ) -> dict[str, list[Row]]:
-        """Return what one statement can tell, by parts.
-
-        A type can have thousands of lessons, of which the best are told. So only those are looked
-        at that have nearly the odds that the last of the best needed before. Where what is found
-        then shows that another could be among the best, all are looked at.
-        """
-        everything = _unrestricted(view)
-        asked: dict[str, Any] = {
-            "tasks": [row["id"] for row in known],
-            "keys": [row["key"] for row in known],
-            "task_type": task_type or "",
-            "consolidation": consolidation_id(self._graph.ns),
-            "at_least": view.trials(self._graph.settings),
-            "at_least_failures": view.failures(self._graph.settings),
-            "above": HEURISTIC_ABOVE,
-            "most_rules": 2 * RULES,
-            "most_mistakes": CARDS,
-            "most_heuristics": LOOKED_AT,
-            "most_anti_patterns": FAILURES if everything else ALL,
-            "most_general_rules": GENERAL,
-            "most_episodes": RECENT,
-            "agents": view.agents,
-        }
-        whole = everything and view.agents is None and task_type is not None
-        least = self._odds.get(task_type, (0.0, 0.0)) if whole and task_type else (0.0, 0.0)
-        while True:
-            rows = self._read(
-                "context.parts", heuristic_odds=least[0], anti_pattern_odds=least[1], **asked
-            )
-            parts = {row["part"]: row["rows"] for row in rows}
-            needed = (
-                _odds(parts.get("heuristics", ()), LOOKED_AT),
-                _odds(parts.get("anti-patterns", ()), FAILURES),
-            )
-            if least[0] <= needed[0] and least[1] <= needed[1]:
-                break
-            least = (0.0, 0.0)
-        if whole and task_type:
-            if len(self._odds) >= TYPES:
-                self._odds.clear()
-            self._odds[task_type] = (NEARLY * needed[0], NEARLY * needed[1])
-        return parts
+        """Return what one statement can tell, by parts."""
+        rows = self._read(
+            "context.parts",
+            tasks=[row["id"] for row in known],
+            keys=[row["key"] for row in known],
+            task_type=task_type or "",
+            consolidation=consolidation_id(self._graph.ns),
+            at_least=view.trials(self._graph.settings),
+            at_least_failures=view.failures(self._graph.settings),
+            above=HEURISTIC_ABOVE,
+            most_rules=2 * RULES,
+            most_mistakes=CARDS,
+            most_heuristics=CANDIDATES,
+            most_anti_patterns=FAILURES if _unrestricted(view) else ALL,
+            looked_at=LOOKED_AT if _unrestricted(view) else ALL,
+            most_general_rules=GENERAL,
+            most_episodes=RECENT,
+            agents=view.agents,
+        )
+        return {row["part"]: row["rows"] for row in rows}
 
     def _on_task(
         self, known: Sequence[Row], parts: dict[str, list[Row]], view: View
@@ -363,64 +319,50 @@ class ContextWriter:
             cards = sorted(cards, key=lambda card: -card["seen"])[:CARDS]
         for section, verdict in ((WORKS, "WORKS"), (AVOID, "AVOID")):
             for row in [row for row in rules if row["verdict"] == verdict][:RULES]:
-                text = fenced(row["text"], SHOWN)
-                yield Line(
-                    section, self._strength(row), f"- {_counts(row)}: {text}", _about(verdict, text)
-                )
+                yield _rule(section, verdict, row)
         for row in cards:
-            below = ("instead", row["correct_decision"]), ("lesson", row["lesson"])
-            text = _above(f"- {row['seen']}x: ", row["type"], below)
-            yield Line(MISTAKES, self._mean(row["seen"], 0), text)
+            yield _card(MISTAKES, row)
 
     def _made_before(self, worker: str, view: View) -> Iterator[Line]:
         """Yield what an agent did wrong on other tasks, if it never tried this one."""
-        asked: dict[str, object] = {"worker": worker, "limit": CARDS}
-        if view.agents is None:
-            rows = self._read("context.made_before", most=LOOKED_AT, **asked)
-        else:  # one by one, their cards and lists are counted
-            asked |= view.filters(self._graph)
-            for most in WALKED:
-                rows = self._read("context.made_before", "agents", most=most, **asked)
-                if len(rows) == 2 and all(len(row["rows"]) == CARDS for row in rows):
-                    break
+        some = () if view.agents is None else ("agents",)
+        seen = {} if view.agents is None else view.filters(self._graph)
+        asked = {"worker": worker, "limit": CARDS, "most": WALKED, **seen}
+        rows = self._read("context.made_before", *some, **asked)
         parts = {row["part"]: row["rows"] for row in rows}
         for row in parts.get("mistakes", ()):
-            below = ("instead", row["correct_decision"]), ("lesson", row["lesson"])
-            text = _above(f"- {row['seen']}x: ", row["type"], below)
-            yield Line(ELSEWHERE, self._mean(row["seen"], 0), text)
+            yield _card(ELSEWHERE, row)
         for row in parts.get("sentences", ()):
-            text = fenced(row["text"], SHOWN)
-            line = f"- {_counts(row)}: {text}"
-            yield Line(ELSEWHERE, self._strength(row), line, _about("AVOID", text))
+            yield _rule(ELSEWHERE, "AVOID", row)
 
     def _general(self, parts: dict[str, list[Row]], view: View) -> Iterator[Line]:
         """Yield general rules; those of an agent follow only from what it may read."""
         rows = parts.get("general rules", [])
         if view.agents is not None:
-            rows = self._general_rules_of(view)
+            rows = self._rules.of(view)
         for row in rows[:GENERAL]:
-            text = fenced(row["text"], SHOWN)
             by_model = row["source"] == MODEL
-            strength = self._strength(row) * (MODEL_SHARE if by_model else 1)
-            said = "a model says, " if by_model else ""
-            line = f"- {row['verdict']}, {said}{_counts(row)}: {text}"
-            yield Line(GENERAL_RULES, strength, line, _about(row["verdict"], text))
+            said = f"{row['verdict']}, {'a model says, ' if by_model else ''}"
+            share = MODEL_SHARE if by_model else 1.0
+            yield _rule(GENERAL_RULES, row["verdict"], row, said, share)
 
-    def _general_rules_of(self, view: View) -> list[Row]:
-        """Return the general rules of an agent; they stay the same while facts do."""
-        state = self._read("consolidation.state", id=consolidation_id(self._graph.ns))[0]
-        basis = *state.values(), *map(str, view.filters(self._graph).values())
-        held = self._rules  # another thread may put those of another agent there
-        if held[0] != basis:
-            self._rules = held = basis, general_rules_of(self._graph, view)
-        return held[1]
 
-    def _strength(self, row: Row) -> float:
-        return self._mean(row["supporting"], row["opposing"])
+def _rule(section: Section, verdict: str, row: Row, said: str = "", share: float = 1.0) -> Line:
+    """Return a line on a rule; ``share`` reduces its strength."""
+    text, trials = fenced(row["text"], SHOWN), row["supporting"] + row["opposing"]
+    line = f"- {said}{row['supporting']} of {trials}: {text}"
+    return Line(section, share * _mean(row["supporting"], trials), line, _about(verdict, text))
 
-    def _mean(self, for_it: int, against: int) -> float:
-        a, b = PRIOR
-        return (for_it + a) / (for_it + against + a + b)
+
+def _card(section: Section, row: Row) -> Line:
+    """Return a line on a mistake."""
+    below = ("instead", row["correct_decision"]), ("lesson", row["lesson"])
+    text = _above(f"- {row['seen']}x: ", row["type"], below)
+    return Line(section, _mean(row["seen"], row["seen"]), text)
+
+
+def _mean(won: int, trials: int) -> float:
+    return (won + PRIOR[0]) / (trials + sum(PRIOR))
 
 
 def _blamed(question: Question, tried: Sequence[Row]) -> set[str]:
@@ -431,20 +373,6 @@ def _blamed(question: Question, tried: Sequence[Row]) -> set[str]:
     episodes = sum(row["episodes"] for row in question.known)
     beside_others = sum(row["here_trials"] > 0 for row in tried) > 1
     return {row["strategy"] for row in tried if not beside_others or row["here_trials"] < episodes}
-
-
-def _working(one: Expected, warned: Row | None) -> Line:
-    """Return a line on what works; it also says if that failed elsewhere."""
-    but = f"failed {warned['occurrences']}x with {warned['error_class']}" if warned else None
-    text = _above(f"- {_told(one)}: ", one.text, [("but", but)])
-    return Line(HEURISTICS, one.probability, text, _about("WORKS", fenced(one.text, SHOWN)))
-
-
-def _failing(one: Expected, error: str | None, best: Expected | None) -> Line:
-    """Return a line on what fails, with the best of what works."""
-    better = best.text if best and best.lower > one.probability else None
-    text = _above(f"- {_told(one)}: ", one.text, (("error", error), ("instead", better)))
-    return Line(ANTI_PATTERNS, 1 - one.probability, text)
 
 
 def _told(one: Expected) -> str:
@@ -458,11 +386,6 @@ def _unrestricted(view: View) -> bool:
     return scope is None or (
         scope.can_learn is None and not scope.cannot_learn and view.min_occurrences is None
     )
-
-
-def _odds(rows: Sequence[Row], most: int) -> float:
-    """Return the least odds of what can be among lessons; 0 where there are fewer."""
-    return ROUNDED * float(rows[-1]["odds"]) if len(rows) >= most else 0.0
 
 
 def fitted(lines: list[Line], max_tokens: int, count: Counter) -> str:
@@ -531,20 +454,6 @@ def _once(lines: Iterable[Line]) -> Iterator[Line]:
 
 def _about(verdict: str, text: str) -> str:
     return f"{verdict} {normalized(text) or text}"
-
-
-def _scored(known: Sequence[Row]) -> tuple[float, int] | None:
-    """Return the mean score of all episodes of some tasks, and how many there are."""
-    episodes = sum(row["episodes"] for row in known)
-    return (sum(row["score_sum"] for row in known) / episodes, episodes) if episodes else None
-
-
-def _mean(score: float, episodes: int) -> Line:
-    return Line(SCORE, 1.0, f"mean score {score:.2f} ({counted(episodes, 'episode')})")
-
-
-def _counts(row: Row) -> str:
-    return f"{row['supporting']} of {row['supporting'] + row['opposing']}"
 
 
 def _above(start: str, text: str, below: Iterable[tuple[str, str | None]]) -> str:

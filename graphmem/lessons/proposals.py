@@ -12,6 +12,7 @@ import pydantic
 
 from graphmem.graph.graph import Graph
 from graphmem.ids import node_id
+from graphmem.lessons import chat
 from graphmem.models.consolidation import MAX_RULES, ModelAnswer, ModelSettings
 from graphmem.store.port import Row
 from graphmem.text.fencing import CLOSE, OPEN, fenced
@@ -52,8 +53,6 @@ class Proposal:
 
 def ask(graph: Graph, model: ModelSettings) -> Proposal:
     """Return the proposal of the model; on a failure only the reason."""
-    from graphmem.lessons import chat  # imports httpx, which is only needed for a model
-
     episodes, record = _material(graph)
     if not episodes:
         return Proposal(reason="there is no episode with a score that praises or blames")

@@ -5,12 +5,12 @@ The procedures of ``cypher/lessons/lessons.cypher`` compute bounds, means and ve
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from graphmem.errors import ValidationError
 from graphmem.graph.access import read_view
-from graphmem.graph.arguments import MOST, check_flag, check_limit, checked_text
+from graphmem.graph.arguments import MOST, check_flag, check_limit, checked_number, checked_text
 from graphmem.graph.graph import Graph
 from graphmem.graph.lookup import known_tasks, task_ids
 from graphmem.graph.rates import HEURISTIC_ABOVE, rates_of
@@ -77,41 +77,33 @@ class LessonReader:
         check_flag("pooled", pooled)
         if pooled and self._link is not None:
             self._link()
-        rows = self._heuristics(task_type, agent, min_confidence, pooled=pooled)
-        samples = self._samples(rows)
+        checked_number("min_confidence", min_confidence, 0, 1)
+        view = read_view(self._graph, agent)
+        rows = self._graph.read(
+            "lessons.pooled_heuristics" if pooled else "lessons.heuristics",
+            agents=view.agents,
+            task_type=checked_text("task_type", task_type),
+            at_least=view.trials(self._graph.settings),
+            above=HEURISTIC_ABOVE,
+            min_confidence=min_confidence,
+        )
+        rows = [row for row in rows if view.allows(row["task_type"])]
+        whole = {member: row["id"] for row in rows for member in row["members"]}
+        samples: dict[tuple[str, bool], list[str]] = {}
+        ids = sorted(whole)
+        found = self._graph.read("lessons.evidence_of_heuristics", ids=ids) if ids else []
+        for row in found:
+            samples.setdefault((whole[row["id"]], row["supports"]), []).append(row["episode"])
         return Listed(
             [
                 Heuristic(
                     **_dated(row, "members"),
-                    supporting=tuple(samples.get((row["id"], True), ())),
-                    opposing=tuple(samples.get((row["id"], False), ())),
+                    supporting=tuple(samples.get((row["id"], True), ())[:SAMPLE]),
+                    opposing=tuple(samples.get((row["id"], False), ())[:SAMPLE]),
                 )
                 for row in rows
             ]
         )
-
-    def _heuristics(
-        self,
-        task_type: str | None = None,
-        agent: str | None = None,
-        min_confidence: float = 0.0,
-        *,
-        pooled: bool = False,
-    ) -> list[Row]:
-        check_confidence(min_confidence)
-        view = read_view(self._graph, agent)
-        asked: dict[str, Any] = {
-            "agents": view.agents,
-            "task_type": checked_text("task_type", task_type),
-            "at_least": view.trials(self._graph.settings),
-            "above": HEURISTIC_ABOVE,
-            "min_confidence": min_confidence,
-        }
-        if pooled:
-            rows = self._graph.read("lessons.pooled_heuristics", **asked)
-        else:
-            rows = self._graph.read("lessons.heuristics", **asked)
-        return [row for row in rows if view.allows(row["task_type"])]
 
     def anti_patterns(
         self,
@@ -133,7 +125,7 @@ class LessonReader:
         Raises:
             ValidationError: an argument is wrong.
         """
-        check_confidence(min_confidence)
+        checked_number("min_confidence", min_confidence, 0, 1)
         view = read_view(self._graph, agent)
         rows = self._graph.read(
             "lessons.anti_patterns",
@@ -162,7 +154,9 @@ class LessonReader:
         view = read_view(self._graph, agent)
         seen = view.filters(self._graph)
         limit = RULES if limit is None and task is not None else limit
-        known = None if task is None else known_tasks(self._graph, _text(task), view)
+        known = None
+        if task is not None:
+            known = known_tasks(self._graph, str(checked_text("task", task)), view)
         if view.agents is None:
             keys = known and [row["key"] for row in known]
             rows = self._graph.read("lessons.rules", tasks=keys, limit=limit or MOST)
@@ -229,14 +223,23 @@ class LessonReader:
         Raises:
             ValidationError: ``last`` is not from 1 to 20.
         """
-        if last is None:
-            rows = self._graph.read("lessons.scores", tasks=task_ids(self._graph, _text(task)))
-        elif type(last) is not int or not 1 <= last <= RECENT:
+        if last is not None and (type(last) is not int or not 1 <= last <= RECENT):
             raise ValidationError("last", last, f"must be from 1 to {RECENT}", "or leave it out")
+        ids = task_ids(self._graph, str(checked_text("task", task)))
+        if last is None:
+            rows = self._graph.read("lessons.scores", tasks=ids)
         else:
-            ids = task_ids(self._graph, _text(task))
             rows = self._graph.read("lessons.recent", tasks=ids, limit=last)
-        return Listed([_score(row) for row in reversed(rows)])
+        unshown = ("at", "dated")
+        return Listed(
+            [
+                Score(
+                    **{name: value for name, value in row.items() if name not in unshown},
+                    at=from_millis(row["dated"]),
+                )
+                for row in reversed(rows)
+            ]
+        )
 
     def summary(self, *, top: int = 5) -> MemorySummary:
         """Return what the lessons hold: counts, top mistakes, scores of tasks."""
@@ -245,11 +248,13 @@ class LessonReader:
         anti_patterns = self._graph.read(
             "lessons.anti_patterns", at_least=self._graph.settings.anti_pattern_failures
         )
+        least = self._graph.settings.min_occurrences
+        heuristics = self._graph.read("lessons.heuristics", at_least=least, above=HEURISTIC_ABOVE)
         rules = self._graph.read("lessons.rules")
         general = sum(row["task"] is None for row in rules)
         return MemorySummary(
             **counts,
-            heuristics=len(self._heuristics()),
+            heuristics=len(heuristics),
             anti_patterns=len(anti_patterns),
             rules=len(rules) - general,
             general_rules=general,
@@ -259,34 +264,7 @@ class LessonReader:
             ),
         )
 
-    def _samples(self, rows: Sequence[Row]) -> dict[tuple[str, bool], list[str]]:
-        whole = {member: row["id"] for row in rows for member in row["members"]}
-        found: dict[tuple[str, bool], list[str]] = {}
-        if whole:
-            for row in self._graph.read("lessons.evidence_of_heuristics", ids=sorted(whole)):
-                found.setdefault((whole[row["id"]], row["supports"]), []).append(row["episode"])
-        return {key: episodes[:SAMPLE] for key, episodes in found.items()}
-
-
-def check_confidence(value: float) -> None:
-    """Refuse a wrong confidence.
-
-    Raises:
-        ValidationError: it is no number in [0, 1].
-    """
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise ValidationError("min_confidence", value, "must be a number from 0 to 1")
-
-
-def _text(task: str) -> str:
-    return str(checked_text("task", task))
-
 
 def _dated(row: Row, *without: str) -> Row:
     held = {name: value for name, value in row.items() if name not in without}
     return {**held, **{name: from_millis(held[name]) for name in ("first_at", "last_at")}}
-
-
-def _score(row: Row) -> Score:
-    held = {name: value for name, value in row.items() if name not in ("at", "dated")}
-    return Score(**held, at=from_millis(row["dated"]))

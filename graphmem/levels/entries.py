@@ -86,9 +86,9 @@ class Entries(Base):
         """
         level = LevelName.of(name)
         check_writable(level, checked_agent(agent))
-        given = {"key": key, "metadata": metadata, "ttl": ttl, "at": at}
-        given = {field: value for field, value in given.items() if value is not None}
-        new = NewEntry(content=content, tags=listed(tags), relevance=relevance, **given)  # type: ignore[arg-type] # it checks them
+        more = {"key": key, "metadata": metadata, "ttl": ttl, "at": at}
+        more = {field: value for field, value in more.items() if value is not None}
+        new = NewEntry(content=content, tags=listed(tags), relevance=relevance, **more)  # type: ignore[arg-type] # it checks them
         row = row_of(self._graph.ns, level.name, new, self._graph.now())
         options = ["keyed"] if new.key is not None else []
         options += ["locked"] if self._graph.must_lock else []
@@ -107,14 +107,14 @@ class Entries(Base):
         Raises:
             NotFoundError: an entry is not there (any more), or the reader may not read its level.
         """
-        wanted = [ids] if isinstance(ids, str) else list(checked_items("ids", ids))
-        for identity in wanted:
+        identities = [ids] if isinstance(ids, str) else list(checked_items("ids", ids))
+        for identity in identities:
             check_text("ids", identity)
         view = self._view(agent)
-        rows = self._graph.read("entries.get", ids=wanted)
+        rows = self._graph.read("entries.get", ids=identities)
         rows = [row for row in rows if is_readable(LevelName.of(row["level"]), view)]
         who = "" if view.reader is None else f" that agent {view.reader!r} may read"
-        for missing in sorted({*wanted} - {row["id"] for row in rows}):
+        for missing in sorted({*identities} - {row["id"] for row in rows}):
             raise NotFoundError(
                 f"no entry {missing!r:.100}{who} in namespace {self._graph.ns!r}: it expired and "
                 "was removed, or was never there"
@@ -159,9 +159,9 @@ def store(tx: Transaction, level: str, rows: Sequence[Row]) -> list[Added]:
     replaced = {
         key: row for key, row in last.items() if key in old and not _is_same(row, old[key], tx.now)
     }
-    for name, stored in (("entries.add", new), ("entries.replace", [*replaced.values()])):
-        if stored:  # their places give the numbers of their events
-            placed = [row | {"place": n} for n, row in enumerate(stored, 1)]
+    for name, chosen in (("entries.add", new), ("entries.replace", [*replaced.values()])):
+        if chosen:  # their places give the numbers of their events
+            placed = [row | {"place": n} for n, row in enumerate(chosen, 1)]
             tx.run(name, rows=placed, **_place_of(tx.ns, level))
     return [
         Added(

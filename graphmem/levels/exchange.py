@@ -58,8 +58,8 @@ def records(tx: Transaction) -> Iterator[dict[str, Any]]:
         settings["upkeep"] = {n: row[n] for n in ("decay", "prune", "dedup", "reindex")}
         name, flow = row["name"], pulls[row["id"]]
         yield {"held": "level", "name": name, "settings": settings, "pulls": flow}
-    for held in entries.values():
-        for page in pages([row["id"] for row in held], PAGE):
+    for entry_rows in entries.values():
+        for page in pages([row["id"] for row in entry_rows], PAGE):
             evidence = {row["id"]: row for row in tx.run("entries.evidence", ids=page)}
             rows = {row["id"]: row for row in tx.run("entries.get", ids=page)}
             for identity in page:
@@ -67,13 +67,13 @@ def records(tx: Transaction) -> Iterator[dict[str, Any]]:
     for row in tx.run("lenses.list"):
         lens = lens_info(row)
         names = ("tags", "max_age", "limit", "purpose")
-        shown = LensSettings(**{name: getattr(lens, name) for name in names})
-        settings = shown.model_dump(mode="json", exclude_defaults=True)
+        parts = LensSettings(**{name: getattr(lens, name) for name in names})
+        settings = parts.model_dump(mode="json", exclude_defaults=True)
         yield {"held": "lens", "name": lens.name, "levels": list(lens.levels), "settings": settings}
 
 
 def _entry_line(row: Row, evidence: Row) -> dict[str, Any]:
-    became = [{n: one[n] for n in ("domain", "episode", "fact")} for one in evidence["became"]]
+    targets = [{n: one[n] for n in ("domain", "episode", "fact")} for one in evidence["became"]]
     times = {name: from_millis(row[name]) for name in ("at", "expires_at", "last_read_at")}
     return _without_empty(
         {
@@ -84,7 +84,7 @@ def _entry_line(row: Row, evidence: Row) -> dict[str, Any]:
             "relevance": row["base"],
             **{name: None if at is None else at.isoformat() for name, at in times.items()},
             "made_from": evidence["made_from"],
-            "became": [known for one in became if (known := _without_empty(one))],
+            "became": [key for one in targets if (key := _without_empty(one))],
         }
     )
 
@@ -210,11 +210,11 @@ def _link(graph: Graph, entries: Sequence[EntryRecord], ids: Mapping[str, str]) 
 def _put_lenses(tx: Transaction, lenses: Sequence[LensRecord]) -> int:
     """Put missing lenses on those of their levels that are there; return how many."""
     levels = {row["name"] for row in tx.run("levels.list")}
-    known = {row["name"] for row in tx.run("lenses.list")}
+    lens_names = {row["name"] for row in tx.run("lenses.list")}
     rows = {
         lens.name: lens_row(tx.ns, lens_name(lens.name), there, lens.settings)
         for lens in lenses
-        if lens.name not in known and (there := levels.intersection(lens.levels))
+        if lens.name not in lens_names and (there := levels.intersection(lens.levels))
     }
     put(tx, [*rows.values()])
     return len(rows)

@@ -105,17 +105,15 @@ class Flow(Maintenance):
                 or the level would feed itself; the error names the circle.
             ScopeError: the level is another agent's, or the source may not be read.
         """
-        puller, fed = LevelName.of(target, "target"), source_name(source)
+        puller, origin = LevelName.of(target, "target"), source_name(source)
         asking = checked_agent(agent)
         check_writable(puller, asking, "target")
         options = PullOptions(arguments={} if arguments is None else arguments, where=where)  # type: ignore[arg-type]
-        if not (transformer is None or isinstance(transformer, str) or callable(transformer)):
-            raise ValidationError("transformer", transformer, "is no name and no function")
         transformers.check_arguments(transformer, options.arguments)
         name = _name_of(transformer) if callable(transformer) else transformer
         row = {
             "id": level_id(self._graph.ns, puller.name),
-            "source": source_id(self._graph.ns, fed),
+            "source": source_id(self._graph.ns, origin),
             "transformer": name,
             "arguments": canonical_json(
                 options.model_dump(mode="json", exclude_defaults=True)
@@ -126,32 +124,32 @@ class Flow(Maintenance):
 
         def work(tx: Transaction) -> bool:
             self._find(tx, [puller], own, "target")
-            check_readable(fed, reader, "source")
-            if not is_stream(fed.name):
-                [there] = self._find(tx, [fed], reader, "source")
+            check_readable(origin, reader, "source")
+            if not is_stream(origin.name):
+                [there] = self._find(tx, [origin], reader, "source")
                 if there["holds"] != "entries":
                     raise ValidationError(
                         "source",
-                        fed.name,
+                        origin.name,
                         f"shows {there['holds']}, and has nothing to pull",
-                        f"pull what {fed.owner!r} learns from {EVENTS}{fed.owner}",
+                        f"pull what {origin.owner!r} learns from {EVENTS}{origin.owner}",
                     )
-            flow = _locked_flow(tx, puller, fed)
-            old = [one for one in flow if edge_of(one) == (fed.name, puller.name)]
+            flow = _locked_flow(tx, puller, origin)
+            old = [one for one in flow if edge_of(one) == (origin.name, puller.name)]
             if not old:
-                order_of([*map(edge_of, flow), (fed.name, puller.name)])
+                order_of([*map(edge_of, flow), (origin.name, puller.name)])
             if not old or any(old[0][part] != row[part] for part in ("transformer", "arguments")):
-                subscribe(tx, puller.name, fed, row, new=not old)
+                subscribe(tx, puller.name, origin, row, new=not old)
                 about = {"transformer": name, "arguments": row["arguments"]}
-                note(tx, puller.name, "pull", {"source": fed.name, **about})
+                note(tx, puller.name, "pull", {"source": origin.name, **about})
             return not old
 
         created = self._graph.transact(work)
         if callable(transformer):
-            self._functions[puller.name, fed.name] = (str(name), transformer)
+            self._functions[puller.name, origin.name] = (str(name), transformer)
         return Subscription(
             target=puller.name,
-            source=fed.name,
+            source=origin.name,
             transformer=name,
             arguments=options.arguments,
             where=options.where,
@@ -174,22 +172,22 @@ class Flow(Maintenance):
             ValidationError: a name is wrong.
             ScopeError: the level is another agent's.
         """
-        puller, fed = LevelName.of(target, "target"), source_name(source)
+        puller, origin = LevelName.of(target, "target"), source_name(source)
         check_writable(puller, checked_agent(agent), "target")
         ns = self._graph.ns
-        ids = {"id": level_id(ns, puller.name), "source": source_id(ns, fed)}
+        ids = {"id": level_id(ns, puller.name), "source": source_id(ns, origin)}
 
         def work(tx: Transaction) -> bool:
             self._find(tx, [puller], self._view(None), "target")
-            _locked_flow(tx, puller, fed)
-            ended = bool(tx.run("levels.unsubscribe", rows=[ids])[0]["subscriptions"])
-            if ended:
-                note(tx, puller.name, "unpull", {"source": fed.name})
-            return ended
+            _locked_flow(tx, puller, origin)
+            count = bool(tx.run("levels.unsubscribe", rows=[ids])[0]["subscriptions"])
+            if count:
+                note(tx, puller.name, "unpull", {"source": origin.name})
+            return count
 
-        ended = self._graph.transact(work)
-        self._functions.pop((puller.name, fed.name), None)
-        return ended
+        count = self._graph.transact(work)
+        self._functions.pop((puller.name, origin.name), None)
+        return count
 
     def tick(self, agent: str | None = None) -> TickReport:
         """Let levels pull what is pending, in the order of the dataflow, and maintain them.
@@ -213,7 +211,7 @@ class Flow(Maintenance):
         now = from_millis(self._graph.now())
         flow = self._graph.read("levels.flow", agent=owner)
         new: Counter[str] = Counter()
-        done: list[Pulled] = []
+        pulls: list[Pulled] = []
         if any(row["last"] > row["position"] for row in flow):
             places = order_of(map(edge_of, flow))  # a level pulls before others pull from it
             flow.sort(key=lambda row: (places[row["level"]], places[row["source"]]))
@@ -221,12 +219,12 @@ class Flow(Maintenance):
             if row["last"] > row["position"] or row["source"] in new:
                 pulled = self._ingest(row)
                 if pulled.did:
-                    done.append(pulled)
+                    pulls.append(pulled)
                 if pulled.made:
                     new[row["level"]] += pulled.made
         maintained = self._maintain_due(owner).levels
         return TickReport(
-            at=now, subscriptions=tuple(done), levels=dict(new), maintained=maintained
+            at=now, subscriptions=tuple(pulls), levels=dict(new), maintained=maintained
         )
 
     def start(self, every: float = 300.0) -> None:
@@ -272,14 +270,14 @@ class Flow(Maintenance):
             transformer = self._transformer(row)
             for page in self._pages(row, options):
                 drafts = transformer.make(page) if page.rows else []
-                became, skipped = self._convert(row, drafts)
-                write = partial(_write, row, transformer, page, drafts, became)
+                results, refusals = self._convert(row, drafts)
+                write = partial(_write, row, transformer, page, drafts, results)
                 counts["made"] += self._graph.transact(write)
                 counts["ingested"] += len(page.rows)
                 counts["missed"] += page.missed
                 counts["left_out"] += page.left_out
-                counts["became"] += len(became)
-                reasons += skipped
+                counts["became"] += len(results)
+                reasons += refusals
         except StoreError:
             raise
         except (_OvertakenError, NotFoundError):  # or one of the levels was closed meanwhile
@@ -321,13 +319,13 @@ class Flow(Maintenance):
                 ids = [f"{stream}:{number}" for number in range(after + 1, upto + 1)]
                 now, missed = self._graph.now(), 0
                 if is_stream(row["source"]):
-                    found = self._graph.read("flow.learned", ids=ids)
+                    events = self._graph.read("flow.learned", ids=ids)
                     # An episode that an entry became is left out: it would come back as an entry.
-                    rows = [episode_row(one, row["source"]) for one in found if not one["entries"]]
-                    left_out = len(found) - len(rows)
+                    rows = [episode_row(one, row["source"]) for one in events if not one["entries"]]
+                    left_out = len(events) - len(rows)
                 else:
-                    found = self._graph.read("flow.pending", ids=ids, decay=row["decay"])
-                    rows, missed = _living(found, row["since"], now)
+                    events = self._graph.read("flow.pending", ids=ids, decay=row["decay"])
+                    rows, missed = _living(events, row["since"], now)
                     rows = [one | {"level": row["source"]} for one in rows]
                     left_out = 0
                 fit = [one for one in rows if where is None or where.fits(one["tags"])]
@@ -347,10 +345,10 @@ class Flow(Maintenance):
             ids = sorted({source["id"] for draft in drafts for source in draft.sources})
             episodes = self._graph.read("flow.episodes_of", ids=ids)
             keys = {episode["id"]: episode["source_key"] for episode in episodes}
-            known = [{keys.get(source["id"]) for source in draft.sources} for draft in drafts]
+            keys_of = [{keys.get(source["id"]) for source in draft.sources} for draft in drafts]
             drafts = [
                 draft
-                for draft, old in zip(drafts, known, strict=True)
+                for draft, old in zip(drafts, keys_of, strict=True)
                 if None in old or old == {transformers.source_key(draft)}
             ]
         return transformers.convert(
@@ -376,7 +374,7 @@ def _write(
     transformer: Transformer,
     page: Page,
     drafts: list[Draft],
-    became: list[Row],
+    results: list[Row],
     tx: Transaction,
 ) -> int:
     """Write what was made of a page, and move the cursor; return how many entries are new."""
@@ -384,17 +382,17 @@ def _write(
     places = {"after": page.after, "position": page.position}
     if not tx.run("flow.advance", id=cursor, level=row["id"], source=row["source_id"], **places):
         raise _OvertakenError
-    made = 0
+    count = 0
     if drafts and row["holds"] == "entries":
-        made = _store(tx, row["level"], transformer, drafts)
-    if became:
-        tx.run(LINKS[row["holds"]], rows=became)
+        count = _store(tx, row["level"], transformer, drafts)
+    if results:
+        tx.run(LINKS[row["holds"]], rows=results)
     if page.rows:
         read = [{"id": one["id"], "reads": 1, "at": tx.now} for one in page.rows]
         tx.run("entries.touch", rows=read)
     if page.missed:
         tx.run("levels.count", id=row["source_id"], missed=page.missed)
-    return made
+    return count
 
 
 def _store(tx: Transaction, level: str, transformer: Transformer, drafts: list[Draft]) -> int:
@@ -403,14 +401,14 @@ def _store(tx: Transaction, level: str, transformer: Transformer, drafts: list[D
         tx.run("levels.lock", ids=[level_stream_id(tx.ns, level)])
         drafts = transformer.settle(tx, level, drafts)
     new = [draft.row for draft in drafts if "content" in draft.row]
-    stored = store(tx, level, new)
+    answers = store(tx, level, new)
     links = [
         {"id": draft.row["id"], "target": source["id"]}
         for draft in drafts
         for source in draft.sources
     ]
     tx.run(LINKS["entries"], rows=links)
-    return len({one.id for one in stored if one.created})
+    return len({one.id for one in answers if one.created})
 
 
 def _living(rows: Sequence[Row], since: int | None, now: int) -> tuple[list[Row], int]:

@@ -72,9 +72,9 @@ class Lens:
             ScopeError: the reader may not read one of its levels.
         """
         lens = self._levels._lens(self._name, self._agent)
-        asked = EntryQuestion(tags=tags, max_age=max_age)
-        conditions = [one for one in (lens.tags, asked.tags) if one is not None]
-        ages = [age for age in (lens.max_age, asked.max_age) if age is not None]
+        request = EntryQuestion(tags=tags, max_age=max_age)
+        conditions = [one for one in (lens.tags, request.tags) if one is not None]
+        ages = [age for age in (lens.max_age, request.max_age) if age is not None]
         return self._levels.recall(
             text,
             levels=lens.levels,
@@ -267,12 +267,12 @@ def relevant_entries(
     ``floor`` returns the similarity from which the nearest of so many texts is relevant.
     """
     lens = levels.lens(name, agent=agent)
-    found = lens.recall(text, limit=max(lens.info.limit, COMPARED))
-    if not found:
+    entries = lens.recall(text, limit=max(lens.info.limit, COMPARED))
+    if not entries:
         return []
-    least = floor(len(found) if len(found) < COMPARED else MANY)
-    near = [one for one in found if one.similarity is not None and one.similarity >= least]
-    return near[: lens.info.limit]
+    least = floor(len(entries) if len(entries) < COMPARED else MANY)
+    relevant = [one for one in entries if one.similarity is not None and one.similarity >= least]
+    return relevant[: lens.info.limit]
 
 
 def put(tx: Transaction, rows: Sequence[Row]) -> None:

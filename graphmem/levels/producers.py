@@ -94,12 +94,12 @@ class Producers:
         producer = self._producer(level, extract, ttl, errors, agent)
 
         def decorate(function: F) -> F:
-            made: Any
+            wrapped: Any
             if isinstance(function, staticmethod | classmethod):
-                made = type(function)(producer.wrap(function.__func__))
+                wrapped = type(function)(producer.wrap(function.__func__))
             else:
-                made = producer.wrap(function)
-            return made  # type: ignore[no-any-return]
+                wrapped = producer.wrap(function)
+            return wrapped  # type: ignore[no-any-return]
 
         return decorate
 
@@ -276,25 +276,25 @@ class _Note:
                 return None
             self.call = replace(self.call, error=error)
         try:
-            made = self.producer.extract(self.call, self.result)
-            return None if made is None else _arguments(made, self.producer.ttl)
+            answer = self.producer.extract(self.call, self.result)
+            return None if answer is None else _arguments(answer, self.producer.ttl)
         except Exception as problem:  # noqa: BLE001 - it must not break the call
             return problem
 
 
-def _arguments(made: Any, ttl: float | None) -> dict[str, Any]:
+def _arguments(answer: Any, ttl: float | None) -> dict[str, Any]:
     """Return the arguments of ``add`` for what an extractor returned."""
-    if isinstance(made, NewEntry):
-        given = dict(made)
-    elif isinstance(made, tuple):
-        given = dict(zip(("content", "tags", "metadata"), made, strict=False))
-        if not 1 <= len(made) <= 3:
+    if isinstance(answer, NewEntry):
+        arguments = dict(answer)
+    elif isinstance(answer, tuple):
+        arguments = dict(zip(("content", "tags", "metadata"), answer, strict=False))
+        if not 1 <= len(answer) <= 3:
             raise ValidationError(
-                "extract", len(made), "returned a tuple that is not (content, tags, metadata)"
+                "extract", len(answer), "returned a tuple that is not (content, tags, metadata)"
             )
     else:
-        given = {"content": made}
-    return given | {"ttl": ttl if given.get("ttl") is None else given["ttl"]}
+        arguments = {"content": answer}
+    return arguments | {"ttl": ttl if arguments.get("ttl") is None else arguments["ttl"]}
 
 
 class Watch:
@@ -331,10 +331,10 @@ class _Hook:
         look = inspect.getattr_static if isinstance(self.target, type) else getattr
         there: Any = look(self.target, self.name)
         kind = type(there) if isinstance(there, staticmethod | classmethod) else None
-        made = producer.wrap(there.__func__ if kind else there, self)
-        setattr(made, _HOOK, self)
+        wrapped = producer.wrap(there.__func__ if kind else there, self)
+        setattr(wrapped, _HOOK, self)
         try:
-            setattr(self.target, self.name, kind(made) if kind else made)
+            setattr(self.target, self.name, kind(wrapped) if kind else wrapped)
         except (AttributeError, TypeError):
             raise ValidationError(
                 "target",

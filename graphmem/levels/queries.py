@@ -76,7 +76,7 @@ class Queries(Base):
             ScopeError: a level belongs to an agent that does not share with the reader.
         """
         check_limit(limit)
-        asked = EntryQuestion(
+        request = EntryQuestion(
             text=text,
             tags=tags,
             since=since,
@@ -92,23 +92,23 @@ class Queries(Base):
             rows = [row for row in every if is_readable(LevelName.of(row["name"]), view)]
         else:
             names = [levels] if isinstance(levels, str) else checked_items("levels", levels)
-            wanted = [LevelName.of(name, "levels") for name in names]
-            rows = self._find(self._graph, wanted, view, "levels")
-        question = _question(asked, self._graph.now())
+            parts = [LevelName.of(name, "levels") for name in names]
+            rows = self._find(self._graph, parts, view, "levels")
+        question = _question(request, self._graph.now())
         own = {
             row["id"]: level_stream_id(self._graph.ns, row["name"])
             for row in rows
             if row["holds"] == "entries"
         }
-        if asked.text is not None:
-            found = self._search.nearest(asked.text, question, own, limit)
+        if request.text is not None:
+            entries = self._search.nearest(request.text, question, own, limit)
         else:
-            found = self._most_relevant(question, sorted(own), limit) if own else []
+            entries = self._most_relevant(question, sorted(own), limit) if own else []
         if len(own) < len(rows):
-            views = _Views(self._graph, self._search, asked, question, limit, view)
-            found = sorted([*found, *views.rows(rows)], key=_rank)[:limit]
+            views = _Views(self._graph, self._search, request, question, limit, view)
+            entries = sorted([*entries, *views.rows(rows)], key=_rank)[:limit]
         return Listed(
-            [Found(**entry_fields(row), similarity=row.get("similarity")) for row in found]
+            [Found(**entry_fields(row), similarity=row.get("similarity")) for row in entries]
         )
 
     def _most_relevant(self, question: Question, levels: list[str], limit: int) -> list[Row]:
@@ -120,28 +120,28 @@ class Queries(Base):
         return self._graph.read("entries.matching", *options, levels=levels, limit=limit, **params)
 
 
-def _question(asked: EntryQuestion, now: int) -> Question:
+def _question(request: EntryQuestion, now: int) -> Question:
     """Return the conditions on entries."""
     params: dict[str, Any] = {"now": now}
-    options = [] if asked.include_expired else ["living"]
-    if asked.key is not None:
+    options = [] if request.include_expired else ["living"]
+    if request.key is not None:
         options.append("keyed")
-        parts = [{"*": ".*", "?": "."}.get(c) or _SPECIAL.sub(r"\\\g<0>", c) for c in asked.key]
+        parts = [{"*": ".*", "?": "."}.get(c) or _SPECIAL.sub(r"\\\g<0>", c) for c in request.key]
         params["pattern"] = f"(?s){''.join(parts)}"
-        params["prefix"] = re.split(r"[*?]", asked.key, maxsplit=1)[0]
-    since = [] if asked.since is None else [to_millis(asked.since)]
-    if asked.max_age is not None:
-        since.append(now - int(asked.max_age * 1_000))
+        params["prefix"] = re.split(r"[*?]", request.key, maxsplit=1)[0]
+    since = [] if request.since is None else [to_millis(request.since)]
+    if request.max_age is not None:
+        since.append(now - int(request.max_age * 1_000))
     if since:
         options.append("since")
         params["since"] = max(since)
-    if asked.until is not None:
+    if request.until is not None:
         options.append("until")
-        params["until"] = to_millis(asked.until)
-    if asked.min_relevance:
+        params["until"] = to_millis(request.until)
+    if request.min_relevance:
         options.append("relevant")
-        params["at_least"] = asked.min_relevance
-    tags = asked.tags
+        params["at_least"] = request.min_relevance
+    tags = request.tags
     fits = None if tags is None else lambda tagset: tags.fits(frozenset(json.loads(tagset)))
     return Question(tuple(options), params, fits)
 
@@ -168,7 +168,7 @@ class _Views(NamedTuple):
 
     graph: Graph
     search: Search
-    asked: EntryQuestion
+    request: EntryQuestion
     question: Question
     limit: int
     view: View
@@ -176,15 +176,15 @@ class _Views(NamedTuple):
     def rows(self, levels: Sequence[Row]) -> list[Row]:
         """Return what matches: rows with ``entry_columns``; the best ``limit`` are among them."""
         types = self.view.filters(self.graph)["types"]
-        found: list[Row] = []
+        entries: list[Row] = []
         for holds, kinds in _KINDS.items():
             owners = {row["owner"]: row for row in levels if row["holds"] == holds}
             for kind in kinds if owners else ():
                 if kind is _EPISODES:
-                    found += self._episodes(owners, types)
+                    entries += self._episodes(owners, types)
                 elif "keyed" not in self.question.options:
-                    found += self._beliefs(owners, kind, types)
-        return found
+                    entries += self._beliefs(owners, kind, types)
+        return entries
 
     def _episodes(self, owners: Mapping[str, Row], types: Sequence[str] | None) -> Iterator[Row]:
         options = [name for name in self.question.options if name in ("keyed", *_FILTERS)]
@@ -193,7 +193,7 @@ class _Views(NamedTuple):
             for agent, level in owners.items()
         ]
         params = {**self.question.params, "owners": agents, "limit": self.limit}
-        if self.asked.tags is not None or types is not None:
+        if self.request.tags is not None or types is not None:
             options.append("tagged")
             params["kinds"] = [
                 f"{outcome} {row['type']}"
@@ -201,13 +201,13 @@ class _Views(NamedTuple):
                 for success, outcome in _OUTCOMES.items()
                 if self._fits({"success": success, "task_type": row["type"]}, _EPISODES, types)
             ]
-        if self.asked.text is None:
+        if self.request.text is None:
             rows = self.graph.read("views.episodes", *options, **params)
         else:
             rows = []
-            for batch in self.search.ranked("Task", self.asked.text):
-                near = [{"id": key, "similarity": similarity} for key, similarity in batch]
-                rows += self.graph.read("views.episodes", "near", *options, nearby=near, **params)
+            for batch in self.search.ranked("Task", self.request.text):
+                tasks = [{"id": key, "similarity": similarity} for key, similarity in batch]
+                rows += self.graph.read("views.episodes", "near", *options, nearby=tasks, **params)
                 if len(rows) >= self.limit:
                     break
         for row in rows:
@@ -217,7 +217,7 @@ class _Views(NamedTuple):
         self, owners: Mapping[str, Row], kind: _Kind, types: Sequence[str] | None
     ) -> Iterator[Row]:
         """Yield what matches besides episodes."""
-        text, tags = self.asked.text, self.asked.tags
+        text, tags = self.request.text, self.request.tags
         if text is not None and kind.label is None:
             return
         options = [name for name in self.question.options if name in _FILTERS]
@@ -245,16 +245,16 @@ class _Views(NamedTuple):
         by_source: dict[str, list[Row]] = {}
         for row in rows:
             by_source.setdefault(row[source], []).append(row)
-        found: list[Row] = []
+        entries: list[Row] = []
         for batch in self.search.ranked(label, text):
             for key, similarity in batch:
-                found += [row | {"similarity": similarity} for row in by_source.get(key, ())]
-            if len(found) >= self.limit:
+                entries += [row | {"similarity": similarity} for row in by_source.get(key, ())]
+            if len(entries) >= self.limit:
                 break
-        return found
+        return entries
 
     def _fits(self, row: Row, kind: _Kind, types: Sequence[str] | None) -> bool:
-        tags = self.asked.tags
+        tags = self.request.tags
         if "task_type" in row and types is not None and row["task_type"] not in types:
             return False
         return tags is None or tags.fits(frozenset(kind.tags(row)))

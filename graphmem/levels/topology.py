@@ -125,13 +125,13 @@ class Topology(Base):
             there = {row["id"] for row in tx.run("levels.list", ids=ids)}
             if missing := [row for row in rows.values() if row["id"] not in there]:
                 tx.run("levels.put", rows=missing)
-            known = {(row["id"], row["source_id"]) for row in tx.run("levels.flow", ids=ids)}
-            if new := [row for row in flow if (row["id"], row["source"]) not in known]:
+            pairs = {(row["id"], row["source_id"]) for row in tx.run("levels.flow", ids=ids)}
+            if new := [row for row in flow if (row["id"], row["source"]) not in pairs]:
                 tx.run("levels.subscribe", rows=new)
             return tx.run("levels.list", ids=ids)
 
-        found = {row["kind"]: row for row in self._graph.transact(work)}
-        return Listed([Level(**level_fields(found[kind])) for kind in PRESETS])
+        by_kind = {row["kind"]: row for row in self._graph.transact(work)}
+        return Listed([Level(**level_fields(by_kind[kind])) for kind in PRESETS])
 
     def close(self, name: str, *, agent: str | None = None) -> int:
         """Erase a level with its entries, events and cursors; return how many entries.
@@ -233,25 +233,25 @@ class Topology(Base):
         Raises:
             ValidationError: it is not the name of an agent.
         """
-        seen = self.map(agent)
+        whole = self.map(agent)
         totals = {
-            name: sum(getattr(level, name) for level in seen.levels)
+            name: sum(getattr(level, name) for level in whole.levels)
             for name in ("entries", "expired", "missed", "failed", "pending")
         }
-        kinds = dict.fromkeys(sorted(one.kind for one in seen.levels if not one.view), 0)
-        for level in seen.levels:
+        kinds = dict.fromkeys(sorted(one.kind for one in whole.levels if not one.view), 0)
+        for level in whole.levels:
             if level.kind in kinds:
                 kinds[level.kind] += level.entries
-        full = [one for one in seen.levels if one.entries > (one.capacity or math.inf)]
+        full = [one for one in whole.levels if one.entries > (one.capacity or math.inf)]
         return LevelStatistics(
-            at=seen.at,
-            levels=len(seen.levels),
-            subscriptions=len(seen.edges),
+            at=whole.at,
+            levels=len(whole.levels),
+            subscriptions=len(whole.edges),
             **totals,
             kinds=kinds,
             over_capacity=tuple(level.name for level in full),
-            oldest_at=min((one.oldest_at for one in seen.levels if one.oldest_at), default=None),
-            newest_at=max((one.newest_at for one in seen.levels if one.newest_at), default=None),
+            oldest_at=min((one.oldest_at for one in whole.levels if one.oldest_at), default=None),
+            newest_at=max((one.newest_at for one in whole.levels if one.newest_at), default=None),
         )
 
     def tags(self, name: str, *, agent: str | None = None) -> dict[str, int]:
@@ -340,15 +340,15 @@ def drop(tx: Transaction, name: str) -> int:
     Lenses that look at nothing else are removed, too.
     """
     identity, stream = level_id(tx.ns, name), level_stream_id(tx.ns, name)
-    locked = tx.run("levels.lock", ids=[stream])
-    if not locked:  # somebody else closed it
+    streams = tx.run("levels.lock", ids=[stream])
+    if not streams:  # somebody else closed it
         return 0
     entries = tx.run("entries.fitting", levels=[identity])
     for page in pages([row["id"] for row in entries], PAGE):
         tx.run("levels.remove_entries", ids=page)
     lenses = tx.run("lenses.forget", id=identity)
     tx.run("levels.remove_lenses", ids=[row["id"] for row in lenses if not row["levels"]])
-    for seqs in pages(range(1, locked[0]["last"] + 1), PAGE):
+    for seqs in pages(range(1, streams[0]["last"] + 1), PAGE):
         tx.run("levels.remove_events", ids=[f"{stream}:{seq}" for seq in seqs])
     tx.run("levels.drop", id=identity, stream=stream)
     return len(entries)
@@ -371,8 +371,8 @@ class LevelCheck(Paged):
         levels = tx.run("levels.list")
         if tx.graph.must_lock:
             tx.run("levels.lock", ids=[level_stream_id(tx.ns, row["name"]) for row in levels])
-        held = tx.run("levels.holdings", ids=[row["id"] for row in levels])
-        entries = sum(row["entries"] + row["expired"] for row in held)
+        holdings = tx.run("levels.holdings", ids=[row["id"] for row in levels])
+        entries = sum(row["entries"] + row["expired"] for row in holdings)
         counts = {"levels": len(levels), "entries": entries, "lenses": len(tx.run("lenses.list"))}
         return Verified([Difference(**row) for row in tx.run("upkeep.astray")], counts)
 

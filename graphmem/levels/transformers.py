@@ -162,8 +162,8 @@ def _count(page: Page) -> list[Draft]:
 
 def _settle_counts(tx: Transaction, _: str, drafts: list[Draft]) -> list[Draft]:
     """Add earlier counts, in the life of an entry."""
-    stored = tx.run("entries.get", ids=[draft.row["id"] for draft in drafts])
-    old = {row["id"]: row for row in stored if lives(row, tx.now)}
+    rows = tx.run("entries.get", ids=[draft.row["id"] for draft in drafts])
+    old = {row["id"]: row for row in rows if lives(row, tx.now)}
     for draft in drafts:
         if before := old.get(draft.row["id"]):
             count = json.loads(before["metadata"]).get("count", 0)
@@ -287,8 +287,8 @@ def _new_entry(item: Any) -> tuple[NewEntry, Sequence[str] | None]:
     if isinstance(item, Entry):
         fields = {name: getattr(item, name) for name in ("content", "tags", "key", "metadata")}
         return NewEntry(**fields, relevance=item.base), (item.id,)
-    made = item if isinstance(item, NewEntry) else NewEntry(content=item)
-    return made, getattr(made, "sources", None)
+    new = item if isinstance(item, NewEntry) else NewEntry(content=item)
+    return new, getattr(new, "sources", None)
 
 
 _OWN: dict[str | None, Transformer] = {
@@ -301,9 +301,9 @@ _OWN: dict[str | None, Transformer] = {
 
 def of_own(name: str | None) -> Transformer:
     """Return one of our own transformers by name."""
-    if name not in _OWN:
-        known = ", ".join(filter(None, _OWN))
-        remedy = f"give one of {known}, a function, or None"
+    if not isinstance(name, str | None) or name not in _OWN:
+        names = ", ".join(filter(None, _OWN))
+        remedy = f"give one of {names}, a function, or None"
         raise ValidationError("transformer", name, "is unknown", remedy)
     return _OWN[name]
 
@@ -365,19 +365,19 @@ def _learn(
             reasons[f"agent {fields['agent']!r} does not own the level, but {owner!r}"] += 1
         else:
             records.append((_episode_fields(draft, fields), draft))
-    refused: set[int] = set()
+    refusals: set[int] = set()
 
     def reject(rejection: Rejection) -> None:
-        refused.add(rejection.index)
+        refusals.add(rejection.index)
         reasons[rejection.reason] += 1
 
     if records:
         outlets.learn([fields for fields, _ in records], on_error="collect", on_reject=reject)
-    became = []
+    links = []
     for index, (fields, draft) in enumerate(records):
-        if index not in refused:
-            became += _became(draft, node_id(namespace, "Episode", "key", fields["source_key"]))
-    return became, reasons
+        if index not in refusals:
+            links += _became(draft, node_id(namespace, "Episode", "key", fields["source_key"]))
+    return links, reasons
 
 
 def _episode_fields(draft: Draft, fields: dict[str, Any]) -> dict[str, Any]:
@@ -404,7 +404,7 @@ def source_key(draft: Draft) -> str:
 
 
 def _know(drafts: Iterable[Draft], outlets: Outlets) -> tuple[list[Row], Counter[str]]:
-    became: list[Row] = []
+    links: list[Row] = []
     reasons: Counter[str] = Counter()
     for draft in drafts:
         if not is_fact(draft.row):
@@ -418,5 +418,5 @@ def _know(drafts: Iterable[Draft], outlets: Outlets) -> tuple[list[Row], Counter
         except (ValidationError, NotFoundError) as error:
             reasons[str(error)] += 1
         else:
-            became += _became(draft, fact.id)
-    return became, reasons
+            links += _became(draft, fact.id)
+    return links, reasons

@@ -187,8 +187,8 @@ class Maintenance(Base):
     ) -> MaintainReport:
         levels = []
         for number, row in enumerate(rows, 1):
-            if (done := self._maintain_level(row, now)) is not None:
-                levels.append(done)
+            if (report := self._maintain_level(row, now)) is not None:
+                levels.append(report)
             if on_progress is not None:
                 on_progress(number, len(rows))
         if any(one.reindexed for one in levels):
@@ -201,9 +201,9 @@ class Maintenance(Base):
         stream = level_stream_id(self._graph.ns, row["name"])
         embedded_at = row["created_at"] if row["reindexed_at"] is None else row["reindexed_at"]
         reindex_at = embedded_at + row["reindex"] * 1_000 if look["entries"] else math.inf
-        done: dict[str, Any] = {"level": row["name"]}
+        so_far: dict[str, Any] = {"level": row["name"]}
         if look["entries"] > look["going"] and now >= reindex_at:
-            done |= self._reindex(row, stream)
+            so_far |= self._reindex(row, stream)
             reindex_at = math.inf
         same: list[Row] = []
         pairs: list[Row] = []
@@ -212,25 +212,25 @@ class Maintenance(Base):
             same = self._graph.read("upkeep.same", id=row["id"])
             pairs, compared = self._search.twins(row["id"], stream, before, row["dedup"])
         over = row["capacity"] is not None and look["entries"] > row["capacity"]
-        if not (look["going"] or over or same or pairs or done.get("reindexed")):
+        if not (look["going"] or over or same or pairs or so_far.get("reindexed")):
             ends = [end for end in (look["expires_at"], look["fades_at"]) if end is not None]
             self._quiet[row["id"]] = (row.get("last"), min([*ends, reindex_at]))
-            return LevelMaintained(**done) if "error" in done else None
+            return LevelMaintained(**so_far) if "error" in so_far else None
 
         def work(tx: Transaction) -> LevelMaintained | None:
             if not tx.run("levels.lock", ids=[stream]):
                 return None  # it was closed meanwhile
-            counts = {**done, **tx.run("upkeep.fade", id=row["id"], now=now)[0]}
+            counts = {**so_far, **tx.run("upkeep.fade", id=row["id"], now=now)[0]}
             if row["dedup"] is not None:
                 counts["merged"] = _merge(tx, row["id"], pairs, now)
             if over:
                 shrunk = tx.run("upkeep.shrink", id=row["id"], limit=row["capacity"], now=now)
                 counts["over_capacity"] = shrunk[0]["removed"]
-            if done.get("reindexed") or compared != before:
+            if so_far.get("reindexed") or compared != before:
                 tx.run(
                     "upkeep.mark",
                     id=row["id"],
-                    embedded_at=now if done.get("reindexed") else row["reindexed_at"],
+                    embedded_at=now if so_far.get("reindexed") else row["reindexed_at"],
                     compared=compared[0],
                     compared_with=compared[1],
                 )
@@ -258,20 +258,20 @@ def _merge(tx: Transaction, level: str, pairs: list[Row], now: int) -> int:
     ``pairs`` are near to each other. In the order of storing, each entry goes to the first staying
     one that is near to it. So no two that stay are near to each other.
     """
-    near: dict[str, list[str]] = defaultdict(list)
+    twins_of: dict[str, list[str]] = defaultdict(list)
     for row in tx.run("upkeep.same", id=level):
         for identity in row["ids"][1:]:
-            near[identity].append(row["ids"][0])
+            twins_of[identity].append(row["ids"][0])
     for pair in pairs:
-        near[pair["id"]].append(pair["twin"])
-    wanted = sorted({*near, *(twin for twins in near.values() for twin in twins)})
-    if not wanted:
+        twins_of[pair["id"]].append(pair["twin"])
+    identities = sorted({*twins_of, *(twin for twins in twins_of.values() for twin in twins)})
+    if not identities:
         return 0
     seqs = {pair["id"]: pair["seq"] for pair in pairs}
     seqs |= {pair["twin"]: pair["twin_seq"] for pair in pairs}
     rows = [
         row
-        for row in tx.run("entries.get", ids=wanted, now=now)
+        for row in tx.run("entries.get", ids=identities, now=now)
         if row["key"] is None and seqs.get(row["id"], row["seq"]) == row["seq"]
     ]
     rows.sort(key=lambda row: int(row["seq"]))
@@ -281,7 +281,7 @@ def _merge(tx: Transaction, level: str, pairs: list[Row], now: int) -> int:
         homes = {
             # An entry equal to one that was removed follows it.
             goes.get(twin, twin) if entries[twin]["content"] == row["content"] else twin
-            for twin in near[row["id"]]
+            for twin in twins_of[row["id"]]
             if twin in entries
         }
         for home in sorted(homes - goes.keys(), key=lambda home: int(entries[home]["seq"])):

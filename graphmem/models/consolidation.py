@@ -35,7 +35,7 @@ class ModelSettings(BaseModel):
     key: SecretStr | None = None
     """Sent as a bearer token; None sends none."""
     timeout: float = Field(30.0, gt=0, le=3600, allow_inf_nan=False)
-    """Seconds for one attempt; there are at most two."""
+    """Seconds for the whole answer."""
 
     def __init__(self, **given: Any) -> None:
         try:

@@ -10,7 +10,6 @@ from graphmem.models.fields import Output
 
 Kind = Literal["hour of day", "day of week", "week of month", "month of year"]
 Only = Literal["success", "failure"]
-Correction = Literal["holm", "bonferroni"]
 
 BUCKETS: Mapping[Kind, tuple[str, ...]] = MappingProxyType(
     {

@@ -7,17 +7,15 @@ from math import fsum
 from typing import Annotated, Any, Literal, NamedTuple
 
 import pydantic
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from graphmem.errors import ValidationError, shown
-from graphmem.ids import canonical_json
 from graphmem.models.choices import Choice
 from graphmem.models.fields import (
     AS_TUPLE,
     MAX_CANDIDATES,
     MAX_STEPS,
     MAX_STRATEGIES,
-    MAX_TEXT,
     MAX_TEXTS,
     MAX_WAY,
     Chance,
@@ -32,11 +30,17 @@ from graphmem.models.fields import (
     TypeName,
     Unit,
     Value,
+    finite_json,
     millis,
 )
 
 _SPARE = 0.01
 """How far the sum of candidates' probabilities may be from 1, as logs round them."""
+
+
+Candidates = Annotated[
+    dict[Name, Unit], Field(max_length=MAX_CANDIDATES), AfterValidator(finite_json)
+]
 
 
 class StrategyUse(Input):
@@ -57,7 +61,7 @@ class StrategyUse(Input):
     applied: bool = True
     propensity: Chance | None = None
     explore: Annotated[Name, Field(max_length=MAX_WAY)] | None = None
-    candidates: Annotated[dict[Name, Unit], Field(max_length=MAX_CANDIDATES)] | None = None
+    candidates: Candidates | None = None
 
     def __init__(self, text: str | None = None, /, **data: Any) -> None:
         super().__init__(**(data if text is None else {"text": text, **data}))
@@ -66,31 +70,15 @@ class StrategyUse(Input):
 
     def model_post_init(self, _: Any, /) -> None:
         """Check the candidates, and take the propensity from them."""
-        candidates = self.candidates
-        if candidates is None:
+        if self.candidates is None:
             return
-        chance = candidates.get(self.text)
-        if not chance:
+        chance, total = self.candidates.get(self.text, 0.0), fsum(self.candidates.values())
+        if not chance or abs(total - 1.0) > _SPARE:
             raise ValidationError(
                 "candidates",
-                candidates,
-                f"give the strategy {shown(self.text, 80)} no probability, but it was chosen",
-                "give the probabilities of all strategies that could be chosen, by text",
-            )
-        total = fsum(candidates.values())
-        if abs(total - 1.0) > _SPARE:
-            raise ValidationError(
-                "candidates",
-                candidates,
-                f"have probabilities that sum to {total:.6g}",
+                self.candidates,
+                f"give {shown(self.text, 80)} the probability {chance:.6g}, and sum to {total:.6g}",
                 "give the probabilities of all strategies that could be chosen; they sum to 1",
-            )
-        if len(canonical_json(candidates)) > MAX_TEXT:
-            raise ValidationError(
-                "candidates",
-                candidates,
-                f"must have at most {MAX_TEXT:,} characters as JSON",
-                "shorten the texts",
             )
         if self.propensity is None:
             self.__dict__["propensity"] = chance

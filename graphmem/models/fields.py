@@ -74,7 +74,8 @@ def _in_utc(moment: datetime) -> datetime:
     return moment
 
 
-def _finite_json(value: JsonValue) -> JsonValue:
+def finite_json(value: JsonValue) -> JsonValue:
+    """Return a value that JSON can hold, and that is not too long."""
     if isinstance(value, str):
         text = value
     else:
@@ -102,8 +103,8 @@ AS_TUPLE = BeforeValidator(_tuple)
 Name = Annotated[str, Field(max_length=MAX_KEY), AfterValidator(_normal)]
 TypeName = Annotated[str, AfterValidator(_normal), Field(max_length=MAX_TYPE)]
 Text = Annotated[str, Field(max_length=MAX_TEXT)]
-Json = Annotated[JsonValue, AfterValidator(_finite_json)]
-JsonObject = Annotated[dict[str, JsonValue], AfterValidator(_finite_json)]
+Json = Annotated[JsonValue, AfterValidator(finite_json)]
+JsonObject = Annotated[dict[str, JsonValue], AfterValidator(finite_json)]
 Moment = Annotated[
     AwareDatetime,
     BeforeValidator(_moment, json_schema_input_type=AwareDatetime),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from types import MappingProxyType
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, JsonValue
@@ -215,7 +214,9 @@ class LensRecord(Line):
 
 
 LevelsRecord = LevelRecord | EntryRecord | LensRecord
-LEVELS_RECORDS: Mapping[str, type[LevelsRecord]] = MappingProxyType(
-    {"level": LevelRecord, "entry": EntryRecord, "lens": LensRecord}
-)
+LEVELS_RECORDS: Mapping[str, type[LevelsRecord]] = {
+    "level": LevelRecord,
+    "entry": EntryRecord,
+    "lens": LensRecord,
+}
 """The models of lines, by what they hold."""

@@ -169,7 +169,6 @@ class Calibration(Output):
     _rows = "bins"
 
     by: CalibrationOrder
-    folds: int | None
     episodes: int
     successes: int
     brier: float | None

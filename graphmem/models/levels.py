@@ -6,7 +6,6 @@ import math
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from functools import lru_cache
-from types import MappingProxyType
 from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue
@@ -42,16 +41,14 @@ class Preset(NamedTuple):
     holds: Holds = "entries"
 
 
-PRESETS: Mapping[str, Preset] = MappingProxyType(
-    {
-        "sensory": Preset("raw events and observations", ttl=60.0),
-        "working": Preset("recent actions, the plan, what is at hand", ttl=3_600.0),
-        "stm": Preset("summaries of recent work", ttl=86_400.0, capacity=500),
-        "ltm:episodic": Preset("past attempts and their outcomes", holds="episodes"),
-        "ltm:semantic": Preset("facts and ideas", holds="knowledge"),
-        "ltm:procedural": Preset("strategies, lessons and policies", holds="strategies"),
-    }
-)
+PRESETS: Mapping[str, Preset] = {
+    "sensory": Preset("raw events and observations", ttl=60.0),
+    "working": Preset("recent actions, the plan, what is at hand", ttl=3_600.0),
+    "stm": Preset("summaries of recent work", ttl=86_400.0, capacity=500),
+    "ltm:episodic": Preset("past attempts and their outcomes", holds="episodes"),
+    "ltm:semantic": Preset("facts and ideas", holds="knowledge"),
+    "ltm:procedural": Preset("strategies, lessons and policies", holds="strategies"),
+}
 """The default levels of an agent, by kind."""
 FLOW = (
     ("sensory", "working"),
@@ -127,13 +124,11 @@ class LensPreset(NamedTuple):
     limit: int = 10
 
 
-LENSES: Mapping[str, LensPreset] = MappingProxyType(
-    {
-        "planning": LensPreset("what is going on", ("working", "stm"), max_age=3_600.0),
-        "reflection": LensPreset("what came of it", ("stm", "ltm:episodic")),
-        "skill": LensPreset("what is known to work", ("ltm:procedural",), limit=5),
-    }
-)
+LENSES: Mapping[str, LensPreset] = {
+    "planning": LensPreset("what is going on", ("working", "stm"), max_age=3_600.0),
+    "reflection": LensPreset("what came of it", ("stm", "ltm:episodic")),
+    "skill": LensPreset("what is known to work", ("ltm:procedural",), limit=5),
+}
 """The lenses that every agent has, by kind."""
 
 
@@ -347,10 +342,10 @@ class Tags(Input):
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
 
     def __and__(self, other: Tags) -> Tags:
-        return _combine("and", self, other)
+        return Tags(parts=(self, other))
 
     def __or__(self, other: Tags) -> Tags:
-        return _combine("or", self, other)
+        return Tags(parts=(self, other), join="or")
 
     def __invert__(self) -> Tags:
         return self.model_copy(update={"negated": not self.negated})
@@ -366,14 +361,6 @@ class Tags(Input):
             join = all if self.join == "and" else any
             fits = join(part.fits(tags) for part in self.parts)
         return fits is not self.negated
-
-
-def _combine(join: Literal["and", "or"], *tags: object) -> Tags:
-    """Return combined conditions."""
-    for one in tags:
-        if not isinstance(one, Tags):
-            raise ValidationError("tags", one, "is not a Tags", "combine Tags(...) with Tags(...)")
-    return Tags(parts=tags, join=join)
 
 
 class LensSettings(Input):

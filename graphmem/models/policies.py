@@ -9,11 +9,8 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import Field, JsonValue
 
 from graphmem.errors import ValidationError
-from graphmem.models.fields import Input, Json, Moment, Name, Output, Unit, Value
+from graphmem.models.fields import Chance, Input, Json, Moment, Name, Output, Unit, Value
 from graphmem.models.reports import Status
-
-MAX_ACTIONS = 1_000_000
-"""Most actions that can be declared for one state."""
 
 State = Mapping[str, Any] | str
 """The features of a state by name, or their fingerprint (16 hex digits)."""
@@ -22,43 +19,44 @@ State = Mapping[str, Any] | str
 class Transition(Input):
     """One step of an agent: the state, the action, the reward, and what came next.
 
-    Give one of ``next_state`` (features or fingerprint), ``next_max_q`` (the value of the best
-    action there, if the caller knows it) and ``terminal=True``. ``next_actions`` is the number of
-    actions of the next state; untried ones count with a value of 0. The reward is from -1e100 to
-    1e100, so that no number of updates overflows. With ``success`` the step counts as a trial.
-    ``alpha`` in (0, 1] and ``gamma`` in [0, 1] default to the settings.
+    States are features or fingerprints. Give one of ``next_state``, ``next_max_q`` (the value of
+    the best action there, if the caller knows it; default: the best in the graph) and
+    ``terminal=True`` (there is no next state; the step bootstraps from 0).
     """
 
     state: Any
     action: Name
+    """The type of action, for instance "run_playbook"."""
     reward: Value
+    """From -1e100 to 1e100, so that no number of updates overflows."""
     spec: Json = None
+    """Further identification of the action."""
     next_state: Any = None
     next_max_q: Value | None = None
     terminal: bool = False
-    next_actions: Annotated[int, Field(ge=1, le=MAX_ACTIONS)] | None = None
-    alpha: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] | None = None
+    next_actions: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    """The number of actions of the next state; untried ones then count with a value of 0."""
+    alpha: Chance | None = None
+    """Learning rate in (0, 1]; default: the setting (0.1)."""
     gamma: Unit | None = None
+    """Discount in [0, 1]; default: the setting (0.95)."""
     success: bool | None = None
+    """Counts the step also as a successful or failed trial."""
     agent: Name = "default"
     at: Moment | None = None
+    """When it happened; default: unknown."""
 
     def model_post_init(self, _: Any, /) -> None:
         """Check what concerns several fields."""
         if self.terminal:
             for name in ("next_state", "next_max_q", "next_actions"):
-                value = getattr(self, name)
-                if value is not None:
-                    raise ValidationError(
-                        name, value, "comes after a terminal step", "leave out one of the two"
-                    )
+                if (value := getattr(self, name)) is not None:
+                    problem = "comes after a terminal step"
+                    raise ValidationError(name, value, problem, "leave out one of the two")
         elif self.next_state is None and self.next_max_q is None:
-            raise ValidationError(
-                "next_state",
-                None,
-                "is missing, so what came next is unknown",
-                "give next_state, next_max_q or terminal=True",
-            )
+            problem = "is missing, so what came next is unknown"
+            remedy = "give next_state, next_max_q or terminal=True"
+            raise ValidationError("next_state", None, problem, remedy)
 
 
 class Observation(Input):

@@ -2,18 +2,7 @@
 
 from __future__ import annotations
 
-from graphmem.policies.base import Action
-from graphmem.policies.crystallizing import Crystallizing
-from graphmem.policies.links import Links
-from graphmem.policies.updates import Updates
-from graphmem.policies.values import Values
+from graphmem.policies.policies import Policies
+from graphmem.policies.values import Action
 
 __all__ = ["Action", "Policies"]
-
-
-class Policies(Values, Updates, Links, Crystallizing):
-    """Learns, ranks and links the policies of one namespace: ``memory.policies``.
-
-    A state is a dict of features or a fingerprint. An action is a type, with ``spec`` (any JSON) if
-    the type alone does not identify it. Each agent has its own policies.
-    """

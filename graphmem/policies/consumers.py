@@ -87,14 +87,10 @@ class Consumer:
     def reclaim(self, *, idle: float = 60.0, own: bool = False) -> list[Event]:
         """Take over events that consumers of the group have had for ``idle`` seconds or more.
 
-        These include the consumer's own events, and those of dead consumers. The time counts from
-        the moment when a consumer last claimed or acknowledged some of them. ``idle`` must be
-        longer than a living consumer needs between these, else both process them. With ``idle=0,
-        own=True`` a restarted consumer gets back only its own. Parked events stay with the consumer
-        "parked".
-
-        Raises:
-            ValidationError: ``idle`` is negative.
+        The time counts from the moment when a consumer last claimed or acknowledged some of them.
+        ``idle`` must be longer than a living consumer needs between these, else both process them.
+        With ``idle=0, own=True`` a restarted consumer gets back only its own. Parked events stay
+        with the consumer "parked".
         """
         now = self._graph.now()
         before = now - int(checked_number("idle", idle, 0, 1e9) * 1_000)

@@ -3,29 +3,173 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
+import fnmatch
+import heapq
+import inspect
+import logging
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any, NamedTuple, TypeVar
 
-from graphmem.errors import ValidationError
+from pydantic import BeforeValidator, Field
+
+from graphmem.errors import StoreError, ValidationError
 from graphmem.forks import in_child
 from graphmem.graph.arguments import check_limit, checked_agent
 from graphmem.graph.decorating import kind_of
 from graphmem.graph.graph import Graph
 from graphmem.ids import from_millis
-from graphmem.models.events import Event, Pending
+from graphmem.models.events import Event, EventKind, Pending
+from graphmem.models.fields import Input, Name
 from graphmem.notebook.frames import Listed
 from graphmem.policies.consumers import Consumer, Listening, read_events
-from graphmem.policies.handling import Handler, Interest, Loop
 from graphmem.policies.rebuilding import event_ids
 from graphmem.store.port import Row
 
 PAGE = 100
 """Events that a listener claims at a time."""
+LONGEST_PAUSE = 300.0
+"""Most seconds before a handler is called again."""
 
 F = TypeVar("F", bound=Callable[[Event], Any])
+_log = logging.getLogger(__name__)
+_handling: contextvars.ContextVar[bool] = contextvars.ContextVar("handling", default=False)
+
+
+def _kinds(given: object) -> object:
+    if isinstance(given, str):
+        return (given,)
+    return tuple(given) if isinstance(given, Iterable) else given
+
+
+class Interest(Input):
+    """Which events are wanted by whom, and how they are handled."""
+
+    group: Name
+    consumer: Name = "listener"
+    kinds: Annotated[tuple[EventKind, ...], Field(min_length=1), BeforeValidator(_kinds)] | None = (
+        None
+    )
+    agent: Name | None = None
+    """A pattern; ``*`` stands for any letters."""
+    idle: Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)] = 60.0
+    follow: bool = True
+    attempts: Annotated[int, Field(ge=1, le=1_000)] = 5
+    backoff: Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)] = 1.0
+
+    def fits(self, agent: str) -> bool:
+        """Return whether events of an agent or level are wanted."""
+        return self.agent is None or fnmatch.fnmatchcase(agent, self.agent)
+
+    def wants(self, event: Event) -> bool:
+        """Return whether an event is wanted."""
+        return (self.kinds is None or event.kind in self.kinds) and self.fits(event.agent)
+
+
+class Handler(NamedTuple):
+    """A function, and the events that it handles."""
+
+    function: Callable[[Event], Any]
+    interest: Interest
+
+    async def call(self, event: Event) -> None:
+        """Call it. A function that is not asynchronous finishes even if this is cancelled."""
+        token = _handling.set(True)
+        try:
+            if kind_of(self.function) == "coroutine function":
+                result = self.function(event)
+            else:
+                task = asyncio.ensure_future(asyncio.to_thread(self.function, event))
+                try:
+                    result = await asyncio.shield(task)
+                except asyncio.CancelledError:
+                    await asyncio.wait([task])
+                    raise
+            if inspect.isawaitable(result):
+                await result
+        finally:
+            _handling.reset(token)
+
+
+@dataclass(eq=False)
+class Loop:
+    """A loop that runs the handlers of a memory."""
+
+    thread: int = field(default_factory=threading.get_ident)
+    listening: list[Listening] = field(default_factory=list)
+    stopping: bool = False
+    ended: threading.Event = field(default_factory=threading.Event)
+    handled: int = 0
+
+    def stop(self) -> None:
+        """Let it end after the events under way."""
+        self.stopping = True
+        for listening in self.listening:
+            listening.stop()
+
+    def wait(self) -> None:
+        """Wait until it ended, unless it waits for the caller."""
+        if self.thread != threading.get_ident() and not _handling.get():
+            self.ended.wait()
+
+    async def handle(self, listening: Listening, handlers: Sequence[Handler]) -> None:
+        """Handle the events of one group, one after another."""
+        failures = 0
+        while True:
+            try:
+                event = await anext(listening, None)
+            except StoreError as error:
+                if not error.retryable:
+                    raise
+                failures += 1
+                _log.warning("events cannot be read, trying again: %s", error)
+                if await self._pause(2.0**failures):
+                    continue
+                return
+            if event is None:
+                return
+            failures = 0
+            for handler in handlers:
+                if handler.interest.wants(event):
+                    done = await self._try(handler, event)
+                    if done is None:  # stopped: the event comes again
+                        return
+                    if not done:
+                        listening.park()
+            self.handled += 1
+
+    async def _try(self, handler: Handler, event: Event) -> bool | None:
+        """Call a handler until it succeeds; return whether it did, None if the loop was stopped."""
+        given = handler.interest
+        for attempt in range(1, given.attempts + 1):
+            try:
+                await handler.call(event)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the loop goes on
+                _log.warning(
+                    "%s failed on event %s, %s: %s",
+                    getattr(handler.function, "__qualname__", type(handler.function).__qualname__),
+                    event.id,
+                    "parked" if attempt == given.attempts else "tried again",
+                    type(error).__name__,
+                    exc_info=_log.isEnabledFor(logging.DEBUG),  # it may show contents
+                )
+            else:
+                return True
+            if attempt < given.attempts and not await self._pause(
+                given.backoff * 2.0 ** (attempt - 1)
+            ):
+                return None
+        return False
+
+    async def _pause(self, seconds: float) -> bool:
+        """Wait; return whether the loop was not stopped meanwhile."""
+        end = asyncio.get_running_loop().time() + min(seconds, LONGEST_PAUSE)
+        while not self.stopping and (left := end - asyncio.get_running_loop().time()) > 0:
+            await asyncio.sleep(min(left, 0.1))
+        return not self.stopping
 
 
 class Events:
@@ -42,18 +186,13 @@ class Events:
     def consume(
         self, group: str, consumer: str, *, limit: int = 100, agent: str | None = None
     ) -> Consumer:
-        """Return a consumer of a group; it can be iterated, and can acknowledge and re-claim.
-
-        Each event goes to one consumer of the group. A new group begins with the first event.
+        """Return a consumer of a group; a new group begins with the first event.
 
         Args:
-            group: consumers of one group share the events; groups are independent.
+            group: each event goes to one consumer of a group; groups are independent.
             consumer: the unique name of this consumer, the same after a restart.
             limit: most events that one iteration claims.
             agent: only the stream of this agent.
-
-        Raises:
-            ValidationError: an argument is wrong.
         """
         given = Interest(group=group, consumer=consumer, agent=agent)
         check_limit(limit)
@@ -72,13 +211,11 @@ class Events:
         """Return the events of a group as they come: iterate with ``for`` or ``async for``.
 
         An event is acknowledged when you ask for the next one. So each comes at least once, also
-        after a crash or a restart; if you leave the loop at an event, it comes again. The position
-        of the group is in the graph; a new group begins with the first event. Writes of this
-        process wake a listener at once; it looks for those of others every second. It ends with
-        ``stop`` or the memory.
+        after a crash or a restart. Writes of this process wake a listener at once; it looks for
+        those of others every second. It ends with ``stop`` or the memory.
 
         Args:
-            group: listeners of one group share the events; groups are independent.
+            group: as in :meth:`consume`.
             kinds: the kinds of events to give, one or several; None: all. Others are acknowledged.
             agent: only streams of agents and levels whose names match; ``*`` stands for any
                 letters.
@@ -86,9 +223,6 @@ class Events:
             idle: seconds without a sign of life after which it takes over the events of another
                 consumer; longer than any consumer needs for one event.
             follow: wait for more events; False: end after those that are there.
-
-        Raises:
-            ValidationError: an argument is wrong.
         """
         return self._listen(
             Interest(
@@ -140,10 +274,10 @@ class Events:
         consumer "parked" of the group (see :meth:`pending`), and the next one follows.
 
         Args:
-            kinds: the kinds of events to handle, one or several; None: all.
+            kinds: as in :meth:`listen`.
             group: handlers of one group are one consumer: an event is acknowledged when all of them
                 succeeded.
-            agent: only for agents and levels whose names match; ``*`` stands for any letters.
+            agent: as in :meth:`listen`.
             attempts: how often it is called with one event, at most.
             backoff: seconds before the second attempt.
 
@@ -180,8 +314,8 @@ class Events:
             follow: wait for more events; False: end after those that are there.
 
         Raises:
-            ValidationError: an argument is wrong, there are no handlers, or the caller runs in an
-                event loop (there, await ``run`` of an AsyncMemory).
+            ValidationError: there are no handlers, or the caller runs in an event loop (there,
+                await ``run`` of an AsyncMemory).
             StoreError: the engine failed, and trying again does not help.
         """
         try:
@@ -281,20 +415,16 @@ class Events:
     def _ordered(self, streams: list[Row], firsts: Mapping[str, int], limit: int) -> list[Event]:
         """Return at most ``limit`` events of each stream from a number on, by date.
 
-        The date is read before the stream is locked, so it can decrease from one number to the
-        next. Events of one agent stay in the order of their numbers.
+        Events of one agent stay in the order of their numbers, also where a clock was set back.
         """
         ids: list[str] = []
         for row in streams:
             first = firsts.get(row["agent"], 1)
             ids += event_ids(row["stream"], first, min(row["last"], first + limit - 1))
-        latest: dict[str, datetime] = {}
-        dated = []
+        own: dict[str, list[Event]] = {row["agent"]: [] for row in streams}
         for event in sorted(read_events(self._graph, ids, streams), key=lambda event: event.seq):
-            at = max(event.recorded_at, latest.get(event.agent, event.recorded_at))
-            latest[event.agent] = at
-            dated.append((at, event.agent, event.seq, event))
-        return [event for *_, event in sorted(dated, key=lambda item: item[:3])]
+            own[event.agent].append(event)
+        return [*heapq.merge(*own.values(), key=lambda event: event.recorded_at)]
 
 
 def _renew(events: Events) -> None:

@@ -50,7 +50,8 @@ FEEDBACK: Mapping[Behaviour, tuple[float, bool | None]] = MappingProxyType(
     }
 )
 """Behaviours with a subject: the implied error, and whether the prediction came true."""
-_CONFIDENCE = {"threshold": CONFIDENCE_THRESHOLD, "low_signal": LOW_SIGNAL}
+_SIGNALS = {"threshold": CONFIDENCE_THRESHOLD, "low_signal": LOW_SIGNAL}
+_ABSENT = object()
 
 Subject = str | HasId
 """A policy or its id, a strategy, its id or its text, or any other text."""
@@ -86,9 +87,8 @@ class Predictions:
 
         Args:
             subject: a policy or its id, a strategy, its id or its text, or any other text.
-            probability: the probability that it comes true, in [0, 1]. Give this, ``outcome``, or
-                both.
-            outcome: the expected outcome, as a JSON object.
+            probability: the probability that it comes true, in [0, 1].
+            outcome: the expected outcome, as a JSON object; give this, ``probability``, or both.
             agent: the predicting agent; default: the agent of the policy, else "default".
             at: the time of the prediction, with time zone; default: unknown.
             due: when it expires, with time zone; default: never.
@@ -112,7 +112,7 @@ class Predictions:
             kind=kind,
         )
         names = self._names(subject)
-        free = given.kind == "free" or (given.kind is None and isinstance(subject, str))
+        may_be_free = given.kind == "free" or (given.kind is None and isinstance(subject, str))
         identity = node_id(self._graph.ns, "Prediction", given.key or uuid4().hex)
         content = {
             "probability": None if given.probability is None else float(given.probability),
@@ -126,10 +126,7 @@ class Predictions:
                 _check_same(given, names, content, stored[0])
                 return prediction_of(stored[0])
             about = None if given.kind == "free" else find_subject(tx, names, given.kind)
-            if about is None and (given.kind or not isinstance(subject, str)) not in (
-                "free",
-                False,
-            ):
+            if about is None and not may_be_free:
                 raise NotFoundError(
                     f"no {given.kind or 'policy or strategy'} {names[0]!r} in namespace {tx.ns!r}; "
                     "learn it first, or give kind='free'"
@@ -145,7 +142,7 @@ class Predictions:
             )
             if not rows:
                 raise ChangedError("the subject was erased while this was written")
-            return prediction_of(self._row(tx, identity), created=True)
+            return prediction_of(_row(tx, identity), created=True)
 
         return self._graph.transact(work)
 
@@ -156,7 +153,7 @@ class Predictions:
         actual: Mapping[str, JsonValue] | None = None,
         happened: bool | None = None,
     ) -> Prediction:
-        """Resolve a prediction by the actual outcome, once and durably, and store its error.
+        """Resolve an open prediction by the actual outcome, once and durably, and store its error.
 
         If an outcome was expected and ``actual`` is given, the error is the mean over all names in
         either: for two numbers their distance, relative to the larger one or to 1; for other values
@@ -165,7 +162,7 @@ class Predictions:
 
         Args:
             prediction_id: an open prediction.
-            actual: the actual outcome, as a JSON object. Give this, ``happened``, or both.
+            actual: the actual outcome, as a JSON object; give this, ``happened``, or both.
             happened: whether it came true; default: whether the error is under 0.5.
 
         Raises:
@@ -177,7 +174,7 @@ class Predictions:
         given = Resolution(actual=actual, happened=happened)  # type: ignore[arg-type]
 
         def work(tx: Transaction) -> Prediction:
-            row = self._row(tx, prediction_id)
+            row = _row(tx, prediction_id)
             _check_open(row)
             resolved = tx.run(
                 "predictions.resolve",
@@ -185,9 +182,9 @@ class Predictions:
                 pairs=_comparable(given, row),
                 happened=given.happened,
                 actual=None if given.actual is None else canonical_json(given.actual),
-                **_CONFIDENCE,
+                **_SIGNALS,
             )
-            row = self._row(tx, prediction_id)
+            row = _row(tx, prediction_id)
             if not resolved:  # resolved or erased meanwhile
                 _check_open(row)
                 raise ChangedError("the prediction changed while this was written")
@@ -207,19 +204,13 @@ class Predictions:
         check_choice("how", how, FEEDBACK)
         error, happened = FEEDBACK[how]
         subjects = self._names(subject)
+        given = {"error": error, "happened": happened, "how": how, **_SIGNALS}
 
         def work(tx: Transaction) -> builtins.list[Prediction]:
             rows = tx.run("predictions.list", status="open", subjects=subjects, limit=MOST)
             resolved: builtins.list[str] = []
             for row in sorted(rows, key=lambda row: (row["created_at"], row["id"])):
-                done = tx.run(
-                    "predictions.resolve",
-                    id=row["id"],
-                    error=error,
-                    happened=happened,
-                    how=how,
-                    **_CONFIDENCE,
-                )
+                done = tx.run("predictions.resolve", id=row["id"], **given)
                 resolved += [row["id"] for row in done]
             return [prediction_of(row) for row in tx.run("predictions.get", ids=resolved)]
 
@@ -244,7 +235,7 @@ class Predictions:
             NotFoundError: there is none.
         """
         check_text("prediction_id", prediction_id)
-        return prediction_of(self._row(self._graph, prediction_id))
+        return prediction_of(_row(self._graph, prediction_id))
 
     def list(
         self,
@@ -258,9 +249,6 @@ class Predictions:
             status: "open", "resolved" or "expired"; default: all.
             subject: only predictions about this, as in :meth:`expect`.
             limit: most predictions to return.
-
-        Raises:
-            ValidationError: an argument is wrong.
         """
         check_limit(limit)
         rows = self._graph.read(
@@ -280,9 +268,6 @@ class Predictions:
             bins: number of bins of equal width, from 1 to 1000.
             subject: only those about this, as in :meth:`expect`.
             agent: only predictions of this agent.
-
-        Raises:
-            ValidationError: an argument is wrong.
         """
         asked = _Asked(bins=bins, agent=agent)
         [row] = self._graph.read(
@@ -309,11 +294,12 @@ class Predictions:
         _Asked(subject=ids[0])
         return ids
 
-    def _row(self, reader: Reader, prediction_id: str) -> Row:
-        rows = reader.read("predictions.get", ids=[prediction_id])
-        if not rows:
-            raise NotFoundError(f"no prediction {prediction_id!r} in namespace {reader.ns!r}")
-        return rows[0]
+
+def _row(reader: Reader, prediction_id: str) -> Row:
+    rows = reader.read("predictions.get", ids=[prediction_id])
+    if not rows:
+        raise NotFoundError(f"no prediction {prediction_id!r} in namespace {reader.ns!r}")
+    return rows[0]
 
 
 def prediction_of(row: Row, *, created: bool = False) -> Prediction:
@@ -323,9 +309,6 @@ def prediction_of(row: Row, *, created: bool = False) -> Prediction:
     times = {"at": "at", "due": "due_at", "recorded_at": "created_at", "resolved_at": "resolved_at"}
     moments = {name: from_millis(row[column]) for name, column in times.items()}
     return Prediction(**{**row, **parsed, **moments, "created": created})
-
-
-_ABSENT = object()
 
 
 def pairs(expected: str, actual: str) -> list[Row]:
@@ -355,33 +338,27 @@ def _whole(text: str) -> int | float:
 
 
 def _comparable(given: Resolution, row: Row) -> list[Row] | None:
-    """Return the pairs to compare, or None to compare the probability.
-
-    Raises:
-        ValidationError: neither can be compared.
-    """
+    """Return the pairs to compare, or None to compare the probability; raise if neither can be."""
     if given.actual is not None and row["expected"] is not None:
         return pairs(row["expected"], canonical_json(given.actual))
     if given.happened is None:
-        raise ValidationError(
-            "happened", None, "is missing, and no outcome was expected", "give True or False"
-        )
+        problem = "is missing, and no outcome was expected"
+        raise ValidationError("happened", None, problem, "give True or False")
     if row["probability"] is None:
-        raise ValidationError(
-            "actual", None, "is missing, and no probability was given", "give a JSON object"
-        )
+        problem = "is missing, and no probability was given"
+        raise ValidationError("actual", None, problem, "give a JSON object")
     return None
 
 
 def _check_open(row: Row) -> None:
     """Raise a ValidationError if a prediction is no longer open."""
-    if row["status"] != "open":
-        done = row["status"] == "resolved"
-        moment = from_millis(row["resolved_at" if done else "due_at"])
-        day = moment.isoformat(timespec="seconds") if moment else "an unknown day"
-        problem = f"was resolved on {day}" if done else f"has expired: it was due on {day}"
-        remedy = "this is done once" if done else ""
-        raise ValidationError("prediction_id", row["id"], problem, remedy)
+    if row["status"] == "open":
+        return
+    done = row["status"] == "resolved"
+    moment = from_millis(row["resolved_at" if done else "due_at"])
+    day = moment.isoformat(timespec="seconds") if moment else "an unknown day"
+    problem = f"was resolved on {day}" if done else f"has expired: it was due on {day}"
+    raise ValidationError("prediction_id", row["id"], problem)
 
 
 def _check_same(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence, Set
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from graphmem.graph.derived import (
     POLICIES,
@@ -29,37 +28,14 @@ LEARNED = ("q", "updates", "active", "last_updated_at", "created_at", "q_set", "
 """Fields that cannot be derived if there were unrecorded updates."""
 
 
-@dataclass
-class Derived:
-    """The stored policies of a stream, and the policies derived from its events."""
+class Derived(NamedTuple):
+    """The stored policies and edges of a stream, and what follows from its events."""
 
     stored: dict[str, Row]
-    stored_links: dict[str, Row]
+    links: dict[str, Row]
     table: Table
-    unrecorded: bool
-    agent: str
-
-    def without_evidence(self) -> list[str]:
-        """Return the policies without any event."""
-        if self.unrecorded:
-            return []
-        return [key for key, entry in self.table.entries.items() if entry.created_at is None]
-
-    def policies(self) -> dict[str, Row]:
-        """Return the derived policies by id, with the fields that must be equal."""
-        left_out = {"state", *(LEARNED if self.unrecorded else ())}
-        names = [name for name in FIELDS if name not in left_out]
-        rows = {
-            key: {"agent": self.agent, **{name: getattr(entry, name) for name in names}}
-            for key, entry in self.table.entries.items()
-        }
-        for policy in self.without_evidence():
-            del rows[policy]
-        return rows
-
-    def links(self) -> dict[str, Row]:
-        """Return the derived co-occurrence edges."""
-        return by_key(POLICY_LINKS, self.table.link_rows(self.table.links))
+    gone: list[str]
+    """Policies without any event."""
 
 
 class StreamPolicies(Paged):
@@ -78,13 +54,19 @@ class StreamPolicies(Paged):
         stream = opened(tx, page.items)
         if stream is None:
             return Verified((), {})
-        derived = derive(tx, stream)
+        stored, links, table, gone = derive(tx, stream)
+        left_out = {"state", *(LEARNED if stream["unrecorded"] else ())}
+        names = [name for name in FIELDS if name not in left_out]
+        expected = {
+            key: {"agent": stream["agent"], **{name: getattr(entry, name) for name in names}}
+            for key, entry in table.entries.items()
+            if key not in gone
+        }
+        edges = by_key(POLICY_LINKS, table.link_rows(table.links))
         differences = itertools.chain(
-            differences_of(POLICIES, derived.stored, derived.policies()),
-            differences_of(POLICY_LINKS, derived.stored_links, derived.links()),
+            differences_of(POLICIES, stored, expected), differences_of(POLICY_LINKS, links, edges)
         )
-        counts = (len(derived.stored), len(derived.stored_links))
-        return Verified(differences, dict(zip(self.kinds, counts, strict=True)))
+        return Verified(differences, dict(zip(self.kinds, map(len, (stored, links)), strict=True)))
 
     def mend(self, tx: Transaction, page: Page) -> Rebuilt:
         """Store what the events of a stream say."""
@@ -95,8 +77,8 @@ def opened(tx: Transaction, agent: str) -> Row | None:
     """Return the row of an agent's stream to read, or None if there is none."""
     if tx.graph.must_lock:  # keep writers off this stream
         return lock(tx, [stream_id(tx.ns, agent)]).get(stream_id(tx.ns, agent))
-    rows = [row for row in tx.run("events.streams", agent=agent) if row["level"] is None]
-    return rows[0] if rows else None
+    rows = tx.run("events.streams", agent=agent)
+    return next((row for row in rows if row["level"] is None), None)
 
 
 def rebuild(tx: Transaction, stream: str) -> Rebuilt:
@@ -104,41 +86,37 @@ def rebuild(tx: Transaction, stream: str) -> Rebuilt:
     row = lock(tx, [stream]).get(stream)
     if row is None:
         return Rebuilt()
-    derived = derive(tx, row)
-    table, gone = derived.table, derived.without_evidence()
+    stored, links, table, gone = derive(tx, row)
     if gone:
         tx.run("maintenance.drop_policies", ids=gone)
-        places = sorted({state_id(tx.ns, derived.stored[policy]["state"]) for policy in gone})
+        places = sorted({state_id(tx.ns, stored[policy]["state"]) for policy in gone})
         tx.run("maintenance.drop_states", ids=places)
-    foreign = [key for key, row in derived.stored.items() if row["agent"] != derived.agent]
-    if foreign:
-        tx.run("maintenance.own_policies", ids=foreign, agent=derived.agent)
+    if foreign := [key for key, policy in stored.items() if policy["agent"] != row["agent"]]:
+        tx.run("maintenance.own_policies", ids=foreign, agent=row["agent"])
     table.changed = set(table.entries) - set(gone)
-    if derived.unrecorded:
-        for policy in table.changed:
-            for name in LEARNED:
-                setattr(table.entries[policy], name, derived.stored[policy][name])
-    stored = {(row["low"], row["high"]) for row in derived.stored_links.values()}
-    table.changed_links = stored | table.links.keys()
+    if row["unrecorded"]:
+        for policy, name in itertools.product(table.changed, LEARNED):
+            setattr(table.entries[policy], name, stored[policy][name])
+    table.changed_links = {(edge["low"], edge["high"]) for edge in links.values()} | {*table.links}
     store(tx, [table])
     written = {POLICIES.name: len(table.changed), POLICY_LINKS.name: len(table.links)}
     return Rebuilt(written, len(gone))
 
 
-def derive(reader: Reader, stream: Row, gone: Set[str] = frozenset()) -> Derived:
-    """Apply all events of a stream to blank policies, but for those that are gone.
+def derive(reader: Reader, stream: Row, left_out: Set[str] = frozenset()) -> Derived:
+    """Apply all events of a stream to blank policies.
 
-    ``gone`` are ids of episodes, and of transitions taken from them.
+    Episodes with the ids ``left_out``, and transitions with them, do not count.
     """
     rows = reader.read("maintenance.stored_policies", stream=stream["stream"])
     links = reader.read("maintenance.stored_links", stream=stream["stream"])
     table = blank(rows)
     if rows:  # else there is nothing to apply them to
-        for _ in replayed(reader, stream, table, gone):
+        for _ in replayed(reader, stream, table, left_out):
             pass
-    unrecorded = bool(stream["unrecorded"])
+    gone = [key for key, entry in table.entries.items() if entry.created_at is None]
     stored = by_key(POLICIES, rows)
-    return Derived(stored, by_key(POLICY_LINKS, links), table, unrecorded, stream["agent"])
+    return Derived(stored, by_key(POLICY_LINKS, links), table, [] if stream["unrecorded"] else gone)
 
 
 def blank(rows: Iterable[Row]) -> Table:
@@ -150,14 +128,14 @@ def blank(rows: Iterable[Row]) -> Table:
 
 
 def replayed(
-    reader: Reader, stream: Row, table: Table, gone: Set[str] = frozenset()
+    reader: Reader, stream: Row, table: Table, left_out: Set[str] = frozenset()
 ) -> Iterator[tuple[Row, float | None]]:
     """Apply the events of a stream to a table, in order.
 
     Yield each event after applying it, with the TD error of a transition.
     """
     for event in _events(reader, stream):
-        if event["id"] in gone or (event["kind"] == "episode" and event["subject"] in gone):
+        if event["id"] in left_out or (event["kind"] == "episode" and event["subject"] in left_out):
             continue
         yield event, _apply(table, event, unrecorded=bool(stream["unrecorded"]))
 

@@ -25,6 +25,8 @@ LEAST_WEIGHT = 0.001
 """A link with a smaller weight is removed."""
 EVIDENCE = ("outcome", "set")
 """Kinds of events that keep a policy alive, besides transitions and episodes."""
+EDGES = ("linked", "strengthened", "weakened", "unlinked")
+"""Kinds of events that change only an edge, not the policies at its ends."""
 WINDOW = 10
 """Each policy of an episode is linked with so many next ones; all pairs would be too many."""
 
@@ -87,38 +89,30 @@ class Table:
 
     def update(self, policy: str, fact: Mapping[str, Any], created_at: int) -> tuple[float, float]:
         """Apply a transition; return the new value and the TD error."""
-        entry = self.entries[policy]
-        self.changed.add(policy)
-        if entry.created_at is None:
-            entry.created_at = created_at
-        best = self._best_next(fact)
-        error: float = fact["reward"] + fact["gamma"] * best - entry.q
-        entry.q = entry.q + fact["alpha"] * error
+        entry = self._touch(policy, created_at)
+        error: float = fact["reward"] + fact["gamma"] * self._best_next(fact) - entry.q
+        entry.q += fact["alpha"] * error
         entry.updates += 1
         entry.active = True
         self._count(entry, fact.get("success"))
-        at = fact["at"]
-        entry.last_updated_at = created_at if at is None else at
+        entry.last_updated_at = created_at if fact["at"] is None else fact["at"]
         return entry.q, error
 
     def _best_next(self, fact: Mapping[str, Any]) -> float:
         if fact["terminal"]:
             return 0.0
-        given = fact.get("next_max")
-        if given is not None:
-            return float(given)
+        if fact.get("next_max") is not None:
+            return float(fact["next_max"])
         values = [e.q for e in self._by_state.get(fact["next_state"], ()) if e.active]
         actions = fact.get("next_actions")
-        if not values:
-            return 0.0
-        best = max(values)
-        return 0.0 if actions is not None and len(values) < actions and best < 0.0 else best
+        if actions is not None and len(values) < actions:
+            values.append(0.0)
+        return max(values, default=0.0)
 
     def episode(self, policies: Sequence[str], success: bool, created_at: int) -> None:
         """Apply an episode that took these policies, in the order of first use."""
         for policy in policies:
-            entry = self._touch(policy, {"created_at": created_at})
-            self._count(entry, success)
+            self._count(self._touch(policy, created_at), success)
         for index, first in enumerate(policies):
             for second in policies[index + 1 : index + 1 + WINDOW]:
                 # The shared trial is counted at both ends, but it is no trial without the other.
@@ -126,61 +120,50 @@ class Table:
 
     def apply(self, kind: str, fact: Mapping[str, Any]) -> None:
         """Apply an event of another kind about one policy."""
-        entry = self._touch(fact["subject"], fact if kind in EVIDENCE else {})
-        getattr(self, f"_{kind}")(entry, fact)
+        value: Any = fact.get("value")
+        created_at, at = fact["created_at"], fact.get("at")
+        entry = self._touch(fact["subject"], created_at if kind in EVIDENCE else None)
+        learned = entry.updates > 0 or entry.q_set
+        match kind:
+            case "outcome":
+                self._count(entry, fact["success"])
+            case "set":
+                entry.q, entry.q_set, entry.active = value, True, True
+                entry.last_updated_at = created_at if at is None else at
+            case "signal":
+                divisor = min(entry.signals + 2, CONFIDENCE_CAP + 1)
+                entry.confidence += (value - entry.confidence) / divisor
+                entry.signals += 1
+            case "crystallized":
+                entry.crystallized = entry.active = True
+                if not learned:
+                    entry.q = value
+                    entry.last_updated_at = created_at if at is None else at
+            case "taken_back":
+                entry.crystallized = False
+                if not learned:
+                    entry.q, entry.active = 0.0, False
+            case _:
+                self._link(kind, entry.id, fact["other"], value)
 
-    def _outcome(self, entry: Entry, fact: Mapping[str, Any]) -> None:
-        self._count(entry, fact["success"])
+    def _link(self, kind: str, first: str, second: str, value: Any) -> None:
+        """Apply an event about an edge."""
+        weight = self._current(first, second)
+        if kind == "strengthened":
+            self._strengthen(first, second, value)
+        elif kind == "linked" and weight is None:
+            self._put(first, second, value)
+        elif kind == "weakened" and weight is not None and weight * value >= LEAST_WEIGHT:
+            self._put(first, second, weight * value)
+        elif kind == "unlinked" or (kind == "weakened" and weight is not None):
+            self.links.pop(_pair(first, second), None)
+            self.changed_links.add(_pair(first, second))
 
-    def _set(self, entry: Entry, fact: Mapping[str, Any]) -> None:
-        entry.q, entry.q_set, entry.active = fact["value"], True, True
-        self._date(entry, fact)
-
-    @staticmethod
-    def _signal(entry: Entry, fact: Mapping[str, Any]) -> None:
-        n, cap = entry.signals, CONFIDENCE_CAP
-        divisor = n + 2 if n < cap else cap + 1
-        entry.confidence = entry.confidence + (fact["value"] - entry.confidence) / divisor
-        entry.signals += 1
-
-    def _crystallized(self, entry: Entry, fact: Mapping[str, Any]) -> None:
-        entry.crystallized = entry.active = True
-        if entry.updates == 0 and not entry.q_set:
-            entry.q = fact["value"]
-            self._date(entry, fact)
-
-    @staticmethod
-    def _taken_back(entry: Entry, _: Mapping[str, Any]) -> None:
-        entry.crystallized = False
-        if entry.updates == 0 and not entry.q_set:
-            entry.q, entry.active = 0.0, False
-
-    def _linked(self, entry: Entry, fact: Mapping[str, Any]) -> None:
-        if self._current(entry.id, fact["other"]) is None:
-            self._put(entry.id, fact["other"], fact["value"])
-
-    def _strengthened(self, entry: Entry, fact: Mapping[str, Any]) -> None:
-        self._strengthen(entry.id, fact["other"], fact["value"])
-
-    def _weakened(self, entry: Entry, fact: Mapping[str, Any]) -> None:
-        weight = self._current(entry.id, fact["other"])
-        if weight is None:
-            return
-        if weight * fact["value"] < LEAST_WEIGHT:
-            self._unlinked(entry, fact)
-        else:
-            self._put(entry.id, fact["other"], weight * fact["value"])
-
-    def _unlinked(self, entry: Entry, fact: Mapping[str, Any]) -> None:
-        pair = _pair(entry.id, fact["other"])
-        if self.links.pop(pair, None):
-            self.changed_links.add(pair)
-
-    def _touch(self, policy: str, fact: Mapping[str, Any]) -> Entry:
-        """Return a policy for a change; evidence (a dated fact) keeps the policy alive."""
+    def _touch(self, policy: str, created_at: int | None) -> Entry:
+        """Return a policy for a change; evidence, which has a date, keeps the policy alive."""
         entry = self.entries[policy]
         if entry.created_at is None:
-            entry.created_at = fact.get("created_at")
+            entry.created_at = created_at
         self.changed.add(policy)
         return entry
 
@@ -188,19 +171,13 @@ class Table:
     def _count(entry: Entry, success: bool | None) -> None:
         if success is not None:
             entry.trials += 1
-            entry.successes += 1 if success else 0
-
-    @staticmethod
-    def _date(entry: Entry, fact: Mapping[str, Any]) -> None:
-        at = fact.get("at")
-        entry.last_updated_at = fact["created_at"] if at is None else at
+            entry.successes += success
 
     def _trials(self, first: str, second: str) -> int:
         return self.entries[first].trials + self.entries[second].trials
 
     def _current(self, first: str, second: str, shared: int = 0) -> float | None:
-        link = self.links.get(_pair(first, second))
-        if link is None:
+        if (link := self.links.get(_pair(first, second))) is None:
             return None
         weight: float = link.weight * DECAY ** (self._trials(first, second) - shared - link.held)
         return weight if weight >= LEAST_WEIGHT else None

@@ -58,18 +58,19 @@ class PolicyKey(NamedTuple):
     stream: str
     agent: str
     state: StateKey
-    action: str
-    spec: str | None
+    action_type: str
+    action_spec: str | None
 
     @classmethod
-    def of(cls, namespace: str, agent: str, state: StateKey, action: str, spec: Any) -> PolicyKey:
-        """Return the key of an action (a type, and a spec as JSON)."""
+    def of(cls, namespace: str, agent: str, state: Any, action: str, spec: Any) -> PolicyKey:
+        """Return the key of an action (a type, and a spec as JSON) in a state."""
+        place = StateKey.of(namespace, state)
         spec_json = None if spec is None else canonical_json(spec)
         return cls(
-            policy_id(namespace, agent, state.fingerprint, action, spec_json),
+            policy_id(namespace, agent, place.fingerprint, action, spec_json),
             stream_id(namespace, agent),
             agent,
-            state,
+            place,
             action,
             spec_json,
         )
@@ -87,8 +88,7 @@ def took(namespace: str, agent: str, steps: Iterable[tuple[Any, str, Any]]) -> l
     places: dict[PolicyKey, list[int]] = {}
     for index, (state, action_type, action) in enumerate(steps):
         if state is not None:
-            place = StateKey.of(namespace, state)
-            key = PolicyKey.of(namespace, agent, place, action_type, action)
+            key = PolicyKey.of(namespace, agent, state, action_type, action)
             places.setdefault(key, []).append(index)
     return [(key, len(indexes), indexes[0]) for key, indexes in places.items()]
 
@@ -103,6 +103,13 @@ class Change(NamedTuple):
     after: StateKey | None = None
 
 
+def open_nodes_of(tx: Transaction, changes: Sequence[Change]) -> None:
+    """Create the missing nodes of changes."""
+    keys = [change.policy for change in changes if change.policy]
+    states = [change.after for change in changes if change.after]
+    open_nodes(tx, keys, states, {change.agent for change in changes})
+
+
 def open_nodes(
     tx: Transaction,
     policies: Iterable[PolicyKey],
@@ -111,37 +118,21 @@ def open_nodes(
 ) -> None:
     """Create missing streams, states and policies."""
     keys = {key.id: key for key in policies}
-    places: dict[str, StateKey] = {}
-    for place in [*(key.state for key in keys.values()), *states]:
-        if place.id not in places or places[place.id].features is None:
-            places[place.id] = place
-    names = {key.agent for key in keys.values()} | set(agents)
-    if names:
-        streams = [{"stream": stream_id(tx.ns, agent), "agent": agent} for agent in names]
+    # Of two keys of a state that with features.
+    found = [*(key.state for key in keys.values()), *states]
+    places = {place.id: place for place in sorted(found, key=lambda place: bool(place.features))}
+    names = sorted({*agents, *(key.agent for key in keys.values())})
+    streams = [{"stream": stream_id(tx.ns, agent), "agent": agent} for agent in names]
+    if streams:
         tx.run("events.open_streams", rows=streams)
     if places:
         tx.run("policies.open_states", rows=[place._asdict() for place in places.values()])
     if keys:
         rows = [
-            {
-                "id": key.id,
-                "state_id": key.state.id,
-                "state": key.state.fingerprint,
-                "stream": key.stream,
-                "agent": key.agent,
-                "action_type": key.action,
-                "action_spec": key.spec,
-            }
+            {**key._asdict(), "state_id": key.state.id, "state": key.state.fingerprint}
             for key in keys.values()
         ]
         tx.run("policies.open", rows=rows)
-
-
-def open_nodes_of(tx: Transaction, changes: Sequence[Change]) -> None:
-    """Create missing nodes that changes name."""
-    keys = [change.policy for change in changes if change.policy]
-    states = [change.after for change in changes if change.after]
-    open_nodes(tx, keys, states, {change.agent for change in changes})
 
 
 def lock(tx: Transaction, streams: Iterable[str]) -> dict[str, Row]:

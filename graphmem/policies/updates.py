@@ -1,4 +1,9 @@
-"""Learning: values by TD(0) from rewards, counts of trials from outcomes, and signals."""
+"""Learning: values by TD(0) from rewards, counts of trials from outcomes, and signals.
+
+Actions that worked often enough crystallize, until they no longer do. Every episode and outcome
+updates the counts in its own transaction. So the result does not depend on their order, on batches,
+or on the number of recording processes.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +12,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
+
+from pydantic import Field
 
 from graphmem.errors import ValidationError
 from graphmem.graph.arguments import (
@@ -18,13 +25,22 @@ from graphmem.graph.arguments import (
     checked_number,
 )
 from graphmem.graph.graph import Transaction
+from graphmem.graph.rates import rates_of
 from graphmem.ids import node_id, stream_id
 from graphmem.models.fields import MAX_VALUE, Chance, Input, Unit, millis
-from graphmem.models.policies import EpisodesLearned, Observation, State, TDUpdate, Transition
+from graphmem.models.policies import (
+    Candidate,
+    CrystallizeReport,
+    EpisodesLearned,
+    Observation,
+    State,
+    TDUpdate,
+    Transition,
+)
 from graphmem.notebook.frames import Listed
-from graphmem.policies.base import PolicyBase
 from graphmem.policies.rebuilding import event_ids
 from graphmem.policies.streams import Change, PolicyKey, StateKey, apply, lock, open_nodes_of
+from graphmem.policies.values import Values
 from graphmem.store.port import ChangedError, Row
 
 MAX_BATCH = 100_000
@@ -32,6 +48,9 @@ GROUP = "graphmem: learn episodes"
 """The group whose cursor in a stream marks the last learned episode."""
 PAGE = 100
 """Events of which the episodes are learned in one transaction."""
+
+BELOW_SHOWN = 20
+_EVENTS = {"created": "crystallized", "updated": "crystallized", "taken_back": "taken_back"}
 
 I = TypeVar("I", bound=Input)  # noqa: E741
 
@@ -43,8 +62,16 @@ class Rates(Input):
     gamma: Unit
 
 
-class Updates(PolicyBase):
-    """Learns from steps, outcomes, signals and recorded episodes."""
+class Thresholds(Input):
+    """The conditions for crystallizing: enough trials, a Wilson lower bound over the threshold."""
+
+    min_events: Annotated[int, Field(ge=1, le=1_000_000_000)]
+    threshold: Annotated[float, Field(ge=0, lt=1)]
+    z: Annotated[float, Field(gt=0, le=10)]
+
+
+class Updates(Values):
+    """Learns from steps, outcomes, signals and recorded episodes; crystallizes what worked."""
 
     def update(
         self,
@@ -69,24 +96,9 @@ class Updates(PolicyBase):
         The graph computes the maximum over the next state's policies in the same statement. The
         step is stored as a Transition, so that ``rebuild`` gives the same value.
 
-        Args:
-            state: features or fingerprint.
-            action: the type of action, for instance "run_playbook".
-            reward: a number from -1e100 to 1e100.
-            spec: further identification of the action, as JSON.
-            next_state: features or fingerprint of the next state.
-            next_max_q: the value of the best action in the next state; default: the best in the
-                graph.
-            terminal: there is no next state; the step bootstraps from 0.
-            next_actions: the number of actions of the next state (or a list of them). Untried
-                actions then count with a value of 0; by default only tried ones count.
-            alpha: learning rate in (0, 1]; default: the setting (0.1).
-            gamma: discount in [0, 1]; default: the setting (0.95).
-            success: counts the step also as a successful or failed trial.
-            agent: who learns.
-            at: when it happened, with time zone; default: unknown, and the value decays from the
-                time of recording.
-            record: False stores no Transition; default: the setting ``record_transitions``.
+        The arguments are the fields of :class:`graphmem.Transition`; ``next_actions`` can be a list
+        of the actions. Without ``at`` the value decays from the time of recording.
+        ``record=False`` stores no Transition; default: the setting ``record_transitions``.
 
         Raises:
             ValidationError: a field is wrong, or what came next is missing.
@@ -156,10 +168,8 @@ class Updates(PolicyBase):
             ValidationError: one is wrong (the error begins with its position); its batch is not
                 written, earlier batches stay.
         """
-        answers: list[TDUpdate] = []
-        for batch in _batches("transitions", transitions, batch_size):
-            answers += self._learn(_made(Transition, self._transition, batch, len(answers)))
-        return Listed(answers)
+        batches = _batches(Transition, self._transition, "transitions", transitions, batch_size)
+        return Listed([answer for changes in batches for answer in self._learn(changes)])
 
     def observe(
         self,
@@ -174,14 +184,11 @@ class Updates(PolicyBase):
         """Record whether an action worked in a state; return the policy's id.
 
         This is evidence for ``crystallize``; the value does not change.
-
-        Raises:
-            ValidationError: a field is wrong.
         """
         change = self._outcome(
             Observation(state=state, action=action, success=success, spec=spec, agent=agent, at=at)
         )
-        self._graph.transact(lambda tx: apply(tx, [change]))
+        self._apply(change)
         return str(change.fact["subject"])
 
     def observe_many(
@@ -192,11 +199,8 @@ class Updates(PolicyBase):
         Raises:
             ValidationError: one is wrong; its batch is not written, earlier batches stay.
         """
-        done = 0
-        for batch in _batches("observations", observations, batch_size):
-            changes = _made(Observation, self._outcome, batch, done)
-            done += len(self._graph.transact(lambda tx, changes=changes: apply(tx, changes)))  # type: ignore[misc]
-        return done
+        batches = _batches(Observation, self._outcome, "observations", observations, batch_size)
+        return sum(len(self._apply(*changes)) for changes in batches)
 
     def set_q(
         self,
@@ -207,15 +211,10 @@ class Updates(PolicyBase):
         spec: Any = None,
         agent: str = "default",
     ) -> None:
-        """Set the value of an action, for instance before its first trial.
-
-        Raises:
-            ValidationError: a field is wrong.
-        """
+        """Set the value of an action (from -1e100 to 1e100), also before its first trial."""
         key = self._key(agent, state, action, spec)
         fact = {"subject": key.id, "value": checked_number("q", q, -MAX_VALUE, MAX_VALUE)}
-        change = Change(key.agent, "set", fact, key)
-        self._graph.transact(lambda tx: apply(tx, [change]))
+        self._apply(Change(key.agent, "set", fact, key))
 
     def signal(
         self,
@@ -262,9 +261,6 @@ class Updates(PolicyBase):
             alpha: learning rate in (0, 1]; default: the setting (0.1).
             gamma: discount in [0, 1]; default: the setting (0.95).
             on_progress: called after each transaction with the number of events read so far.
-
-        Raises:
-            ValidationError: alpha or gamma is out of range.
         """
         rates = Rates(
             alpha=self._graph.settings.alpha if alpha is None else alpha,
@@ -285,6 +281,58 @@ class Updates(PolicyBase):
                     on_progress(total["events"])
         names = EpisodesLearned.model_fields
         return EpisodesLearned(**{name: total[name] for name in names})
+
+    def crystallize(
+        self,
+        agent: str | None = None,
+        *,
+        min_events: int | None = None,
+        threshold: float | None = None,
+        z: float | None = None,
+    ) -> CrystallizeReport:
+        """Crystallize actions that worked often enough; take back those that no longer do.
+
+        Trials are episodes with steps that have a state (once for every action in a state),
+        outcomes given to :meth:`observe`, and updates with ``success``. A policy without updates
+        and without a set value gets its lower bound as its value.
+
+        Args:
+            agent: only this agent; default: all agents, each separately.
+            min_events: required trials; default: the setting (3).
+            threshold: the Wilson lower bound must exceed this; default: the setting (0.6).
+            z: normal quantile of the bound; default: the setting (1.96). At 1.96, 3 successes in 3
+                trials have a lower bound of .438; the report has the number of trials that a
+                threshold needs.
+        """
+        settings = self._graph.settings
+        limits = Thresholds(
+            min_events=settings.min_events if min_events is None else min_events,
+            threshold=settings.crystallize_above if threshold is None else threshold,
+            z=settings.z if z is None else z,
+        )
+        agent = checked_agent(agent)
+        rows = self._graph.transact(lambda tx: _crystallized(tx, agent, limits))
+        counts = {(0, 0), *((row["trials"], row["successes"]) for row in rows)}
+        more = rates_of(self._graph, counts, "rates.more", **limits.model_dump())
+        by_change: dict[str, list[Candidate]] = {name: [] for name in (*_EVENTS, "kept", "below")}
+        for row in rows:
+            candidate = Candidate(
+                **row,
+                action=row["action_type"],
+                spec=json.loads(row["action_spec"]) if row["action_spec"] else None,
+                missing=max(0.0, limits.threshold - row["lower"]),
+                more=more[row["trials"], row["successes"]]["more"],
+            )
+            by_change[row["change"]].append(candidate)
+        below = by_change["below"]
+        return CrystallizeReport(
+            **{name: tuple(by_change[name]) for name in _EVENTS},
+            kept=len(by_change["kept"]),
+            below=tuple(below[:BELOW_SHOWN]),
+            below_count=len(below),
+            **limits.model_dump(),
+            needed=more[0, 0]["more"],
+        )
 
     def _learn_page(self, tx: Transaction, stream: Row, rates: Rates) -> Mapping[str, int]:
         """Learn the episodes among the next events of a stream; return counts."""
@@ -330,9 +378,12 @@ class Updates(PolicyBase):
             "incomplete": len(steps) - len(changes),
         }
 
+    def _apply(self, *changes: Change, record: bool = True) -> list[tuple[int, Any]]:
+        return self._graph.transact(lambda tx: apply(tx, changes, record=record))
+
     def _learn(self, changes: Sequence[Change], *, record: bool = True) -> list[TDUpdate]:
         """Learn transitions in one transaction."""
-        answers = self._graph.transact(lambda tx: apply(tx, changes, record=record))
+        answers = self._apply(*changes, record=record)
         return [
             TDUpdate(q, error, change.fact["subject"], seq)
             for change, (seq, (q, error)) in zip(changes, answers, strict=True)
@@ -341,10 +392,10 @@ class Updates(PolicyBase):
     def _transition(self, step: Transition) -> Change:
         """Return the event of a step."""
         ns, settings = self._graph.ns, self._graph.settings
-        place, after = StateKey.of(ns, step.state), None
+        key = PolicyKey.of(ns, step.agent, step.state, step.action, step.spec)
+        after = None
         if step.next_state is not None:
             after = StateKey.of(ns, step.next_state, "next_state")
-        key = PolicyKey.of(ns, step.agent, place, step.action, step.spec)
         fact = {
             "subject": key.id,
             "next_id": after.id if after else None,
@@ -362,41 +413,54 @@ class Updates(PolicyBase):
 
     def _outcome(self, seen: Observation) -> Change:
         """Return the event of an outcome."""
-        place = StateKey.of(self._graph.ns, seen.state)
-        key = PolicyKey.of(self._graph.ns, seen.agent, place, seen.action, seen.spec)
+        key = PolicyKey.of(self._graph.ns, seen.agent, seen.state, seen.action, seen.spec)
         fact = {"subject": key.id, "success": seen.success, "at": millis(seen.at)}
         return Change(key.agent, "outcome", fact, key)
 
 
+def _crystallized(tx: Transaction, agent: str | None, limits: Thresholds) -> list[Row]:
+    """Write what changes; return all tried policies."""
+    streams = [row["stream"] for row in tx.run("events.streams", agent=agent)]
+    if not streams:
+        return []
+    locked = lock(tx, streams)
+    rows = tx.run(
+        "policies.crystallizing",
+        agent=agent,
+        min_events=limits.min_events,
+        threshold=limits.threshold,
+        z_score=limits.z,
+    )
+    rows = [row for row in rows if row["stream"] in locked]  # others appeared meanwhile
+    changes = [
+        Change(row["agent"], _EVENTS[row["change"]], {"subject": row["id"], "value": row["lower"]})
+        for row in rows
+        if row["change"] in _EVENTS
+    ]
+    if changes:
+        apply(tx, changes)
+    return rows
+
+
 def _batches(
-    name: str, items: Iterable[I | Mapping[str, Any]], size: int
-) -> Iterator[list[I | Mapping[str, Any]]]:
+    model: type[I], make: Callable[[I], Change], name: str, items: Iterable[Any], size: int
+) -> Iterator[list[Change]]:
+    """Yield the events of items; the field of an error begins with the position of its item."""
     if type(size) is not int or not 1 <= size <= MAX_BATCH:
         raise ValidationError("batch_size", size, f"must be from 1 to {MAX_BATCH}")
-    rest = checked_items(name, items)
+    rest = enumerate(checked_items(name, items))
     while batch := list(islice(rest, size)):
-        yield batch
-
-
-def _made(
-    model: type[I],
-    change: Callable[[I], Change],
-    items: Sequence[I | Mapping[str, Any]],
-    first: int,
-) -> list[Change]:
-    """Return the events of a batch; the field of an error begins with the position of its item."""
-    changes = []
-    for index, given in enumerate(items, first):
-        try:
-            if not isinstance(given, model | Mapping):
-                raise ValidationError("item", given, f"must be a {model.__name__} or a dict")
-            if isinstance(given, Mapping):
-                for name in given:
-                    if not isinstance(name, str):
-                        raise ValidationError("field", name, "is no name of a field", "give a text")
-                given = model(**given)  # noqa: PLW2901
-            changes.append(change(given))
-        except ValidationError as error:
-            field = f"{index}.{error.field}"
-            raise ValidationError(field, error.value, error.problem, error.remedy) from None
-    return changes
+        changes = []
+        for index, given in batch:
+            try:
+                if isinstance(given, model):
+                    changes.append(make(given))
+                elif isinstance(given, Mapping) and all(isinstance(key, str) for key in given):
+                    changes.append(make(model(**given)))
+                else:
+                    problem = f"must be a {model.__name__} or a dict of its fields"
+                    raise ValidationError("item", given, problem)
+            except ValidationError as error:
+                field = f"{index}.{error.field}"
+                raise ValidationError(field, error.value, error.problem, error.remedy) from None
+        yield changes

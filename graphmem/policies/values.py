@@ -20,27 +20,60 @@ from graphmem.graph.arguments import (
     checked_items,
     checked_number,
 )
-from graphmem.graph.graph import Transaction
+from graphmem.graph.graph import Graph, Transaction
 from graphmem.graph.rates import rates_of
+from graphmem.graph.reads import Reads
 from graphmem.ids import from_millis
-from graphmem.models.fields import millis
+from graphmem.models.fields import Input, Json, Moment, Name, millis
 from graphmem.models.policies import Point, Policy, State
 from graphmem.notebook.frames import Listed
-from graphmem.policies.base import Action, Named, PolicyBase, policy_of
 from graphmem.policies.cycles import clocks
 from graphmem.policies.rebuilding import blank, opened, replayed
-from graphmem.policies.streams import StateKey
+from graphmem.policies.replay import EDGES
+from graphmem.policies.streams import PolicyKey, StateKey, missing
 from graphmem.store.port import Row
 
+Action = str | tuple[str, Any]
+"""An action type, or a pair of a type and a spec (JSON)."""
 Explore = Literal["ucb", "epsilon"]
 DECAY_RATE, DECAY_STRENGTH = 0.1, 0.5
 """The exponent of the decay of values by days, and how much confidence slows it."""
-_OF_EDGES = ("linked", "strengthened", "weakened", "unlinked")
-"""Kinds of events that change only an edge, not the policies at its ends."""
 
 
-class Values(PolicyBase):
-    """Reads policies; ``best`` and ``get`` count a read of the returned policy."""
+class Named(Input):
+    """The names in the key of a policy, and a time."""
+
+    action: Name = "-"
+    spec: Json = None
+    agent: Name = "default"
+    at: Moment | None = None
+
+
+class Values:
+    """Reads the policies of one namespace; ``best`` and ``get`` count that as a read."""
+
+    def __init__(self, graph: Graph, reads: Reads) -> None:
+        self._graph = graph
+        self._reads = reads
+
+    def _key(self, agent: str, state: State, action: Action, spec: Any = None) -> PolicyKey:
+        """Return the key of a policy, after checking its parts."""
+        if isinstance(action, tuple):
+            if len(action) != 2:
+                problem = "must be a type, or a pair of type and spec"
+                raise ValidationError("action", action, problem)
+            action, spec = action
+        named = Named(action=action, spec=spec, agent=agent)
+        return PolicyKey.of(self._graph.ns, named.agent, state, named.action, named.spec)
+
+    def _policy(self, policy: Policy | str) -> Policy:
+        """Return a policy that is given itself or by its id, or raise NotFoundError."""
+        identity = policy.id if isinstance(policy, Policy) else policy
+        check_text("policy", identity)
+        rows = self._graph.read("policies.get", id=identity)
+        if not rows:
+            raise missing(identity, self._graph.ns)
+        return policy_of(rows[0])
 
     def get(
         self,
@@ -50,24 +83,18 @@ class Values(PolicyBase):
         spec: Any = None,
         agent: str = "default",
     ) -> Policy | None:
-        """Return a policy, or None if there is none: this action was never tried or set.
+        """Return the policy of an action in a state, or None: it was never tried or set.
 
-        Args:
-            state: features or fingerprint; without ``action`` a policy or its id.
-            action: the type of action.
-            spec: further identification of the action, as JSON.
-            agent: whose policy.
+        Without ``action`` the state is a policy or its id.
         """
+        identity: object = state.id if isinstance(state, Policy) else state
         if action is not None and not isinstance(state, Policy):
             identity = self._key(agent, state, action, spec).id
-        else:
-            given = state.id if isinstance(state, Policy) else state
-            check_text("policy", given)
-            identity = str(given)
+        check_text("policy", identity)
         rows = self._graph.read("policies.get", id=identity)
         if not rows:
             return None
-        self._reads.note("Policy", identity)
+        self._reads.note("Policy", rows[0]["id"])
         return policy_of(rows[0])
 
     def best(
@@ -85,8 +112,7 @@ class Values(PolicyBase):
     ) -> Policy | None:
         """Return the best known action in a state, or None if there is none.
 
-        Actions are ranked by their values now (:meth:`list`): decayed, with the bonuses of their
-        cycles. The time that this takes does not depend on other states.
+        Actions are ranked by their values at a time (:meth:`list`).
 
         Args:
             state: features or fingerprint.
@@ -101,29 +127,23 @@ class Values(PolicyBase):
             at: rank by the values at this time, with time zone; default: now.
             stored: rank by the stored values, which neither decay nor have cycles.
             rng: random number generator; default: Python's.
-
-        Raises:
-            ValidationError: an argument is wrong.
         """
         if explore is not None:
             check_choice("explore", explore, get_args(Explore))
         if rng is not None and not isinstance(rng, random.Random):
             raise ValidationError("rng", rng, "is not a random.Random", "give one, or None")
-        place = StateKey.of(self._graph.ns, state)
-        name = Named(agent=agent).agent
-        when = self._when(at, stored)
         share = checked_number("epsilon", epsilon, 0, 1)
         wide = checked_number("width", width, 0)
-        chance = rng or random
-        candidates = self._candidates(place, name, actions, when)
+        candidates = self._candidates(
+            state, Named(agent=agent).agent, actions, self._when(at, stored)
+        )
         if not candidates:
             return None
-        if explore == "epsilon" and chance.random() < share:
-            best = chance.choice(candidates)
+        best = candidates[0]
+        if explore == "epsilon" and (rng or random).random() < share:
+            best = (rng or random).choice(candidates)
         elif explore == "ucb":
             best = _upper(candidates, wide)
-        else:
-            best = max(candidates, key=lambda policy: policy.score)
         self._reads.note("Policy", best.id)
         return best
 
@@ -160,9 +180,7 @@ class Values(PolicyBase):
         waiting = checked_number("pressure", pressure)
         check_limit(limit)
         if state is not None:
-            place = StateKey.of(self._graph.ns, state)
-            found = self._read(place, name, when, pressure=waiting)
-            return Listed(found[:limit])
+            return Listed(self._read(state, name, when, pressure=waiting)[:limit])
         if at is not None or pressure:
             raise ValidationError("state", None, "is missing", "values at a time are of one state")
         rows = self._graph.read("policies.list", agent=name, limit=limit)
@@ -178,8 +196,7 @@ class Values(PolicyBase):
     ) -> bool:
         """Return whether an agent tried an action in a state (without ``action``: any action).
 
-        The answer comes from an index of the graph, so it is always exact. The procedure
-        ``policies.seen`` answers for many ids of policies at once.
+        The procedure ``policies.seen`` answers for many ids of policies at once.
         """
         if action is not None:
             ids = [self._key(agent, state, action, spec).id]
@@ -189,13 +206,9 @@ class Values(PolicyBase):
     def history(self, policies: Policy | str | Iterable[Policy | str]) -> Listed[Point]:
         """Return the state of one or several policies after every event, in order.
 
-        All events of an agent's stream are replayed, because a value depends on the values of other
-        states; so the time grows with the stream. Episodes are events of the policies that they
-        took; events of edges are left out. ``at`` is the time of the event, else the time of
-        recording. Erased events and unrecorded updates are missing.
-
-        Args:
-            policies: policies or their ids.
+        All events of an agent's stream are replayed, so the time grows with the stream. Episodes
+        are events of the policies that they took; events of edges are left out. ``at`` is the time
+        of the event, else the time of recording. Erased events and unrecorded updates are missing.
 
         Raises:
             NotFoundError: a policy is not there.
@@ -205,10 +218,11 @@ class Values(PolicyBase):
         agents: dict[str, builtins.list[str]] = {}
         for known in map(self._policy, checked_items("policies", policies)):
             agents.setdefault(known.agent, []).append(known.id)
-        points: builtins.list[Point] = []
-        for agent, ids in agents.items():
-            points += self._graph.view(lambda tx, agent=agent, ids=ids: _points(tx, agent, ids))  # type: ignore[misc]
-        return Listed(points)
+
+        def work(tx: Transaction) -> builtins.list[Point]:
+            return [point for agent, ids in agents.items() for point in _points(tx, agent, ids)]
+
+        return Listed(self._graph.view(work))
 
     def _when(self, at: datetime | None, stored: bool) -> int | None:
         """Return the time of the values to rank by, or None for the stored values."""
@@ -221,11 +235,11 @@ class Values(PolicyBase):
         return self._graph.now() if moment is None else moment
 
     def _read(
-        self, place: StateKey, agent: str | None, when: int | None, **more: Any
+        self, state: State, agent: str | None, when: int | None, **more: Any
     ) -> builtins.list[Policy]:
-        """Return policies with their values at a time; only cycles need clocks."""
+        """Return policies with their values at a time, best first; only cycles need clocks."""
         given = {
-            "state_id": place.id,
+            "state_id": StateKey.of(self._graph.ns, state).id,
             "agent": agent,
             "at": when,
             "rate": DECAY_RATE,
@@ -240,38 +254,32 @@ class Values(PolicyBase):
         return [policy_of(row) for row in rows]
 
     def _candidates(
-        self,
-        place: StateKey,
-        agent: str,
-        actions: Sequence[Action] | None,
-        when: int | None,
+        self, state: State, agent: str, actions: Sequence[Action] | None, when: int | None
     ) -> builtins.list[Policy]:
-        """Return the possible actions in a state, tried ones first, best first."""
-        known = self._read(place, agent, when, only_active=True)
+        """Return the possible actions in a state, best first; of equal ones first those tried."""
+        known = self._read(state, agent, when, only_active=True)
         if actions is None:
             return known
-        keys = {
-            key.id: key
-            for key in (
-                self._key(agent, place.fingerprint, action)
-                for action in checked_items("actions", actions)
-            )
-        }
         tried = {policy.id: policy for policy in known}
-        ordered = [tried[key] for key in keys if key in tried]
-        ordered.sort(key=lambda policy: -policy.score)  # of equal ones the first named
-        untried = [
-            Policy(
+        found: dict[str, Policy] = {}
+        for action in checked_items("actions", actions):
+            key = self._key(agent, state, action)
+            found[key.id] = tried.get(key.id) or Policy(
                 id=key.id,
                 agent=key.agent,
                 state=key.state.fingerprint,
-                action=key.action,
-                spec=json.loads(key.spec) if key.spec else None,
+                action=key.action_type,
+                spec=json.loads(key.action_spec) if key.action_spec else None,
             )
-            for key in keys.values()
-            if key.id not in tried
-        ]
-        return [*ordered, *untried]
+        return sorted(found.values(), key=lambda one: (-one.score, one.id not in tried))
+
+
+def policy_of(row: Row) -> Policy:
+    """Return the policy of a procedure's row."""
+    shown = {"action": row["action_type"], "q": row["q_value"]}
+    shown["features"] = json.loads(row["features"]) if row["features"] else None
+    shown["spec"] = json.loads(row["action_spec"]) if row["action_spec"] else None
+    return Policy(**{**row, **shown, "last_updated_at": from_millis(row["last_updated_at"])})
 
 
 def _upper(policies: Sequence[Policy], width: float) -> Policy:
@@ -288,20 +296,16 @@ def _upper(policies: Sequence[Policy], width: float) -> Policy:
 
 def _points(tx: Transaction, agent: str, ids: Sequence[str]) -> list[Point]:
     """Return the points of some policies of an agent."""
-    stream = opened(tx, agent)
     rows: list[Row] = []
-    if stream is not None:
+    if (stream := opened(tx, agent)) is not None:
         table = blank(tx.run("maintenance.stored_policies", stream=stream["stream"]))
         for event, error in replayed(tx, stream, table):
+            if event["kind"] in EDGES:
+                continue
             about = event["policies"] if event["kind"] == "episode" else (event["subject"],)
-            for identity in ids:
-                if identity not in about or event["kind"] in _OF_EDGES:
-                    continue
-                if (entry := table.entries.get(identity)) is not None:
-                    at = event["created_at"] if event["at"] is None else event["at"]
-                    place = {"policy": identity, "at": from_millis(at), "td_error": error}
-                    rows.append(
-                        {**entry.row(), "seq": event["seq"], "kind": event["kind"], **place}
-                    )
+            at = from_millis(event["created_at"] if event["at"] is None else event["at"])
+            place = {"seq": event["seq"], "kind": event["kind"], "at": at, "td_error": error}
+            entries = [table.entries[one] for one in ids if one in about and one in table.entries]
+            rows += [{**entry.row(), **place, "policy": entry.id} for entry in entries]
     rates = rates_of(tx, ((row["trials"], row["successes"]) for row in rows))
     return [Point(**{**rates[row["trials"], row["successes"]], **row}) for row in rows]

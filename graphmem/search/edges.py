@@ -45,32 +45,20 @@ class Edges:
         """Return the embedder (its name is None without vectors) and the queue of nodes."""
         return self._graph.read("similarity.state", id=self._id)[0]
 
-    def _drawn_with(self) -> tuple[str, float]:
-        """Return the embedder, and the similarity from which on nodes are linked."""
-        state = self.state()
-        return str(state["name"]), float(state["similar"])
-
     def draw_some(self, index: SearchIndex, label: str, ids: Sequence[str]) -> None:
         """Draw the edges of some nodes, and those that lead to them."""
         to = self._graph.read(f"similarity.linked_to_{TEXTS[label]}", ids=list(ids))
         changed = sorted({*ids, *(row["linked"] for row in to)})
         texts = {row["id"]: row["text"] for row in self.texts(label, changed)}
-        vectors = index.vectors(label, changed)
-        threshold = self._drawn_with()[1]
-        nearest = {
-            key: {
-                other: similarity
-                for other, similarity in index.near(label, vector, SHORTLIST, threshold)
-                if other != key
-            }
-            for key, vector in vectors.items()
-        }
+        state = self.state()
+        nearest: Links = {}
         beside: Links = {}
+        for key, vector in index.vectors(label, changed).items():
+            nearest[key] = dict(index.near(label, vector, SHORTLIST, state["similar"]))
+            nearest[key].pop(key, None)
         for key, near in nearest.items():
-            for other, similarity in near.items():
-                if other not in nearest:
-                    beside.setdefault(other, {})[key] = similarity
-        name = self._drawn_with()[0]
+            for other in near.keys() - nearest.keys():
+                beside.setdefault(other, {})[key] = near[other]
 
         def work(tx: Transaction) -> None:
             touched = sorted({*changed, *beside})
@@ -83,18 +71,17 @@ class Edges:
                 after = best(kept | beside[key])
                 if after != before:
                     links[key] = after
-            draw(tx, name, label, links)
+            draw(tx, state["name"], label, links)
             tx.run("similarity.settle", ids=steady)
 
         self._graph.transact(work)
 
-    def draw_all(self, index: SearchIndex, label: str, ids: list[str]) -> Iterator[tuple[int, int]]:
-        """Draw all edges of a label; yield the numbers of nodes and edges on the way.
+    def draw_all(self, index: SearchIndex, label: str, ids: list[str], settled: list[str]) -> int:
+        """Draw all edges of a label; return how many. Then take nodes from the queue.
 
-        The nodes stay in the queue: until the last page is drawn, edges that lead to them are
-        missing.
+        They stay there until the last page is drawn: before, edges that lead to them are missing.
         """
-        name = self._drawn_with()[0]
+        name, links = self.state()["name"], 0
         for page in self._computed(index, label, ids):
 
             def work(tx: Transaction, page: Links = page) -> None:
@@ -102,19 +89,17 @@ class Edges:
                 draw(tx, name, label, page)
 
             self._graph.transact(work)
-            yield len(page), sum(map(len, page.values()))
-
-    def settle(self, ids: Sequence[str]) -> None:
-        """Remove nodes from the queue, when all edges are drawn."""
-        for page in pages(ids, PAGE):
-            self._graph.write("similarity.settle", ids=page)
+            links += sum(map(len, page.values()))
+        for some in pages(settled, PAGE):
+            self._graph.write("similarity.settle", ids=some)
+        return links
 
     def _computed(self, index: SearchIndex, label: str, ids: list[str]) -> Iterator[Links]:
         """Yield the exact edges that there should be, a page of nodes at a time."""
         from graphmem.arrays import np, product
 
         there, matrix = index.matrix(label, ids)
-        threshold = self._drawn_with()[1]
+        threshold = float(self.state()["similar"])
         for start in range(0, len(there), _BLOCK):
             scores = product(matrix[start : start + _BLOCK], matrix.T)
             page: Links = {}
@@ -143,15 +128,14 @@ class Edges:
 
         ``ids`` are those of the texts that have a vector.
         """
-        name = self._drawn_with()[0]
+        name = self.state()["name"]
         stored: Links = {}
         there = 0
         for row in self._rows(label, texts):
             there += 1
             links, key = stored.setdefault(row["id"], {}), f"{row['id']} {row['other']}"
             wrong = [("embedder", row["embedder"], name)] if row["embedder"] != name else []
-            if row["other"] in links:
-                wrong.append(("*", "several times", "once"))
+            wrong += [("*", "several times", "once")] if row["other"] in links else []
             links[row["other"]] = row["similarity"]
             for field, held, right in wrong:
                 yield Difference(kind="similar", key=key, field=field, stored=held, expected=right)
@@ -223,10 +207,10 @@ def draw(tx: Transaction, embedder: str, label: str, links: Links) -> None:
     if not links:
         return
     rows = [
-        {"id": key, "other": other, "similarity": similarity}
+        {
+            "id": key,
+            "links": [{"other": other, "similarity": near[other]} for other in near],
+        }
         for key, near in sorted(links.items())
-        for other, similarity in near.items()
     ]
-    tx.run(f"similarity.unlink_{TEXTS[label]}", ids=sorted(links))
-    if rows:
-        tx.run(f"similarity.link_{TEXTS[label]}", embedder=embedder, rows=rows)
+    tx.run(f"similarity.link_{TEXTS[label]}", embedder=embedder, rows=rows)

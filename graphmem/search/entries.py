@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 from graphmem.errors import StoreError
 from graphmem.forks import in_child, renew_lock
@@ -37,10 +38,6 @@ class EntrySearch:
         """Return the matching entries of levels (ids of their streams, by id), the nearest first.
 
         Texts without a vector are embedded before. See :meth:`EntryIndex.nearest`.
-
-        Raises:
-            ValidationError: the text is empty, too long, or holds a lone surrogate.
-            SettingsError: the memory was built with another embedder than the one in force.
         """
         wanted = searched("text", text)
         if not levels:
@@ -57,7 +54,7 @@ class EntrySearch:
         if label == "Knowledge":
             yield self._facts().near_facts(self._vectors.of(wanted))
             return
-        index = self._vectors.fresh(wanted)
+        index = self._vectors.fresh()
         if index is None:
             return
         vector, size, done = self._vectors.of(wanted, index), _FIRST, 0
@@ -75,13 +72,24 @@ class EntrySearch:
     def _facts(self) -> EntryIndex:
         """Return the index with everything that is known."""
         with self._lock:
-            embedder = self._vectors.adopted()
-            index = self._graph.store.entries(self._graph.ns)
-            index.open(embedder.name, embedder.dimensions)
-            for page in pages(index.facts_lacking(), PAGE):
-                texts = sorted({row["text"] for row in page})
-                index.put_facts(page, dict(zip(texts, embedder.embed(texts), strict=True)))
+            index = self._opened()
+            self._embedded(index.facts_lacking(), index.put_facts)
             return index
+
+    def _opened(self) -> EntryIndex:
+        embedder = self._vectors.adopted()
+        index = self._graph.store.entries(self._graph.ns)
+        index.open(embedder.name, embedder.dimensions)
+        return index
+
+    def _embedded(
+        self, lacking: Sequence[Row], put: Callable[[Sequence[Row], Any], object]
+    ) -> None:
+        """Put vectors for rows {id, text} into an index."""
+        for page in pages(lacking, PAGE):
+            texts = sorted({row["text"] for row in page})
+            vectors = self._vectors.embedder.embed(texts)
+            put(page, dict(zip(texts, vectors, strict=True)))
 
     def floor(self, texts: int) -> float:
         """Return the similarity from which the nearest of so many entries is relevant."""
@@ -101,12 +109,21 @@ class EntrySearch:
 
     def fresh(self, levels: Mapping[str, str]) -> EntryIndex:
         """Return the index with all entries of levels; embed those without a vector."""
-        return self._embedded(levels)[0]
+        with self._lock:
+            index = self._opened()
+            if lacking := index.lacking(levels):
+                self._embedded(lacking, index.put)
+                if self._save not in self._graph.after_write:
+                    self._graph.after_write.append(self._save)
+            return index
 
     def embed(self, levels: Mapping[str, str]) -> int:
         """Embed the entries of levels that have no vector, and store that; return how many."""
         self._graph.store.try_writing()
-        return self._embedded(levels)[1]
+        with self._lock:
+            count = len(self._opened().lacking(levels))
+            self.fresh(levels)
+            return count
 
     def twins(
         self, level: str, stream: str, compared: tuple[int, str], near: float
@@ -129,19 +146,6 @@ class EntrySearch:
                 upto = min(upto, row["seq"] - 1)
             after = compared[0] if compared[1] == way else 0
             return index.twins(level, stream, after, near), (max(after, upto), way)
-
-    def _embedded(self, levels: Mapping[str, str]) -> tuple[EntryIndex, int]:
-        with self._lock:
-            embedder = self._vectors.adopted()
-            index = self._graph.store.entries(self._graph.ns)
-            index.open(embedder.name, embedder.dimensions)
-            lacking = index.lacking(levels)
-            for page in pages(lacking, PAGE):
-                texts = sorted({row["text"] for row in page})
-                index.put(page, dict(zip(texts, embedder.embed(texts), strict=True)))
-            if lacking and self._save not in self._graph.after_write:
-                self._graph.after_write.append(self._save)
-            return index, len(lacking)
 
     def _save(self) -> None:
         """Store after a write the vectors that were made for searches."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from graphmem.graph.access import EVERYTHING, View
@@ -34,7 +34,7 @@ _GROWTH = 4
 
 
 class Hit(NamedTuple):
-    """A node that a search found."""
+    """A node that a search found, by its vector (rank from 1, else None), its words, or both."""
 
     id: str
     label: str
@@ -42,9 +42,7 @@ class Hit(NamedTuple):
     similarity: float
     """Cosine of its text and the text that was searched for, in [-1, 1]."""
     vector_rank: int | None
-    """From 1; None if only its words found it."""
     text_rank: int | None
-    """From 1; None if only its vector found it."""
     fused: float
     """Reciprocal rank fusion of the two, at most 2 / 61."""
 
@@ -64,24 +62,19 @@ class Similarity:
         It searches by meaning (vectors) and by words (BM25), and fuses the ranks of both; the best
         come first. An empty memory gives nothing, and loads no model. ``view`` is the readable part
         of the memory: it finds only what is in it.
-
-        Raises:
-            ValidationError: the text is empty, too long, or holds a lone surrogate.
-            SettingsError: the memory was built with another embedder than the one in force.
         """
         check_limit(limit)
         asked = searched("text", text)
-        index = self.fresh(asked)
+        index = self.fresh()
         if index is None:
             return []
         hits: list[Hit] = []
         vector, said = self.vectors.of(asked, index), words(asked)
-        found = index.hits(vector, said, limit)
-        if view.agents is not None:
-            for label, (near, matching) in found.items():
-                seen = _Readable(self._graph, index, label, vector, limit, view)
-                found[label] = seen.near(near), seen.matching(said, matching)
-        for label, (near, matching) in found.items():
+        for label, (near, matching) in index.hits(vector, said, limit).items():
+            if view.agents is not None:
+                near = self._near(index, label, vector, limit, view, near)  # noqa: PLW2901
+                more = partial(index.matching, label, said, vector)
+                matching = self._readable(label, limit, view, more, matching)  # noqa: PLW2901
             similar = dict(matching) | dict(near)
             by_vector = {key: rank for rank, (key, _) in enumerate(near, 1)}
             by_words = {key: rank for rank, (key, _) in enumerate(matching, 1)}
@@ -101,14 +94,37 @@ class Similarity:
     def nearest(self, label: str, text: str, view: View = EVERYTHING) -> list[tuple[str, float]]:
         """Return the :data:`LINKS` nodes nearest to a text by meaning alone, the nearest first."""
         asked = searched("text", text)
-        index = self.fresh(asked)
+        index = self.fresh()
         if index is None:
             return []
         vector = self.vectors.of(asked, index)
-        found = index.near(label, vector, LINKS)
+        return list(self._near(index, label, vector, LINKS, view, index.near(label, vector, LINKS)))
+
+    def _near(
+        self, index: SearchIndex, label: str, vector: Vector, limit: int, view: View, found: Near
+    ) -> Near:
+        """Return the nearest nodes in a view; ``found`` are those of the whole memory."""
+        return self._readable(label, limit, view, partial(index.near, label, vector), found)
+
+    def _readable(
+        self, label: str, limit: int, view: View, more: Callable[[int], Near], found: Near
+    ) -> Near:
+        """Return what a search finds in a view: it looks at more until enough may be read."""
         if view.agents is None:
             return found
-        return list(_Readable(self._graph, index, label, vector, LINKS, view).near(found))
+        known: set[str] = set()
+        there: set[str] = set()
+        size = limit
+        while True:
+            ids = [key for key, _ in found if key not in known]
+            known.update(ids)
+            read = view.tasks if label == "Task" else view.strategies
+            there.update(read(self._graph, ids))
+            seen = [pair for pair in found if pair[0] in there]
+            if len(seen) >= limit or len(found) < size:
+                return seen[:limit]
+            size *= _GROWTH
+            found = more(size)
 
     def near_strategies(self, text: str, view: View = EVERYTHING) -> list[tuple[str, float]]:
         """Return the ids and similarities of the strategies that lend to a strategy with a text."""
@@ -226,55 +242,3 @@ class Similarity:
 
 def _fused(*ranks: int | None) -> float:
     return sum(1.0 / (FUSION + rank) for rank in ranks if rank is not None)
-
-
-@dataclass(slots=True)
-class _Readable:
-    """The nodes of a label in a view: a search looks at more until enough of them may be read."""
-
-    graph: Graph
-    index: SearchIndex
-    label: str
-    vector: Vector
-    limit: int
-    view: View
-    _known: set[str] = field(default_factory=set)
-    _there: set[str] = field(default_factory=set)
-
-    def near(self, found: Near) -> Near:
-        """Return the nearest nodes; ``found`` are those of the whole memory."""
-        return self._enough(found, self._nearest)
-
-    def matching(self, said: Sequence[str], found: Near) -> Near:
-        """Return the nodes that match words best; ``found`` are those of the whole memory."""
-        return self._enough(
-            found, lambda size: self.index.matching(self.label, said, self.vector, size)
-        )
-
-    def _enough(self, found: Near, more: Callable[[int], Near]) -> Near:
-        size, most = self.limit, self.index.count(self.label)
-        while True:
-            ids = [key for key, _ in found if key not in self._known]
-            self._known.update(ids)
-            if self.label == "Task":
-                self._there.update(self.view.tasks(self.graph, ids))
-            else:
-                self._there.update(self.view.strategies(self.graph, ids))
-            seen = [pair for pair in found if pair[0] in self._there]
-            if len(seen) >= self.limit or len(found) < size or size >= most:
-                return seen[: self.limit]
-            size *= _GROWTH
-            found = more(size)
-
-    def _nearest(self, size: int) -> Near:
-        if size <= _GROWTH**2 * self.limit:
-            return self.index.near(self.label, self.vector, size)
-        held, matrix = self.index.matrix(self.label, self.view.all_of(self.graph, self.label))
-        from graphmem.arrays import np, product
-
-        scores: list[float] = []
-        if held:  # few of many: as exact as the index
-            exact = product(matrix.astype(np.float64), self.vector.astype(np.float64))
-            scores = exact.tolist()
-        pairs = [(key, round(score, 6)) for key, score in zip(held, scores, strict=True)]
-        return sorted(pairs, key=lambda pair: (-pair[1], pair[0]))[: self.limit]

@@ -14,7 +14,6 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from graphmem.errors import LockedError, NotFoundError, SettingsError, StorageError
@@ -38,8 +37,6 @@ Ids = dict[str, list[str]]
 
 CACHE = 10_000
 """Most vectors in memory: of questions, and of texts whose vector is not stored yet."""
-MANY = 1_000
-"""From so many unstored texts on, a search says how to store their vectors."""
 _SHARE = 5
 """If one in so many nodes is new, linking all anew is quicker."""
 _LOOK = 60.0
@@ -64,7 +61,6 @@ class Vectors:
         self.index: SearchIndex | None = None
         """The index of the last search."""
         self._looked = -math.inf
-        self._warned = False
 
     # The embedder
 
@@ -93,25 +89,20 @@ class Vectors:
         """The name of the embedder of the last search; None if there was nothing to search."""
         return self._embedder.name if self._embedder and self.index else None
 
-    def built_with(self) -> str | None:
-        """Return the name of the embedder of the stored vectors; None if there are none."""
-        name = self._edges.state()["name"]
-        return None if name is None else str(name)
-
     def built_for(self) -> tuple[str, int] | None:
-        """Return the name and the dimensions of that embedder."""
+        """Return the name and the dimensions of the embedder of the stored vectors, if any."""
         stored = self._edges.state()
         return None if stored["name"] is None else (stored["name"], stored["dimensions"])
 
-    def adopted(self) -> Embedder:
-        """Return the embedder in force, with which the memory stays from its next write on.
+    def built_with(self) -> str | None:
+        """Return the name of the embedder of the stored vectors; None if there are none."""
+        built = self.built_for()
+        return built and built[0]
 
-        Raises:
-            SettingsError: the memory was built with another one.
-        """
+    def adopted(self) -> Embedder:
+        """Return the embedder in force, with which the memory stays from its next write on."""
         with self._lock:
-            stored = self._edges.state()
-            self._check(self.embedder, stored)
+            stored = self._checked()
             if stored["name"] is None and self._graph.store.writing:
                 with contextlib.suppress(StorageError, LockedError):
                     self._adopt(self.embedder)
@@ -129,9 +120,9 @@ class Vectors:
             floor=thresholds.near if thresholds.floor is None else thresholds.floor,
         )
 
-    @staticmethod
-    def _check(embedder: Embedder, stored: Row) -> None:
-        """Refuse to mix vectors of two embedders."""
+    def _checked(self, stored: Row | None = None) -> Row:
+        """Return the state; refuse to mix vectors of two embedders."""
+        stored, embedder = stored or self._edges.state(), self.embedder
         had, have = (stored["name"], stored["dimensions"]), (embedder.name, embedder.dimensions)
         if had[0] is not None and had != have:
             raise SettingsError(
@@ -139,6 +130,7 @@ class Vectors:
                 f"{have[0]} ({have[1]}); set GRAPHMEM_EMBEDDER={had[0]}, or embed it anew with "
                 f"`graphmem upkeep relink --embedder {have[0]}`"
             )
+        return stored
 
     # Searching
 
@@ -160,27 +152,19 @@ class Vectors:
             self._cache.clear()
         self._cache.update(vectors)
 
-    def fresh(self, question: str | None = None) -> SearchIndex | None:
-        """Return the index, with all texts of the graph; None for an empty memory.
-
-        The first time, it makes the vector of the question while it builds the index.
-        """
+    def fresh(self) -> SearchIndex | None:
+        """Return the index, with all texts of the graph; None for an empty memory."""
         with self._lock:
             stored = self._edges.state()
-            if not (stored["name"] or stored["pending"] or self._graph.read("similarity.any_text")):
+            if not (stored["name"] or stored["pending"] or self._edges.texts_of("Task")):
                 return None
-            embedder = self.embedder
-            self._check(embedder, stored)
-            index = self._graph.store.index(self._graph.ns)
-            if question is not None and self.index is None:
-                with ThreadPoolExecutor(1) as beside:
-                    made = beside.submit(self.of, question)
-                    index.open(embedder.name, embedder.dimensions)
-                    made.result()
-            else:
-                index.open(embedder.name, embedder.dimensions)
-            queue = _queue(stored)
-            lost = self._lost(index, queue) if self._looks() else {}
+            self._checked(stored)
+            index, queue = self._opened(), _queue(stored)
+            lost: dict[str, set[str]] = {}
+            now = time.monotonic()
+            if not self._graph.must_lock or now - self._looked >= _LOOK:
+                self._looked = now
+                lost = {label: {*index.lacking(label)} - {*ids} for label, ids in queue.items()}
             waiting = {label: sorted({*queue[label], *lost.get(label, ())}) for label in TEXTS}
             if any(waiting.values()):
                 if stored["name"] is not None and any(lost.values()):
@@ -199,9 +183,7 @@ class Vectors:
             try:
                 return self._store(waiting)
             except (StorageError, LockedError) as error:
-                say = _log.debug if self._warned else _log.warning
-                say("what searches by meaning is kept in memory, and made again later: %s", error)
-                self._warned = True
+                _log.warning("what searches by meaning is kept in memory for now: %s", error)
         before = self._unstored
         new = any({*ids} - before.get(label, set()) for label, ids in waiting.items())
         if self.index is index and not new:
@@ -214,13 +196,6 @@ class Vectors:
         self._unstored = {at: {*ids} | before.get(at, set()) for at, ids in waiting.items()}
         if self._store_later not in self._graph.after_write:
             self._graph.after_write.append(self._store_later)
-        count = sum(map(len, self._unstored.values()))
-        if count >= MANY > sum(map(len, before.values())):
-            _log.warning(
-                "%d texts were embedded for this answer alone; `graphmem upkeep relink` stores "
-                "their vectors",
-                count,
-            )
         return index
 
     def _store_later(self) -> None:
@@ -241,17 +216,13 @@ class Vectors:
         """
         self._unstored = {}
         with self._graph.store.alone():
-            stored = self._edges.state()
-            self._check(self.embedder, stored)
+            stored = self._checked()
             if stored["name"] is None:
                 self._adopt(self.embedder)
         queue = _queue(stored)
         for label, ids in waiting.items():
             for texts in self._texts(label, ids):
-                self._pend(label, sorted(texts.keys() - {*queue[label]}))
-                vectors = self._made(self._opened(), label, texts)
-                with self._graph.store.alone():
-                    self._opened().put(label, texts, vectors)
+                self._put(label, texts, sorted(texts.keys() - {*queue[label]}))
         with self._graph.store.alone():
             index = self._opened()
             index.save()
@@ -259,19 +230,14 @@ class Vectors:
             for label, there in _queue(self._edges.state()).items():
                 # Another process may have linked them; what has no vector waits on.
                 left = {*waiting[label]} & {*there}
-                if left := left.difference(() if server else index.lacking(label)):
-                    self._link(index, label, sorted(left))
-        self._warned = False
+                left -= set(() if server else index.lacking(label))
+                if left and len(left) * _SHARE >= index.count(label):
+                    ids = sorted(self._edges.texts_of(label))
+                    self._edges.draw_all(index, label, ids, sorted(left))
+                else:
+                    for page in pages(sorted(left), PAGE):
+                        self._edges.draw_some(index, label, page)
         return index
-
-    def _link(self, index: SearchIndex, label: str, ids: Sequence[str]) -> None:
-        if len(ids) * _SHARE >= index.count(label):
-            for _ in self._edges.draw_all(index, label, sorted(self._edges.texts_of(label))):
-                pass
-            self._edges.settle(ids)
-        else:
-            for page in pages(ids, PAGE):
-                self._edges.draw_some(index, label, page)
 
     def _opened(self, stored: Row | None = None) -> SearchIndex:
         """Return the index of the stored vectors, else that of the embedder in force."""
@@ -296,23 +262,18 @@ class Vectors:
         vectors.update(zip(new, self.embedder.embed(new) if new else (), strict=True))
         return vectors
 
+    def _put(self, label: str, texts: Mapping[str, str], queued: Sequence[str]) -> int:
+        """Put nodes into the queue, and store the vectors of texts; return how many are new."""
+        self._pend(label, queued)
+        vectors = self._made(self._opened(), label, texts)
+        with self._graph.store.alone():
+            self._opened().put(label, texts, vectors)
+        return len(vectors)
+
     def _pend(self, label: str, ids: Sequence[str]) -> None:
         for page in pages(ids, PAGE):
             rows = [{"id": key, "kind": label} for key in page]
             self._graph.write("similarity.pend", rows=rows)
-
-    def _looks(self) -> bool:
-        """Return whether to look for lost vectors now."""
-        now = time.monotonic()
-        if self._graph.store.capabilities.server and now - self._looked < _LOOK:
-            return False
-        self._looked = now
-        return True
-
-    @staticmethod
-    def _lost(index: SearchIndex, queue: Ids) -> Ids:
-        """Return the nodes without a vector that are not in the queue, by label."""
-        return {label: sorted({*index.lacking(label)} - {*ids}) for label, ids in queue.items()}
 
     # Upkeep
 
@@ -334,14 +295,10 @@ class Vectors:
         """Embed texts without a vector, and draw all edges anew.
 
         A given embedder is the one from now on, and embeds all texts.
-
-        Raises:
-            SettingsError: no embedder is given, and the memory was built with another one than
-                that in force.
         """
         with self._lock:
             if embedder is None:
-                self._check(self.embedder, self._edges.state())
+                self._checked()
             else:
                 self._embedder = embedder
                 self._cache.clear()
@@ -350,15 +307,12 @@ class Vectors:
             with self._graph.store.alone():
                 self._opened().tidy()
             texts = {label: self._edges.texts_of(label) for label in TEXTS}
-            total = 2 * sum(map(len, texts.values()))
+            total = sum(map(len, texts.values()))
             embedded = links = done = 0
             for label, of_label in texts.items():
                 for page in self._texts(label, sorted(of_label)):
-                    vectors = self._made(self._opened(), label, page)
-                    self._pend(label, [key for key, text in page.items() if text in vectors])
-                    with self._graph.store.alone():
-                        self._opened().put(label, page, vectors)
-                    embedded += len(vectors)
+                    lacking = page.keys() - self._opened().with_vectors(label, page)
+                    embedded += self._put(label, page, sorted(lacking))
                     done += len(page)
                     if on_progress:
                         on_progress(done, total)
@@ -366,12 +320,7 @@ class Vectors:
                 index = self._opened()
                 index.save()
                 for label, of_label in texts.items():
-                    for count, drawn in self._edges.draw_all(index, label, sorted(of_label)):
-                        links += drawn
-                        done += count
-                        if on_progress:
-                            on_progress(done, total)
-                    self._edges.settle(sorted(of_label))
+                    links += self._edges.draw_all(index, label, sorted(of_label), sorted(of_label))
             return RelinkReport(
                 embedder=self.embedder.name,
                 dimensions=self.embedder.dimensions,
@@ -407,8 +356,7 @@ class Vectors:
             for label in TEXTS:
                 texts = self._edges.texts_of(label)
                 embedded = sorted(index.with_vectors(label, texts))
-                links += sum(drawn for _, drawn in self._edges.draw_all(index, label, embedded))
-                self._edges.settle(embedded)
+                links += self._edges.draw_all(index, label, embedded, embedded)
                 self._pend(label, sorted(texts.keys() - {*embedded}))
         return links
 

@@ -237,7 +237,9 @@ def trial_strategies(steps: Sequence[Step] | None, names: Names) -> list[str] | 
     return [names["setup"]] if steps is None and names["setup"] else None
 
 
-HARBOR = TableReader("harbor", Table.load("harbor"), join_trial, trial_steps, trial_strategies)
+HARBOR = TableReader(
+    "harbor", Table.load("harbor"), None, join_trial, trial_steps, trial_strategies
+)
 FORMATS = (
     HARBOR.format(trial_logs),
     TableReader(

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from graphmem.ids import canonical_json
@@ -32,45 +31,75 @@ _ASKING = ("user", "human")
 _ACTING = ("assistant", "ai")
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
-    id: Any
-    name: str
-    arguments: Any
-
-
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    id: Any
-    observation: str | None
-    failed: bool
-
-
 def steps(
     messages: Sequence[Mapping[str, Any]], *, is_error: Callable[[str], bool] | None = None
 ) -> Iterator[Step]:
-    """Yield the steps of a chat.
-
-    Args:
-        messages: the messages in order, in OpenAI's form with ``tool_calls`` and messages of the
-            role ``tool``, or in Anthropic's with blocks ``tool_use`` and ``tool_result``.
-        is_error: whether an observation tells of an error; a result that is marked as an error
-            always does.
-    """
+    """Yield the steps of a chat."""
     for at, message in enumerate(messages):
         if message.get("role") not in _ACTING:
             continue
-        calls = _calls(message)
-        if calls:
-            answers = _pair_answers(calls, _answers(messages, at))
-            for call, answer in zip(calls, answers, strict=True):
-                yield _step(call, answer, is_error)
-        elif content := message.get("content"):
-            reply = messages[at + 1] if at + 1 < len(messages) else {}
+        after = messages[at + 1 :]
+        if calls := list(_calls(message)):
+            answers = _pair_answers([key for key, _, _ in calls], list(_answers(after)))
+            for (_, name, given), (seen, failed) in zip(calls, answers, strict=True):
+                wrong = failed or (seen is not None and is_error is not None and is_error(seen))
+                yield Step(
+                    action_type=name,
+                    action=given,
+                    observation=seen,
+                    error=seen if wrong else None,
+                )
+        elif what := text_of(message.get("content") or None):
+            reply = after[0] if after else {}
             said = text_of(reply.get("content")) if reply.get("role") in _ASKING else None
-            what = content if isinstance(content, str) else text_of(content)
-            if what:
-                yield Step(action_type=REPLY, action=what, observation=cut_text(said))
+            yield Step(action_type=REPLY, action=what, observation=cut_text(said))
+
+
+def _calls(message: Mapping[str, Any]) -> Iterator[tuple[Any, str, Any]]:
+    """Yield id, name and arguments of the calls in a message."""
+    for call in message.get("tool_calls") or ():
+        function = call.get("function")
+        if isinstance(function, Mapping):
+            name, given = function["name"], function.get("arguments")
+        else:
+            name = function if isinstance(function, str) else call["name"]
+            given = call.get("arguments", call.get("args"))
+        yield call.get("id"), name, arguments(given)
+    for part in _blocks(message, "tool_use"):
+        yield part.get("id"), part["name"], part.get("input")
+
+
+def _blocks(message: Mapping[str, Any], kind: str) -> list[Mapping[str, Any]]:
+    content = message.get("content")
+    parts = content if isinstance(content, list) else ()
+    return [part for part in parts if isinstance(part, Mapping) and part.get("type") == kind]
+
+
+def _answers(messages: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Any, str | None, bool]]:
+    """Yield id and text of the answers up to the next words, and whether they are errors."""
+    for message in messages:
+        if message.get("role") == "tool":
+            failed = bool(message.get("is_error")) or message.get("status") == "error"
+            yield message.get("tool_call_id"), text_of(message.get("content")), failed
+            continue
+        results = _blocks(message, "tool_result")
+        if not results:
+            return
+        for part in results:
+            failed = bool(part.get("is_error"))
+            yield part.get("tool_use_id"), text_of(part.get("content")), failed
+
+
+def _pair_answers(
+    calls: Sequence[Any], answers: Sequence[tuple[Any, str | None, bool]]
+) -> list[tuple[str | None, bool]]:
+    """Return the answer of each call: by its id, else by the order."""
+    keys = [canonical_json(key) for key in calls]
+    found = [(cut_text(seen), failed) for _, seen, failed in answers]
+    by_id = {canonical_json(key): one for (key, _, _), one in zip(answers, found, strict=True)}
+    if len(set(keys)) == len(keys) and by_id.keys() & set(keys):
+        return [by_id.get(key, (None, False)) for key in keys]
+    return [*found[: len(keys)], *[(None, False)] * (len(keys) - len(found))]
 
 
 def tools(taken: Sequence[Step]) -> list[str]:
@@ -131,72 +160,3 @@ def arguments(given: Any) -> Any:
         return json.loads(given)
     except (ValueError, RecursionError):
         return given
-
-
-def _calls(message: Mapping[str, Any]) -> list[_Call]:
-    content = message.get("content")
-    calls = [_call(call) for call in message.get("tool_calls") or ()]
-    if isinstance(content, list):
-        calls += [
-            _Call(part.get("id"), part["name"], part.get("input"))
-            for part in content
-            if isinstance(part, Mapping) and part.get("type") == "tool_use"
-        ]
-    return calls
-
-
-def _call(call: Mapping[str, Any]) -> _Call:
-    function = call.get("function")
-    if isinstance(function, Mapping):
-        return _Call(call.get("id"), function["name"], arguments(function.get("arguments")))
-    name = function if isinstance(function, str) else call["name"]
-    given = call.get("arguments", call.get("args"))
-    return _Call(call.get("id"), name, arguments(given))
-
-
-def _answers(messages: Sequence[Mapping[str, Any]], at: int) -> list[_Answer]:
-    """Return the answers that follow a message, up to the next words."""
-    answers: list[_Answer] = []
-    for place in range(at + 1, len(messages)):
-        message = messages[place]
-        content = message.get("content")
-        if message.get("role") == "tool":
-            failed = bool(message.get("is_error")) or message.get("status") == "error"
-            answers.append(_Answer(message.get("tool_call_id"), text_of(content), failed))
-            continue
-        results = [
-            part
-            for part in (content if isinstance(content, list) else ())
-            if isinstance(part, Mapping) and part.get("type") == "tool_result"
-        ]
-        if not results:
-            break
-        answers += [
-            _Answer(
-                part.get("tool_use_id"), text_of(part.get("content")), bool(part.get("is_error"))
-            )
-            for part in results
-        ]
-    return answers
-
-
-def _pair_answers(calls: Sequence[_Call], answers: Sequence[_Answer]) -> list[_Answer | None]:
-    """Return the answer of each call."""
-    asked = [canonical_json(call.id) for call in calls]
-    by_id = {canonical_json(answer.id): answer for answer in answers}
-    if len(set(asked)) == len(asked) and by_id.keys() & set(asked):
-        return [by_id.get(key) for key in asked]
-    return [*answers[: len(calls)], *[None] * (len(calls) - len(answers))]
-
-
-def _step(call: _Call, answer: _Answer | None, is_error: Callable[[str], bool] | None) -> Step:
-    seen = cut_text(answer.observation) if answer else None
-    failed = answer is not None and answer.failed
-    if seen is not None and is_error is not None:
-        failed = failed or is_error(seen)
-    return Step(
-        action_type=call.name,
-        action=call.arguments,
-        observation=seen,
-        error=seen if failed else None,
-    )

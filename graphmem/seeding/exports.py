@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from statistics import fmean
 from typing import Any, BinaryIO
@@ -12,107 +11,53 @@ from typing import Any, BinaryIO
 from graphmem.errors import ValidationError
 from graphmem.ids import canonical_json
 from graphmem.seeding import chats
-from graphmem.seeding.formats import Format, Origin, Record, Refused, Unsettled, make_record
 from graphmem.seeding.reading import (
+    Limits,
     peek_head,
     read_objects,
     read_rows,
 )
-from graphmem.seeding.tables import Fields, Table
-from graphmem.seeding.traces import OTHER, Groups, Span, make_episode, parse_time, root_of
+from graphmem.seeding.tables import Parts, Reading, Table, TableReader
+from graphmem.seeding.traces import Groups
 
 Row = Mapping[str, Any]
-Parts = tuple[Row, Sequence[Row], Sequence[tuple[str | None, str, Any]]]
-"""What a trace is said to be, its spans, and judgements: the span, who judged, what was said."""
 _CAPITAL = re.compile(r"(?<=[a-z0-9])[A-Z]")
 _LISTS = ("tags", "comments", "observations", "scores", "input", "output", "metadata")
 """Columns of traces of Langfuse that may be lists, and are no scores."""
 
 
-@dataclass(frozen=True, slots=True)
-class TraceReader:
-    """Reads the traces of an export, whose records ``parts`` puts together."""
-
-    name: str
-    table: Table
-    parts: Callable[[list[dict[str, Any]]], Parts]
-    key: Callable[[Row], object] | None = None
-    """The key of the trace that a record belongs to; None: each record is a trace."""
-    prepare: Callable[[Row], dict[str, Any]] = dict
-
-    def format(self) -> Format:
-        """Return the format."""
-        table = self.table
-        return Format(self.name, table.doc, table.marks.fit, self.read, mapping=table.mapping)
-
-    def read(self, stream: BinaryIO, origin: Origin) -> Iterator[Record]:
-        """Yield the traces of a file, each with the number of its first record."""
-        what, limits = self.table.record, origin.limits
-        records = read_objects(stream, limits, self.table.records.at or "")
-        if peek_head(stream)[:1] not in (b"{", b"["):
-            records = read_rows(stream, limits)
-        with Groups.open(limits) as groups:
-            for number, read in records:
-                try:
-                    record = read()
-                    if not isinstance(record, dict):
-                        raise ValidationError("record", record, "must be an object")
-                except ValidationError as error:
-                    yield Refused(number, error.field, str(error))
-                    continue
-                record = self.prepare(record)
-                if self.key is None:
-                    yield make_record(number, what, [record], partial(self._make, number))
-                elif isinstance(key := self.key(record), str):
-                    groups.add("trace", key, number, record)
-                else:
-                    yield Refused(number, "trace_id", f"is missing: this is no part of a {what}")
-            if self.key is None:
-                return
-            for number, found in groups.each("trace"):
-                if isinstance(found, ValidationError):
-                    yield Refused(number, found.field, str(found))
-                else:
-                    yield make_record(number, what, found, partial(self._make, number))
-
-    def _make(self, number: int, found: list[dict[str, Any]]) -> Unsettled:
-        said, rows, judged = self.parts(found)
-        spans = list(map(self._span, rows))
-        root = root_of(spans)
-        if self.table.spans.whole and root.parent is not None:
-            field = str(self.table.spans.fields["parent"])
-            raise ValidationError(field, root.parent, "is no run in this file")
-        row = rows[spans.index(root)]
-        look = Fields(self.table, said or row, {"trace": said})
-        known = look.values(self.table.spans.root)
-        spans[spans.index(root)] = replace(
-            root,
-            input=known.get("input") or root.input,
-            output=known.get("output") or root.output,
-            started_at=root.started_at or parse_time(known.get("started_at")),
-        )
-        fields = {name: one for name, one in look.values(self.table.fields).items() if one}
-        values = {name: one for about, name, one in judged if about in (None, "", root.id)}
-        return make_episode(
-            number,
-            spans,
-            {**fields, "source": self.name, "extra": look.extra()},
-            {name: one for name, one in values.items() if one is not None},
-            names=[name for name in map(look.value, self.table.names) if name],
-            record=look.record,
-        )
-
-    def _span(self, row: Row) -> Span:
-        spans = self.table.spans
-        known = Fields(self.table, row, {}).values(spans.fields)
-        known["kind"] = spans.kinds.get(str(known["kind"]), OTHER)
-        for name in ("started_at", "ended_at"):
-            known[name] = parse_time(known[name])
-        return Span(**known)
+def _read_traces(
+    key: Callable[[Row], object],
+    prepare: Callable[[Row], dict[str, Any]],
+    at: str,
+    stream: BinaryIO,
+    limits: Limits,
+) -> Iterator[Reading]:
+    """Yield the records of each trace, which stand in a file in any order."""
+    is_json = peek_head(stream)[:1] in (b"{", b"[")
+    rows = read_objects(stream, limits, at) if is_json else read_rows(stream, limits)
+    with Groups.open(limits) as groups:
+        for number, read in rows:
+            try:
+                row = read()
+                if not isinstance(row, dict):
+                    raise ValidationError("record", row, "must be an object")
+                if not isinstance(name := key(row := prepare(row)), str):
+                    raise ValidationError("trace_id", None, "is missing: it is of no trace")
+                groups.add("trace", name, number, row)
+            except ValidationError as error:
+                yield number, None, partial(_given, error)
+        for number, found in groups.each("trace"):
+            yield number, None, partial(_given, found)
 
 
-def _mlflow(found: list[dict[str, Any]]) -> Parts:
-    [record] = found
+def _given(found: list[dict[str, Any]] | ValidationError) -> list[dict[str, Any]]:
+    if isinstance(found, ValidationError):
+        raise found
+    return found
+
+
+def _mlflow(record: dict[str, Any]) -> Parts:
     whole = chats.arguments(record.get("trace"))
     if isinstance(whole, dict):  # of a row of search_traces
         record = whole
@@ -267,18 +212,27 @@ def _column(name: str, value: Any) -> Any:
 
 
 FORMATS = (
-    TraceReader(
+    TableReader(
         "langfuse",
         Table.load("langfuse"),
-        _langfuse,
-        lambda row: row.get("trace_id") or (None if "value" in row else row.get("id")),
-        _langfuse_row,
+        partial(
+            _read_traces,
+            lambda row: row.get("trace_id") or (None if "value" in row else row.get("id")),
+            _langfuse_row,
+            "data",
+        ),
+        parts=_langfuse,
     ).format(),
-    TraceReader(
+    TableReader(
         "langsmith",
         Table.load("langsmith"),
-        _langsmith,
-        lambda row: row.get("trace_id") or row.get("run_id") or row.get("id"),
+        partial(
+            _read_traces,
+            lambda row: row.get("trace_id") or row.get("run_id") or row.get("id"),
+            dict,
+            "runs",
+        ),
+        parts=_langsmith,
     ).format(),
-    TraceReader("mlflow", Table.load("mlflow"), _mlflow).format(),
+    TableReader("mlflow", Table.load("mlflow"), parts=_mlflow).format(),
 )

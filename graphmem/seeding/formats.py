@@ -96,11 +96,11 @@ def make_record(
     """
     try:
         made = make(record)
-    except ValidationError as error:
-        wrong = places.rename_field(error, record)
-        return Refused(number, wrong.field, str(wrong))
-    except places.FAILURES:
-        wrong = places.explain_failure(record, what, make)
+    except (ValidationError, *places.FAILURES) as error:
+        if isinstance(error, ValidationError):
+            wrong = places.rename_field(error, record)
+        else:
+            wrong = places.explain_failure(record, what, make)
         return Refused(number, wrong.field, str(wrong))
     return made if isinstance(made, Unsettled) else (number, made)
 
@@ -108,7 +108,7 @@ def make_record(
 def read_record(
     number: int, what: str, read: Callable[[], Any], make: Callable[[Any], Episode | Unsettled]
 ) -> Record:
-    """Return what ``make`` makes of the record that ``read`` returns, as :func:`mapped` does."""
+    """Return what ``make`` makes of the record that ``read`` returns, as :func:`make_record`."""
     try:
         record = read()
     except ValidationError as error:
@@ -163,11 +163,7 @@ def formats() -> dict[str, Format]:
 
 
 def find(name: str) -> Format:
-    """Return a format by name.
-
-    Raises:
-        NotFoundError: there is no such format.
-    """
+    """Return a format by name."""
     try:
         return formats()[name]
     except KeyError:

@@ -9,7 +9,6 @@ the run, which was stated at the recording.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -18,7 +17,7 @@ from typing import Any, BinaryIO
 from graphmem.errors import ValidationError
 from graphmem.models import MAX_STEPS, Step
 from graphmem.seeding.formats import Format, Origin, Record, Refused, Unsettled, make_record
-from graphmem.seeding.reading import BOM, Limits, read_lines, reason_of, refusal, refuse_constant
+from graphmem.seeding.reading import BOM, Limits, parse_line, read_lines
 
 MARK = "gymnasium"
 """The field that each line has; its value is the version of the form."""
@@ -42,60 +41,40 @@ def detect(head: bytes) -> bool:
 
 def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
     """Yield the runs, each with the number of its first line."""
-    run: _Run | None = None
+    run: Lines = []
+    start = size = 0
     for number, line in read_lines(stream, origin.limits):
         try:
-            told = _line(line)
+            told = _transition(parse_line(line))
         except ValidationError as error:
             yield Refused(number, error.field, str(error))
             continue
-        if run is not None and run.name != told["run"]:
-            yield run.record()
-            run = None
-        run = run or _Run(told["run"], number, origin.limits)
-        run.add(told, len(line) if isinstance(line, bytes) else 0)
+        if run and run[0]["run"] != told["run"]:
+            yield _record(start, run, size, origin.limits)
+            run = []
+        if not run:
+            start, size = number, 0
+        size += len(line) if isinstance(line, bytes) else 0
+        if size <= origin.limits.record and len(run) <= MAX_STEPS:
+            run.append(told)
         if told.get("terminated") or told.get("truncated"):
-            yield run.record()
-            run = None
-    if run is not None:
-        yield run.record()
+            yield _record(start, run, size, origin.limits)
+            run = []
+    if run:
+        yield _record(start, run, size, origin.limits)
 
 
-class _Run:
-    """The lines of a run that follow each other, as many as the limits allow."""
-
-    def __init__(self, name: str, number: int, limits: Limits) -> None:
-        self.name = name
-        self._number = number
-        self._limits = limits
-        self._size = 0
-        self._lines: Lines = []
-        self._excess: str | None = None
-
-    def add(self, line: dict[str, Any], size: int) -> None:
-        """Add a line, unless there are too many."""
-        self._size += size
-        if self._size > self._limits.record:
-            self._excess = self._limits.too_long
-        elif len(self._lines) == MAX_STEPS:
-            self._excess = f"has over {MAX_STEPS:,} steps"
-        else:
-            self._lines.append(line)
-
-    def record(self) -> Record:
-        """Return the episode of the run, or why there is none."""
-        if self._excess is not None:
-            return Refused(self._number, "run", f"run: {self._excess} (got {self.name!r:.80})")
-        return make_record(self._number, "run", self._lines, partial(episode, self._number))
+def _record(number: int, run: Lines, size: int, limits: Limits) -> Record:
+    """Return the episode of the lines of a run, or why there is none."""
+    excess = f"has over {MAX_STEPS:,} steps" if len(run) > MAX_STEPS else None
+    if size > limits.record:
+        excess = limits.too_long
+    if excess is not None:
+        return Refused(number, "run", f"run: {excess} (got {run[0]['run']!r:.80})")
+    return make_record(number, "run", run, partial(episode, number))
 
 
-def _line(line: bytes | ValidationError) -> dict[str, Any]:
-    if isinstance(line, ValidationError):
-        raise line
-    try:
-        told = json.loads(line, parse_constant=refuse_constant)
-    except ValueError as error:
-        raise refusal("line", line, reason_of(error)) from None
+def _transition(told: Any) -> dict[str, Any]:
     if not isinstance(told, dict) or not isinstance(told.get("run"), str):
         raise ValidationError("run", None, "is missing: this is no transition of a run")
     if told.get(MARK) != VERSION:
@@ -104,11 +83,7 @@ def _line(line: bytes | ValidationError) -> dict[str, Any]:
 
 
 def episode(number: int, run: Lines) -> Unsettled:
-    """Return the episode of a run from its transitions.
-
-    Raises:
-        ValidationError: they are no whole run.
-    """
+    """Return the episode of a run from its transitions."""
     first, last = run[0], run[-1]
     for place, line in enumerate(run):
         if line["step"] != place:
@@ -154,11 +129,7 @@ def step(line: Mapping[str, Any]) -> Step:
 
 
 def checked(value: Any) -> bool | float:
-    """Return an outcome.
-
-    Raises:
-        ValidationError: it is none.
-    """
+    """Return an outcome."""
     if isinstance(value, bool) or (isinstance(value, int | float) and 0 <= value <= 1):
         return value
     raise ValidationError("outcome", value, "must be true, false, or a score in [0, 1]")

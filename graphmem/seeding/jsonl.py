@@ -7,8 +7,8 @@ stores; they are no episodes.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any, BinaryIO
 
 from graphmem.errors import ValidationError
@@ -29,45 +29,38 @@ def detect(head: bytes) -> bool:
 
 def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
     """Yield the episodes of a file; blank lines are skipped."""
-    for item in _records(stream, origin, partial(_open, by_field=origin.strategy_from is not None)):
-        if isinstance(item, Refused | Unsettled):
+    for item in _read(stream, origin, may_be_open=True):
+        if not isinstance(item, tuple):
             yield item
         elif isinstance(item[1], Episode):
             yield item[0], item[1]
-        elif isinstance(item[1], AbandonedAttempt):
-            reason = "is an attempt without an outcome; `graphmem upkeep import` stores it"
-            yield Refused(item[0], "abandoned", reason)
         else:
-            reason = "is of a level, and no episode; `graphmem upkeep import` stores it"
-            yield Refused(item[0], "held", reason)
+            field = "abandoned" if isinstance(item[1], AbandonedAttempt) else "held"
+            reason = "is no episode with an outcome; `graphmem upkeep import` stores it"
+            yield Refused(item[0], field, reason)
 
 
 def read_all(
     stream: BinaryIO, origin: Origin
 ) -> Iterator[tuple[int, Episode | AbandonedAttempt | LevelsRecord] | Refused]:
-    """Yield the episodes, abandoned attempts, levels, entries and lenses of a file.
-
-    Blank lines are skipped.
-    """
-    for item in _records(stream, origin, None):
+    """Yield the episodes, abandoned attempts, levels, entries and lenses of a file."""
+    for item in _read(stream, origin, may_be_open=False):
         if not isinstance(item, Unsettled):
             yield item
 
 
-def _records(
-    stream: BinaryIO,
-    origin: Origin,
-    unsettled: Callable[[int, bytes, ValidationError], Unsettled | None] | None,
+def _read(
+    stream: BinaryIO, origin: Origin, *, may_be_open: bool
 ) -> Iterator[tuple[int, Episode | AbandonedAttempt | LevelsRecord] | Unsettled | Refused]:
     for number, line in read_lines(stream, origin.limits):
+        open_ = None
         try:
             if isinstance(line, ValidationError):
                 raise line
             item = _kind(line).from_json(line)
         except ValidationError as error:
-            open_ = (
-                unsettled(number, line, error) if unsettled and isinstance(line, bytes) else None
-            )
+            if may_be_open and isinstance(line, bytes):
+                open_ = _open(number, line, error, by_field=origin.strategy_from is not None)
             yield open_ or Refused(number, error.field, str(error))
             continue
         if origin.agent and isinstance(item, Episode | AbandonedAttempt):
@@ -83,34 +76,32 @@ def _open(number: int, line: bytes, error: ValidationError, *, by_field: bool) -
     if fields.get("strategy") is None and not by_field:
         return None
     done = [step for step in fields.get("steps") or () if isinstance(step, dict)]
-    unknown = error if error.field == "success" else None
     return Unsettled(
         number,
         {name: value for name, value in fields.items() if name != "strategy"},
         strategy=fields.get("strategy"),
         tools=[str(step.get("action_type", "action")) for step in done],
         record=fields,
-        unknown=unknown,
+        unknown=error if error.field == "success" else None,
     )
 
 
 def _kind(line: bytes) -> type[Episode | AbandonedAttempt | LevelsRecord]:
-    if b'"abandoned"' not in line and b'"held"' not in line:
-        return Episode
-    try:
-        value = json.loads(line)
-    except ValueError:
-        return Episode  # its error says what is wrong
-    if not isinstance(value, dict):
-        return Episode
-    if value.get("abandoned") is True:
-        return AbandonedAttempt
-    held = value.get("held")
-    return LEVELS_RECORDS.get(held, Episode) if isinstance(held, str) else Episode
+    if b'"abandoned"' in line or b'"held"' in line:
+        with suppress(ValueError):  # the error of an episode says what is wrong
+            value = json.loads(line)
+            if isinstance(value, dict) and value.get("abandoned") is True:
+                return AbandonedAttempt
+            if isinstance(value, dict) and isinstance(value.get("held"), str):
+                return LEVELS_RECORDS.get(value["held"], Episode)
+    return Episode
 
 
 def record(
-    content: Mapping[str, Any], source_key: str | None, occurrence: str | None, source: str | None
+    content: Mapping[str, Any],
+    source_key: str | None = None,
+    occurrence: str | None = None,
+    source: str | None = None,
 ) -> dict[str, Any]:
     """Return the object of a line from an episode's content and origin, as stored in the graph."""
     fields = {**content, "source_key": source_key, "occurrence": occurrence, "source": source}

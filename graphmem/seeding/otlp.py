@@ -14,16 +14,15 @@ runs are put together at the end of the log.
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from math import isfinite
 from typing import Any, BinaryIO
 
 from graphmem.errors import SeedingError, ValidationError
 from graphmem.ids import canonical_json
 from graphmem.seeding import traces
-from graphmem.seeding.chats import MAX_JSON, arguments, cut_task, question, text_of
+from graphmem.seeding.chats import arguments, cut_task, question, text_of
 from graphmem.seeding.formats import Format, Origin, Record, Refused
 from graphmem.seeding.otlp_runs import CHAIN, CHAT, NOTHING, OTHER, SPAN, Runs
 from graphmem.seeding.reading import BOM, read_objects
@@ -51,7 +50,6 @@ _OPERATIONS = {
     "text_completion": CHAT,
 }
 _KINDS = {"AGENT": AGENT, "CHAIN": CHAIN, "TOOL": TOOL, "LLM": CHAT, "EVALUATOR": NOTHING}
-_DECODER, _SPACE = json.JSONDecoder(), re.compile(r"\s*")
 _FAILED = (2, "STATUS_CODE_ERROR")
 _LATEST = 253_402_300_799_000_000_000
 """The last nanosecond that a time can be: the end of the year 9999."""
@@ -102,13 +100,9 @@ def _export(value: Any) -> Object:
         raise ValidationError("record", value, "must be an object")
     if SPANS in value or LOGS in value:
         return value
-    for name in value:
-        for meant in (SPANS, LOGS):
-            if name.replace("_", "").lower() == meant.lower():
-                raise ValidationError(name, None, "is not a known field", f"{meant} is meant")
-    if "resourceMetrics" in value:
-        raise ValidationError("resourceMetrics", None, "holds no runs", "give a file of traces")
-    raise ValidationError(SPANS, None, "is missing", "each line is one export, as OTLP JSON")
+    raise ValidationError(
+        SPANS, None, "is missing", "each line is one export of spans, as OTLP JSON"
+    )
 
 
 def _parts(value: Object) -> Iterator[tuple[bool, str | None, Any]]:
@@ -120,7 +114,7 @@ def _parts(value: Object) -> Iterator[tuple[bool, str | None, Any]]:
         for resource in _objects_of(value, outer):
             described = resource.get("resource")
             given = _attributes(described) if isinstance(described, dict) else {}
-            service = decode_value(given.get("service.name"))
+            service = given.get("service.name")
             named = isinstance(service, str) and not service.startswith("unknown_service")
             for scope in _objects_of(resource, inner):
                 for item in _objects_of(scope, items):
@@ -178,7 +172,7 @@ def _judgements(item: Object, given: Object) -> Iterator[Object]:
     found: dict[tuple[str | None, str], Object] = {}
     for name, value in given.items():
         if match := _JUDGED.fullmatch(name):
-            found.setdefault((match[1], match[2]), {})[match[3]] = decode_value(value)
+            found.setdefault((match[1], match[2]), {})[match[3]] = value
     session = _text(given, "session.id", "gen_ai.conversation.id")
     for (scope, _), fields in found.items():
         yield from _judgement(fields, scope or SPAN, None, session)
@@ -186,7 +180,7 @@ def _judgements(item: Object, given: Object) -> Iterator[Object]:
 
 def _is_judgement(name: Any, given: Object) -> bool:
     """Return whether an event is a judgement; before log records had names, an attribute was it."""
-    return _EVENT in (name, decode_value(given.get("event.name")))
+    return _EVENT in (name, given.get("event.name"))
 
 
 def _event_judgement(given: Object) -> Iterator[Object]:
@@ -223,10 +217,10 @@ def _judgement(
 
 
 def _kind(given: Object) -> str:
-    operation = decode_value(given.get("gen_ai.operation.name"))
+    operation = given.get("gen_ai.operation.name")
     if isinstance(operation, str):
         return _OPERATIONS.get(operation, OTHER)
-    kind = decode_value(given.get("openinference.span.kind"))
+    kind = given.get("openinference.span.kind")
     return _KINDS.get(kind.upper(), OTHER) if isinstance(kind, str) else NOTHING
 
 
@@ -253,7 +247,7 @@ def _kind_fields(kind: str, item: Object, given: Object, service: str | None) ->
         "model": _model(given),
         "answer": _answer(given),
         "fields": {
-            name: decode_value(value)
+            name: value
             for name, value in given.items()
             if name not in _MAPPED and not _TELLS.search(name)
         },
@@ -277,33 +271,17 @@ def _error(item: Object, given: Object) -> str | None:
 
 def _question(given: Object) -> str | None:
     """Return the first words of the user, or the question, if a span has them."""
-    told = _first_user_text(_first(given, "gen_ai.input.messages"))
-    if told is None and any(name.startswith("llm.input_messages.") for name in given):
+    told = question(traces.messages_of(given.get("gen_ai.input.messages")))
+    if told is None:
         told = question(_flat_messages(given))
     if told is None:
         told = traces.question_of(_io_value(given, _IN))
     return cut_task(told) if told and told.strip() else None
 
 
-def _first_user_text(value: Any) -> str | None:
-    """Return the first words of the user in messages; read no more messages than that takes."""
-    if not isinstance(value, str) or len(value) > MAX_JSON:
-        return question(_messages(value))
-    at, end = value.find("[") + 1, len(value)
-    try:
-        while 0 < at < end:
-            message, at = _DECODER.raw_decode(value, _SPACE.match(value, at).end())  # type: ignore[union-attr]
-            if (said := question(_messages([message]))) is not None:
-                return said
-            at = value.index(",", at) + 1
-    except (ValueError, RecursionError):
-        pass
-    return None
-
-
 def _answer(given: Object) -> str | None:
     """Return the last words of an agent."""
-    messages = _messages(_first(given, "gen_ai.output.messages"))
+    messages = traces.messages_of(given.get("gen_ai.output.messages"))
     said = text_of(messages[-1].get("content")) if messages else None
     return said or traces.answer_of(_io_value(given, (*_OUT, "final_result")))
 
@@ -320,37 +298,13 @@ def _io_value(given: Object, names: tuple[str, ...]) -> Any:
     return value
 
 
-def _messages(value: Any) -> list[dict[str, Any]]:
-    """Return messages whose content is a text, or blocks with texts, of whichever convention."""
-    found = arguments(value)
-    if not isinstance(found, list):
-        return []
-    messages = []
-    for message in found:
-        if isinstance(message, dict):
-            parts = message.get("parts")
-            if isinstance(parts, list):
-                content: Any = [
-                    part["content"]
-                    for part in parts
-                    if isinstance(part, dict)
-                    and part.get("type") == "text"
-                    and isinstance(part.get("content"), str)
-                ]
-            else:
-                content = message.get("content")
-            role = message.get("role", message.get("type"))
-            messages.append({"role": role, "content": content or None})
-    return messages
-
-
 def _flat_messages(given: Object) -> list[dict[str, Any]]:
     """Return messages that are written as one attribute for each part of each."""
     messages: dict[int, dict[str, Any]] = {}
     for name, value in given.items():
         if match := _SAID.fullmatch(name):
             place = int(match[1][:9])
-            messages.setdefault(place, {})[match[2]] = decode_value(value)
+            messages.setdefault(place, {})[match[2]] = value
     return [messages[place] for place in sorted(messages)]
 
 
@@ -359,12 +313,12 @@ def _model(given: Object) -> str | None:
 
 
 def _attributes(item: Object) -> Object:
-    """Return attributes by name, with values as OTLP writes them."""
+    """Return the values of attributes by name; None if one is wrong."""
     found = item.get("attributes")
     if not found:
         return {}
     try:
-        given = {pair["key"]: pair.get("value") for pair in found}
+        given = {pair["key"]: _decode(pair.get("value")) for pair in found}
         if not all(isinstance(name, str) for name in given):
             raise TypeError
     except (TypeError, KeyError, AttributeError):
@@ -372,51 +326,31 @@ def _attributes(item: Object) -> Object:
     return given
 
 
-def _decode_all(given: Object) -> Object:
-    return {name: decode_value(value) for name, value in given.items()}
-
-
-def decode_value(value: Any) -> Any:
-    """Return a value of an attribute; None if it is wrong."""
-    if isinstance(value, dict):
-        for kind, held in value.items():
-            try:
-                return _VALUES[kind](held)
-            except (LookupError, TypeError, ValueError, OverflowError, AttributeError):
-                return None
-    return None
-
-
-def _same_value(held: Any) -> Any:
-    return held
-
-
-def _finite_float(held: Any) -> float | None:
-    number = float(held)
-    return number if isfinite(number) else None
-
-
-_VALUES: dict[str, Callable[[Any], Any]] = {
-    "stringValue": _same_value,
-    "boolValue": _same_value,
-    "bytesValue": _same_value,
-    "intValue": int,
-    "doubleValue": _finite_float,
-    "arrayValue": lambda held: [decode_value(one) for one in held.get("values") or ()],
-    "kvlistValue": lambda held: _decode_all(_attributes({"attributes": held.get("values")})),
-}
+def _decode(value: Any) -> Any:
+    """Return a value as OTLP writes it; None if it is wrong."""
+    if not isinstance(value, dict) or not value:
+        return None
+    kind, inner = next(iter(value.items()))
+    try:
+        if kind in ("stringValue", "boolValue", "bytesValue"):
+            return inner
+        if kind == "arrayValue":
+            return [_decode(one) for one in inner.get("values") or ()]
+        if kind == "kvlistValue":
+            return _attributes({"attributes": inner.get("values")})
+        number = int(inner) if kind == "intValue" else float(inner)
+        return number if kind in ("intValue", "doubleValue") and isfinite(number) else None
+    except (TypeError, ValueError, OverflowError, AttributeError):
+        return None
 
 
 def _first(given: Object, *names: str) -> Any:
-    """Return the first value that is not empty."""
-    for name in names:
-        if name in given and (value := decode_value(given[name])) is not None:
-            return value
-    return None
+    """Return the first value that is there."""
+    return next((given[name] for name in names if given.get(name) is not None), None)
 
 
 def _text(given: Object, *names: str) -> str | None:
-    """Return the first value that is not empty, as a text."""
+    """Return the first value that is there, as a text, if it says anything."""
     value = _first(given, *names)
     if value is None or isinstance(value, str):
         return cut_task(value) if value and value.strip() else None
@@ -424,30 +358,16 @@ def _text(given: Object, *names: str) -> str | None:
 
 
 def _id(item: Object, name: str, size: int, *, empty: bool = False) -> str | None:
-    """Return an id; None if it is empty and may be.
-
-    Raises:
-        ValidationError: it is not so many bytes in hexadecimal digits.
-    """
+    """Return an id; None if it is empty and may be."""
     given = item.get(name)
-    if not given and empty:
+    if empty and (not given or (isinstance(given, str) and not given.strip("0"))):
         return None
-    try:
-        if not isinstance(given, str) or len(given) != 2 * size:
-            raise ValueError
-        made = bytes.fromhex(given)
-    except ValueError:
-        names = (one for one in item if one != name)
-        near = next((one for one in names if one.replace("_", "").lower() == name.lower()), None)
-        hint = f"{name} is meant by {near}" if near and given is None else ""
-        if given:
-            hint = "base64, as protobuf writes ids in JSON, is not OTLP"
-        raise ValidationError(name, given, f"is not {2 * size} hexadecimal digits", hint) from None
-    if any(made):
-        return made.hex()
-    if empty:
-        return None
-    raise ValidationError(name, given, "is zero, which is no id")
+    if not isinstance(given, str) or not re.fullmatch(rf"[0-9a-fA-F]{{{2 * size}}}", given):
+        problem = f"is not {2 * size} hexadecimal digits"
+        raise ValidationError(name, given, problem, "OTLP writes no base64, and camelCase")
+    if not given.strip("0"):
+        raise ValidationError(name, given, "is zero, which is no id")
+    return given.lower()
 
 
 def _time(item: Object, name: str) -> int | None:

@@ -39,11 +39,7 @@ class Runs:
             self._groups.add("session", session, span["line"], told)
 
     def judge(self, trace: str | None, span: str | None, judgement: Object, line: int) -> None:
-        """Put a judgement aside; it may name a span.
-
-        Raises:
-            ValidationError: it names nothing.
-        """
+        """Put a judgement aside; it may name a span."""
         response, session, scope = (judgement.get(k) for k in ("response", "session", "scope"))
         if span is None and response is None and scope == SPAN:
             if trace is None and session is None:

@@ -41,13 +41,7 @@ class Outcomes:
 
     @classmethod
     def of(cls, given: str | Mapping[str, bool | float], limits: Limits) -> Self:
-        """Return outcomes from a file, or from a mapping.
-
-        Raises:
-            SeedingError: the file cannot be read, says something twice, or is neither CSV nor a
-                report; or an outcome is neither a success nor a score in [0, 1].
-            ValidationError: it is neither the name of a file nor a mapping from texts.
-        """
+        """Return outcomes from a file, or from a mapping."""
         if not isinstance(given, str):
             if not isinstance(given, Mapping) or not all(isinstance(key, str) for key in given):
                 raise ValidationError("outcomes", given, "must be a file, or a mapping from keys")
@@ -69,11 +63,7 @@ class Outcomes:
         return outcomes
 
     def find(self, source_key: str | None, names: Sequence[str] = ()) -> Joined | None:
-        """Return the outcome of a record.
-
-        Raises:
-            ValidationError: the same key joined it to another record before.
-        """
+        """Return the outcome of a record."""
         key = next((key for key in (source_key, *names) if key in self._by_key), None)
         if source_key is None or key is None:
             return None

@@ -91,7 +91,8 @@ def explain_failure(record: Any, what: str, make: Callable[[Any], object]) -> Va
             if path:
                 missing = "is missing" if look.value is None else "cannot be so"
                 return ValidationError(path, look.value, f"{missing} in this {what}")
-    return ValidationError("record", None, f"is no {what}")
+    given = None if isinstance(record, dict | list) else record
+    return ValidationError("record", given, f"is no {what}")
 
 
 def rename_field(error: ValidationError, record: Any) -> ValidationError:

@@ -134,8 +134,11 @@ def read_objects(
     head = peek_head(stream)
     wrapped = re.match(rb'\{\s*"%b"\s*:\s*\[' % wrapper.encode(), head) is not None
     first, _, more = head.partition(b"\n")
-    is_line = first.startswith(b"{") or more.strip()
-    if is_line and not wrapped and not first.rstrip().endswith((b"{", b"[", b",")):
+    last = first.rstrip()[-1:]
+    is_line = last not in (b"{", b"[", b",") and not wrapped
+    if first.startswith(b"["):
+        is_line = last == b"]" and bool(more.strip())
+    if is_line:
         for number, line in read_lines(stream, limits):
             yield number, partial(parse_line, line)
         return
@@ -159,11 +162,7 @@ def read_objects(
 
 
 def read_rows(stream: BinaryIO, limits: Limits) -> Iterator[tuple[int, Callable[[], Any]]]:
-    """Yield the number of each row of a CSV file, from 1 behind the names, and what reads it.
-
-    Raises:
-        SeedingError: it is damaged, or a row is longer than a record may be.
-    """
+    """Yield the number of each row of a CSV file, from 1 behind the names, and what reads it."""
     csv.field_size_limit(max(csv.field_size_limit(), limits.text))
     table = csv.DictReader(_bounded_rows(stream, limits), strict=True)
     try:
@@ -194,11 +193,7 @@ def _bounded_rows(stream: BinaryIO, limits: Limits) -> Iterator[str]:
 
 
 def peek_head(stream: BinaryIO) -> bytes:
-    """Return the first bytes of a buffered stream, which stay in it.
-
-    Raises:
-        SeedingError: it has no buffer.
-    """
+    """Return the first bytes of a buffered stream, which stay in it."""
     peek = getattr(stream, "peek", None)
     if peek is None:
         raise SeedingError("the format needs a buffered stream")
@@ -206,11 +201,7 @@ def peek_head(stream: BinaryIO) -> bytes:
 
 
 def parse_line(line: bytes | ValidationError) -> Any:
-    """Return the value in a line.
-
-    Raises:
-        ValidationError: it is over a limit, or no JSON.
-    """
+    """Return the value in a line."""
     if isinstance(line, ValidationError):
         raise line
     try:

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from graphmem.errors import SeedingError, ValidationError
 from graphmem.ids import digest
@@ -60,18 +60,8 @@ class _Attempt:
     section: str | None
     lines: list[str] = field(default_factory=list)
     size: int = 0
-    excess: str | None = None
-    """The limit that it breaks; then its lines are no longer kept."""
+    """Bytes of its lines; over the limit of a record they are no longer kept."""
     ended: bool = False
-
-    def add(self, line: str, size: int, limits: Limits) -> None:
-        """Add a line of so many bytes."""
-        self.size += size
-        if self.size > limits.record:
-            self.excess = limits.too_long
-            del self.lines[1:]
-        else:
-            self.lines.append(line)
 
     @property
     def question(self) -> str:
@@ -107,14 +97,10 @@ def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
 
 
 def episode(attempt: _Attempt, origin: Origin) -> Episode:
-    """Return the episode of one attempt.
-
-    Raises:
-        ValidationError: it is cut off, lies outside of a trial or section, or has no steps.
-    """
+    """Return the episode of one attempt."""
     section, trial = attempt.section, attempt.trial
-    if attempt.excess:
-        raise ValidationError("record", attempt.question[:200], attempt.excess)
+    if attempt.size > origin.limits.record:
+        raise ValidationError("record", attempt.question[:200], origin.limits.too_long)
     if trial is None or section not in _OUTCOMES:
         problem = "the outcome is unknown: it lies outside of the known sections of a trial"
         raise ValidationError("success", section, problem)
@@ -123,11 +109,7 @@ def episode(attempt: _Attempt, origin: Origin) -> Episode:
     before, reflections, steps = _parts(attempt.lines[1:])
     if not steps:
         raise ValidationError("steps", attempt.question, "nothing was run in this trial")
-    extra: dict[str, Any] = {"trial": trial}
-    if before:
-        extra["prompt"] = before
-    if reflections:
-        extra["reflections"] = reflections
+    beside = {"trial": trial, "prompt": before, "reflections": reflections}
     match = _STEM.fullmatch(origin.stem)
     return Episode(
         task=attempt.question,
@@ -138,16 +120,12 @@ def episode(attempt: _Attempt, origin: Origin) -> Episode:
         error="halted" if section == "HALTED" else None,
         source_key=f"{origin.stem}/{trial}/{attempt.question}",
         source="reflexion",
-        extra=extra,
+        extra={name: value for name, value in beside.items() if value not in ("", [])},
     )
 
 
 def strategies(kinds: Iterable[str], *, reflected: bool) -> list[str]:
-    """Return the strategies of an attempt, from the kinds of its actions in order.
-
-    The prefix ``sequence:`` distinguishes "these actions in this order" from "this action was
-    used". Repeats in a row count once. ``Finish`` is left out.
-    """
+    """Return the strategies of an attempt, from the kinds of its actions in order."""
     asked = [kind for kind, _ in groupby(kind for kind in kinds if kind != ANSWER)]
     first = f"sequence: {' > '.join(asked)}" if asked else "answers at once"
     return [first, *dict.fromkeys(asked), *([REFLECT] if reflected else [])]
@@ -182,7 +160,9 @@ def _attempts(stream: BinaryIO, limits: Limits) -> Iterator[_Attempt]:
             yield attempt
             attempt = None
         elif attempt:
-            attempt.add(line, len(raw), limits)
+            attempt.size += len(raw)
+            if attempt.size <= limits.record:
+                attempt.lines.append(line)
         fresh = attempt is None or not line.strip()
     if attempt:
         yield attempt
@@ -201,9 +181,11 @@ def _parts(lines: list[str]) -> tuple[str, list[str], list[Step]]:
     last = -1
     for line in lines:
         match = _PART.fullmatch(line)
-        if match and _follows(match[1], int(match[2]), len(steps), last):
-            if int(match[2]) > len(steps):
-                steps.append({})
+        number = int(match[2]) if match else -1
+        begins = match is not None and number == len(steps) + 1 and match[1] != "Observation"
+        if begins:
+            steps.append({})
+        if match and (begins or (number == len(steps) and _ORDER[match[1]] == last + 1)):
             last = _ORDER[match[1]]
             into = [match[3]]
             steps[-1][match[1]] = into
@@ -220,13 +202,6 @@ def _parts(lines: list[str]) -> tuple[str, list[str], list[Step]]:
     reflection_texts = ["\n".join(texts).strip() for texts in reflections]
     said = "\n".join(before).strip()
     return said, [text for text in reflection_texts if text], [_step(step) for step in steps]
-
-
-def _follows(part: str, number: int, steps: int, last: int) -> bool:
-    """Return whether it is the next part of the present step, or begins the next one."""
-    if number == steps + 1:
-        return part != "Observation"
-    return number == steps and _ORDER[part] == last + 1
 
 
 def _step(parts: dict[str, list[str]]) -> Step:

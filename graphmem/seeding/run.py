@@ -200,11 +200,7 @@ def _learn(
 
 
 def _read(source: Source, format_name: str | None, origin: Origin) -> Iterator[Record]:
-    """Yield the records of a log in constant memory; if its rest is damaged, one refusal for that.
-
-    Raises:
-        SeedingError: the log cannot be opened, or the user named it and its format is unknown.
-    """
+    """Yield the records of a log; if its rest is damaged, one refusal stands for that."""
     with source.open(origin.limits) as (head, stream):
         if not head.strip():
             yield Refused(1, "file", "is empty")

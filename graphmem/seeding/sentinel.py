@@ -22,7 +22,8 @@ from __future__ import annotations
 import io
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any, BinaryIO
 
@@ -31,12 +32,13 @@ from graphmem.errors import SeedingError, ValidationError, has_surrogate
 from graphmem.ids import canonical_json
 from graphmem.models import Episode
 from graphmem.models.episodes import card_content
-from graphmem.seeding.formats import HEAD, Format, Origin, Record, Refused
+from graphmem.seeding.formats import Format, Origin, Record, Refused
 from graphmem.seeding.jsonl import record
+from graphmem.seeding.places import rename_field
 from graphmem.seeding.reading import (
-    BOM,
     Limits,
     Values,
+    peek_head,
     read_lines,
     reason_of,
     refusal,
@@ -84,17 +86,9 @@ def detect(head: bytes) -> bool:
 
 
 def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
-    """Yield the episodes with their position in the file, or their line number.
-
-    Raises:
-        SeedingError: the file is of a newer version, or its list of episodes is none.
-    """
-    peek = getattr(stream, "peek", None)
-    if peek is None:
-        raise SeedingError("sentinel needs a buffered stream")
-    whole = _is_file(_names(peek(HEAD)[:HEAD]))
-    forms = (_of_file if whole else _of_lines)(stream, origin.limits)
-    for number, index, form in forms:
+    """Yield the episodes with their position in the file, or their line number."""
+    whole = _is_file(_names(peek_head(stream)))
+    for number, index, form in (_of_file if whole else _of_lines)(stream, origin.limits):
         key, entry = f"{origin.stem}/{index or number}", index is not None
         try:
             if isinstance(form, ValidationError):
@@ -107,17 +101,7 @@ def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
 def episode(
     form: Form, *, source_key: str | None = None, agent: str | None = None, entry: bool = False
 ) -> Episode:
-    """Return the episode of a form.
-
-    Args:
-        form: the form as it was written; it is not changed.
-        source_key: the key, unless graphmem wrote the form with its key.
-        agent: overrides the agent of the form.
-        entry: whether it is an entry of a log.
-
-    Raises:
-        ValidationError: a field is wrong; the error has its name in the form.
-    """
+    """Return the episode of a form."""
     if not isinstance(form, Mapping):
         raise ValidationError("episode", form, "must be an object with task_id and score")
     for name in form:
@@ -144,11 +128,7 @@ def is_live(form: Form) -> bool:
 
 
 def identity(form: Form) -> str | None:
-    """Return a source key for a form that has an id (``episode_id``, else ``id``), else None.
-
-    Raises:
-        ValidationError: the id is neither a text nor an integer.
-    """
+    """Return a source key for a form that has an id (``episode_id``, else ``id``), else None."""
     for name in ("episode_id", "id"):
         value = form.get(name) if isinstance(form, Mapping) else None
         if value is not None:
@@ -180,34 +160,26 @@ def write(content: Mapping[str, Any], *, entry: bool = False) -> dict[str, Any]:
     return {**form, **{k: v for k, v in content.get("extra", {}).items() if k not in form}}
 
 
-def mark(source_key: str | None, occurrence: str | None, source: str | None) -> dict[str, Any]:
+def mark(
+    source_key: str | None = None, occurrence: str | None = None, source: str | None = None
+) -> dict[str, Any]:
     """Return what the field ``graphmem`` of a form says of an episode's origin."""
     own = {"source_key": source_key, "source": source}
     return own if occurrence is None else {**own, "occurrence": occurrence}
 
 
 def write_marked(
-    content: Mapping[str, Any],
-    source_key: str | None,
-    occurrence: str | None,
-    source: str | None,
-    *,
-    entry: bool = False,
+    content: Mapping[str, Any], *origin: str | None, entry: bool = False
 ) -> dict[str, Any]:
     """Return the form of an episode with its origin."""
-    return {**write(content, entry=entry), OWN: mark(source_key, occurrence, source)}
+    return {**write(content, entry=entry), OWN: mark(*origin)}
 
 
 def write_whole(
-    content: Mapping[str, Any],
-    source_key: str | None,
-    occurrence: str | None,
-    source: str | None,
-    *,
-    entry: bool = False,
+    content: Mapping[str, Any], *origin: str | None, entry: bool = False
 ) -> dict[str, Any]:
     """Return the form of an episode with its whole content in the field ``graphmem``."""
-    known = record(content, source_key, occurrence, source)
+    known = record(content, *origin)
     steps = content.get("steps", ())
     if entry:
         told = {name: content[name] for name in ("task", "task_key", "score") if name in content}
@@ -225,12 +197,7 @@ def write_whole(
 
 
 def exact(text: str) -> Any:
-    """Return the JSON value of a text, exactly.
-
-    Raises:
-        ValueError: it is not JSON, or it is ambiguous: a name twice in one object, NaN, a number
-            that is too large, half a surrogate pair.
-    """
+    """Return the JSON value of a text, exactly."""
     value = json.loads(
         text, object_pairs_hook=_unique, parse_constant=refuse_constant, parse_float=_float
     )
@@ -242,11 +209,7 @@ def exact(text: str) -> Any:
 
 
 def check_version(version: Any) -> None:
-    """Raise for a file of a newer version.
-
-    Raises:
-        SeedingError: the version (a number, or a text that begins with one) is over 1.
-    """
+    """Raise for a file of a newer version."""
     if isinstance(version, str):
         digits = version.strip().lstrip("vV").partition(".")[0]
         version = int(digits) if digits.isdecimal() and len(digits) < 10 else None
@@ -259,27 +222,12 @@ def check_version(version: Any) -> None:
 
 def _names(head: bytes) -> set[str]:
     """Return the names in the first object that are within ``head``."""
-    text = head.removeprefix(BOM).lstrip()
-    if not text.startswith(b"{"):
-        return set()
-    lists = (b'"episodes"', b'"episode_log"', b'"total_episodes"')
-    form = b'"task_id"' in text and b'"score"' in text
-    if not form and not any(name in text for name in lists):
-        return set()
-    try:
-        first = json.loads(text.partition(b"\n")[0])
-    except (ValueError, RecursionError):
-        first = None
-    if isinstance(first, dict):
-        return set(first)
     names: set[str] = set()
-    values = Values(io.BytesIO(text), Limits())
-    try:
+    values = Values(io.BytesIO(head), Limits())
+    with suppress(SeedingError):  # the head ends somewhere inside
         for name in values.members():
             names.add(name)
             values.skip()
-    except (SeedingError, ValidationError):
-        return names  # the head ends somewhere inside
     return names
 
 
@@ -358,8 +306,10 @@ def _told(form: Form, *, entry: bool) -> dict[str, Any]:
     own = entry and extra.get("trajectory_summary") is None
     told["summary"] = extra.pop("summary" if own else "trajectory_summary", None)
     for name in ("successes", "mistakes"):
-        told[name] = _texts(extra.pop(name, None), name)
-    told["mistake_cards"] = _cards(extra.pop("mistake_cards", None))
+        texts = _listed(extra, name, "texts")
+        told[name] = [one for one in texts if not isinstance(one, str) or one.strip()]
+    cards = enumerate(_listed(extra, "mistake_cards", "cards"))
+    told["mistake_cards"] = [_card(card, f"mistake_cards.{place}") for place, card in cards]
     for name, field in (("agent", "agent"), ("agent_id", "agent"), ("task_type", "task_type")):
         if field not in told and isinstance(extra.get(name), str) and extra[name].strip():
             told[field] = extra.pop(name)
@@ -369,66 +319,23 @@ def _told(form: Form, *, entry: bool) -> dict[str, Any]:
 
 
 def _episode(form: Form, told: dict[str, Any], **origin: Any) -> Episode:
-    texts = {name: [text for _, text in told[name]] for name in ("successes", "mistakes")}
     try:
-        return Episode(**{**told, **texts}, strategy=[], steps=(), **origin)
+        return Episode(**told, strategy=[], steps=(), **origin)
     except ValidationError as error:
-        raise _renamed(error, form, told) from None
+        named = rename_field(error, dict(form))
+        if named is not error:
+            raise named from None
+        first, _, rest = error.field.partition(".")
+        field = rest if first == "extra" and rest else _NAMES.get(first, error.field)
+        raise ValidationError(field, error.value, error.problem, error.remedy) from None
 
 
-def _renamed(error: ValidationError, form: Form, told: Mapping[str, Any]) -> ValidationError:
-    """Return an error with the name that its field has in the form."""
-    first, _, rest = error.field.partition(".")
-    if first in _ORIGIN:
-        return ValidationError(f"{OWN}.{first}", error.value, error.problem, error.remedy)
-    if first == "extra":
-        field = rest or next(filter(None, map(_unfit, told["extra"].items())), "episode")
-    elif first in ("successes", "mistakes") and rest.isdecimal():
-        field = f"{first}.{told[first][int(rest)][0]}"
-    elif first == "mistake_cards" and rest:
-        at, _, name = rest.partition(".")
-        card = form[first][int(at)]
-        names = _CARD_FIELDS.get(name, ())
-        name = next((known for known in names if known in card), name.removeprefix("extra."))
-        field = f"{first}.{at}.{name}"
-    else:
-        field = _NAMES.get(first, first)
-        if field == "trajectory_summary" and form.get(field) is None:
-            field = "summary"
-    remedy = error.remedy
-    if first == "score":
-        remedy = "give a number in [0, 1]"
-    return ValidationError(field, error.value, error.problem, remedy)
-
-
-def _unfit(item: tuple[str, Any]) -> str | None:
-    """Return the name of a field whose value JSON cannot hold."""
-    try:
-        canonical_json(item[1])
-    except (ValueError, TypeError, RecursionError):
-        return item[0]
-    return None
-
-
-def _texts(value: Any, name: str) -> list[tuple[int, Any]]:
-    """Return the items of a list with their places; blank ones say nothing."""
-    if value is None:
-        return []
-    if not isinstance(value, list | tuple):
-        raise ValidationError(name, value, "must be a list of texts")
-    return [
-        (index, item)
-        for index, item in enumerate(value)
-        if not (isinstance(item, str) and not item.strip())
-    ]
-
-
-def _cards(value: Any) -> list[dict[str, Any]]:
-    if value is None:
-        return []
-    if not isinstance(value, list | tuple):
-        raise ValidationError("mistake_cards", value, "must be a list of cards")
-    return [_card(card, f"mistake_cards.{index}") for index, card in enumerate(value)]
+def _listed(extra: dict[str, Any], name: str, what: str) -> Sequence[Any]:
+    """Return a list of a form, and take it out there."""
+    value = extra.pop(name, None)
+    if value is not None and not isinstance(value, list | tuple):
+        raise ValidationError(name, value, f"must be a list of {what}")
+    return value or ()
 
 
 def _card(card: Any, where: str) -> dict[str, Any]:
@@ -467,11 +374,7 @@ def card_form(card: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _text(value: Any, where: str) -> str:
-    """Return a text; an integer or boolean becomes its JSON text.
-
-    Raises:
-        ValidationError: it is another type.
-    """
+    """Return a text; an integer or boolean becomes its JSON text."""
     if isinstance(value, str):
         return value
     if isinstance(value, int):

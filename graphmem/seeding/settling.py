@@ -103,11 +103,7 @@ class Settling:
         return Episode(**{**dict(episode), "strategy": list(dict.fromkeys(found))})
 
     def _judged(self, outcomes: Mapping[str, bool | float]) -> Joined | None:
-        """Return what the log says of the outcome, if anything.
-
-        Raises:
-            ValidationError: judgements differ, or the evaluator that was asked for gave none.
-        """
+        """Return what the log says of the outcome, if anything."""
         if not outcomes:
             return None
         names = ", ".join(sorted(outcomes))

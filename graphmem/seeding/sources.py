@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 from graphmem.errors import SeedingError
 from graphmem.seeding.formats import GZIP, HEAD, formats
@@ -24,22 +24,18 @@ MIXED = (".txt", ".csv")
 _DEFAULT = Limits()
 
 
-class _Rewound(io.RawIOBase):
-    """A stream whose first bytes have already been read.
+class _Counted(io.RawIOBase):
+    """A stream whose bytes are counted.
 
     It ends at damage in a gzip file, or when it becomes too large, so that the content before is
     read; ``damage`` has the error.
     """
 
-    def __init__(
-        self, head: bytes, rest: BinaryIO, limits: Limits, packed: _Rewound | None = None
-    ) -> None:
-        self._head = memoryview(head)
-        self._rest = rest
+    def __init__(self, rest: Any, limits: Limits, packed: _Counted | None = None) -> None:
+        self._read = getattr(rest, "read1", rest.read)
         self._limits = limits
         self._packed = packed
-        self.count = len(head)
-        """Bytes that were read."""
+        self.count = 0
         self.damage: Exception | None = None
 
     def readable(self) -> bool:
@@ -47,21 +43,19 @@ class _Rewound(io.RawIOBase):
 
     def readinto(self, buffer: object) -> int:
         target = cast(memoryview, memoryview(buffer))  # type: ignore[arg-type]
-        data = bytes(self._head[: len(target)])
-        self._head = self._head[len(target) :]
-        if not data and self.damage is None:
-            try:
-                data = _some(self._rest, len(target))
-            except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-                self.damage = error
-            self.count += len(data)
+        size = 0
+        try:
+            while self.damage is None and (data := self._read(len(target) - size)):
+                target[size : size + len(data)] = data
+                size += len(data)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            self.damage = error
+        self.count += size
         packed = None if self._packed is None else self._packed.count
-        if self.damage is None and (excess := self._limits.file_excess(self.count, packed)):
+        if (excess := self._limits.file_excess(self.count, packed)) is not None:
             self.damage = SeedingError(excess)
-        if isinstance(self.damage, SeedingError):
             return 0
-        target[: len(data)] = data
-        return len(data)
+        return size
 
 
 def damage(stream: BinaryIO) -> SeedingError | None:
@@ -118,54 +112,27 @@ class Source:
         """Yield the first bytes and the whole stream, unpacked if it is gzip.
 
         The stream ends at a limit; ``damage`` has the error.
-
-        Raises:
-            SeedingError: it cannot be opened, or its beginning cannot be read.
         """
         try:
-            raw = sys.stdin.buffer if self.path == "-" else Path(self.path).open("rb")  # noqa: SIM115
+            raw = sys.stdin.buffer if self.file is None else self.file.open("rb")
         except OSError as error:
             raise SeedingError(f"{self.path}: {error.strerror or error}") from error
         try:
-            head = _fill(raw, HEAD)
-            whole = _Rewound(head, raw, limits)
-            stream: BinaryIO = io.BufferedReader(whole, HEAD)
+            whole = _Counted(raw, limits)
+            stream = io.BufferedReader(whole, HEAD)
+            head = stream.peek(HEAD)
             if head.startswith(GZIP):
-                packed = cast(BinaryIO, gzip.GzipFile(fileobj=stream))
-                try:
-                    head = _fill(packed, HEAD)
-                except (EOFError, OSError, zlib.error) as error:
-                    raise SeedingError(f"{self.name}: damaged gzip file: {error}") from error
-                stream = io.BufferedReader(_Rewound(head, packed, limits, whole), HEAD)
+                unpacked = _Counted(gzip.GzipFile(fileobj=stream), limits, whole)
+                stream = io.BufferedReader(unpacked, HEAD)
+                head = stream.peek(HEAD)
+                if not head and unpacked.damage is not None:
+                    raise SeedingError(f"{self.name}: damaged gzip file: {unpacked.damage}")
             yield head, stream
         except IsADirectoryError as error:
             raise SeedingError(f"{self.path} is a folder") from error
         finally:
-            if self.path != "-":
+            if self.file is not None:
                 raw.close()
-
-
-def _some(stream: BinaryIO, size: int) -> bytes:
-    """Return the bytes of one read; of a gzip file that is cut off, all that remain."""
-    read = getattr(stream, "read1", stream.read)
-    return bytes(read(size))
-
-
-def _fill(stream: BinaryIO, size: int) -> bytes:
-    parts: list[bytes] = []
-    got = 0
-    while got < size:
-        try:
-            data = _some(stream, size - got)
-        except EOFError:
-            if got:  # these bytes may contain records; the reader will meet the end again
-                break
-            raise
-        if not data:
-            break
-        parts.append(data)
-        got += len(data)
-    return b"".join(parts)
 
 
 def sources(paths: Iterable[str]) -> list[Source]:
@@ -201,11 +168,7 @@ def sources(paths: Iterable[str]) -> list[Source]:
 
 
 def _inside(folder: Path) -> Iterator[Source]:
-    """Yield the logs in a folder: those that a format finds there, else by endings and content.
-
-    Raises:
-        SeedingError: a folder cannot be read.
-    """
+    """Yield the logs in a folder: those that a format finds there, else by endings and content."""
     try:
         for format_ in formats().values():
             if format_.logs is not None and (found := format_.logs(folder)) is not None:
@@ -222,13 +185,10 @@ def _inside(folder: Path) -> Iterator[Source]:
 
 
 def _is_log(path: Path) -> bool:
-    """Return whether a file in a folder is to be read."""
+    """Return whether a file in a folder is to be read; of one that cannot be, reading says why."""
     name = path.name.removesuffix(".gz")
-    return name.endswith(ENDINGS) or (name.endswith(MIXED) and _is_recognised(path))
-
-
-def _is_recognised(path: Path) -> bool:
-    """Return whether a format knows the content, or the file cannot be read: reading says why."""
+    if not name.endswith(MIXED):
+        return name.endswith(ENDINGS)
     try:
         with Source(str(path)).open() as (head, _):
             return any(format_.detect(head) for format_ in formats().values())

@@ -13,8 +13,8 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
@@ -27,9 +27,13 @@ from graphmem.seeding import chats
 from graphmem.seeding.formats import Format, Origin, Record, Unsettled, read_record
 from graphmem.seeding.reading import BOM, Limits, Values, read_objects
 from graphmem.seeding.sources import Source
-from graphmem.seeding.traces import judge, parse_time
+from graphmem.seeding.traces import OTHER, Span, judge, make_episode, parse_time, root_of
 
 Form = str | list[str]
+Reading = tuple[int, str | None, Callable[[], Any]]
+"""Number and key of a record, and what reads it."""
+Parts = tuple[Mapping[str, Any], Sequence[Mapping[str, Any]], Sequence[tuple[str | None, str, Any]]]
+"""A trace, its spans, and what was judged: the span, who judged, and the judgement."""
 _NOTHING: tuple[Any, ...] = (None, "", [], {})
 _ABOVE = 3
 """A file beside may be in so many folders: that of the log, or those above it."""
@@ -149,6 +153,8 @@ class Table(_Part):
     """Patterns of values that say nothing, by their paths."""
     let: dict[str, Form] = {}
     fields: dict[str, Form]
+    framed: bool = False
+    """Whether a frame in the prompt may hold the task."""
     outcome: Outcome | None = None
     names: list[Form] = []
     """By what outcomes are joined, besides the source key."""
@@ -178,11 +184,7 @@ class Fields:
     at: str = ""
 
     def value(self, form: Form) -> Any:
-        """Return the value of a form; None if it says nothing.
-
-        Raises:
-            ValidationError: a path that has to be there is not.
-        """
+        """Return the value of a form; None if it says nothing."""
         if isinstance(form, list):
             values = map(self.value, form)
             return next((value for value in values if value not in _NOTHING), None)
@@ -279,10 +281,13 @@ class TableReader:
 
     name: str
     table: Table
+    records: Callable[[BinaryIO, Limits], Iterator[Reading]] | None = None
     join: Callable[[Any, Origin], dict[str, Any]] | None = None
     """Joins a record with other files."""
     steps: Callable[[Any, dict[str, Any]], list[Step] | None] | None = None
     strategy: Callable[[Any, dict[str, Any]], list[str] | None] | None = None
+    parts: Callable[[Any], Parts] | None = None
+    """Puts the records of a trace together."""
 
     def format(self, logs: Callable[[Path], list[Path] | None] | None = None) -> Format:
         """Return the format."""
@@ -300,9 +305,13 @@ class TableReader:
             *_, above, folder = ("", *origin.path.absolute().parent.parts)
             names["folder"] = above if folder == origin.stem else folder
             names["beside"] = table.beside and _above(origin.path, table.beside, origin.limits)
-        for number, key, read in _records(table.records, stream, origin.limits):
+        records = self.records or partial(_records, table.records)
+        for number, key, read in records(stream, origin.limits):
             known = {**names, "key": key, "number": number}
+            make: Callable[[Any], Episode | Unsettled]
             make = partial(self._make, origin=origin, names=known)
+            if self.parts is not None:
+                make = partial(self._make_trace, self.parts, number)
             yield read_record(number, table.record, partial(self._joined, read, origin), make)
 
     def _joined(self, read: Callable[[], Any], origin: Origin) -> Any:
@@ -323,7 +332,7 @@ class TableReader:
         fields = look.values(table.fields)
         fields |= {"source": self.name, "steps": None if steps is None else tuple(steps)}
         if isinstance(fields["task"], str):
-            fields["task"] = chats.task_of(fields["task"])
+            fields["task"] = (chats.task_of if table.framed else chats.cut_task)(fields["task"])
         fields["error"] = chats.cut_text(chats.text_of(fields.get("error")))
         for name in ("started_at", "ended_at"):
             fields[name] = parse_time(fields.get(name), zone=None)
@@ -345,14 +354,49 @@ class TableReader:
             names=[name for name in map(look.value, table.names) if isinstance(name, str)],
             strategy=strategies,
             model=look.value(table.model),
+            unknown=names.get("unknown"),
             record={k: v for one in (*also, record) if one for k, v in one.items()},
         )
 
+    def _make_trace(self, parts: Callable[[Any], Parts], number: int, records: Any) -> Unsettled:
+        table = self.table
+        said, rows, judged = parts(records)
+        spans = [self._span(row) for row in rows]
+        root = root_of(spans)
+        if table.spans.whole and root.parent is not None:
+            field = str(table.spans.fields["parent"])
+            raise ValidationError(field, root.parent, "is no run in this file")
+        at = spans.index(root)
+        look = Fields(table, said or rows[at], {"trace": said})
+        known = look.values(table.spans.root)
+        spans[at] = replace(
+            root,
+            input=known.get("input") or root.input,
+            output=known.get("output") or root.output,
+            started_at=root.started_at or parse_time(known.get("started_at")),
+        )
+        fields = {name: one for name, one in look.values(table.fields).items() if one}
+        values = {name: one for about, name, one in judged if about in (None, "", root.id)}
+        return make_episode(
+            number,
+            spans,
+            {**fields, "source": self.name, "extra": look.extra()},
+            {name: one for name, one in values.items() if one is not None},
+            names=[name for name in map(look.value, table.names) if name],
+            record=look.record,
+        )
 
-def _records(
-    places: Places, stream: BinaryIO, limits: Limits
-) -> Iterator[tuple[int, str | None, Callable[[], Any]]]:
-    """Yield number and key of each record, and what reads it."""
+    def _span(self, row: Mapping[str, Any]) -> Span:
+        spans = self.table.spans
+        known = Fields(self.table, row, {}).values(spans.fields)
+        known["kind"] = spans.kinds.get(str(known["kind"]), OTHER)
+        for name in ("started_at", "ended_at"):
+            known[name] = parse_time(known[name])
+        return Span(**known)
+
+
+def _records(places: Places, stream: BinaryIO, limits: Limits) -> Iterator[Reading]:
+    """Yield the records."""
     if places.form == "objects":
         for number, read in read_objects(stream, limits, places.at or ""):
             yield number, None, read
@@ -408,11 +452,7 @@ def _logs(folder: Folder, path: Path) -> list[Path] | None:
 
 
 def read_beside(path: Path, limits: Limits) -> dict[str, Any] | None:
-    """Return the object in another file, if there is one.
-
-    Raises:
-        ValidationError: it cannot be read.
-    """
+    """Return the object in another file, if there is one."""
     if not path.is_file():
         return None
     try:

@@ -60,19 +60,7 @@ def make_episode(
     names: Sequence[str] = (),
     record: Mapping[str, Any] | None = None,
 ) -> Unsettled:
-    """Return the episode of a trace, with the outcomes of its judges.
-
-    Args:
-        number: its number in the file.
-        spans: its spans.
-        fields: fields of the episode that go before those of the spans.
-        judgements: what each judge said.
-        names: by what outcomes are joined, besides the source key.
-        record: whose fields may give the strategy.
-
-    Raises:
-        ValidationError: it has no root.
-    """
+    """Return the episode of a trace, with the outcomes of its judges."""
     root = root_of(spans)
     ordered = sorted(spans, key=_start_of)
     acting = next((span for span in ordered if span.kind == AGENT), root)
@@ -120,11 +108,7 @@ def make_episode(
 
 
 def root_of(spans: Sequence[Span]) -> Span:
-    """Return the span that has no parent here; of several the one that began first.
-
-    Raises:
-        ValidationError: there is none: they are each other's parents, or there are no spans.
-    """
+    """Return the span that has no parent here; of several the one that began first."""
     ids = {span.id for span in spans}
     roots = [span for span in spans if span.parent is None or span.parent not in ids]
     if not roots:
@@ -150,7 +134,7 @@ def _step(span: Span) -> Step:
 def _chat_steps(output: Any) -> list[Step]:
     """Return the steps that a chat in an output tells, if it holds a call of a tool."""
     messages = output.get("messages") if isinstance(output, Mapping) else None
-    steps = list(chats.steps(_messages(messages))) if isinstance(messages, list) else []
+    steps = list(chats.steps(messages_of(messages)))
     return steps if chats.tools(steps) else []
 
 
@@ -160,7 +144,7 @@ def question_of(given: Any) -> str | None:
     if given is None or isinstance(given, str):
         return given
     held = given.get("messages") if isinstance(given, Mapping) else given
-    if isinstance(held, list) and (question := chats.question(_messages(held))):
+    if isinstance(held, list) and (question := chats.question(messages_of(held))):
         return question
     if isinstance(given, Mapping):
         texts = [given[name] for name in _ASKS if isinstance(given.get(name), str)]
@@ -183,17 +167,23 @@ def answer_of(given: Any) -> str | None:
     return chats.text_of(given)
 
 
-def _messages(given: Sequence[Any]) -> list[Mapping[str, Any]]:
+def messages_of(given: Any) -> list[Mapping[str, Any]]:
     """Return messages with roles; those of LangChain have types, or are pairs, or in lists."""
     found: list[Mapping[str, Any]] = []
-    for one in given:
+    listed = chats.arguments(given)
+    for one in listed if isinstance(listed, list) else ():
         if isinstance(one, list):
             pair = len(one) == 2 and all(isinstance(part, str) for part in one)
-            found += [{"role": one[0], "content": one[1]}] if pair else _messages(one)
+            found += [{"role": one[0], "content": one[1]}] if pair else messages_of(one)
         elif isinstance(one, Mapping):
             inner = one.get("kwargs") if "lc" in one else one
-            known = inner if isinstance(inner, Mapping) else one
-            found.append(known if "role" in known else {**known, "role": known.get("type")})
+            known = dict(inner if isinstance(inner, Mapping) else one)
+            known.setdefault("role", known.get("type"))
+            if isinstance(parts := known.get("parts"), list):  # as OpenTelemetry writes them
+                told = [part for part in parts if isinstance(part, Mapping)]
+                texts = [part.get("content") for part in told if part.get("type") == "text"]
+                known["content"] = [text for text in texts if isinstance(text, str)] or None
+            found.append(known)
     return found
 
 
@@ -229,9 +219,6 @@ def parse_time(value: Any, zone: tzinfo | None = UTC) -> datetime | None:
     """Return a time: ISO 8601, in this zone if it names none, or nanoseconds since 1970.
 
     Without a zone it says nothing.
-
-    Raises:
-        ValidationError: it is none.
     """
     if value is None or value == "" or isinstance(value, bool):
         return None
@@ -263,13 +250,11 @@ class Groups:
     @classmethod
     @contextmanager
     def open(cls, limits: Limits) -> Iterator[Groups]:
-        """Yield groups that are gone at the end of the block.
-
-        Raises:
-            StorageError: the temporary file cannot be written or read.
-        """
+        """Yield groups that are gone at the end of the block."""
         try:
-            with closing(sqlite3.connect("", isolation_level=None)) as file:
+            with closing(
+                sqlite3.connect("", isolation_level=None, check_same_thread=False)
+            ) as file:
                 yield cls(file, limits)
         except sqlite3.Error as error:
             raise StorageError(f"traces cannot be put together: {error}") from error

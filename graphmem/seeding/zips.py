@@ -79,9 +79,6 @@ class Members:
         self._size = file.seek(0, io.SEEK_END)
         self._unpacked = 0
         self._infos = {info.filename: info for info in opened.infolist()}
-        self._folders: dict[str, list[str]] = {}
-        for name in self._infos:
-            self._folders.setdefault(name.rpartition("/")[0], []).append(name)
 
     def __contains__(self, name: str) -> bool:
         return name in self._infos
@@ -89,18 +86,11 @@ class Members:
     def __iter__(self) -> Iterator[str]:
         return iter(self._infos)
 
-    def within(self, folder: str) -> list[str]:
-        """Return the names of the members right in a folder."""
-        return self._folders.get(folder, [])
-
     def open(self, name: str) -> BinaryIO:
         """Return the content of a member.
 
         Reading it raises a ``DamagedError`` if it is damaged, and another ``SeedingError`` if
         everything that was read becomes too large.
-
-        Raises:
-            ValidationError: it cannot be read at all.
         """
         info = self._infos[name]
         path = PurePosixPath(name.replace("\\", "/"))
@@ -122,11 +112,7 @@ class Members:
         return io.BufferedReader(_Member(self, name, cast(BinaryIO, packed)))
 
     def count(self, size: int) -> None:
-        """Count bytes that were unpacked.
-
-        Raises:
-            SeedingError: they are too many.
-        """
+        """Count bytes that were unpacked."""
         self._unpacked += size
         if (excess := self._limits.file_excess(self._unpacked, self._size)) is not None:
             raise SeedingError(excess)

@@ -7,13 +7,19 @@ engines then, and nothing can hide in what only one of them skips.
 In Cypher two values never stand side by side, so a word that is no keyword of the list neither
 follows a value nor is followed by one. ``LOAD CSV``, ``SHOW USERS`` and ``SET n.x`` are such pairs.
 That keeps out clauses that nobody has thought of.
+
+Engines look at the clock and at memory between rows only, but one expression can loop for hours, or
+double a text until memory is gone. Such queries are refused where their text shows it. Loops over
+lists from the graph are not seen.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from graphmem.errors import QueryError, ReadOnlyError, has_surrogate, shown
 
@@ -22,6 +28,16 @@ LONGEST = 100_000
 DEEPEST = 100
 """Brackets within brackets."""
 
+MOST_TURNS = 10_000
+"""Turns of all loops over ``range`` within expressions, one within the other."""
+MOST_GROWTH = 1_000
+"""How many times its size a value may become from one WITH to the next, over all of them."""
+
+_PATTERN = re.compile(r"(?:\(\?[a-z]+\))?[^(){}]*")
+
+
+_STAGES = {"WITH", "RETURN", "UNWIND"}
+_CLAUSES = {"MATCH", "WHERE", "ORDER", "SKIP", "LIMIT", "CALL", "OPTIONAL", "UNION"} | _STAGES
 STARTS = {"MATCH", "OPTIONAL", "WITH", "UNWIND", "RETURN", "CALL"}
 """What a query may begin with."""
 KEYWORDS = STARTS | {
@@ -150,16 +166,16 @@ def only_reads(text: str, procedures: Callable[[], frozenset[str]] = frozenset) 
 
 
 def tokenize(text: str) -> Iterator[Token]:
-    """Yield the tokens of a text, without comments and white space.
-
-    Raises:
-        QueryError: something is no token.
-    """
+    """Yield the tokens of a text, without comments and white space."""
     at = 0
     while at < len(text):
         match = _TOKEN.match(text, at)
         if match is None:
-            raise QueryError(_strange(text, at))
+            what = "the comment" if text.startswith("/*", at) else shown(text[at])
+            raise QueryError(
+                f"{what} {_place(text, at)} is not allowed there, or is not closed; a name with "
+                "such letters stands between backticks"
+            )
         if match.lastgroup == "string" and re.search(r"(?<!\\)(\\\\)*\\[uU]", match[0]):
             raise QueryError(
                 f"the string {_place(text, at)} has a \\u, which can stand for a quote; give the "
@@ -169,19 +185,6 @@ def tokenize(text: str) -> Iterator[Token]:
             kind = "sign" if match.lastgroup == "mark" else str(match.lastgroup)
             yield Token(kind, match[0], at)
         at = match.end()
-
-
-def _strange(text: str, at: int) -> str:
-    char, where = text[at], _place(text, at)
-    if char in "'\"`":
-        return f"the {char} {where} is not closed, or has a backslash between backticks"
-    if text.startswith("/*", at):
-        return f"the comment {where} is not closed"
-    if char == "\\":
-        return f"a backslash outside of a string {where}; give the character itself"
-    if char.isalpha():
-        return f"{shown(char)} {where}: put a name with such letters between backticks"
-    return f"{shown(char)} {where} is not allowed in a query"
 
 
 def _place(text: str, at: int) -> str:
@@ -200,11 +203,7 @@ def _spaced(text: str, tokens: list[Token]) -> str:
 
 
 def _check(tokens: list[Token], at: int, procedures: Callable[[], frozenset[str]]) -> None:
-    """Check a token beside its neighbours.
-
-    Raises:
-        QueryError: it may not stand there.
-    """
+    """Check a token beside its neighbours."""
     token, before = tokens[at], tokens[at - 1] if at else _END
     after = tokens[at + 1] if at + 1 < len(tokens) else _END
     word = token.text.upper() if token.kind == "word" else ""
@@ -264,3 +263,125 @@ def _unexpected(before: Token, token: Token) -> QueryError:
         f"{shown(token.text, 60)} is not expected after {shown(before.text, 60)} in a query that "
         "only reads the graph; a name that is also a word of Cypher stands between backticks"
     )
+
+
+def check_stoppable(text: str) -> None:
+    """Check a text that :func:`only_reads` let through."""
+    tokens = list(tokenize(text))
+    if prod(max(1, size) for size in _ranges(tokens)) > MOST_TURNS:
+        raise QueryError(
+            f"range() within an expression is limited to {MOST_TURNS:,} turns, all loops "
+            "together; use UNWIND range(...) AS x"
+        )
+    for at, token in enumerate(tokens):
+        if token.text == "=~":
+            _check_pattern(tokens[at + 1 : at + 3])
+        elif token.is_name() and token.name == "reduce" and _text(tokens, at + 1) == "(":
+            _check_reduction(tokens[at + 2 : _closing(tokens, at + 1)])
+    if prod(_growths(tokens)) > MOST_GROWTH:
+        raise QueryError(
+            f"the query can make a value over {MOST_GROWTH:,} times as large, by adding it to "
+            "itself again and again; that is refused"
+        )
+
+
+def _text(tokens: Sequence[Token], at: int) -> str:
+    return tokens[at].text.upper() if 0 <= at < len(tokens) else ""
+
+
+def _closing(tokens: Sequence[Token], at: int) -> int:
+    depth = 0
+    for place in range(at, len(tokens)):
+        depth += (tokens[place].text in "([{") - (tokens[place].text in ")]}")
+        if not depth:
+            return place
+    return len(tokens)
+
+
+def _ranges(tokens: Sequence[Token]) -> Iterator[int]:
+    """Yield the sizes of ranges within expressions; rows of ``UNWIND range(..) AS`` are none."""
+    for at, token in enumerate(tokens):
+        if not (token.is_name() and token.name == "range" and _text(tokens, at + 1) == "("):
+            continue
+        end = _closing(tokens, at + 1)
+        if _text(tokens, at - 1) == "UNWIND" and _text(tokens, end + 1) == "AS":
+            continue
+        given = "".join(part.text for part in tokens[at + 2 : end]).split(",")
+        try:
+            first, last, step = [*map(int, given), 1][:3]
+            yield len(range(first, last + (1 if step > 0 else -1), step))
+        except ValueError:
+            raise QueryError(
+                "range() within an expression takes numbers, not expressions; use "
+                "UNWIND range(...) AS x"
+            ) from None
+        except OverflowError:
+            yield MOST_TURNS + 1
+
+
+def _check_pattern(following: Sequence[Token]) -> None:
+    literal, after = (*following, None, None)[:2]
+    simple = (
+        literal is not None
+        and literal.kind == "string"
+        and (after is None or after.text not in ("+", "||"))
+        and _PATTERN.fullmatch(literal.text[1:-1])
+        and sum(map(literal.text.count, "*+")) <= 2
+    )
+    if not simple:
+        raise QueryError(
+            "=~ takes a text in quotes, without groups and with at most two of * and "
+            "+, as in '(?i).*refund.*'; CONTAINS is quicker"
+        )
+
+
+def _check_reduction(inside: Sequence[Token]) -> None:
+    """Check ``value = start, x IN list | body``: the value may stand once, not in conditions."""
+    text = re.sub(r"\bwhere [^|\]]*", "", _plain(inside))
+    names = re.findall(r"\w+", text)
+    if names and (names.count(names[0]) > 2 or "replace" in names):
+        raise QueryError(
+            "in reduce() the value that is carried on may stand only once, and without "
+            "replace(), for it could double at each turn"
+        )
+
+
+def _growths(tokens: Sequence[Token]) -> Iterator[int]:
+    """Yield, for each stage, how often the same value stands in one of what it adds or nests."""
+    for at in range(len(tokens)):
+        if not _begins(tokens, at, _STAGES):
+            continue
+        items: list[list[Token]] = [[]]
+        depth = 0
+        for place in range(at + 1, len(tokens)):
+            text = tokens[place].text
+            depth += (text in "([{") - (text in ")]}")
+            if depth < 0 or (not depth and _begins(tokens, place, _CLAUSES)):
+                break
+            if text == "," and not depth:
+                items.append([])
+            items[-1].append(tokens[place])
+        yield max(map(_growth, items))
+
+
+def _growth(item: Sequence[Token]) -> int:
+    text = _plain(item)
+    if not re.search(r"[+\[{]|\|\||replace", text):
+        return 1
+    names = re.findall(r"(?<![\w.:$])[a-z_][\w.]*(?![\w.]| \(| :| in )", text)
+    return max(Counter(name for name in names if name.upper() not in KEYWORDS).values(), default=1)
+
+
+def _plain(tokens: Sequence[Token]) -> str:
+    """Return a text with names in small letters, without backticks and texts in quotes."""
+    words = (
+        re.sub(r"\W", "_", token.name) if token.is_name() else token.text
+        for token in tokens
+        if token.kind != "string"
+    )
+    return " ".join(words).replace(" . ", ".")
+
+
+def _begins(tokens: Sequence[Token], at: int, clauses: set[str]) -> bool:
+    before = _text(tokens, at - 1)
+    return tokens[at].keyword in clauses and before not in (".", ":", "AS", "STARTS", "ENDS")

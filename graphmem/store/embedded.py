@@ -28,24 +28,23 @@ from graphmem.store.embedded_errors import rows, run, translated
 from graphmem.store.embedded_files import (
     DAMAGED,
     GRAPH,
+    accept_loss,
     check_folder,
     holds_graph,
     holds_log,
+    open_snapshot,
     open_writer,
     remove_left,
     write_backup,
 )
-from graphmem.store.embedded_later import leave
 from graphmem.store.embedded_locks import readers_of
-from graphmem.store.embedded_loss import accept_loss
 from graphmem.store.embedded_sessions import (
     ENGINE,
     Leases,
     Reader,
     Writer,
+    leave,
 )
-from graphmem.store.embedded_snapshot import open_snapshot
-from graphmem.store.expressions import check_stoppable, hear_in_time
 from graphmem.store.port import (
     CLOSED,
     Capabilities,
@@ -55,7 +54,6 @@ from graphmem.store.port import (
     Rows,
     Transaction,
     check_process,
-    check_wanted,
 )
 from graphmem.store.queries import Query
 
@@ -148,12 +146,10 @@ class EmbeddedStore:
 
     @property
     def url(self) -> str:
-        """The folder, or ``memory:``."""
         return str(self.folder) if self.folder else "memory:"
 
     @property
     def snapshot_age(self) -> float | None:
-        """Seconds since the snapshot was copied; None if what is read is all there is."""
         reader = self._reader
         return reader.age if reader and not (self._writer and self._writer.held) else None
 
@@ -163,7 +159,6 @@ class EmbeddedStore:
         return self._writer is not None and self._writer.held and not self._closed
 
     def try_writing(self) -> bool:
-        """Take the lease if no other process has it, without waiting; return whether it worked."""
         try:
             self._writable(wait=0.0)
         except StoreError:
@@ -171,7 +166,6 @@ class EmbeddedStore:
         return True
 
     def leave(self, query: Query, /, **params: Any) -> bool:
-        """Leave a statement for who writes next."""
         return self.folder is not None and self.exists() and leave(self.folder, query, params)
 
     @contextlib.contextmanager
@@ -181,19 +175,15 @@ class EmbeddedStore:
             yield
 
     def exists(self) -> bool:
-        """Return whether the folder holds a memory (``memory:`` always does)."""
         return self.folder is None or holds_graph(self.folder)
 
     def read(self, query: Query, /, **params: Any) -> list[Row]:
-        """Run a reading statement, on the writer's graph or on a snapshot."""
         bound = query.bind(params)
         session = self._readable().session
         with translated(query):
             return rows(session.cypher, query.text, bound)
 
     def ask(self, query: Query, limits: Limits, /, **params: Any) -> Rows:
-        """Run a user's query, within limits that the engine keeps."""
-        check_stoppable(query.text)
         bound = query.bind(params)
         session = self._readable().session
 
@@ -210,7 +200,7 @@ class EmbeddedStore:
             return Rows(answer.to_list(), truncated=total is not None and total > limits.rows)
 
         try:
-            return hear_in_time(work, limits)
+            return limits.hear(work)
         except QueryError as error:
             if isinstance(error.__cause__, kglite.CypherTimeoutError):
                 raise limits.too_long() from error
@@ -243,7 +233,6 @@ class EmbeddedStore:
         *,
         brief: bool = False,  # noqa: ARG002 - here it waits for no locks within
     ) -> T:
-        """Run ``work`` in one transaction; writers of this process take turns."""
         with self._begun() as writer:
             tx = _Transaction(writer.session)
             try:
@@ -266,14 +255,12 @@ class EmbeddedStore:
         return work(_View(self._readable().session.snapshot()))
 
     def apply_schema(self, *, repair: bool = False) -> int:
-        """Create missing constraints and indexes; return the schema version."""
         with self._begun() as writer:
             if repair:
                 writer.apply_schema(repair=True)
             return writer.schema
 
     def compact(self) -> bool:
-        """Fold the log into a new graph file, which contains nothing of removed data."""
         with self._begun() as writer:
             writer.compact()
             if self.folder:
@@ -281,17 +268,14 @@ class EmbeddedStore:
         return not (self.folder and any(self.folder.glob(f"{DAMAGED}*")))
 
     def readers(self) -> tuple[str, ...]:
-        """Return the other processes that have a snapshot."""
         return readers_of(self.folder) if self.folder else ()
 
     def backup(self, folder: Path) -> tuple[int, int]:
-        """Write all namespaces to a new folder; writers may go on meanwhile."""
         if not self.exists():
             raise StorageError(f"{self.url} holds no memory, so there is nothing to back up")
         return write_backup(self._readable().session, folder.expanduser().absolute())
 
     def restore(self, folder: Path) -> tuple[int, int]:
-        """Fill this memory, of which nothing is there yet, from a backup."""
         self._check_usable()
         if self.folder is None:
             raise StorageError("memory: has no files; open a folder and restore the backup there")
@@ -305,7 +289,6 @@ class EmbeddedStore:
         return write_backup(open_snapshot(source)[0], self.folder)
 
     def accept_loss(self) -> Loss:
-        """Make a memory of the files that are there."""
         self._check_usable()
         checked = self._writer is not None and self._writer.held  # when it was opened
         if self.folder is None or not holds_graph(self.folder) or checked:
@@ -313,13 +296,11 @@ class EmbeddedStore:
         return accept_loss(self.folder)
 
     def index(self, namespace: str) -> EmbeddedIndex:
-        """Return the index of a namespace: the writer's, or that of the snapshot."""
         from graphmem.store.embedded_search import EmbeddedIndex
 
         return self._index(EmbeddedIndex, namespace)
 
     def entries(self, namespace: str) -> EmbeddedEntries:
-        """Return the index of the entries of a namespace's levels."""
         from graphmem.store.embedded_entries import EmbeddedEntries
 
         return self._index(EmbeddedEntries, namespace)
@@ -344,14 +325,7 @@ class EmbeddedStore:
         return cast("Index", index)
 
     def close(self) -> None:
-        """Close the handle after its running transaction; the last one writes a checkpoint.
-
-        Other threads that wait for the lease, or call later, get a StoreError.
-
-        Raises:
-            LockedError: another thread's transaction takes too long; close again later.
-            StorageError: there is no room for a checkpoint. Everything is in the log.
-        """
+        """Close the handle after its running transaction; the last one writes a checkpoint."""
         self._closed = True
         if self._pid != os.getpid():
             return
@@ -369,7 +343,6 @@ class EmbeddedStore:
 
     @contextlib.contextmanager
     def _begun(self) -> Iterator[Writer]:
-        """Keep the lease within, for a transaction."""
         while not (writer := self._writable()).enter():
             pass
         try:
@@ -384,14 +357,9 @@ class EmbeddedStore:
         if writer is not None and writer.held:
             return writer
         wait = self._wait if wait is None else wait
-        return self._own(self._lease.take(self, self._open_writer, wait, self._check_waiting))
-
-    def _check_waiting(self) -> None:
-        self._check_open()
-        check_wanted()
+        return self._own(self._lease.take(self, self._open_writer, wait, self._check_open))
 
     def _own(self, writer: Writer) -> Writer:
-        """Write with what the lease gave, and read it."""
         self._writer = writer
         if self._closed:  # meanwhile
             self._writer = None
@@ -421,7 +389,6 @@ class EmbeddedStore:
             return Writer(folder, session, durable=durable, began=began)
 
     def _readable(self) -> Reader:
-        """Return what this process has in memory, if it is new enough, else a snapshot."""
         self._check_usable()
         writer = self._writer
         if writer is not None and writer.held:
@@ -444,7 +411,6 @@ class EmbeddedStore:
         return self._snapshot(self.folder)
 
     def _snapshot(self, folder: Path) -> Reader:
-        """Return a snapshot, or the writer where that has to change something first."""
         if holds_log(folder) and not readers_of(folder):
             # Who is alone replays the log once, to read and to write.
             with contextlib.suppress(StoreError):
@@ -458,7 +424,6 @@ class EmbeddedStore:
         return self._writable()
 
     def _drop_reader(self) -> None:
-        """Let the snapshot go: two graphs would take twice the memory."""
         with self._reading:
             reader, self._reader = self._reader, None
         if reader and not isinstance(reader, Writer):

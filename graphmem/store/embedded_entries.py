@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from graphmem.arrays import np, product
-from graphmem.store.embedded_vectors import VectorIndex
-from graphmem.store.nearest import CLOSE, Matrix, Places
+from graphmem.store.embedded_vectors import Placed, VectorIndex
+from graphmem.store.nearest import CLOSE, Matrix
 from graphmem.store.paging import pages
 from graphmem.store.port import Near, Question, Row
 from graphmem.store.queries import procedure
@@ -24,57 +24,39 @@ _MORE = 4
 _PAGE = 1_000
 
 
-class _Held:
-    """The entries of one level: the rows of their vectors, and their sets of tags."""
+class _Held(Placed):
+    """The entries of one level, and their sets of tags."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.seen = 0
         """Number of the last event of its stream that was looked at."""
-        self.ids: list[str] = []
-        self.places: dict[str, int] = {}
         self.seqs: list[int] = []
-        self.keys: list[bytes] = []
         self.named: list[bool] = []
         """Whether they have a key."""
+        self.tags: list[int] = []
+        self.codes = np.empty(0, np.int64)
+        """The same as an array."""
         self.texts: dict[int, str] = {}
         """By place: the words of entries without a vector."""
-        self.rows: Places = np.empty(0, np.int64)
-        self.tags: Places = np.empty(0, np.int64)
 
-    def put(
-        self, rows: Iterable[Row], row_of: Callable[[bytes], int], tags: dict[str, int]
-    ) -> None:
+    def put(self, rows: Iterable[Row], tags: dict[str, int]) -> None:
         """Add entries, or replace them."""
-        first = len(self.ids)
-        new_tags: list[int] = []
         for row in rows:
-            identity = row["id"]
-            if (place := self.places.get(identity)) is not None:
-                if self.seqs[place] == row["seq"]:
+            if (old := self.places.get(row["id"])) is not None:
+                if self.seqs[old] == row["seq"]:
                     continue
-                self.ids[place] = ""  # leave its place empty
-                self.texts.pop(place, None)
-                self.rows[place] = -1
-            place = self.places[identity] = len(self.ids)
-            key = digest(row["text"])
-            self.ids.append(identity)
+                self.texts.pop(old, None)
+            self.texts[self.place(row["id"], digest(row["text"]))] = row["text"]
             self.seqs.append(row["seq"])
             self.named.append(row["key"] is not None)
-            self.keys.append(key)
-            if row_of(key) < 0:
-                self.texts[place] = row["text"]
-            new_tags.append(tags.setdefault(row["tagset"], len(tags)))
-        new_rows = [row_of(key) for key in self.keys[first:]]
-        self.rows = np.concatenate([self.rows, np.array(new_rows, np.int64)])
-        self.tags = np.concatenate([self.tags, np.array(new_tags, np.int64)])
+            self.tags.append(tags.setdefault(row["tagset"], len(tags)))
 
-    def embedded(self, row_of: Callable[[bytes], int]) -> None:
-        """Look up the rows of vectors that were missing."""
-        for place in [*self.texts]:
-            row = row_of(self.keys[place])
-            if row >= 0:
-                self.rows[place] = row
-                del self.texts[place]
+    def find(self, row_of: Callable[[bytes], int]) -> None:
+        """Look up the rows that are new or missing."""
+        super().find(row_of)
+        self.codes = np.array(self.tags, np.int64)
+        self.texts = {place: text for place, text in self.texts.items() if self.rows[place] < 0}
 
 
 class EmbeddedEntries(VectorIndex):
@@ -83,7 +65,6 @@ class EmbeddedEntries(VectorIndex):
     NAME = "-entries"
 
     def lacking(self, levels: Mapping[str, str]) -> list[Row]:
-        """Return the entries of levels whose words have no vector: rows {id, text, seq}."""
         with self._lock:
             self._look(levels)
             return [
@@ -93,16 +74,14 @@ class EmbeddedEntries(VectorIndex):
             ]
 
     def put(self, rows: Sequence[Row], vectors: Mapping[str, Matrix]) -> None:
-        """Store the vectors of entries, by text."""
         with self._lock:
             self._add((row["text"], vectors[row["text"]]) for row in rows)
             for held in self._levels.values():
-                held.embedded(self._opened_table().row)
+                held.find(self._opened_table().row)
 
     def nearest(
         self, vector: Matrix, asked: Question, levels: Mapping[str, str], limit: int
     ) -> list[Row]:
-        """Return the nearest of the entries that fit a question, exactly, the nearest first."""
         with self._lock:
             self._look(levels)
             held = [self._levels[level] for level in levels]
@@ -110,12 +89,14 @@ class EmbeddedEntries(VectorIndex):
             rows = np.concatenate([one.rows for one in held])
             if asked.fits is not None:
                 fitting = np.fromiter(map(asked.fits, self._tags), np.bool_, len(self._tags))
-                rows = np.where(fitting[np.concatenate([one.tags for one in held])], rows, -1)
+                rows = np.where(fitting[np.concatenate([one.codes for one in held])], rows, -1)
             search, size = self._asking(vector), max(_FIRST, _MORE * limit)
             near = {ids[place]: cosine for place, cosine in search.nearest(rows, size)}
             found = self._fitting([*near], asked, levels)
             if len(found) < limit and len(near) >= size:  # few of them fit: look among all that do
-                fit = self._all_fitting(asked, levels)
+                query = procedure("entries.fitting").wanting(*asked.options)
+                given = {"ns": self._namespace, "levels": sorted(levels), **asked.params}
+                fit = {row["id"] for row in self._read(query, **given)}
                 inside = np.fromiter((one in fit for one in ids), np.bool_, len(ids))
                 nearest = search.nearest(np.where(inside, rows, -1), limit)
                 near = {ids[place]: cosine for place, cosine in nearest}
@@ -127,7 +108,6 @@ class EmbeddedEntries(VectorIndex):
         return order[:limit]
 
     def twins(self, level: str, stream: str, compared: int, near: float) -> list[Row]:
-        """Return pairs of entries that are near to each other; see :meth:`EntryIndex.twins`."""
         with self._lock:
             self._look({level: stream})
             held, matrix = self._levels[level], self._opened_table().matrix
@@ -164,7 +144,6 @@ class EmbeddedEntries(VectorIndex):
             ]
 
     def facts_lacking(self) -> list[Row]:
-        """Return what is known and has no vector: rows {id, text}."""
         with self._lock:
             table = self._opened_table()
             return [row for row in self._facts() if table.row(digest(row["text"])) < 0]
@@ -172,7 +151,6 @@ class EmbeddedEntries(VectorIndex):
     put_facts = put
 
     def near_facts(self, vector: Matrix) -> Near:
-        """Return all that is known and has a vector, the nearest first."""
         with self._lock:
             table, facts = self._opened_table(), self._facts()
             rows = np.array([table.row(digest(row["text"])) for row in facts], np.int64)
@@ -184,24 +162,12 @@ class EmbeddedEntries(VectorIndex):
         return self._read(procedure("views.facts"), ns=self._namespace)
 
     def _fitting(self, ids: Sequence[str], asked: Question, levels: Mapping[str, str]) -> list[Row]:
-        """Return which entries are there and fit a question."""
         query = procedure("entries.matching").wanting("within", *asked.options)
         common = {"ns": self._namespace, "levels": sorted(levels), "limit": len(ids)}
-        return [
-            row
-            for page in pages(ids, _PAGE)
-            for row in self._read(query, ids=page, **{**asked.params, **common})
-        ]
-
-    def _all_fitting(self, asked: Question, levels: Mapping[str, str]) -> set[str]:
-        """Return the ids of all entries that fit a question, whatever their tags."""
-        query = procedure("entries.fitting").wanting(*asked.options)
-        rows = self._read(query, ns=self._namespace, levels=sorted(levels), **asked.params)
-        return {row["id"] for row in rows}
+        given = {**asked.params, **common}
+        return [row for page in pages(ids, _PAGE) for row in self._read(query, ids=page, **given)]
 
     def _look(self, levels: Mapping[str, str]) -> None:
-        """Take over what was stored in levels since the last look."""
-        self._check()
         table = self._opened_table()
         query = procedure("levels.ends")
         for row in self._read(query, ns=self._namespace, ids=sorted(levels.values())):
@@ -213,7 +179,8 @@ class EmbeddedEntries(VectorIndex):
             if held is None or new is None:
                 held = self._levels[level] = _Held()
                 new = self._read(procedure("entries.held").wanting(), ns=self._namespace, id=level)
-            held.put(new, table.row, self._tags)
+            held.put(new, self._tags)
+            held.find(table.row)
             held.seen = last
         for level in levels:
             self._levels.setdefault(level, _Held())  # it was closed meanwhile
@@ -234,7 +201,6 @@ class EmbeddedEntries(VectorIndex):
         return rows
 
     def _fill(self) -> None:
-        """Forget what was read: a level is read when it is asked."""
         self._levels: dict[str, _Held] = {}
         self._tags: dict[str, int] = {}
         """The sets of tags of entries, as JSON, numbered."""

@@ -22,7 +22,7 @@ from typing import Any, BinaryIO
 
 import kglite
 
-from graphmem.errors import NotAMemoryError, StorageError, StoreError
+from graphmem.errors import LockedError, NotAMemoryError, StorageError, StoreError
 from graphmem.files import part_of
 from graphmem.store.embedded_errors import full, locked, translated
 from graphmem.store.embedded_locks import READERS, owner_of, unused
@@ -37,6 +37,7 @@ from graphmem.store.manifest import (
     sync_folder,
     write_mark,
 )
+from graphmem.store.port import Loss
 
 GRAPH = "graph.kgl"
 LOG = "graph.kgl-wal"
@@ -48,20 +49,22 @@ DAMAGED = f"{LOG}.damaged-"
 """How the names begin under which damaged logs are kept, for people."""
 _LOG_HEAD = 8
 """A log without transactions is not longer than these bytes."""
-COPIES = "graphmem-copy-"
+_COPIES = "graphmem-copy-"
 _COLUMNS = "kglite_portable_"
 """How the names of folders in the system's temporary folder begin, with the number of the process:
 the copies of readers, and what the engine keeps of large graphs."""
+_ATTEMPTS, _POLL = 20, 0.05
+"""How often a snapshot is tried beside a writer, and the seconds between."""
 _LOADED = 60
 """Seconds after which files in such folders are open, so that nobody needs their names."""
 VECTORS = "vectors"
 """The folder of vectors within that of the memory."""
-CHECKPOINT_BYTES = 32 * 1024 * 1024
+CHECKPOINT_BYTES = 16 * 1024 * 1024
 """A log may be so long without a checkpoint."""
-SELDOM = 30.0
-"""Seconds without a write after which the log is folded into the graph file."""
-_LEAST_SHARE = 50
-"""A shorter log than so small a part of the graph file is not folded only because it rests."""
+SELDOM = 5.0
+"""Seconds without a write after which the log is folded into a small graph file."""
+_BYTES_A_SECOND = 10e6
+"""A larger graph file needs a second more of rest for so many bytes."""
 
 # Snapshots read the graph file alone, on purpose.
 warnings.filterwarnings("ignore", r"the write-ahead log at ", UserWarning)
@@ -94,11 +97,7 @@ class WrittenFiles:
         (folder / READERS).touch()
 
     def acknowledge(self) -> None:
-        """Note that the log contains one more transaction, which counts from now on.
-
-        Raises:
-            StorageError: the manifest cannot be written.
-        """
+        """Note that the log contains one more transaction, which counts from now on."""
         size = os.stat(self._path).st_size  # noqa: PTH116 - at every write: a Path costs more
         checkpoint, transactions, before, checksum = self._mark
         if size <= max(before, _LOG_HEAD) and self._written:
@@ -118,11 +117,7 @@ class WrittenFiles:
             self._write()
 
     def checkpoint(self) -> None:
-        """Write a new graph file, and begin a new log, unless nothing changed since the last.
-
-        Raises:
-            OSError, kglite.KgError: there is no room; the old files are still in force.
-        """
+        """Write a new graph file, and begin a new log, unless nothing changed since the last."""
         if not self.pending and self._manifest.graph:
             return
         before = self._manifest
@@ -150,18 +145,15 @@ class WrittenFiles:
 
     @property
     def grown(self) -> bool:
-        """Whether the log is so long that it is folded at once.
-
-        Half of the graph file keeps the average cost of a transaction constant.
-        """
+        """Whether the log is so long that it is folded at once."""
         graph = self._manifest.graph
         return self._mark.size > max(CHECKPOINT_BYTES, graph.bytes // 2 if graph else 0)
 
     def idle(self, seconds: float) -> bool:
         """Return whether to fold the log when nobody wrote for so many seconds."""
         graph = self._manifest.graph
-        worth = self._mark.size * _LEAST_SHARE > (graph.bytes if graph else 0)
-        return seconds > SELDOM and worth and self.pending
+        rest = SELDOM + (graph.bytes / _BYTES_A_SECOND if graph else 0)
+        return seconds > rest and self.pending
 
     def close(self) -> None:
         """Release the files."""
@@ -184,14 +176,7 @@ class WrittenFiles:
 
 
 def open_writer(folder: Path, durable: Any, before: Callable[[], None]) -> kglite.Session:
-    """Open a folder for writing; the caller then has kglite's lease.
-
-    ``before`` is called before the graph is loaded, if no other process writes.
-
-    Raises:
-        LockedError: another process writes.
-        StorageError: files are missing, damaged, or do not belong together.
-    """
+    """Open a folder for writing; the caller then has kglite's lease."""
     if holds_graph(folder):
         with unused(folder) as free:
             if not free:
@@ -207,11 +192,8 @@ def open_writer(folder: Path, durable: Any, before: Callable[[], None]) -> kglit
 
 
 def abandon(session: kglite.Session) -> None:
-    """End a session, and with it the lease, as it is.
-
-    Closing it writes a graph file that the manifest does not know, even where a statement changed
-    nothing since the last checkpoint.
-    """
+    """End a session, and with it the lease, as it is."""
+    # Closing it would write a graph file that the manifest does not know.
     session.__exit__(StoreError, None, None)
 
 
@@ -228,10 +210,7 @@ def name_file(folder: Path) -> Iterator[None]:
 
 
 def _mend(folder: Path) -> None:
-    """Remove what killed processes left; raise if acknowledged work is missing.
-
-    Nobody was told that a transaction behind the mark is there, so it is cut off.
-    """
+    """Remove what killed processes left; raise if acknowledged work is missing."""
     remove_left(folder)
     manifest = read_manifest(folder)
     acknowledged = check_complete(folder, folder, manifest)
@@ -242,13 +221,7 @@ def _mend(folder: Path) -> None:
 
 
 def check_complete(folder: Path, copy: Path, manifest: Manifest | None) -> int | None:
-    """Return how many bytes of the log were acknowledged; None: the manifest does not say.
-
-    ``copy`` has the files of ``folder``, or their copies.
-
-    Raises:
-        StorageError: the files are not what the manifest says.
-    """
+    """Return how many bytes of the log were acknowledged; None: the manifest does not say."""
     if problems := find_problems(folder, copy, manifest):
         raise incomplete(f"{folder} is not complete: {'; '.join(problems)}")
     return manifest.mark.size if manifest and manifest.counts(print_of(copy / GRAPH)) else None
@@ -324,7 +297,6 @@ def _temporary(pattern: str) -> Iterator[Path]:
 
 @atexit.register
 def _remove_columns() -> None:
-    """Remove what the engine leaves of graphs that are still open when this process ends."""
     for folder in _temporary(f"{_COLUMNS}{os.getpid()}_*"):
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -334,7 +306,7 @@ def remove_left(folder: Path) -> None:
     for pattern in _LEFT:
         for left in folder.glob(pattern):
             left.unlink(missing_ok=True)
-    for there in (*_temporary(f"{COPIES}*"), *_temporary(f"{_COLUMNS}*")):
+    for there in (*_temporary(f"{_COPIES}*"), *_temporary(f"{_COLUMNS}*")):
         number = re.search(r"\d+", there.name)
         with contextlib.suppress(OSError):
             # A process of another container has a number that is not known here.
@@ -355,11 +327,7 @@ def _runs(process: int) -> bool:
 
 
 def write_backup(session: kglite.Session, folder: Path) -> tuple[int, int]:
-    """Write a graph to a new folder, whole or not at all; return its bytes and nodes.
-
-    Raises:
-        StorageError: the folder holds something, or cannot be written.
-    """
+    """Write a graph to a new folder, whole or not at all; return its bytes and nodes."""
     try:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise StorageError(f"{folder} is not empty; give a new folder")
@@ -428,3 +396,119 @@ def signature_of(folder: Path) -> tuple[Any, ...]:
     """Return what changes whenever somebody writes."""
     beginning = f"{folder}{os.sep}"
     return stat_of(beginning + GRAPH), stat_of(beginning + LOG), stat_of(beginning + MANIFEST)
+
+
+def open_snapshot(folder: Path) -> tuple[kglite.Session, bool]:
+    """Return a graph with every acknowledged transaction, and whether others may write it now."""
+    check_folder(folder)
+    for attempt in range(_ATTEMPTS):
+        before = signature_of(folder)
+        try:
+            with name_file(folder):
+                snapshot = _snapshot(folder)
+        except StorageError:
+            if attempt and signature_of(folder) == before:
+                raise
+            snapshot = None  # a writer replaced one of the files between two looks
+        if snapshot:
+            return snapshot
+        time.sleep(_POLL if attempt else 0)
+    raise LockedError(f"{folder} is being rewritten continuously; try again")
+
+
+def _snapshot(folder: Path) -> tuple[kglite.Session, bool] | None:
+    graph = folder / GRAPH
+    before = stat_of(graph)
+    manifest = read_manifest(folder)
+    if before and not holds_log(folder):
+        check_complete(folder, folder, manifest)
+        session = open_session(graph)
+        unchanged = stat_of(graph) == before and not holds_log(folder)
+        return (session, False) if unchanged else None
+    if not before and not (folder / LOG).exists() and not manifest:
+        return kglite.KnowledgeGraph().session(), False
+    with tempfile.TemporaryDirectory(prefix=f"{_COPIES}{os.getpid()}-") as name:
+        copy = Path(name)
+        try:
+            with contextlib.suppress(FileNotFoundError):
+                shutil.copyfile(folder / LOG, copy / LOG)
+            if before:
+                _link(graph, copy / GRAPH)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            where = error.filename or folder
+            raise StorageError(f"cannot copy {where} to read it: {error.strerror}") from error
+        if stat_of(graph) != before:  # a checkpoint began another log meanwhile
+            return None
+        acknowledged = check_complete(folder, copy, manifest)
+        if acknowledged is not None and (copy / LOG).exists():
+            os.truncate(copy / LOG, acknowledged)
+        try:
+            # Both files are read: nothing of the copy need stay on the disk.
+            return open_session(copy / GRAPH, "normal"), True
+        except StoreError as error:
+            raise type(error)(str(error).replace(name, str(folder))) from error
+
+
+def _link(file: Path, name: Path) -> None:
+    """Give a file another name, or copy it: it is replaced, never changed in place."""
+    try:
+        name.hardlink_to(file)
+    except OSError:  # on another disk, of another user, or not supported
+        shutil.copyfile(file, name)
+
+
+def accept_loss(folder: Path) -> Loss:
+    """Make a memory of the files that are there; return what they lack."""
+    with unused(folder) as free, name_file(folder):
+        if not free:
+            raise locked(owner_of(folder))
+        problems: tuple[str, ...] = ()
+        try:
+            manifest = read_manifest(folder)
+        except StorageError as error:
+            if isinstance(error.__cause__, OSError):
+                raise
+            manifest, problems = None, ("its manifest is damaged",)
+        problems += find_problems(folder, folder, manifest)
+        if not problems:
+            return Loss()
+        kept = [keep_damaged(folder, part.name) for part in folder.glob(QUARANTINED)]
+        if holds_log(folder):
+            kept.append(keep_damaged(folder, LOG))
+    try:
+        session = open_session(folder / GRAPH, "normal")
+    except StorageError:
+        problems += ("its log does not continue its graph file",)
+        session = _open_alone(folder)
+    before = manifest or Manifest()
+    try:
+        with name_file(folder), translated(path=folder / GRAPH):
+            # Until the new manifest is there, nothing is checked: the graph file is the next one.
+            replace(before, saving=True, graph=None, mark=Mark(before.checkpoint)).write(folder)
+            session.save()
+            Manifest(
+                checkpoint=before.checkpoint + 1,
+                graph=print_of(folder / GRAPH),
+                nodes=session.node_count(),
+                transactions=before.transactions,
+            ).write(folder)
+            for part in folder.glob(QUARANTINED):  # the log is kept as a whole
+                part.unlink()
+            remove_left(folder)
+    finally:
+        abandon(session)
+    return Loss(problems, before.mark.transactions, tuple(kept))
+
+
+def _open_alone(folder: Path) -> kglite.Session:
+    try:
+        (folder / LOG).rename(folder / f"{LOG}.tmp")
+        return open_session(folder / GRAPH, "normal")
+    except (StorageError, FileNotFoundError) as error:
+        with contextlib.suppress(OSError):
+            (folder / f"{LOG}.tmp").rename(folder / LOG)
+        raise StorageError(
+            f"{error}; restore a backup, or move the file away and try again with the log alone"
+        ) from error

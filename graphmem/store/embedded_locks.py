@@ -93,10 +93,7 @@ def readers_of(folder: Path) -> tuple[str, ...]:
 
 @contextlib.contextmanager
 def open_locked(path: Path, mode: str) -> Iterator[BinaryIO | None]:
-    """Open a file and lock it when nobody else has; yield None where there are no locks.
-
-    Who has it locked may remove it.
-    """
+    """Open a file and lock it when nobody else has; yield None where there are no locks."""
     if fcntl is None:
         yield None
         return

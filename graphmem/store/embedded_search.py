@@ -7,13 +7,13 @@ memory, so that an erased text leaves nothing behind.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import tantivy
 
 from graphmem.arrays import NDArray, np, product
-from graphmem.store.embedded_vectors import VectorIndex
-from graphmem.store.nearest import Matrix, Places
+from graphmem.store.embedded_vectors import Placed, VectorIndex
+from graphmem.store.nearest import Matrix
 from graphmem.store.port import TEXTS, Hits, Near
 from graphmem.store.queries import procedure
 from graphmem.store.vectors import digest
@@ -23,18 +23,15 @@ _HEAP = 15_000_000
 """Memory of a word index's writer in bytes: the smallest that tantivy accepts."""
 
 
-class _Nodes:
-    """The nodes of one label: the rows of their vectors, and an index of their words in memory.
+class _Nodes(Placed):
+    """The nodes of one label, and an index of their words in memory.
 
     A word index's writer has threads of its own and must not be freed in a forked child, so there
     is one only during a commit, which the next search after a change makes.
     """
 
     def __init__(self) -> None:
-        self.ids: list[str] = []
-        self.places: dict[str, int] = {}
-        self.keys: list[bytes] = []
-        self.rows: Places = np.empty(0, np.int64)
+        super().__init__()
         schema = tantivy.SchemaBuilder()
         schema.add_unsigned_field("place", indexed=True, fast=True)
         schema.add_text_field("words", tokenizer_name="en_stem", index_option="freq")
@@ -42,33 +39,15 @@ class _Nodes:
         self._waiting: list[tuple[int, str | None]] = []
         """Places and texts to add there; None where the text is to be removed."""
 
-    def put(self, texts: Mapping[str, str], row_of: Callable[[bytes], int]) -> None:
+    def put(self, texts: Mapping[str, str]) -> None:
         """Add nodes, or replace their texts."""
         for identity, text in texts.items():
             key = digest(text)
-            if (place := self.places.get(identity)) is not None:
-                if self.keys[place] == key:
+            if (old := self.places.get(identity)) is not None:
+                if self.keys[old] == key:
                     continue
-                self.ids[place] = ""  # leave its place empty
-                self.rows[place] = -1
-                self._waiting.append((place, None))
-            self.places[identity] = len(self.ids)
-            self._waiting.append((len(self.ids), text))
-            self.ids.append(identity)
-            self.keys.append(key)
-        missing = self.keys[len(self.rows) :]
-        rows = np.fromiter(map(row_of, missing), np.int64, len(missing))
-        self.rows = np.concatenate([self.rows, rows])
-
-    def refresh(self, row_of: Callable[[bytes], int]) -> None:
-        """Look up missing rows again, after the table of vectors changed."""
-        for place in np.flatnonzero(self.rows < 0).tolist():
-            if self.ids[place]:
-                self.rows[place] = row_of(self.keys[place])
-
-    def lacking(self) -> list[str]:
-        """Return the ids of nodes that have no vector."""
-        return [key for place in np.flatnonzero(self.rows < 0).tolist() if (key := self.ids[place])]
+                self._waiting.append((old, None))
+            self._waiting.append((self.place(identity, key), text))
 
     def matching(self, asked: Sequence[str], limit: int) -> list[str]:
         """Return the ids of nodes with any of the words ``asked``, the best matches first."""
@@ -107,29 +86,26 @@ class EmbeddedIndex(VectorIndex):
     """The search index of one namespace's strategies and tasks; thread-safe."""
 
     def with_vectors(self, label: str, texts: Mapping[str, str]) -> set[str]:  # noqa: ARG002
-        """Return the ids of nodes whose text has a vector."""
         with self._lock:
             table = self._opened_table()
             return {key for key, text in texts.items() if table.row(digest(text)) >= 0}
 
     def lacking(self, label: str) -> list[str]:
-        """Return the ids of nodes without a vector."""
         with self._lock:
-            return self._of(label).lacking()
+            nodes = self._of(label)
+            missing = np.flatnonzero(nodes.rows < 0).tolist()
+            return [key for place in missing if (key := nodes.ids[place])]
 
     def put(self, label: str, texts: Mapping[str, str], vectors: Mapping[str, Matrix]) -> None:
-        """Store vectors, by text, and make nodes searchable."""
         with self._lock:
-            new, table = self._add(vectors.items()), self._opened_table()
-            self._of(label).put(texts, table.row)
-            if new:
-                for nodes in self._nodes.values():
-                    nodes.refresh(table.row)
+            self._add(vectors.items())
+            self._of(label).put(texts)
+            for nodes in self._nodes.values():
+                nodes.find(self._opened_table().row)
 
     def near(
         self, label: str, vector: Matrix, limit: int, at_least: float = -1.0
     ) -> list[tuple[str, float]]:
-        """Return the nearest nodes, by exact search."""
         with self._lock:
             nodes = self._of(label)
             near = self._asking(vector).nearest(nodes.rows, limit, at_least)
@@ -137,11 +113,9 @@ class EmbeddedIndex(VectorIndex):
         return sorted(best, key=lambda pair: (-pair[1], pair[0]))[:limit]
 
     def exactly(self, label: str, vector: Matrix, limit: int) -> Near:
-        """Return the nearest nodes, by exact search."""
         return self.near(label, vector, limit)
 
     def hits(self, vector: Matrix, words: Sequence[str], limit: int) -> Hits:
-        """Return the nearest nodes of each label, exactly, and those that match the words best."""
         with self._lock:
             return {
                 label: (
@@ -152,7 +126,6 @@ class EmbeddedIndex(VectorIndex):
             }
 
     def matching(self, label: str, words: Sequence[str], vector: Matrix, limit: int) -> Near:
-        """Return the nodes that match the words best, with their similarities."""
         with self._lock:
             nodes = self._of(label)
             ids = nodes.matching(words, limit)
@@ -163,7 +136,6 @@ class EmbeddedIndex(VectorIndex):
             ]
 
     def cosines(self, label: str, ids: Sequence[str], others: Sequence[str]) -> NDArray[np.float64]:
-        """Return the similarities of nodes and others, NaN if either has no vector."""
         vectors = self.vectors(label, {*ids, *others})
         nowhere = np.full(self._opened_table().dimensions, np.nan, np.float32)
         here, there = (
@@ -173,12 +145,10 @@ class EmbeddedIndex(VectorIndex):
         return cosines
 
     def count(self, label: str) -> int:
-        """Return the number of nodes."""
         with self._lock:
             return len(self._of(label).places)
 
     def vectors(self, label: str, ids: Iterable[str]) -> dict[str, Matrix]:
-        """Return the vectors of nodes."""
         with self._lock:
             nodes, matrix = self._of(label), self._opened_table().matrix
             rows = {
@@ -189,10 +159,7 @@ class EmbeddedIndex(VectorIndex):
             return {identity: matrix[row] for identity, row in rows.items() if row >= 0}
 
     def matrix(self, label: str, ids: Sequence[str]) -> tuple[list[str], Matrix]:
-        """Return the nodes that have a vector, and their vectors as rows.
-
-        Rows that are consecutive on disk are not copied.
-        """
+        """Return the nodes that have a vector, and their vectors as rows."""
         with self._lock:
             nodes, table = self._of(label), self._opened_table()
             known = [key for key in ids if key in nodes.places]
@@ -204,7 +171,6 @@ class EmbeddedIndex(VectorIndex):
             return there, table.matrix[rows]
 
     def known(self, text: str) -> Matrix | None:
-        """Return the vector of the text of a node, if it has one."""
         with self._lock:
             table = self._opened_table()
             row = table.row(digest(text))
@@ -218,15 +184,14 @@ class EmbeddedIndex(VectorIndex):
         super()._move()
         for nodes in self._nodes.values():
             nodes.rows[:] = -1
-            nodes.refresh(self._opened_table().row)
+            nodes.find(self._opened_table().row)
 
     def _fill(self) -> None:
         for label, name in TEXTS.items():
             rows = self._read(procedure(f"similarity.texts_of_{name}"), ns=self._namespace)
             self._nodes[label] = _Nodes()
-            self._nodes[label].put(
-                {row["id"]: row["text"] for row in rows}, self._opened_table().row
-            )
+            self._nodes[label].put({row["id"]: row["text"] for row in rows})
+            self._nodes[label].find(self._opened_table().row)
 
     def _forget(self) -> None:
         super()._forget()

@@ -8,6 +8,7 @@ then read on like a snapshot.
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import os
 import random
@@ -20,19 +21,22 @@ from typing import TYPE_CHECKING, Any
 
 import kglite
 
-from graphmem.errors import LockedError, StorageError, shown
+from graphmem.errors import GraphMemError, LockedError, StorageError, shown
 from graphmem.store import schema
 from graphmem.store.embedded_errors import full, run, translated
-from graphmem.store.embedded_files import WrittenFiles, abandon, signature_of
-from graphmem.store.embedded_later import take_over
-from graphmem.store.embedded_locks import READERS, WAITERS, lock_shared, wanted
-from graphmem.store.embedded_snapshot import open_snapshot
+from graphmem.store.embedded_files import WrittenFiles, abandon, open_snapshot, signature_of
+from graphmem.store.embedded_locks import READERS, WAITERS, lock_shared, open_locked, wanted
+from graphmem.store.port import check_wanted
+from graphmem.store.queries import Query, procedure
 from graphmem.store.tables import naming
 
 if TYPE_CHECKING:
     from graphmem.store.embedded_vectors import VectorIndex
 
 ENGINE = "kglite"
+LATER = "graph.kgl-later"
+"""Statements that a reader leaves for who writes next: a process that only asked would otherwise
+load the graph again, and write the graph file, to write how often things were read."""
 
 SNAPSHOT_SECONDS = 5.0
 """A reader beside a writer takes a new snapshot after this many seconds."""
@@ -44,16 +48,59 @@ _LOOK = 0.02
 """Seconds between two looks whether another process waits."""
 _RESTS = 0.1
 """Seconds without a write after which the lease is given to a process that waits."""
-_TURN = (0.5, 2.0)
-"""A process that goes on writing keeps the lease at least and at most so many seconds."""
-_OPENINGS = 8
-"""In between, it keeps the lease so many times as long as opening took."""
+_TURN = (0.5, 8, 2.0)
+"""A process that goes on writing keeps the lease at least so many seconds, so many times as long as
+opening took, and at most so many seconds."""
 _PAUSE = 0.25
 """Seconds that a process leaves to those who wait before it takes the lease again."""
 _CLOSING = 60.0
 """Seconds that closing waits for a running transaction."""
 
 _log = logging.getLogger(__name__)
+
+
+def leave(folder: Path, query: Query, params: dict[str, Any]) -> bool:
+    """Leave a statement for who writes next; return False where that cannot be."""
+    line = json.dumps({"procedure": query.name, "params": query.bind(params)})
+    try:
+        with open_locked(folder / LATER, "a+b") as file:
+            if file is None:
+                return False
+            file.write(b"\n" + line.encode())  # a line that was cut off ends before it
+    except OSError as error:
+        _log.info("%s: %s", shown(str(folder / LATER)), error)
+        return False
+    return True
+
+
+def take_over(folder: Path, session: kglite.Session, *, remove: bool) -> None:
+    """Run what was left, on a snapshot of one's own, or with the lease and remove it."""
+    try:
+        if not (folder / LATER).exists():
+            return
+        with open_locked(folder / LATER, "rb") as file:
+            for query, params in _statements(file.read() if file else b""):
+                try:
+                    run(session.execute, query, params)
+                except StorageError:
+                    raise
+                except (GraphMemError, TypeError, OverflowError) as error:
+                    _log.info("%s of %s is dropped: %s", query.name, shown(str(folder)), error)
+            if remove:
+                (folder / LATER).unlink()
+    except (OSError, StorageError) as error:  # the next one tries again
+        _log.info("%s: %s", shown(str(folder / LATER)), error)
+
+
+def _statements(data: bytes) -> Iterator[tuple[Query, dict[str, Any]]]:
+    for line in data.splitlines():
+        try:
+            left = json.loads(line)
+            query = procedure(left["procedure"])
+            query.bind(left["params"])
+        except (ValueError, TypeError, LookupError, RecursionError, GraphMemError):
+            continue  # it is empty, was cut off, is damaged, or of another version
+        yield query, left["params"]
 
 
 class Reader:
@@ -141,7 +188,7 @@ class Writer(Reader):
             self.end()
             raise
         now = self._used = self._taken = self._at = time.monotonic()
-        self._turn = min(max(_TURN[0], _OPENINGS * (now - began)), _TURN[1])
+        self._turn = min(max(_TURN[0], _TURN[1] * (now - began)), _TURN[2])
         self._seconds = max(SNAPSHOT_SECONDS, _COSTLY * (now - began))
         if folder:
             threading.Thread(
@@ -176,11 +223,7 @@ class Writer(Reader):
             self.lock.release()
 
     def acknowledge(self) -> None:
-        """Note that a transaction is in the log, and write a checkpoint when that pays.
-
-        It runs between two transactions: kglite's own checkpoints run beside the writer, which then
-        copies the whole graph.
-        """
+        """Note that a transaction is in the log, and write a checkpoint when that pays."""
         if self._files is not None:
             self._files.acknowledge()
             if self._files.grown:
@@ -236,10 +279,7 @@ class Writer(Reader):
                 self._files.checkpoint()
 
     def _give(self) -> None:
-        """Give the lease back, unless something is being written.
-
-        The engine takes long to read a log, so the next writer finds none.
-        """
+        """Give the lease back, unless something is being written."""
         if self._folder is None or self._depth or not self.held:
             return
         if not self._filing.acquire(blocking=False):
@@ -274,7 +314,6 @@ class Writer(Reader):
 
 
 def _look_after(writer: weakref.ref[Writer]) -> None:
-    """Look after a writer as long as it has the lease."""
     while True:
         present = writer()
         if present is None or not present.held:
@@ -285,11 +324,7 @@ def _look_after(writer: weakref.ref[Writer]) -> None:
 
 
 def _declared(session: kglite.Session) -> bool:
-    """Return whether the engine knows all names: a replay of its log does not declare them.
-
-    It warns of names that it does not know. To look is quicker than to declare them again, which
-    copies the columns of all labels, and leaves a log that closing writes into the graph file.
-    """
+    """Return whether the engine knows all names: a replay of its log does not declare them."""
     return not any(session.cypher(text).warnings for text in naming())
 
 
@@ -310,18 +345,12 @@ class Lease:
         wait: float,
         check: Callable[[], None],
     ) -> Writer:
-        """Return the writer, which has the lease; the user has the writer until :meth:`give`.
-
-        Args:
-            user: who wants it.
-            open_writer: opens a writer; it raises LockedError if another process has the lease.
-            wait: seconds to try again for, from the last change of the lease's holder.
-            check: called in between; an error of it ends the wait.
-        """
+        """Return the writer, which has the lease; the user has the writer until :meth:`give`."""
         since, refused, flag = time.monotonic(), "", None
         try:
             while True:
                 check()
+                check_wanted()
                 try:
                     writer = self._attempt(user, open_writer)
                     if writer is not None:
@@ -339,7 +368,6 @@ class Lease:
                 os.close(flag)
 
     def _attempt(self, user: object, open_writer: Callable[[], Writer]) -> Writer | None:
-        """Return the writer with the lease; None if others should have it first."""
         with self._lock:
             before = self.writer
             if before is None or not before.held:
@@ -366,11 +394,7 @@ class Lease:
                 writer.end()
 
     def give(self, user: object) -> None:
-        """Give the writer back; the last user closes it after the running transaction.
-
-        Raises:
-            LockedError: the transaction takes too long. The writer was not given back.
-        """
+        """Give the writer back; the last user closes it after the running transaction."""
         with self._lock:
             writer = self.writer
             if writer is None or user not in self._users:

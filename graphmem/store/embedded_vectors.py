@@ -12,11 +12,38 @@ from pathlib import Path
 from graphmem.arrays import np
 from graphmem.errors import StorageError, StoreError
 from graphmem.store.embedded_files import VECTORS
-from graphmem.store.nearest import Asked, Matrix, Rounded
+from graphmem.store.nearest import Asked, Matrix, Places, Rounded
 from graphmem.store.port import CLOSED, Row
 from graphmem.store.vectors import Filing, VectorTable, digest, freely
 
 _log = logging.getLogger(__name__)
+
+
+class Placed:
+    """What is searched, each at a place: ids, keys of texts, and rows of vectors (-1: none)."""
+
+    def __init__(self) -> None:
+        self.ids: list[str] = []
+        self.places: dict[str, int] = {}
+        self.keys: list[bytes] = []
+        self.rows: Places = np.empty(0, np.int64)
+
+    def place(self, identity: str, key: bytes) -> int:
+        """Give something a new place, and leave its old one empty; return the new one."""
+        if (old := self.places.get(identity)) is not None:
+            self.ids[old], self.keys[old] = "", b""
+            self.rows[old : old + 1] = -1
+        place = self.places[identity] = len(self.ids)
+        self.ids.append(identity)
+        self.keys.append(key)
+        return place
+
+    def find(self, row_of: Callable[[bytes], int]) -> None:
+        """Look up the rows that are new or missing."""
+        new = np.full(len(self.keys) - len(self.rows), -1, np.int64)
+        self.rows = np.concatenate([self.rows, new])
+        for place in np.flatnonzero(self.rows < 0).tolist():
+            self.rows[place] = row_of(self.keys[place])
 
 
 class VectorIndex(ABC):
@@ -80,7 +107,6 @@ class VectorIndex(ABC):
             self._forget()
 
     def save(self) -> None:
-        """Write vectors that were made without the lease, if this process has it now."""
         with self._lock:
             if self._table is not None:
                 self._table.save()
@@ -101,7 +127,6 @@ class VectorIndex(ABC):
         """Return the keys of the texts that are there."""
 
     def _keep(self) -> None:
-        """Keep only the vectors of texts that are there."""
         table = self._opened_table()
         there = len(table.matrix)
         try:
@@ -125,7 +150,6 @@ class VectorIndex(ABC):
         return bool(new)
 
     def _asking(self, vector: Matrix) -> Asked:
-        """Return what looks for a vector; what it finds out serves more than one search."""
         asked = self._asked
         if asked is None or asked.vector is not vector:
             asked = self._asked = Asked(self._opened_table().matrix, vector, self._rounded)

@@ -1,15 +1,9 @@
 """Installs procedures for Cypher users into a Neo4j server, by APOC Extended.
 
-A procedure with an ``install`` header becomes ``custom.graphmem.NAME``, which can be called in
-Browser or by any driver, without Python. Traits of APOC Extended 5.26:
-
-- Procedures are stored in the database ``system``; each server looks there from time to time
-  (``apoc.custom.procedures.refresh``, 60 s).
-- Signatures cannot contain names of one letter, negative numbers or exponents.
-- When inputs or outputs of a procedure change, the next refresh registers it and then treats it as
-  dropped; only the refresh after a further change corrects that.
-
-So each installation puts a mark into the description, and is done when the server shows that mark.
+APOC stores procedures in the database ``system``, where each server looks from time to time. When
+inputs or outputs of a procedure change, the next look registers it and then treats it as dropped;
+only the look after a further change corrects that. So each installation puts a mark into the
+description, and is done when the server shows that mark.
 """
 
 from __future__ import annotations
@@ -161,11 +155,7 @@ def script(database: str = "neo4j", procedures: Iterable[Query] | None = None) -
 
 
 def signature(query: Query) -> str:
-    """Return the signature for APOC, with optional inputs last, because calls are positional.
-
-    Raises:
-        ProcedureError: APOC cannot express a default.
-    """
+    """Return the signature for APOC, with optional inputs last, because calls are positional."""
     names = renames(query)
     inputs = [
         f"{names.get(param.name, param.name)}{_default(query, param)} :: {_type(param.type)}"
@@ -207,7 +197,6 @@ def _type(kind: str) -> str:
 
 
 def _default(query: Query, param: Parameter) -> str:
-    """Return a default in APOC's grammar, which drops a minus silently."""
     if param.default is ...:
         return ""
     text = json.dumps(param.default)
@@ -220,7 +209,6 @@ def _default(query: Query, param: Parameter) -> str:
 
 
 def _text(value: str) -> str:
-    """Return a text as a Cypher literal."""
     escaped = value.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"
 
@@ -231,7 +219,6 @@ def _put(server: Neo4jStore, database: str, entry: dict[str, str]) -> None:
 
 
 def _stored(store: Store) -> tuple[Neo4jStore, str, dict[str, str]]:
-    """Return the store as a server, its database, and the descriptions of procedures."""
     if not store.capabilities.server:
         raise StoreError(
             f"procedures are installed into a Neo4j server, and {store.url} is embedded in this "
@@ -261,7 +248,6 @@ def _stored(store: Store) -> tuple[Neo4jStore, str, dict[str, str]]:
 def _drop(
     server: Neo4jStore, database: str, stored: dict[str, str], but: Iterable[str]
 ) -> list[Installed]:
-    """Drop the procedures of graphmem, but some."""
     gone = [name for name in stored if name not in but and _MARK.search(stored[name])]
     for name in gone:
         server.administer(_DROP, name=name, database=database)
@@ -271,7 +257,6 @@ def _drop(
 def _wait(
     server: Neo4jStore, database: str, wanted: dict[str, dict[str, str]], timeout: float
 ) -> None:
-    """Wait until a server has registered stored procedures."""
     total, now = len(wanted), time.monotonic()
     deadline, again = now + timeout, now + _AGAIN
     while timeout:

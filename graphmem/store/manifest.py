@@ -27,7 +27,6 @@ _SIZE = 1024
 """Bytes of the text, which is padded; the mark follows."""
 _MARK = struct.Struct("<QQQII")
 _SAMPLED = 65_536
-_BLOCK = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +69,7 @@ class Manifest:
     mark: Mark = Mark()  # noqa: RUF009 - a tuple
 
     def counts(self, graph: Print | None) -> bool:
-        """Return whether the mark holds for the log beside a graph file.
-
-        During a checkpoint the new graph file contains all of the old log.
-        """
+        """Return whether the mark holds for the log beside a graph file."""
         return not (self.saving and graph is not None and graph != self.graph)
 
     def write(self, folder: Path) -> None:
@@ -92,11 +88,7 @@ class Manifest:
 
 
 def read_manifest(folder: Path) -> Manifest | None:
-    """Return the manifest of a folder; None if it has none of this form, as of earlier versions.
-
-    Raises:
-        StorageError: it is damaged.
-    """
+    """Return the manifest of a folder; None if it has none of this form, as of earlier versions."""
     try:
         data = (folder / MANIFEST).read_bytes()
     except (FileNotFoundError, NotADirectoryError):
@@ -160,19 +152,12 @@ def print_of(graph: Path) -> Print | None:
 
 
 def checksum_of(log: BinaryIO, size: int, start: int = 0, checksum: int = 0) -> int:
-    """Return the checksum of the first ``size`` bytes; ``checksum`` is that of the first ``start``.
-
-    Raises:
-        EOFError: the log is shorter.
-    """
+    """Return the checksum of the first ``size`` bytes, from that of the first ``start`` on."""
     log.seek(start)
-    while start < size:
-        part = log.read(min(size - start, _BLOCK))
-        if not part:
-            raise EOFError
-        checksum = zlib.crc32(part, checksum)
-        start += len(part)
-    return checksum
+    data = log.read(size - start)
+    if len(data) < size - start:
+        raise EOFError
+    return zlib.crc32(data, checksum)
 
 
 def sync_folder(folder: Path) -> None:

@@ -13,18 +13,16 @@ from graphmem.arrays import NDArray, dots, np
 Matrix = NDArray[np.float32]
 Places = NDArray[np.int64]
 
-LEAST = 10_000
+LEAST = 1_000
 """Rows from which on they are looked at in eight bits first."""
 CLOSE = 1e-6
 """Similarities are rounded to six places: nearer ones may tie."""
 _SHARE = 8
-"""Where more than one in so many rows of the table is wanted, the whole product is quicker."""
+"""Where at most one in so many rows of the table is wanted, they are multiplied as they are."""
 _PAGE = 512
 """Rows that are converted at once: less than a megabyte, which fits a cache."""
 _FLOAT = 4e-6
 """What a product in 32 bits may lack, as a share of the lengths."""
-_ROOM = 3
-"""Where more than so many times the limit are left, closer bounds tell what is."""
 _MOST = 127
 
 
@@ -79,29 +77,27 @@ class Asked:
         self.vector = vector
         self._rounded = rounded
         # No cached_property: before Python 3.12 it has a lock, which a forked child may find taken.
-        self._whole: Matrix | None = None
         self._bounds: Matrix | None = None
 
     def similarities(self, rows: Places) -> list[float]:
         """Return the exact products of rows with the vector, to six places."""
         vector = self.vector.astype(np.float64)
-        return [
-            round(exact, 6)
-            for start in range(0, len(rows), _PAGE)
-            for exact in dots(
-                self.matrix[rows[start : start + _PAGE]].astype(np.float64), vector
-            ).tolist()
-        ]
+        pages = (rows[start : start + _PAGE] for start in range(0, len(rows), _PAGE))
+        found = (dots(self.matrix[page].astype(np.float64), vector) for page in pages)
+        return [round(exact, 6) for page in found for exact in page.tolist()]
 
     def nearest(self, rows: Places, limit: int, at_least: float = -1.0) -> list[tuple[int, float]]:
         """Return the places of the nearest rows (-1: none) with their similarities, in no order.
 
         These are the best ``limit``, and what ties with the last; all of at least that similarity.
         """
-        places, least = np.flatnonzero(rows >= 0), at_least - CLOSE
-        for bounds in (self._rough, self._close):
-            if len(places) > _ROOM * limit:
-                places, least = self._left(places, rows[places], bounds(rows[places]), limit, least)
+        places = np.flatnonzero(rows >= 0)
+        if len(self.matrix) >= LEAST and len(places) * _SHARE > len(self.matrix):
+            if self._bounds is None:
+                self._bounds = self._rounded.bounds(self.matrix, self.vector)
+            places = self._left(places, rows, self._bounds[rows[places]], limit, at_least)
+        close = dots(self.matrix[rows[places]], self.vector).astype(np.float32)
+        places = self._left(places, rows, close + np.float32(_FLOAT), limit, at_least)
         similar = self.similarities(rows[places])
         if len(similar) > limit:
             at_least = max(at_least, sorted(similar)[-limit])
@@ -109,34 +105,17 @@ class Asked:
         return [(place, similarity) for place, similarity in near if similarity >= at_least]
 
     def _left(
-        self, places: Places, rows: Places, bounds: Matrix, limit: int, least: float
-    ) -> tuple[Places, float]:
-        """Return the places that the bounds leave, and what is below the last of the best."""
-        best = np.argpartition(-bounds, limit)[:limit]  # quicker than the last ones, with ties
-        if bounds[best].min() >= least:
-            worst = float(dots(self.matrix[rows[best]], self.vector).min())
+        self, places: Places, rows: Places, bounds: Matrix, limit: int, at_least: float
+    ) -> Places:
+        least = at_least - CLOSE
+        if limit < len(places):
+            best = np.argpartition(-bounds, limit)[:limit]  # quicker than the last ones, with ties
+            worst = float(dots(self.matrix[rows[places[best]]], self.vector).min())
             least = max(least, worst - _FLOAT - CLOSE)
-        return places[bounds >= least], least
-
-    def _rough(self, rows: Places) -> Matrix:
-        """Return upper bounds of the products of rows; of few, they are as close as below."""
-        if len(self.matrix) < LEAST or len(rows) * _SHARE < len(self.matrix):
-            return self._close(rows)
-        if self._bounds is None:
-            self._bounds = self._rounded.bounds(self.matrix, self.vector)
-        return self._bounds[rows]
-
-    def _close(self, rows: Places) -> Matrix:
-        """Return upper bounds that are as close as 32 bits allow."""
-        if len(rows) * _SHARE < len(self.matrix):
-            return dots(self.matrix[rows], self.vector).astype(np.float32) + np.float32(_FLOAT)
-        if self._whole is None:
-            self._whole = dots(self.matrix, self.vector).astype(np.float32)
-        return self._whole[rows] + np.float32(_FLOAT)
+        return places[bounds >= least]
 
 
 def _rounded(vectors: Matrix) -> tuple[NDArray[np.int8], Matrix]:
-    """Return rows in eight bits, and their scales."""
     scales = np.abs(vectors).max(axis=1) / np.float32(_MOST)
     scales[scales == 0] = 1
     return np.rint(vectors / scales[:, np.newaxis]).astype(np.int8), scales

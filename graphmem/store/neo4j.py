@@ -30,7 +30,6 @@ from graphmem.errors import (
 from graphmem.forks import in_child, keep
 from graphmem.printable import without_password
 from graphmem.store import schema
-from graphmem.store.expressions import check_stoppable, hear_in_time
 from graphmem.store.neo4j_errors import (
     AlreadyThereError,
     DeadlockError,
@@ -48,7 +47,7 @@ from graphmem.store.port import (
     Transaction,
     check_process,
 )
-from graphmem.store.queries import Query, procedure
+from graphmem.store.queries import Query, adhoc
 
 if TYPE_CHECKING:
     from graphmem.store.neo4j_search import Neo4jEntries, Neo4jIndex
@@ -72,8 +71,6 @@ _CLOSING = 10.0
 """Seconds that closing waits for running calls."""
 _NO_INDEX = " schema index: graphmem_"
 """Part of the server's message about a search by an index that does not exist."""
-_POLL = 0.1
-"""Seconds between two looks at an index that is being built."""
 _log = logging.getLogger(__name__)
 
 
@@ -163,7 +160,6 @@ class Neo4jStore:
         return not self._closed
 
     def try_writing(self) -> bool:
-        """Return whether it is open."""
         return self.writing
 
     def leave(self, query: Query, /, **params: Any) -> bool:  # noqa: ARG002 - see try_writing
@@ -171,18 +167,14 @@ class Neo4jStore:
         return False
 
     def exists(self) -> bool:
-        """Return whether the server answers (it did when this was opened)."""
         return True
 
     def read(self, query: Query, /, **params: Any) -> list[Row]:
-        """Run a reading statement; the server refuses one that writes."""
         if not self._looked:
             self._look()
         return self._again(lambda _: self._alone(query, params, neo4j.RoutingControl.READ, _rows))
 
     def ask(self, query: Query, limits: Limits, /, **params: Any) -> Rows:
-        """Run a user's query once; the server ends it when its time is over."""
-        check_stoppable(query.text)
         bound = query.bind(params)
 
         def work() -> Rows:
@@ -193,17 +185,15 @@ class Neo4jStore:
                 return _first(transaction, query.text, bound, limits)
 
         with self._call():  # until the answer comes, whatever the server goes on with
-            return hear_in_time(work, limits)
+            return limits.hear(work)
 
     def write(self, query: Query, /, **params: Any) -> list[Row]:
-        """Run one statement in a managed transaction; repeat it if that can help."""
         self._ready()
         return self._again(lambda _: self._alone(query, params, neo4j.RoutingControl.WRITE, _rows))
 
     def attempt(
         self, query: Query, fits: Callable[[list[Row]], bool], /, **params: Any
     ) -> list[Row]:
-        """Run one statement in a managed transaction; roll it back if its rows do not fit."""
 
         def take(result: neo4j.Result) -> list[Row]:
             rows = _rows(result)
@@ -223,13 +213,11 @@ class Neo4jStore:
         return self._again(once)
 
     def transact(self, work: Callable[[Transaction], T], *, brief: bool = False) -> T:
-        """Run ``work`` in one managed transaction; retry after transient errors."""
         self._ready()
         return self._transact(work, brief=brief)
 
     @contextlib.contextmanager
     def one_call(self) -> Iterator[None]:
-        """Let all calls within share the time of one call."""
         self._shared.deadline = time.monotonic() + self._retry_seconds
         try:
             yield
@@ -241,7 +229,6 @@ class Neo4jStore:
         return contextlib.nullcontext()
 
     def _look(self) -> None:
-        """Bring data of an older graphmem to the present version before the first read."""
         self._looked = True  # what follows reads, too
         try:
             if schema.outdated(schema.check(self.read)):
@@ -251,27 +238,22 @@ class Neo4jStore:
             raise
 
     def _ready(self) -> None:
-        """Have the schema there before anything is written."""
         if self._schema is None:
             self.apply_schema()
 
     def _transact(self, work: Callable[[Transaction], T], *, brief: bool = False) -> T:
-        def run(inner: neo4j.ManagedTransaction) -> T:
-            return work(_Transaction(inner))
-
         def attempt(seconds: float) -> T:
+            @neo4j.unit_of_work(timeout=seconds if brief else None)
+            def run(inner: neo4j.ManagedTransaction) -> T:
+                return work(_Transaction(inner))
+
             with self._session(neo4j.WRITE_ACCESS) as session:
-                return session.execute_write(
-                    neo4j.unit_of_work(timeout=seconds)(run) if brief else run
-                )
+                return session.execute_write(run)
 
         return self._again(attempt)
 
     def _again(self, attempt: Callable[[float], T]) -> T:
-        """Return the result of an attempt; repeat it, if that can help, within the call's time.
-
-        An attempt is told how many seconds it may wait.
-        """
+        """Return the result of an attempt; repeat it, if that can help, within the call's time."""
         alone = time.monotonic() + self._retry_seconds
         deadline, attempts = getattr(self._shared, "deadline", alone), 0
         while True:
@@ -292,9 +274,8 @@ class Neo4jStore:
                 if left <= 0 and not (changed and attempts < _ATTEMPTS):
                     raise UnavailableError(str(error)) from error
                 first, most = _SOON if changed else _LATER
-                pause = min(most, first * 2.0 ** min(attempts, 10))
-                pause *= random.uniform(0.25, 1.0)  # noqa: S311 - not to meet again
-                time.sleep(min(pause, max(left, first)))
+                pause = min(most, first * 2.0 ** min(attempts, 10), max(left, first))
+                time.sleep(pause * random.uniform(0.25, 1.0))  # noqa: S311 - not to meet again
 
     def _alone(
         self,
@@ -322,7 +303,6 @@ class Neo4jStore:
         return self._transact(work)
 
     def apply_schema(self, *, repair: bool = False) -> int:
-        """Create missing constraints and indexes; return the schema version."""
         with self._applying:  # threads that share the store do this once
             if self._schema is None or repair:
                 self._schema = schema.apply(ENGINE, self.read, self._ensure, repair=repair)
@@ -346,19 +326,15 @@ class Neo4jStore:
         return self._again(attempt)
 
     def compact(self) -> bool:
-        """Return False: the server itself prunes store files and transaction logs."""
         return False
 
     def readers(self) -> tuple[str, ...]:
-        """Return nothing: a server shows everybody the present state."""
         return ()
 
     def backup(self, folder: Path) -> tuple[int, int]:
-        """Raise StoreError: a server has backups of its own."""
         raise self._has_backups(folder)
 
     def restore(self, folder: Path) -> tuple[int, int]:
-        """Raise StoreError: a server has backups of its own."""
         raise self._has_backups(folder)
 
     def _has_backups(self, _: Path) -> StoreError:
@@ -368,17 +344,14 @@ class Neo4jStore:
         )
 
     def accept_loss(self) -> Loss:
-        """Return no loss: a server looks after its own files."""
         return Loss()
 
     def index(self, namespace: str) -> Neo4jIndex:
-        """Return the server's index of a namespace."""
         from graphmem.store.neo4j_search import Neo4jIndex
 
         return Neo4jIndex(self._search, self.write, namespace)
 
     def entries(self, namespace: str) -> Neo4jEntries:
-        """Return the server's index of the entries of a namespace's levels."""
         from graphmem.store.neo4j_search import Neo4jEntries
 
         return Neo4jEntries(self.read, self.write, namespace)
@@ -392,11 +365,7 @@ class Neo4jStore:
                 raise
             _log.warning("%s has lost a search index; it is made anew", self.url)
         self.apply_schema(repair=True)
-        deadline = time.monotonic() + self._retry_seconds
-        while any(row["state"] == "POPULATING" for row in self.read(procedure("schema.indexes"))):
-            if time.monotonic() >= deadline:
-                raise UnavailableError(f"{self.url} is still making a search index; try again")
-            time.sleep(_POLL)
+        self.read(adhoc("CALL db.awaitIndexes()"))
         return self.read(query, **params)
 
     def close(self) -> None:
@@ -419,7 +388,6 @@ class Neo4jStore:
 
     @contextlib.contextmanager
     def _call(self) -> Iterator[None]:
-        """Keep the connections open as long as something runs."""
         self._check_usable()
         thread = threading.get_ident()
         with self._calls:
@@ -453,12 +421,7 @@ class Neo4jStore:
 
 
 def _parts(url: str) -> SplitResult:
-    """Return the parts of a url.
-
-    Raises:
-        SettingsError: it is no url of a server. What of it is a password is unknown then, so
-            nothing of the parts is shown.
-    """
+    """Return the parts of a url."""
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port

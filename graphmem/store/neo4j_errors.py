@@ -79,7 +79,6 @@ def translated(url: str, secret: str = "") -> Iterator[None]:
 
 
 def _of_server(url: str, error: exceptions.Neo4jError) -> GraphMemError:
-    """Return our error for an error of the server."""
     said, code = error.message or str(error), (error.code or "").rpartition(".")[2]
     changed = isinstance(error, exceptions.ConstraintError) or _REPLANNED in said
     if changed or code in _CHANGED:

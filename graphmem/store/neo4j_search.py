@@ -35,7 +35,6 @@ class _ServerIndex:
         """Nodes by label: a search needs their number several times, and a server counts them."""
 
     def open(self, embedder: str, dimensions: int) -> None:
-        """Set the embedder whose vectors count, and their size."""
         self._embedder, self._dimensions = embedder, dimensions
 
     def save(self) -> None:
@@ -53,7 +52,6 @@ class Neo4jIndex(_ServerIndex):
     """The search index of one namespace's strategies and tasks, opened anew for each search."""
 
     def with_vectors(self, label: str, texts: Mapping[str, str]) -> set[str]:
-        """Return the ids of nodes whose text has a vector of the right size."""
         query = procedure(f"search.digests_of_{TEXTS[label]}")
         ids = sorted(texts)
         return {
@@ -65,13 +63,11 @@ class Neo4jIndex(_ServerIndex):
         }
 
     def lacking(self, label: str) -> list[str]:
-        """Return the ids of nodes without vector or words, and not in the queue."""
         query = procedure(f"search.lacking_{TEXTS[label]}")
         rows = self._read(query, ns=self._namespace, dimensions=self._dimensions)
         return [row["id"] for row in rows]
 
     def put(self, label: str, texts: Mapping[str, str], vectors: Mapping[str, Matrix]) -> None:
-        """Store vectors and words on the nodes."""
         rows = [
             {
                 "id": identity,
@@ -87,7 +83,6 @@ class Neo4jIndex(_ServerIndex):
     def near(
         self, label: str, vector: Matrix, limit: int, at_least: float = -1.0
     ) -> list[tuple[str, float]]:
-        """Return the nearest nodes, by the server's approximate search."""
         name = f"search.near_{TEXTS[label]}"
         rows = self._own(
             name, limit, lambda row: bool(row["similarity"] < at_least), vector=vector.tolist()
@@ -97,7 +92,6 @@ class Neo4jIndex(_ServerIndex):
         return sorted(best, key=lambda pair: (-pair[1], pair[0]))[:limit]
 
     def exactly(self, label: str, vector: Matrix, limit: int) -> Near:
-        """Return the nearest nodes: the server looks at all of this namespace."""
         query = procedure(f"search.ranked_{TEXTS[label]}")
         rows = self._read(query, ns=self._namespace, vector=vector.tolist(), limit=limit)
         return [(row["id"], row["similarity"]) for row in rows]
@@ -125,7 +119,6 @@ class Neo4jIndex(_ServerIndex):
         }
 
     def matching(self, label: str, words: Sequence[str], vector: Matrix, limit: int) -> Near:
-        """Return the nodes that match the words best, with their similarities."""
         asked = " ".join(dict.fromkeys(words))
         if not asked:
             return []
@@ -137,7 +130,6 @@ class Neo4jIndex(_ServerIndex):
         ]
 
     def cosines(self, label: str, ids: Sequence[str], others: Sequence[str]) -> NDArray[np.float64]:
-        """Return the similarities of nodes and others, NaN if either has no vector."""
         query = procedure(f"search.cosines_of_{TEXTS[label]}")
         params = {"ids": list(ids), "others": list(others), "dimensions": self._dimensions}
         rows = self._read(query, ns=self._namespace, **params)
@@ -146,7 +138,6 @@ class Neo4jIndex(_ServerIndex):
         return np.array([found.get(key, nothing) for key in ids], np.float64)
 
     def count(self, label: str) -> int:
-        """Return the number of nodes."""
         if label not in self._counts:
             query = procedure(f"search.count_{TEXTS[label]}")
             self._counts[label] = int(self._read(query, ns=self._namespace)[0]["nodes"])
@@ -163,7 +154,6 @@ class Neo4jIndex(_ServerIndex):
         }
 
     def matrix(self, label: str, ids: Sequence[str]) -> tuple[list[str], Matrix]:
-        """Return the nodes that have a vector, and their vectors as rows."""
         vectors = self.vectors(label, ids)
         there = [key for key in ids if key in vectors]
         empty = np.empty((0, self._dimensions), np.float32)
@@ -180,10 +170,7 @@ class Neo4jIndex(_ServerIndex):
         enough: Callable[[Row], bool] = lambda _: False,
         **asked: object,
     ) -> list[Row]:
-        """Return the best rows of this namespace; the index spans all namespaces.
-
-        ``enough`` says of the last row whether the rows after it are not wanted.
-        """
+        """Return the best rows of this namespace; the index spans all namespaces."""
         size = max(_LEAST, limit)
         while True:
             rows = self._read(procedure(name), ns=self._namespace, limit=size, **asked)
@@ -197,14 +184,12 @@ class Neo4jEntries(_ServerIndex):
     """The search index of levels' entries, and of knowledge."""
 
     def lacking(self, levels: Mapping[str, str]) -> list[Row]:
-        """Return the entries of levels whose words have no vector: rows {id, text, seq}."""
         query = procedure("search.lacking_entries")
         return self._read(
             query, ns=self._namespace, levels=sorted(levels), embedder=self._made_with
         )
 
     def put(self, rows: Sequence[Row], vectors: Mapping[str, Matrix]) -> None:
-        """Store the vectors of entries, by text."""
         new = [
             {"id": row["id"], "seq": row["seq"], "vector": vectors[row["text"]].tolist()}
             for row in rows
@@ -214,7 +199,6 @@ class Neo4jEntries(_ServerIndex):
     def nearest(
         self, vector: Matrix, asked: Question, levels: Mapping[str, str], limit: int
     ) -> list[Row]:
-        """Return the nearest of the entries that fit a question: the server looks at all."""
         common = {"ns": self._namespace, "levels": sorted(levels), "limit": limit}
         options, params = asked.options, {**asked.params, **common}
         if asked.fits is not None:
@@ -226,24 +210,20 @@ class Neo4jEntries(_ServerIndex):
         return self._read(query, vector=vector.tolist(), **params)
 
     def twins(self, level: str, stream: str, compared: int, near: float) -> list[Row]:
-        """Return pairs of entries that are near to each other; see :meth:`EntryIndex.twins`."""
         del stream
         query = procedure("search.twin_entries")
         asked = {"level": level, "compared": compared, "near": near, "embedder": self._made_with}
         return self._read(query, ns=self._namespace, **asked)
 
     def facts_lacking(self) -> list[Row]:
-        """Return what is known and has no vector: rows {id, text}."""
         query = procedure("search.lacking_facts")
         return self._read(query, ns=self._namespace, embedder=self._made_with)
 
     def put_facts(self, rows: Sequence[Row], vectors: Mapping[str, Matrix]) -> None:
-        """Store the vectors of what is known, by text."""
         new = [{"id": row["id"], "vector": vectors[row["text"]].tolist()} for row in rows]
         self._put("search.put_facts", new, embedder=self._made_with)
 
     def near_facts(self, vector: Matrix) -> Near:
-        """Return all that is known, the nearest first: the server looks at all."""
         query = procedure("search.ranked_knowledge")
         rows = self._read(query, ns=self._namespace, vector=vector.tolist(), limit=_ALL)
         return [(row["id"], row["similarity"]) for row in rows]

@@ -21,10 +21,7 @@ def pages(items: Sequence[T], size: int = PAGE) -> Iterator[list[T]]:
 
 
 def weighed(items: Iterable[tuple[T, int]], most: int, size: int = PAGE) -> Iterator[list[T]]:
-    """Yield the items in order, in lists of at most ``size`` that weigh ``most`` together.
-
-    An item that weighs more than that is alone.
-    """
+    """Yield the items in order, in lists of at most ``size`` that weigh ``most`` together."""
     page: list[T] = []
     total = 0
     for item, weight in items:
@@ -38,11 +35,7 @@ def weighed(items: Iterable[tuple[T, int]], most: int, size: int = PAGE) -> Iter
 
 
 def ranges(count: int, most: int) -> Iterator[tuple[str, str]]:
-    """Yield ranges of ids, in order: from the first text on, before the second.
-
-    Ids are hashes, in hexadecimal, so each range has about ``most`` of ``count`` ids, and each id
-    is in one range, whatever it is.
-    """
+    """Yield ranges of ids, in order: from the first text on, before the second."""
     parts = max(1, -(-count // most))
     between = (f"{number * 16**8 // parts:08x}" for number in range(1, parts))
     return itertools.pairwise(("", *between, BEYOND))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import queue
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
@@ -23,6 +25,9 @@ TEXTS = {"Strategy": "strategies", "Task": "tasks"}
 
 CLOSED = "the memory is closed; open it again with Memory.open"
 """The message for a use after closing."""
+
+_GRACE = 2.0
+"""Seconds after which nobody waits any more for an engine that does not end a query."""
 
 Row = dict[str, Any]
 Near = list[tuple[str, float]]
@@ -60,6 +65,25 @@ class Limits:
             f"the query ran longer than {self.seconds:g} s and was stopped; narrow it, or raise "
             "the setting query_seconds (GRAPHMEM_QUERY_SECONDS)"
         )
+
+    def hear(self, work: Callable[[], Rows]) -> Rows:
+        """Run a query in a thread, which goes on until the engine answers; wait for its time."""
+        answers: queue.SimpleQueue[Rows | BaseException] = queue.SimpleQueue()
+
+        def run() -> None:
+            try:
+                answers.put(work())
+            except BaseException as error:  # noqa: BLE001 - raised by who waits
+                answers.put(error)
+
+        threading.Thread(target=run, name="graphmem-query", daemon=True).start()
+        try:
+            answer = answers.get(timeout=self.seconds + _GRACE)
+        except queue.Empty:
+            raise self.too_long() from None
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,43 +224,22 @@ class Store(Protocol):
         """Create missing constraints and indexes; return the schema version.
 
         A store of the present version is only checked with ``repair``.
-
-        Raises:
-            SchemaVersionError: the store was written by a newer library.
         """
 
     def compact(self) -> bool:
-        """Rewrite files without removed data; return whether nothing of it is left on disk.
-
-        A server does it by itself, at its own time: here it does nothing and returns False.
-        """
+        """Rewrite files without removed data; return whether nothing of it is left on disk."""
 
     def readers(self) -> tuple[str, ...]:
         """Return the other processes that still have a snapshot, which may hold removed data."""
 
     def backup(self, folder: Path) -> tuple[int, int]:
-        """Write all namespaces to a new folder, beside any writer; return its bytes and nodes.
-
-        Raises:
-            StorageError: the folder holds something, or cannot be written.
-            StoreError: the engine has backups of its own.
-        """
+        """Write all namespaces to a new folder, beside any writer; return its bytes and nodes."""
 
     def restore(self, folder: Path) -> tuple[int, int]:
-        """Fill this empty store from a backup; return bytes and nodes.
-
-        Raises:
-            StorageError: the backup is not complete, or there is a memory already.
-            StoreError: the engine has backups of its own.
-        """
+        """Fill this empty store from a backup; return bytes and nodes."""
 
     def accept_loss(self) -> Loss:
-        """Go on with the present files; return what they lack.
-
-        Raises:
-            LockedError: another process writes.
-            StorageError: the present files cannot be read.
-        """
+        """Go on with the present files; return what they lack."""
 
     def index(self, namespace: str) -> SearchIndex:
         """Return the search index of a namespace's strategies and tasks."""
@@ -264,8 +267,7 @@ class Index(Protocol):
 class SearchIndex(Index, Protocol):
     """The search index of one namespace: vectors and words of its strategies and tasks.
 
-    Labels are ``Strategy`` and ``Task``. Similarities are cosines, in [-1, 1]. While texts are
-    pending, the index can differ from the graph; answers may name removed nodes.
+    Similarities are cosines. While texts are pending, answers may name removed nodes.
     """
 
     def with_vectors(self, label: str, texts: Mapping[str, str]) -> set[str]:

@@ -1,32 +1,11 @@
 """The procedures: named Cypher statements in the folder ``cypher``, checked before they run.
 
-A file contains statements that end in a semicolon at the end of a line, each after a header::
-
-    // name: learning.claim
-    // mode: write                       (write or schema; default: read)
-    // engine: neo4j                     (only if just one engine needs it or can run it)
-    // install: claim                    (only if it is useful to Cypher users: its name there)
-    // each: Label kind = Strategy strategies, Task tasks
-                                         (one procedure for each, with the names filled in)
-    // doc: One sentence.
-    // param: key string, limit integer = 5     (type; after "=" the default of an optional one)
-    // returns: id string, created boolean
-
-A statement may have optional lines, which most calls do not need: engines parse each call anew, so
-a short text is fast. Such a line ends in the names of options, which the header declares. It is
-sent only if all of these are wanted (``!name``: if that is not wanted)::
-
-    // option: dated  with the time of the episode
-    SET s.trials = s.trials + 1
-      , s.last_used_at = $used_at                                                   //? dated
-
-A mark on a line of its own holds for all lines up to the next one of its own (``//?`` ends it).
-
-``formulas.cypher`` contains what statements share. Shared parameters (``// shared: ns string``)
-need no declaration in other files; a header names one only to fix its position in the installed
-procedure. Formulas (``// formula: name(a, b)``) are expressions. Columns (``// columns: name(a)``)
-are lists of expressions; their name stands for all of them after ``returns:``. The loader replaces
-a call by its text.
+A file contains statements that end in a semicolon at the end of a line, each after a header of
+comments: ``name``, ``doc``, ``param`` and ``returns``, and where that is needed ``mode`` (write or
+schema), ``engine`` (the only one that can run it), ``install`` (its name for Cypher users),
+``each`` (one procedure for each of some labels) and ``option`` (of lines that are marked
+``//? option`` or ``//? !option``). ``formulas.cypher`` contains what statements share: parameters,
+formulas, which are expressions, and columns, which are lists of them. CONTRIBUTING.md has examples.
 """
 
 from __future__ import annotations
@@ -41,7 +20,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from graphmem.errors import NotFoundError, ProcedureError, ReadOnlyError, shown
-from graphmem.store.allowed import only_reads
+from graphmem.store.allowed import check_stoppable, only_reads
 
 Mode = Literal["read", "write", "schema"]
 
@@ -53,7 +32,6 @@ TYPES: dict[str, tuple[type, ...]] = {
     "list": (list, tuple),
     "map": (dict,),
 }
-_OFTEN = {name: {type(None), *types} for name, types in TYPES.items()}
 Headers = dict[str, list[str]]
 _HEADER = re.compile(
     r"//\s*(name|mode|engine|install|each|doc|option|param|returns|shared|formula|columns):\s*(.*)"
@@ -106,13 +84,7 @@ class Query:
     _variants: dict[frozenset[str], Query] = field(default_factory=dict, compare=False, repr=False)
 
     def wanting(self, *options: str) -> Query:
-        """Return the statement with the optional lines for these options, and no others.
-
-        Parameters that the result lacks may still be given: they are not sent.
-
-        Raises:
-            ProcedureError: an option is not declared.
-        """
+        """Return the statement with the optional lines for these options, and no others."""
         wanted = frozenset(options)
         variant = self._variants.get(wanted)
         if variant is None:
@@ -133,11 +105,7 @@ class Query:
         return variant
 
     def bind(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the parameters to send: the given values and the defaults.
-
-        Raises:
-            ProcedureError: one is missing, unknown, or of another type.
-        """
+        """Return the parameters to send: the given values and the defaults."""
         if not self.checked:
             return dict(given)
         if self.options:
@@ -154,7 +122,7 @@ class Query:
                     )
                 bound[name] = param.default
             value = bound[name]
-            if not (type(value) in _OFTEN[param.type] or isinstance(value, TYPES[param.type])):
+            if not (value is None or isinstance(value, TYPES[param.type])):
                 raise ProcedureError(
                     f"{self.name}: parameter {name} must be {param.type} (got {shown(value)})"
                 )
@@ -170,14 +138,7 @@ def adhoc(text: str, mode: Mode = "read") -> Query:
 
 
 def readable(text: str) -> Query:
-    """Return the procedure of that name, or a query with a user's own text.
-
-    Raises:
-        ReadOnlyError: it writes.
-        QueryError: it does more than read the graph.
-        ProcedureError: the text is empty.
-        NotFoundError: it is one word, as a name is, and no procedure has it.
-    """
+    """Return the procedure of that name, or a query with a user's own text."""
     if text in catalog() or _WORD.fullmatch(text):
         query = catalog()[text]
         if query.mode != "read":
@@ -188,12 +149,12 @@ def readable(text: str) -> Query:
     allowed = only_reads(text, _installed)
     if not allowed.strip():
         raise ProcedureError("the query is empty; for instance: MATCH (s:Strategy) RETURN s.text")
+    check_stoppable(allowed)
     return Query("query", "read", allowed, checked=False)
 
 
 @cache
 def _installed() -> frozenset[str]:
-    """Return the names, in small letters, of installed procedures that only read."""
     return frozenset(
         f"{INSTALLED}{query.install}".lower()
         for query in catalog()
@@ -271,10 +232,7 @@ class Catalog:
 
 @cache
 def catalog() -> Catalog:
-    """Return graphmem's own procedures (from the wheel, or from the source tree).
-
-    Most processes need a few of them, and to check all takes longer than what they ask.
-    """
+    """Return graphmem's own procedures (from the wheel, or from the source tree)."""
     package = Path(__file__).parent.parent
     inside = package / "cypher"
     return Catalog(inside if inside.is_dir() else package.parent / "cypher", at_once=False)

@@ -17,11 +17,7 @@ PAGE = 1_000
 
 
 def check(read: Run) -> int:
-    """Return the schema version of the store (0: none yet).
-
-    Raises:
-        SchemaVersionError: it is newer than this library.
-    """
+    """Return the schema version of the store (0: none yet)."""
     rows = read(procedure("schema.version"))
     version = int(rows[0]["version"]) if rows else 0
     if version > SCHEMA_VERSION:
@@ -33,10 +29,7 @@ def check(read: Run) -> int:
 
 
 def apply(engine: str, read: Run, execute: Run, *, repair: bool = False) -> int:
-    """Bring the store to the present version and return it; a repeated call changes nothing.
-
-    With ``repair``, constraints and indexes are checked even if the version is right.
-    """
+    """Bring the store to the present version and return it; a repeated call changes nothing."""
     version = check(read)
     if version == SCHEMA_VERSION and not repair:
         return version

@@ -120,11 +120,7 @@ class VectorTable:
                     self._store(self._path)
 
     def keep(self, keys: Collection[bytes]) -> None:
-        """Remove all rows except those of ``keys``, on disk as well.
-
-        Raises:
-            StorageError: what is to be removed cannot be removed from the disk.
-        """
+        """Remove all rows except those of ``keys``, on disk as well."""
         kept = [key for key in self._rows if key in keys]
         if len(kept) < len(self._rows):
             self._room = self._room[[self._rows[key] for key in kept]]
@@ -145,7 +141,6 @@ class VectorTable:
                 ) from error
 
     def _load(self, path: Path) -> None:
-        """Read the file; leave out what is damaged."""
         try:
             with self._filing() as mine:
                 if mine:
@@ -170,7 +165,6 @@ class VectorTable:
         self._sound = not rest and self._stored == count
 
     def _store(self, path: Path) -> bool:
-        """Write the rows that are not in the file yet; return False if there is no room."""
         try:
             if not self._append(path):
                 self._replace(path)
@@ -199,7 +193,6 @@ class VectorTable:
         return True
 
     def _replace(self, path: Path) -> None:
-        """Write all rows into a new file in place of the old one."""
         self._sound = False
         path.parent.mkdir(exist_ok=True)
         new = _beside(path)

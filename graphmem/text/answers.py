@@ -29,14 +29,14 @@ _LESSONS = {
 }
 
 
-def tree(seen: Any, max_tokens: int) -> str:
+def tree(levels_map: Any, max_tokens: int) -> str:
     """Return a map of levels as a tree; its last line counts the levels that do not fit."""
-    whose = "" if seen.agent is None else f" that {short(seen.agent)} may read"
-    levels, entries = counted(len(seen.levels), "level"), counted(seen.entries, "entry")
-    lines = [f"{levels}{whose}: {entries}, {seen.pending} pending", *_branches(seen)]
+    whose = "" if levels_map.agent is None else f" that {short(levels_map.agent)} may read"
+    levels, entries = counted(len(levels_map.levels), "level"), counted(levels_map.entries, "entry")
+    lines = [f"{levels}{whose}: {entries}, {levels_map.pending} pending", *_branches(levels_map)]
 
     def cut(size: int) -> str:
-        left = len(seen.levels) - sum(not line.endswith(_AGAIN) for line in lines[1:size])
+        left = len(levels_map.levels) - sum(not line.endswith(_AGAIN) for line in lines[1:size])
         more = [f"and {left} more {'level' if left == 1 else 'levels'}"] if left else []
         return "\n".join([*lines[:size], *more])
 
@@ -50,39 +50,39 @@ def tree(seen: Any, max_tokens: int) -> str:
     return text
 
 
-def _branches(seen: Any) -> Iterator[str]:
+def _branches(levels_map: Any) -> Iterator[str]:
     """Yield a line for each level, and for each further way to it."""
-    by_name = {level.name: level for level in seen.levels}
+    by_name = {level.name: level for level in levels_map.levels}
     above: dict[str, list[Any]] = {}
-    for edge in seen.edges:
+    for edge in levels_map.edges:
         above.setdefault(edge.source, []).append(edge)
-    fed = {edge.target for edge in seen.edges}
-    known: set[str] = set()
+    targets = {edge.target for edge in levels_map.edges}
+    names: set[str] = set()
     # A circle, which an import can close, has no root.
-    for root in (*(name for name in by_name if name not in fed), *by_name):
-        waiting = [] if root in known else [(0, root, "")]
+    for root in (*(name for name in by_name if name not in targets), *by_name):
+        waiting = [] if root in names else [(0, root, "")]
         while waiting:
             depth, name, way = waiting.pop()
             start = f"{'  ' * (depth - 1)}└ " if depth else ""
-            if name in known:
+            if name in names:
                 yield f"{start}{short(name)}{way}{_AGAIN}"
                 continue
-            known.add(name)
+            names.add(name)
             yield f"{start}{short(name)}{way}: {_contents_of(by_name[name])}"
             for edge in reversed(above.get(name, ())):
                 how = f" ({short(edge.transformer)})" if edge.transformer else ""
                 waiting.append((depth + 1, edge.target, how))
 
 
-def chart(seen: Any) -> str:
+def chart(levels_map: Any) -> str:
     """Return a map of levels as a flow chart in Mermaid."""
-    ids = {level.name: f"l{number}" for number, level in enumerate(seen.levels)}
+    ids = {level.name: f"l{number}" for number, level in enumerate(levels_map.levels)}
     lines = ["flowchart LR"]
     lines += [
         f'  {ids[level.name]}["{label(level.name)}<br/>{_contents_of(level)}"]'
-        for level in seen.levels
+        for level in levels_map.levels
     ]
-    for edge in seen.edges:
+    for edge in levels_map.edges:
         words = [short(edge.transformer)] if edge.transformer else []
         words += [f"{edge.pending} pending"] if edge.pending else []
         arrow = f'-->|"{label(", ".join(words), 4 * NAME)}"|' if words else "-->"

@@ -302,7 +302,7 @@ class Eraser:
             for stream in reader.read("events.streams", agent=agent):
                 if stream["level"] is None:
                     left = derivation.derive(reader, stream, gone)
-                    removed.policies += len(left.without_evidence())
+                    removed.policies += len(left.gone)
         removed.labels += ["Policy"] * removed.policies
         return removed
 
@@ -496,7 +496,7 @@ def _take(tx: Transaction, shares: Shares, label: str, ids: Sequence[str]) -> in
     if label in SHARED_LABELS:
         if label == "Strategy":
             for page in paged(ids):
-                tx.run("lessons.release", ids=page)
+                tx.run("lessons.unmerge", ids=page, unused=True)
         return shares.take(label, ids)
     return sum(derive(tx, label, page).removed for page in paged(ids))
 

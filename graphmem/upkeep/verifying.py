@@ -28,7 +28,7 @@ LISTED = 100
 """Differences of a kind that a report lists; the others are only counted."""
 LOOSE = (
     *(f"maintenance.drop_loose_{kind}" for kind in ("heuristics", "anti_patterns", "tallies")),
-    *("lessons_maintenance.release_rules", "lessons_maintenance.hold_rules"),
+    "lessons_maintenance.hold_rules",
 )
 """What mends the edges by which items are found, since no page has items that lost theirs."""
 

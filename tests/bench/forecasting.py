@@ -18,8 +18,6 @@ from statistics import mean, stdev
 from typing import Any
 
 from graphmem import Memory
-from graphmem.advice.calibrate import History, Trial
-from graphmem.advice.pooling import DEFAULTS
 from graphmem.models import Episode
 from graphmem.seeding import Origin, formats
 from tests.bench.report import Result, benchmark
@@ -27,6 +25,7 @@ from tests.bench.report import Result, benchmark
 ROOT = Path(__file__).resolve().parents[2]
 SHARED = ROOT.parent / "shared" / "data"
 SEEDS = range(3)
+STRENGTH = 2.0
 Run = tuple[str, str, bool]
 """Task, strategy, outcome."""
 NAMES = ("rate of all", "of the task", "of the strategy", "of both")
@@ -90,21 +89,27 @@ def last_of_each(
 
 def score_predictions(learned: Sequence[Run], held: Sequence[Run]) -> list[float]:
     """Return the Brier scores of the library's predictions, and of the baselines."""
-    history = History((1.0, 1.0), {})
+    counts: dict[tuple[str, ...], list[bool]] = {}
+    for task, name, won in learned:
+        for key in ((), ("task", task), ("strategy", name), ("both", task, name)):
+            counts.setdefault(key, []).append(won)
+    overall = (sum(counts[()]) + 1) / (len(counts[()]) + 2)
+
+    def rate(*key: str) -> float:
+        known = counts.get(key, [])
+        return (sum(known) + STRENGTH * overall) / (len(known) + STRENGTH)
+
     with Memory.open("memory:") as memory:
         memory.learn_many(
             {"task": task, "strategy": name, "success": won, "source_key": str(place)}
             for place, (task, name, won) in enumerate(learned)
         )
-        for task, name, won in learned:
-            history.add(Trial("", task, (name,), won))
         errors = []
         for task, name, won in held:
             # Without the search for similar texts: these are names of tools, not sentences.
             found = memory._forecaster.predict(task, name, None)
-            rates = history.baselines(Trial("", task, (name,), won))
+            rates = (overall, rate("task", task), rate("strategy", name), rate("both", task, name))
             errors.append([(p - won) ** 2 for p in (found.probability, *rates)])
-    assert DEFAULTS.task == 2.0
     return [mean(column) for column in zip(*errors, strict=True)]
 
 

@@ -128,12 +128,16 @@ def _embed(memory: Memory, embedder: Embedder, nodes: Mapping[str, Mapping[str, 
             rows = [
                 {
                     "id": key,
-                    "other": ids[other],
-                    "similarity": float(chance.uniform(thresholds.similar, 1.0)),
+                    "links": [
+                        {
+                            "other": ids[other],
+                            "similarity": float(chance.uniform(thresholds.similar, 1.0)),
+                        }
+                        for other in chance.integers(0, len(ids), LINKS)
+                        if ids[other] != key
+                    ],
                 }
                 for key in page
-                for other in chance.integers(0, len(ids), LINKS)
-                if ids[other] != key
             ]
             graph.write(f"similarity.link_{kind}", rows=rows, embedder=embedder.name)
     memory.store.write(

@@ -57,8 +57,8 @@ class BareLoop:
         self._alpha, self._gamma = settings.alpha, settings.gamma
         self._reading = reading
         self._stream = stream_id("default", "default")
-        states = [StateKey.of("default", features(n)) for n in range(POLICIES // ACTIONS)]
-        self._states = [state.id for state in states]
+        states = [features(n) for n in range(POLICIES // ACTIONS)]
+        self._states = [StateKey.of("default", state).id for state in states]
         self._policies = [
             [PolicyKey.of("default", "default", s, f"act {a}", None).id for a in range(ACTIONS)]
             for s in states

@@ -195,7 +195,6 @@ class TestCalibrate:
         assert "9 of 15 episodes succeeded" in shown
         assert shown.endswith(f"drawn in {picture}\n")
         assert picture.read_bytes().startswith(b"\x89PNG")
-        assert good("--url", learned, "--json", "calibrate", "--folds", "3").json["folds"] == 3
 
     def test_an_empty_memory_has_nothing_to_measure(self, empty: str, tmp_path: Path) -> None:
         assert good("--url", empty, "calibrate").out == "no episodes yet\n"
@@ -249,7 +248,6 @@ class TestEvaluate:
         (("recall", "x", "--kind", "rules"), "strategy, rule, heuristic, policy"),
         (("predict", "refund"), "STRATEGY"),
         (("predict", "refund", " "), "strategy"),
-        (("calibrate", "--folds", "1"), "--folds"),
         (("calibrate", "--plot", "picture.gif"), ".png or .svg"),
         (("evaluate",), "say what to compare with: --explore greedy, or --strategy TEXT"),
         (("evaluate", "--explore", "random"), "is not one of"),

@@ -6,7 +6,7 @@ from graphmem import Memory
 from graphmem.models import Entry
 
 
-def held(memory: Memory, level: str) -> list[Entry]:
+def entries_of(memory: Memory, level: str) -> list[Entry]:
     """The entries of a level, in the order of storing."""
     rows = memory.query(
         "MATCH (e:Entry)-[:IN]->(l:Level {name: $level}) WHERE l.ns = $ns "

@@ -374,6 +374,9 @@ def explained(name: str, target: Asked) -> dict[str, Any]:
         **dict.fromkeys(("worked", "praised"), 3),
         **dict.fromkeys(("failed", "blamed"), 1),
         "lessons": [*ids(target, "Heuristic"), *ids(target, "AntiPattern")],
+        "strategies": strategies,
+        "rules": [rule],
+        "policies": policies,
         "episodes": ids(target, "Episode"),
         "transitions": ids(target, "Transition"),
         "others": policies if of_policy else strategies,
@@ -453,16 +456,16 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         "consolidation.named": [
             {"id": "x", "verdict": "WORKS", "text": "x", "episodes": ids(target, "Episode")}
         ],
-        "consolidation.create": [{"id": f"rule of {ns}"}],
-        "consolidation.update": [{"id": i, "worked": 77} for i in ids(target, "Rule")],
-        "consolidation.link": [
-            {"id": i, "episode": ids(target, "Episode")[0], "supports": False, "at": 7}
-            for i in ids(target, "Rule")
+        "consolidation.create": [
+            {
+                "id": f"rule of {ns}",
+                "links": [{"episode": ids(target, "Episode")[0], "supports": False, "at": 7}],
+            }
         ],
         "similarity.pend": [{"id": ids(target, "Task")[0], "kind": "Task"}],
         **{
             f"similarity.link_{name}": [
-                {"id": low, "other": high, "similarity": 0.77}
+                {"id": low, "links": [{"other": high, "similarity": 0.77}]}
                 for low, high in pairwise(ids(target, label))
             ]
             for name, label in (("strategies", "Strategy"), ("tasks", "Task"))
@@ -512,18 +515,14 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         "forecasting.pool": [
             {"place": 0, "trials": 0, "successes": 0, "borrowed": LENT}
             | {"type_trials": 0, "type_successes": 0, "near_weight": 0.5, "near_won": 0.5}
-            | {"cell_trials": 0, "cell_successes": 0}
+            | {"here_trials": 0, "here_successes": 0}
         ],
         "forecasting.lent": [
-            {"whole": "another", "id": i, "similarity": 0.7} for i in ids(target, "Strategy")
+            {"borrower": "another", "id": i, "similarity": 0.7, "members": [i]}
+            for i in ids(target, "Strategy")
         ],
-        "choosing.weigh": [{"place": 0, "mean": 0.5, "concentration": 4.0, "here": 1}],
         "rates.weigh": [{"trials": 4, "successes": 3}],
         "rates.more": [{"trials": 4, "successes": 3}],
-        "recall.scored": [
-            {"place": 0, "text": "x", "relevance": 0.7, "freshness": 1.0}
-            | {"mean": 0.5, "concentration": 4.0, "failed": False}
-        ],
         "recall_kinds.told": [{"id": i, "relevance": 0.7} for i in ids(target, "Task")],
         "recall.episodes": [
             {"task": t, "ids": ids(target, "Strategy")} for t in ids(target, "Task")

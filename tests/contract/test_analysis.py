@@ -1,4 +1,4 @@
-"""Queries for people on lessons: what gets worse, costs most, has no remedy, and divides agents.
+"""Queries for people: what gets worse, costs most, has no remedy, divides agents; levels.
 
 Numbers are worked out by hand. Most bounds are those of all or nothing, which are short:
 the lower one of n successes in n trials is n / (n + z²), the upper one of none is z² / (n + z²).
@@ -13,10 +13,12 @@ from typing import Any
 import pytest
 
 from graphmem import Episode, Memory, StrategyUse
-from tests.conftest import Opener
+from graphmem.models import LevelUpkeep
+from tests.conftest import Clock
 
 MONDAY = datetime(2026, 5, 4, 9, tzinfo=UTC)
 Z2 = 1.96**2
+NOW = 1_780_000_000_000
 
 
 def days(number: float) -> datetime:
@@ -42,6 +44,12 @@ def millis(moment: datetime) -> int:
     return int(moment.timestamp() * 1000)
 
 
+def asked(memory: Memory, name: str, columns: str, **given: Any) -> list[tuple[Any, ...]]:
+    """Some columns of the rows of a query, in order."""
+    rows = memory.query(f"analysis.{name}", **given)
+    return [tuple(row[column] for column in columns.split()) for row in rows]
+
+
 class TestGettingWorse:
     def test_the_later_half_of_dated_trials_is_held_against_the_earlier(
         self, memory: Memory
@@ -56,31 +64,19 @@ class TestGettingWorse:
         ]
         # Dates decide, not the order in which episodes are learned.
         memory.learn_many(reversed(known))
-        assert memory.query("analysis.getting_worse") == [
-            {
-                "strategy": "worked once",
-                "earlier_trials": 6,
-                "earlier_successes": 6,
-                "later_trials": 6,
-                "later_successes": 0,
-                "fall": pytest.approx(7 / 8 - 1 / 8),
-                "certain": True,  # 0 of 6 reaches up to .390, 6 of 6 down to .610
-                "later_from": millis(days(6)),
-            },
-            {
-                "strategy": "wavers",
-                "earlier_trials": 4,
-                "earlier_successes": 3,
-                "later_trials": 5,  # with the middle one
-                "later_successes": 2,
-                "fall": pytest.approx(4 / 6 - 3 / 7),
-                "certain": False,
-                "later_from": millis(days(4)),
-            },
+        columns = (
+            "strategy earlier_trials earlier_successes later_trials later_successes fall certain "
+            "later_from"
+        )
+        assert asked(memory, "getting_worse", columns) == [
+            # 0 of 6 reaches up to .390, 6 of 6 down to .610.
+            ("worked once", 6, 6, 6, 0, pytest.approx(7 / 8 - 1 / 8), True, millis(days(6))),
+            # The later half has the middle one.
+            ("wavers", 4, 3, 5, 2, pytest.approx(4 / 6 - 3 / 7), False, millis(days(4))),
         ]
-        rows = memory.query("analysis.getting_worse", at_least=2)
-        assert [row["strategy"] for row in rows] == ["worked once", "rare", "wavers"]
-        assert rows[1]["fall"] == pytest.approx(2 / 3 - 1 / 3)
+        rows = asked(memory, "getting_worse", "strategy fall", at_least=2)
+        assert [name for name, _ in rows] == ["worked once", "rare", "wavers"]
+        assert rows[1][1] == pytest.approx(2 / 3 - 1 / 3)
         assert len(memory.query("analysis.getting_worse", at_least=2, limit=1)) == 1
 
     def test_trials_without_a_date_and_uses_that_were_not_applied_do_not_count(
@@ -151,35 +147,15 @@ class TestCostlyErrors:
         fail(["a"], "timeout", "ada")
         fail([], None, "ada", 0.1)
         memory.learn("t", "a", success=True, error="no row 3")  # got over it
-        rows = memory.query("analysis.costly_errors")
+        columns = "error_class failures share lost_score strategies agents"
+        rows = asked(memory, "costly_errors", columns)
         assert rows == [
-            {
-                "error_class": "no row <number>",
-                "failures": 3,
-                "share": pytest.approx(3 / 5),
-                "lost_score": pytest.approx(0.75 + 1 + 0.6),
-                "strategies": 3,
-                "agents": 2,
-            },
-            {
-                "error_class": "timeout",
-                "failures": 1,
-                "share": pytest.approx(1 / 5),
-                "lost_score": pytest.approx(1.0),
-                "strategies": 1,
-                "agents": 1,
-            },
-            {
-                "error_class": None,
-                "failures": 1,
-                "share": pytest.approx(1 / 5),
-                "lost_score": pytest.approx(0.9),
-                "strategies": 0,
-                "agents": 1,
-            },
+            ("no row <number>", 3, pytest.approx(3 / 5), pytest.approx(0.75 + 1 + 0.6), 3, 2),
+            ("timeout", 1, pytest.approx(1 / 5), pytest.approx(1.0), 1, 1),
+            (None, 1, pytest.approx(1 / 5), pytest.approx(0.9), 0, 1),
         ]
         # What is left out by a limit still counts in the shares.
-        assert memory.query("analysis.costly_errors", limit=1) == rows[:1]
+        assert asked(memory, "costly_errors", columns, limit=1) == rows[:1]
         memory.lessons.merge("a", "b")
         assert memory.query("analysis.costly_errors")[0]["strategies"] == 2
 
@@ -208,27 +184,17 @@ class TestNoAlternative:
         )
         # On trips walking fails, but riding is better. On meals walking is the best that is known,
         # over both agents together, and fails now and then.
-        assert memory.query("analysis.no_alternative", z=1.0) == [
-            {
-                "agent": "grace",
-                "strategy": "walk",
-                "error_class": "too far",
-                "task_type": "meal",
-                "occurrences": 2,
-                "trials": 6,
-                "successes": 4,
-                # 4 of 6 with z = 1: (2/3 + 1/12 - sqrt(1/27 + 1/144)) / (1 + 1/6)
-                "lower": pytest.approx((2 / 3 + 1 / 12 - (1 / 27 + 1 / 144) ** 0.5) / (7 / 6)),
-                "others": 1,
-            }
-        ]
+        columns = "agent strategy error_class task_type occurrences trials successes others lower"
+        [(*row, lower)] = asked(memory, "no_alternative", columns, z=1.0)
+        assert row == ["grace", "walk", "too far", "meal", 2, 6, 4, 1]
+        # 4 of 6 with z = 1
+        assert lower == pytest.approx((2 / 3 + 1 / 12 - (1 / 27 + 1 / 144) ** 0.5) / (7 / 6))
         assert memory.query("analysis.no_alternative", at_least=3) == []
 
     def test_equally_bad_is_not_better(self, memory: Memory) -> None:
         memory.learn_many(attempts("walk", "--", error="too far"))
         memory.learn_many(attempts("swim", "--", error="too cold"))
-        rows = memory.query("analysis.no_alternative")
-        assert [(row["strategy"], row["lower"], row["others"]) for row in rows] == [
+        assert asked(memory, "no_alternative", "strategy lower others") == [
             ("swim", 0.0, 1),
             ("walk", 0.0, 1),
         ]
@@ -246,19 +212,14 @@ class TestDisputedStrategies:
                 *attempts("guess", "-" * 3, agent="grace"),
             ]
         )
-        [row] = memory.query("analysis.disputed_strategies")
-        assert row == {
-            "strategy": "ask",
-            "task_type": "general",
-            "works_for": "ada",
-            "successes": 6,
-            "trials": 6,
-            "lower": pytest.approx(6 / (6 + Z2)),
-            "fails_for": "grace",
-            "other_successes": 0,
-            "other_trials": 6,
-            "other_upper": pytest.approx(Z2 / (6 + Z2)),
-        }
+        columns = (
+            "strategy task_type works_for successes trials lower fails_for other_successes "
+            "other_trials other_upper"
+        )
+        high, low = pytest.approx(6 / (6 + Z2)), pytest.approx(Z2 / (6 + Z2))
+        assert asked(memory, "disputed_strategies", columns) == [
+            ("ask", "general", "ada", 6, 6, high, "grace", 0, 6, low)
+        ]
         # At z = 1 the bounds are narrower: 3 of 4 is from 0.5 to 0.9.
         rows = memory.query("analysis.disputed_strategies", z=1.0)
         assert [(row["strategy"], row["works_for"], row["fails_for"]) for row in rows] == [
@@ -270,18 +231,40 @@ class TestDisputedStrategies:
         assert gaps == pytest.approx([6 / 7 - 1 / 7, 4 / 5 - 1 / 4, 1 / 2 - 1 / 7])
 
 
-def test_another_namespace_of_the_same_store_counts_for_nothing(opened: Opener) -> None:
-    ours = opened()
-    theirs = opened(f"{ours.namespace}-other")
-    history = [
-        *attempts("ask", "++++++------", error="no row 1"),
-        *attempts("ask", "-" * 6, agent="grace", error="no row 2"),
-        *attempts("ask", "+" * 12, agent="joan"),
+def test_what_levels_hold_and_what_flows_between_them(memory: Memory, clock: Clock) -> None:
+    clock.now = NOW
+    levels = memory.levels
+    levels.default("ada")
+    levels.put("task:deploy:shared", upkeep=LevelUpkeep(decay=0.5, prune=0.25))
+    levels.add("agent:ada:working", {"fact": "order 17 is late", "domain": "orders"}, tags=["a"])
+    levels.add("agent:ada:working", "a bell rings", tags=["a", "b"], ttl=10)
+    levels.add("task:deploy:shared", "fades in two minutes", key="k", tags=["b"])
+    levels.tick("ada")
+    levels.add("agent:ada:sensory", "not pulled yet")
+    levels.put_lens("collective:seen", ["agent:ada:working", "task:deploy:shared"], max_age=60)
+
+    contents = asked(memory, "level_contents", "level entries capacity reads", limit=3)
+    assert contents == [
+        ("agent:ada:stm", 2, 500, 6),  # three long-term levels pull from it
+        ("agent:ada:working", 2, None, 2),
+        ("agent:ada:sensory", 1, None, 0),
     ]
-    ours.learn_many(history)
-    names = ("getting_worse", "costly_errors", "no_alternative", "disputed_strategies")
-    before = {name: ours.query(f"analysis.{name}") for name in names}
-    assert all(before.values())
-    assert not any(theirs.query(f"analysis.{name}") for name in names)
-    theirs.learn_many(history[:20])
-    assert {name: ours.query(f"analysis.{name}") for name in names} == before
+    later = asked(memory, "level_contents", "level entries", at=NOW + 10_000, limit=2)
+    assert later == [("agent:ada:stm", 2), ("agent:ada:sensory", 1)]
+    assert asked(memory, "dataflow", "source target pending made")[:1] == [
+        ("agent:ada:sensory", "agent:ada:working", 1, 0),
+    ]
+    assert ("agent:ada:working", "agent:ada:stm", "summarise", 2) in asked(
+        memory, "dataflow", "source target transformer made"
+    )
+    assert asked(memory, "level_tags", "tag entries levels", limit=1) == [("a", 4, 2)]
+    assert asked(memory, "became", "level episodes knowledge") == [("agent:ada:stm", 0, 1)]
+    assert asked(memory, "going", "level key text goes_at why")[:3] == [
+        ("agent:ada:working", None, "a bell rings", NOW + 10_000, "expires"),
+        ("agent:ada:sensory", None, "not pulled yet", NOW + 60_000, "expires"),
+        ("task:deploy:shared", "k", "fades in two minutes", pytest.approx(NOW + 120_000), "fades"),
+    ]
+    assert asked(memory, "lens_views", "lens level entries most", at=NOW + 10_000) == [
+        ("collective:seen", "agent:ada:working", 1, 10),
+        ("collective:seen", "task:deploy:shared", 1, 10),
+    ]

@@ -79,14 +79,6 @@ def test_backups_beside_writing_threads_have_whole_batches(tmp_path: Path, folde
             assert memory.verify().ok
 
 
-def test_a_memory_without_a_folder_can_be_backed_up(tmp_path: Path) -> None:
-    with Memory.open("memory:") as memory:
-        memory.learn_many(batch(0))
-        memory.upkeep.backup(tmp_path / "backup")
-    with Memory.open(tmp_path / "backup") as memory:
-        assert len(keys(memory)) == BATCH
-
-
 def test_nothing_is_overwritten(tmp_path: Path, folder: Path) -> None:
     with Memory.open(folder) as memory:
         with pytest.raises(StorageError, match="nothing to back up"):

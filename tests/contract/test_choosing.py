@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections import Counter
 from typing import Any, get_args
@@ -10,8 +9,9 @@ from typing import Any, get_args
 import pytest
 from scipy.stats import beta
 
-from graphmem import AsyncMemory, Memory, Settings, StrategyUse
-from graphmem.advice.choose import DRAWS, FOUND
+from graphmem import Memory, Settings, StrategyUse
+from graphmem.advice.choose import FOUND
+from graphmem.advice.ways import DRAWS
 from graphmem.errors import NotFoundError, SettingsError, ValidationError
 from graphmem.models.choices import Choice, Considered, Explore
 from graphmem.printable import percent
@@ -114,19 +114,6 @@ def test_thompson_draws_from_the_sharpened_posterior(learned: Memory) -> None:
     grid = [(number + 0.5) / 4_000 for number in range(4_000)]
     wins = parts["wait"].pdf(grid) * parts["guess"].cdf(grid)
     assert choice.candidates["wait"] == pytest.approx(wins.mean(), abs=0.05)
-
-
-def test_a_sharper_choice_takes_the_best_more_often(opened: Opener) -> None:
-    shares: list[float] = []
-    for sharpness in (0.05, 1.0, 100.0):
-        memory = opened(choice_sharpness=sharpness)
-        if not shares:
-            tried(memory, TASK, "ask", "wwwf")
-            tried(memory, TASK, "wait", "wfff")
-        shares.append(memory.choose(TASK, ["ask", "wait"], seed=1).candidates["ask"])
-    assert shares == sorted(shares)
-    assert 0.5 < shares[0] < shares[-1]
-    assert shares[-1] > 0.99
 
 
 def test_one_that_is_sure_still_has_a_propensity_over_zero(learned: Memory) -> None:
@@ -328,10 +315,3 @@ def test_extreme_posteriors_and_sharpness_still_choose(opened: Opener) -> None:
         told = opened(choice_sharpness=sharpness).choose(TASK, ["ask", "wait", "guess"], seed=1)
         assert sum(told.candidates.values()) == pytest.approx(1.0)
         assert told.propensity > 0
-
-
-def test_awaited(learned: Memory) -> None:
-    async def ask() -> Choice:
-        return await AsyncMemory(learned).choose(TASK, ["ask", "wait"], seed=5)
-
-    assert asyncio.run(ask()) == learned.choose(TASK, ["ask", "wait"], seed=5)

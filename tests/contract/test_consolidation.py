@@ -41,12 +41,6 @@ class TestDue:
         report = memory.lessons.consolidate(force=True)
         assert (report.due, report.done, report.how) == (False, True, "repetition")
 
-    def test_another_process_sees_when_it_was_done(self, opened: Opener) -> None:
-        memory = opened(consolidate_every=1)
-        learn(memory, "a", 0.9)
-        memory.lessons.consolidate()
-        assert not opened(consolidate_every=1).lessons.consolidation_due()
-
 
 class TestStrategies:
     def test_what_worked_on_several_tasks_becomes_a_rule(self, memory: Memory) -> None:
@@ -392,24 +386,6 @@ class TestEvidence:
             assert not memory.lessons.consolidation_due()
             learn(memory, task, 0.9)
         assert memory.lessons.consolidate().done
-
-    def test_what_is_erased_while_rules_are_derived(
-        self, memory: Memory, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """Rules that were derived before are not written after it."""
-        ids = [learn(memory, task, 0.9, strategy=["it"]) for task in "abab"]
-        view = memory.store.view
-
-        def interrupted(work: Any) -> Any:
-            found = view(work)
-            if ids:
-                erase(memory, ids.pop())
-            return found
-
-        monkeypatch.setattr(memory.store, "view", interrupted)
-        assert memory.lessons.consolidate(force=True).rules == 0
-        monkeypatch.undo()
-        assert memory.verify().ok
 
     @pytest.mark.parametrize("whole", [False, True])
     def test_erasing_renews_what_it_touches(self, memory: Memory, whole: bool) -> None:

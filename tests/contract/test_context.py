@@ -13,7 +13,7 @@ import hypothesis
 import hypothesis.strategies as st
 import pytest
 
-from graphmem import Episode, Memory
+from graphmem import Memory
 from graphmem.errors import ValidationError
 from graphmem.lessons.prompt import (
     ANTI_PATTERNS,
@@ -135,56 +135,6 @@ class TestSections:
             "- 0 of 3 on tasks like it, expected 17%: restart everything",
         ]
 
-    def test_a_task_has_the_type_of_the_nearest_one(self, opened: Opener) -> None:
-        """Where its wording says none, and one is near enough."""
-        memory = opened(embedder="hashing")
-        fill(memory)
-        fill(memory, "quite another matter", strategy=["ask around"])
-        shown = memory.context("find the root causes", max_tokens=1_000)
-        assert "- 6 of 6 on tasks like it" in shown
-        memory.learn_many(
-            {"task": "x", "task_type": "diagnosis", "strategy": "look twice", "success": True}
-            | {"source_key": f"x {number}"}
-            for number in range(3)
-        )
-        shown = memory.context("find the root causes", max_tokens=1_000)
-        assert "- 3 of 3 on its type, expected" in shown
-        assert ": look twice" in shown
-        assert "look twice" not in memory.context("find something", max_tokens=1_000)
-
-    def test_a_task_is_known_by_its_wording_too(self, memory: Memory) -> None:
-        memory.learn(
-            "walk home", "walk", score=0.9, task_key="home", source_key="1", summary="it rained"
-        )
-        card = {"type": "lost", "lesson": "take a map"}
-        memory.learn_many(
-            [
-                Episode(
-                    task="walk home",
-                    task_key="home",
-                    strategy=[],
-                    score=0.2,
-                    mistakes=["no map"],
-                    mistake_cards=[card],
-                )
-            ]
-        )
-        assert "take a map" in memory.context("home")
-        assert memory.context("walk home") == memory.context("home")
-        assert memory.lessons.rules("walk home") == memory.lessons.rules("home")
-        assert memory.lessons.scores("walk home") == memory.lessons.scores("home")
-
-    def test_all_tasks_of_a_wording_count(self, memory: Memory) -> None:
-        """As they do in a prediction."""
-        for key in ("ann's", "ben's"):
-            memory.learn("walk home", "walk", score=0.9, task_key=key, successes=["took a map"])
-            memory.learn("walk home", "run", score=0.1, task_key=key, error="out of breath")
-        shown = memory.context("walk home", max_tokens=500)
-        assert "mean score 0.50 (4 episodes)" in shown
-        assert "- 2 of 2: took a map" in shown
-        assert "- 0 of 2 here, expected " in shown
-        assert memory.predict("walk home", "walk").trials == 2
-
     def test_an_empty_memory_has_nothing_to_say(self, memory: Memory) -> None:
         assert memory.context(TASK) == ""
         fill(memory, task_type="debugging")
@@ -280,12 +230,6 @@ class TestBudget:
         short = memory.context(TASK, max_tokens=45)
         assert "compared with the last good run" in short
         assert "last episodes" not in short
-
-    def test_more_tokens_say_no_less(self, memory: Memory) -> None:
-        fill(memory)
-        sizes = [len(memory.context(TASK, max_tokens=n)) for n in range(20, 260, 20)]
-        assert sizes[0] == 0
-        assert sizes[-1] == len(WHOLE)
 
     @pytest.mark.parametrize("tokens", [0, -1, 1.5, True, "9", None])
     def test_must_be_a_number_from_1(self, memory: Memory, tokens: Any) -> None:
@@ -413,14 +357,6 @@ class TestNewTasks:
         assert "- 3 of 3: dozed" in text
         assert "guessed" not in text
         assert memory.context("never seen", agent="carl") == ""
-
-    def test_have_what_recurs_less_often_than_what_may_not_be_read(self, memory: Memory) -> None:
-        self.fill(memory)
-        for _ in range(4):
-            told = [f"his {number}" for number in range(12)]
-            cards = [{"type": text, "worker": "ada"} for text in told]
-            self.fail(memory, "ben", mistakes=told, mistake_cards=cards, reward=float(_))
-        assert self.SAID in memory.context("never seen", agent="ada")
 
     def test_say_it_behind_the_fence_and_within_the_budget(self, memory: Memory) -> None:
         for trick in TRICKS:
@@ -628,51 +564,3 @@ class TestTasksWithoutType:
     def test_what_is_unlike_all_of_them_has_nothing(self, lived: Memory, asked: str) -> None:
         assert lived.context(asked, max_tokens=500) == ""
         assert lived.recall(asked).items == ()
-
-    def test_recall_and_choose_warn_of_what_fails_on_these_tasks(self, lived: Memory) -> None:
-        for task, tool in BEST.items():
-            warned = [warning.strategy for warning in lived.recall(task).warnings]
-            assert tool not in warned
-            assert set(warned) <= {*TOOLS}
-            choice = lived.choose(task, TOOLS, explore="greedy", seed=1)
-            assert choice.text == tool
-            assert not choice.warnings
-
-
-def test_lessons_are_found_that_are_among_the_best_only_since_better_ones_are_gone(
-    memory: Memory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("graphmem.lessons.prompt.LOOKED_AT", 3)
-
-    def learned(strategy: str, times: int, *, agent: str = "a", success: bool) -> list[Episode]:
-        error = None if success else "timeout after 5 s"
-        made = Episode(
-            task="t", strategy=strategy, success=success, task_type="k", agent=agent, error=error
-        )
-        return [made] * times
-
-    memory.learn_many(
-        [
-            *learned("good", 8, success=True),
-            *learned("better", 9, agent="b", success=True),
-            *learned("best", 10, agent="b", success=True),
-            *learned("fair", 3, success=True),
-            *learned("bad", 8, success=False),
-            *learned("worse", 9, agent="b", success=False),
-            *learned("worst", 10, agent="b", success=False),
-            *learned("poor", 2, success=False),
-            Episode(task="another", strategy="aside", success=True, task_type="k", agent="a"),
-        ]
-    )
-    told = [memory.context("another", max_tokens=1_000) for _ in range(2)]
-    assert told[0] == told[1]
-    assert "best" in told[0]
-    assert "worst" in told[0]
-    assert "poor" not in told[0]
-
-    memory.upkeep.erase(agent="b")
-    told = [memory.context("another", max_tokens=1_000) for _ in range(2)]
-    assert told[0] == told[1]
-    assert all(word in told[0] for word in ("good", "fair", "bad", "poor"))
-    assert "best" not in told[0]
-    assert "worst" not in told[0]

@@ -317,7 +317,10 @@ BAD: dict[str, tuple[bytes, str]] = {
     "too large a number": (b'{"episodes": [], "x": 1e999}', "too large"),
     "a name twice": (b'{"episodes": [], "x": 1, "x": 2}', "'x' stands twice"),
     "half a character": (b'{"episodes": [], "x": "\\ud800"}', "half a surrogate pair"),
-    "too deep": (b'{"episodes": ' + b"[" * 200_000, "nested too deeply"),
+    "too deep": (
+        b'{"episodes": ' + b"[" * 200_000 + b"]" * 200_000 + b"}",
+        "nested too deeply",
+    ),
     "no object": (b"[1]", "is not a Sentinel file"),
     "no episodes": (b'{"rules": []}', "is not a Sentinel file"),
     "episodes no list": (b'{"episodes": {}}', "is not a Sentinel file"),

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from datetime import timedelta
 from typing import Any
 
 import hypothesis
 import hypothesis.strategies as st
 import pytest
 
-from graphmem import AsyncMemory, Memory, Settings, Step
+from graphmem import Memory, Settings, Step
 from graphmem.advice import explain
 from graphmem.advice.explain import written
 from graphmem.errors import NotFoundError, ValidationError
@@ -116,12 +115,6 @@ class TestStrategies:
         assert (found.since, found.trend, found.course) == (None, None, ())
         assert (len(found.supporting), len(found.opposing)) == (3, 2)
         assert "no date" in str(found)
-
-    def test_live_episodes_have_a_since(self, memory: Memory) -> None:
-        attempts(memory, "ask", 3, 2)
-        since = memory.explain("ask").since
-        assert since is not None
-        assert since.dated == 5
 
     def test_merged_strategies_count_as_one(self, memory: Memory) -> None:
         attempts(memory, "ask", 3)
@@ -523,20 +516,6 @@ class TestForms:
         assert sum(line.strip().startswith("why:") for line in text.splitlines()) == 1
         assert not [line for line in text.splitlines() if line.startswith("for, the latest:")]
 
-    def test_it_goes_through_json(self, memory: Memory) -> None:
-        attempts(memory, "ask", 3, 1, ended_at=day(1))
-        found = memory.explain("ask")
-        assert Explanation.model_validate_json(found.model_dump_json()) == found
-
-    async def _asked(self, memory: Memory) -> Explanation:
-        return await AsyncMemory(memory).explain("ask")
-
-    def test_it_can_be_awaited(self, memory: Memory) -> None:
-        import asyncio
-
-        attempts(memory, "ask", 3, 1)
-        assert asyncio.run(self._asked(memory)) == memory.explain("ask")
-
 
 @pytest.mark.parametrize("engine", ["neo4j"])
 @pytest.mark.neo4j
@@ -577,11 +556,3 @@ def _close(one: Any, other: Any) -> bool:
     if isinstance(one, float) and isinstance(other, float):
         return math.isclose(one, other, rel_tol=1e-12, abs_tol=1e-12)
     return bool(one == other)
-
-
-def test_dates_that_are_equal_are_one_moment(memory: Memory) -> None:
-    attempts(memory, "ask", 2, 1, ended_at=day(1))
-    found = memory.explain("ask")
-    assert found.since is not None
-    assert found.since.last - found.since.first == timedelta(0)
-    assert found.trend is not None

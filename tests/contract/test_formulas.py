@@ -11,8 +11,6 @@ import hypothesis.strategies as st
 import pytest
 
 from graphmem import Memory
-from graphmem.lessons.odds import least_odds
-from graphmem.store.queries import catalog
 from tests.conftest import SHARED
 
 VECTORS = SHARED / "vectors" / "peers.json"
@@ -48,36 +46,3 @@ def test_the_bounds_hold_the_rate_and_stay_in_the_unit_interval(
     most = k / (n + z * z)  # by which `strategies` chooses what to look at, with this tolerance
     assert found["lower"] <= most + 1e-6
     assert k != n or found["lower"] == pytest.approx(most, abs=1e-6)
-
-
-@hypothesis.given(k=st.integers(0, 10**6), f=st.integers(0, 10**6), z=st.floats(0.1, 5))
-def test_what_has_a_bound_has_the_odds_of_it(memory: Memory, k: int, f: int, z: float) -> None:
-    """So nothing among the best is left out by its odds."""
-    odds = catalog()["schema.weigh_heuristics"].text.split("WITH h, ")[1].split(" AS odds")[0]
-    least = catalog()["context.parts"].text.split("odds: ")[1].split("}) AS rows")[0]
-    lower = bounds(memory, k, k + f, z)["lower"]
-    given = "WITH {successes: $k, trials: $n} AS h, $lower AS lower"
-    cypher = f"{given} RETURN {odds} AS odds, {least} AS least"
-    found = memory.query(cypher, k=k, n=k + f, lower=lower, z=z)[0]
-    assert found["odds"] * (1 + 1e-9) >= found["least"]
-
-
-@hypothesis.given(
-    k=st.integers(0, 1_000),
-    f=st.integers(0, 1_000),
-    prior=st.tuples(st.floats(0.01, 50), st.floats(0.01, 50)),
-)
-def test_what_has_a_mean_has_the_odds_of_it(
-    memory: Memory, k: int, f: int, prior: tuple[float, float]
-) -> None:
-    """So nothing that fails, or works, more often than not is left out by its odds."""
-    told = catalog()["recall_kinds.told"].text
-    mean = told.split("WITH h.id AS id, ")[1].split(" AS mean")[0]
-    odds = catalog()["schema.weigh_heuristics"].text.split("WITH h, ")[1].split(" AS odds")[0]
-    cypher = f"WITH {{successes: $k, trials: $n}} AS h RETURN {odds} AS odds, {mean} AS mean"
-    given = {"prior_successes": prior[0], "prior_failures": prior[1]}
-    found = memory.query(cypher, k=k, n=k + f, **given)[0]
-    assert found["odds"] >= least_odds(found["mean"], prior)
-    assert found["odds"] >= least_odds(found["mean"], prior, trials=k + f, successes=k)
-    below = 0.999 * found["mean"]
-    assert found["odds"] >= least_odds(below, prior, successes=k, over=True)

@@ -47,26 +47,40 @@ def test_every_event_is_a_point(memory: Memory) -> None:
     assert [(point.successes, point.trials) for point in points] == [
         (0, 0), (1, 1), (1, 2), (1, 2), (1, 2)]  # fmt: skip
     assert [point.confidence for point in points] == [0.5, 0.5, 0.5, 0.75, 0.75]
+    assert points[1].at == NOON
+    assert abs((points[0].at - datetime.now(UTC)).total_seconds()) < 60
     ends_as(points[-1], known(memory, DEPLOY, "run"))
 
+    # Edges are no events of the policies at their ends, and what was not recorded is missing.
+    check = policies.observe(VERIFY, "check", True)
+    policies.link(first.policy_id, check)
+    policies.unlink(check, first.policy_id)
+    policies.update(VERIFY, "check", 1.0, terminal=True, record=False)
+    assert [(p.kind, p.updates) for p in policies.history(check)] == [("outcome", 0)]
 
-def test_a_point_has_the_bounds_of_its_counts(memory: Memory) -> None:
+
+def test_crystallizing_and_taking_back_are_points(memory: Memory, opened: Opener) -> None:
     policies = memory.policies
-    for success in (True, True, False, True, True, False):
-        identity = policies.observe(DEPLOY, "run", success)
-        ends_as(policies.history(identity)[-1], known(memory, identity))
-    before = policies.history(identity)[0]
-    assert before.mean == pytest.approx(2 / 3)
-    assert before.upper == 1.0
+    for success in (True, False):
+        for _ in range(6):
+            identity = policies.observe(DEPLOY, "run", success)
+            ends_as(policies.history(identity)[-1], known(memory, identity))
+        policies.crystallize()
+    points = policies.history(identity)
+    assert [p.kind for p in points if p.kind != "outcome"] == ["crystallized", "taken_back"]
+    assert [p.q for p in points if p.kind != "outcome"] == [points[6].lower, 0.0]
+    ends_as(points[-1], known(memory, identity))
 
-
-def test_a_point_is_dated_by_what_happened_else_by_the_record(memory: Memory) -> None:
-    started = datetime.now(UTC)
-    identity = memory.policies.observe(DEPLOY, "run", True, at=NOON)
-    memory.policies.observe(DEPLOY, "run", True)
-    dated, undated = memory.policies.history(identity)
-    assert dated.at == NOON
-    assert abs((undated.at - started).total_seconds()) < 60
+    bob = policies.observe(DEPLOY, "run", True, agent="bob")
+    both = policies.history([identity, bob])
+    assert both == [*points, *policies.history(bob)]
+    assert policies.history([]) == []
+    with pytest.raises(NotFoundError, match="no policy 'nobody'"):
+        policies.history("nobody")
+    with pytest.raises(ValidationError, match="policies"):
+        policies.history(7)  # type: ignore[arg-type]
+    with pytest.raises(NotFoundError):
+        opened(namespace="another").policies.history(identity)
 
 
 @hypothesis.settings(max_examples=8)
@@ -119,49 +133,6 @@ def test_an_episode_is_an_event_of_the_policies_that_it_took(memory: Memory) -> 
         memory.policies.history(check)
 
 
-def test_crystallizing_and_taking_back_are_points(memory: Memory) -> None:
-    for _ in range(6):
-        identity = memory.policies.observe(DEPLOY, "run", True)
-    memory.policies.crystallize()
-    for _ in range(6):
-        memory.policies.observe(DEPLOY, "run", False)
-    memory.policies.crystallize()
-    points = memory.policies.history(identity)
-    assert [p.kind for p in points if p.kind != "outcome"] == ["crystallized", "taken_back"]
-    assert [p.q for p in points if p.kind != "outcome"] == [points[6].lower, 0.0]
-    ends_as(points[-1], known(memory, identity))
-
-
-def test_edges_are_no_part_of_it(memory: Memory) -> None:
-    run = memory.policies.observe(DEPLOY, "run", True)
-    check = memory.policies.observe(VERIFY, "check", True)
-    memory.policies.link(run, check)
-    memory.policies.strengthen(check, run)
-    memory.policies.weaken(run, check)
-    memory.policies.unlink(run, check)
-    assert [p.kind for p in memory.policies.history(run)] == ["outcome"]
-    assert [p.kind for p in memory.policies.history(check)] == ["outcome"]
-
-
-def test_what_was_not_recorded_is_missing(memory: Memory) -> None:
-    memory.policies.update(DEPLOY, "run", 1.0, terminal=True)
-    last = memory.policies.update(DEPLOY, "run", 1.0, terminal=True, record=False)
-    memory.policies.observe(DEPLOY, "run", True)
-    points = memory.policies.history(last.policy_id)
-    assert [(p.kind, p.updates, p.q) for p in points] == [("transition", 1, 0.1), ("outcome", 1, 0.1)]  # noqa: E501  # fmt: skip
-
-
-def test_each_agent_has_its_own(memory: Memory) -> None:
-    for agent, rewards in (("ada", (1.0, 2.0)), ("bob", (3.0,))):
-        for reward in rewards:
-            memory.policies.update(DEPLOY, "run", reward, terminal=True, agent=agent)
-    ada, bob = (known(memory, DEPLOY, "run", agent=agent) for agent in ("ada", "bob"))
-    assert [point.policy for point in memory.policies.history(ada)] == [ada.id] * 2
-    both = memory.policies.history([ada, bob.id])
-    assert both == [*memory.policies.history(ada.id), *memory.policies.history(bob)]
-    assert memory.policies.history([]) == []
-
-
 def test_a_stream_of_several_pages(memory: Memory) -> None:
     rows: list[dict[str, Any]] = [
         {"state": DEPLOY, "action": "run", "reward": float(place % 7), "next_state": VERIFY}
@@ -172,13 +143,3 @@ def test_a_stream_of_several_pages(memory: Memory) -> None:
     answers = memory.policies.update_many(rows)
     points = memory.policies.history(answers[1].policy_id)
     assert [(p.seq, p.q) for p in points] == [(a.seq, a.q) for a in answers[1::2]]
-
-
-def test_who_is_not_there(memory: Memory, opened: Opener) -> None:
-    with pytest.raises(NotFoundError, match="no policy 'nobody'"):
-        memory.policies.history("nobody")
-    with pytest.raises(ValidationError, match="policies"):
-        memory.policies.history(7)  # type: ignore[arg-type]
-    identity = memory.policies.observe(DEPLOY, "run", True)
-    with pytest.raises(NotFoundError):
-        opened(namespace="another").policies.history(identity)

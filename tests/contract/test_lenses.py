@@ -209,14 +209,13 @@ class TestContext:
         few = memory.context("order 17 is late", agent="ada", lens="planning", max_tokens=30)
         assert few in ("", "\n".join([preamble, opened, heading, noted[0], closed]))
 
-    def test_what_is_not_relevant_is_not_said(self, memory: Memory, levels: Levels) -> None:
-        assert memory.context("zebras eat green grass", agent="ada", lens="planning") == ""
-        memory.learn("zebras eat green grass", "graze", success=True, agent="ada")
-        without = memory.context("zebras eat green grass", agent="ada")
-        assert memory.context("zebras eat green grass", agent="ada", lens="planning") == without
-
-    def test_a_task_is_looked_for_by_its_words_also_where_its_key_is_given(
+    def test_only_what_is_relevant_is_said_also_to_the_key_of_a_task(
         self, memory: Memory, levels: Levels
     ) -> None:
+        task = "zebras eat green grass"
+        assert memory.context(task, agent="ada", lens="planning") == ""
+        memory.learn(task, "graze", success=True, agent="ada")
+        without = memory.context(task, agent="ada")
+        assert memory.context(task, agent="ada", lens="planning") == without
         memory.learn("order 17 is late", "call", success=True, task_key="t/1")
         assert "- order 17 is late" in memory.context("t/1", lens="planning").splitlines()

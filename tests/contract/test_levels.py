@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import uuid4
 
 import hypothesis
@@ -15,9 +15,9 @@ import hypothesis.strategies as st
 import pytest
 from pydantic import JsonValue
 
-from graphmem import Memory, Step, ids
+from graphmem import Memory, Step
 from graphmem.errors import NotFoundError, ScopeError, ValidationError
-from graphmem.models import LevelUpkeep, Tags
+from graphmem.models import Entry, LevelUpkeep, Tags
 from graphmem.models.levels import LevelName
 from graphmem.search.embedding import Hashing
 from graphmem.store.queries import adhoc
@@ -267,20 +267,6 @@ QUESTION = st.fixed_dictionaries(
 )
 
 
-class Item(NamedTuple):
-    """What a level holds or shows, in plain Python."""
-
-    id: str
-    level: str
-    text: str | None
-    tags: set[str]
-    key: str | None
-    minute: int
-    base: float
-    fades: bool = True
-    ttl: float | None = None
-
-
 def minutes(number: int) -> datetime:
     return NOON + timedelta(minutes=number)
 
@@ -296,41 +282,46 @@ def combined(tags: Tags, have: set[str]) -> bool:
     return all(clauses) != tags.negated
 
 
+def text_of(entry: Entry) -> str | None:
+    """The words by which an entry, or what a view shows, is near to others; a policy has none."""
+    if not isinstance(entry.content, dict):
+        return str(entry.content)
+    words = (entry.content.get(name) for name in ("task", "strategy", "fact"))
+    return next((str(text) for text in words if text is not None), None)
+
+
 def expected(
-    items: list[Item], question: dict[str, Any], now: datetime
+    entries: Sequence[Entry], question: dict[str, Any], now: datetime
 ) -> list[tuple[str, float | None]]:
     """Answer a question in plain Python: ids and similarities, in order."""
     found = []
     embed = Hashing().embed
     text = question.get("text")
-    for item in items:
-        at = minutes(item.minute)
-        age = (now - at).total_seconds()
-        relevance = item.base * (0.99 ** (max(age, 0) / 60) if item.fades else 1)
-        wanted = question.get("levels", item.level)
-        key = re.compile(fnmatch.translate(question.get("key", "*").replace("[", "[[]")))
+    key = re.compile(fnmatch.translate(question.get("key", "*").replace("[", "[[]")))
+    for entry in entries:
+        age = (now - entry.at).total_seconds()
+        wanted = question.get("levels", entry.level)
+        words = text_of(entry)
         if (
-            (item.level == wanted or item.level in wanted)
-            and combined(question.get("tags", Tags()), item.tags)
-            and ("key" not in question or (item.key is not None and key.match(item.key)))
-            and at >= question.get("since", at)
-            and (question.get("until") is None or at < question["until"])
+            (entry.level == wanted or entry.level in wanted)
+            and combined(question.get("tags", Tags()), set(entry.tags))
+            and ("key" not in question or (entry.key is not None and key.match(entry.key)))
+            and entry.at >= question.get("since", entry.at)
+            and (question.get("until") is None or entry.at < question["until"])
             and age <= question.get("max_age", age)
-            and relevance >= question.get("min_relevance", 0)
-            and (question.get("include_expired") or item.ttl is None or age < item.ttl)
-            and (text is None or item.text is not None)
+            and entry.relevance >= question.get("min_relevance", 0)
+            and (question.get("include_expired") or (entry.expires_at or minutes(99)) > now)
+            and (text is None or words is not None)
         ):
             near = None
             if text is not None:
-                near = round(float(embed([str(item.text)])[0] @ embed([text])[0]), 6)
-            found.append((-(near or 0.0), -relevance, -item.minute, item.id, near))
+                near = round(float(embed([str(words)])[0] @ embed([text])[0]), 6)
+            found.append((-(near or 0.0), -entry.relevance, -entry.at.timestamp(), entry.id, near))
     return [(identity, near) for *_, identity, near in sorted(found, key=lambda one: one[:3])]
 
 
-def learned(memory: Memory, deeds: list[dict[str, Any]]) -> list[Item]:
-    """Learn what an agent did; return what its long-term levels show then."""
-    ns, items = memory.namespace, []
-    ways: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+def learn(memory: Memory, deeds: list[dict[str, Any]], facts: list[dict[str, Any]]) -> None:
+    """Learn what an agent did, and facts."""
     memory.learn_many(
         {
             "task": deed["task"],
@@ -346,50 +337,30 @@ def learned(memory: Memory, deeds: list[dict[str, Any]]) -> list[Item]:
         }
         for number, deed in enumerate(deeds)
     )
-    for number, deed in enumerate(deeds):
-        outcome = "success" if deed["success"] else "failure"
-        tags = {"kind:episode", f"outcome:{outcome}", f"type:{deed['type']}"}
-        key, minute = f"deed/{number}", deed["minute"]
-        identity = ids.node_id(ns, "Episode", "key", key)
-        items.append(Item(identity, EPISODIC, deed["task"], tags, key, minute, 1.0))
-        ways.setdefault(("strategy", deed["way"]), []).append(deed)
-        ways.setdefault(("heuristic", deed["way"], deed["type"]), []).append(deed)
-        if deed["place"]:
-            ways.setdefault(("policy", deed["place"]), []).append(deed)
-    for (kind, *names), tried in ways.items():
-        trials, successes = len(tried), sum(deed["success"] for deed in tried)
-        base = (successes + 1) / (trials + 2)
-        minute, types = max(deed["minute"] for deed in tried), {deed["type"] for deed in tried}
-        tags = {f"kind:{kind}", *(f"type:{one}" for one in types)}
-        text: str | None = names[0]
-        if kind == "strategy":
-            identity = ids.strategy_id(ns, names[0])
-        elif kind == "policy":
-            tags, text, minute = {"kind:policy", "action:walk"}, None, 30
-            mark = ids.hashed(ids.features_json({"place": names[0]}, "state"))
-            identity = ids.policy_id(ns, "ada", mark, "walk", ids.canonical_json("go"))
-        else:
-            identity = ids.heuristic_id(ns, "ada", names[1], names[0])
-            if trials < 3 or base <= 0.5:
-                continue
-            lower = memory.lessons.heuristics(names[1])[0]  # its status is tested elsewhere
-            tags.add(f"status:{lower.status}")
-        items.append(Item(identity, PROCEDURAL, text, tags, None, minute, base, fades=False))
-    return items
-
-
-def known(memory: Memory, facts: list[dict[str, Any]]) -> list[Item]:
-    """Store facts; return what semantic levels show then."""
-    held: dict[str, Item] = {}
     for fact in facts:
-        source, minute = fact["source"], fact["minute"]
-        got = memory.people.know(fact["domain"], fact["fact"], source=source, at=minutes(minute))
-        tags = {"kind:fact", f"domain:{fact['domain']}"}
-        last = max(minute, held[got.id].minute) if got.id in held else minute
-        held[got.id] = Item(
-            *(got.id, SEMANTIC, fact["fact"], tags, None, last, got.confidence), fades=False
-        )
-    return list(held.values())
+        how = {"source": fact["source"], "at": minutes(fact["minute"])}
+        memory.people.know(fact["domain"], fact["fact"], **how)
+
+
+def test_long_term_levels_have_entries_of_what_was_learned(memory: Memory, clock: Clock) -> None:
+    clock.now = MILLIS
+    memory.levels.default("ada")
+    deed = {"task": "bake", "way": "wait", "type": "web", "minute": -1, "place": "here"}
+    fact = {"fact": "a cake", "domain": "cakes", "source": "observed", "minute": -2}
+    learn(memory, [deed | {"success": True}] * 4, [fact])
+    shown = memory.levels.recall()
+    assert sorted(filter(None, (one.key for one in shown))) == [f"deed/{n}" for n in range(4)]
+    assert len(shown) == 8
+    [web] = memory.lessons.heuristics("web")
+    assert {one.tags: (one.level, text_of(one), one.base, one.at) for one in shown} == {
+        ("kind:episode", "outcome:success", "type:web"): (EPISODIC, "bake", 1, minutes(-1)),
+        ("domain:cakes", "kind:fact"): (SEMANTIC, "a cake", 0.8, minutes(-2)),
+        ("kind:strategy", "type:web"): (PROCEDURAL, "wait", 5 / 6, minutes(-1)),
+        ("kind:heuristic", f"status:{web.status}", "type:web"): (
+            *(PROCEDURAL, "wait", 5 / 6, minutes(-1)),
+        ),
+        ("action:walk", "kind:policy"): (PROCEDURAL, None, 5 / 6, NOON),
+    }
 
 
 @hypothesis.settings(max_examples=10)
@@ -413,24 +384,20 @@ def test_a_question_finds_what_a_plain_model_finds(
     memory.levels.default("ada")
     memory.levels.default("zoe")  # who sees the same facts, which are given once
     memory.levels.put(SHARED)
-    items = []
     for number, entry in enumerate(entries):
-        key, ttl = f"{entry['key']}{number}", entry["ttl"]
-        added = memory.levels.add(
+        memory.levels.add(
             entry["level"],
             entry["text"],
             tags=entry["tags"],
-            key=key,
-            ttl=ttl or 1e6,
+            key=f"{entry['key']}{number}",
+            ttl=entry["ttl"] or 1e6,
             at=minutes(entry["minute"]),
             relevance=entry["relevance"],
         )
-        text, minute, base = entry["text"], entry["minute"], entry["relevance"]
-        items.append(
-            Item(added.id, entry["level"], text, entry["tags"], key, minute, base, ttl=ttl)
-        )
     clock.now += 30 * 60_000
-    items += learned(memory, deeds) + known(memory, facts)
+    learn(memory, deeds, facts)
+    items = memory.levels.recall(include_expired=True, limit=1_000)
+    assert len({one.id for one in items}) == len(items) >= len(entries) + len(deeds)
     for question in questions:
         wanted = expected(items, question, minutes(30))
         found = memory.levels.recall(**question)
@@ -440,7 +407,6 @@ def test_a_question_finds_what_a_plain_model_finds(
         for one, (_, near) in zip(found, wanted, strict=False):
             assert one.similarity == (near if near is None else pytest.approx(near, abs=2e-6))
             assert one.id in there
-            assert one.level == next(item.level for item in items if item.id == one.id)
         order = [
             (-(one.similarity or 0.0), -round(one.relevance, 9), -one.at.timestamp())
             for one in found

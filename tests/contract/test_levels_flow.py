@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import uuid4
 
 import hypothesis
@@ -18,7 +18,7 @@ from graphmem import Memory
 from graphmem.errors import NotFoundError, ScopeError, ValidationError
 from graphmem.models import LevelUpkeep, Made, Tags, TickReport
 from tests.conftest import Clock, Opener
-from tests.contract.holding import held
+from tests.contract.holding import entries_of
 from tests.faults.model_server import saying, serving, status
 
 SENSORY, WORKING, SHORT = (f"agent:ada:{kind}" for kind in ("sensory", "working", "stm"))
@@ -34,7 +34,7 @@ FACT: dict[str, JsonValue] = {"domain": "roads", "fact": "the bridge is closed"}
 
 def contents(memory: Memory, level: str) -> list[Any]:
     """The contents of the entries of a level, sorted."""
-    return sorted((entry.content for entry in held(memory, level)), key=str)
+    return sorted((entry.content for entry in entries_of(memory, level)), key=str)
 
 
 def edges(memory: Memory, kind: str) -> int:
@@ -117,7 +117,7 @@ def test_a_key_names_one_entry_and_counts_go_on(memory: Memory, clock: Clock) ->
         (0, 0, 2),
     ]
     assert contents(memory, "task:t:same") == ["again", "again", "later"]
-    counted = {entry.content: entry for entry in held(memory, "task:t:count")}
+    counted = {entry.content: entry for entry in entries_of(memory, "task:t:count")}
     assert {content: entry.metadata["count"] for content, entry in counted.items()} == {
         "again": 3,
         "late": 1,
@@ -127,7 +127,7 @@ def test_a_key_names_one_entry_and_counts_go_on(memory: Memory, clock: Clock) ->
     clock.now = memory._graph.now() + 61_000
     levels.add("task:t:source", "again")
     levels.tick()
-    [again] = (one for one in held(memory, "task:t:count") if one.content == "again")
+    [again] = (one for one in entries_of(memory, "task:t:count") if one.content == "again")
     assert again.metadata["count"] == 1
 
 
@@ -239,25 +239,15 @@ def test_a_wrong_subscription_is_refused_and_leaves_nothing(memory: Memory) -> N
     assert levels.info("task:t:a").subscribed_to == ()
 
 
-class Plan(NamedTuple):
-    """A dataflow among five levels, and what happens to it."""
-
-    flow: dict[tuple[int, int], str | None]
-    events: list[tuple[str, int, int]]
-
-
-TRANSFORMERS = st.sampled_from([None, "dedup", "count"])
-PLANS = st.builds(
-    Plan,
-    st.dictionaries(
-        st.tuples(st.integers(0, 4), st.integers(0, 4)).filter(lambda pair: pair[0] < pair[1]),
-        TRANSFORMERS,
-        max_size=7,
-    ),
-    st.lists(
-        st.tuples(st.sampled_from(["add", "key", "tick"]), st.integers(0, 4), st.integers(0, 3)),
-        max_size=15,
-    ),
+LEVEL = st.integers(0, 4)
+FLOWS = st.dictionaries(
+    st.tuples(LEVEL, LEVEL).filter(lambda pair: pair[0] < pair[1]),
+    st.sampled_from([None, "dedup", "count"]),
+    max_size=7,
+)
+"""What pulls from what among five levels, and with which transformer."""
+EVENTS = st.lists(
+    st.tuples(st.sampled_from(["add", "key", "tick"]), LEVEL, st.integers(0, 3)), max_size=15
 )
 
 
@@ -306,17 +296,19 @@ def _named(key: str) -> bool:
 
 @pytest.mark.parametrize("engine", ["embedded"], indirect=True)
 @hypothesis.settings(max_examples=60)
-@hypothesis.given(plan=PLANS)
-def test_any_dataflow_ingests_what_a_plain_model_does(opened: Opener, plan: Plan) -> None:
+@hypothesis.given(flow=FLOWS, events=EVENTS)
+def test_any_dataflow_ingests_what_a_plain_model_does(
+    opened: Opener, flow: dict[tuple[int, int], str | None], events: list[tuple[str, int, int]]
+) -> None:
     """Every entry is ingested once for each subscription, whatever the topology and schedule."""
     memory = opened(f"flow-{uuid4().hex}")
     names = [f"task:t:{number}" for number in range(5)]
-    model, ingested = Model(plan.flow), Counter[tuple[int, int]]()
+    model, ingested = Model(flow), Counter[tuple[int, int]]()
     for name in names:
         memory.levels.put(name, upkeep=KEPT)
-    for (source, target), how in plan.flow.items():
+    for (source, target), how in flow.items():
         memory.levels.pull(names[target], names[source], transformer=how)
-    for what, level, number in [*plan.events, ("tick", 0, 0)]:
+    for what, level, number in [*events, ("tick", 0, 0)]:
         if what == "tick":
             model.tick()
             for one in memory.levels.tick().subscriptions:
@@ -329,7 +321,9 @@ def test_any_dataflow_ingests_what_a_plain_model_does(opened: Opener, plan: Plan
             model.add(level, uuid4().hex, f"content {number}")
     assert +ingested == +model.ingested
     for level, name in enumerate(names):
-        found = [(str(one.content), one.metadata.get("count", 0)) for one in held(memory, name)]
+        found = [
+            (str(one.content), one.metadata.get("count", 0)) for one in entries_of(memory, name)
+        ]
         assert sorted(map(str, found)) == sorted(map(str, model.held[level].values())), name
     assert not memory.levels.tick().subscriptions
 
@@ -346,7 +340,9 @@ def test_a_model_summarises_where_there_is_one_and_the_way_is_told(opened: Opene
             memory.levels.tick()
         asked = server.requests[0]["body"]["messages"][1]["content"]
     assert asked == "<<<\norder 17 is late\n>>>"
-    assert {one.content: one.metadata["summary"] for one in held(memory, "task:t:target")} == {
+    assert {
+        one.content: one.metadata["summary"] for one in entries_of(memory, "task:t:target")
+    } == {
         "- it is late\n- ring <> the driver": {"way": "model", "model": "small"},
         "do as I say > and forget": {"way": "most relevant", "reason": "HTTP status 400"},
     }

@@ -6,7 +6,7 @@ import json
 import os
 import threading
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import uuid4
 
 import hypothesis
@@ -18,7 +18,7 @@ from graphmem.errors import NotFoundError, ScopeError, ValidationError
 from graphmem.models import LevelUpkeep, MaintainReport
 from graphmem.models.levels import Entry
 from tests.conftest import Clock, Opener
-from tests.contract.holding import held
+from tests.contract.holding import entries_of
 
 SOURCE, TARGET = "task:t:source", "task:t:target"
 MINUTE = 60_000
@@ -49,7 +49,7 @@ def test_what_expired_faded_or_is_too_much_goes(memory: Memory, clock: Clock) ->
         levels.add(SOURCE, content, relevance=relevance, ttl=60 if content == "a" else None)
 
     assert done(levels.maintain()) == {SOURCE: {"over_capacity": 2}}
-    assert [entry.content for entry in held(memory, SOURCE)] == ["a", "c", "d"]
+    assert [entry.content for entry in entries_of(memory, SOURCE)] == ["a", "c", "d"]
     levels.add(SOURCE, "f", relevance=0.102)
     clock.now = start + MINUTE
     assert done(levels.maintain()) == {SOURCE: {"expired": 1}}
@@ -93,7 +93,7 @@ def test_entries_that_say_the_same_become_the_first_with_the_evidence_of_all(
         SOURCE: {"merged": 1},
         TARGET: {"merged": 1},
     }
-    kept = {entry.id: entry for entry in held(memory, SOURCE)}
+    kept = {entry.id: entry for entry in entries_of(memory, SOURCE)}
     assert len(kept) == 3
     assert second not in kept
     assert kept[first].tags == ("a", "b")
@@ -114,12 +114,12 @@ def test_entries_that_say_the_same_become_the_first_with_the_evidence_of_all(
     assert done(levels.maintain(SOURCE)) == {SOURCE: {"merged": 1, "reindexed": 6}}
     levels.maintain()
     assert levels.maintain().levels == levels.tick().maintained == ()
-    assert [entry.content for entry in held(memory, SOURCE) if entry.key is None] == [
+    assert [entry.content for entry in entries_of(memory, SOURCE) if entry.key is None] == [
         "the truck to Rome is late",
         "order 17 is not there yet",
         "order 18 is not there yet",
     ]
-    assert held(memory, SOURCE)[0].tags == ("a", "b", "c")
+    assert entries_of(memory, SOURCE)[0].tags == ("a", "b", "c")
     assert [found.id for found in levels.recall("the truck to Rome", levels=SOURCE, limit=3)][
         -1
     ] in kept
@@ -220,43 +220,33 @@ def test_a_thread_ticks_until_the_memory_ends(opened: Opener, monkeypatch: Any) 
     memory.levels.stop()
 
 
-class Plan(NamedTuple):
-    """A level, and what happens to it: minutes after the last (what, how relevant, ttl)."""
-
-    capacity: int | None
-    events: list[tuple[int, str, float, int | None]]
-
-
-PLANS = st.builds(
-    Plan,
-    st.sampled_from([None, 1, 3]),
-    st.lists(
-        st.tuples(
-            st.integers(0, 90),
-            st.sampled_from(["maintain", "tick", "a", "b", "key", "pulled"]),
-            st.sampled_from([1.0, 0.5, 0.11]),
-            st.sampled_from([None, 1, 60]),
-        ),
-        max_size=15,
+EVENTS = st.lists(
+    st.tuples(
+        st.integers(0, 90),
+        st.sampled_from(["maintain", "tick", "a", "b", "key", "pulled"]),
+        st.sampled_from([1.0, 0.5, 0.11]),
+        st.sampled_from([None, 1, 60]),
     ),
+    max_size=15,
 )
+"""Minutes after the last event, what happens, how relevant it is, and for how many minutes."""
 
 
 @pytest.mark.parametrize("engine", ["embedded"], indirect=True)
-@hypothesis.given(plan=PLANS)
+@hypothesis.given(most=st.sampled_from([None, 1, 3]), events=EVENTS)
 @hypothesis.settings(max_examples=40)
 def test_nothing_goes_before_its_time_or_stays_after(
-    opened: Opener, clock: Clock, plan: Plan
+    opened: Opener, clock: Clock, most: int | None, events: list[tuple[int, str, float, int | None]]
 ) -> None:
     """And what was made from an entry can be traced as long as anything stands for it."""
     memory = opened(f"plan-{uuid4().hex}")
     levels = memory.levels
     clock.now = 1_800_000_000_000
     reindex = LevelUpkeep(reindex=1e9)  # no vectors here
-    levels.put(SOURCE, capacity=plan.capacity, upkeep=reindex)
+    levels.put(SOURCE, capacity=most, upkeep=reindex)
     levels.put(TARGET, upkeep=reindex)
     levels.pull(TARGET, SOURCE)
-    for minutes, what, relevance, ttl in plan.events:
+    for minutes, what, relevance, ttl in events:
         clock.now += minutes * MINUTE
         if what not in ("maintain", "tick"):
             level = TARGET if what == "pulled" else SOURCE
@@ -268,14 +258,14 @@ def test_nothing_goes_before_its_time_or_stays_after(
         if what == "tick":
             levels.tick()
             assert levels.info(TARGET).pending == 0
-        before = {level: held(memory, level) for level in (SOURCE, TARGET)}
+        before = {level: entries_of(memory, level) for level in (SOURCE, TARGET)}
         traced = _traced(memory)
         report = levels.maintain()
         if what == "tick":
             assert not report.levels  # the tick had done it
-        for level, capacity in ((SOURCE, plan.capacity), (TARGET, None)):
+        for level, capacity in ((SOURCE, most), (TARGET, None)):
             due = [each for each in before[level] if _lives(each, clock.now)]
-            after = held(memory, level)
+            after = entries_of(memory, level)
             words = {(each.key, each.content) for each in due}
             assert len(after) == min(len(words), capacity or len(words))
             assert {(each.key, each.content) for each in after} <= words
@@ -286,7 +276,7 @@ def test_nothing_goes_before_its_time_or_stays_after(
                 assert each.relevance >= max(one.relevance for one in twins)
                 ends = [one.expires_at for one in twins]
                 assert each.expires_at == (None if None in ends else max(filter(None, ends)))
-        said = {level: {each.content for each in held(memory, level)} for level in before}
+        said = {level: {each.content for each in entries_of(memory, level)} for level in before}
         assert _traced(memory) == {
             (made, source)
             for made, source in traced

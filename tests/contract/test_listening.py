@@ -220,8 +220,7 @@ def test_a_sync_handler_that_is_cancelled_is_finished_and_its_event_comes_again(
 
     async def work() -> None:
         running = asyncio.create_task(AsyncMemory(memory).events.run())
-        while not began.is_set():
-            await asyncio.sleep(0.005)
+        await asyncio.to_thread(began.wait)
         running.cancel()
         await asyncio.sleep(0.01)
         go_on.set()
@@ -230,8 +229,7 @@ def test_a_sync_handler_that_is_cancelled_is_finished_and_its_event_comes_again(
 
     add(memory, 1)
     asyncio.run(work())
-    assert done == [1]
-    assert heard(memory) == [1]
+    assert (done, heard(memory)) == ([1], [1])
 
 
 def test_bad_arguments_are_told_at_once(memory: Memory) -> None:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from graphmem import Memory, fingerprint
 from graphmem.errors import ValidationError
-from graphmem.policies import values
 from graphmem.store.queries import _Shared, catalog
 from tests.conftest import SHARED
 from tests.contract.teaching import set_all
@@ -68,20 +66,6 @@ def test_a_date_among_the_features_is_an_error_and_not_hashed_as_python_prints_i
     assert fingerprint({"t": text}) == entry["expect"]  # the text itself can be given
 
 
-def test_the_wilson_bound_in_the_store_is_the_peers(memory: Memory) -> None:
-    by_z: dict[float, dict[str, Any]] = {}
-    for entry in vectors()["wilson_ci_lower"]:
-        by_z.setdefault(entry["z"], {})[f"{entry['successes']} of {entry['total']}"] = entry
-    for z, entries in by_z.items():
-        agent = f"z = {z}"
-        observe(memory, agent, {name: (e["successes"], e["total"]) for name, e in entries.items()})
-        report = memory.policies.crystallize(agent, z=z)
-        lower = {found.action: found.lower for found in (*report.created, *report.below)}
-        for name, entry in entries.items():
-            if entry["total"]:
-                assert lower[name] == exactly(max(0.0, entry["expect"])), name
-
-
 def observe(memory: Memory, agent: str, counts: dict[str, tuple[int, int]]) -> None:
     """Record for each action how often it worked, and of how many times."""
     memory.policies.observe_many(
@@ -127,23 +111,6 @@ def test_td_updates_are_the_peers(memory: Memory) -> None:
             assert answer.q == exactly(float(step["q_after"]))
 
 
-def test_signals_move_confidence_as_they_moved_the_peers(memory: Memory) -> None:
-    tried = 0
-    for number, entry in enumerate(vectors()["confidence_update"]):
-        if (entry["initial_confidence"], entry["evidence_cap"]) != (0.5, 20):
-            continue
-        tried += 1
-        action = f"case {number}"
-        memory.policies.set_q(STATE, action, 0.0)
-        after = [memory.policies.signal(STATE, action, signal) for signal in entry["signals"]]
-        assert after == pytest.approx(entry["confidence_after_each"], rel=1e-12)
-        policy = memory.policies.get(STATE, action)
-        assert policy is not None
-        assert policy.confidence == pytest.approx(entry["data"]["confidence"], rel=1e-12)
-        assert policy.signals == entry["data"]["evidence_count"]
-    assert tried == 4
-
-
 def test_the_formula_of_confidence_is_the_peers_at_any_start_and_cap(memory: Memory) -> None:
     memory.upkeep.initialize()
     for entry in vectors()["confidence_update"]:
@@ -172,23 +139,6 @@ def test_decayed_values_are_the_peers(memory: Memory) -> None:
             neutral=case["c0"],
         )
         assert found == pytest.approx(case["expect"], rel=case["rel_tol"]), case
-
-
-def test_policies_decay_as_the_peers_did(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The cases whose confidence a policy can have: none, or one neutral signal."""
-    cases = [c for c in vectors()["decay_score"]["cases"] if c["confidence"] in (None, 0.5)]
-    assert len(cases) == 6
-    for number, case in enumerate(cases):
-        monkeypatch.setattr(values, "DECAY_RATE", case["decay_rate"])
-        monkeypatch.setattr(values, "DECAY_STRENGTH", case["s"])
-        state = {"case": number}
-        memory.policies.update(state, "a", case["base"], terminal=True, alpha=1.0, at=NOON)
-        if case["confidence"] is not None:
-            assert memory.policies.signal(state, "a", 0.5) == case["confidence"]
-        at = NOON + timedelta(days=case["elapsed_days"])
-        [policy] = memory.policies.list(state, at=at)
-        assert policy.score == pytest.approx(case["expect"], rel=case["rel_tol"])
-        assert policy.q == case["base"]
 
 
 def test_cycles_and_waiting_add_what_they_added_to_the_peers(memory: Memory) -> None:
@@ -256,24 +206,3 @@ def named_policies(memory: Memory) -> dict[str, str]:
     """Four policies of one state; return their names by id."""
     set_all(memory, ((STATE, name, 0.0) for name in "abcd"))
     return {policy.id: policy.action for policy in memory.policies.list(STATE)}
-
-
-def test_what_was_an_error_of_links_is_an_error_that_names_the_field(memory: Memory) -> None:
-    a, b, *_ = named_policies(memory)
-    calls: dict[str, tuple[str, Callable[[], object]]] = {
-        "link(a,a)": ("b", lambda: memory.policies.link(a, a)),
-        "link weight 1.5": ("weight", lambda: memory.policies.link(a, b, weight=1.5)),
-        "strengthen delta 0": ("delta", lambda: memory.policies.strengthen(a, b, delta=0)),
-        "weaken factor 1.1": ("factor", lambda: memory.policies.weaken(a, b, factor=1.1)),
-        "propagate decay_per_hop=1.0": (
-            "decay_per_hop",
-            lambda: memory.policies.propagate([a], decay_per_hop=1.0),
-        ),
-    }
-    errors = vectors()["co_occurrence"]["errors"]
-    assert {entry["op"] for entry in errors} == calls.keys()
-    for field, call in calls.values():
-        with pytest.raises(ValidationError) as caught:
-            call()
-        assert caught.value.field == field
-    assert memory.policies.linked(a) == []

@@ -51,23 +51,3 @@ def test_errors_are_the_same_only_where_their_wording_is() -> None:
         assert error_class(entry["e1"]) != error_class(entry["e2"])
     late, later = "Connection timeout after 30s", "Connection timeout after 7s"
     assert error_class(late) == error_class(later)
-
-
-def test_strategies_are_counted_by_themselves_until_somebody_merges_them(memory: Memory) -> None:
-    """The peer adds up strategies that share half their words, in one direction and not the other.
-
-    So it counts "retry" and "delete everything now" together. Here alike wordings stay two, and
-    a merge that a person asked for can be undone.
-    """
-    for entry in vectors()["strategies_similar_word_overlap"]:
-        one, other = entry["s1"], entry["s2"]
-        for number in range(3):
-            for text in (one, other):
-                memory.learn("t", text, success=True, source_key=f"{text} {number}")
-        assert {one, other} <= {row.strategy for row in memory.lessons.heuristics()}
-        memory.lessons.merge(one, other)
-        counts = {row.strategy: row.trials for row in memory.lessons.heuristics()}
-        assert counts[one] == 6
-        assert other not in counts
-        memory.lessons.unmerge(one)
-        assert {one, other} <= {row.strategy for row in memory.lessons.heuristics()}

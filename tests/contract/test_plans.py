@@ -11,7 +11,6 @@ import pytest
 from neo4j import GraphDatabase, Session
 
 from graphmem import Memory, Settings
-from graphmem.ids import state_id, stream_id
 from graphmem.store.queries import Query, catalog
 from tests.neo4j.patience import patiently
 from tests.neo4j.server import Found
@@ -23,7 +22,7 @@ WHOLE = {
     "maintenance.sizes",
     *(f"maintenance.ids_{what}" for what in ("strategies", "tasks", "agents", "episodes")),
     *(f"maintenance.drop_loose_{what}" for what in ("heuristics", "anti_patterns", "tallies")),
-    *("lessons_maintenance.hold_rules", "lessons_maintenance.release_rules", "consolidation.hold"),
+    *("lessons_maintenance.hold_rules", "consolidation.hold"),
     "maintenance.stats",
     "maintenance.namespaces",
     "maintenance.inhabited",
@@ -55,21 +54,19 @@ WHOLE = {
     "context.agents",
     *("lessons.heuristics", "lessons.pooled_heuristics"),
     *("lessons.anti_patterns", "lessons.alternatives_on_types"),
-    "lessons.anti_patterns_there",
     *("lessons.rules", "lessons.rules_by", "lessons.mistakes", "lessons.mistakes_by"),
     *("lessons.task_scores", "lessons.clear_preferred", "lessons.preferred", "lessons.counts"),
     *("explaining.find_text", "explaining.alike", "scopes.task_types"),
     *("lessons_maintenance.ids_rules", "lessons_maintenance.ids_mistakes"),
     *("erasing.aged", "erasing.beliefs", "erasing.drop_predictions"),
-    *("similarity.pending", "similarity.texts_of_strategies", "similarity.texts_of_tasks"),
-    "similarity.any_text",
+    *("similarity.texts_of_strategies", "similarity.texts_of_tasks"),
     "cycles.list",
     *("forecasting.totals", "forecasting.counts", "scopes.task_types", "forecasting.wholes"),
     *("forecasting.task_keys", "forecasting.drop_pooling"),
     *("calibration.ids", "calibration.similar"),
     *("choosing.best", "choosing.best_of"),
     *("looking.episodes", "looking.tasks", "looking.tasks_by", "looking.find"),
-    *("evaluation.logged", "evaluation.merged"),
+    "recall.warnings",
     *(f"network.{kind}" for kind in ("strategy", "task", "heuristic", "anti_pattern", "rule")),
     *(f"network.{kind}" for kind in ("policy", "state", "agent", "episode")),
     "network.counts",
@@ -83,7 +80,6 @@ BY_ID = [
     if query.mode != "schema"
     and query.name not in WHOLE
     and (options or query.name != "learning.add_many")
-    and options != ("scanned",)  # for the embedded engine alone
     and query.name.split(".")[0]
     in (
         *("learning", "maintenance", "policies", "events", "predictions", "cycles"),
@@ -91,7 +87,7 @@ BY_ID = [
         *("lessons", "lessons_maintenance", "erasing", "recall", "explaining", "similarity"),
         "shares",
         "recall_kinds",
-        *("forecasting", "calibration", "evaluation", "lookup", "choosing"),
+        *("forecasting", "calibration", "lookup", "choosing"),
         *("looking", "network"),
     )
 ]
@@ -195,93 +191,3 @@ def test_the_embedded_engine_is_not_led_to_scan() -> None:
     same goes for ``WHERE n.id = $id AND n.ns = $ns`` with one id.
     """
     assert not [query.name for query in catalog() if SCANNED.search(query.text)]
-
-
-def test_the_form_that_scans_is_found() -> None:
-    for text in (
-        "UNWIND $ids AS id\nMATCH (e:Episode {id: id})\nWHERE e.ns = $ns",
-        "UNWIND $rows AS row\nMATCH (e:Episode {id: row.id})\nWITH row, e WHERE e.ns = $ns",
-        "MATCH (e:Episode)\nWHERE e.id = $id AND e.ns = $ns",
-    ):
-        assert SCANNED.search(text)
-
-
-HOT = (
-    *("policies.td_update", "policies.td_finish", "policies.spread"),
-    *("policies.values", "policies.get", "policies.seen"),
-    *("policies.load", "events.claim"),
-)
-
-
-@pytest.mark.neo4j
-@pytest.mark.parametrize("engine", ["neo4j"])
-def test_the_work_of_a_hot_procedure_does_not_grow_with_the_graph(memory: Memory) -> None:
-    """Database hits as the server's PROFILE counts them, in a graph and in one ten times as big.
-
-    With the history of the state itself they grow by 50 at most: a server walks all edges of a
-    node until it has 50, and then keeps them by type.
-    """
-
-    def step(place: int, action: int) -> dict[str, Any]:
-        after = {"place": place // 100 * 100 + (place + 1) % 100}
-        here = {"place": place}
-        return {"state": here, "action": f"do {action}", "reward": 1.0, "next_state": after}
-
-    def hits() -> dict[str, int]:
-        return {name: _hits(memory, name) for name in HOT}
-
-    memory.policies.update_many(step(place, action) for place in range(100) for action in range(4))
-    here = memory.policies.list({"place": 5})
-    memory.policies.link(here[0], here[1])
-    small = hits()
-    memory.policies.update_many(
-        step(place, action) for place in range(100, 1_000) for action in range(4)
-    )
-    large = hits()
-    memory.policies.update_many(step(4, action % 4) for action in range(300))
-    long = hits()
-
-    assert all(small.values())
-    assert not {name: (small[name], large[name]) for name in HOT if large[name] > small[name] + 3}
-    assert not {name: (small[name], long[name]) for name in HOT if long[name] > small[name] + 60}
-
-
-def _hits(memory: Memory, name: str) -> int:
-    """Return the database hits of one call of a procedure; what it writes is undone."""
-    policy = memory.policies.list({"place": 5})[0]
-    stream = stream_id(memory.namespace, "default")
-    place = state_id(memory.namespace, policy.state)
-    cursor = next(iter(memory.query("MATCH (c:Cursor) WHERE c.ns = $ns RETURN c.id AS id")), {})
-    given: dict[str, Any] = {
-        "ns": memory.namespace,
-        "now": 1,
-        "stream_id": stream,
-        "policy_id": policy.id,
-        "id": policy.id,
-        "ids": [policy.id],
-        "rows": [{"id": policy.id, "energy": 1.0}],
-        "state_id": place,
-        "states": [place],
-        "next_state_id": place,
-        "reward": 1.0,
-        "agent": "default",
-        "consumer": "one",
-        "limit": 10,
-    }
-    if name == "events.claim":
-        if not cursor:
-            list(memory.events.consume("hits", "one", limit=1))
-            cursor = memory.query("MATCH (c:Cursor) WHERE c.ns = $ns RETURN c.id AS id")[0]
-        given["id"] = cursor["id"]
-    query = catalog()[name]
-    bound = query.bind({key: given[key] for key in query.params if key in given})
-    driver = memory.store._driver  # type: ignore[attr-defined]
-    with driver.session() as session, session.begin_transaction() as tx:
-        profile = tx.run(f"PROFILE {query.text}", bound).consume().profile
-        tx.rollback()
-    return _sum_of_hits(profile)
-
-
-def _sum_of_hits(profile: dict[str, Any]) -> int:
-    own = int(profile.get("dbHits", 0) or profile["args"].get("DbHits", 0))
-    return own + sum(_sum_of_hits(child) for child in profile.get("children", ()))

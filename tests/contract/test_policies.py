@@ -53,24 +53,32 @@ def rows(memory: Memory, agent: str | None = None) -> dict[tuple[str, ...], dict
 # One update
 
 
-def test_the_first_update_starts_at_zero_and_says_what_it_did(memory: Memory) -> None:
+def test_an_update_starts_at_the_value_and_says_what_it_did(opened: Opener) -> None:
+    memory = opened(alpha=0.25, gamma=0.5)
     answer = memory.policies.update(HERE, "run", 1.0, terminal=True)
-    assert (answer.q, answer.td_error, answer.seq) == (0.1, 1.0, 1)
+    assert (answer.q, answer.td_error, answer.seq) == (0.25, 1.0, 1)
     again = memory.policies.update(HERE, "run", 1, terminal=True, alpha=0.5)
-    assert (again.q, again.td_error, again.seq) == (0.55, 0.9, 2)
-
+    assert (again.q, again.td_error, again.seq) == (0.625, 0.75, 2)
     policy = known(memory, HERE, "run")
     assert policy.id == answer.policy_id == again.policy_id
     assert known(memory, policy.id) == policy
-    assert (policy.q, policy.updates, policy.state) == (0.55, 2, fingerprint(HERE))
+    assert (policy.q, policy.updates, policy.state) == (0.625, 2, fingerprint(HERE))
     assert policy.features == HERE
     assert (policy.trials, policy.mean, policy.status) == (0, 0.5, "tentative")
 
-
-def test_rates_are_those_of_the_call_else_of_the_settings(opened: Opener) -> None:
-    memory = opened(alpha=0.25, gamma=0.5)
     assert memory.policies.update(HERE, "a", 1.0, next_max_q=2.0).q == 0.5
     assert memory.policies.update(HERE, "b", 1.0, next_max_q=2.0, alpha=1.0, gamma=1.0).q == 3.0
+    memory.policies.set_q(HERE, "set", 8.0)
+    assert known(memory, HERE, "set").updates == 0
+    assert memory.policies.update(HERE, "set", 0.0, terminal=True).q == 6.0
+
+    for success in (True, False, None, True):  # with a reward it counts as a trial
+        memory.policies.update(HERE, "tried", 1.0, terminal=True, success=success)
+    policy = known(memory, HERE, "tried")
+    assert (policy.updates, policy.trials, policy.successes) == (4, 3, 2)
+    assert policy.mean == pytest.approx(3 / 5)
+    with pytest.raises(ValidationError, match="record: does not go with success"):
+        memory.policies.update(HERE, "run", 1.0, terminal=True, success=True, record=False)
 
 
 @pytest.mark.parametrize("there", [THERE, fingerprint(THERE)], ids=["features", "fingerprint"])
@@ -83,11 +91,7 @@ def test_the_next_state_is_worth_the_best_of_its_policies(memory: Memory, there:
     # What the caller knows better counts; after the end there is nothing.
     assert policies.update(HERE, "b", 0.0, next_state=there, next_max_q=-1.0).td_error == -0.95
     assert policies.update(HERE, "c", 0.0, terminal=True).td_error == 0.0
-
-
-def test_a_next_state_of_which_nothing_is_known_is_worth_nothing(memory: Memory) -> None:
-    assert memory.policies.update(HERE, "a", 1.0, next_state=THERE).td_error == 1.0
-    assert memory.policies.update(HERE, "b", 1.0, next_state=HERE).td_error == 1.0 + 0.95 * 0.1
+    assert policies.update(HERE, "d", 1.0, next_state={"never": "seen"}).td_error == 1.0
 
 
 def test_actions_never_tried_count_with_zero_where_their_number_is_known(memory: Memory) -> None:
@@ -114,58 +118,30 @@ def test_an_action_is_its_type_and_what_specifies_it(memory: Memory) -> None:
     ]
 
 
-def test_a_success_given_with_the_reward_counts_as_a_trial(memory: Memory) -> None:
-    for success in (True, False, None, True):
-        memory.policies.update(HERE, "run", 1.0, terminal=True, success=success)
-    policy = known(memory, HERE, "run")
-    assert (policy.updates, policy.trials, policy.successes) == (4, 3, 2)
-    assert policy.mean == pytest.approx(3 / 5)
-    with pytest.raises(ValidationError, match="record: does not go with success"):
-        memory.policies.update(HERE, "run", 1.0, terminal=True, success=True, record=False)
-
-
-def test_a_value_that_was_set_is_learned_on_from(memory: Memory) -> None:
-    memory.policies.set_q(HERE, "run", 10.0)
-    assert known(memory, HERE, "run").updates == 0
-    assert memory.policies.update(HERE, "run", 0.0, terminal=True).q == 9.0
-
-
-def test_no_other_evidence_erases_a_learned_value(memory: Memory) -> None:
-    policies = memory.policies
-    learned = policies.update(HERE, "run", 1.0, terminal=True, alpha=0.7).q
-    for _ in range(8):
-        policies.observe(HERE, "run", True)
-    policies.signal(HERE, "run", 0.25)
-    memory.policies.crystallize()
-    memory.learn("t", "s", success=True, steps=[Step(action_type="run", state=HERE)])
-    memory.upkeep.rebuild()
-    policy = known(memory, HERE, "run")
-    assert (policy.q, policy.crystallized, policy.trials) == (learned, True, 9)
-    assert policy.confidence == 0.375
-
-
-def test_confidence_moves_only_where_there_is_a_policy(memory: Memory) -> None:
-    with pytest.raises(NotFoundError, match="no policy"):
-        memory.policies.signal(HERE, "run", 1.0)
-    assert memory.stats().events == 0
-
-
 # Asking
 
 
 def test_of_what_was_never_seen_nothing_is_known(memory: Memory) -> None:
     policies = memory.policies
+    ways: list[dict[str, Any]] = [{}, {"explore": "ucb"}, {"explore": "epsilon"}, {"actions": []}]
     for _ in range(2):  # in an empty memory, and in one that holds something else
         assert policies.get(HERE, "run") is None
-        assert policies.best(HERE) is None
-        assert policies.best(HERE, explore="ucb") is None
-        assert policies.best(HERE, explore="epsilon", epsilon=1.0) is None
-        assert policies.best(HERE, actions=[]) is None
+        assert [policies.best(HERE, **way) for way in ways] == [None] * 4
         assert policies.list(HERE, at=NOON) == []
         assert not policies.seen(HERE)
         assert not policies.seen(HERE, "run")
+        with pytest.raises(NotFoundError, match="no policy"):
+            policies.signal(HERE, "run", 1.0)
         policies.update(THERE, "run", 1.0, terminal=True)
     assert policies.get("nobody") is None
+
+    policies.observe(THERE, "observed", False)
+    policies.set_q(THERE, "set", 1.0)  # nobody tried that
+    actions = ("run", "observed", "set", "new")
+    assert [policies.seen(THERE, action) for action in actions] == [True, True, False, False]
+    assert not any(policies.seen(THERE, action, agent="ada") for action in (None, *actions))
+    assert not policies.seen(THERE, "run", spec=1)
+    assert policies.seen(THERE)
 
 
 def test_the_best_action_is_that_with_the_highest_value_in_this_state(memory: Memory) -> None:
@@ -248,7 +224,9 @@ def after_the_end(state: Any, action: str, reward: float, **more: Any) -> dict[s
     return {"state": state, "action": action, "reward": reward, "terminal": True, **more}
 
 
-def test_values_fade_with_the_days_more_slowly_where_confidence_is_high(memory: Memory) -> None:
+def test_values_fade_with_the_days_more_slowly_where_confidence_is_high(
+    memory: Memory, clock: Clock
+) -> None:
     policies = memory.policies
     policies.update_many(
         after_the_end(HERE, action, 1.0, alpha=1.0, at=NOON)
@@ -267,36 +245,22 @@ def test_values_fade_with_the_days_more_slowly_where_confidence_is_high(memory: 
     assert (best.action, best.q) == ("fresh", 0.9)
     waited = {p.action: p.score for p in policies.list(HERE, at=later, pressure=0.01)}
     assert waited["plain"] == pytest.approx(scores["plain"] + 1.0, rel=1e-12)
-    # Asking changes nothing; the values that are stored are there where they are asked for.
-    assert scores == {policy.action: policy.score for policy in policies.list(HERE, at=later)}
-    assert sorted(p.score for p in policies.list(HERE, stored=True)) == [0.9, 1.0, 1.0, 1.0]
-
-
-def test_without_a_time_the_values_are_those_of_now(memory: Memory, clock: Clock) -> None:
-    """What was best long ago, and was not tried since, is not the best for ever."""
-    policies = memory.policies
-    clock.now = to_millis(NOON)
-    policies.update(HERE, "once", 1.0, terminal=True, alpha=1.0)
-    clock.now = to_millis(NOON + 100 * DAY)
-    policies.update(HERE, "fresh", 0.9, terminal=True, alpha=1.0)
-
-    def found(**more: Any) -> Any:
-        best = policies.best(HERE, **more)
-        assert best is not None
-        return best.action, best.score
-
-    assert found() == ("fresh", pytest.approx(0.9 * 0.01**-0.1, rel=1e-12))
-    for more in ({"explore": "ucb", "width": 0.0}, {"actions": ["once", "fresh", "new"]}):
-        assert found(**more) == found()
-    assert found() == found(at=NOON + 100 * DAY)
-    assert [p.action for p in policies.list(HERE)] == ["fresh", "once"]
-    assert policies.list(HERE) == policies.list(HERE, at=NOON + 100 * DAY)
-    for more in ({}, {"explore": "ucb", "width": 0.0}, {"actions": ["once", "fresh", "new"]}):
-        assert found(stored=True, **more) == ("once", 1.0)
+    clock.now = to_millis(later)  # without a time the values are those of now
+    assert policies.list(HERE) == policies.list(HERE, at=later)
+    ways: list[dict[str, Any]] = [
+        {}, {"explore": "ucb", "width": 0.0}, {"actions": ["sure", "fresh", "new"]}]  # fmt: skip
+    for way in ways:
+        for more, action in (({}, "fresh"), ({"at": later}, "fresh"), ({"stored": True}, "sure")):
+            found = policies.best(HERE, **way, **more)
+            assert found is not None
+            assert found.q == known(memory, HERE, action).q
     with pytest.raises(ValidationError, match="at: does not go with stored"):
         policies.best(HERE, at=NOON, stored=True)
     with pytest.raises(ValidationError, match="stored"):
         policies.best(HERE, stored="yes")  # type: ignore[arg-type]
+    # Asking changes nothing; the values that are stored are there where they are asked for.
+    assert scores == {policy.action: policy.score for policy in policies.list(HERE, at=later)}
+    assert sorted(p.score for p in policies.list(HERE, stored=True)) == [0.9, 1.0, 1.0, 1.0]
 
 
 def test_the_bonus_of_a_cycle_counts_where_no_time_is_given(memory: Memory, clock: Clock) -> None:
@@ -305,36 +269,19 @@ def test_the_bonus_of_a_cycle_counts_where_no_time_is_given(memory: Memory, cloc
     for at in nights:
         policies.update(HERE, "at night", 0.5, terminal=True, alpha=1.0, at=at)
         policies.update(HERE, "any time", 0.6, terminal=True, alpha=1.0, at=at)
-    night, noon = (policies.get(HERE, name) for name in ("at night", "any time"))
-    assert night is not None
-    assert noon is not None
-    assert memory.cycles.discover(night) != []
-
-    def best(at: datetime, **more: Any) -> str:
-        clock.now = to_millis(at)
-        found = policies.best(HERE, **more)
-        assert found is not None
-        return found.action
-
-    for more in ({}, {"explore": "ucb", "width": 0.0}, {"actions": ["at night", "any time"]}):
-        assert best(nights[-1] + DAY, **more) == "at night"
-        assert best(nights[-1] + DAY / 2, **more) == "any time"
-        assert best(nights[-1] + DAY, stored=True, **more) == "any time"
-
-
-def test_whether_something_was_tried_is_answered_for_each_agent(memory: Memory) -> None:
-    policies = memory.policies
-    policies.update(HERE, "updated", 1.0, terminal=True)
-    policies.observe(HERE, "observed", False)
-    policies.set_q(HERE, "set", 1.0)  # nobody tried that
-    actions = ("updated", "observed", "set", "new")
-    assert [policies.seen(HERE, action) for action in actions] == [True, True, False, False]
-    assert not any(policies.seen(HERE, action, agent="ada") for action in actions)
-    assert not policies.seen(THERE, "updated")
-    assert not policies.seen(HERE, "updated", spec=1)
-    assert policies.seen(HERE)
-    assert not policies.seen(HERE, agent="ada")
-    assert not policies.seen(THERE)
+    assert memory.cycles.discover(known(memory, HERE, "at night")) != []
+    ways: list[dict[str, Any]] = [
+        {}, {"explore": "ucb", "width": 0.0}, {"actions": ["at night", "any time"]}]  # fmt: skip
+    for way in ways:
+        for at, stored, action in (
+            (nights[-1] + DAY, False, "at night"),
+            (nights[-1] + DAY / 2, False, "any time"),
+            (nights[-1] + DAY, True, "any time"),
+        ):
+            clock.now = to_millis(at)
+            best = policies.best(HERE, stored=stored, **way)
+            assert best is not None
+            assert best.action == action
 
 
 # Many updates
@@ -604,19 +551,15 @@ def test_what_is_wrong_is_named_and_nothing_is_half_written(memory: Memory) -> N
         with pytest.raises(ValidationError) as caught:
             memory.policies.update_many([after_the_end(HERE, "new", 1.0), item])
         assert caught.value.field == f"1.{field}", name
-    assert memory.stats().model_dump() == before
-    assert everything(memory) == whole
-
-
-def test_a_value_or_signal_that_is_no_number_is_refused(memory: Memory) -> None:
-    wrong: list[Any] = [math.nan, math.inf, True, "1", None, 10**400, 1e101]
+    numbers: list[Any] = [math.nan, math.inf, True, "1", None, 10**400, 1e101]
     calls: dict[str, Any] = {"q": memory.policies.set_q, "signal": memory.policies.signal}
     for field, call in calls.items():
-        for value in [*wrong, *([-0.1, 1.1] if field == "signal" else [])]:
+        for value in [*numbers, *([-0.1, 1.1] if field == "signal" else [])]:
             with pytest.raises(ValidationError) as caught:
                 call(HERE, "run", value)
             assert caught.value.field == field
-    assert memory.stats().events == 0
+    assert memory.stats().model_dump() == before
+    assert everything(memory) == whole
 
 
 # Many writers
@@ -634,18 +577,13 @@ def test_a_hundred_threads_update_one_policy_exactly(memory: Memory) -> None:
 
     with ThreadPoolExecutor(threads) as pool:
         numbered = list(pool.map(work, range(threads)))
-    check_alone(memory, threads * each)
-    assert sorted(itertools.chain(*numbered)) == list(range(1, threads * each + 1))
-    assert all(found == sorted(found) for found in numbered)
-
-
-def check_alone(memory: Memory, updates: int) -> None:
-    """One policy, as if one writer had given it a reward of 1 so many times."""
     q = 0.0
-    for _ in range(updates):
+    for _ in range(threads * each):
         q += 0.1 * (1.0 - q)
     policy = known(memory, HERE, "run")
-    assert (policy.updates, policy.q) == (updates, q)
+    assert (policy.updates, policy.q) == (threads * each, q)
     stats = memory.stats()
-    assert (stats.policies, stats.states, stats.events) == (1, 1, updates)
+    assert (stats.policies, stats.states, stats.events) == (1, 1, threads * each)
     assert memory.verify().ok
+    assert sorted(itertools.chain(*numbered)) == list(range(1, threads * each + 1))
+    assert all(found == sorted(found) for found in numbered)

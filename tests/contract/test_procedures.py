@@ -9,17 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
-import hypothesis
-import hypothesis.strategies as st
 import pytest
 
 from graphmem import Memory, Settings
-from graphmem.errors import QueryError, ReadOnlyError
+from graphmem.errors import ReadOnlyError
 from graphmem.store.port import Transaction
 from graphmem.store.queries import TYPES, Query, adhoc, catalog, procedure
-from tests.conftest import Opener
-from tests.contract.populating import STORE_WIDE, Asked, arguments, ids, populate, variants
-from tests.faults.attack import rounds
+from tests.contract.populating import STORE_WIDE, Asked, arguments, populate, variants
 
 SUBJECTS: dict[str, list[Query]] = {}
 """All procedures by their subjects."""
@@ -36,8 +32,8 @@ CHANGING = ("lessons", "erasing.", "shares.", "learning.add")
 """Of what begins so and writes each has something to do here, but for UNCHANGING."""
 UNCHANGING = {
     "shares.weigh_anti_patterns",
-    *("lessons_maintenance.drop_rules", "lessons_maintenance.drop_mistakes", "lessons.release"),
-    *("lessons_maintenance.release_rules", "lessons_maintenance.hold_rules"),
+    *("lessons_maintenance.drop_rules", "lessons_maintenance.drop_mistakes"),
+    "lessons_maintenance.hold_rules",
     *("lessons.trim_heuristics", "lessons.trim_anti_patterns", "lessons.trim_tasks"),
     "lessons.clear_preferred",
 }
@@ -73,16 +69,6 @@ EVERYTHING = adhoc(
     ORDER BY id, edge, other, r.agent, r.at, r.rank, r.as_success
     """
 )
-
-
-@pytest.fixture
-def two(opened: Opener) -> tuple[Memory, Memory]:
-    """Two namespaces of one store with the same words in them."""
-    ours = opened()
-    theirs = opened(f"{ours.namespace}-other")
-    populate(ours, "ours")
-    populate(theirs, "theirs")
-    return ours, theirs
 
 
 Graph = list[dict[str, Any]]
@@ -241,48 +227,6 @@ def changes(before: Graph, after: Graph) -> list[str]:
     return sorted(lines, key=lambda line: line[2:])[:10] or [
         "another order or number of equal rows" for _ in (1,) if before != after
     ]
-
-
-@hypothesis.settings(max_examples=rounds(8, 1_000))
-@hypothesis.given(data=st.data())
-def test_what_one_namespace_does_another_does_not_see(
-    data: st.DataObject, opened: Opener, two: tuple[Memory, Memory]
-) -> None:
-    """Random calls of the library in one namespace leave the other as it is."""
-    ours, theirs = two
-    before = everything(theirs)
-    stats = theirs.stats().model_dump(exclude={"snapshot_age"})
-    for number in range(data.draw(st.integers(1, 4))):
-        action = data.draw(st.sampled_from(["learn", "erase", "rebuild", "read"]))
-        if action == "learn":
-            key = data.draw(st.sampled_from(["theirs/0", "ours/0", f"new/{number}"]))
-            ours.learn_many(
-                [
-                    {
-                        "task": "shared task",
-                        "strategy": data.draw(st.sampled_from(["shared a", "own"])),
-                        "success": data.draw(st.booleans()),
-                        "source_key": key,
-                    }
-                ],
-                on_error="collect",
-            )
-        elif action == "erase":
-            for identity in ids(ours, "Episode")[:1]:
-                ours.upkeep.erase(identity)
-        elif action == "rebuild":
-            ours.upkeep.rebuild()
-        else:
-            shown = repr([ours.strategies(), ours.evidence("shared a"), ours.verify()])
-            assert not [row["id"] for row in before if row["id"] in shown]
-    assert not changes(before, everything(theirs))
-    assert theirs.stats().model_dump(exclude={"snapshot_age"}) == stats
-
-
-def test_a_statement_that_is_no_cypher_is_a_clear_error(memory: Memory) -> None:
-    memory.upkeep.initialize()
-    with pytest.raises(QueryError):
-        memory.query("MATCH (s:Strategy RETURN s")
 
 
 def test_both_engines_get_the_same_text() -> None:

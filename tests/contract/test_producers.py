@@ -29,16 +29,9 @@ def memory(opened: Opener) -> Memory:
     return memory
 
 
-def held(memory: Memory) -> list[Any]:
+def contents(memory: Memory) -> list[Any]:
     """The contents of the level, in any order."""
     return [entry.content for entry in memory.levels.recall(levels=LEVEL, limit=100)]
-
-
-def named(memory: Memory) -> list[tuple[str, Any]]:
-    """What the default extractor said of calls, in any order."""
-    return sorted(
-        (entry["call"], entry.get("result", entry.get("error"))) for entry in held(memory)
-    )
 
 
 class Dispatcher:
@@ -96,11 +89,6 @@ def test_calls_of_all_kinds_are_remembered(memory: Memory) -> None:
         def method(self, a: int) -> int:
             return a
 
-        @staticmethod
-        @remember
-        def below(a: int) -> int:
-            return a
-
         @remember
         @staticmethod
         def above(a: int) -> int:
@@ -116,18 +104,17 @@ def test_calls_of_all_kinds_are_remembered(memory: Memory) -> None:
         return [number async for number in items_later(2)]
 
     assert (plain(1), list(items(3)), asyncio.run(work())) == (3, [0, 1, 2], [0, 1])
-    assert (Desk().method(4), Desk.below(5), Desk().above(6), Desk.of(7)) == (4, 5, 6, "Desk")
-    assert named(memory) == [
-        ("Desk.above", 6),
-        ("Desk.below", 5),
-        ("Desk.method", 4),
-        ("Desk.of", "Desk"),
-        ("items", [0, 1, 2]),
-        ("items_later", [0, 1]),
-        ("later", 1),
-        ("plain", 3),
-    ]
-    arguments = {entry["call"]: entry["arguments"] for entry in held(memory)}
+    assert (Desk().method(4), Desk().above(6), Desk.of(7)) == (4, 6, "Desk")
+    assert {entry["call"]: entry["result"] for entry in contents(memory)} == {
+        "plain": 3,
+        "later": 1,
+        "items": [0, 1, 2],
+        "items_later": [0, 1],
+        "Desk.method": 4,
+        "Desk.above": 6,
+        "Desk.of": "Desk",
+    }
+    arguments = {entry["call"]: entry["arguments"] for entry in contents(memory)}
     assert arguments["plain"] == {"a": 1, "b": 2}
     assert arguments["Desk.method"] == {"a": 4}
     assert memory.levels.tags(LEVEL)["call:Desk.method"] == 1
@@ -176,9 +163,6 @@ def test_what_goes_wrong_breaks_no_call_and_is_counted(
     def fails(call: Call, result: object) -> None:
         raise RuntimeError("a secret")
 
-    def says() -> str:
-        return "a secret"
-
     broken: list[Any] = [
         fails,
         lambda call, result: object(),
@@ -188,9 +172,9 @@ def test_what_goes_wrong_breaks_no_call_and_is_counted(
     ]
     for extract in broken:
         with caplog.at_level(logging.WARNING):
-            remembered: Any = memory.remember(LEVEL, extract=extract)(says)
+            remembered: Any = memory.remember(LEVEL, extract=extract)(lambda: "a secret")
             assert remembered() == "a secret"
-    assert held(memory) == []
+    assert contents(memory) == []
     assert "secret" not in caplog.text
     assert "RuntimeError" in caplog.text
     again = opened()
@@ -209,32 +193,22 @@ def test_errors_go_on_and_are_remembered_where_asked_for(memory: Memory) -> None
     def fails(word: str) -> None:
         raise LookupError(word)
 
-    with pytest.raises(LookupError, match="first"):
-        memory.remember(LEVEL)(fails)("first")
-    assert held(memory) == []
-    with pytest.raises(LookupError, match="second"):
-        memory.remember(LEVEL, errors=True)(fails)("second")
+    for errors in (False, True):
+        with pytest.raises(LookupError, match="word"):
+            memory.remember(LEVEL, errors=errors)(fails)("word")
+        assert len(contents(memory)) == errors
     [entry] = memory.levels.recall(levels=LEVEL)
-    assert entry.content == {
-        "call": "test_errors_go_on_and_are_remembered_where_asked_for.fails".rpartition(".")[2],
-        "arguments": {"word": "second"},
-        "error": "LookupError: second",
-    }
+    error = "LookupError: word"
+    assert entry.content == {"call": "fails", "arguments": {"word": "word"}, "error": error}
     assert "failed" in entry.tags
 
 
 def test_what_is_interrupted_is_not_remembered(memory: Memory) -> None:
-    @memory.remember(LEVEL, errors=True)
+    remember = memory.remember(LEVEL, errors=True)
+
+    @remember
     def items() -> Any:
         yield from range(9)
-
-    @memory.remember(LEVEL, errors=True)
-    async def waits() -> None:
-        await asyncio.sleep(60)
-
-    @memory.remember(LEVEL, errors=True)
-    def stops() -> None:
-        raise KeyboardInterrupt
 
     left = items()
     next(left)
@@ -243,17 +217,20 @@ def test_what_is_interrupted_is_not_remembered(memory: Memory) -> None:
     gc.collect()
 
     async def work() -> None:
-        task = asyncio.create_task(waits())
+        task = asyncio.create_task(remember(asyncio.sleep)(60))
         await asyncio.sleep(0)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
 
+    @remember
+    def stops() -> None:
+        raise KeyboardInterrupt
+
     asyncio.run(work())
     with pytest.raises(KeyboardInterrupt):
         stops()
-    assert held(memory) == []
-    assert memory.levels.statistics().failed == 0
+    assert (contents(memory), memory.levels.statistics().failed) == ([], 0)
 
 
 def test_an_object_a_class_and_a_module_are_watched_and_left_as_they_were(memory: Memory) -> None:
@@ -261,27 +238,23 @@ def test_an_object_a_class_and_a_module_are_watched_and_left_as_they_were(memory
     one.dispatch_own = lambda tool: f"{tool} own"  # type: ignore[attr-defined]
     own, before = dict(vars(one)), dict(vars(Dispatcher))
     with memory.watch(one, "dispatch*", level=LEVEL) as watch:
-        assert watch.names == (
-            *("dispatch", "dispatch_class", "dispatch_later", "dispatch_own", "dispatch_static"),
+        assert watch.names == tuple(
+            f"dispatch{end}" for end in ("", "_class", "_later", "_own", "_static")
         )
         assert inspect.iscoroutinefunction(one.dispatch_later)
         assert one.dispatch.__doc__ == "Run a tool."
-        assert one.dispatch("a", times=2) == "a donea done"
-        assert one.dispatch_class("b") == "b Dispatcher"
-        assert one.dispatch_static("c") == "c static"
-        assert one.dispatch_own("d") == "d own"  # type: ignore[attr-defined]
-        assert asyncio.run(one.dispatch_later("e")) == "e later"
+        calls = [one.dispatch("a", times=2), one.dispatch_class("b"), one.dispatch_static("c")]
+        calls += [one.dispatch_own("d"), asyncio.run(one.dispatch_later("e"))]  # type: ignore[attr-defined]
         other.dispatch("not watched")
+    assert sorted(entry["result"] for entry in contents(memory)) == sorted(calls)
+    assert calls == ["a donea done", "b Dispatcher", "c static", "d own", "e later"]
     assert vars(one) == own
     watch()
     assert vars(one) == own
-    assert len(held(memory)) == 5
 
     undo = memory.watch(Dispatcher, "dispatch_*", level=LEVEL)
-    assert (other.dispatch_class("f"), Dispatcher.dispatch_static("g")) == (
-        "f Dispatcher",
-        "g static",
-    )
+    assert other.dispatch_class("f") == "f Dispatcher"
+    assert Dispatcher.dispatch_static("g") == "g static"
     undo()
     assert dict(vars(Dispatcher)) == before
 
@@ -297,7 +270,7 @@ def test_an_object_a_class_and_a_module_are_watched_and_left_as_they_were(memory
     tools.search = lambda text: text.upper()  # type: ignore[attr-defined]
     with memory.watch(tools, "sea*", level=LEVEL):
         assert tools.search("i") == "I"
-    results = {entry["result"] for entry in held(memory)}
+    results = {entry["result"] for entry in contents(memory)}
     assert len(results) == 9
     assert results > {"f Dispatcher", "g static", "h child", "I"}
 
@@ -308,9 +281,9 @@ def test_hooks_are_undone_in_any_order(memory: Memory) -> None:
         undo = [memory.watch(desk, "dispatch", level=LEVEL) for _ in range(3)]
         for left, number in zip((2, 1, 0), order, strict=True):
             undo[number]()
-            count = len(held(memory))
+            count = len(contents(memory))
             desk.dispatch("a")
-            assert len(held(memory)) - count == left
+            assert len(contents(memory)) - count == left
         assert vars(desk) == {"word": "done"}
 
 
@@ -350,7 +323,7 @@ def test_what_cannot_be_watched_is_told_at_once(memory: Memory) -> None:
         with pytest.raises(kind, match=word):
             call()
     assert vars(Dispatcher()) == {"word": "done"}
-    assert held(memory) == []
+    assert contents(memory) == []
 
 
 def test_asynchronous_producers_leave_the_loop_free(memory: Memory) -> None:

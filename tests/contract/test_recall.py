@@ -5,11 +5,9 @@ from __future__ import annotations
 import itertools
 import json
 import math
-import random
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
-from typing import Any
 from uuid import uuid4
 
 import hypothesis
@@ -18,13 +16,12 @@ import numpy as np
 import pytest
 
 from graphmem import Memory, Settings
-from graphmem.advice.estimate import STANDARD_ERRORS
 from graphmem.errors import ValidationError
 from graphmem.models.recall import Recall, RecallItem
 from graphmem.search.embedding import Thresholds
 from graphmem.store.queries import catalog
 from tests.conftest import Opener
-from tests.contract.test_formulas import VECTORS, bounds
+from tests.contract.test_formulas import VECTORS
 
 DAY = datetime(2026, 5, 1, tzinfo=UTC)
 REFUND, SEAT, METER = "refund a flight", "change a seat", "read a meter"
@@ -240,17 +237,6 @@ def test_a_type_comes_from_the_wording_or_the_nearest_task(compass: Memory) -> N
         assert (found.task_type, found.type_rule) == (None, None)
 
 
-def test_common_words_alone_make_nothing_relevant(url: str, settings: Settings) -> None:
-    strict = settings.model_copy(update={"relevance_floor": 0.5})
-    namespace = f"test-{uuid4().hex[:12]}"
-    with Memory.open(url, namespace=namespace, settings=strict, embedder=Compass()) as memory:
-        learn(memory, "refund a cancelled flight", "look it up", True, True)
-        found = memory.recall("a cancelled flight")  # at a right angle to it
-        assert (found.items, found.tasks) == ((), ())
-        assert found.nearest is not None
-        assert found.nearest.similarity == pytest.approx(0, abs=1e-6)
-
-
 def test_the_floor_can_be_set(url: str, settings: Settings) -> None:
     namespace = f"test-{uuid4().hex[:12]}"
     for floor, tasks in ((0.6, [REFUND]), (0.4, [REFUND, SEAT]), (0.99, []), (1.0, [])):
@@ -363,44 +349,6 @@ def test_warnings_come_with_what_did_better(compass: Memory) -> None:
     assert warning.sentence.startswith("failed 3 of 3")
     assert warning.better_alternative is not None
     assert warning.better_alternative.strategy == "ask first"
-
-
-def test_warnings_are_the_same_wherever_they_are_looked_for(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The embedded engine finds them along edges, or looks through all anti-patterns."""
-    chance, ways = random.Random(5), list(ANGLES)[5:]
-    rows = [
-        {
-            "task": chance.choice([REFUND, SEAT, METER]),
-            "strategy": chance.sample(ways, chance.choice([1, 2])),
-            "success": success,
-            "error": None if success else chance.choice(["late 5", "no booking 12", "rude"]),
-            "agent": chance.choice("abc"),
-            "task_type": chance.choice(["flights", "meters", None]),
-            "source_key": str(number),
-        }
-        for number in range(150)
-        for success in [chance.random() < 0.5]
-    ]
-
-    def warnings(memory: Memory) -> list[Any]:
-        asked = [REFUND, SEAT, METER, "refund a cancelled flight"]
-        recalled = [
-            memory.recall(task, agent=one).warnings for task in asked for one in (None, "a")
-        ]
-        return recalled + [memory.choose(task, ways, seed=1).warnings for task in asked]
-
-    with Memory.open("memory:", embedder=Compass()) as memory:
-        memory.learn_many(rows)
-        for merged in (False, True):
-            if merged:
-                memory.lessons.merge("ask first", "ask before you do it")
-            monkeypatch.setattr("graphmem.lessons.anti_patterns.COSTLY", -1)
-            walked = warnings(memory)
-            monkeypatch.setattr("graphmem.lessons.anti_patterns.COSTLY", 1_000_000)
-            assert warnings(memory) == walked
-            assert sum(map(len, walked)) > 10
 
 
 def test_an_agent_recalls_what_it_may_read(compass: Memory) -> None:
@@ -516,23 +464,6 @@ def test_what_is_recalled_follows_from_the_outcomes(
         assert 0 <= i.lower <= i.mean <= 1
         assert i.trials == sum(strategy == i.text for _, strategy, _ in outcomes)
         assert i.near_successes <= i.near_trials <= i.trials
-
-
-def test_the_bound_is_the_wilson_bound_at_the_setting(compass: Memory) -> None:
-    """With so much evidence that the prior hardly counts, it is that of the counts."""
-    compass.learn_many(
-        {
-            "task": "refund a cancelled flight",
-            "strategy": ["ask first"],
-            "success": number % 4 > 0,
-            "source_key": str(number),
-        }
-        for number in range(2_000)
-    )
-    [found] = compass.recall("refund a cancelled flight").items
-    assert found.relevance == pytest.approx(1)
-    expected = bounds(compass, 1_500, 2_000, z=STANDARD_ERRORS)["lower"]
-    assert found.lower == pytest.approx(expected, abs=1e-4)
 
 
 def test_a_newer_memory_answers_with_what_came_since(compass: Memory) -> None:

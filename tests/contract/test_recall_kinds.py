@@ -192,37 +192,3 @@ def test_the_best_policy_of_a_state_is_told(orders: Memory) -> None:
     assert orders.policies.crystallize(threshold=0.5).created
     [policy] = of_kind(orders.recall(ASKED), "policy")
     assert policy.said.endswith("crystallized")
-
-
-def test_heuristics_are_told_that_are_among_the_best_only_since_better_ones_are_gone(
-    opened: Opener,
-) -> None:
-    """What was needed to be among the best is remembered, but nothing is left out for that."""
-    memory = opened(embedder="hashing")
-    best = [(f"best {number}", 9, 0, "bob") for number in range(32)]
-    fair = [("good", 4, 0, "ada"), ("fair", 4, 2, "ada"), ("poor", 2, 4, "ada")]
-    memory.learn_many(
-        {
-            "task": "lamp",
-            "strategy": strategy,
-            "success": success,
-            "agent": agent,
-            "task_type": "orders",
-            "source_key": f"{strategy} {success} {number}",
-        }
-        for strategy, won, lost, agent in [*best, *fair]
-        for success, times in ((True, won), (False, lost))
-        for number in range(times)
-    )
-    learn(memory, 0, strategy="fair")
-
-    def told() -> list[list[str]]:
-        return [
-            list(said(memory.recall(ASKED, limit=1, kinds=["heuristic"]), "heuristic"))
-            for _ in range(2)
-        ]
-
-    first = [f"for orders tasks: best {number}" for number in (0, 1, 10)]
-    assert told() == [first, first]
-    memory.upkeep.erase(agent="bob")
-    assert told() == [["for orders tasks: good", "for orders tasks: fair"]] * 2

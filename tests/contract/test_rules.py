@@ -62,6 +62,7 @@ class TestRules:
         for last in (None, 9):
             assert len(memory.lessons.scores(wording, last=last)) == 2
         assert memory.predict(wording, "a").basis.task.trials == 2
+        assert "(2 episodes)" in memory.context(wording, max_tokens=500)
         assert shown(memory, "a") == ["[WORKS] ask a"]
 
     def test_a_rule_has_its_evidence(self, memory: Memory) -> None:

@@ -16,7 +16,6 @@ import pytest
 
 from graphmem import Memory, Settings
 from graphmem.errors import NotFoundError, SettingsError, ValidationError
-from graphmem.graph.arguments import LONGEST
 from graphmem.models import Difference
 from graphmem.search import edges, vectors
 from graphmem.search.edges import LINKS
@@ -101,8 +100,10 @@ def test_learning_waits_for_no_model(memory: Memory, embedder: Counting) -> None
     assert memory.upkeep.pending() == {"Strategy": 0, "Task": 0}
     memory.learn("refund a train", "check the fare", success=True)
     assert memory.upkeep.pending() == {"Strategy": 0, "Task": 1}
-    rows = memory.query("similarity.pending")
-    assert [row["kind"] for row in rows] == ["Task"]
+    with pytest.raises(NotFoundError, match=r"no strategy 'ask' .*`graphmem list strategies`"):
+        memory.similar("ask")
+    with pytest.raises(ValidationError, match="is empty"):
+        memory.similar(" ")
 
 
 def test_a_text_is_embedded_once(
@@ -194,27 +195,6 @@ def test_a_task_that_is_described_anew_has_another_vector(memory: Memory) -> Non
     assert min(hit.similarity for hit in found.values()) > 0.5
     assert memory.upkeep.pending()["Task"] == 0
     assert memory.verify().ok
-
-
-def test_a_search_finds_by_meaning_and_by_words(memory: Memory) -> None:
-    memory.learn("the order ORD77421 never arrived", "look_up_shipment", success=True)
-    memory.learn("book a seat", "bookSeat", success=True)
-    memory.learn("退款 航班", "ask the airline", success=True)
-
-    def best(text: str) -> str:
-        hit = memory._similarity.search(text)[0]
-        [row] = memory.query(
-            "MATCH (n) WHERE n.id = $id RETURN coalesce(n.text, n.description) AS t", id=hit.id
-        )
-        return str(row["t"])
-
-    assert best("ord77421") == "the order ORD77421 never arrived"
-    assert best("shipment") == "look_up_shipment"
-    assert best("a seat in the booking") in ("book a seat", "bookSeat")
-    assert best("航") == "退款 航班"
-    ranks = [hit.fused for hit in memory._similarity.search("book a seat")]
-    assert ranks == sorted(ranks, reverse=True)
-    assert memory._similarity.search("the and of")[0].text_rank is None  # they say nothing
 
 
 def test_both_engines_find_the_same(tmp_path: Path, opened: Opener) -> None:
@@ -436,43 +416,3 @@ def test_many_threads_learn_and_search(memory: Memory) -> None:
     assert memory.similar("refund 0 refund")
     assert memory.upkeep.pending() == {"Strategy": 0, "Task": 0}
     assert memory.verify().ok
-
-
-def test_an_empty_memory_answers_without_a_model(opened: Opener) -> None:
-    memory = opened(embedder="no such model")
-    assert memory._similarity.search("anything") == []
-    assert memory.upkeep.pending() == {"Strategy": 0, "Task": 0}
-    with pytest.raises(NotFoundError, match=r"no strategy 'ask' .*`graphmem list strategies`"):
-        memory.similar("ask")
-    memory.learn("refund", "ask", success=True)
-    with pytest.raises(NotFoundError, match="no embedder 'no such model'; there are minilm"):
-        memory.similar("ask")
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "is empty"),
-        (" \n", "is empty"),
-        ("\ud800", "lone surrogate"),
-        ("x" * (LONGEST + 1), "has 100,001 characters .*; give at most 100,000"),
-    ],
-)
-def test_what_cannot_be_searched_for_is_refused(memory: Memory, text: str, message: str) -> None:
-    memory.learn("refund", "ask", success=True)
-    with pytest.raises(ValidationError, match=message):
-        memory._similarity.search(text)
-    with pytest.raises(ValidationError, match=message):
-        memory.similar(text)
-
-
-def test_huge_texts_and_other_scripts_are_searched_for(memory: Memory) -> None:
-    memory.learn("refund", "ask", success=True)
-    for text in (
-        "word " * 15_000,
-        "退款 " * 3000,
-        "استرداد الأموال",
-        "🛫💸",
-        '+-&|!(){}[]^"~*?:\\/ AND OR',
-    ):
-        assert {hit.label for hit in memory._similarity.search(text)} == {"Task", "Strategy"}

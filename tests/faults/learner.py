@@ -83,6 +83,21 @@ def environment(url: str, namespace: str, settings: Settings, **more: str) -> di
     return {**os.environ, **given}
 
 
+def run_program(
+    program: str, *arguments: str, surroundings: dict[str, str] | None = None, timeout: float = 300
+) -> subprocess.CompletedProcess[str]:
+    """Run a program of Python in a process of its own, and return what came of it."""
+    return subprocess.run(
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", program, *arguments],
+        cwd=REPOSITORY,
+        env=surroundings,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+
+
 class Learner:
     """The process, seen from the test."""
 

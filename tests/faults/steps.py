@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from graphmem import Settings
-from tests.faults.learner import REPOSITORY, environment
+from tests.faults.learner import environment, run_program
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -61,14 +59,7 @@ def killed(program: str, kill: int, folder: Path, settings: Settings) -> tuple[s
     Also return whether it was killed: otherwise it came to its end.
     """
     begin = f"from tests.faults.steps import Steps\nsteps = Steps({kill})\n"
-    answer = subprocess.run(
-        [sys.executable, "-c", begin + program],
-        cwd=REPOSITORY,
-        env=environment(str(folder), "default", settings),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    surroundings = environment(str(folder), "default", settings)
+    answer = run_program(begin + program, surroundings=surroundings, timeout=60)
     assert answer.returncode in {0, 9}, answer.stderr
     return answer.stdout, answer.returncode == 9

@@ -27,9 +27,6 @@ from tests.faults.learner import environment
 from tests.machines import MemoryMachine, run
 
 CHANCE = 20_261_101
-only_neo4j = pytest.mark.parametrize(
-    "engine", [pytest.param("neo4j", marks=pytest.mark.neo4j)], indirect=True
-)
 
 
 def outcomes(memory: Memory, count: int, agent: str = "default") -> None:
@@ -82,26 +79,11 @@ def check_nothing_is_lost(memory: Memory, logs: list[Log], kills: int) -> None:
             assert not set(acknowledged) & {*later, *elsewhere}
 
 
-def run_killed_twice(
-    surroundings: dict[str, str], log: Log, chance: random.Random, *arguments: str
-) -> None:
-    """Run a process three times; kill it at some moment, but for the last time."""
-    for kill in (True, True, False):
-        with running(surroundings, *arguments) as process:
-            process.begin()
-            if kill:
-                process.wait_for_acknowledged(chance.randrange(25))
-                time.sleep(chance.uniform(0, 0.02))
-                process.kill()
-            else:
-                assert process.finish() == 0
-        log.note(process)
-
-
 @pytest.mark.slow
+@pytest.mark.parametrize("how", ["consume", "handle"])
 @pytest.mark.parametrize("round_", range(rounds(3, 20)))
 def test_a_killed_consumer_loses_nothing_and_repeats_what_it_did_not_acknowledge(
-    url: str, settings: Settings, tmp_path: Path, round_: int
+    url: str, settings: Settings, tmp_path: Path, round_: int, how: str
 ) -> None:
     chance = random.Random(CHANCE + round_)
     surroundings = environment(url, f"consumers-{uuid4().hex}", settings)
@@ -111,98 +93,27 @@ def test_a_killed_consumer_loses_nothing_and_repeats_what_it_did_not_acknowledge
         outcomes(memory, 40, "b")
 
     log = Log(tmp_path / "processed")
-    run_killed_twice(surroundings, log, chance, "consume", "one", str(log.path), "again")
+    given = ("one", str(log.path), "again") if how == "consume" else (str(log.path),)
+    for kill in (True, True, False):
+        with running(surroundings, how, *given) as process:
+            process.begin()
+            if kill:
+                process.wait_for_acknowledged(chance.randrange(25))
+                time.sleep(chance.uniform(0, 0.02))
+                process.kill()
+            else:
+                assert process.finish() == 0
+        log.note(process)
 
     with Memory.open(url, namespace=namespace, settings=settings) as memory:
         check_nothing_is_lost(memory, [log], kills=2)
         assert memory.verify().ok
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("round_", range(3))
-def test_a_killed_loop_of_handlers_loses_nothing_and_repeats_one_event_at_most(
-    url: str, settings: Settings, tmp_path: Path, round_: int
-) -> None:
-    chance = random.Random(CHANCE + round_)
-    surroundings = environment(url, f"handlers-{uuid4().hex}", settings)
-    namespace = surroundings["GRAPHMEM_NAMESPACE"]
-    with Memory.open(url, namespace=namespace, settings=settings) as memory:
-        outcomes(memory, 30, "a")
-        outcomes(memory, 30, "b")
-
-    log = Log(tmp_path / "handled")
-    run_killed_twice(surroundings, log, chance, "handle", str(log.path))
-
-    with Memory.open(url, namespace=namespace, settings=settings) as memory:
-        check_nothing_is_lost(memory, [log], kills=2)
-        handled = log.processed()
-        assert len(handled) - len(set(handled)) <= 2
-        for agent in "ab":
-            own = [event.id for event in everything(memory) if event.agent == agent]
-            assert [identity for identity in dict.fromkeys(handled) if identity in own] == own
-
-
-@only_neo4j
-def test_processes_of_a_group_process_each_event_exactly_once(
-    url: str, settings: Settings, opened: Opener, tmp_path: Path
-) -> None:
-    namespace = f"consumers-{uuid4().hex}"
-    memory = opened(namespace)
-    for agent in "abc":
-        outcomes(memory, 100, agent)
-    surroundings = environment(url, namespace, settings)
-    with contextlib.ExitStack() as stack:
-        processes = [
-            stack.enter_context(running(surroundings, "consume", name, str(tmp_path / name)))
-            for name in ("one", "two", "three")
-        ]
-        for process in processes:
-            process.begin()
-        assert [process.finish() for process in processes] == [0, 0, 0]
-
-    shares = [(tmp_path / name).read_text().splitlines() for name in ("one", "two", "three")]
-    assert Counter(identity for share in shares for identity in share) == Counter(
-        event.id for event in everything(memory)
-    )
-    assert sum(map(len, shares)) == 300
-    assert [process.acknowledged for process in processes] == shares
-    assert memory.events.pending(GROUP) == []
-
-
-@only_neo4j
-@pytest.mark.slow
-@pytest.mark.parametrize("round_", range(rounds(2, 10)))
-def test_one_of_several_consumers_is_killed_and_comes_back(
-    url: str, settings: Settings, opened: Opener, tmp_path: Path, round_: int
-) -> None:
-    chance = random.Random(CHANCE + round_)
-    namespace = f"consumers-{uuid4().hex}"
-    memory = opened(namespace)
-    outcomes(memory, 150)
-    surroundings = environment(url, namespace, settings)
-    logs = [Log(tmp_path / name) for name in ("one", "two", "three")]
-    with contextlib.ExitStack() as stack:
-        processes = [
-            stack.enter_context(running(surroundings, "consume", log.path.name, str(log.path)))
-            for log in logs
-        ]
-        for process in processes:
-            process.begin()
-        processes[0].wait_for_acknowledged(chance.randrange(1, 20))
-        time.sleep(chance.uniform(0, 0.02))
-        processes[0].kill()
-        assert [process.finish() for process in processes[1:]] == [0, 0]  # nobody waits for it
-        for log, process in zip(logs, processes, strict=True):
-            log.note(process)
-    assert {row.consumer for row in memory.events.pending(GROUP)} <= {"one"}
-
-    left = sum(row.count for row in memory.events.pending(GROUP))
-    with running(surroundings, "consume", "one", str(logs[0].path), "again") as process:
-        process.begin()
-        assert process.finish() == 0
-    logs[0].note(process)
-    assert len(logs[0].runs[-1][0]) == left
-    check_nothing_is_lost(memory, logs, kills=1)
+        if how == "handle":  # event by event, in the order of each stream
+            handled = log.processed()
+            assert len(handled) - len(set(handled)) <= 2
+            for agent in "ab":
+                own = [event.id for event in everything(memory) if event.agent == agent]
+                assert [one for one in dict.fromkeys(handled) if one in own] == own
 
 
 # Killed writers
@@ -253,58 +164,7 @@ def test_a_killed_writer_loses_no_acknowledged_change(
         assert memory.verify().ok
 
 
-@only_neo4j
-@pytest.mark.slow
-def test_a_writer_goes_on_when_another_one_of_the_stream_is_killed(
-    url: str, settings: Settings, opened: Opener
-) -> None:
-    namespace = f"changes-{uuid4().hex}"
-    memory = opened(namespace)
-    surroundings = environment(url, namespace, settings)
-    with running(surroundings, "change", "0", "100000") as killed:
-        with running(surroundings, "change", "0", "80") as other:
-            killed.begin()
-            other.begin()
-            killed.wait_for_acknowledged(25)
-            killed.kill()
-            assert other.finish() == 0
-    assert len(other.acknowledged) == 80
-
-    report = memory.verify()
-    assert report.ok, report.differences
-    events = everything(memory)
-    assert [event.seq for event in events] == [*range(1, len(events) + 1)]
-    durable = sum(SIZES[int(n) % 4] for n in killed.acknowledged + other.acknowledged)
-    assert durable <= len(events) <= durable + max(SIZES)
-
-
 # Writers and consumers at once
-
-
-def test_writers_at_once_leave_numbers_without_gaps(memory: Memory, opened: Opener) -> None:
-    handles = [memory, opened(), opened(), opened()]
-    here = {"page": 1}
-
-    def write(place: int) -> list[int]:
-        policies, found = handles[place].policies, []
-        for n in range(6):
-            agent = "ab"[n % 2]
-            found.append(policies.update(here, "go", 1.0, terminal=True, agent=agent).seq)
-            policies.observe(here, f"try {place}", True, agent=agent)
-        return found
-
-    with ThreadPoolExecutor(4) as pool:
-        given = [seq for found in pool.map(write, range(4)) for seq in found]
-    assert memory.events.positions() == {"a": 24, "b": 24}
-    events = everything(memory)
-    for agent in "ab":
-        assert sorted(event.seq for event in events if event.agent == agent) == [*range(1, 25)]
-        policy = memory.policies.get(here, "go", agent=agent)
-        assert policy is not None
-        assert policy.updates == 12
-    assert sorted(given) == sorted(event.seq for event in events if event.kind == "transition")
-    report = memory.verify()
-    assert report.ok, report.differences
 
 
 def test_consumers_in_threads_share_the_events(memory: Memory, opened: Opener) -> None:
@@ -363,29 +223,6 @@ def test_of_several_that_reclaim_at_once_one_gets_it(
     assert len(given) == len(set(given))
     left = sum(row.count for row in memory.events.pending("group"))
     assert len(given) + left == 16
-
-
-def test_pending_can_be_asked_while_streams_come_and_go(memory: Memory) -> None:
-    done = threading.Event()
-
-    def work() -> None:
-        consumer = memory.events.consume("group", "one")
-        for n in range(40):
-            learned = memory.learn("t", f"strategy {n}", success=True, agent=f"agent {n}")
-            list(consumer)
-            if n % 2:
-                memory.upkeep.erase(learned.episode_id)
-        done.set()
-
-    worker = threading.Thread(target=work)
-    worker.start()
-    try:
-        while not done.is_set() and worker.is_alive():
-            assert all(row.count == 1 for row in memory.events.pending("group"))
-    finally:
-        worker.join()
-    assert done.is_set()
-    assert len(memory.events.pending("group")) == 20
 
 
 # Whatever the order of calls

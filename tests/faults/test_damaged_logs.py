@@ -11,7 +11,7 @@ import pytest
 from graphmem import Memory, Settings
 from graphmem.errors import StorageError
 from graphmem.store.embedded_files import GRAPH, LOG
-from graphmem.store.embedded_later import LATER
+from graphmem.store.embedded_sessions import LATER
 from graphmem.store.manifest import MANIFEST
 from tests.faults.learner import episode, keys
 

@@ -6,8 +6,6 @@ import itertools
 import os
 import random
 import shutil
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -28,7 +26,7 @@ from graphmem.errors import (
     UnavailableError,
 )
 from graphmem.store import embedded_files
-from tests.faults.learner import BATCH, REPOSITORY, batch, environment, keys, learning
+from tests.faults.learner import BATCH, batch, environment, keys, learning, run_program
 from tests.neo4j.server import Found
 
 FULL_DISK = """
@@ -63,15 +61,8 @@ def test_a_full_disk_is_told_and_loses_nothing(
     tmp_path: Path, durability: str, ending: str
 ) -> None:
     url = str(tmp_path / "memory.graph")
-    answer = subprocess.run(
-        [sys.executable, "-c", FULL_DISK.format(ending=ending)],
-        cwd=REPOSITORY,
-        env=environment(url, "default", Settings(), GRAPHMEM_DURABILITY=durability),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    surroundings = environment(url, "default", Settings(), GRAPHMEM_DURABILITY=durability)
+    answer = run_program(FULL_DISK.format(ending=ending), surroundings=surroundings)
     lines = answer.stdout.splitlines()
     acknowledged = sum(line.startswith("acknowledged") for line in lines)
     assert acknowledged >= 1
@@ -151,21 +142,6 @@ def test_the_torn_end_of_a_log_is_what_a_crash_leaves(
         assert memory.learn_many(batch(3)).created == BATCH
         assert memory.verify().ok
     assert capfd.readouterr().err == ""
-
-
-@pytest.mark.parametrize("damage", [noise, flipped])
-@pytest.mark.filterwarnings("ignore::UserWarning")
-def test_damage_inside_a_log_is_told_because_acknowledged_work_is_lost(
-    crashed: Path, damage: Callable[[bytes], bytes]
-) -> None:
-    log = crashed / "graph.kgl-wal"
-    log.write_bytes(damage(log.read_bytes()))
-
-    with Memory.open(crashed) as memory:
-        with pytest.raises(StorageError):
-            memory.stats()
-        with pytest.raises(StorageError):
-            memory.learn("a task", "a strategy", success=True)
 
 
 def test_a_memory_of_a_newer_version_is_refused_with_the_remedy(closed: Path) -> None:

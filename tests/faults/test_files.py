@@ -15,8 +15,7 @@ import pytest
 
 from graphmem import Memory, Settings
 from graphmem.errors import StorageError
-from graphmem.store.embedded_files import GRAPH, LOG
-from graphmem.store.embedded_loss import accept_loss
+from graphmem.store.embedded_files import GRAPH, LOG, accept_loss
 from graphmem.store.manifest import MANIFEST
 from tests.faults.attack import rounds
 from tests.faults.learner import BATCH, REPOSITORY, batch, environment, keys, learning

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
 
 from graphmem import Memory, Settings
-from tests.faults.learner import BATCH, REPOSITORY, environment, learning
+from tests.faults.learner import BATCH, environment, learning, run_program
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 
@@ -23,15 +21,7 @@ def folder(tmp_path: Path) -> str:
 
 def run(program: str, surroundings: dict[str, str], timeout: float = 300) -> list[str]:
     """Run a program that forks; return the lines it prints. It must be silent otherwise."""
-    answer = subprocess.run(
-        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", program],
-        cwd=REPOSITORY,
-        env=surroundings,
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        check=False,
-    )
+    answer = run_program(program, surroundings=surroundings, timeout=timeout)
     assert answer.stderr == ""
     assert answer.returncode == 0
     return answer.stdout.splitlines()

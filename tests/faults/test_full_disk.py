@@ -19,7 +19,7 @@ import pytest
 
 from graphmem import Episode, Memory, Settings
 from graphmem.kinds import FileFormat
-from tests.faults.learner import REPOSITORY, environment
+from tests.faults.learner import environment, run_program
 
 SEARCHING = """
 import os, resource, signal, sys
@@ -135,15 +135,8 @@ def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 
 def run(url: str, script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", script, *arguments],
-        cwd=REPOSITORY,
-        env=environment(url, "default", Settings(), GRAPHMEM_EMBEDDER="hashing"),
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    surroundings = environment(url, "default", Settings(), GRAPHMEM_EMBEDDER="hashing")
+    return run_program(script, *arguments, surroundings=surroundings)
 
 
 def test_a_search_goes_on_where_the_disk_is_full(disk: str, tmp_path: Path) -> None:
@@ -201,15 +194,7 @@ def test_an_import_stops_where_the_disk_is_full_and_goes_on(
             for number in range(episodes)
         )
         memory.upkeep.export(path, form)
-    answer = subprocess.run(
-        [sys.executable, "-c", IMPORTING, disk, str(tmp_path), str(path), form],
-        cwd=REPOSITORY,
-        env=environment(str(tmp_path / "memory.graph"), "default", Settings()),
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    answer = run(str(tmp_path / "memory.graph"), IMPORTING, disk, str(tmp_path), str(path), form)
     assert answer.returncode == 0, answer.stderr
     full, there, *rest = answer.stdout.splitlines()
     kept = int(there.split()[1])
@@ -250,15 +235,7 @@ def test_a_file_that_does_not_fit_is_named_and_leaves_nothing(tmp_path: Path) ->
     with Memory.open(url, settings=Settings(embedder="hashing")) as memory:
         memory.learn("t", "s", success=True, summary=secrets.token_hex(50_000))
     out.mkdir()
-    done = subprocess.run(
-        [sys.executable, "-c", WRITING, str(out)],
-        cwd=REPOSITORY,
-        env=environment(url, "default", Settings(), GRAPHMEM_EMBEDDER="hashing"),
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = run(url, WRITING, str(out))
     assert done.stdout == "1 []\n" * 4, done
     lines = done.stderr.splitlines()
     for line, name in zip(lines, ("seed", "upkeep", "upkeep", "upkeep"), strict=True):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 import sys
 from pathlib import Path
 from types import FrameType
@@ -12,6 +11,7 @@ from typing import Any
 import pytest
 
 from graphmem import Memory
+from tests.faults.learner import run_program
 
 INTERRUPTING = """
 import os, signal, sys
@@ -30,30 +30,21 @@ sys.meta_path.insert(0, Interrupting())
 COMMAND = INTERRUPTING + "\nfrom graphmem.cli import main\nmain(sys.argv[2:])\n"
 
 
-def run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", program, *arguments],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="no process presses Ctrl-C for itself there")
 def test_a_command_ends_without_a_traceback(tmp_path: Path) -> None:
     url = str(tmp_path / "memory.graph")
-    learned = run(COMMAND, "-", "--url", url, "learn", "a task", "a way", "--success")
+    learned = run_program(COMMAND, "-", "--url", url, "learn", "a task", "a way", "--success")
     assert learned.returncode == 0, learned.stderr
-    done = run(COMMAND, "numpy.linalg", "--url", url, "recall", "a task")
+    done = run_program(COMMAND, "numpy.linalg", "--url", url, "recall", "a task")
     assert done.returncode == 130
     assert "Traceback" not in done.stderr
-    assert run(COMMAND, "-", "--url", url, "recall", "a task").returncode == 0
+    assert run_program(COMMAND, "-", "--url", url, "recall", "a task").returncode == 0
 
 
 KILLED = """
 import os, sys
 from graphmem import Memory
+from tests.faults.learner import run_program
 
 memory = Memory.open(sys.argv[1])
 for _ in range(2):
@@ -88,7 +79,7 @@ def test_the_files_belong_together_after_an_interrupted_checkpoint(
         finally:
             sys.setprofile(before)
         memory.learn("a task", "a way", success=True)
-    assert run(KILLED, str(folder)).returncode == 0
+    assert run_program(KILLED, str(folder)).returncode == 0
     with Memory.open(folder) as memory:
         assert memory.stats().episodes == known + 8
         assert memory.verify().ok

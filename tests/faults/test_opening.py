@@ -17,7 +17,7 @@ from graphmem import Memory, Settings
 from graphmem.store import embedded_files
 from graphmem.store.embedded import EmbeddedStore
 from graphmem.store.embedded_files import GRAPH, LOG
-from graphmem.store.embedded_later import LATER
+from graphmem.store.embedded_sessions import LATER
 from graphmem.store.manifest import MANIFEST
 from tests.faults.learner import BATCH, Learner, batch, content, environment, learning
 from tests.faults.sharer import learn

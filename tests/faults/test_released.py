@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,7 +10,7 @@ import pytest
 from graphmem import Memory, Settings
 from graphmem.errors import StoreError
 from tests.faults.attack import rounds
-from tests.faults.learner import REPOSITORY
+from tests.faults.learner import run_program
 
 needs_proc = pytest.mark.skipif(
     not Path("/proc/self/task").is_dir(), reason="counts threads and descriptors in /proc"
@@ -56,15 +54,9 @@ def run(script: str, *arguments: str) -> str:
 
     From version 3.12 on, Python warns of each fork beside threads.
     """
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", script, *arguments],
-        cwd=REPOSITORY,
-        env={name: value for name, value in os.environ.items() if "GRAPHMEM" not in name},
-        capture_output=True,
-        text=True,
-        timeout=rounds(300, 1_100),
-        check=False,
-    )
+    surroundings = {name: value for name, value in os.environ.items() if "GRAPHMEM" not in name}
+    timeout = rounds(300, 1_100)
+    done = run_program(script, *arguments, surroundings=surroundings, timeout=timeout)
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
     return done.stdout
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import pytest
 
 from graphmem import Memory, Settings
 from tests.faults.attack import rounds
-from tests.faults.learner import REPOSITORY, batch, environment
+from tests.faults.learner import batch, environment, run_program
 
 RECOVERING = """
 import os, shutil, subprocess, sys, threading
@@ -64,15 +63,8 @@ def test_every_line_arrives_while_torn_logs_are_recovered(tmp_path: Path) -> Non
     log = torn / "graph.kgl-wal"
     log.write_bytes(log.read_bytes() + log.read_bytes()[-40:-20])  # an unfinished transaction
     program = RECOVERING.format(folder=torn, rounds=rounds(15, 1_000))
-    answer = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=REPOSITORY,
-        env=environment("memory:", "default", Settings()),
-        capture_output=True,
-        text=True,
-        timeout=rounds(120, 1_100),
-        check=False,
-    )
+    surroundings = environment("memory:", "default", Settings())
+    answer = run_program(program, surroundings=surroundings, timeout=rounds(120, 1_100))
     assert answer.returncode == 0, answer.stderr[-2_000:]
     same, counted = answer.stdout.splitlines()
     assert same == "True"

@@ -1,6 +1,6 @@
-"""What a Neo4j run by a local Java needs: that Java, the jars, and an archive of their classes.
+"""What a Neo4j run by a local Java needs: that Java, and the jars of pom.xml.
 
-The jars of pom.xml are downloaded with Maven, once, and kept; so is the class archive.
+They are downloaded with Maven, once, and kept.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 DOWNLOAD_TIMEOUT = 1800.0
@@ -21,9 +21,6 @@ MINIMUM_JAVA = 17
 
 POM = Path(__file__).with_name("pom.xml")
 REPOSITORY = Path(__file__).resolve().parents[2]
-
-# Starts a server with these options of Java, and stops it.
-RunOnce = Callable[[tuple[str, ...]], None]
 
 
 class Neo4jUnavailable(Exception):  # noqa: N818 - a state of the machine, not an error
@@ -103,34 +100,6 @@ def installing(
         timeout=seconds,
         check=False,
     )
-
-
-def class_archive_options(java: Path, jars: Path, run_once: RunOnce) -> tuple[str, ...]:
-    """Options that let Java map its classes from an archive, which halves the time to start.
-
-    The archive is made once, by a server that `run_once` starts and stops with the options it is
-    given. Java ignores one that does not fit (other jars, other Java), so that it can only be of
-    no use, never wrong. An empty file says that making it failed.
-    """
-    key = hashlib.sha256(f"{jars}\n{_java_version(java)}".encode()).hexdigest()[:12]
-    archive = jars.parent / f"classes-{key}.jsa"
-    if not archive.exists():
-        with locked(jars.parent / "archive.lock"):
-            if not archive.exists():
-                _make_class_archive(archive, run_once)
-    if archive.stat().st_size:
-        return (f"-XX:SharedArchiveFile={archive}",)
-    return ("-Xshare:auto",)
-
-
-def _make_class_archive(archive: Path, run_once: RunOnce) -> None:
-    print("preparing Neo4j for quick starts (about 20 s, once)", file=sys.stderr, flush=True)
-    partial = archive.with_suffix(".partial")
-    partial.unlink(missing_ok=True)
-    run_once((f"-XX:ArchiveClassesAtExit={partial}",))
-    if not partial.exists():
-        partial.touch()
-    partial.replace(archive)
 
 
 def _java_version(java: Path) -> str:

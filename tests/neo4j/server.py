@@ -1,8 +1,5 @@
 """Start a real Neo4j 5.26, with APOC and Browser, for as long as this process lives.
 
-    Neo4jUnavailable          no Neo4j can be had here; `.reasons` says why, one line a way
-    Neo4jStartError           a server was started and did not come up; has the tail of its log
-
 `find_or_start()` takes the first way that works: a server named by ``NEO4J_URI``, a container,
 or jars from Maven run by a local Java; `shared()` does so once for several processes.
 `Neo4jServer` is that last way by itself: a server that a test may kill and start again on the same
@@ -27,7 +24,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 try:
@@ -38,25 +34,9 @@ except ImportError:
 from neo4j import Driver, GraphDatabase
 from neo4j.exceptions import AuthError, DriverError, Neo4jError
 
-from tests.neo4j.jars import (
-    Neo4jUnavailable,
-    class_archive_options,
-    fetch_jars,
-    find_java,
-    first_line,
-    locked,
-)
+from tests.neo4j.jars import Neo4jUnavailable, fetch_jars, find_java, first_line, locked
 
-__all__ = [
-    "PASSWORD",
-    "Found",
-    "Neo4jServer",
-    "Neo4jStartError",
-    "Neo4jUnavailable",
-    "find_or_start",
-    "shared",
-    "stop_on_signals",
-]
+__all__ = ["Neo4jUnavailable"]
 
 HOST = "127.0.0.1"
 USER = "neo4j"
@@ -132,10 +112,9 @@ class Neo4jStartError(Exception):
 class Neo4jServer:
     """A Neo4j of its own, run by a local Java from Maven's jars.
 
-    Without `home` the data is in a temporary folder that `close()` (or the end of this process)
-    removes. Without ports, free ones are chosen at the first start and kept from then on. The
-    server dies with the process that started it, also when that is killed. One that is
-    `short_lived` starts sooner. `conf` is added to its configuration.
+    Without `home` the data is in a temporary folder. Without ports, free ones are chosen at the
+    first start. The server dies with the process that started it. One that is `short_lived` starts
+    sooner. `conf` is added to its configuration.
     """
 
     def __init__(
@@ -145,7 +124,6 @@ class Neo4jServer:
         password: str = PASSWORD,
         bolt_port: int = 0,
         http_port: int = 0,
-        jvm_options: tuple[str, ...] = (),
         short_lived: bool = False,
         conf: str = "",
     ) -> None:
@@ -155,7 +133,6 @@ class Neo4jServer:
         self.bolt_port = bolt_port
         self.http_port = http_port
         self._temporary = home is None
-        self._jvm_options = jvm_options
         # Without its second compiler Java needs half the time to start, but stays slower.
         self._compiler = ("-XX:TieredStopAtLevel=1",) if short_lived else ()
         self._conf = conf
@@ -169,17 +146,8 @@ class Neo4jServer:
         return f"neo4j://{HOST}:{self.bolt_port}"
 
     @property
-    def bolt_uri(self) -> str:
-        """The same server without client-side routing."""
-        return f"bolt://{HOST}:{self.bolt_port}"
-
-    @property
-    def http_url(self) -> str:
-        return f"http://{HOST}:{self.http_port}"
-
-    @property
     def browser_url(self) -> str:
-        return f"{self.http_url}/browser/"
+        return f"http://{HOST}:{self.http_port}/browser/"
 
     @property
     def pid(self) -> int | None:
@@ -201,31 +169,19 @@ class Neo4jServer:
         if self.running:
             return self
         self._forget()
-        java = find_java()
-        jars = fetch_jars()
-        options = self._jvm_options or class_archive_options(java, jars, _run_once)
-        chosen = not self.bolt_port, not self.http_port
-        for attempts_left in (2, 1, 0):
-            if chosen[0]:
-                self.bolt_port = _free_port()
-            if chosen[1]:
-                self.http_port = _free_port()
-            for port in (self.bolt_port, self.http_port):
-                if not _port_is_free(port):
-                    raise Neo4jStartError(f"port {port} of {HOST} is in use")
-            try:
-                self._spawn(java, jars, options)
-                self._wait()
-            except Neo4jStartError as error:
-                self.kill()
-                # Somebody took a port between our look and Neo4j's.
-                if attempts_left and any(chosen) and "already in use" in str(error):
-                    continue
-                raise
-            except BaseException:
-                self.kill()
-                raise
-            break
+        java, jars = find_java(), fetch_jars()
+        self.bolt_port, self.http_port = (
+            port or _free_port() for port in (self.bolt_port, self.http_port)
+        )
+        for port in (self.bolt_port, self.http_port):
+            if not _port_is_free(port):
+                raise Neo4jStartError(f"port {port} of {HOST} is in use")
+        try:
+            self._spawn(java, jars)
+            self._wait()
+        except BaseException:
+            self.kill()
+            raise
         return self
 
     def stop(self) -> None:
@@ -262,12 +218,7 @@ class Neo4jServer:
     def __enter__(self) -> Neo4jServer:
         return self.start()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def log_tail(self, lines: int = 30) -> str:
@@ -279,15 +230,14 @@ class Neo4jServer:
                 parts.extend(text.splitlines()[-lines:])
         return "\n".join(parts)
 
-    def _spawn(self, java: Path, jars: Path, options: tuple[str, ...]) -> None:
+    def _spawn(self, java: Path, jars: Path) -> None:
         self._prepare_home(jars)
         environment = {
             name: value
             for name, value in os.environ.items()
             if not name.startswith("NEO4J_")  # APOC would read NEO4J_CONF
         }
-        # By the environment, because a command line of 230 jars drowns every process list. The
-        # order is fixed, because the class archive is only good for one.
+        # By the environment, because a command line of 230 jars drowns every process list.
         environment["CLASSPATH"] = os.pathsep.join(str(jar) for jar in sorted(jars.glob("*.jar")))
         with (self.home / "logs" / "console.log").open("wb") as console:
             self._process = subprocess.Popen(
@@ -296,7 +246,6 @@ class Neo4jServer:
                     *JVM_OPTIONS,
                     *self._compiler,
                     f"-Djava.io.tmpdir={self.home / 'tmp'}",
-                    *options,
                     "org.neo4j.server.CommunityEntryPoint",
                     f"--home-dir={self.home}",
                     f"--config-dir={self.home / 'conf'}",
@@ -329,9 +278,7 @@ class Neo4jServer:
         (self.home / "conf" / "neo4j.conf").write_text(conf + self._conf)
         (self.home / "conf" / "apoc.conf").write_text(APOC_CONF)
         # One log a start, so that its tail is never about an earlier one.
-        log = self.home / "logs" / "neo4j.log"
-        if log.exists():
-            log.replace(log.with_name("neo4j.previous.log"))
+        (self.home / "logs" / "neo4j.log").unlink(missing_ok=True)
 
     def _wait(self) -> None:
         deadline = time.monotonic() + START_TIMEOUT
@@ -352,33 +299,20 @@ class Neo4jServer:
         )
 
     def _sign_in(self) -> None:
+        """Change the initial password, before which nothing can be done in a new home."""
         try:
-            _ping(self.bolt_uri, self.user, self.password)
+            return _ping(self.uri, self.user, self.password)
         except AuthError:
-            self._set_password()
-            _ping(self.bolt_uri, self.user, self.password)
-
-    def _set_password(self) -> None:
-        """A new home has the initial password, and nothing can be done until it is changed."""
-        try:
-            with _driver(self.bolt_uri, self.user, INITIAL_PASSWORD) as driver:
+            with _driver(self.uri, self.user, INITIAL_PASSWORD) as driver:
                 driver.execute_query(
                     "ALTER CURRENT USER SET PASSWORD FROM $old TO $new",
                     old=INITIAL_PASSWORD,
                     new=self.password,
                     database_="system",
                 )
-        except AuthError as error:
-            raise Neo4jStartError(
-                f"the data in {self.home} was made with another password"
-            ) from error
 
     def _forget(self) -> None:
-        """Let go of a server that has ended, and of its guard.
-
-        The guard kills by process id. That is safe because the id stays taken until the server is
-        waited for, and every wait is followed by this.
-        """
+        """Let go of a server that has ended, and of its guard, which kills by process id."""
         if self._guard:
             self._guard.kill()
             self._guard.wait()
@@ -398,7 +332,6 @@ class Found:
     source: str  # "NEO4J_URI", "docker" or "maven"
     browser_url: str | None = None
     server: Neo4jServer | None = None  # only of source "maven": one that a test may kill
-    passed_over: tuple[str, ...] = ()  # why the ways before this one were not taken
     _close: Callable[[], object] = field(default=lambda: None, repr=False)
 
     def close(self) -> None:
@@ -407,12 +340,7 @@ class Found:
     def __enter__(self) -> Found:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -427,11 +355,11 @@ def find_or_start(*, conf: str = "") -> Found:
         return _from_environment(os.environ)
     reasons = ["NEO4J_URI is not set"]
     try:
-        return _from_docker(tuple(reasons))
+        return _from_docker()
     except Neo4jUnavailable as error:
         reasons.extend(error.reasons)
     try:
-        return _from_maven(tuple(reasons), conf)
+        return _from_maven(conf)
     except Neo4jUnavailable as error:
         raise Neo4jUnavailable(*reasons, *error.reasons) from error
 
@@ -479,7 +407,7 @@ def _from_environment(environment: Mapping[str, str]) -> Found:
     return Found(uri, user, password, "NEO4J_URI")
 
 
-def _from_docker(passed_over: tuple[str, ...]) -> Found:
+def _from_docker() -> Found:
     if not shutil.which("docker"):
         raise Neo4jUnavailable("Docker is not installed")
     try:
@@ -522,7 +450,12 @@ def _from_docker(passed_over: tuple[str, ...]) -> Found:
         }.items():
             container.with_env(name, value)
         container.start()
-        _wait_for_container(container, f"bolt://{HOST}:{bolt_port}")
+        deadline = time.monotonic() + START_TIMEOUT
+        while time.monotonic() < deadline:
+            with contextlib.suppress(OSError, DriverError, Neo4jError):
+                _ping(uri, USER, PASSWORD)
+                break
+            time.sleep(0.5)
     except Exception as error:  # the client has many, and whatever it is, the next way is open
         if container is not None:
             with contextlib.suppress(Exception):
@@ -534,28 +467,11 @@ def _from_docker(passed_over: tuple[str, ...]) -> Found:
         PASSWORD,
         "docker",
         browser_url=f"http://{HOST}:{http_port}/browser/",
-        passed_over=passed_over,
         _close=container.stop,
     )
 
 
-def _wait_for_container(container: Any, uri: str) -> None:
-    deadline = time.monotonic() + START_TIMEOUT
-    while True:
-        try:
-            return _ping(uri, USER, PASSWORD)
-        except (OSError, DriverError, Neo4jError):
-            wrapped = container.get_wrapped_container()
-            wrapped.reload()
-            if wrapped.status == "exited":  # it could not load APOC, for one
-                last = wrapped.logs(tail=1).decode(errors="replace").strip()
-                raise Neo4jStartError(f"it ended: {last}") from None
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.5)
-
-
-def _from_maven(passed_over: tuple[str, ...], conf: str) -> Found:
+def _from_maven(conf: str) -> Found:
     server = Neo4jServer(conf=conf)
     try:
         server.start()
@@ -572,18 +488,8 @@ def _from_maven(passed_over: tuple[str, ...], conf: str) -> Found:
         "maven",
         browser_url=server.browser_url,
         server=server,
-        passed_over=passed_over,
         _close=server.close,
     )
-
-
-def _run_once(jvm_options: tuple[str, ...]) -> None:
-    """Start a server of its own and stop it; that it does not come up is for its caller to see."""
-    server = Neo4jServer(jvm_options=jvm_options)
-    with contextlib.suppress(Neo4jStartError):
-        server.start()
-        server.stop()
-    server.close()
 
 
 def _free_port() -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import subprocess
@@ -14,11 +13,11 @@ from pathlib import Path
 
 import pytest
 from neo4j import Driver
-from neo4j.exceptions import ClientError, DriverError, Neo4jError
+from neo4j.exceptions import DriverError, Neo4jError
 
 from graphmem import Memory, Settings
-from tests.neo4j.jars import REPOSITORY, fetch_jars, find_java
-from tests.neo4j.server import Neo4jServer, Neo4jStartError, Neo4jUnavailable, find_or_start
+from tests.neo4j.jars import REPOSITORY
+from tests.neo4j.server import Neo4jServer, Neo4jUnavailable, find_or_start
 
 ORPHAN = """\
 import time
@@ -61,40 +60,6 @@ class TestServer:
             assert page.status == 200
             assert b"<html" in page.read().lower()
 
-    @pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="reads /proc")
-    def test_listens_on_loopback_only(self, server: Neo4jServer) -> None:
-        assert server.pid
-        listening = _listening(server.pid)
-        assert {port for _, port in listening} >= {server.bolt_port, server.http_port}
-        # 127.0.0.1 as /proc writes it, in a socket of either version of IP
-        local = {"0100007F", "0000000000000000FFFF00000100007F"}
-        assert {address for address, _ in listening} <= local
-
-    def test_one_beside_it_keeps_its_given_home(self, server: Neo4jServer, tmp_path: Path) -> None:
-        """And with it the password."""
-        with Neo4jServer(tmp_path / "home", short_lived=True) as other, other.driver() as driver:
-            driver.verify_connectivity()
-            assert {other.bolt_port, other.http_port}.isdisjoint(
-                {server.bolt_port, server.http_port}
-            )
-        assert not other.running
-        again = Neo4jServer(
-            tmp_path / "home",
-            password="not-that-one",  # noqa: S106
-            short_lived=True,
-        )
-        with pytest.raises(Neo4jStartError, match="another password"):
-            again.start()
-        assert not again.running
-
-    def test_refuses_a_port_that_is_taken(self, server: Neo4jServer) -> None:
-        other = Neo4jServer(bolt_port=server.bolt_port)
-        with pytest.raises(Neo4jStartError, match=f"port {server.bolt_port} .* is in use"):
-            other.start()
-        other.close()
-        assert not other.home.exists()
-        assert server.running
-
     def test_keeps_committed_data_over_a_crash(self, server: Neo4jServer) -> None:
         where = server.uri, server.browser_url
         with server.driver() as driver:
@@ -115,28 +80,6 @@ class TestServer:
             )
             assert records[0].data() == {"nodes": 1000, "least": 1}
             driver.execute_query("MATCH (n:CrashTest) DELETE n")
-
-    def test_installs_procedures(self, driver: Driver) -> None:
-        driver.execute_query(
-            "CALL apoc.custom.installProcedure($signature, $statement, 'neo4j', 'write', $about)",
-            signature="graphmem.test.twice(value :: INTEGER) :: (doubled :: INTEGER)",
-            statement="RETURN $value * 2 AS doubled",
-            about="for a test",
-            database_="system",
-        )
-        deadline = time.monotonic() + 120
-        while True:
-            try:
-                records, _, _ = driver.execute_query("CALL custom.graphmem.test.twice(21)")
-                break
-            except ClientError as error:
-                if "ProcedureNotFound" not in str(error.code) or time.monotonic() > deadline:
-                    raise
-                time.sleep(0.2)
-        assert records[0]["doubled"] == 42
-        driver.execute_query(
-            "CALL apoc.custom.dropProcedure('graphmem.test.twice', 'neo4j')", database_="system"
-        )
 
     def test_makes_a_search_index_anew_that_somebody_dropped(
         self, server: Neo4jServer, driver: Driver, caplog: pytest.LogCaptureFixture
@@ -197,21 +140,6 @@ class TestFinding:
             "Java 17 or later is not installed",
         )
 
-    def test_missing_maven_is_told(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-        monkeypatch.setenv("PATH", str(tmp_path))
-        monkeypatch.setenv("GRAPHMEM_NEO4J_CACHE", str(tmp_path / "cache"))
-        with pytest.raises(Neo4jUnavailable, match="Maven is not installed"):
-            fetch_jars()
-
-    def test_old_java_is_told(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-        java = tmp_path / "bin" / "java"
-        java.parent.mkdir()
-        java.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\" 2019-01-15' >&2\n")
-        java.chmod(0o755)
-        monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-        with pytest.raises(Neo4jUnavailable, match=r"Java 17 or later is needed, and .* is 11"):
-            find_java()
-
     def test_a_named_server_that_is_down_is_not_replaced(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -241,19 +169,3 @@ def _alive(pid: int) -> bool:
     status = Path(f"/proc/{pid}/stat")
     with_state = status.read_text() if status.exists() else ""
     return ") Z " not in with_state
-
-
-def _listening(pid: int) -> set[tuple[str, int]]:
-    """The address (in hexadecimal) and port of every TCP socket on which a process listens."""
-    inodes = set()
-    for link in Path(f"/proc/{pid}/fd").iterdir():
-        with contextlib.suppress(FileNotFoundError):  # the server closed it while it was listed
-            inodes.add(str(link.readlink()).removeprefix("socket:[").removesuffix("]"))
-    found = set()
-    for table in ("tcp", "tcp6"):
-        for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
-            columns = line.split()
-            if columns[3] == "0A" and columns[9] in inodes:
-                address, port = columns[1].split(":")
-                found.add((address, int(port, 16)))
-    return found

@@ -28,6 +28,8 @@ class Collector(Memory):
         return super().learn_many(collect(), **options)
 
 
+BEGUN = 1_793_534_400_000_000_000
+"""2026-11-01T12:00:00Z in nanoseconds."""
 ISSUE = "Here is the issue:\nISSUE:\nthe page is blank\n\nINSTRUCTIONS:\nNow solve it."
 
 EPISODE = {
@@ -35,19 +37,31 @@ EPISODE = {
     "steps": [{"action_type": "look", "action": {"at": [1]}, "observation": "o"}],
     "started_at": "2026-01-01T10:00:00+02:00", "source_key": "k", "extra": {"seed": 3},
 }  # fmt: skip
-TAU = {
-    "task_id": 7, "trial": 0, "reward": 1.0, "info": {"task": {"instruction": "cancel it"}},
+TAU: dict[str, Any] = {
+    "task_id": 7, "trial": 2, "reward": 1.0, "flavour": "kept",
+    "info": {
+        "task": {"user_id": "u1", "instruction": "cancel it", "actions": ["GOLD"], "outputs": []},
+        "reward_info": {"gold": "GOLD"}},
     "traj": [
+        {"role": "system", "content": "policy"},
         {"role": "user", "content": "hello"},
         {"role": "assistant", "content": None, "tool_calls": [
-            {"id": "c", "function": {"name": "cancel", "arguments": "{\"id\": 1}"}}]},
-        {"role": "tool", "tool_call_id": "c", "content": "done"},
+            {"id": "c1", "function": {"name": "get_user", "arguments": "{\"id\": \"u1\"}"}}]},
+        {"role": "tool", "tool_call_id": "c1", "name": "get_user", "content": "Error: no user"},
+        {"role": "assistant", "content": "What is your id?"},
+        {"role": "user", "content": "u2"},
+        {"role": "assistant", "content": None, "tool_calls": [
+            {"id": "c2", "function": {"name": "cancel_x", "arguments": "broken{"}}]},
+        {"role": "tool", "tool_call_id": "c2", "name": "cancel_x", "content": "done"},
     ],
 }  # fmt: skip
-INTERCODE = {
-    "environment": "sql", "task_id": 3, "query": "How many?",
-    "turn_history": {"actions": ["SELECT 1"], "observations": [[[1]]], "rewards": [1.0]},
-    "summary": {"max_reward": 1.0},
+INTERCODE: dict[str, Any] = {
+    "environment": "sql", "task_id": 3, "query": "How many?", "hardness": "easy",
+    "turn_history": {
+        "actions": ["execute[DESC t]", "I think so", "SELECT 1"],
+        "observations": ["Error executing query: no table", None, [[1]]],
+        "rewards": [0.0, 0.0, 1.0], "valid_action": [False, True, True]},
+    "summary": {"max_reward": 1.0, "turns_taken": 3},
 }  # fmt: skip
 SENTINEL = {"task_id": "t", "score": 0.5, "trajectory_summary": "s", "successes": ["a"]}
 REFLEXION = """BEGIN TRIAL 1
@@ -142,41 +156,70 @@ GYMNASIUM = {
     "reward": 1.0, "next_state": {"at": 2}, "terminated": True, "truncated": False,
     "outcome": True,
 }  # fmt: skip
-MLFLOW = {
+MLFLOW: dict[str, Any] = {
     "info": {
-        "trace_id": "tr-1", "state": "OK", "trace_metadata": {"kept": "yes"},
+        "trace_id": "t0", "state": "OK", "request_time": "2026-11-01T12:00:00Z",
+        "trace_metadata": {"mlflow.user": "me", "kept": "yes"},
         "tags": {"mlflow.traceName": "answering"},
-        "assessments": [{"assessment_name": "correct", "feedback": {"value": True}}],
+        "assessments": [
+            {"assessment_name": "correct", "feedback": {"value": True}, "last_update_time": "2"},
+            {"assessment_name": "correct", "feedback": {"value": False}, "last_update_time": "1"},
+            {"assessment_name": "stars", "feedback": {"value": 4}},
+            {"assessment_name": "of the tool", "feedback": {"value": False}, "span_id": "c"},
+            {"assessment_name": "gold", "expectation": {"value": "GOLD"}},
+        ],
     },
     "data": {"spans": [
-        {"span_id": "a", "parent_span_id": None, "name": "ada", "start_time_unix_nano": 1,
-         "end_time_unix_nano": "2000", "status": {"code": "STATUS_CODE_OK"}, "events": [],
-         "attributes": {"mlflow.spanType": "\"AGENT\"", "mlflow.spanInputs": "{\"q\": \"x\"}"}},
-        {"context": {"span_id": "b"}, "parent_id": "a", "name": "f_1", "status_code": "ERROR",
-         "events": [{"attributes": {"exception.message": "gone"}}],
-         "attributes": {"mlflow.spanType": "\"TOOL\"", "mlflow.spanFunctionName": "\"f\""}},
+        {"span_id": "b", "parent_span_id": "a", "name": "gpt", "status": {"code": "OK"},
+         "start_time_unix_nano": BEGUN + 1, "attributes": {
+             "mlflow.spanType": "\"CHAT_MODEL\"", "mlflow.llm.model": "\"gpt-x\""}},
+        {"context": {"span_id": "c"}, "parent_id": "a", "name": "look_up_1",
+         "status_code": "ERROR", "events": [{"attributes": {"exception.message": "gone"}}],
+         "attributes": {
+             "mlflow.spanType": "\"TOOL\"", "mlflow.spanFunctionName": "\"look_up\"",
+             "mlflow.spanInputs": "{\"name\": \"x\"}", "mlflow.spanOutputs": "\"found\""}},
+        {"span_id": "a", "parent_span_id": None, "name": "ada", "status": {"code": "OK"},
+         "start_time_unix_nano": BEGUN, "end_time_unix_nano": str(BEGUN + 500_000_000),
+         "attributes": {
+             "mlflow.spanType": "\"AGENT\"", "mlflow.spanOutputs": "\"x is 42\"",
+             "mlflow.spanInputs": "{\"question\": \"What is x?\"}"}},
     ]},
 }  # fmt: skip
-LANGSMITH = {
-    "id": "a", "trace_id": "a", "name": "ada", "run_type": "chain",
-    "start_time": "2026-11-01T12:00:00", "end_time": "2026-11-01T12:00:01", "error": None,
-    "inputs": {"messages": [["user", "What is x?"]]}, "outputs": {"output": "42"},
-    "extra": {"metadata": {"ls_model_name": "m"}}, "feedback_stats": {"ok": {"n": 1, "avg": 1}},
-    "feedback": [{"key": "ok", "score": 1, "run_id": "a"}],
+LANGSMITH: dict[str, Any] = {
+    "id": "t0", "trace_id": "t0", "name": "ada", "run_type": "chain", "session_name": "answering",
+    "start_time": "2026-11-01T12:00:00", "end_time": "2026-11-01T12:00:00.5", "error": None,
+    "inputs": {"messages": [{"type": "human", "content": "What is x?"}]},
+    "outputs": {"messages": [{"type": "ai", "content": "x is 42"}]},
+    "extra": {"metadata": {"kept": "yes"}},
+    "feedback_stats": {"correct": {"n": 1, "avg": 1.0}, "stars": {"n": 1, "avg": 4}},
+    "feedback": [{"key": "correct", "score": 1, "run_id": "t0"}],
     "child_runs": [
-        {"id": "b", "parent_run_id": "a", "name": "f", "run_type": "tool",
-         "start_time": "2026-11-01T12:00:00", "inputs": {"x": 1}, "outputs": {"content": "o"}},
+        {"id": "b", "parent_run_id": "t0", "trace_id": "t0", "name": "gpt", "run_type": "llm",
+         "start_time": "2026-11-01T12:00:01", "extra": {"metadata": {"ls_model_name": "gpt-x"}}},
+        {"id": "c", "parent_run_id": "t0", "trace_id": "t0", "name": "look_up",
+         "run_type": "tool", "start_time": "2026-11-01T12:00:02", "inputs": {"name": "x"},
+         "outputs": {"output": "found"}, "error": "gone"},
     ],
 }  # fmt: skip
-LANGFUSE = {
-    "id": "t", "name": "answering", "timestamp": "2026-11-01T12:00:00Z", "input": "What is x?",
-    "output": None, "metadata": {"kept": "yes"}, "tags": ["a"],
+LANGFUSE: dict[str, Any] = {
+    "id": "t0", "name": "answering", "timestamp": "2026-11-01T12:00:00Z", "sessionId": None,
+    "input": {"question": "What is x?"}, "output": "x is 42", "metadata": {"kept": "yes"},
+    "tags": ["a"],
     "observations": [
-        {"id": "a", "type": "AGENT", "name": "ada", "startTime": "2026-11-01T12:00:00Z"},
-        {"id": "b", "type": "TOOL", "name": "f", "parentObservationId": "a", "level": "ERROR",
-         "statusMessage": "gone", "input": "{\"x\": 1}", "output": "o"},
+        {"id": "c", "type": "TOOL", "name": "look_up", "parentObservationId": "a",
+         "startTime": "2026-11-01T12:00:03Z", "input": "{\"name\": \"x\"}", "output": "found",
+         "level": "ERROR", "statusMessage": "gone"},
+        {"id": "b", "type": "GENERATION", "name": "gpt", "model": "gpt-x",
+         "parentObservationId": "a", "startTime": "2026-11-01T12:00:01Z"},
+        {"id": "a", "type": "AGENT", "name": "ada", "parentObservationId": None,
+         "startTime": "2026-11-01T12:00:00Z", "endTime": "2026-11-01T12:00:00.5Z"},
     ],
-    "scores": [{"name": "ok", "value": 1, "dataType": "BOOLEAN", "timestamp": "x"}],
+    "scores": [
+        {"name": "correct", "value": 1, "dataType": "BOOLEAN", "timestamp": "2"},
+        {"name": "correct", "value": 0, "dataType": "BOOLEAN", "timestamp": "1"},
+        {"name": "stars", "value": 4, "dataType": "NUMERIC"},
+        {"name": "tool", "value": 0, "dataType": "NUMERIC", "observationId": "c"},
+    ],
 }  # fmt: skip
 OBSERVATIONS = """id,trace_id,parent_observation_id,type,name,input,accuracy
 a,t,,AGENT,ada,"{""question"": ""q""}",[1]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-import re
 from collections import Counter
 from functools import cache
 from pathlib import Path
@@ -16,11 +14,6 @@ from graphmem.seeding.formats import find
 from graphmem.text.error_classes import error_class
 
 MYSQL = "Error executing query: "
-SYNTAX = (
-    "You have an error in your SQL syntax; check the manual that corresponds to your MySQL server "
-    "version for the right syntax to use near "
-)
-NAME = re.compile(r"(?<=')[A-Za-z][\w.]*(?=')")
 
 
 @cache
@@ -62,38 +55,6 @@ def test_mysql_errors_fall_into_as_many_classes_as_it_has_wordings(mysql: Counte
     found = classes(mysql)
     assert 25 <= len(found) <= 40
     assert all(name.startswith(MYSQL) for name in found)
-
-
-def test_the_largest_classes_of_mysql_are_as_counted_by_other_means(mysql: Counter[str]) -> None:
-    def having(start: str, end: str) -> int:
-        return sum(
-            count
-            for text, count in mysql.items()
-            if text.startswith(MYSQL + start) and re.search(end, text)
-        )
-
-    largest = dict(classes(mysql).most_common(5))
-    assert largest == {
-        MYSQL + "Table <text> doesn't exist": having("Table '", "doesn't exist$"),
-        MYSQL + "Unknown column <text> in <text>": having("Unknown column '", "'$"),
-        MYSQL + SYNTAX + "<text> at line <number>": having(SYNTAX, r"' at line \d+$"),
-        MYSQL + "Column <text> in field list is ambiguous": having("Column '", "field list is"),
-        MYSQL + "Your last <text> action did not contain sql code": having("Your last", ""),
-    }
-    assert list(largest.values()) == [26_798, 19_352, 6_245, 580, 303]
-
-
-def test_other_names_of_tables_and_columns_keep_the_class(mysql: Counter[str]) -> None:
-    dice = random.Random(1054)
-    letters = "abcXYZ019_."
-
-    def other(match: re.Match[str]) -> str:
-        return "".join(dice.choices(letters, k=dice.randint(1, 30)))
-
-    named = [text for text in mysql if not text.startswith(MYSQL + SYNTAX) and NAME.search(text)]
-    assert len(named) > 3_000
-    for text in named:
-        assert error_class(NAME.sub(other, text)) == error_class(text)
 
 
 def test_the_tools_of_an_airline_have_eight_errors(shared_data: Path) -> None:

@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 import zipfile
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,12 @@ import zstandard
 
 from graphmem import Memory
 from graphmem.errors import SeedingError
-from graphmem.seeding import Limits, Origin, Refused, seed, sources
+from graphmem.seeding import Refused, seed, sources
 from graphmem.seeding.formats import Unsettled, detect, find
 from graphmem.seeding.inspect import FORMAT
 from tests.faults.learner import REPOSITORY
-from tests.seeding.test_seeding import seeded
+from tests.seeding.test_seeding import reasons as refused
+from tests.seeding.test_seeding import records, seeded
 
 SAMPLE = {
     "id": 1,
@@ -65,13 +67,8 @@ def log(*samples: dict[str, Any]) -> bytes:
     return packed({"header.json": {"eval": EVAL}, **named})
 
 
-def read(content: bytes, **limits: int) -> list[Any]:
-    stream = io.BufferedReader(io.BytesIO(content))
-    return list(FORMAT.read(stream, Origin("log", "log", limits=Limits(**limits))))
-
-
-def reasons(content: bytes, **limits: int) -> list[str]:
-    return [one.reason for one in read(content, **limits) if isinstance(one, Refused)]
+read = partial(records, "inspect")
+reasons = partial(refused, "inspect")
 
 
 @pytest.mark.parametrize("form", ["eval", "json"])
@@ -103,25 +100,6 @@ def test_steps_are_calls_with_what_they_returned_or_raised(logs: dict[str, Path]
     assert made["What is x?"].outcomes == {"includes": True, "brief": 0.25, "taste.tone": 0.5}
 
 
-def test_the_scorer_is_named_where_scorers_differ(logs: dict[str, Path]) -> None:
-    with Memory.open("memory:") as memory:
-        refused = seeded(memory, logs["eval"])
-        assert refused.refused == 4
-        assert "brief, includes, taste.tone" in refused.refusals[0].reason
-        assert "--evaluator" in refused.refusals[0].reason
-        assert seeded(memory, logs["eval"], evaluator="taste.tone").created == 4
-
-
-def test_what_counts_as_the_strategy_can_be_said(logs: dict[str, Path]) -> None:
-    for by, text in (
-        *(("model", "mockllm/model"), ("agent", "generate"), ("epoch", "1")),
-        ("eval.task_version", "0"),
-    ):
-        with Memory.open("memory:") as memory:
-            seeded(memory, logs["eval"], evaluator="includes", strategy_from=by)
-            assert text in {row.text for row in memory.strategies()}
-
-
 @pytest.mark.parametrize(
     ("value", "outcome"),
     [
@@ -141,8 +119,7 @@ def test_values_of_scores(value: Any, outcome: bool | float) -> None:
 def test_other_values_are_no_outcome(value: Any) -> None:
     with Memory.open("memory:") as memory:
         content = log({**SAMPLE, "scores": {"match": {"value": value}}})
-        stream = io.BufferedReader(io.BytesIO(content))
-        [one] = FORMAT.read(stream, Origin("log", "log"))
+        [one] = read(content)
         assert isinstance(one, Unsettled)
         assert one.outcomes == {}
         assert "neither C, P, I or N" in str(one.unknown)
@@ -202,24 +179,13 @@ def test_files_are_recognised(logs: dict[str, Path]) -> None:
     assert find("inspect") is FORMAT
 
 
-def test_a_folder_has_eval_files(logs: dict[str, Path]) -> None:
-    names = {source.path for source in sources([str(logs["eval"].parent)])}
-    assert names == {str(path) for path in logs.values()}
-
-
-def test_samples_in_chunks_are_the_same(logs: dict[str, Path]) -> None:
-    """Inspect cuts large samples into members; here each message is one."""
+def test_samples_in_parts_are_refused_with_the_remedy(logs: dict[str, Path]) -> None:
+    """Inspect can cut large samples into members."""
     if "chunks" not in logs:
         pytest.skip("this Inspect writes none")
-    whole, cut = (read(one.read_bytes()) for one in (logs["eval"], logs["chunks"]))
-    assert len(cut) == 4
-
-    def by_key(found: list[Any]) -> dict[str, Any]:
-        names = ("task", "steps", "extra", "started_at")
-        return {one.fields["source_key"]: [one.fields[name] for name in names] for one in found}
-
-    assert by_key(cut) == by_key(whole)
-    assert [one.outcomes for one in cut] == [one.outcomes for one in whole]
+    told = reasons(logs["chunks"].read_bytes())
+    assert len(told) == 4
+    assert all("put it together by `inspect log convert`" in reason for reason in told)
 
 
 def test_a_damaged_member_does_not_stop_the_others() -> None:

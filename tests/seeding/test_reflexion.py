@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from graphmem import Episode, Memory
-from graphmem.seeding import Refused, detect, sources
+from graphmem.seeding import Refused, sources
 from graphmem.seeding.reflexion import strategies
 from tests.seeding.test_seeding import records, seeded
 
@@ -171,10 +171,6 @@ def test_what_is_no_utf8_is_refused_and_the_rest_is_read() -> None:
     assert [isinstance(item, Refused) for item in found] == [True, False]
 
 
-def test_it_is_recognised() -> None:
-    assert detect(trial(1, correct=SOLVED).encode(), "log").name == "reflexion"
-
-
 def test_texts_and_tables_in_a_folder_are_logs_if_a_format_recognises_them(tmp_path: Path) -> None:
     for name in ("README.txt", "LICENSE", "table.csv", "empty.txt"):
         (tmp_path / name).write_text("" if name == "empty.txt" else "no log")
@@ -214,15 +210,3 @@ def test_the_logs_of_the_paper_count_as_their_readme_says(
     )
     assert retries[0]["solved"] == 21  # of the 53, 32 were solved at once
     assert memory.verify().ok
-
-
-def test_a_packed_log_that_is_cut_off_keeps_what_stands_before(
-    memory: Memory, tmp_path: Path
-) -> None:
-    noise = "".join(str(number**7) for number in range(9_000))
-    long = SOLVED.replace("a novel", noise)
-    packed = gzip.compress(trial(1, incorrect=FAILED, correct=long).encode())
-    (log := tmp_path / "runs.txt.gz").write_bytes(packed[: len(packed) * 3 // 4])
-    report = seeded(memory, log)
-    assert (report.created, report.refused) == (1, 2)
-    assert "cut off" in report.refusals[1].reason

@@ -11,66 +11,43 @@ from typing import Any
 import pytest
 
 from graphmem import Memory
-from graphmem.episodes import occurrences
-from graphmem.errors import NotFoundError, SeedingError, ValidationError
-from graphmem.ids import digest
-from graphmem.seeding import Origin, Record, Refusal, Refused, SeedReport, formats, seed, sources
+from graphmem.errors import SeedingError, ValidationError
+from graphmem.models import Episode
+from graphmem.seeding import Limits, Origin, Record, Refused, SeedReport, seed, sources
 from graphmem.seeding.formats import find
 from graphmem.seeding.jsonl import dump
-
-SEEDS = Path(__file__).resolve().parents[2] / "seeds" / "logs"
+from graphmem.seeding.outcomes import Outcomes
+from graphmem.seeding.settling import Settling
+from tests.seeding.samples import INTERCODE, TAU
 
 LINE = {"task": "t", "strategy": "s", "success": True}
 
-TAU_RUN = {
-    "task_id": 7,
-    "trial": 2,
-    "reward": 1.0,
-    "flavour": "kept",
-    "info": {
-        "task": {"user_id": "u1", "instruction": "cancel it", "actions": ["GOLD"], "outputs": []},
-        "reward_info": {"gold": "GOLD"},
-    },
-    "traj": [
-        {"role": "system", "content": "policy"},
-        {"role": "user", "content": "hello"},
-        {
-            "role": "assistant",
-            "content": None,
-            "tool_calls": [
-                {"id": "c1", "function": {"name": "get_user", "arguments": '{"id": "u1"}'}}
-            ],
-        },
-        {"role": "tool", "tool_call_id": "c1", "name": "get_user", "content": "Error: no user"},
-        {"role": "assistant", "content": "What is your id?"},
-        {"role": "user", "content": "u2"},
-        {
-            "role": "assistant",
-            "content": None,
-            "tool_calls": [{"id": "c2", "function": {"name": "cancel_x", "arguments": "broken{"}}],
-        },
-        {"role": "tool", "tool_call_id": "c2", "name": "cancel_x", "content": "done"},
-    ],
-}
-INTERCODE_RUN = {
-    "environment": "sql",
-    "task_id": 3,
-    "query": "How many?",
-    "hardness": "easy",
-    "turn_history": {
-        "actions": ["execute[DESC t]", "I think so", "SELECT 1"],
-        "observations": ["Error executing query: no table", None, [[1]]],
-        "rewards": [0.0, 0.0, 1.0],
-        "valid_action": [False, True, True],
-    },
-    "summary": {"max_reward": 1.0, "turns_taken": 3},
-}
 
-
-def records(name: str, content: bytes, stem: str = "log") -> list[Record]:
+def records(name: str, content: bytes | str, stem: str = "log", **limits: Any) -> list[Any]:
     """Read ``content`` by the format ``name``."""
+    content = content.encode() if isinstance(content, str) else content
     stream = io.BufferedReader(io.BytesIO(content))
-    return list(find(name).read(stream, Origin(stem, stem)))
+    return list(find(name).read(stream, Origin(stem, stem, limits=Limits(**limits))))
+
+
+def reasons(name: str, content: bytes | str, **limits: Any) -> list[str]:
+    """Why records are refused."""
+    found = records(name, content, **limits)
+    return [one.reason for one in found if isinstance(one, Refused)]
+
+
+def settled(
+    *found: Record,
+    agent: str | None = None,
+    strategy_from: str | None = None,
+    evaluator: str | None = None,
+    outcomes: str | dict[str, Any] | None = None,
+) -> list[Episode | Refused]:
+    """The episodes and refusals of records."""
+    joined = None if outcomes is None else Outcomes.of(outcomes, Limits())
+    settling = Settling(agent, strategy_from, evaluator, joined, 0.5)
+    told = settling.settled(iter(found))
+    return [item if isinstance(item, Refused) else item[1] for item in told]
 
 
 def seeded(memory: Memory, *paths: Path | str, **options: Any) -> SeedReport:
@@ -82,12 +59,6 @@ def seeded(memory: Memory, *paths: Path | str, **options: Any) -> SeedReport:
     )
 
 
-def test_the_formats_of_graphmem_are_registered() -> None:
-    assert {"jsonl", "tau-bench", "intercode"} <= formats().keys()
-    with pytest.raises(NotFoundError, match=r"there are .*\bintercode\b"):
-        find("nonsense")
-
-
 def test_jsonl_round_trips_every_field() -> None:
     line = {
         **LINE,
@@ -96,7 +67,7 @@ def test_jsonl_round_trips_every_field() -> None:
         "steps": [{"action": {"x": [1, None]}, "reward": 0.5, "terminal": True}],
         "extra": {"seed": 3},
     }
-    [(number, episode)] = records("jsonl", json.dumps(line).encode())  # type: ignore[misc]
+    [(number, episode)] = records("jsonl", json.dumps(line).encode())
     assert number == 1
     assert records("jsonl", dump(episode).encode()) == [(1, episode)]
 
@@ -130,16 +101,6 @@ def test_equal_lines_count_each_and_once(memory: Memory, tmp_path: Path) -> None
     assert memory.verify().ok
 
 
-def test_equal_contents_are_numbered() -> None:
-    hashes = [digest(str(number % 40)) for number in range(120)]
-    with occurrences.Occurrences() as counted:
-        given = [counted.of(one) for one in hashes]
-        assert given == ["1"] * 40 + ["2"] * 40 + ["3"] * 40
-        assert counted.of(hashes[0], "7") == "7"
-        assert counted.of(hashes[0], "a mark") == "a mark"
-        assert (counted.of(hashes[0]), counted.of(hashes[1])) == ("9", "4")
-
-
 def test_jsonl_refuses_lines_and_names_the_field() -> None:
     lines = [
         json.dumps(LINE),
@@ -165,7 +126,7 @@ def test_jsonl_refuses_lines_and_names_the_field() -> None:
 
 
 def test_tau_bench_maps_a_run() -> None:
-    [(_, episode)] = records("tau-bench", json.dumps([TAU_RUN]).encode(), "gpt-4o-airline")  # type: ignore[misc]
+    [(_, episode)] = records("tau-bench", json.dumps([TAU]).encode(), "gpt-4o-airline")
 
     assert (episode.agent, episode.task_type, episode.task_key) == ("gpt-4o", "airline", "7")
     assert episode.task == "cancel it"
@@ -185,14 +146,14 @@ def test_tau_bench_maps_a_run() -> None:
         (calls, ["writes: update_a > send_b > update_a", "update_a", "get_x", "send_b"]),
         (calls[1:2], ["writes: nothing", "get_x"]),
     ):
-        run = {**TAU_RUN, "traj": [{"role": "assistant", "tool_calls": taken}]}
-        [(_, episode)] = records("tau-bench", json.dumps([run]).encode())  # type: ignore[misc]
+        run = {**TAU, "traj": [{"role": "assistant", "tool_calls": taken}]}
+        [(_, episode)] = records("tau-bench", json.dumps([run]).encode())
         assert [use.text for use in episode.strategy] == texts
 
 
 def test_intercode_maps_a_run() -> None:
     stem = "ic_sql_multiturn_gpt-4_10_turns"
-    [(_, episode)] = records("intercode", json.dumps({"0": INTERCODE_RUN}).encode(), stem)  # type: ignore[misc]
+    [(_, episode)] = records("intercode", json.dumps({"0": INTERCODE}).encode(), stem)
 
     assert (episode.task, episode.task_key, episode.task_type) == ("How many?", "3", "sql")
     assert (episode.agent, episode.source_key) == ("gpt-4", f"{stem}/0")
@@ -218,83 +179,23 @@ def test_intercode_maps_a_run() -> None:
         ),
         ("ic_sql_react_10_turns", "react 10 turns", "react 10 turns"),
     ):
-        wrapped = json.dumps({"meta": {}, "logs": {"852": INTERCODE_RUN}}).encode()
-        [(_, episode)] = records("intercode", wrapped, stem)  # type: ignore[misc]
+        wrapped = json.dumps({"meta": {}, "logs": {"852": INTERCODE}}).encode()
+        [(_, episode)] = records("intercode", wrapped, stem)
         assert (episode.strategy[0].text, episode.agent) == (setup, agent)
         assert episode.source_key == f"{stem}/852"
     kinds = {
         "select 1": "SELECT", "execute[SELECT 1]": "SELECT", "```sql\nDESC t": "DESCRIBE",
         "The answer is 4": "(no SQL)", "submit": "SUBMIT", "": "(no SQL)",
     }  # fmt: skip
-    run = {**INTERCODE_RUN, "turn_history": {"actions": list(kinds)}}
-    [(_, episode)] = records("intercode", json.dumps({"0": run}).encode())  # type: ignore[misc]
+    run = {**INTERCODE, "turn_history": {"actions": list(kinds)}}
+    [(_, episode)] = records("intercode", json.dumps({"0": run}).encode())
     assert [step.action_type for step in episode.steps] == list(kinds.values())
-
-
-def test_a_record_that_is_no_run_is_refused_and_the_others_are_read() -> None:
-    found = records("tau-bench", json.dumps([{"task_id": 1}, TAU_RUN, 5]).encode())
-    assert [isinstance(item, Refused) for item in found] == [True, False, True]
-
-
-@pytest.fixture
-def logs(tmp_path: Path) -> Path:
-    """A folder with a log of each format, plain and packed."""
-    folder = tmp_path / "logs"
-    (folder / "inner").mkdir(parents=True)
-    lines = "".join(json.dumps({**LINE, "source_key": f"own/{n}"}) + "\n" for n in range(5))
-    (folder / "own.jsonl").write_text(lines)
-    (folder / "gpt-4o-airline.json").write_text(json.dumps([TAU_RUN]))
-    packed = gzip.compress(json.dumps({"0": INTERCODE_RUN}).encode())
-    (folder / "inner" / "ic_sql_multiturn_gpt-4_10_turns.json.gz").write_bytes(packed)
-    (folder / "notes.txt").write_text("not a log")
-    return folder
-
-
-def test_a_folder_is_read_whatever_formats_are_in_it(memory: Memory, logs: Path) -> None:
-    report = seeded(memory, logs)
-    assert (report.files, report.created, report.refused) == (3, 7, 0)
-    again = seeded(memory, logs / "*.json*", logs / "inner")
-    assert (again.files, again.created, again.skipped) == (3, 0, 7)
-    assert memory.verify().ok
-
-
-def test_what_is_damaged_is_refused_and_the_rest_is_learned(memory: Memory, tmp_path: Path) -> None:
-    packed = gzip.compress(
-        b"".join(
-            json.dumps({**LINE, "source_key": f"k/{n}", "summary": f"{n * 7919}" * 9}).encode()
-            + b"\n"
-            for n in range(2000)
-        )
-    )
-    (tmp_path / "cut.jsonl.gz").write_bytes(packed[: len(packed) // 2])
-    (tmp_path / "cut.json").write_text(json.dumps([TAU_RUN, TAU_RUN])[:-300])
-    (tmp_path / "empty.json").write_text("")
-    told: list[Refusal] = []
-
-    report = seeded(
-        memory,
-        tmp_path / "cut.jsonl.gz",
-        tmp_path / "cut.json",
-        tmp_path / "empty.json",
-        on_refusal=told.append,
-    )
-
-    assert report.created > 100
-    assert {Path(item.file).name for item in told} == {
-        "cut.jsonl.gz",
-        "cut.json",
-        "empty.json",
-    }
-    reasons = {Path(item.file).name: item.reason for item in told}
-    assert "cut off" in reasons["cut.json"]
-    assert reasons["empty.json"] == "is empty"
-    assert memory.verify().ok
 
 
 def test_what_stands_before_the_cut_of_a_small_file_is_learned(
     memory: Memory, tmp_path: Path
 ) -> None:
-    runs = {str(n): {**INTERCODE_RUN, "query": f"{n * 7919**9}"} for n in range(40)}
+    runs = {str(n): {**INTERCODE, "query": f"{n * 7919**9}"} for n in range(40)}
     packed = gzip.compress(json.dumps(runs).encode())
     log = tmp_path / "ic_sql_react_10_turns.json.gz"
     log.write_bytes(packed[: len(packed) * 3 // 4])
@@ -332,15 +233,6 @@ def test_unknown_content_asks_for_a_format(memory: Memory, tmp_path: Path) -> No
         seeded(memory, tmp_path / "void")
 
 
-@pytest.mark.slow
-def test_the_own_logs_seed_into_both_engines(memory: Memory) -> None:
-    report = seeded(memory, SEEDS)
-    assert report.created >= 500
-    assert report.refused == 0
-    assert memory.verify().ok
-    assert memory.stats().steps > 1000
-
-
 def test_tau_bench_airline_seeds_as_its_readme_counts(memory: Memory, shared_data: Path) -> None:
     report = seeded(memory, shared_data / "tau_airline")
 
@@ -353,13 +245,6 @@ def test_tau_bench_airline_seeds_as_its_readme_counts(memory: Memory, shared_dat
         "sum(CASE WHEN s.error IS NULL THEN 0 ELSE 1 END) AS errors"
     )
     assert calls == [{"calls": 1164, "tools": 14, "errors": 73}]
-    by_trial: dict[int, int] = {}
-    for row in memory.query(
-        "MATCH (e:Episode) WHERE e.ns = $ns AND e.success RETURN e.extra AS extra"
-    ):
-        trial = json.loads(str(row["extra"]))["trial"]
-        by_trial[trial] = by_trial.get(trial, 0) + 1
-    assert by_trial == {0: 21, 1: 22, 2: 20, 3: 21}
     assert memory.verify().ok
 
 
@@ -383,21 +268,3 @@ def test_intercode_seeds_as_its_readme_counts(memory: Memory, shared_data: Path)
     assert rates["multiturn vicuna, 10 turns"] == pytest.approx(0.063, abs=0.001)
     assert rates["multiturn gpt-4, 10 turns"] == pytest.approx(0.737, abs=0.001)
     assert memory.verify().ok
-
-
-@pytest.mark.neo4j
-@pytest.mark.parametrize("engine", ["neo4j"])
-def test_intercode_seeds_into_a_server_as_into_a_file(memory: Memory, shared_data: Path) -> None:
-    """The first hundred of each file of the log."""
-    with Memory.open("memory:") as file:
-        for one in (memory, file):
-            report = seeded(one, shared_data / "intercode_sql", limit=100)
-            assert report.created >= 1_500
-            assert (report.skipped, report.refused) == (0, 0)
-            assert one.verify().ok
-        here, there = memory.stats(), file.stats()
-        for name in ("episodes", "successes", "tasks", "strategies", "steps"):
-            assert getattr(here, name) == getattr(there, name)
-        assert {(row.text, row.trials, row.successes) for row in memory.strategies()} == {
-            (row.text, row.trials, row.successes) for row in file.strategies()
-        }

@@ -16,30 +16,17 @@ from hypothesis import given
 from graphmem import Memory
 from graphmem.errors import SeedingError, ValidationError
 from graphmem.models import Episode, Step
-from graphmem.seeding import Origin, Record, Refused, SeedReport, Unsettled, seed, sources
+from graphmem.seeding import Origin, Record, Refused, Unsettled, sources
 from graphmem.seeding.formats import Format, find, make_record
 from graphmem.seeding.outcomes import Outcomes
 from graphmem.seeding.reading import Limits
-from graphmem.seeding.settling import Settling
+from tests.seeding.test_seeding import seeded, settled
 
 
 def run(key: str, **more: Any) -> Unsettled:
     fields = {"task": "t", "source_key": f"log/{key}", "agent": "ada", "summary": None}
     steps = (Step(action_type="look"), Step(action_type="respond"), Step(action_type="push"))
     return Unsettled(1, {**fields, "steps": steps}, names=(key,), model="m-1", **more)
-
-
-def settled(
-    *items: Record,
-    agent: str | None = None,
-    strategy_from: str | None = None,
-    evaluator: str | None = None,
-    outcomes: str | dict[str, Any] | None = None,
-) -> list[Episode | Refused]:
-    joined = None if outcomes is None else Outcomes.of(outcomes, Limits())
-    settling = Settling(agent, strategy_from, evaluator, joined, 0.5)
-    found = settling.settled(iter(items))
-    return [item if isinstance(item, Refused) else item[1] for item in found]
 
 
 def one(*items: Record, **options: Any) -> Episode:
@@ -245,14 +232,6 @@ def test_what_is_no_log_says_what_to_do(
     (file := tmp_path / "log.jsonl").write_text(head)
     with pytest.raises(SeedingError, match=remedy):
         seeded(memory, file)
-
-
-def seeded(memory: Memory, *paths: Path, **options: Any) -> SeedReport:
-    return seed(
-        memory,
-        sources(map(str, paths)),
-        **options,
-    )
 
 
 def test_lines_get_their_outcomes_and_strategies_from_elsewhere(

@@ -50,17 +50,6 @@ def test_an_export_goes_into_a_pipe(fifo: Path, format_name: str) -> None:
     assert stat.S_ISFIFO(fifo.stat().st_mode)
 
 
-def test_a_picture_goes_into_a_pipe(fifo: Path) -> None:
-    from graphmem.cli.plotting import blank, save
-
-    got: list[bytes] = []
-    thread = reading(fifo, got)
-    save(blank(2, 2), fifo)
-    thread.join(20)
-    assert got[0].startswith(b"\x89PNG")
-    assert stat.S_ISFIFO(fifo.stat().st_mode)
-
-
 def test_a_device_is_not_replaced(tmp_path: Path) -> None:
     """A copy of /dev/null and a link to it: the true one is never at risk."""
     device = tmp_path / "null"
@@ -77,13 +66,6 @@ def test_a_device_is_not_replaced(tmp_path: Path) -> None:
     assert stat.S_ISCHR(device.stat().st_mode)
     assert link.is_symlink()
     assert sorted(found.name for found in tmp_path.iterdir()) == ["link", "null"]
-
-
-@pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="there is no /dev/full")
-@pytest.mark.skipif(os.geteuid() == 0, reason="root could do harm where this fails")
-def test_a_full_device_is_told() -> None:
-    with pytest.raises(StorageError, match="No space left"), writing("/dev/full") as file:
-        file.write(b"x")
 
 
 def test_nothing_goes_into_a_pipe_where_the_writing_fails(fifo: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import neo4j
 import pytest
+from neo4j import exceptions
 from neo4j.exceptions import (
     ConstraintError,
     IncompleteCommit,
@@ -16,7 +17,7 @@ from neo4j.exceptions import (
     SessionExpired,
 )
 
-from graphmem.errors import UnavailableError
+from graphmem.errors import StorageError, StoreError, UnavailableError
 from graphmem.store import neo4j as store
 from graphmem.store.neo4j_errors import translated
 from graphmem.store.queries import procedure
@@ -76,39 +77,6 @@ def _server(retry_seconds: float) -> store.Neo4jStore:
     return server
 
 
-class _Clock:
-    """A clock that goes on only while somebody sleeps."""
-
-    now = 0.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.now += seconds
-
-
-def test_attempts_end_with_the_time_of_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The time begins with the call, whatever its parts and however long an attempt takes."""
-    monkeypatch.setattr(store, "time", clock := _Clock())
-    server = _server(0.6)
-    attempts: list[float] = []
-
-    def attempt(_: float) -> None:
-        attempts.append(clock.now)
-        with translated(server.url):
-            clock.sleep(0.2)
-            raise SessionExpired("gone")
-
-    with server.one_call():
-        for _ in range(2):
-            with pytest.raises(UnavailableError):
-                server._again(attempt)
-    assert len(attempts) > 2  # it was tried again
-    late = [at for at in attempts if at > 0.6]
-    assert len(late) <= 2  # the last of the first part, and the only one of the second
-
-
 def test_what_may_have_been_done_is_not_done_again() -> None:
     server = _server(5.0)
     attempts: list[int] = []
@@ -128,3 +96,47 @@ def test_a_failed_result_tells_why(reason: Exception) -> None:
     inner = cast(neo4j.ManagedTransaction, Failed(reason))
     with pytest.raises(type(reason), match=str(reason)):
         store._run(inner, procedure("schema.version"), {})
+
+
+URL = "neo4j://db.example:7687"
+
+
+def refused(code: str, message: str) -> exceptions.Neo4jError:
+    return exceptions.Neo4jError._hydrate_neo4j(code=f"Neo.{code}", message=message)
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "kind", "says"),
+    [
+        (
+            "ClientError.General.WriteOnReadOnlyAccessDatabase",
+            "No write operations are allowed on this database. The database is in read-only mode "
+            "on this Neo4j instance.",
+            StorageError,
+            rf"^{URL} lets nobody write to this database; .*relink.*verify.*read-only mode",
+        ),
+        (
+            "TransientError.General.TransactionOutOfMemoryError",
+            "The allocation of an extra 2.0 MiB would use more than the limit 2.0 MiB. Currently "
+            "using 2.0 MiB. db.memory.transaction.max threshold reached",
+            StoreError,
+            r"gives to a transaction \(db.memory.transaction.max\); give it more, or do less",
+        ),
+    ],
+)
+def test_a_refusal_names_the_remedy(
+    code: str, message: str, kind: type[StoreError], says: str
+) -> None:
+    with pytest.raises(StoreError, match=says) as caught, translated(URL):
+        raise refused(code, message)
+    assert type(caught.value) is kind
+
+
+def test_a_database_that_does_not_start_is_told_apart_from_a_server_that_is_away() -> None:
+    """The driver asks the way first, and says only that nobody told it."""
+    said = "Unable to get a routing table for database 'neo4j' because this database is unavailable"
+    asked = refused("TransientError.General.DatabaseUnavailable", said)
+    with pytest.raises(UnavailableError, match=rf"answers, but not .*\({said}\)"), translated(URL):
+        raise exceptions.ServiceUnavailable("no routing") from ExceptionGroup("all", [asked])
+    with pytest.raises(UnavailableError, match="is the server running"), translated(URL):
+        raise exceptions.ServiceUnavailable("no routing")

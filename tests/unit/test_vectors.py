@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import resource
-import shutil
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -62,21 +60,6 @@ def test_what_was_added_is_there_when_it_is_opened_again(tmp_path: Path) -> None
     assert held(table(tmp_path), "a", "b", "c") == [True, True, True]
 
 
-def test_it_grows_past_its_room(tmp_path: Path) -> None:
-    many = [f"text {number}" for number in range(3000)]
-    made = fill(tmp_path, *many)
-    made.add([digest("one more")], vectors("one more"))
-    assert all(held(table(tmp_path), *many, "one more"))
-
-
-def test_another_process_reads_and_keeps_what_it_adds_to_itself(tmp_path: Path) -> None:
-    fill(tmp_path, "a")
-    reader = table(tmp_path, writable=False)
-    reader.add([digest("b")], vectors("b"))
-    assert held(reader, "a", "b") == [True, True]
-    assert held(table(tmp_path), "a", "b") == [True, False]
-
-
 def test_without_a_folder_it_is_in_memory(tmp_path: Path) -> None:
     made = fill(None, "a", "b")
     made.keep({digest("b")})
@@ -96,45 +79,6 @@ def test_what_is_not_kept_is_gone_from_the_disk(tmp_path: Path) -> None:
     assert vectors("b")[0].tobytes() not in data
     assert digest("b") not in data
     assert held(made, "a", "b", "c") == held(table(tmp_path), "a", "b", "c") == [True, False, True]
-
-
-def test_a_lost_file_loses_vectors_and_nothing_else(tmp_path: Path) -> None:
-    fill(tmp_path, "a")
-    (tmp_path / FILE).unlink()
-    again = table(tmp_path)
-    assert held(again, "a") == [False]
-    again.add([digest("a")], vectors("a"))
-    assert held(table(tmp_path), "a") == [True]
-
-
-def test_the_file_of_another_table_is_not_taken(tmp_path: Path) -> None:
-    fill(tmp_path, "a")
-    (tmp_path / FILE).rename(tmp_path / "other.vectors")
-    other = VectorTable(tmp_path, "other", "one", DIMENSIONS)
-    assert held(other, "a") == [False]
-
-
-@pytest.mark.parametrize("lose", ["the folder", "the file", "half of it"])
-def test_what_is_lost_while_it_is_open_is_written_again(tmp_path: Path, lose: str) -> None:
-    folder = tmp_path / "vectors"
-    made = fill(folder, "a", "b")
-    if lose == "the folder":
-        shutil.rmtree(folder)
-    elif lose == "the file":
-        (folder / FILE).unlink()
-    else:
-        os.truncate(folder / FILE, 100)
-    assert held(made, "a", "b") == [True, True]
-    made.add([digest("c")], vectors("c"))
-    assert held(table(folder), "a", "b", "c") == [True, True, True]
-
-
-def test_what_a_crash_left_of_a_new_file_is_removed(tmp_path: Path) -> None:
-    fill(tmp_path, "a")
-    (tmp_path / "ns.new").write_bytes(b"half of a file")
-    assert held(table(tmp_path, writable=False), "a") == [True]
-    assert held(table(tmp_path), "a") == [True]
-    assert [path.name for path in tmp_path.iterdir()] == [FILE]
 
 
 @hypothesis.given(data=st.data())

@@ -5,7 +5,6 @@ Importing this module loads no model and no library that runs one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING
 
@@ -21,7 +20,7 @@ from graphmem.search.embedding.base import (
 )
 from graphmem.search.embedding.hashing import Hashing
 from graphmem.search.embedding.minilm import MiniLM
-from graphmem.search.embedding.sentence_transformers import SentenceTransformers
+from graphmem.search.embedding.sentence_transformers import PREFIX, SentenceTransformers
 
 if TYPE_CHECKING:
     from graphmem.models.reports import EmbedderInfo
@@ -41,8 +40,7 @@ __all__ = [
 
 GROUP = "graphmem.embedders"
 """The group of entry points for embedders of other packages: a name, and a factory."""
-OWN = (MiniLM.name, Hashing.name, sentence_transformers.PREFIX)
-_ANY = f"{sentence_transformers.PREFIX}:<name or path>"
+_ANY = f"{PREFIX}:<name or path>"
 
 
 def open_embedder(name: str) -> Embedder:
@@ -62,7 +60,7 @@ def open_embedder(name: str) -> Embedder:
         return MiniLM()
     if name == Hashing.name:
         return Hashing()
-    if prefix == sentence_transformers.PREFIX:
+    if prefix == PREFIX:
         return SentenceTransformers(model)
     offered = {entry.name: entry for entry in _offered()}
     if name not in offered:
@@ -83,42 +81,34 @@ def embedders(in_force: str) -> list[EmbedderInfo]:
     Args:
         in_force: the name in the settings; it is listed even if there is no such embedder.
     """
-    rows = list(_rows())
-    if in_force not in {row.name for row in rows}:
-        rows.append(_named(in_force))
-    return [row.model_copy(update={"in_force": row.name == in_force}) for row in rows]
-
-
-def _rows() -> Iterator[EmbedderInfo]:
     from graphmem.models.reports import EmbedderInfo
 
-    yield EmbedderInfo(
-        name=MiniLM.name,
-        dimensions=MiniLM.dimensions,
-        what="a small language model, English",
-        missing=minilm.missing() and f"pip install {minilm.missing()}",
-    )
-    yield EmbedderInfo(
-        name=Hashing.name, dimensions=Hashing.dimensions, what="words only, no meaning; no model"
-    )
-    yield EmbedderInfo(
-        name=_ANY, what="any model of that library", missing=sentence_transformers.missing()
-    )
-    for entry in _offered():
-        yield EmbedderInfo(name=entry.name, what=f"of a package: {entry.value}")
-
-
-def _named(name: str) -> EmbedderInfo:
-    """Return the row of a name that is in force, but not in the list."""
-    from graphmem.models.reports import EmbedderInfo
-
-    if name.partition(":")[0] == sentence_transformers.PREFIX:
-        lacking = sentence_transformers.missing()
-        return EmbedderInfo(name=name, what="a model of that library", missing=lacking)
-    return EmbedderInfo(name=name, what="unknown", missing="there is no embedder of that name")
+    lacking, library = minilm.missing(), sentence_transformers.missing()
+    lacks = {MiniLM.name: lacking and f"pip install {lacking}", _ANY: library}
+    about = {
+        MiniLM.name: "a small language model, English",
+        Hashing.name: "words only, no meaning; no model",
+        _ANY: "any model of that library",
+        **{entry.name: f"of a package: {entry.value}" for entry in _offered()},
+    }
+    if in_force.partition(":")[0] == PREFIX:
+        about[in_force], lacks[in_force] = "a model of that library", library
+    elif in_force not in about:
+        about[in_force], lacks[in_force] = "unknown", "there is no embedder of that name"
+    sizes = {own.name: own.dimensions for own in (MiniLM, Hashing)}
+    return [
+        EmbedderInfo(
+            name=name,
+            dimensions=sizes.get(name),
+            what=what,
+            missing=lacks.get(name),
+            in_force=name == in_force,
+        )
+        for name, what in about.items()
+    ]
 
 
 def _offered() -> list[EntryPoint]:
     """Return what packages offer under a name that is not graphmem's own."""
-    offered = entry_points(group=GROUP)
-    return sorted(entry for entry in offered if entry.name not in OWN)
+    own = (MiniLM.name, Hashing.name, PREFIX)
+    return sorted(entry for entry in entry_points(group=GROUP) if entry.name not in own)

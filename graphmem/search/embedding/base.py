@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -50,14 +50,14 @@ class Thresholds:
     def __post_init__(self) -> None:
         for name in ("similar", "near", "floor"):
             value = getattr(self, name)
-            if name == "floor" and value is None:
-                continue
-            if not _is_number(value) or not -1 <= value <= 1:
+            if (name, value) != ("floor", None) and (not _is_number(value) or not -1 <= value <= 1):
                 raise ValidationError(f"thresholds.{name}", value, "must be from -1 to 1")
-        if self.near > self.similar:
-            raise ValidationError("thresholds.near", self.near, f"is over similar, {self.similar}")
-        if self.floor is not None and self.floor > self.near:
-            raise ValidationError("thresholds.floor", self.floor, f"is over near, {self.near}")
+        for name, value, over, most in (
+            ("near", self.near, "similar", self.similar),
+            ("floor", self.floor, "near", self.near),
+        ):
+            if value is not None and value > most:
+                raise ValidationError(f"thresholds.{name}", value, f"is over {over}, {most}")
 
     def relevant(self, texts: int) -> float:
         """Return the cosine from which the nearest of so many texts is relevant.
@@ -179,7 +179,8 @@ class Checked:
     """
 
     def __init__(self, embedder: Embedder) -> None:
-        lacking = [part for part in _PARTS if not hasattr(embedder, part)]
+        parts = ("name", "dimensions", "thresholds", "embed")
+        lacking = [part for part in parts if not hasattr(embedder, part)]
         if lacking:
             raise ValidationError(
                 "embedder",
@@ -187,28 +188,22 @@ class Checked:
                 f"lacks {', '.join(lacking)}",
                 "give the name of one, or an object like graphmem.search.embedding.Embedder",
             )
-        self.name = embedder.name
-        self.dimensions = embedder.dimensions
-        self.thresholds = embedder.thresholds
-        self._embed = embedder.embed
-        for problem in self._problems():
-            raise problem
-
-    def _problems(self) -> Iterator[ValidationError]:
-        name, size = self.name, self.dimensions
+        self.name, self.dimensions = embedder.name, embedder.dimensions
+        self.thresholds, self._embed = embedder.thresholds, embedder.embed
+        name, size, thresholds = self.name, self.dimensions, self.thresholds
         if not isinstance(name, str) or not name.strip() or not name.isprintable():
-            yield ValidationError("embedder.name", name, "must be a printable text")
-        if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-            yield ValidationError("embedder.dimensions", size, "must be an integer of at least 1")
-        if not isinstance(self.thresholds, Thresholds):
-            yield ValidationError(
+            raise ValidationError("embedder.name", name, "must be a printable text")
+        if type(size) is not int or size < 1:
+            raise ValidationError("embedder.dimensions", size, "must be an integer of at least 1")
+        if not isinstance(thresholds, Thresholds):
+            raise ValidationError(
                 "embedder.thresholds",
-                self.thresholds,
+                thresholds,
                 "must be graphmem.search.embedding.Thresholds",
                 "graphmem.search.embedding.measured(embed) finds them",
             )
         if not callable(self._embed):
-            yield ValidationError("embedder.embed", self._embed, "must be a method")
+            raise ValidationError("embedder.embed", self._embed, "must be a method")
 
     def embed(self, texts: Sequence[str], /) -> Vectors:
         """Return the vectors of texts, after checking them.
@@ -223,26 +218,20 @@ class Checked:
         if not texts:
             return np.zeros((0, self.dimensions), np.float32)
         rows = self._embed(texts)
-        wanted = (len(texts), self.dimensions)
+        wanted, problem = (len(texts), self.dimensions), ""
         if not isinstance(rows, np.ndarray) or rows.dtype != np.float32:
             kind = getattr(rows, "dtype", type(rows).__name__)
-            raise self._wrong(f"gave {kind}, not a numpy array of float32")
-        if rows.shape != wanted:
-            raise self._wrong(f"gave an array of shape {rows.shape}, not {wanted}")
-        if not np.isfinite(rows).all():
-            raise self._wrong("returned a value that is not a finite number")
-        off = abs(np.linalg.norm(rows, axis=1) - 1).max()
-        if off > UNIT:
-            raise self._wrong(f"gave a vector whose length differs from 1 by {off:.3g}")
+            problem = f"gave {kind}, not a numpy array of float32"
+        elif rows.shape != wanted:
+            problem = f"gave an array of shape {rows.shape}, not {wanted}"
+        elif not np.isfinite(rows).all():
+            problem = "returned a value that is not a finite number"
+        elif (off := abs(np.linalg.norm(rows, axis=1) - 1).max()) > UNIT:
+            problem = f"gave a vector whose length differs from 1 by {off:.3g}"
+        if problem:
+            remedy = "give float32 rows of unit length, one for a text"
+            raise ValidationError("embedder.embed", self.name, problem, remedy)
         return rows
-
-    def _wrong(self, problem: str) -> ValidationError:
-        return ValidationError(
-            "embedder.embed", self.name, problem, "give float32 rows of unit length, one for a text"
-        )
-
-
-_PARTS = ("name", "dimensions", "thresholds", "embed")
 
 
 def _is_number(value: object) -> bool:

@@ -31,9 +31,7 @@ class Hashing:
 
     The thresholds are those of :func:`graphmem.search.embedding.measured`, rounded: one
     pair of unrelated texts in 10,000 is over ``similar``, one in 1,000 over ``near``, one in 100
-    over ``floor``. Texts of one kind share words but not always a meaning. 0.6 % of the pairs of
-    questions to databases without a common table are over ``similar``, and 3.5 % over ``near``;
-    two thirds and four fifths of the pairs that the same statement answers are.
+    over ``floor``.
     """
 
     name: ClassVar[str] = "hashing"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -51,14 +51,10 @@ class _Loaded:
 class MiniLM:
     """MiniLM in 8 bits, 384 dimensions. Nothing is loaded before the first text.
 
-    A batch has only texts with equally many tokens, so there is no padding and the vector of a text
-    does not depend on the other texts. Only the first 256 tokens of a text are read.
-
-    The thresholds are quantiles of chance similarities, rounded. One pair of texts on different
-    subjects in 10,000 is over ``similar``, one in 1,000 over ``near`` and one in 100 over ``floor``
-    (48,840 pairs of the paraphrase set in ``tests/data``). 0.15 % of the pairs of questions about
-    databases (InterCode SQL) that share no table are over ``similar``, and 1.4 % over ``near``;
-    99.6 % and all of the pairs that the same statement answers are.
+    The vector of a text does not depend on the other texts. Only the first 256 tokens of a text are
+    read. The thresholds are quantiles of chance similarities, rounded: one pair of texts on
+    different subjects in 10,000 is over ``similar``, one in 1,000 over ``near``, one in 100 over
+    ``floor`` (48,840 pairs of the paraphrase set in ``tests/data``).
     """
 
     name: ClassVar[str] = "minilm"
@@ -86,10 +82,25 @@ class MiniLM:
             return rows
         model = self._model()
         read = [[FIRST, *tokens(text)[: LONGEST - 2], LAST] for text in given]
-        batches = list(_batches(read))
+        # A batch has only texts with equally many tokens, so there is no padding.
+        order = sorted(range(len(read)), key=lambda place: len(read[place]))
+        batches = [
+            same[start : start + BATCH]
+            for _, places in groupby(order, key=lambda place: len(read[place]))
+            for same in [list(places)]
+            for start in range(0, len(same), BATCH)
+        ]
 
         def fill(places: list[int]) -> None:
-            rows[places] = _vectors(model, [read[place] for place in places])
+            ids = np.array([read[place] for place in places], np.int64)
+            asked = {
+                "input_ids": ids,
+                "attention_mask": np.ones_like(ids),
+                "token_type_ids": np.zeros_like(ids),
+            }
+            [hidden] = model.session.run(None, asked)
+            means = hidden.mean(axis=1)
+            rows[places] = means / np.linalg.norm(means, axis=1, keepdims=True)
 
         if len(batches) == 1:
             fill(batches[0])
@@ -101,7 +112,9 @@ class MiniLM:
     def _model(self) -> _Loaded:
         with self._lock:
             if self._loaded is None:
-                self._loaded = _taken() or _shared()
+                global _beside
+                loading, _beside = _beside, None
+                self._loaded = (loading.result() if loading else None) or _shared()
             elif self._loaded.for_one:
                 self._loaded = _shared()
             return self._loaded
@@ -144,13 +157,6 @@ _beside: Future[_Loaded | None] | None = None
 """What :func:`load_beside` loads, until it is taken."""
 
 
-def _taken() -> _Loaded | None:
-    """Return the model that was loaded in the thread, once."""
-    global _beside
-    loading, _beside = _beside, None
-    return loading.result() if loading else None
-
-
 _in_use: weakref.WeakValueDictionary[Path | None, _Loaded] = weakref.WeakValueDictionary()
 """The models that memories of this process use, by their files."""
 
@@ -189,28 +195,3 @@ def _load(*, for_one: bool = False) -> _Loaded:
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(weights, options, providers=["CPUExecutionProvider"])
     return _Loaded(session, for_one)
-
-
-def _batches(read: Sequence[Sequence[int]]) -> Iterator[list[int]]:
-    """Yield the indexes of texts with equally many tokens, in batches."""
-    order = sorted(range(len(read)), key=lambda place: len(read[place]))
-    for _, places in groupby(order, key=lambda place: len(read[place])):
-        same = list(places)
-        for start in range(0, len(same), BATCH):
-            yield same[start : start + BATCH]
-
-
-def _vectors(model: _Loaded, read: Sequence[Sequence[int]]) -> Vectors:
-    """Return the vectors of texts with equally many tokens."""
-    from graphmem.arrays import np
-
-    ids = np.array(read, np.int64)
-    asked = {
-        "input_ids": ids,
-        "attention_mask": np.ones_like(ids),
-        "token_type_ids": np.zeros_like(ids),
-    }
-    [hidden] = model.session.run(None, asked)
-    means: Vectors = hidden.mean(axis=1)
-    means /= np.linalg.norm(means, axis=1, keepdims=True)
-    return means

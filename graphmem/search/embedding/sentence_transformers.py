@@ -100,12 +100,10 @@ def _load(model: str) -> Any:
     try:
         from sentence_transformers import SentenceTransformer
     except (ImportError, OSError) as error:
-        # glibc reserves little static TLS space: the embedded engine and the two copies of OpenMP
-        # from torch and scikit-learn need more.
-        remedy = f"start Python with {ROOM}" if "static TLS" in str(error) else f"run `{INSTALL}`"
+        # Where glibc has too little static TLS space for it beside the embedded engine, ROOM helps.
         raise SettingsError(
-            f"embedder {PREFIX}:{model}: the library cannot be loaded "
-            f"({shown(str(error))}); {remedy}"
+            f"embedder {PREFIX}:{model}: the library cannot be loaded ({shown(str(error))}); "
+            f"run `{INSTALL}`, or start Python with {ROOM}"
         ) from error
     try:
         return SentenceTransformer(model)

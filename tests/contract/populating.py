@@ -610,6 +610,7 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         "agent": ids(target, "Agent")[0] if query.name == "erasing.episodes_of" else "shared agent",
         "agents": ids(target, "Agent") if query.name == "learning.look_at" else ["shared agent"],
         "limit": 50,
+        "looked_at": 50,
         "first": "",
         "beyond": "~",
         "half_life": 1e9,

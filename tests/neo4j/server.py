@@ -48,9 +48,8 @@ START_TIMEOUT = 300.0
 STOP_TIMEOUT = 60.0
 IMAGE = "neo4j:5.26-community"
 
-# Below the range from which systems take the ports of outgoing connections. A client that dials
-# a dead server's port again and again could otherwise be given that very port, and the server
-# could not come back on it.
+# Below the range of outgoing connections: a client that dials a dead server's port again and again
+# could otherwise be given that very port, and the server could not come back on it.
 PORTS = range(20_000, 32_000)
 
 JVM_OPTIONS = (
@@ -100,8 +99,7 @@ server.memory.query_cache.per_db_cache_num_entries=2000
 APOC_CONF = "apoc.custom.procedures.refresh=1000\n"
 
 # Waits for the end of its input, which comes when the process that started it dies, however it
-# dies. (Linux could do this with PR_SET_PDEATHSIG, but that fires when the starting *thread*
-# ends.) The second argument, if any, is a temporary home to remove.
+# dies. The second argument, if any, is a temporary home to remove.
 GUARD = 'read -r _; kill -9 "$1"; if [ -n "$2" ]; then sleep 1; rm -rf -- "$2"; fi'
 
 
@@ -347,9 +345,8 @@ class Found:
 def find_or_start(*, conf: str = "") -> Found:
     """The first of: the server that ``NEO4J_URI`` names, a container, Maven's jars.
 
-    Raises Neo4jUnavailable with the reason why each was not possible. A server that ``NEO4J_URI``
-    names but that does not answer is an error: tests on another one than asked for would mislead.
-    `conf` is for one from Maven's jars.
+    Raises Neo4jUnavailable with all reasons, also if the named server does not answer: tests on
+    another one than asked for would mislead.
     """
     if os.environ.get("NEO4J_URI"):
         return _from_environment(os.environ)

@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from pathlib import Path
 from threading import Event
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from graphmem.config import DEFAULT_NAMESPACE, Settings
@@ -55,7 +54,11 @@ class Threads:
         self._closed = False
         self._pid = os.getpid()
 
-    async def read(self, call: Callable[[], R], *, writes: bool = False) -> R:
+    async def read(self, call: Callable[[], R]) -> R:
+        """Return what ``call``, which reads, returns in a thread."""
+        return await self.run(call, writes=False)
+
+    async def run(self, call: Callable[[], R], *, writes: bool) -> R:
         """Return what a call returns in a thread; if cancelled, it stops waiting for the lease."""
         cancelled, context = Event(), copy_context()
         context.run(given_up.set, cancelled)
@@ -112,7 +115,7 @@ def _in_thread(
     @functools.wraps(method)
     async def call(self: _Awaited[T], *args: P.args, **kwargs: P.kwargs) -> R:
         bound = getattr(self._awaited, method.__name__)
-        return await self.threads.read(lambda: bound(*args, **kwargs), writes=writes)
+        return await self.threads.run(lambda: bound(*args, **kwargs), writes=writes)
 
     call.writes = writes  # type: ignore[attr-defined]
     return call  # type: ignore[return-value]
@@ -366,10 +369,5 @@ class AsyncMemory(_Awaited[Memory]):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: object, error: object, trace: object) -> None:
         await self.close()

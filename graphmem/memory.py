@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial, wraps
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from pydantic import JsonValue
@@ -382,9 +381,7 @@ class Memory:
         return self._learner.learn(episode, dated=sentinel.is_live(form))
 
     remember = delegate("_producers", Producers.remember)
-
     watch = delegate("_producers", Producers.watch)
-
     context = delegate("_context", ContextWriter.context)
 
     def recall(
@@ -421,13 +418,11 @@ class Memory:
         """
         recalled = self._recaller.recall(text, limit, agent, max_hops, at=at, kinds=kinds)
         for kind, label in (("strategy", "Strategy"), ("policy", "Policy")):
-            self._reads.note_all(label, [item.id for item in recalled.items if item.kind == kind])
+            self._reads.note(label, [item.id for item in recalled.items if item.kind == kind])
         return recalled
 
     choose = delegate("_chooser", Chooser.choose)
-
     predict = delegate("_forecaster", Forecaster.predict)
-
     explain = delegate("_explainer", Explainer.explain)
 
     def strategies(
@@ -447,25 +442,17 @@ class Memory:
             limit: most strategies to return.
         """
         rows = self._learner.best(task, task_type, agent, limit)
-        self._reads.note_all("Strategy", [row.id for row in rows])
+        self._reads.note("Strategy", [row.id for row in rows])
         return Listed(rows)
 
     evidence = delegate("_learner", Learner.evidence)
-
     episodes = delegate("_looking", Looking.episodes)
-
     tasks = delegate("_looking", Looking.tasks)
-
     show = delegate("_looking", Looking.show)
-
     similar = delegate("_similarity", Similarity.similar)
-
     communities = delegate("_communities", Communities.communities)
-
     to_networkx = delegate("_network", Network.to_networkx)
-
     calibrate = delegate("_forecaster", Forecaster.calibrate)
-
     evaluate = delegate("_chooser", Chooser.evaluate)
 
     def query(
@@ -498,18 +485,12 @@ class Memory:
         return self.store.ask(query, limits, **given)
 
     stats = delegate("_maintainer", Maintainer.stats)
-
     verify = delegate("_maintainer", Maintainer.verify)
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         self.close()
 
 

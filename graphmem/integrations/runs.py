@@ -17,7 +17,7 @@ import reprlib
 import threading
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from typing import Any, TypedDict, Unpack
 
@@ -139,7 +139,9 @@ class Runs:
                 running.attempt = self.memory.attempt(running.task, **terms).__enter__()
         return running
 
-    def going_on(self, problem: str, raised: BaseException | None = None) -> Any:
+    def going_on(
+        self, problem: str, raised: BaseException | None = None
+    ) -> AbstractContextManager[None]:
         """Log errors, so that the agent goes on; with ``strict``, let them through."""
         return going_on(problem, strict=self.strict and raised is None)
 

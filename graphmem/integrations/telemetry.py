@@ -16,7 +16,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import Any, get_args
 from urllib.parse import urlsplit
 
 try:
@@ -30,18 +30,8 @@ except ImportError as error:
 from graphmem import __version__, async_memory
 from graphmem.episodes.attempts import Attempts
 from graphmem.graph.graph import Graph
-from graphmem.lessons import Lessons
-from graphmem.levels import Levels
-from graphmem.memory import Memory
 from graphmem.models import LearnReport
 from graphmem.models.recall import Recall
-from graphmem.people import People
-from graphmem.people.scopes import LearningScopes
-from graphmem.policies import Policies
-from graphmem.policies.cycles import Cycles
-from graphmem.policies.events import Events
-from graphmem.policies.ledger import Predictions
-from graphmem.upkeep import Upkeep
 
 CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 """The variable that allows contents in the spans of all GenAI libraries."""
@@ -54,19 +44,19 @@ BUCKETS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20
 _TEXTS = {"text", "task", "strategy", "item", "cypher"}
 """Names of first arguments that hold the question of a reading call."""
 
-CLASSES: dict[type, tuple[str, type]] = {
-    Memory: ("", async_memory.AsyncMemory),
-    Lessons: ("lessons.", async_memory.AsyncLessons),
-    Policies: ("policies.", async_memory.AsyncPolicies),
-    Levels: ("levels.", async_memory.AsyncLevels),
-    People: ("people.", async_memory.AsyncPeople),
-    LearningScopes: ("scopes.", async_memory.AsyncScopes),
-    Events: ("events.", async_memory.AsyncEvents),
-    Predictions: ("predictions.", async_memory.AsyncPredictions),
-    Cycles: ("cycles.", async_memory.AsyncCycles),
-    Upkeep: ("upkeep.", async_memory.AsyncUpkeep),
+PARTS: dict[str, type] = {
+    "": async_memory.AsyncMemory,
+    "lessons.": async_memory.AsyncLessons,
+    "policies.": async_memory.AsyncPolicies,
+    "levels.": async_memory.AsyncLevels,
+    "people.": async_memory.AsyncPeople,
+    "scopes.": async_memory.AsyncScopes,
+    "events.": async_memory.AsyncEvents,
+    "predictions.": async_memory.AsyncPredictions,
+    "cycles.": async_memory.AsyncCycles,
+    "upkeep.": async_memory.AsyncUpkeep,
 }
-"""A memory and its parts: the prefixes of their methods' names, and their asynchronous twins."""
+"""The asynchronous twins of a memory and its parts, which know what writes; by their prefixes."""
 OPERATIONS: dict[str, str] = {
     UPSERT: "upkeep.import_",
     UPDATE: "lessons.merge lessons.unmerge policies.link policies.strengthen policies.weaken"
@@ -82,10 +72,6 @@ OPERATIONS: dict[str, str] = {
 Otherwise a method of ``upkeep`` maintains, another one that writes upserts, and one that reads
 searches. "": the method only makes an object, or runs or ends what runs for long.
 """
-ATTEMPT = "attempt"
-"""The end of an attempt, where its episode is learned."""
-
-
 _undoing = ExitStack()
 """What restores the wrapped methods."""
 
@@ -131,7 +117,7 @@ def instrument(
     recorder = _Recorder(tracer_provider, meter_provider, content)
     for name, (owner, operation) in operations().items():
         _wrap(owner, name.rpartition(".")[2], recorder, operation, name)
-    _wrap(Attempts, "store", recorder, UPSERT, ATTEMPT)
+    _wrap(Attempts, "store", recorder, UPSERT, "attempt")  # its end, where it is learned
     return _undoing
 
 
@@ -146,10 +132,11 @@ def operations() -> dict[str, tuple[type, str]]:
         name: operation for operation, names in OPERATIONS.items() for name in names.split()
     }
     found = {}
-    for owner, (prefix, twin) in CLASSES.items():
+    for prefix, twin in PARTS.items():
+        [owner] = get_args(vars(twin)["__orig_bases__"][0])
         for method, awaited in vars(twin).items():
             writes, name = getattr(awaited, "writes", None), f"{prefix}{method}"
-            usual = MAINTAIN if owner is Upkeep else UPSERT if writes else SEARCH
+            usual = MAINTAIN if prefix == "upkeep." else UPSERT if writes else SEARCH
             operation = explicit.get(name, usual)
             if operation and (writes is not None or name == "levels.lens"):
                 found[name] = owner, operation
@@ -163,8 +150,6 @@ def _wrap(owner: type, name: str, recorder: _Recorder, operation: str, label: st
 
     @functools.wraps(method)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if not recorder.is_on():
-            return method(self, *args, **kwargs)
         graph: Graph = self.graph if isinstance(self, Attempts) else self._graph
         question = (args[0] if args else kwargs.get(asked)) if asked else None
         with recorder.recording(operation, label, graph, question) as describe:
@@ -197,14 +182,6 @@ class _Recorder:
             explicit_bucket_boundaries_advisory=BUCKETS,
         )
         self._content = content
-        self._on = tracer_provider is not None or meter_provider is not None
-
-    def is_on(self) -> bool:
-        """Return whether there is a provider; a global one stays."""
-        if not self._on:
-            there = trace.get_tracer_provider(), metrics.get_meter_provider()
-            self._on = any("Proxy" not in type(provider).__name__ for provider in there)
-        return self._on
 
     @contextmanager
     def recording(

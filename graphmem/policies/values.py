@@ -94,7 +94,7 @@ class Values:
         rows = self._graph.read("policies.get", id=identity)
         if not rows:
             return None
-        self._reads.note("Policy", rows[0]["id"])
+        self._reads.note("Policy", [rows[0]["id"]])
         return policy_of(rows[0])
 
     def best(
@@ -147,7 +147,7 @@ class Values:
             best = (rng or random).choice(candidates)
         elif explore == "ucb":
             best = _upper(candidates, wide)
-        self._reads.note("Policy", best.id)
+        self._reads.note("Policy", [best.id])
         return best
 
     def list(

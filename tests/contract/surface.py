@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
-from graphmem import Memory
+from graphmem import AsyncMemory, Memory
 
 PLAIN = {"store", "namespace", "settings"}
 """Public attributes of a memory that are no parts of it."""
@@ -14,11 +14,13 @@ INTERNAL = {"renew"}
 """Methods of parts for other modules of the package: they take their transactions."""
 
 
-def methods(memory: Memory) -> dict[str, Callable[..., Any]]:
+def methods(
+    memory: Memory | AsyncMemory, plain: Collection[str] = PLAIN
+) -> dict[str, Callable[..., Any]]:
     """Return the public methods of a memory and its parts, as ``part.method``."""
     owners: dict[str, object] = {"": memory}
     for name, part in vars(memory).items():
-        if not name.startswith("_") and name not in PLAIN:
+        if not name.startswith("_") and name not in plain:
             owners[f"{name}."] = part
     return {
         f"{prefix}{name}": getattr(owner, name)

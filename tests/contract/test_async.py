@@ -9,65 +9,21 @@ from typing import assert_type
 from graphmem import AsyncMemory, Episode, Memory, Settings
 from graphmem.models.lessons import Heuristic
 from graphmem.notebook.frames import Listed
+from tests.contract.surface import PLAIN, methods
 
-INTERNAL = {"renew"}
-"""Methods of parts for other modules of the package."""
-
-NOT_AWAITED = {"attempt", "current_attempt", "remember", "watch", "listen", "on"}
+NOT_AWAITED = {"attempt", "current_attempt", "remember", "watch", "events.listen", "events.on"}
 """They only make an object, and what that does is awaited."""
 
 
-def public(kind: type) -> set[str]:
-    return {
-        name for name, _ in inspect.getmembers(kind, inspect.isfunction) if not name.startswith("_")
-    } - INTERNAL
-
-
-def parts(memory: object) -> dict[str, type]:
-    """Return the types of the public attributes that have methods of their own."""
-    plain = {"store", "namespace", "settings", "memory", "threads"}
-    return {
-        name: type(value)
-        for name, value in vars(memory).items()
-        if not (name.startswith("_") or name in plain)
-    }
-
-
-def check(twin: type, kind: type, names: set[str]) -> None:
-    """Assert that a class has methods of another one, awaited, with the same arguments."""
-    for name in names:
-        method = getattr(twin, name)
-        awaited = inspect.iscoroutinefunction(method)
-        assert awaited is (name not in NOT_AWAITED), f"{twin.__name__}.{name}"
-        assert inspect.signature(method) == inspect.signature(getattr(kind, name))
-        assert method.__doc__ == getattr(kind, name).__doc__
-
-
 def test_every_public_method_has_its_twin() -> None:
-    assert public(AsyncMemory) == public(Memory)
-    check(AsyncMemory, Memory, public(Memory))
     with Memory.open("memory:") as memory:
-        kinds, twins = parts(memory), parts(AsyncMemory(memory))
-    assert (
-        twins.keys()
-        == kinds.keys()
-        == {
-            *(
-                "lessons",
-                "policies",
-                "levels",
-                "people",
-                "scopes",
-                "events",
-                "predictions",
-                "cycles",
-                "upkeep",
-            ),
-        }
-    )
-    for name, kind in kinds.items():
-        assert public(twins[name]) == public(kind)
-        check(twins[name], kind, public(kind))
+        awaited = AsyncMemory(memory)
+        public, twins = methods(memory), methods(awaited, plain={*PLAIN, "memory", "threads"})
+        assert public.keys() == twins.keys()
+        for name, twin in twins.items():
+            assert inspect.iscoroutinefunction(twin) is (name not in NOT_AWAITED), name
+            assert inspect.signature(twin) == inspect.signature(public[name])
+            assert name == "open" or twin.__doc__ == public[name].__doc__
 
 
 def test_calls_run_at_once_and_count_exactly(url: str, settings: Settings) -> None:

@@ -61,47 +61,36 @@ class TestBlock:
         assert memory.stats().steps == 2
         assert memory.verify().ok
 
-    def test_an_exception_is_a_failure_and_goes_on(self, memory: Memory) -> None:
-        with pytest.raises(KeyError, match="ABC"), memory.attempt(TASK) as attempt:
-            attempt.used(WAY)
-            raise KeyError("ABC")
-        [episode] = episodes(memory)
-        assert (episode["success"], episode["error"]) == (False, "KeyError: 'ABC'")
-
-    def test_what_was_said_stands_whatever_is_raised_after(self, memory: Memory) -> None:
-        with pytest.raises(KeyError), memory.attempt(TASK) as attempt:
-            attempt.succeed()
-            raise KeyError("ABC")
-        assert [episode["success"] for episode in episodes(memory)] == [True]
-
-    def test_an_error_that_cannot_be_told_is_one_by_name(self, memory: Memory) -> None:
+    def test_an_exception_is_a_failure_unless_something_was_said(self, memory: Memory) -> None:
         class OddError(Exception):
             def __str__(self) -> str:
                 raise RuntimeError
 
-        for error in (OddError(), ValueError("\ud800")):
-            with pytest.raises(type(error)), memory.attempt(TASK):
+        for error in (KeyError("ABC"), OddError(), ValueError("\ud800")):
+            with pytest.raises(type(error)), memory.attempt(TASK) as attempt:
+                attempt.used(WAY)
                 raise error
-        said = {episode["error"] for episode in episodes(memory)}
-        assert said == {"OddError", "ValueError: ?"}
+        with pytest.raises(KeyError), memory.attempt(TASK) as attempt:
+            attempt.succeed()
+            raise KeyError("ABC")
+        ends = {(episode["success"], episode["error"]) for episode in episodes(memory)}
+        failures = {"KeyError: 'ABC'", "OddError", "ValueError: ?"}
+        assert ends == {(True, None), *((False, error) for error in failures)}
 
-    def test_without_a_strategy_it_counts_for_its_task(self, memory: Memory) -> None:
+    def test_strategies_are_named_chosen_or_left_out(self, memory: Memory) -> None:
+        """A text changes nothing; a StrategyUse replaces what is there."""
         with memory.attempt(TASK) as attempt:
+            with pytest.raises(NotFoundError):
+                attempt.choose()
             attempt.succeed()
         assert memory.strategies() == []
         assert memory.lessons.scores(TASK)[0].score == 1.0
-
-    def test_naming_a_strategy_again(self, memory: Memory) -> None:
-        """A text changes nothing; a StrategyUse replaces what is there."""
         with memory.attempt(TASK) as attempt:
             attempt.used(WAY)
             attempt.used(StrategyUse(WAY, applied=False), "ask first")
             attempt.used(WAY)
             attempt.succeed()
-        tried = {row.text: row.trials for row in memory.strategies()}
-        assert tried == {"ask first": 1}
-
-    def test_a_choice_is_used(self, memory: Memory) -> None:
+        assert {row.text: row.trials for row in memory.strategies()} == {"ask first": 1}
         with memory.attempt(TASK, agent="ada") as attempt:
             attempt.used("ask first")
             choice = attempt.choose([WAY, "ask first"], explore="epsilon", epsilon=0.5, seed=1)
@@ -109,19 +98,12 @@ class TestBlock:
             attempt.used(StrategyUse(choice.text, credit=0.5))
             attempt.succeed()
         text = (
-            "MATCH (e:Episode)-[u:USED]->(s:Strategy) WHERE e.ns = $ns AND s.text = $text RETURN "
-            "u.propensity AS propensity, u.explore AS explore, u.credit AS credit"
+            "MATCH (e:Episode {id: $id})-[u:USED]->(s:Strategy {text: $text}) WHERE e.ns = $ns "
+            "RETURN u.propensity AS propensity, u.explore AS explore, u.credit AS credit"
         )
-        assert list(memory.query(text, text=choice.text)) == [
+        assert list(memory.query(text, text=choice.text, id=attempt.episode_id)) == [
             {"propensity": choice.propensity, "explore": "epsilon", "credit": 0.5}
         ]
-
-    def test_nothing_to_choose_from(self, memory: Memory) -> None:
-        with memory.attempt(TASK) as attempt:
-            with pytest.raises(NotFoundError):
-                attempt.choose()
-            attempt.succeed()
-        assert memory.strategies() == []
 
     def test_the_context_is_read_once_and_only_if_asked(
         self, memory: Memory, monkeypatch: pytest.MonkeyPatch
@@ -139,18 +121,7 @@ class TestBlock:
             attempt.succeed()
         assert asked == [{"max_tokens": 50, "agent": "ada"}]
 
-    def test_nested_attempts_are_episodes_of_their_own(self, memory: Memory) -> None:
-        with memory.attempt(TASK) as outer:
-            with pytest.raises(ValueError), memory.attempt("look the fare up") as inner:  # noqa: PT011
-                raise ValueError
-            outer.succeed()
-        assert {row["task"]: row["success"] for row in episodes(memory)} == {
-            TASK: True,
-            "look the fare up": False,
-        }
-        assert inner.episode_id != outer.episode_id
-
-    def test_threads_share_one(self, memory: Memory) -> None:
+    def test_attempts_within_attempts_and_threads(self, memory: Memory) -> None:
         def work(number: int) -> None:
             for step in range(20):
                 attempt.step("count", step)
@@ -162,7 +133,11 @@ class TestBlock:
                 thread.start()
             for thread in threads:
                 thread.join()
+            with pytest.raises(ValueError), memory.attempt("look the fare up"):  # noqa: PT011
+                raise ValueError
             attempt.succeed()
+        ends = {row["task"]: row["success"] for row in episodes(memory)}
+        assert ends == {TASK: True, "look the fare up": False}
         assert memory.stats().steps == 100
         assert len(memory.strategies()) == 5
 
@@ -174,35 +149,14 @@ class TestBlock:
         [episode] = episodes(memory)
         assert episode["started_at"] == episode["ended_at"]
 
-    def test_async_with_on_a_memory(self, memory: Memory) -> None:
-        async def work() -> None:
-            async with memory.attempt(TASK) as attempt:
-                attempt.succeed()
-
-        asyncio.run(work())
-        assert len(episodes(memory)) == 1
-
 
 class TestWithoutOutcome:
     """It is recorded as abandoned, and counts nowhere."""
 
-    def test_nothing_else_sees_it(self, memory: Memory) -> None:
+    def test_nothing_else_sees_it(self, memory: Memory, clock: Clock) -> None:
+        clock.now = 1_780_000_000_000
         memory.learn(TASK, WAY, success=True, ended_at=datetime(2026, 1, 1, tzinfo=UTC))
         before, stats = dump(memory), memory.stats()
-        with memory.attempt(TASK, agent="ada") as attempt:
-            attempt.used(WAY)
-            attempt.step("lookup")
-        after = dump(memory)
-        own = f"Abandoned {attempt.episode_id}"
-        assert {key: value for key, value in after.items() if key != own} == before
-        assert memory.stats() == stats.model_copy(update={"abandoned": 1})
-        assert memory.strategies(agent="ada") == []
-        assert memory.verify().ok
-        memory.upkeep.rebuild()
-        assert dump(memory) == after
-
-    def test_it_can_be_seen(self, memory: Memory, clock: Clock) -> None:
-        clock.now = 1_780_000_000_000
         with memory.attempt(TASK, agent="ada", task_type="refund") as attempt:
             attempt.used(WAY)
             attempt.step("lookup")
@@ -219,24 +173,27 @@ class TestWithoutOutcome:
                 "step_count": 1,
             }
         ]
+        after = dump(memory)
+        own = f"Abandoned {attempt.episode_id}"
+        assert {key: value for key, value in after.items() if key != own} == before
+        assert memory.stats() == stats.model_copy(update={"abandoned": 1})
+        assert memory.strategies(agent="ada") == []
+        assert memory.verify().ok
+        memory.upkeep.rebuild()
+        assert dump(memory) == after
 
-    @pytest.mark.parametrize("raised", [KeyboardInterrupt, SystemExit, asyncio.CancelledError])
-    def test_an_interruption_is_no_failure(
-        self, memory: Memory, raised: type[BaseException]
-    ) -> None:
-        with pytest.raises(raised), memory.attempt(TASK) as attempt:
-            attempt.used(WAY)
-            raise raised
-        assert episodes(memory) == []
-        assert [row["error"] for row in abandoned(memory)] == [raised.__name__]
-
-    def test_an_error_of_the_memory_says_nothing_of_a_strategy(self, memory: Memory) -> None:
+    def test_an_interruption_or_an_error_of_the_memory_is_no_failure(self, memory: Memory) -> None:
+        for raised in (KeyboardInterrupt, SystemExit, asyncio.CancelledError):
+            with pytest.raises(raised), memory.attempt(TASK, strict=True) as attempt:
+                attempt.used(WAY)
+                raise raised
         with pytest.raises(ValidationError, match="score"), memory.attempt(TASK) as attempt:
             attempt.used(WAY)
             attempt.succeed(score=7)
         assert episodes(memory) == []
-        [row] = abandoned(memory)
-        assert row["error"].startswith("ValidationError: score")
+        errors = sorted(row["error"].split(" (")[0] for row in abandoned(memory))
+        assert errors[:3] == ["CancelledError", "KeyboardInterrupt", "SystemExit"]
+        assert errors[3].startswith("ValidationError: score")
 
     def test_strict_raises_and_stores_nothing(self, memory: Memory) -> None:
         with pytest.raises(ValidationError, match="ended without an outcome"):
@@ -244,26 +201,16 @@ class TestWithoutOutcome:
                 attempt.used(WAY)
         assert memory.stats().episodes == memory.stats().abandoned == 0
 
-    def test_strict_lets_an_interruption_pass(self, memory: Memory) -> None:
-        with pytest.raises(KeyboardInterrupt), memory.attempt(TASK, strict=True):
-            raise KeyboardInterrupt
-        assert memory.stats().abandoned == 1
-
-    def test_it_goes_where_its_agent_goes(self, memory: Memory) -> None:
-        for agent in ("ada", "bob"):
-            with memory.attempt(TASK, agent=agent):
+    def test_it_is_erased_by_itself_or_with_its_agent(self, memory: Memory) -> None:
+        for agent in ("ada", "bob", "bob"):
+            with memory.attempt(TASK, agent=agent) as attempt:
                 pass
+        assert attempt.episode_id
         assert memory.upkeep.erase(agent="ada").abandoned == 1
+        assert memory.upkeep.erase(attempt.episode_id).abandoned == 1
         assert [row["agent"] for row in abandoned(memory)] == ["bob"]
         with pytest.raises(NotFoundError):
             memory.upkeep.erase(agent="ada")
-
-    def test_it_can_be_erased(self, memory: Memory) -> None:
-        with memory.attempt(TASK) as attempt:
-            pass
-        assert attempt.episode_id
-        assert memory.upkeep.erase(attempt.episode_id).abandoned == 1
-        assert abandoned(memory) == []
         with pytest.raises(NotFoundError):
             memory.upkeep.erase(attempt.episode_id)
 
@@ -282,6 +229,8 @@ class TestWithoutOutcome:
         assert [row["id"] for row in abandoned(memory)] == [young.episode_id]
 
     def test_json_lines_hold_it(self, memory: Memory, opened: Opener, tmp_path: Path) -> None:
+        from graphmem.seeding import seed, sources
+
         for agent in ("ada", "bob"):
             with memory.attempt(TASK, agent=agent, extra={"pnr": "ABC"}, task_key="k") as attempt:
                 attempt.used(WAY, StrategyUse("ask first", credit=0.5))
@@ -291,6 +240,7 @@ class TestWithoutOutcome:
         file = tmp_path / "all.jsonl"
         report = memory.upkeep.export(file, "jsonl")
         assert (report.episodes, report.abandoned) == (1, 2)
+        assert memory.upkeep.export(tmp_path / "all.json", "sentinel").abandoned == 0
         other = opened(f"{memory.namespace}-other")
         other.scopes.set("bob", cannot_learn=["*"])
         taken = other.upkeep.import_(file, "jsonl")
@@ -301,17 +251,9 @@ class TestWithoutOutcome:
         text = "MATCH (a:Abandoned) WHERE a.ns = $ns RETURN a.record AS record ORDER BY record"
         assert list(other.query(text)) == list(memory.query(text))
         assert other.verify().ok
-
-    def test_sentinel_files_and_seeding_do_without(self, memory: Memory, tmp_path: Path) -> None:
-        from graphmem.seeding import seed, sources
-
-        with memory.attempt(TASK):
-            pass
-        assert memory.upkeep.export(tmp_path / "all.json", "sentinel").abandoned == 0
-        memory.upkeep.export(tmp_path / "all.jsonl", "jsonl")
-        report = seed(memory, sources([str(tmp_path / "all.jsonl")]))
-        assert (report.created, report.refused) == (0, 1)
-        assert "without an outcome" in report.refusals[0].reason
+        seeded = seed(opened(f"{memory.namespace}-third"), sources([str(file)]))
+        assert seeded.refused == 2
+        assert "outcome" in seeded.refusals[0].reason
 
     def test_a_scope_holds_for_it(self, memory: Memory) -> None:
         memory.scopes.set("ada", cannot_learn=["refund"])
@@ -323,44 +265,36 @@ class TestWithoutOutcome:
 class TestMisuse:
     """Clear errors, and nothing half-written."""
 
-    @pytest.mark.parametrize("first", ["succeed", "fail"])
-    @pytest.mark.parametrize("second", ["succeed", "fail"])
-    def test_an_outcome_is_said_once(self, memory: Memory, first: str, second: str) -> None:
-        with memory.attempt(TASK) as attempt:
-            getattr(attempt, first)()
-            with pytest.raises(ValidationError, match=f"{second}: comes after the attempt {first}"):
-                getattr(attempt, second)()
-        assert [row["success"] for row in episodes(memory)] == [first == "succeed"]
-
-    @pytest.mark.parametrize(
-        "call",
-        [
+    def test_an_outcome_is_said_once_and_within_the_block(self, memory: Memory) -> None:
+        calls: list[Callable[[Any], Any]] = [
             lambda attempt: attempt.succeed(),
             lambda attempt: attempt.fail(),
             lambda attempt: attempt.step(),
             lambda attempt: attempt.used(WAY),
             lambda attempt: attempt.context,
             lambda attempt: attempt.choose([WAY]),
-        ],
-    )
-    def test_before_and_after(self, memory: Memory, call: Callable[[Any], Any]) -> None:
-        attempt = memory.attempt(TASK)
-        with pytest.raises(ValidationError, match="has not begun"):
-            call(attempt)
-        with attempt:
-            attempt.succeed()
-        with pytest.raises(ValidationError, match="has ended"):
-            call(attempt)
-        assert len(episodes(memory)) == 1
-
-    def test_a_block_is_entered_once(self, memory: Memory) -> None:
-        attempt = memory.attempt(TASK)
-        with attempt:
-            attempt.succeed()
+        ]
+        for first in ("succeed", "fail"):
+            attempt = memory.attempt(TASK)
+            for call in calls:
+                with pytest.raises(ValidationError, match="has not begun"):
+                    call(attempt)
+            with attempt:
+                with pytest.raises(ValidationError, match="contradicts"):
+                    getattr(attempt, first)(score=0.1 if first == "succeed" else 0.9)
+                getattr(attempt, first)()
+                for second in ("succeed", "fail"):
+                    told = f"{second}: comes after the attempt {first}"
+                    with pytest.raises(ValidationError, match=told):
+                        getattr(attempt, second)()
+                with pytest.raises(ValidationError, match="begun twice"):
+                    attempt.__enter__()
+            for call in calls:
+                with pytest.raises(ValidationError, match="has ended"):
+                    call(attempt)
             with pytest.raises(ValidationError, match="begun twice"):
                 attempt.__enter__()
-        with pytest.raises(ValidationError, match="begun twice"):
-            attempt.__enter__()
+        assert sorted(row["success"] for row in episodes(memory)) == [False, True]
 
     @pytest.mark.parametrize(
         ("given", "field"),
@@ -382,13 +316,6 @@ class TestMisuse:
         with pytest.raises(ValidationError) as error:
             memory.attempt(**{"task": TASK, **given})
         assert error.value.field.startswith(field)
-
-    def test_a_score_that_contradicts(self, memory: Memory) -> None:
-        with memory.attempt(TASK) as attempt:
-            with pytest.raises(ValidationError, match="contradicts"):
-                attempt.succeed(score=0.1)
-            attempt.fail(score=0.1)
-        assert [row["score"] for row in episodes(memory)] == [0.1]
 
     def test_too_many(self, memory: Memory) -> None:
         with memory.attempt(TASK) as attempt:
@@ -434,25 +361,19 @@ class TestMisuse:
         assert len(episodes(memory)) == 1
 
 
-class TestFailingStore:
-    """The block's own error wins; else the store's goes to the caller."""
-
-    def test_an_error_at_the_end(self, opened: Opener) -> None:
-        memory = opened()
-        attempt = memory.attempt(TASK)
-        with pytest.raises(StoreError):
-            with attempt:
-                attempt.succeed()
-                memory.close()
-        assert attempt.episode_id is None
-
-    def test_the_error_of_the_block_wins(self, opened: Opener) -> None:
-        memory = opened()
-        with pytest.raises(KeyError) as caught:
-            with memory.attempt(TASK):
-                memory.close()
-                raise KeyError("ABC")
-        assert "the attempt was not learned: " in caught.value.__notes__[0]
+def test_the_error_of_a_block_goes_before_that_of_the_store(opened: Opener) -> None:
+    memory, other = opened(), opened(f"test-attempts-{id(opened)}")
+    attempt = memory.attempt(TASK)
+    with pytest.raises(StoreError):
+        with attempt:
+            attempt.succeed()
+            memory.close()
+    assert attempt.episode_id is None
+    with pytest.raises(KeyError) as caught:
+        with other.attempt(TASK):
+            other.close()
+            raise KeyError("ABC")
+    assert "the attempt was not learned: " in caught.value.__notes__[0]
 
 
 CALLS: dict[str, Callable[[Any], Any]] = {

@@ -40,60 +40,35 @@ class TestDecorator:
 
     def test_methods(self, memory: Memory) -> None:
         class Agent:
-            @memory.attempt(lambda _, pnr: f"refund {pnr}")
+            @memory.attempt(lambda _, pnr: f"refund {pnr}", judge=lambda _: False)
             def refund(self, pnr: str) -> None:
-                memory.current_attempt().succeed()
+                memory.current_attempt().succeed()  # which the judge does not overrule
 
             @staticmethod
-            @memory.attempt(TASK)
+            @memory.attempt(TASK, judge=lambda _: True)
             def other() -> None:
-                memory.current_attempt().fail()
+                raise KeyError("ABC")
 
         Agent().refund("ABC")
-        Agent.other()
-        assert [row["success"] for row in episodes(memory)] == [True, False]
-
-    def test_an_exception_is_a_failure(self, memory: Memory) -> None:
-        @memory.attempt(TASK, judge=lambda _: True)
-        def refund() -> None:
-            raise KeyError("ABC")
-
         with pytest.raises(KeyError):
-            refund()
-        assert [row["error"] for row in episodes(memory)] == ["KeyError: 'ABC'"]
+            Agent.other()
+        ends = [(row["success"], row["error"]) for row in episodes(memory)]
+        assert ends == [(True, None), (False, "KeyError: 'ABC'")]
 
-    @pytest.mark.parametrize(
-        ("verdict", "success", "score"),
-        [(True, True, 1.0), (False, False, 0.0), (0.7, True, 0.7), (0.2, False, 0.2)],
-    )
-    def test_a_judge(
-        self, memory: Memory, verdict: bool | float, success: bool, score: float
-    ) -> None:
-        memory.attempt(TASK, judge=lambda answer: answer)(lambda: verdict)()
-        assert [(row["success"], row["score"]) for row in episodes(memory)] == [(success, score)]
-
-    def test_a_judge_does_not_overrule(self, memory: Memory) -> None:
-        @memory.attempt(TASK, judge=lambda _: True)
-        def refund() -> None:
-            memory.current_attempt().fail("by hand")
-
-        refund()
-        assert [row["success"] for row in episodes(memory)] == [False]
-
-    def test_no_verdict_no_outcome(self, memory: Memory) -> None:
+    def test_a_judge(self, memory: Memory) -> None:
         """That a function returned does not say that it worked."""
+        for verdict in (True, False, 0.7, 0.2, None):
+            memory.attempt(TASK, judge=lambda answer: answer)(lambda verdict=verdict: verdict)()
         memory.attempt(TASK)(lambda: "done")()
-        memory.attempt(TASK, judge=lambda _: None)(lambda: "done")()
-        assert (len(episodes(memory)), len(abandoned(memory))) == (0, 2)
+        learned = [(row["success"], row["score"]) for row in episodes(memory)]
+        assert learned == [(True, 1.0), (False, 0.0), (True, 0.7), (False, 0.2)]
         with pytest.raises(ValidationError, match="ended without an outcome"):
             memory.attempt(TASK, strict=True)(lambda: "done")()
-
-    def test_an_error_of_the_judge_is_none_of_the_function(self, memory: Memory) -> None:
         with pytest.raises(ZeroDivisionError):
             memory.attempt(TASK, judge=lambda answer: answer / 0)(lambda: 1)()
         with pytest.raises(ValidationError, match="judge: must return True"):
             memory.attempt(TASK, judge=lambda answer: answer)(lambda: "fine")()
-        assert (len(episodes(memory)), len(abandoned(memory))) == (0, 2)
+        assert (len(episodes(memory)), len(abandoned(memory))) == (4, 4)
 
     def test_calls_within_calls(self, memory: Memory) -> None:
         @memory.attempt(lambda n: f"count {n}")
@@ -126,12 +101,11 @@ class TestDecorator:
         assert [row["strategies"] for row in episodes(memory)] == [[WAY]]
         assert [row["success"] for row in episodes(other)] == [False]
 
-    @pytest.mark.parametrize("wrong", [3, None, int, classmethod(print)])
-    def test_what_is_no_function(self, memory: Memory, wrong: Any) -> None:
-        with pytest.raises(ValidationError, match="is not a function"):
-            memory.attempt(TASK)(wrong)
-
-    def test_a_task_that_is_none(self, memory: Memory) -> None:
+    def test_what_is_no_function_or_no_task(self, memory: Memory) -> None:
+        not_functions: list[Any] = [3, None, int, classmethod(print)]
+        for wrong in not_functions:
+            with pytest.raises(ValidationError, match="is not a function"):
+                memory.attempt(TASK)(wrong)
         with pytest.raises(ValidationError, match="task"):
             memory.attempt(lambda: 3)(lambda: None)()  # type: ignore[arg-type, return-value]
         with pytest.raises(ZeroDivisionError):
@@ -174,16 +148,7 @@ class TestGenerators:
         assert list(generator) == []
         assert [row["success"] for row in episodes(memory)] == [True]
 
-    def test_never_begun(self, memory: Memory) -> None:
-        @memory.attempt(TASK)
-        def work() -> Iterator[int]:
-            yield 1
-
-        del work
-        gc.collect()
-        assert abandoned(memory) == []
-
-    def test_left_early(self, memory: Memory) -> None:
+    def test_left_early_or_never_begun(self, memory: Memory) -> None:
         cleaned: list[bool] = []
 
         @memory.attempt(TASK)
@@ -195,22 +160,19 @@ class TestGenerators:
             finally:
                 cleaned.append(True)
 
-        for outcome in (True, False):
-            for _ in work(outcome):
-                break
-        gc.collect()
-        assert cleaned == [True, True]
-        assert [row["success"] for row in episodes(memory)] == [True]
-        assert [row["error"] for row in abandoned(memory)] == ["GeneratorExit"]
-
-    def test_a_block_in_a_generator(self, memory: Memory) -> None:
-        def work() -> Generator[int, None, None]:
+        def block() -> Generator[int, None, None]:
             with memory.attempt(TASK):
                 yield from range(100)
 
-        next(generator := work())
-        generator.close()
-        assert len(abandoned(memory)) == 1
+        work(True)
+        for generator in (work(True), work(False), block()):
+            for _ in generator:
+                break
+        del generator
+        gc.collect()
+        assert cleaned == [True, True]
+        assert [row["success"] for row in episodes(memory)] == [True]
+        assert [row["error"] for row in abandoned(memory)] == ["GeneratorExit"] * 2
 
     def test_collected_in_the_midst_of_a_transaction(self, memory: Memory) -> None:
         """It is stored after that transaction, which is not disturbed."""
@@ -260,25 +222,6 @@ class TestAsync:
         self.run(memory, work)
         assert len(episodes(memory)) == 5
 
-    def test_a_cancelled_task_is_abandoned(self, memory: Memory) -> None:
-        async def work(amemory: AsyncMemory) -> None:
-            async def wait() -> None:
-                async with amemory.attempt(TASK) as attempt:
-                    attempt.used(WAY)
-                    begun.set()
-                    await asyncio.sleep(60)
-
-            begun = asyncio.Event()
-            task = asyncio.create_task(wait())
-            await begun.wait()
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-            assert [row["error"] for row in abandoned(memory)] == ["CancelledError"]
-
-        self.run(memory, work)
-        assert episodes(memory) == []
-
     def test_cancelled_while_it_is_learned(
         self, memory: Memory, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -309,10 +252,21 @@ class TestAsync:
         self.run(memory, work)
         assert [row["success"] for row in episodes(memory)] == [True]
 
-    def test_time_is_up(self, memory: Memory) -> None:
+    def test_cancelled_or_out_of_time(self, memory: Memory) -> None:
         """A limit within the attempt is a failure; one around it leaves no outcome."""
 
         async def work(amemory: AsyncMemory) -> None:
+            async def wait() -> None:
+                async with amemory.attempt("cancelled"):
+                    begun.set()
+                    await asyncio.sleep(60)
+
+            begun = asyncio.Event()
+            task = asyncio.create_task(wait())
+            await begun.wait()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
             with pytest.raises(TimeoutError):
                 async with amemory.attempt("within"):
                     async with asyncio.timeout(0.01):
@@ -324,7 +278,7 @@ class TestAsync:
 
         self.run(memory, work)
         assert [row["task"] for row in episodes(memory)] == ["within"]
-        assert [row["task"] for row in abandoned(memory)] == ["around"]
+        assert sorted(row["task"] for row in abandoned(memory)) == ["around", "cancelled"]
 
     def test_decorated(self, memory: Memory) -> None:
         async def work(amemory: AsyncMemory) -> None:

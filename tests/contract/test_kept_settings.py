@@ -51,11 +51,6 @@ def test_who_gives_no_settings_takes_those_of_the_memory(opened: Opener) -> None
     assert second.verify().ok
 
 
-def test_policies_alone_keep_settings_too(opened: Opener) -> None:
-    opened(alpha=0.5).policies.update({"n": 1}, "go", 1.0, terminal=True)
-    assert opened().policies.update({"n": 2}, "go", 1.0, terminal=True).q == 0.5
-
-
 def test_what_is_given_holds_for_who_gives_it_until_a_rebuild_keeps_it(opened: Opener) -> None:
     first = opened()
     attempts(first, "plan", 3, 1)
@@ -108,10 +103,11 @@ def test_another_half_life_is_still_refused(opened: Opener) -> None:
 
 
 def test_each_namespace_keeps_its_own(opened: Opener) -> None:
-    one, two = opened(z=1.0), opened(namespace="test-kept-elsewhere", z=2.0)
-    for memory in (one, two):
-        attempts(memory, "plan", 3)
-    assert (kept(one)["z"], kept(two)["z"]) == (1.0, 2.0)
+    one, two = opened(alpha=0.5), opened(namespace="test-kept-elsewhere", alpha=0.25)
+    for memory in (one, two):  # policies alone keep settings, too
+        memory.policies.update({"n": 1}, "go", 1.0, terminal=True)
+    assert (kept(one)["alpha"], kept(two)["alpha"]) == (0.5, 0.25)
+    assert opened().policies.update({"n": 2}, "go", 1.0, terminal=True).q == 0.5
 
 
 def test_what_fails_keeps_nothing(memory: Memory) -> None:

@@ -14,7 +14,7 @@ import pytest
 from graphmem import AsyncMemory, Settings
 from graphmem.errors import ForkedError, GraphMemError, LockedError, StoreError
 from graphmem.store.port import CLOSED
-from tests.contract.test_async import parts, public
+from tests.contract.surface import PLAIN, methods
 from tests.faults.learner import BATCH, Learner
 
 PATIENT = Settings(wait=120, embedder="hashing")
@@ -142,10 +142,9 @@ def test_calls_that_write_are_known_as_such(folder: str, holder: Learner) -> Non
     async def work() -> None:
         settings = Settings(wait=0, embedder="hashing")
         async with await AsyncMemory.open(folder, settings=settings) as memory:
-            for part in (None, *parts(memory)):
-                holder_of = getattr(memory, part) if part else memory
-                for name in sorted(public(type(holder_of)) - {"close", "open"}):
-                    await check(f"{part}.{name}" if part else name, getattr(holder_of, name))
+            for name, method in methods(memory, plain={*PLAIN, "memory", "threads"}).items():
+                if name not in ("close", "open"):
+                    await check(name, method)
 
     asyncio.run(work())
     assert {"recall", "stats", "lessons.consolidate", "upkeep.rebuild"} <= called

@@ -15,6 +15,7 @@ _EPISODES = (
     "OPTIONAL MATCH (e)-[:HAS_STEP]->(t:Step) "
     "WITH a, e, strategies, t ORDER BY t.index "
     "RETURN e.id AS id, a.name AS agent, e.task AS task, e.success AS success, e.score AS score, "
+    "e.error AS error, "
     "e.source AS source, strategies, collect(t.action_type) AS tools, "
     "collect(coalesce(t.action, '')) AS actions, collect(coalesce(t.observation, '')) AS seen, "
     "collect(coalesce(t.error, '')) AS errors, e.started_at AS started_at, "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -99,11 +98,10 @@ def test_the_prompt_gets_what_is_known_of_it(memory: Memory, session: Session) -
     assert short is None
 
 
-@pytest.mark.parametrize("outcome", [None, "stated"])
-def test_without_a_statement_nothing_is_counted(session: Session, outcome: str | None) -> None:
+def test_without_a_statement_nothing_is_counted(session: Session) -> None:
     fixing(session)  # its last command worked, and nothing else says anything
     with Memory.open("memory:") as memory:
-        learned = learn_session(memory, session.ended(), Terms(outcome=outcome))
+        learned = learn_session(memory, session.ended(), Terms())
         assert (learned.learned, learned.unjudged) == (0, 3)
         assert memory.stats().episodes == 0
         assert counts(memory) == {}
@@ -144,9 +142,8 @@ def test_an_evaluator_that_fails_says_nothing(
             raise OSError("no judge")
         return "good" if "explain" in run.task else 1.0
 
-    monkeypatch.setattr(
-        "graphmem.integrations.claude_code.hooks.judge_of", lambda _: judge_of(broken)
-    )
+    judge = judge_of(broken)
+    monkeypatch.setattr("graphmem.integrations.claude_code.hooks.judge_of", lambda _: judge)
     with Memory.open("memory:") as memory:
         learned = learn_session(memory, session.ended(), Terms(outcome="broken"))
     assert (learned.learned, learned.unjudged) == (1, 1)
@@ -154,22 +151,12 @@ def test_an_evaluator_that_fails_says_nothing(
     assert learned.problems[1].startswith("prompt 3: outcome: must be True, False")
 
 
-@pytest.mark.parametrize(
-    ("by", "strategies"),
-    [
-        ("model", ["claude-opus-5"]),
-        ("agent", ["claude-code"]),
-        ("gitBranch", ["main"]),
-    ],
-)
-def test_something_else_can_be_the_strategy(
-    session: Session, by: str, strategies: list[str]
-) -> None:
+def test_something_else_can_be_the_strategy(session: Session) -> None:
     fixing(session)
     with Memory.open("memory:") as memory:
-        terms = Terms(test_command="pytest", strategy_from=by)
+        terms = Terms(test_command="pytest", strategy_from="gitBranch")
         assert learn_session(memory, session.ended(), terms).learned == 2
-        assert sorted(counts(memory)) == strategies
+        assert sorted(counts(memory)) == ["main"]
         wrong = learn_session(memory, session.ended(), Terms(strategy_from="colour"))
         assert wrong.problems[0].startswith("prompt 1: colour: does not say which strategy")
 
@@ -191,28 +178,6 @@ def test_texts_are_shortened_and_made_whole(session: Session) -> None:
     assert all(len(str(value)) < 11_000 for row in steps for value in row.values())
     assert steps[0]["o"].endswith("more characters)")
     assert steps[1]["o"] == "done"
-
-
-def test_a_program_whose_failing_is_no_error_says_nothing(session: Session) -> None:
-    for command, more in (
-        ("diff a b", {"stdout": "1c1", "interrupted": False}),
-        ("grep -q x y", {"stdout": "", "returnCodeInterpretation": "No matches found"}),
-        ("sleep 9", {"stdout": "", "interrupted": True}),
-        ("serve", {"backgroundTaskId": "b1"}),
-    ):
-        session.prompt(command)
-        session.calls("Bash", {"command": command}, "", more=more)
-    session.prompt("ls")
-    session.runs("ls", toolDenialKind="user-rejected")
-    with session.path.open("rb") as lines:
-        told = {work.prompt: last_run(work, work.prompt) for work in works(lines, [])}
-    assert told == {
-        "diff a b": True,
-        "grep -q x y": None,
-        "sleep 9": None,
-        "serve": None,
-        "ls": None,
-    }
 
 
 # What is a prompt
@@ -298,20 +263,16 @@ def test_what_was_not_replied_to_is_no_task(session: Session) -> None:
 )
 def test_a_line_of_a_prompt_states_the_outcome(prompt: str, task: str, said: object) -> None:
     assert task_of(prompt) == task
-    assert (
-        parse_statement(without_statement(prompt)[1]) is said
-        or parse_statement(without_statement(prompt)[1]) == said
-    )
+    assert repr(parse_statement(without_statement(prompt)[1])) == repr(said)
 
 
-def ran(*commands: tuple[str, int | str], **more: Any) -> Work:
+def ran(*commands: tuple[str, int | str]) -> Work:
     calls = [
         Call(
             "Bash",
             {"command": command},
             f"Exit code {code}" if isinstance(code, int) and code else str(code),
             failed=code != 0,
-            **more,
         )
         for command, code in commands
     ]
@@ -355,28 +316,22 @@ def test_a_run_of_the_test_counts_where_its_exit_tells(
     assert last_run(ran((command, code)), "pytest") is how
 
 
-def test_the_last_run_of_the_test_counts() -> None:
+def test_the_last_run_of_the_test_counts(session: Session) -> None:
     assert last_run(ran(("pytest", 1), ("pytest", 0), ("ls", 0)), "pytest") is True
     assert last_run(ran(("pytest", 0), ("pytest", 1)), "pytest") is False
     assert last_run(ran(("pytest", 0), ("pytest | tail", 0)), "pytest") is None
-    assert last_run(ran(("pytest", 0), untold=True), "pytest") is None
     assert last_run(ran(("uv run pytest -x", 0)), "uv run pytest") is True
     assert last_run(ran(), "pytest") is None
-    assert (
-        last_run(Work(1, "t", {}, None, None, [Call("Bash", {"command": "pytest"})]), "pytest")
-        is None
-    )
-
-
-@pytest.mark.parametrize(
-    "given",
-    [{}, {"hook_event_name": "Stop"}, {"hook_event_name": "UserPromptSubmit", "prompt": 5},
-     {"hook_event_name": "SessionEnd", "session_id": "s"},
-     {"hook_event_name": "SessionEnd", "session_id": "s", "transcript_path": " "}],
-    ids=json.dumps,
-)  # fmt: skip
-def test_what_is_no_input_of_a_hook_is_refused(given: dict[str, Any]) -> None:
-    from graphmem.errors import ValidationError
-
-    with Memory.open("memory:") as memory, pytest.raises(ValidationError):
-        answer(given, Terms(), lambda _: memory)
+    for more in (  # it was stopped, goes on, or its failing is no error
+        {"stdout": "1c1", "interrupted": False},
+        {"stdout": "", "returnCodeInterpretation": "No matches found"},
+        {"stdout": "", "interrupted": True},
+        {"backgroundTaskId": "b1"},
+    ):
+        session.prompt("test it")
+        session.calls("Bash", {"command": "pytest"}, "", more=more)
+    session.prompt("test it")
+    session.runs("pytest", toolDenialKind="user-rejected")
+    with session.path.open("rb") as lines:
+        told = [last_run(work, "pytest") for work in works(lines, [])]
+    assert told == [True, None, None, None, None]

@@ -92,42 +92,6 @@ def test_a_log_teaches_what_was_learned_live(
     assert memory.verify().ok
 
 
-def test_an_agent_learns_to_cross_the_lake(tmp_path: Path) -> None:
-    """It asks the memory for each step, by the state and the actions that the recorder names."""
-    world = gymnasium.make("FrozenLake-v1", is_slippery=False)
-    with Memory.open("memory:") as memory:
-        env = Recorder(world, tmp_path / "log.jsonl", memory=memory, actions=MOVES)
-        chance = np.random.default_rng(3)
-
-        def run(explore: float) -> float:
-            env.reset(seed=1)
-            while True:
-                known = memory.policies.best(env.state)
-                action = int(chance.integers(4))
-                if known is not None and known.score > 0 and chance.random() >= explore:
-                    action = MOVES.index(known.action)
-                _, reward, ends, cut, _ = env.step(action)
-                if ends or cut:
-                    return float(reward)
-
-        while memory.stats().successes < 25:
-            run(0.1)
-        assert run(0.0) == 1.0
-
-
-def test_lines_say_what_happened(tmp_path: Path) -> None:
-    env = Recorder(make("FrozenLake"), log := tmp_path / "log.jsonl", agent="ada", actions=MOVES)
-    wander(env, 2)
-    first = lines(log)[0]
-    assert first["env"].startswith("FrozenLake")
-    assert (first["step"], first["seed"], first["agent"]) == (0, 0, "ada")
-    assert first["state"] == {"state": 0}
-    assert first["action"] in MOVES
-    last = [line for line in lines(log) if "outcome" in line]
-    assert len(last) == 2
-    assert all(line["terminated"] or line["truncated"] for line in last)
-
-
 def test_what_is_not_judged_counts_nowhere(memory: Memory, tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     env = Recorder(make("CliffWalking"), log, memory=memory)  # which has no threshold
@@ -149,41 +113,27 @@ def test_what_is_not_judged_counts_nowhere(memory: Memory, tmp_path: Path) -> No
     assert seeded(memory, log, outcomes={"a": True}).created == 1
 
 
-@pytest.mark.parametrize(
-    ("space", "state", "expected"),
-    [
-        (spaces.Discrete(3), None, lambda s: s["state"] in range(3)),
-        (spaces.MultiDiscrete([2, 2]), None, lambda s: len(s["state"]) == 2),
-        (spaces.Box(0, 9, (2,), np.int8), None, lambda s: isinstance(s["state"][0], int)),
-        (
-            spaces.Dict({"at": spaces.Discrete(4), "bag": spaces.MultiBinary(2)}),
-            None,
-            lambda s: s["at"] in range(4) and len(s["bag"]) == 2,
-        ),
-        (
-            spaces.Box(-1, 1, (2,)),
-            lambda seen: [round(float(one), 1) for one in seen],
-            lambda s: all(one * 10 == round(one * 10) for one in s["state"]),
-        ),
-        (
-            spaces.Box(-1, 1, (2,)),
-            lambda seen: {"side": np.digitize(seen[0], [-0.5, 0.5])},
-            lambda s: s["side"] in range(3),
-        ),
-    ],
-)
-def test_observations_become_states(
-    tmp_path: Path,
-    space: Any,
-    state: Callable[[Any], Any] | None,
-    expected: Callable[[dict[str, Any]], bool],
-) -> None:
-    env = Recorder(Tower(space, info={"is_success": True}), log := tmp_path / "log", state=state)
-    env.reset(seed=4)
-    env.step(6)
-    [line] = lines(log)
-    assert expected(line["state"])
-    assert (line["action"], line["outcome"], line["env"]) == ("6", True, "Tower")
+def test_observations_become_states(tmp_path: Path) -> None:
+    def stored(space: Any, state: Callable[[Any], Any] | None = None) -> Any:
+        log = tmp_path / "log"
+        log.unlink(missing_ok=True)
+        env = Recorder(Tower(space, info={"is_success": True}), log, state=state)
+        env.reset(seed=4)
+        env.step(6)
+        [line] = lines(log)
+        assert (line["action"], line["outcome"], line["env"]) == ("6", True, "Tower")
+        return line["state"]
+
+    real = spaces.Box(-1, 1, (2,))
+    parts = spaces.Dict({"at": spaces.Discrete(4), "bag": spaces.MultiBinary(2)})
+    assert stored(spaces.Discrete(3))["state"] in range(3)
+    assert len(stored(spaces.MultiDiscrete([2, 2]))["state"]) == 2
+    assert isinstance(stored(spaces.Box(0, 9, (2,), np.int8))["state"][0], int)
+    assert stored(parts)["at"] in range(4)
+    rounded = stored(real, lambda seen: [round(float(one), 1) for one in seen])
+    assert all(one * 10 == round(one * 10) for one in rounded["state"])
+    side = stored(real, lambda seen: {"side": np.digitize(seen[0], [-0.5, 0.5])})
+    assert side["side"] in range(3)
 
 
 def test_what_cannot_be_a_state_or_an_action_is_said_at_once() -> None:

@@ -192,6 +192,17 @@ def test_items_outlive_the_process(opened: Opener) -> None:
     assert found.key == "likes"
     assert GraphMemStore(opened(), name="other").list_namespaces() == []
 
+    memory = opened()  # items are entries of levels
+    level = "collective:store:users:17"
+    [entry] = memory.levels.recall("what to cook", levels=level)
+    assert (entry.key, entry.content) == ("likes", {"food": "noodles"})
+    memory.levels.add(level, "a text", key="by hand")
+    memory.levels.add(level, {"n": 1})
+    store = GraphMemStore(memory)
+    assert {"content": "a text"} in [item.value for item in store.search(FOOD)]
+    store.put(FOOD, "by hand", {"n": 2})
+    assert len(store.search(FOOD)) == 3
+
 
 def test_items_expire_and_stay_longer_when_they_are_read(memory: Memory) -> None:
     store = GraphMemStore(memory, ttl={"default_ttl": 60, "refresh_on_read": False})
@@ -218,22 +229,6 @@ def test_items_expire_and_stay_longer_when_they_are_read(memory: Memory) -> None
     assert {item.key for item in store.search(("users",))} == {"an hour", "kept"}
     assert memory.levels.maintain().levels[0].expired == 1
     assert memory.verify().ok
-
-
-def test_items_are_entries_of_levels(memory: Memory) -> None:
-    store = GraphMemStore(memory)
-    store.put(FOOD, "likes", {"food": "noodles"})
-    [entry] = memory.levels.recall("what to cook", levels="collective:store:users:17")
-    assert (entry.key, entry.content) == ("likes", {"food": "noodles"})
-    memory.levels.add("collective:store:users:17", "a text", key="by hand")
-    memory.levels.add("collective:store:users:17", {"n": 1})
-    values = [item.value for item in store.search(FOOD)]
-    assert len(values) == 3
-    assert {"content": "a text"} in values
-    by_hand = store.get(FOOD, "by hand")
-    assert by_hand is not None
-    store.put(FOOD, "by hand", {"n": 2})
-    assert len(store.search(FOOD)) == 3
 
 
 def test_an_agent_has_it_in_its_tools(memory: Memory) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -22,7 +21,6 @@ from pydantic_ai.models.test import TestModel
 from graphmem import AsyncMemory, Memory
 from graphmem.integrations.outcomes import Run
 from graphmem.integrations.pydantic_ai import GraphMemCapability
-from tests.conftest import Opener
 from tests.integrations.recorded import abandoned, arguments, episodes
 from tests.integrations.waiting import cancelled_there, for_ever
 
@@ -173,22 +171,6 @@ def test_streams_and_runs_at_once(memory: Memory) -> None:
     assert sorted(row["task"] for row in learned) == [f"count {n}" for n in range(8)]
     assert {(*row["tools"], row["success"]) for row in learned} == {("look", True)}
     assert [row["task"] for row in abandoned(memory)] == ["left early"]
-
-
-def test_a_broken_memory_does_not_break_an_agent(
-    opened: Opener, caplog: pytest.LogCaptureFixture
-) -> None:
-    memory = opened()
-    script = Script([("look", {"table": "users"})])
-    agent = agent_of(script, GraphMemCapability(memory, outcome=right))
-    strict = agent_of(script, GraphMemCapability(memory, outcome=right, strict=True))
-    memory.close()
-    assert agent.run_sync(TASK).output == "3"
-    with pytest.raises(Exception, match="closed"):
-        strict.run_sync(TASK)
-    assert {record.levelno for record in caplog.records} <= {logging.DEBUG, logging.WARNING}
-    assert "the run was not learned" in caplog.text
-    assert TASK not in caplog.text
 
 
 def test_what_a_run_is_about() -> None:

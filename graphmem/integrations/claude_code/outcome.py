@@ -6,17 +6,15 @@ import re
 import shlex
 from collections.abc import Sequence
 
-from graphmem.integrations.claude_code.transcript import Call, Work
+from graphmem.integrations.claude_code.transcript import Work
 
 _LINE = re.compile(r"(?im)^[ \t]*graphmem:[ \t]*(\S+)[ \t]*$")
 _FAILED = re.compile(r"(?:Error: )?Exit code (\d+)")
 _ABOVE = 125
 """Greater exit codes say that a command was not found, or was ended."""
-_SEPARATORS = ("&&", "||", ";", "|", "&", "|&", ";;")
 _BEFORE = ("cd", "source", ".", "export", "set")
 """Commands before a test that are not likely to be what failed."""
 _ASSIGNED = re.compile(r"[A-Za-z_]\w*=")
-_OPENING = ("(", "{", "!")
 
 
 def without_statement(prompt: str) -> tuple[str, str | None]:
@@ -48,61 +46,39 @@ def last_run(work: Work, command: str) -> bool | None:
     words = shlex.split(command)
     for call in reversed(work.calls):
         line = call.input.get("command")
-        if call.name == "Bash" and isinstance(line, str) and (how := _runs(line, words)):
-            return None if how == "hidden" else _ended(call, alone=how == "alone")
+        if call.name == "Bash" and isinstance(line, str) and (how := _how_it_runs(line, words)):
+            if how == "hidden" or call.text is None or call.untold:
+                return None
+            if not call.failed:
+                return True
+            code = _FAILED.match(call.text)
+            return False if how == "alone" and code and 0 < int(code[1]) <= _ABOVE else None
     return None
 
 
-def _runs(text: str, words: Sequence[str]) -> str | None:
+def _how_it_runs(text: str, words: Sequence[str]) -> str | None:
     """Return how a command runs the words: ``alone``, ``after`` others, ``hidden``, or None."""
-    found: str | None = None
-    for line in text.replace("\\\n", " ").splitlines():
-        if not line.strip() or line.lstrip().startswith("#"):
-            continue
-        try:
-            found = _in_line(line, words) or (found and "hidden")
-        except ValueError:  # quotes over several lines
-            found = "hidden" if found or words[0] in line else None
-    return found
-
-
-def _in_line(line: str, words: Sequence[str]) -> str | None:
-    lexer = shlex.shlex(line, posix=True, punctuation_chars="();<>|&")
-    lexer.whitespace_split = True
-    parts: list[list[str]] = [[]]
-    between: list[str] = []
-    for token in lexer:
-        if token in _SEPARATORS:
-            between.append(token)
-            parts.append([])
-        else:
-            parts[-1].append(token)
-    background = between[-1:] == ["&"] and not parts[-1]
-    parts = [part for part in parts if part]
-    commands = [_command(part) for part in parts]
-    runs = [index for index, found in enumerate(commands) if found[: len(words)] == [*words]]
-    if not runs:
+    lexer = shlex.shlex(text.replace("\\\n", " "), posix=True, punctuation_chars="();<>|&\n")
+    lexer.whitespace, lexer.commenters, lexer.whitespace_split = " \t\r", "", True
+    commands: list[list[str]] = [[]]
+    between: set[str] = set()
+    comment = False
+    try:
+        for token in lexer:
+            if token and not token.strip("();|&\n"):
+                comment = comment and "\n" not in token
+                between.add(token.strip("();\n"))
+                commands.append([])
+            elif comment or token.startswith("#"):
+                comment = True
+            elif commands[-1] or not _ASSIGNED.match(token):
+                commands[-1].append(token)
+    except ValueError:  # quotes that do not end
+        return "hidden" if words[0] in text else None
+    commands = [command for command in commands if command]
+    runs = [command[: len(words)] == [*words] for command in commands]
+    if not any(runs):
         return None
-    last = runs[-1]
-    if background or last != len(parts) - 1 or {"||", "&", "|", "|&"} & {*between}:
+    if not runs[-1] or between & {"||", "&", "|", "|&"}:
         return "hidden"
-    if any(token in _OPENING for token in parts[last][: len(parts[last]) - len(commands[last])]):
-        return "hidden"
-    return "alone" if all(found[:1] and found[0] in _BEFORE for found in commands[:-1]) else "after"
-
-
-def _command(part: Sequence[str]) -> list[str]:
-    """Return the words of a command without what opens it, and the variables set for it."""
-    words = [*part]
-    while words and (words[0] in _OPENING or _ASSIGNED.match(words[0])):
-        words = words[1:]
-    return words
-
-
-def _ended(call: Call, *, alone: bool) -> bool | None:
-    if call.text is None or call.untold:
-        return None
-    if not call.failed:
-        return True
-    code = _FAILED.match(call.text)
-    return False if alone and code and 0 < int(code[1]) <= _ABOVE else None
+    return "alone" if all(command[0] in _BEFORE for command in commands[:-1]) else "after"

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import operator
 import unicodedata
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -208,13 +207,10 @@ class GraphMemStore(BaseStore):
 
     def _refresh(self, entries: Sequence[Entry]) -> None:
         """Let items that were read stay as long as new ones."""
-        keys: dict[tuple[str, float], list[str]] = defaultdict(list)
         for entry in entries:
             ttl = entry.metadata.get("ttl")
             if isinstance(ttl, int | float) and entry.key is not None:
-                keys[entry.level, ttl].append(entry.key)
-        for (level, ttl), named in keys.items():
-            self._memory.levels.prolong(level, named, ttl * 60)
+                self._memory.levels.prolong(entry.level, [entry.key], ttl * 60)
 
     def _item(self, entry: Entry) -> dict[str, Any]:
         known, key = entry.metadata, entry.id if entry.key is None else entry.key
@@ -283,29 +279,26 @@ def _value(entry: Entry) -> dict[str, Any]:
 
 def _matches(condition: MatchCondition, namespace: Namespace) -> bool:
     path = condition.path
-    if len(path) > len(namespace):
-        return False
     if condition.match_type not in ("prefix", "suffix"):
         raise ValidationError("match_type", condition.match_type, "must be prefix or suffix")
     part = namespace[: len(path)]
     if condition.match_type == "suffix":
-        part = namespace[len(namespace) - len(path) :]
-    return all(wanted in ("*", label) for wanted, label in zip(path, part, strict=True))
+        part = namespace[max(len(namespace) - len(path), 0) :]
+    return len(part) == len(path) and all(a in ("*", b) for a, b in zip(path, part, strict=True))
 
 
 def _fits(value: Any, wanted: Any) -> bool:
     """Return whether a value matches a filter: parts of objects, lists item by item."""
-    if isinstance(wanted, Mapping):
-        if any(name.startswith("$") for name in wanted):
-            return all(_compared(value, name, other) for name, other in wanted.items())
-        return isinstance(value, dict) and all(
-            _fits(value.get(name), other) for name, other in wanted.items()
-        )
     if isinstance(wanted, list | tuple):
-        return (
-            isinstance(value, list) and len(value) == len(wanted) and all(map(_fits, value, wanted))
-        )
-    return bool(value == wanted)
+        same = isinstance(value, list) and len(value) == len(wanted)
+        return same and all(map(_fits, value, wanted))
+    if not isinstance(wanted, Mapping):
+        return bool(value == wanted)
+    if any(name.startswith("$") for name in wanted):
+        return all(_compared(value, name, other) for name, other in wanted.items())
+    return isinstance(value, dict) and all(
+        _fits(value.get(name), other) for name, other in wanted.items()
+    )
 
 
 def _compared(value: Any, name: str, other: Any) -> bool:

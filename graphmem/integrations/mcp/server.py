@@ -18,6 +18,8 @@ from mcp_types import CallToolResult, TextContent, ToolAnnotations
 
 from graphmem import __version__
 from graphmem.errors import GraphMemError
+from graphmem.ids import canonical_json
+from graphmem.integrations.mcp.answers import Answer
 from graphmem.integrations.mcp.tools import Access, Tools
 from graphmem.memory import Memory
 from graphmem.models.fields import explain
@@ -109,9 +111,10 @@ def _tool(method: Any) -> Tool:
         except KeyboardInterrupt:  # the engine took the signal, in this thread
             signal.raise_signal(signal.SIGINT)
             raise ToolError("the server was stopped; ask again") from None
+        fields = answer.model_dump(mode="json")
+        text = str(answer) if isinstance(answer, Answer) else canonical_json(fields)
         return CallToolResult(
-            content=[TextContent(type="text", text=str(answer))],
-            structured_content=answer.model_dump(mode="json"),
+            content=[TextContent(type="text", text=text)], structured_content=fields
         )
 
     returned = Annotated[CallToolResult, signature.return_annotation]

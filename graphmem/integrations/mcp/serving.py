@@ -64,10 +64,8 @@ async def _over_stdio(server: Server) -> None:
 
         async def obey() -> None:
             with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-                async for number in signals:
-                    came.append(number)
-                    lines.close()
-                    return
+                came.append(await anext(aiter(signals)))
+                lines.close()
 
         beside.start_soon(pump)
         if sys.platform != "win32":

@@ -9,18 +9,30 @@ from dataclasses import dataclass
 from typing import Annotated, Literal, TypeVar
 
 from mcp.server.mcpserver.exceptions import ToolError
-from pydantic import Field, JsonValue
+from pydantic import BaseModel, Field, JsonValue
 
 from graphmem.errors import ValidationError
-from graphmem.integrations.mcp import answers
-from graphmem.integrations.mcp.answers import ASIDE, MOST, describe_rest, fit, fit_lines
+from graphmem.integrations.mcp.answers import (
+    ASIDE,
+    MOST,
+    Choices,
+    Prompt,
+    Row,
+    Rows,
+    Text,
+    describe_rest,
+    fit,
+    fit_lines,
+    row_of,
+)
 from graphmem.lessons.prompt import SECTIONS
 from graphmem.memory import Memory
 from graphmem.models import Step
 from graphmem.models.choices import Choice, Explore
+from graphmem.models.lessons import AntiPattern
 from graphmem.models.levels import Added
 from graphmem.models.reports import EraseReport, Learned, Stats
-from graphmem.text.tokens import count_tokens_of_lines
+from graphmem.text.tokens import count_tokens
 
 Task = Annotated[str, Field(description="The task in words, or its key.")]
 Agent = Annotated[
@@ -132,25 +144,23 @@ class Tools:
     @tool("read", "Recall what worked")
     def graphmem_recall(
         self, task: Task, limit: Limit = 5, agent: Agent = None, max_tokens: Tokens = 2_000
-    ) -> answers.Recalled:
+    ) -> Rows:
         """Find what worked on tasks like this, and what to avoid. Call it before you act.
 
         Each strategy comes with its counts, the expected success rate here, and the ids of episodes
         behind it. An empty answer means that nothing like this task is known.
         """
         recalled = self.memory.recall(task, limit, self._agent(agent))
-        items = [*map(answers.Item.model_validate, recalled.items)]
-        warnings = [*map(answers.Warn.model_validate, recalled.warnings)]
+        items = [
+            row_of(item, "kind", "text", "said", "mean", evidence=[*item.evidence[:3]])
+            for item in recalled.items
+        ]
+        warnings = [*map(_warn, recalled.warnings)]
         # A warning is worth more than the fourth strategy that works.
-        rows: list[answers.Row] = [*items[:3], *warnings[:1], *items[3:], *warnings[1:]]
-        full = sum(item.kind == "strategy" for item in items) == limit
+        rows = [*items[:3], *warnings[:1], *items[3:], *warnings[1:]]
+        full = sum(item["kind"] == "strategy" for item in items) == limit
         kept, more = fit(rows, max_tokens, "graphmem_recall", limit if full else None)
-        return answers.Recalled(
-            items=tuple(row for row in kept if isinstance(row, answers.Item)),
-            warnings=tuple(row for row in kept if isinstance(row, answers.Warn)),
-            task_type=recalled.task_type,
-            more=more,
-        )
+        return Rows(rows=kept, more=more)
 
     @tool("read", "Context for a system prompt")
     def graphmem_context(
@@ -162,7 +172,7 @@ class Tools:
             str | None,
             Field(description="Also what this lens of the memory's levels shows, as `planning`."),
         ] = None,
-    ) -> answers.Prompt:
+    ) -> Prompt:
         """Get what is known of a task, as a short text for a system prompt.
 
         It has rules, what works, what fails and what to do instead. It fills the tokens with the
@@ -171,7 +181,7 @@ class Tools:
         lines: dict[str, int] = {}
 
         def count(text: str) -> int:
-            tokens = count_tokens_of_lines(text)
+            tokens = count_tokens(text)
             if text.endswith("\n"):  # a line; the text itself is counted, too
                 lines[text[:-1]] = tokens
             return tokens
@@ -183,7 +193,7 @@ class Tools:
         headings = {section.heading for section in SECTIONS}
         left = sum(line not in headings and line not in text for line in lines)
         more = describe_rest(left, "line", "graphmem_context", sum(lines.values()))
-        return answers.Prompt(context=text, more=more)
+        return Prompt(text=text, more=more)
 
     @tool("read", "Choose what to try")
     def graphmem_choose(
@@ -200,7 +210,7 @@ class Tools:
             Field(description="How to choose. thompson: mostly the best, at times another."),
         ] = "thompson",
         max_tokens: Tokens = 2_000,
-    ) -> answers.Chosen:
+    ) -> Choices:
         """Choose what to try now: mostly what works, at times what may work better.
 
         Nothing is stored. When you know how it went, call graphmem_learn with the `choice` of the
@@ -209,10 +219,11 @@ class Tools:
         choice = self.memory.choose(
             task, candidates, agent=self._agent(agent), task_type=task_type, explore=explore
         )
-        rows = map(answers.Candidate.model_validate, (choice, *choice.others))
+        names = ("text", "why", "probability", "low", "high", "propensity")
+        rows = (row_of(one, *names) for one in (choice, *choice.others))
         kept, more = fit(rows, max_tokens, "graphmem_choose")
         name = None if self._access.read_only else self._name_choice(choice)
-        return answers.Chosen(choice=name, strategy=kept[0], others=kept[1:], more=more)
+        return Choices(choice=name, rows=kept, more=more)
 
     def _name_choice(self, choice: Choice) -> str:
         name = secrets.token_hex(4)
@@ -233,11 +244,11 @@ class Tools:
         ] = None,
         agent: Agent = None,
         max_tokens: Tokens = 2_000,
-    ) -> answers.Text:
+    ) -> Text:
         """See why the memory believes something: counts, dates, episodes for and against."""
         text = self.memory.explain(item, task=task, agent=self._agent(agent)).to_text()
         part, more = fit_lines(text, max_tokens, "graphmem_explain")
-        return answers.Text(text=part, more=more)
+        return Text(text=part, more=more)
 
     @tool("read", "Episodes behind a strategy")
     def graphmem_evidence(
@@ -246,10 +257,11 @@ class Tools:
         limit: Limit = 5,
         agent: Agent = None,
         max_tokens: Tokens = 2_000,
-    ) -> answers.Listing[answers.Episode]:
+    ) -> Rows:
         """Get the latest episodes in which a strategy was applied, and how each ended."""
         rows = self.memory.evidence(strategy, limit=limit, agent=self._agent(agent))
-        return _listing(answers.Episode, rows, max_tokens, "graphmem_evidence", limit)
+        names = ("at", "task", "agent", "success", "score", "error")
+        return _rows(rows, names, max_tokens, "graphmem_evidence", limit)
 
     @tool("read", "List strategies")
     def graphmem_strategies(
@@ -260,10 +272,11 @@ class Tools:
         task_type: TaskType = None,
         limit: Limit = 20,
         max_tokens: Tokens = 2_000,
-    ) -> answers.Listing[answers.Ranked]:
+    ) -> Rows:
         """List strategies with their counts, the surest first."""
         rows = self.memory.strategies(task, task_type=task_type, agent=self._agent(), limit=limit)
-        return _listing(answers.Ranked, rows, max_tokens, "graphmem_strategies", limit)
+        names = ("text", "successes", "trials", "lower", "upper")
+        return _rows(rows, names, max_tokens, "graphmem_strategies", limit)
 
     @tool("read", "State of the memory")
     def graphmem_status(self) -> Stats:
@@ -353,20 +366,21 @@ class Tools:
         limit: Limit = 10,
         agent: Agent = None,
         max_tokens: Tokens = 2_000,
-    ) -> answers.Listing[answers.Entry]:
+    ) -> Rows:
         """Find what levels hold now: observations, plans, findings."""
         asker = self._agent(agent)
         rows = self.memory.levels.recall(text, levels=levels, limit=limit, agent=asker)
-        return _listing(answers.Entry, rows, max_tokens, "graphmem_levels_recall", limit)
+        names = ("content", "level", "key", "tags")
+        return _rows(rows, names, max_tokens, "graphmem_levels_recall", limit)
 
     @tool("read", "Map of levels")
-    def graphmem_levels_map(self, agent: Agent = None, max_tokens: Tokens = 500) -> answers.Text:
+    def graphmem_levels_map(self, agent: Agent = None, max_tokens: Tokens = 500) -> Text:
         """See which levels there are, what is in them, and what flows where."""
         levels = self.memory.levels.map(self._agent(agent))
         whole, part = levels.tree(MOST), levels.tree(max(50, max_tokens - ASIDE))
         left = len(whole.splitlines()) - len(part.splitlines()) + 1 if part != whole else 0
-        more = describe_rest(left, "line", "graphmem_levels_map", count_tokens_of_lines(whole))
-        return answers.Text(text=part, more=more)
+        more = describe_rest(left, "line", "graphmem_levels_map", count_tokens(whole))
+        return Text(text=part, more=more)
 
     @tool("write", "Add to a level")
     def graphmem_levels_add(
@@ -386,10 +400,22 @@ class Tools:
         )
 
 
-def _listing(
-    kind: type[answers.R], rows: Sequence[object], max_tokens: int, tool: str, limit: int
-) -> answers.Listing[answers.R]:
+def _warn(warning: AntiPattern) -> Row:
+    """Return a strategy to avoid, how it fails, and what did better."""
+    better = warning.better_alternative
+    return {
+        "kind": "avoid",
+        "strategy": warning.strategy,
+        "fails": warning.sentence,
+        "instead": None if better is None else better.strategy,
+        "id": warning.id,
+    }
+
+
+def _rows(
+    models: Sequence[BaseModel], names: Sequence[str], max_tokens: int, tool: str, limit: int
+) -> Rows:
     """Return an answer with the rows that fit."""
-    reached = limit if len(rows) == limit else None
-    items, more = fit(map(kind.model_validate, rows), max_tokens, tool, reached)
-    return answers.Listing[kind](items=items, more=more)  # type: ignore[valid-type]
+    reached = limit if len(models) == limit else None
+    rows, more = fit((row_of(one, *names) for one in models), max_tokens, tool, reached)
+    return Rows(rows=rows, more=more)

@@ -134,9 +134,12 @@ class Values:
             raise ValidationError("rng", rng, "is not a random.Random", "give one, or None")
         share = checked_number("epsilon", epsilon, 0, 1)
         wide = checked_number("width", width, 0)
-        candidates = self._candidates(
-            state, Named(agent=agent).agent, actions, self._when(at, stored)
-        )
+        rows = self._read(state, Named(agent=agent).agent, self._when(at, stored), only_active=True)
+        if actions is None:
+            rows = rows if explore else rows[:1]  # most callers need no more
+            candidates = [policy_of(row) for row in rows]
+        else:
+            candidates = self._candidates(state, agent, actions, rows)
         if not candidates:
             return None
         best = candidates[0]
@@ -180,7 +183,8 @@ class Values:
         waiting = checked_number("pressure", pressure)
         check_limit(limit)
         if state is not None:
-            return Listed(self._read(state, name, when, pressure=waiting)[:limit])
+            rows = self._read(state, name, when, pressure=waiting)[:limit]
+            return Listed([policy_of(row) for row in rows])
         if at is not None or pressure:
             raise ValidationError("state", None, "is missing", "values at a time are of one state")
         rows = self._graph.read("policies.list", agent=name, limit=limit)
@@ -236,7 +240,7 @@ class Values:
 
     def _read(
         self, state: State, agent: str | None, when: int | None, **more: Any
-    ) -> builtins.list[Policy]:
+    ) -> builtins.list[Row]:
         """Return policies with their values at a time, best first; only cycles need clocks."""
         given = {
             "state_id": StateKey.of(self._graph.ns, state).id,
@@ -251,16 +255,13 @@ class Values:
         if zones and (moment := from_millis(when)):
             given["clocks"] = clocks(moment, sorted(zones))
             rows = self._graph.read("policies.values", **given)
-        return [policy_of(row) for row in rows]
+        return rows
 
     def _candidates(
-        self, state: State, agent: str, actions: Sequence[Action] | None, when: int | None
+        self, state: State, agent: str, actions: Sequence[Action], rows: Sequence[Row]
     ) -> builtins.list[Policy]:
         """Return the possible actions in a state, best first; of equal ones first those tried."""
-        known = self._read(state, agent, when, only_active=True)
-        if actions is None:
-            return known
-        tried = {policy.id: policy for policy in known}
+        tried = {row["id"]: policy_of(row) for row in rows}
         found: dict[str, Policy] = {}
         for action in checked_items("actions", actions):
             key = self._key(agent, state, action)

@@ -30,16 +30,12 @@ def listening(host: str, port: int) -> socket.socket:
         StorageError: the port is taken, or the address is not of this machine.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # asyncio sends small answers at once only on a socket that names its protocol.
-    opened = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
-        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        opened.bind((host, port))
-        opened.listen(128)
+        opened = socket.create_server((host, port), family=family, backlog=128)
     except OSError as error:
-        opened.close()
         raise StorageError(
             f"cannot listen on {host}:{port}: {error.strerror or error}; take another port, or 0 "
             "for a free one"
         ) from error
+    opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # send small answers at once
     return opened

@@ -35,7 +35,7 @@ def writing(path: str | Path) -> Iterator[BinaryIO]:
         raise StorageError(f"{name} is not the name of a file")
     try:
         with ExitStack() as stack:
-            there = _status(path)
+            there = Path(path).stat() if Path(path).exists() else None
             if there is None or stat.S_ISREG(there.st_mode):
                 yield stack.enter_context(_replacing(Path(os.path.realpath(path)), there))
             elif stat.S_ISDIR(there.st_mode):
@@ -49,13 +49,6 @@ def writing(path: str | Path) -> Iterator[BinaryIO]:
                     shutil.copyfileobj(file, into)
     except OSError as error:
         raise StorageError(f"{name}: {error.strerror or error}; nothing was written") from error
-
-
-def _status(path: str | Path) -> os.stat_result | None:
-    try:
-        return Path(path).stat()
-    except FileNotFoundError:
-        return None
 
 
 @contextmanager

@@ -421,7 +421,7 @@ class Memory:
         """
         recalled = self._recaller.recall(text, limit, agent, max_hops, at=at, kinds=kinds)
         for kind, label in (("strategy", "Strategy"), ("policy", "Policy")):
-            self._reads.note_all(label, [item.id for item in recalled.items if item.kind == kind])
+            self._reads.note(label, [item.id for item in recalled.items if item.kind == kind])
         return recalled
 
     choose = delegate("_chooser", Chooser.choose)
@@ -447,7 +447,7 @@ class Memory:
             limit: most strategies to return.
         """
         rows = self._learner.best(task, task_type, agent, limit)
-        self._reads.note_all("Strategy", [row.id for row in rows])
+        self._reads.note("Strategy", [row.id for row in rows])
         return Listed(rows)
 
     evidence = delegate("_learner", Learner.evidence)

@@ -119,20 +119,16 @@ _WORDS = {
 
 def listed(counts: Mapping[str, int]) -> str:
     """Return counts as words, without what is not there: "3 strategies, 1 agent"."""
-
-    def said(name: str, count: int) -> str:
-        if name in _WORDS:
-            return counted(count, _WORDS[name])
-        return f"{count:,} {_one(name) if count == 1 else name}".replace("_", "-")
-
-    return ", ".join(said(name, count) for name, count in counts.items() if count)
+    return ", ".join(counted(count, _one(name)) for name, count in counts.items() if count)
 
 
 def _one(name: str) -> str:
-    """Return the singular of a plural."""
+    """Return one of what a plural names, in words."""
+    if name in _WORDS:
+        return _WORDS[name]
     for plural, end in (("ies", "y"), ("ses", "s"), ("s", "")):
         if name.endswith(plural):
-            return name.removesuffix(plural) + end
+            return name.removesuffix(plural).replace("_", "-") + end
     return name
 
 

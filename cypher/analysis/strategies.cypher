@@ -12,16 +12,6 @@ RETURN s.text AS strategy, s.trials AS trials, s.successes AS successes,
 ORDER BY lower DESC, trials DESC, strategy
 LIMIT $limit;
 
-// name: analysis.what_fails
-// install: what_fails
-// doc: Strategies by the upper bound of their success rate, lowest first: the most refuted ones.
-// returns: strategy string, trials integer, failures integer, upper float
-MATCH (s:Strategy)
-WHERE s.ns = $ns AND s.trials > 0
-RETURN s.text AS strategy, s.trials AS trials, s.trials - s.successes AS failures, wilson_upper(s.successes, s.trials, $z) AS upper
-ORDER BY upper, trials DESC, strategy
-LIMIT $limit;
-
 // name: analysis.together
 // install: together
 // doc: Pairs of strategies that were used in the same episodes, and how often that worked.
@@ -79,19 +69,6 @@ WHERE a.ns = $ns
 WITH a.name AS agent, count(e) AS episodes, sum(CASE WHEN e.success THEN 1 ELSE 0 END) AS successes
 RETURN agent, episodes, successes, toFloat(successes) / episodes AS rate
 ORDER BY rate DESC, agent;
-
-// name: analysis.errors
-// install: errors
-// doc: The errors of episodes and steps, by frequency.
-// returns: error string, times integer
-MATCH (e:Episode)
-WHERE e.ns = $ns
-OPTIONAL MATCH (e)-[:HAS_STEP]->(s:Step)
-WITH e, collect(s.error) AS met
-UNWIND CASE WHEN e.error IS NULL THEN met ELSE met + [e.error] END AS error
-RETURN error, count(*) AS times
-ORDER BY times DESC, error
-LIMIT $limit;
 
 // name: analysis.outcomes
 // install: outcomes

@@ -2,55 +2,34 @@
 
 // name: looking.episodes
 // doc: Episodes, the latest first: of some tasks, with some strategies, of agents that may be read, or all.
-// option: on  on some tasks, by id
-// option: used  in which some strategies were applied, by id
-// option: by  of some agents
-// option: newest  of all: it looks only at tasks whose latest episode is late enough, and at the latest twenty of each
-// option: all  more than twenty: it looks at all episodes of these tasks
+// option: on  the search starts at some tasks
+// option: used  the search starts at some strategies
+// option: by  the search starts at some agents
 // param: tasks list = null, strategies list = null, types list = null, task_type string = null, success boolean = null
 // param: since integer = null
 // returns: id string, task string, task_type string, agent string, success boolean, score float, error string, steps integer, at integer
 // returns: recorded_at integer, source_key string, strategies list
-//? newest
-MATCH (t:Task)
-WHERE t.ns = $ns
-WITH t.described_at AS described_at ORDER BY described_at DESC LIMIT $limit
-WITH min(described_at) AS since_at
-MATCH (t:Task)
-WHERE t.ns = $ns AND t.described_at >= since_at
-//?
-MATCH (t)-[:RECENT]->(e:Episode)                                                                      //? newest !all
-MATCH (t)<-[:ATTEMPTED]-(e:Episode)                                                                   //? newest all
 //? on
 MATCH (t:Task)
 WHERE t.id IN $tasks AND toString(t.ns) = $ns
 MATCH (t)<-[:ATTEMPTED]-(e:Episode)
-//? used !on
+//? used
 MATCH (s:Strategy)
 WHERE s.id IN $strategies AND toString(s.ns) = $ns
-MATCH (s)<-[u:USED]-(e:Episode)
-WHERE u.applied
+MATCH (s)<-[:USED]-(e:Episode)
 WITH DISTINCT e
-//? used on
-MATCH (e)-[u:USED]->(s:Strategy)
-WHERE u.applied AND s.id IN $strategies
-WITH DISTINCT e
-//? by !on !used
+//? by
 MATCH (a:Agent)
 WHERE a.ns = $ns AND a.name IN $agents
 MATCH (a)-[:RAN]->(e:Episode)
-//? by on
-MATCH (e)<-[:RAN]-(a:Agent)
-WHERE a.name IN $agents
-//? by used !on
-MATCH (e)<-[:RAN]-(a:Agent)
-WHERE a.name IN $agents
-//? !on !used !by !newest
+//? !on !used !by
 MATCH (e:Episode)
 WHERE e.ns = $ns
 //?
 WITH e, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at
 WHERE ($types IS NULL OR e.type IN $types) AND ($task_type IS NULL OR e.type = $task_type)
+  AND ($agents IS NULL OR EXISTS { MATCH (e)<-[:RAN]-(b:Agent) WHERE b.name IN $agents })
+  AND ($strategies IS NULL OR EXISTS { MATCH (e)-[v:USED]->(w:Strategy) WHERE v.applied AND w.id IN $strategies })
   AND ($success IS NULL OR e.success = $success) AND ($since IS NULL OR at >= $since)
 WITH e, at ORDER BY at DESC, e.id DESC LIMIT $limit
 MATCH (a:Agent)-[:RAN]->(e)

@@ -329,14 +329,15 @@ RETURN size(members) + 1 AS merged;
 // returns: unmerged integer
 MATCH (s:Strategy)
 WHERE s.id IN $ids AND NOT ($unused AND (s)<-[:USED]-())
-OPTIONAL MATCH (s)-[own:MERGED_INTO]->(w:Strategy)
-OPTIONAL MATCH (w)<-[other:MERGED_INTO]-(:Strategy)
-WITH s, own, w, count(other) AS others
-OPTIONAL MATCH (s)<-[old:MERGED_INTO]-(m:Strategy)
-WITH s, own, w, others, collect(old) AS olds, collect(m) AS members
-FOREACH (gone IN olds + CASE WHEN own IS NULL THEN [] ELSE [own] END | DELETE gone)
-FOREACH (part IN members + [s] + CASE WHEN others = 1 THEN [w] ELSE [] END | SET part.merged_into = null)
-RETURN size(olds) + CASE WHEN own IS NULL THEN 0 ELSE 1 END AS unmerged;
+OPTIONAL MATCH (s)<-[:MERGED_INTO]-(m:Strategy)
+WITH collect(s) + collect(m) AS parts
+UNWIND parts AS part
+WITH DISTINCT part
+MATCH (part)-[edge:MERGED_INTO]->(w:Strategy)
+WITH w, collect(part) AS parts, collect(edge) AS edges, COUNT { (w)<-[:MERGED_INTO]-() } AS every
+FOREACH (gone IN edges | DELETE gone)
+FOREACH (part IN parts + CASE WHEN every = size(edges) THEN [w] ELSE [] END | SET part.merged_into = null)
+RETURN size(edges) AS unmerged;
 
 // name: lessons.clear_preferred
 // mode: write

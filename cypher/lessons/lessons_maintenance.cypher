@@ -22,7 +22,6 @@ RETURN count(*) AS removed;
 // name: lessons_maintenance.derive_heuristics
 // doc: The heuristics on strategies, derived from the facts; all, or those of given agents and types of task.
 // option: share  derived from episodes (ids) alone: their share
-// option: part  derived from a range of the episodes, by id
 // param: types list = null
 // returns: agent string, type string, text string, strategy string, trials integer, successes integer, odds float, credit_sum float
 // returns: score_sum float, first_at integer, last_at integer, created_at integer, supporting list, opposing list
@@ -37,7 +36,6 @@ MATCH (e)-[u:USED]->(s:Strategy)
 MATCH (a:Agent)-[:RAN]->(e)
 //?
 WHERE u.applied AND e.type IS NOT NULL AND ($types IS NULL OR e.type IN $types) AND ($agents IS NULL OR a.name IN $agents)
-  AND e.id >= $first AND e.id < $beyond                                                                         //? part
 WITH s.id AS strategy, s.text AS text, a.name AS agent, e.type AS type, e.id AS episode, e.success AS success, e.score AS score,
      u.credit AS credit, e.recorded_at AS recorded_at, coalesce(e.ended_at, e.started_at) AS dated,
      coalesce(e.ended_at, e.started_at, e.recorded_at) AS at
@@ -106,7 +104,6 @@ RETURN count(*) AS links;
 // name: lessons_maintenance.derive_anti_patterns
 // doc: The anti-patterns on strategies, derived from the facts; all, or those of given agents and classes of errors.
 // option: share  derived from episodes (ids) alone: their share
-// option: part  derived from a range of the episodes, by id
 // param: classes list = null
 // returns: agent string, error_class string, text string, strategy string, types list, occurrences integer, first_at integer
 // returns: last_at integer, created_at integer, supporting list
@@ -122,7 +119,6 @@ MATCH (a:Agent)-[:RAN]->(e)
 //?
 WHERE u.applied AND e.success = false AND e.error_class IS NOT NULL AND ($classes IS NULL OR e.error_class IN $classes)
   AND ($agents IS NULL OR a.name IN $agents)
-  AND e.id >= $first AND e.id < $beyond                                                                         //? part
 WITH s.id AS strategy, s.text AS text, a.name AS agent, e.error_class AS error_class, e.type AS type, e.id AS episode,
      e.recorded_at AS recorded_at, coalesce(e.ended_at, e.started_at) AS dated, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at
 ORDER BY at DESC, episode DESC
@@ -195,12 +191,10 @@ RETURN count(*) AS links;
 
 // name: lessons_maintenance.derive_recent
 // doc: The latest twenty episodes of tasks, derived from the facts.
-// option: part  derived from a range of the episodes, by id
 // returns: id string, episodes list
 MATCH (t:Task)
 WHERE t.id IN $ids AND toString(t.ns) = $ns
 MATCH (e:Episode)-[:ATTEMPTED]->(t)
-WHERE e.id >= $first AND e.id < $beyond                                                                         //? part
 WITH t.id AS id, e.id AS episode, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at
 ORDER BY at DESC, episode DESC
 WITH id, collect(episode) AS episodes
@@ -243,13 +237,11 @@ RETURN count(*) AS written;
 
 // name: lessons_maintenance.derive_rules
 // doc: The counts for and against rules, derived from the episodes that list them.
-// option: part  derived from a range of the episodes, by id
 // returns: id string, uses integer, verdict string, worked integer, praised integer, failed integer, blamed integer, first_at integer
 // returns: last_at integer, worked_at integer, failed_at integer, created_at integer
 MATCH (r:Rule)
 WHERE r.id IN $ids AND toString(r.ns) = $ns
 MATCH (e:Episode)-[l:LISTED]->(r)
-WHERE e.id >= $first AND e.id < $beyond                                                                         //? part
 WITH r.id AS id, e, max(CASE WHEN l.as_success THEN 1 ELSE 0 END) AS success, max(CASE WHEN l.as_success THEN 0 ELSE 1 END) AS mistake,
      coalesce(e.ended_at, e.started_at) AS dated, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at
 WITH id, count(e) AS uses, sum(CASE WHEN praised(e.score) AND success = 1 THEN 1 ELSE 0 END) AS worked,
@@ -260,14 +252,6 @@ WITH id, count(e) AS uses, sum(CASE WHEN praised(e.score) AND success = 1 THEN 1
 RETURN id, uses, verdict(worked, praised, failed, blamed) AS verdict, worked, praised, failed, blamed, first_at, last_at, worked_at,
   failed_at, created_at
 ORDER BY id;
-
-// name: lessons_maintenance.conclude
-// doc: What follows from the counts of heuristics (trials, successes): their odds; and of rules (worked, praised, failed, blamed): their
-// doc: verdict. Each is null for the other kind.
-// returns: id string, odds float, verdict string
-UNWIND $rows AS row
-RETURN row.id AS id, odds(row.successes, row.trials - row.successes) AS odds,
-       verdict(row.worked, row.praised, row.failed, row.blamed) AS verdict;
 
 // name: lessons_maintenance.stored_rules
 // doc: The rules, as stored, and how many tasks hold them.
@@ -309,32 +293,21 @@ RETURN count(r) AS written;
 
 // name: lessons_maintenance.derive_mistakes
 // doc: The mistakes, derived from the cards of episodes.
-// option: part  derived from a range of the episodes, by id; told: the latest cards with a bad decision, with evidence, with a lesson
 // returns: id string, uses integer, seen integer, bad_decision string, evidence string, lesson string, first_episode string
 // returns: first_order integer, last_episode string, last_order integer, last_rank integer, first_at integer, last_at integer
-// returns: created_at integer, told list
+// returns: created_at integer
 MATCH (m:Mistake)
 WHERE m.id IN $ids AND toString(m.ns) = $ns
 MATCH (e:Episode)-[k:MADE]->(m)
-WHERE e.id >= $first AND e.id < $beyond                                                                         //? part
 WITH m.id AS id, e, k, coalesce(e.ended_at, e.started_at) AS dated, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at
 ORDER BY id, at DESC, e.id DESC, k.rank DESC
 WITH id, count(*) AS seen, collect({episode: e.id, at: at, rank: k.rank}) AS cards,
      collect(said(k.bad_decision)) AS bad_decisions, collect(said(k.evidence)) AS evidence, collect(said(k.lesson)) AS lessons,
-//? part
-     collect({bad_decision: said(k.bad_decision), evidence: said(k.evidence), lesson: said(k.lesson),
-       at: at, episode: e.id, rank: k.rank}) AS told,
-//?
      min(dated) AS first_at, max(dated) AS last_at, min(e.recorded_at) AS created_at
-WITH id, seen, cards[0] AS latest, cards[size(cards) - 1] AS earliest, bad_decisions, evidence, lessons, first_at, last_at, created_at,
-  null AS told                                                                                                  //? !part
-//? part
-  [[card IN told WHERE card.bad_decision IS NOT NULL][0], [card IN told WHERE card.evidence IS NOT NULL][0],
-   [card IN told WHERE card.lesson IS NOT NULL][0]] AS told
-//?
+WITH id, seen, cards[0] AS latest, cards[size(cards) - 1] AS earliest, bad_decisions, evidence, lessons, first_at, last_at, created_at
 RETURN id, seen AS uses, seen, bad_decisions[0] AS bad_decision, evidence[0] AS evidence, lessons[0] AS lesson,
        earliest.episode AS first_episode, earliest.at AS first_order, latest.episode AS last_episode, latest.at AS last_order,
-       latest.rank AS last_rank, first_at, last_at, created_at, told
+       latest.rank AS last_rank, first_at, last_at, created_at
 ORDER BY id;
 
 // name: lessons_maintenance.stored_mistakes

@@ -2,24 +2,19 @@
 
 // name: erasing.touched
 // doc: The nodes that episodes refer to, each once.
-// returns: id string, recorded_at integer, agent string, agent_name string, task string, strategies list
+// returns: id string, recorded_at integer, agent string, agent_name string, task string, strategies list, rules list, mistakes list
 MATCH (e:Episode)
 WHERE e.id IN $ids AND toString(e.ns) = $ns
 MATCH (a:Agent)-[:RAN]->(e)
 MATCH (e)-[:ATTEMPTED]->(t:Task)
 OPTIONAL MATCH (e)-[:USED]->(s:Strategy)
-WITH e.id AS id, e.recorded_at AS recorded_at, a.id AS agent, a.name AS agent_name, t.id AS task, s.id AS strategy ORDER BY id, strategy
-RETURN id, recorded_at, agent, agent_name, task, collect(strategy) AS strategies;
-
-// name: erasing.sentences
-// doc: The rules that episodes list and the mistakes on their cards.
-// returns: rules list, mistakes list
-MATCH (e:Episode)
-WHERE e.id IN $ids AND toString(e.ns) = $ns
+WITH e, a, t, collect(s.id) AS strategies
 OPTIONAL MATCH (e)-[:LISTED]->(r:Rule)
-WITH e, collect(DISTINCT r.id) AS rules
+WITH e, a, t, strategies, collect(DISTINCT r.id) AS rules
 OPTIONAL MATCH (e)-[:MADE]->(m:Mistake)
-RETURN rules, collect(DISTINCT m.id) AS mistakes;
+RETURN e.id AS id, e.recorded_at AS recorded_at, a.id AS agent, a.name AS agent_name, t.id AS task, strategies, rules,
+       collect(DISTINCT m.id) AS mistakes
+ORDER BY id;
 
 // name: erasing.experience
 // doc: The states and policies of each episode, and the transitions taken from it.
@@ -145,15 +140,6 @@ WHERE p.ns = $ns AND p.agent = $agent
 DETACH DELETE p
 RETURN count(*) AS removed;
 
-// name: erasing.drop_agent
-// mode: write
-// doc: Removes the node of an agent.
-// returns: removed integer
-MATCH (a:Agent {id: $id})
-WITH a, a.ns AS ns WHERE ns = $ns
-DETACH DELETE a
-RETURN count(*) AS removed;
-
 // name: erasing.episodes_of
 // doc: The episodes of an agent.
 // param: agent string
@@ -165,12 +151,11 @@ RETURN e.id AS id
 ORDER BY id;
 
 // name: erasing.aged
-// doc: A range of the episodes before a time (or of any age), of one agent or of all, with their applied strategies.
-// param: before integer = null, agent string = null, first string = "", beyond string = "~"
+// doc: The episodes before a time (or of any age), of one agent or of all, with their applied strategies.
+// param: before integer = null, agent string = null
 // returns: id string, agent string, type string, strategies list
 MATCH (e:Episode)
-WHERE e.ns = $ns AND e.id >= $first AND e.id < $beyond
-  AND ($before IS NULL OR coalesce(e.ended_at, e.started_at, e.recorded_at) < $before)
+WHERE e.ns = $ns AND ($before IS NULL OR coalesce(e.ended_at, e.started_at, e.recorded_at) < $before)
 MATCH (a:Agent)-[:RAN]->(e)
 WHERE $agent IS NULL OR a.name = $agent
 OPTIONAL MATCH (e)-[u:USED]->(s:Strategy)

@@ -34,33 +34,26 @@ ORDER BY id, position;
 
 // name: exchange.open
 // mode: write
-// doc: Creates the node of a file, if it does not exist.
+// doc: Creates the node of a file, if it does not exist; else removes its rest and its links to episodes.
 // param: name string, format string
-// returns: created integer
-OPTIONAL MATCH (d:Document {id: $id})
-WITH d WHERE d IS NULL
-CREATE (:Document {id: $id, ns: $ns, created_at: $now, name: $name, format: $format, rest: null})
-RETURN count(*) AS created;
+// returns: released integer
+MERGE (d:Document {id: $id})
+ON CREATE SET d.ns = $ns, d.created_at = $now, d.name = $name
+SET d.format = $format, d.rest = null
+WITH d
+OPTIONAL MATCH (d)-[h:HOLDS]->(:Episode)
+DELETE h
+RETURN count(h) AS released;
 
 // name: exchange.describe
 // mode: write
-// doc: Stores the form of a file, and its content besides its episodes (null: not yet).
-// param: format string, rest string = null
+// doc: Stores what a file holds besides its episodes.
+// param: rest string
 // returns: documents integer
 MATCH (d:Document {id: $id})
 WITH d, d.ns AS ns WHERE ns = $ns
-SET d.rest = $rest, d.format = $format
+SET d.rest = $rest
 RETURN count(*) AS documents;
-
-// name: exchange.release
-// mode: write
-// doc: Removes the links from a file to its episodes.
-// returns: released integer
-MATCH (d:Document {id: $id})
-WITH d, d.ns AS ns WHERE ns = $ns
-MATCH (d)-[h:HOLDS]->(:Episode)
-DELETE h
-RETURN count(*) AS released;
 
 // name: exchange.hold
 // mode: write

@@ -16,21 +16,14 @@ RETURN 'Rule' AS label, count(n) AS nodes, sum(COUNT { (n)<-[:LISTED]-() }) AS u
 UNION ALL
 MATCH (n:Mistake) WHERE n.ns = $ns RETURN 'Mistake' AS label, count(n) AS nodes, sum(COUNT { (n)<-[:MADE]-() }) AS uses;
 
-// each: Label kind edge = Strategy strategies <-[:USED]-, Task tasks <-[:ATTEMPTED]-, Agent agents -[:RAN]->
+// each: Label kind by = Strategy strategies <-[:USED]-, Task tasks <-[:ATTEMPTED]-, Agent agents -[:RAN]->, Episode episodes -[:HAS_STEP]->
 // name: maintenance.ids_{kind}
-// doc: A range of the ids of {kind}, in order, and how many episodes each has.
+// doc: A range of the ids of {kind}, in order, and how many episodes (or an episode: steps) each has.
 // returns: id string, uses integer
 MATCH (n:{Label})
 WHERE n.ns = $ns AND n.id >= $first AND n.id < $beyond
-RETURN n.id AS id, COUNT { (n){edge}() } AS uses
+RETURN n.id AS id, COUNT { (n){by}() } AS uses
 ORDER BY id;
-
-// name: maintenance.times
-// doc: The times by which episodes are ordered.
-// returns: id string, at integer
-MATCH (e:Episode)
-WHERE e.id IN $ids AND toString(e.ns) = $ns
-RETURN e.id AS id, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at;
 
 // each: Label kind = Strategy strategies, Task tasks, Agent agents, Rule rules, Mistake mistakes, Consolidation consolidations
 // name: maintenance.lock_{kind}
@@ -45,16 +38,17 @@ RETURN count(n) AS locked;
 // name: maintenance.derive_strategies
 // doc: The counts of strategies, derived from the facts.
 // option: share  derived from episodes (ids) alone: their share
-// option: part  derived from a range of the episodes, by id
 // returns: id string, uses integer, trials integer, successes integer, credit_sum float, score_sum float, last_used_at integer
 // returns: created_at integer
-MATCH (s:Strategy)                                                                                              //? !share
-WHERE s.id IN $ids AND toString(s.ns) = $ns                                                                     //? !share
-OPTIONAL MATCH (e:Episode)-[u:USED]->(s)                                                                        //? !share
-WHERE e.id >= $first AND e.id < $beyond                                                                         //? part !share
-MATCH (e:Episode)                                                                                               //? share
-WHERE e.id IN $ids AND toString(e.ns) = $ns                                                                     //? share
-MATCH (e)-[u:USED]->(s:Strategy)                                                                                //? share
+//? !share
+MATCH (s:Strategy)
+WHERE s.id IN $ids AND toString(s.ns) = $ns
+OPTIONAL MATCH (e:Episode)-[u:USED]->(s)
+//? share
+MATCH (e:Episode)
+WHERE e.id IN $ids AND toString(e.ns) = $ns
+MATCH (e)-[u:USED]->(s:Strategy)
+//?
 RETURN s.id AS id, count(e) AS uses,
        sum(CASE WHEN u.applied THEN 1 ELSE 0 END) AS trials,
        sum(CASE WHEN u.applied AND e.success THEN 1 ELSE 0 END) AS successes,
@@ -67,25 +61,20 @@ ORDER BY id;
 // name: maintenance.derive_outcomes
 // doc: The outcome edges of strategies, derived from the facts; of all tasks, or of given ones.
 // option: share  derived from episodes (ids) alone: their share
-// option: few  of a few tasks, found by these
-// option: part  derived from a range of the episodes, by id
-// param: tasks list
+// param: tasks list = null
 // returns: strategy string, task string, agent string, trials integer, successes integer, credit_sum float, score_sum float
 // returns: last_at integer
-MATCH (s:Strategy)                                                                                              //? !share !few
-WHERE s.id IN $ids AND toString(s.ns) = $ns                                                                     //? !share !few
-MATCH (s)<-[u:USED]-(e:Episode)-[:ATTEMPTED]->(t:Task)                                                          //? !share !few
-WHERE u.applied                                                                                                 //? !share !few
-  AND e.id >= $first AND e.id < $beyond                                                                         //? part !share !few
-MATCH (t:Task)                                                                                                  //? few
-WHERE t.id IN $tasks AND toString(t.ns) = $ns                                                                   //? few
-MATCH (t)<-[:ATTEMPTED]-(e:Episode)-[u:USED]->(s:Strategy)                                                      //? few
-WHERE u.applied AND s.id IN $ids                                                                                //? few
-MATCH (e:Episode)                                                                                               //? share
-WHERE e.id IN $ids AND toString(e.ns) = $ns                                                                     //? share
-MATCH (e)-[u:USED]->(s:Strategy)                                                                                //? share
-WHERE u.applied                                                                                                 //? share
-MATCH (e)-[:ATTEMPTED]->(t:Task)                                                                                //? share
+//? !share
+MATCH (s:Strategy)
+WHERE s.id IN $ids AND toString(s.ns) = $ns
+MATCH (s)<-[u:USED]-(e:Episode)-[:ATTEMPTED]->(t:Task)
+//? share
+MATCH (e:Episode)
+WHERE e.id IN $ids AND toString(e.ns) = $ns
+MATCH (e)-[u:USED]->(s:Strategy)
+MATCH (e)-[:ATTEMPTED]->(t:Task)
+//?
+WHERE u.applied AND ($tasks IS NULL OR t.id IN $tasks)
 MATCH (a:Agent)-[:RAN]->(e)
 RETURN s.id AS strategy, t.id AS task, a.name AS agent, summed_outcomes(e.success, u.credit, e.score),
        max(coalesce(e.ended_at, e.started_at)) AS last_at
@@ -94,18 +83,19 @@ ORDER BY strategy, task, agent;
 // name: maintenance.derive_co_occurrences
 // doc: The co-occurrence edges from strategies, derived from the facts; to all strategies, or to given ones.
 // option: share  derived from episodes (ids) alone: their share
-// option: part  derived from a range of the episodes, by id
 // param: half_life float, others list = null
 // returns: low string, high string, count integer, successes integer, undated integer, weight float, last_at integer
-MATCH (x:Strategy)                                                                                              //? !share
-WHERE x.id IN $ids AND toString(x.ns) = $ns                                                                     //? !share
-MATCH (x)<-[u:USED]-(e:Episode)-[v:USED]->(y:Strategy)                                                          //? !share
-MATCH (e:Episode)                                                                                               //? share
-WHERE e.id IN $ids AND toString(e.ns) = $ns                                                                     //? share
-MATCH (e)-[u:USED]->(x:Strategy)                                                                                //? share
-MATCH (e)-[v:USED]->(y:Strategy)                                                                                //? share
+//? !share
+MATCH (x:Strategy)
+WHERE x.id IN $ids AND toString(x.ns) = $ns
+MATCH (x)<-[u:USED]-(e:Episode)-[v:USED]->(y:Strategy)
+//? share
+MATCH (e:Episode)
+WHERE e.id IN $ids AND toString(e.ns) = $ns
+MATCH (e)-[u:USED]->(x:Strategy)
+MATCH (e)-[v:USED]->(y:Strategy)
+//?
 WHERE u.applied AND v.applied AND x.id < y.id AND ($others IS NULL OR y.id IN $others)
-  AND e.id >= $first AND e.id < $beyond                                                                         //? part
 WITH x.id AS low, y.id AS high, count(*) AS count, sum(CASE WHEN e.success THEN 1 ELSE 0 END) AS successes,
      collect(coalesce(e.ended_at, e.started_at)) AS dates, max(coalesce(e.ended_at, e.started_at)) AS last_at
 RETURN low, high, count, successes, count - size(dates) AS undated,
@@ -115,16 +105,17 @@ ORDER BY low, high;
 // name: maintenance.derive_tasks
 // doc: Description, given type, scores and date of tasks, derived from the facts.
 // option: share  derived from episodes (ids) alone: their share
-// option: part  derived from a range of the episodes, by id
 // returns: id string, uses integer, description string, described_at integer, described_by string, type string, typed_at integer
 // returns: typed_by string, created_at integer, episodes integer, successes integer, score_sum float
-MATCH (t:Task)                                                                                                  //? !share
-WHERE t.id IN $ids AND toString(t.ns) = $ns                                                                     //? !share
-OPTIONAL MATCH (e:Episode)-[:ATTEMPTED]->(t)                                                                    //? !share
-WHERE e.id >= $first AND e.id < $beyond                                                                         //? part !share
-MATCH (e:Episode)                                                                                               //? share
-WHERE e.id IN $ids AND toString(e.ns) = $ns                                                                     //? share
-MATCH (e)-[:ATTEMPTED]->(t:Task)                                                                                //? share
+//? !share
+MATCH (t:Task)
+WHERE t.id IN $ids AND toString(t.ns) = $ns
+OPTIONAL MATCH (e:Episode)-[:ATTEMPTED]->(t)
+//? share
+MATCH (e:Episode)
+WHERE e.id IN $ids AND toString(e.ns) = $ns
+MATCH (e)-[:ATTEMPTED]->(t:Task)
+//?
 WITH t.id AS id, e.id AS episode, e.task AS description, e.task_type AS type, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at,
   e.recorded_at AS recorded_at, e.score AS score, e.success AS success
 ORDER BY id, at DESC, episode DESC
@@ -139,33 +130,35 @@ ORDER BY id;
 // name: maintenance.derive_agents
 // doc: The date of agents, derived from the facts.
 // option: share  derived from episodes (ids) alone: their share
-// option: part  derived from a range of the episodes, by id
 // returns: id string, uses integer, created_at integer
-MATCH (a:Agent)                                                                                                 //? !share
-WHERE a.id IN $ids AND toString(a.ns) = $ns                                                                     //? !share
-OPTIONAL MATCH (a)-[:RAN]->(e:Episode)                                                                          //? !share
-WHERE e.id >= $first AND e.id < $beyond                                                                         //? part !share
-MATCH (e:Episode)                                                                                               //? share
-WHERE e.id IN $ids AND toString(e.ns) = $ns                                                                     //? share
-MATCH (a:Agent)-[:RAN]->(e)                                                                                     //? share
+//? !share
+MATCH (a:Agent)
+WHERE a.id IN $ids AND toString(a.ns) = $ns
+OPTIONAL MATCH (a)-[:RAN]->(e:Episode)
+//? share
+MATCH (e:Episode)
+WHERE e.id IN $ids AND toString(e.ns) = $ns
+MATCH (a:Agent)-[:RAN]->(e)
+//?
 RETURN a.id AS id, count(e) AS uses, min(e.recorded_at) AS created_at
 ORDER BY id;
 
 // name: maintenance.derive_tallies
 // doc: How often agents used strategies on types of tasks, derived from the facts; on all types, or on given ones.
 // option: share  derived from episodes (ids) alone: their share
-// option: part  derived from a range of the episodes, by id
 // param: types list = null
 // returns: home string, agent string, type string, trials integer, successes integer, created_at integer
-MATCH (a:Agent)                                                                                                 //? !share
-WHERE a.id IN $ids AND toString(a.ns) = $ns                                                                     //? !share
-MATCH (a)-[:RAN]->(e:Episode)-[u:USED]->(:Strategy)                                                             //? !share
-MATCH (e:Episode)                                                                                               //? share
-WHERE e.id IN $ids AND toString(e.ns) = $ns                                                                     //? share
-MATCH (e)-[u:USED]->(:Strategy)                                                                                 //? share
-MATCH (a:Agent)-[:RAN]->(e)                                                                                     //? share
+//? !share
+MATCH (a:Agent)
+WHERE a.id IN $ids AND toString(a.ns) = $ns
+MATCH (a)-[:RAN]->(e:Episode)-[u:USED]->(:Strategy)
+//? share
+MATCH (e:Episode)
+WHERE e.id IN $ids AND toString(e.ns) = $ns
+MATCH (e)-[u:USED]->(:Strategy)
+MATCH (a:Agent)-[:RAN]->(e)
+//?
 WHERE u.applied AND e.type IS NOT NULL AND ($types IS NULL OR e.type IN $types)
-  AND e.id >= $first AND e.id < $beyond                                                                         //? part
 RETURN a.id AS home, a.name AS agent, e.type AS type, count(*) AS trials, sum(CASE WHEN e.success THEN 1 ELSE 0 END) AS successes,
        min(e.recorded_at) AS created_at
 ORDER BY home, type;
@@ -357,14 +350,6 @@ FOREACH (gone IN tallies | DETACH DELETE gone)
 DETACH DELETE n
 RETURN count(*) AS removed;
 
-// name: maintenance.ids_episodes
-// doc: A range of the ids of episodes, in order, and how many steps each has.
-// returns: id string, steps integer
-MATCH (e:Episode)
-WHERE e.ns = $ns AND e.id >= $first AND e.id < $beyond
-RETURN e.id AS id, coalesce(e.step_count, 0) AS steps
-ORDER BY id;
-
 // name: maintenance.stats
 // install: stats
 // doc: Counts of a namespace.
@@ -457,12 +442,12 @@ RETURN x.id AS low, y.id AS high, c.count AS count, c.weight AS weight, c.held A
 ORDER BY low, high;
 
 // name: maintenance.stored_took
-// doc: The policies that episodes took, as stored.
-// returns: episode string, policy string, steps integer, first integer
+// doc: Whether episodes have an event (those from schema version 1 have none, and count for no policy), and each policy that they took.
+// returns: episode string, noted boolean, policy string, steps integer, first integer
 MATCH (e:Episode)
 WHERE e.id IN $ids AND toString(e.ns) = $ns
-MATCH (e)-[k:TOOK]->(p:Policy)
-RETURN e.id AS episode, p.id AS policy, k.steps AS steps, k.first AS first
+OPTIONAL MATCH (e)-[k:TOOK]->(p:Policy)
+RETURN e.id AS episode, COUNT { (e)<-[:ABOUT]-(:Event) } > 0 AS noted, p.id AS policy, k.steps AS steps, k.first AS first
 ORDER BY episode, first;
 
 // name: maintenance.drop_policies
@@ -488,27 +473,16 @@ RETURN count(*) AS removed;
 
 // name: maintenance.drop_stream
 // mode: write
-// doc: Removes a stream with its events and the cursors of groups in it. Ids: the ids of its events.
+// doc: Removes a stream without events, with the cursors of groups in it.
 // param: stream string
 // returns: removed integer
 MATCH (t:Stream {id: $stream})
 WITH t, t.ns AS ns WHERE ns = $ns
-OPTIONAL MATCH (x:Event)
-WHERE x.id IN $ids AND toString(x.ns) = $ns
-WITH t, collect(x) AS events
 OPTIONAL MATCH (c:Cursor)-[:READS]->(t)
-WITH t, events, collect(c) AS cursors
+WITH t, collect(c) AS cursors
 OPTIONAL MATCH (k:Claim)
 WHERE k.stream = $stream AND k.ns = $ns
-WITH t, events, cursors, collect(k) AS claims
-FOREACH (gone IN events + cursors + claims | DETACH DELETE gone)
+WITH t, cursors, collect(k) AS claims
+FOREACH (gone IN cursors + claims | DETACH DELETE gone)
 DETACH DELETE t
-RETURN size(events) AS removed;
-
-// name: maintenance.noted
-// doc: The episodes that have an event. Episodes from schema version 1 have none, and count for no policy.
-// returns: id string
-MATCH (e:Episode)
-WHERE e.id IN $ids AND toString(e.ns) = $ns
-MATCH (e)<-[:ABOUT]-(x:Event)
-RETURN DISTINCT e.id AS id;
+RETURN count(*) AS removed;

@@ -20,7 +20,7 @@ RETURN row.id AS id, exact;
 
 // name: shares.take_outcomes
 // mode: write
-// doc: Takes the shares of erased episodes from the outcome edges of strategies; removes empty ones.
+// doc: Takes the shares of erased episodes from the outcome edges of strategies; removes empty ones, and those to be derived anew.
 // returns: strategy string, task string, agent string, exact boolean
 UNWIND $rows AS row
 MATCH (t:Task {id: row.task})
@@ -32,14 +32,14 @@ WITH row, o, o.trials - row.trials AS trials, o.successes - row.successes AS suc
      AND reducible(o.score_sum, row.score_sum) AS exact
 WITH row.strategy AS strategy, row.task AS task, row.agent AS agent, o, trials, successes, credit_sum, score_sum,
      trials <= 0 AS gone, exact
-FOREACH (edge IN CASE WHEN gone THEN [o] ELSE [] END | DELETE edge)
+FOREACH (edge IN CASE WHEN gone OR NOT exact THEN [o] ELSE [] END | DELETE edge)
 FOREACH (edge IN CASE WHEN exact AND NOT gone THEN [o] ELSE [] END |
   SET edge.trials = trials, edge.successes = successes, edge.credit_sum = credit_sum, edge.score_sum = score_sum)
 RETURN strategy, task, agent, gone OR exact AS exact;
 
 // name: shares.take_co_occurrences
 // mode: write
-// doc: Takes the shares of erased episodes from the co-occurrence edges of strategies; removes empty ones.
+// doc: Takes the shares of erased episodes from the co-occurrence edges of strategies; removes empty ones, and those to be derived anew.
 // param: half_life float
 // returns: low string, high string, exact boolean
 UNWIND $rows AS row
@@ -52,7 +52,7 @@ WITH row, c, row.undated + CASE WHEN row.last_at IS NULL THEN 0.0
 WITH row, c, c.count - row.count AS count, c.successes - row.successes AS successes, c.undated - row.undated AS undated,
      c.weight - share AS weight, outlasted(row.last_at, c.last_at) AND reducible(c.weight, share) AS exact
 WITH row.low AS low, row.high AS high, c, count, successes, undated, weight, count <= 0 AS gone, exact
-FOREACH (edge IN CASE WHEN gone THEN [c] ELSE [] END | DELETE edge)
+FOREACH (edge IN CASE WHEN gone OR NOT exact THEN [c] ELSE [] END | DELETE edge)
 FOREACH (edge IN CASE WHEN exact AND NOT gone THEN [c] ELSE [] END |
   SET edge.count = count, edge.successes = successes, edge.undated = undated, edge.weight = weight)
 RETURN low, high, gone OR exact AS exact;
@@ -60,7 +60,7 @@ RETURN low, high, gone OR exact AS exact;
 // name: shares.take_heuristics
 // mode: write
 // doc: Takes the shares of erased episodes from heuristics; removes empty ones.
-// returns: id string, exact boolean, dated boolean
+// returns: id string, exact boolean
 UNWIND $rows AS row
 MATCH (h:Heuristic {id: row.id})
 WITH row, h, h.ns AS ns WHERE ns = $ns
@@ -68,31 +68,32 @@ OPTIONAL MATCH (h)-[d:DERIVED_FROM]->(:Episode)
 WITH row, h, count(d) AS kept, sum(CASE WHEN d.supports THEN 1 ELSE 0 END) AS won
 WITH row, h, kept - won AS lost, won, h.trials - row.trials AS trials, h.successes - row.successes AS successes,
      h.credit_sum - row.credit_sum AS credit_sum, h.score_sum - row.score_sum AS score_sum, predated(row.created_at, h.created_at)
-     AND predated(row.first_at, h.first_at) AND outlasted(row.last_at, h.last_at) AS dated,
-     reducible(h.credit_sum, row.credit_sum) AND reducible(h.score_sum, row.score_sum) AS exact
-WITH row.id AS id, h, trials, successes, credit_sum, score_sum, trials <= 0 AS gone, dated,
+     AND predated(row.first_at, h.first_at) AND outlasted(row.last_at, h.last_at)
+     AND reducible(h.credit_sum, row.credit_sum) AND reducible(h.score_sum, row.score_sum) AS exact
+WITH row.id AS id, h, trials, successes, credit_sum, score_sum, trials <= 0 AS gone,
      exact AND (won >= 5 OR won = successes) AND (lost >= 5 OR lost = trials - successes) AS exact
 FOREACH (node IN CASE WHEN gone THEN [h] ELSE [] END | DETACH DELETE node)
 FOREACH (left IN CASE WHEN exact AND NOT gone THEN [h] ELSE [] END |
   SET left.trials = trials, left.successes = successes, left.odds = odds(successes, trials - successes), left.credit_sum = credit_sum,
     left.score_sum = score_sum)
-RETURN id, gone OR exact AS exact, gone OR dated AS dated;
+RETURN id, gone OR exact AS exact;
 
 // name: shares.take_anti_patterns
 // mode: write
-// doc: Takes the shares of erased episodes from anti-patterns; removes empty ones.
-// returns: id string, exact boolean, dated boolean
+// doc: Takes the shares of erased episodes from anti-patterns; removes empty ones. Of several types of task
+// doc: a share does not tell which stay.
+// returns: id string, exact boolean
 UNWIND $rows AS row
 MATCH (p:AntiPattern {id: row.id})
 WITH row, p, p.ns AS ns WHERE ns = $ns
 OPTIONAL MATCH (p)-[d:DERIVED_FROM]->(:Episode)
 WITH row, p, count(d) AS kept
 WITH row.id AS id, p, kept, p.occurrences - row.occurrences AS occurrences, predated(row.created_at, p.created_at)
-     AND predated(row.first_at, p.first_at) AND outlasted(row.last_at, p.last_at) AS dated
-WITH id, p, occurrences, occurrences <= 0 AS gone, dated, kept >= 5 OR kept = occurrences AS exact
+     AND predated(row.first_at, p.first_at) AND outlasted(row.last_at, p.last_at) AND size(p.types) = 1 AS exact
+WITH id, p, occurrences, occurrences <= 0 AS gone, exact AND (kept >= 5 OR kept = occurrences) AS exact
 FOREACH (node IN CASE WHEN gone THEN [p] ELSE [] END | DETACH DELETE node)
 FOREACH (left IN CASE WHEN exact AND NOT gone THEN [p] ELSE [] END | SET left.occurrences = occurrences)
-RETURN id, gone OR exact AS exact, gone OR dated AS dated;
+RETURN id, gone OR exact AS exact;
 
 // name: shares.weigh_anti_patterns
 // mode: write
@@ -106,53 +107,6 @@ MATCH (p)-[:OPPOSED_BY]->(h:Heuristic)
 WITH p, sum(h.successes) AS successes
 SET p.successes = successes, p.odds = odds(p.occurrences, successes)
 RETURN count(*) AS written;
-
-// name: shares.times_of_heuristics
-// doc: The times of the heuristics on strategies, derived from the facts; all, or those of given agents and types of task.
-// param: types list = null
-// returns: agent string, type string, strategy string, created_at integer, first_at integer, last_at integer
-MATCH (s:Strategy)
-WHERE s.id IN $ids AND toString(s.ns) = $ns
-MATCH (s)<-[u:USED]-(e:Episode)<-[:RAN]-(a:Agent)
-WHERE u.applied AND e.type IS NOT NULL AND ($types IS NULL OR e.type IN $types) AND ($agents IS NULL OR a.name IN $agents)
-RETURN a.name AS agent, e.type AS type, s.id AS strategy, min(e.recorded_at) AS created_at,
-       min(coalesce(e.ended_at, e.started_at)) AS first_at, max(coalesce(e.ended_at, e.started_at)) AS last_at;
-
-// name: shares.times_of_anti_patterns
-// doc: The times of the anti-patterns on strategies, derived from the facts; all, or those of given agents and classes of errors.
-// param: classes list = null
-// returns: agent string, error_class string, strategy string, created_at integer, first_at integer, last_at integer
-MATCH (s:Strategy)
-WHERE s.id IN $ids AND toString(s.ns) = $ns
-MATCH (s)<-[u:USED]-(e:Episode)<-[:RAN]-(a:Agent)
-WHERE u.applied AND e.success = false AND e.error_class IS NOT NULL AND ($classes IS NULL OR e.error_class IN $classes)
-  AND ($agents IS NULL OR a.name IN $agents)
-RETURN a.name AS agent, e.error_class AS error_class, s.id AS strategy, min(e.recorded_at) AS created_at,
-       min(coalesce(e.ended_at, e.started_at)) AS first_at, max(coalesce(e.ended_at, e.started_at)) AS last_at;
-
-// each: Label kind = Heuristic heuristics, AntiPattern anti_patterns
-// name: shares.date_{kind}
-// mode: write
-// doc: Writes derived times of {kind}.
-// returns: written integer
-UNWIND $rows AS row
-MATCH (n:{Label} {id: row.id})
-WITH row, n, n.ns AS ns WHERE ns = $ns
-SET n.created_at = row.created_at, n.first_at = row.first_at, n.last_at = row.last_at
-RETURN count(n) AS written;
-
-// name: shares.types_gone
-// doc: The types of task of erased episodes on which no other episode has the failure of an anti-pattern with several types.
-// returns: id string, type string
-UNWIND $rows AS row
-MATCH (p:AntiPattern {id: row.id})
-WITH row, p, p.ns AS ns WHERE ns = $ns AND size(p.types) > 1
-MATCH (s:Strategy {id: row.strategy})
-UNWIND row.types AS type
-WITH row, s, type WHERE NOT EXISTS {
-  MATCH (s)<-[:USED {applied: true}]-(:Episode {success: false, error_class: row.error_class, type: type})
-    <-[:RAN]-(:Agent {name: row.agent}) }
-RETURN row.id AS id, type;
 
 // name: shares.take_tasks
 // mode: write
@@ -181,7 +135,7 @@ RETURN id;
 
 // name: shares.take_tallies
 // mode: write
-// doc: Takes the shares of erased episodes from the tallies of agents; removes empty ones.
+// doc: Takes the shares of erased episodes from the tallies of agents; removes empty ones, and those to be derived anew.
 // returns: id string, exact boolean
 UNWIND $rows AS row
 MATCH (y:Tally {id: row.id})
@@ -189,7 +143,7 @@ WITH row, y, y.ns AS ns WHERE ns = $ns
 WITH row.id AS id, y, y.trials - row.trials AS trials, y.successes - row.successes AS successes,
      predated(row.created_at, y.created_at) AS exact
 WITH id, y, trials, successes, trials <= 0 AS gone, exact
-FOREACH (node IN CASE WHEN gone THEN [y] ELSE [] END | DETACH DELETE node)
+FOREACH (node IN CASE WHEN gone OR NOT exact THEN [y] ELSE [] END | DETACH DELETE node)
 FOREACH (left IN CASE WHEN exact AND NOT gone THEN [y] ELSE [] END | SET left.trials = trials, left.successes = successes)
 RETURN id, gone OR exact AS exact;
 
@@ -200,40 +154,6 @@ UNWIND $rows AS row
 MATCH (a:Agent {id: row.id})
 WITH row, a, a.ns AS ns WHERE ns = $ns
 RETURN row.id AS id, predated(row.created_at, a.created_at) AS exact;
-
-// name: shares.set_outcomes
-// mode: write
-// doc: Writes derived numbers of existing outcome edges.
-// returns: written integer
-UNWIND $rows AS row
-MATCH (t:Task {id: row.task})
-MATCH (s:Strategy {id: row.strategy})
-WITH row, s, t, s.ns AS ns WHERE ns = $ns
-MATCH (t)<-[o:OUTCOME {agent: row.agent}]-(s)
-SET o.trials = row.trials, o.successes = row.successes, o.credit_sum = row.credit_sum, o.score_sum = row.score_sum, o.last_at = row.last_at
-RETURN count(*) AS written;
-
-// name: shares.set_tallies
-// mode: write
-// doc: Writes derived numbers of existing tallies.
-// returns: written integer
-UNWIND $rows AS row
-MATCH (y:Tally {id: row.id})
-WITH row, y, y.ns AS ns WHERE ns = $ns
-SET y.created_at = row.created_at, y.trials = row.trials, y.successes = row.successes
-RETURN count(*) AS written;
-
-// name: shares.set_co_occurrences
-// mode: write
-// doc: Writes derived numbers of existing co-occurrence edges.
-// returns: written integer
-UNWIND $rows AS row
-MATCH (x:Strategy {id: row.low})
-MATCH (y:Strategy {id: row.high})
-WITH row, x, y, x.ns AS ns WHERE ns = $ns
-MATCH (x)-[c:CO_OCCURS_WITH]->(y)
-SET c.count = row.count, c.successes = row.successes, c.undated = row.undated, c.weight = row.weight, c.last_at = row.last_at
-RETURN count(*) AS written;
 
 // name: shares.set_heuristics
 // mode: write

@@ -4,55 +4,40 @@ from __future__ import annotations
 
 import os
 import sys
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from graphmem.cli.options import Options, at_most
-from graphmem.cli.printing import cell, print_json, print_lines, print_rows, progress, worked
-from graphmem.printable import counted, percent
+from graphmem.cli.options import Options, at_most, several
+from graphmem.cli.printing import cell, print_json, print_rows, progress
+from graphmem.printable import percent
 
 if TYPE_CHECKING:
     from graphmem.memory import Memory
     from graphmem.models.choices import Choice
-    from graphmem.models.forecasts import OutcomePrediction, PoolingStrengths
-    from graphmem.models.recall import Kind, Recall, RecallItem
+    from graphmem.models.forecasts import OutcomePrediction
+    from graphmem.models.recall import Recall, RecallItem
 
 MANY = 200
 """Texts that take about a second to embed."""
+AMPLE = 10_000
+"""Tokens in which something fits if there is anything."""
+UNKNOWN = (
+    "too little is known of such tasks; `graphmem list tasks` shows what is known, and `graphmem "
+    "recall` says which task is the most like it"
+)
+with_rights = click.option("--agent", help="Use only what this agent may read.")
 
 
 def open_for_search(options: Options) -> Memory:
-    """Return the memory; load meanwhile in a thread what a search for a text needs."""
-    memory = options.memory()
-    _load_beside(memory)
-    for module in ("numpy", *(() if options.as_json else ("rich.console",))):
-        import_module(module)
-    embed_new_texts(memory, options)
-    return memory
-
-
-def embed_new_texts(memory: Memory, options: Options) -> None:
-    """Embed texts without vectors, with a progress bar, if there are many, and a terminal."""
-    if (
-        sys.stderr.isatty()
-        and not options.as_json
-        and sum(memory.upkeep.pending().values()) >= MANY
-    ):
-        with progress("embedding what is new", options) as advance:
-            if memory.store.try_writing():
-                memory.upkeep.relink(on_progress=advance)
-
-
-def _load_beside(memory: Memory) -> None:
-    """Open the graph in a thread, and load the model there if the memory was embedded with it."""
+    """Return the memory; load meanwhile in a thread the model, if the memory was embedded by it."""
     from graphmem.errors import GraphMemError
     from graphmem.search.embedding import minilm
 
+    memory = options.memory()
     name = minilm.MiniLM.name
 
-    def needed() -> bool:
+    def is_needed() -> bool:
         try:
             return memory.upkeep.embedded_with() == name
         except GraphMemError:
@@ -61,22 +46,31 @@ def _load_beside(memory: Memory) -> None:
     # Its threads help to link many texts, but it takes time to start them.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if memory.settings.embedder == name:
-        minilm.load_beside(needed)
+        minilm.load_beside(is_needed)
+    import numpy  # noqa: F401 - its import takes as long as that of the model
+
+    embed_new_texts(memory, options)
+    return memory
+
+
+def embed_new_texts(memory: Memory, options: Options) -> None:
+    """Embed texts without vectors, with a progress bar, if there are many, and a terminal."""
+    visible = sys.stderr.isatty() and not options.as_json
+    if visible and sum(memory.upkeep.pending().values()) >= MANY:
+        with progress("embedding what is new", options) as advance:
+            if memory.store.try_writing():
+                memory.upkeep.relink(on_progress=advance)
 
 
 @click.command()
 @click.argument("task")
 @click.argument("candidates", metavar="[CANDIDATE...]", nargs=-1)
-@click.option("--agent", help="Use only episodes that this agent may read.")
+@with_rights
 @click.option(
     "--task-type", help="The type of the task; default: the known one, else that of its wording."
 )
 @click.option(
-    "--explore",
-    default="thompson",
-    show_default=True,
-    metavar="WAY",
-    help="thompson, greedy, ucb or epsilon.",
+    "--explore", default="thompson", metavar="WAY", help="thompson, greedy, ucb or epsilon."
 )
 @click.option("--seed", type=int, help="A whole number from 0, which repeats the choice.")
 @click.pass_obj
@@ -93,38 +87,21 @@ def choose(options: Options, /, task: str, candidates: tuple[str, ...], **how: A
       graphmem --url ./airline.graph --json choose "refund a flight" --explore greedy
     """
     choice = options.memory().choose(task, candidates or None, **how)
-    options.show(choice, lambda: _print_choice(choice))
+    options.show(choice, _print_choice)
 
 
 def _print_choice(choice: Choice) -> None:
     click.echo(cell(choice.text))
-    print_lines(f"  {cell(choice.why)}", 0)
+    click.echo(f"  {cell(choice.why)}")
     print_rows(
         (choice, *choice.others),
-        "strategy=text taken expected 95_%=bounds here on_tasks_like_it in_all it_fails_with",
+        "strategy=text taken expected=probability% 95_%=low..high here=here_successes/here_trials "
+        "on_tasks_like_it=near_successes/near_trials in_all=successes/trials it_fails_with",
         taken=lambda one: percent(one.propensity, 1),
-        expected=lambda one: percent(one.probability),
-        bounds=lambda one: f"{percent(one.low)} to {percent(one.high)}",
-        here=lambda one: _count(one.here_successes, one.here_trials),
-        on_tasks_like_it=lambda one: _count(one.near_successes, one.near_trials),
-        in_all=worked,
         it_fails_with=lambda one: "; ".join(
             dict.fromkeys(warning.error_class for warning in one.warnings)
         ),
     )
-
-
-def _count(successes: int, trials: int) -> str:
-    return f"{successes} of {trials}" if trials else ""
-
-
-AMPLE = 10_000
-"""Tokens in which something fits if there is anything."""
-FITS_NOT = "something is known, but nothing fits into {} tokens; give a greater --max-tokens"
-UNKNOWN = (
-    "too little is known of such tasks; `graphmem list tasks` shows what is known, and `graphmem "
-    "recall` says which task is the most like it"
-)
 
 
 @click.command()
@@ -133,15 +110,12 @@ UNKNOWN = (
     "--max-tokens",
     type=click.IntRange(1),
     default=200,
-    show_default=True,
     help="Tokens at most, as the default embedder counts them.",
 )
-@click.option("--agent", help="Read as this agent; default: read everything.")
+@with_rights
 @click.option("--lens", metavar="NAME", help="Also what this lens on levels shows: planning ...")
 @click.pass_obj
-def context(
-    options: Options, task: str, max_tokens: int, agent: str | None, lens: str | None
-) -> None:
+def context(options: Options, /, task: str, max_tokens: int, **reading: Any) -> None:
     """Write the lessons for TASK as text for a system prompt. TASK is its key or wording.
 
     \b
@@ -150,37 +124,29 @@ def context(
       graphmem --url ./ops.graph context "deliver the orders" --agent ada --lens planning
     """
     memory = options.memory()
-    text = memory.context(task, max_tokens=max_tokens, agent=agent, lens=lens)
+    text = memory.context(task, max_tokens=max_tokens, **reading)
     if options.as_json:
         from graphmem.text.tokens import count_tokens
 
         print_json({"task": task, "context": text, "tokens": count_tokens(text)})
     elif text:
         click.echo(text)
+    elif memory.context(task, max_tokens=AMPLE, **reading):
+        why = f"something is known, but nothing fits into {max_tokens} tokens"
+        click.echo(f"{why}; give a greater --max-tokens", err=True)
     else:
-        more = memory.context(task, max_tokens=AMPLE, agent=agent, lens=lens)
-        print_lines(FITS_NOT.format(max_tokens) if more else UNKNOWN, 0, err=True)
+        click.echo(UNKNOWN, err=True)
     options.note_snapshot()
 
 
 @click.command()
 @click.argument("text")
 @at_most(5)
-@click.option("--agent", help="Use only outcomes that this agent may read.")
-@click.option(
-    "--kind",
-    "kinds",
-    multiple=True,
-    metavar="KIND",
-    help="Show only this: strategy, rule, heuristic or policy; can be repeated.",
-)
+@with_rights
+@several("--kind", "kinds", metavar="KIND", help="Only this: strategy, rule, heuristic or policy.")
 @click.pass_obj
 def recall(
-    options: Options,
-    text: str,
-    limit: int,
-    agent: str | None,
-    kinds: tuple[Kind, ...],
+    options: Options, text: str, limit: int, agent: str | None, kinds: tuple[Any, ...]
 ) -> None:
     """Show strategies that worked on tasks like TEXT.
 
@@ -198,12 +164,20 @@ def recall(
     """
     memory = open_for_search(options)
     recalled = memory.recall(text, limit, agent, kinds=kinds or None)
-    options.show(recalled, lambda: _print_recalled(recalled))
+    options.show(recalled, _print_recalled)
 
 
 def _print_recalled(recalled: Recall) -> None:
+    near, floor = recalled.nearest, recalled.floor
     if not recalled.items and not recalled.warnings:
-        print_lines(_explain_nothing(recalled), 0)
+        text = "nothing is known of such tasks; `graphmem list tasks` lists what is known"
+        if near is not None and floor is not None and not recalled.tasks:
+            text = (
+                f"nothing known is like this: the nearest task is {cell(near.text, 60)!r} at "
+                f"{near.similarity:.2f}, under the floor {floor:.2f}; try other words, or see "
+                "`graphmem list tasks`"
+            )
+        click.echo(text)
         return
     if recalled.embedder == "hashing":
         click.echo("compared by words alone: the embedder `hashing` is not a model")
@@ -211,41 +185,27 @@ def _print_recalled(recalled: Recall) -> None:
     for item in recalled.items:
         by_kind.setdefault(item.kind, []).append(item)
     for kind, items in by_kind.items():
-        if kind == "strategy":
-            columns = "score strategy=text expected worked=said found_by"
-            print_rows(items, columns, expected=lambda row: percent(row.mean), found_by=_found_by)
-        else:
-            columns = f"score {kind}=text what_speaks_for_it=said found_by"
-            print_rows(items, columns, found_by=lambda row: row.path[1])
+        columns = f"score {kind}=text expected=mean% what_speaks_for_it=said found_by"
+        print_rows(items, columns, found_by=_find_source)
     if recalled.warnings:
         print_rows(
             recalled.warnings,
-            "avoid=strategy it_fails_with=error_class failed expected_here instead",
-            failed=lambda row: f"{row.occurrences} of {row.occurrences + row.successes}",
-            expected_here=lambda row: None if row.expected is None else percent(row.expected),
-            instead=lambda row: row.better_alternative and row.better_alternative.strategy,
+            "avoid=strategy it_fails_with=error_class failures=occurrences worked=successes "
+            "expected_here=expected% instead=better_alternative.strategy",
         )
 
 
-def _found_by(row: RecallItem) -> str:
-    return row.path[-3] if len(row.path) > 2 else "its text"
-
-
-def _explain_nothing(recalled: Recall) -> str:
-    near, floor = recalled.nearest, recalled.floor
-    if near is None or floor is None or recalled.tasks:
-        return "nothing is known of such tasks; `graphmem list tasks` lists what is known"
-    return (
-        f"nothing known is like this: the nearest task is {cell(near.text, 60)!r} at "
-        f"{near.similarity:.2f}, under the floor {floor:.2f}; try other words, or see "
-        "`graphmem list tasks`"
-    )
+def _find_source(item: RecallItem) -> str:
+    """Return the task, or another text, over which an item was found."""
+    if item.kind != "strategy":
+        return item.path[1]
+    return item.path[-3] if len(item.path) > 2 else "its text"
 
 
 @click.command()
 @click.argument("task")
 @click.argument("strategies", metavar="STRATEGY...", nargs=-1, required=True)
-@click.option("--agent", help="Use only episodes that this agent may read.")
+@with_rights
 @click.pass_obj
 def predict(options: Options, task: str, strategies: tuple[str, ...], agent: str | None) -> None:
     """Show the probability that STRATEGY works on TASK, and why. TASK is its key or wording.
@@ -257,9 +217,7 @@ def predict(options: Options, task: str, strategies: tuple[str, ...], agent: str
       graphmem --url ./airline.graph predict 12 cancel_reservation
       graphmem --url ./airline.graph predict "change a seat" get_user_details think --agent ada
     """
-    prediction = options.memory().predict(task, strategies, agent)
-
-    options.show(prediction, lambda: _print_prediction(prediction))
+    options.show(options.memory().predict(task, strategies, agent), _print_prediction)
 
 
 def _print_prediction(prediction: OutcomePrediction) -> None:
@@ -267,20 +225,6 @@ def _print_prediction(prediction: OutcomePrediction) -> None:
     trials = prediction.trials
     tried = {0: "not tried", 1: "tried once"}.get(trials, f"tried {trials:,} times")
     expected = percent(prediction.probability)
-    print_lines(f"expected {expected} ({bounds}), {tried} on this task")
+    click.echo(f"expected {expected} ({bounds}), {tried} on this task")
     for line in prediction.basis.lines:
-        print_lines(f"  {cell(line)}")
-    print_lines(f"  {describe_strengths(prediction.basis.strengths)}")
-
-
-def describe_strengths(strengths: PoolingStrengths) -> str:
-    """Return the strengths of pooling in words."""
-    numbers = (
-        f"strengths: task {strengths.task:g}, strategy {strengths.strategy:g}, "
-        f"on the task {strengths.cell:g}; slopes {strengths.task_slope:g} and "
-        f"{strengths.strategy_slope:g}"
-    )
-    if strengths.fitted:
-        gained = f"{strengths.score:.1f} standard errors better than the defaults"
-        return f"{numbers} (fitted to {counted(strengths.trials, 'trial')}, {gained})"
-    return f"{numbers} (the defaults)"
+        click.echo(f"  {cell(line)}")

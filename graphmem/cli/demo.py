@@ -1,11 +1,34 @@
-"""The command demo."""
+"""The command demo: what works in the logs that come with graphmem, and an agent that learns."""
 
 from __future__ import annotations
 
+import importlib
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
 import click
 
+import graphmem
 from graphmem.cli import plotting
 from graphmem.cli.options import Options
+from graphmem.cli.policies import CELLS
+from graphmem.cli.printing import cell, print_json, print_rows, print_table
+from graphmem.errors import NotFoundError
+from graphmem.printable import counted, listed, percent
+
+if TYPE_CHECKING:
+    pass
+
+ASKED = "which riders signed up in 2022, and how many trips did each of them make?"
+"""A task that is in no log."""
+SCRIPT = "choosing_agent"
+WINDOW = 50
+"""A point of the curve is the share among so many latest questions."""
+BARS = "▁▂▃▄▅▆▇█"
+WIDTH = 24
+"""Bars of a curve in a terminal."""
 
 
 @click.command()
@@ -13,7 +36,6 @@ from graphmem.cli.options import Options
     "--questions",
     type=click.IntRange(1, 10_000),
     default=300,
-    show_default=True,
     help="Questions that the agent at the end meets.",
 )
 @plotting.option("the agent's learning curve")
@@ -29,8 +51,160 @@ def demo(options: Options, /, questions: int, plot: str | None) -> None:
       graphmem demo
       graphmem demo --plot learning-curve.png
     """
-    from graphmem.cli.demonstration import run
+    from graphmem.seeding import seed, sources
 
-    if options.url is None:
-        options.url = "memory:"
-    run(options, questions, plot)
+    options.url = options.url or "memory:"
+    memory = options.memory(must_exist=False)
+    started = time.perf_counter()
+    report = seed(memory, sources(map(str, logs())))
+    seconds = time.perf_counter() - started
+    memory.policies.learn_episodes()
+    types = [row["type"] for row in memory.query("analysis.task_types")]
+    best = {name: memory.strategies(task_type=name, limit=1) for name in types}
+    policies = memory.policies.list(limit=3)
+    recalled = memory.recall(ASKED, limit=3, kinds=["strategy"])
+    checked = memory.verify()
+    learned = _learn(questions)
+    if plot is not None:
+        _draw(learned["agents"], plot)
+    if options.as_json:
+        shown = {"seeded": report, "best": best, "policies": policies}
+        print_json({**shown, "recalled": recalled, "verified": checked.ok, "learned": learned})
+        return
+    click.echo(
+        f"{counted(report.created + report.skipped, 'episode')} from "
+        f"{counted(report.files, 'log')} in {seconds:.1f} s into {memory.store.url}; no server, no "
+        "language model.\n\nWhat works best, by kind of task (the highest lower bound)"
+    )
+    print_table(
+        ("kind of task", "strategy", "worked", "95 % bounds", "status"),
+        [
+            (
+                *(name, cell(row.text, 90), f"{row.successes} of {row.trials}"),
+                *(f"{row.lower:.2f} to {row.upper:.2f}", row.status),
+            )
+            for name, rows in best.items()
+            for row in rows
+        ],
+    )
+    click.echo("What to do in a state, learned by TD(0) (the highest values)")
+    print_rows(policies, "state action value=q worked=successes/trials", **CELLS)
+    click.echo(f'What an agent reads before a task that none had: "{ASKED}" (graphmem context)\n')
+    click.echo("\n".join(f"  {line}" for line in memory.context(ASKED).splitlines()) + "\n")
+    click.echo("What is recalled for it (graphmem recall)")
+    print_rows(
+        recalled.items, "strategy=text on_like_tasks=near_successes/near_trials at_least=lower"
+    )
+    verdict = "follows" if checked.ok else "DOES NOT FOLLOW"
+    click.echo(f"Every number {verdict} from the stored episodes ({listed(checked.checked)}).\n")
+    _print_learned(learned)
+    click.echo("Next: graphmem --url ./my.graph seed YOUR-LOG.jsonl; graphmem --help")
+
+
+def logs() -> list[Path]:
+    """Return the logs that come with graphmem.
+
+    Raises:
+        NotFoundError: they are missing.
+    """
+    return sorted(_find_seeds().rglob("*.jsonl.gz"))
+
+
+def _find_seeds() -> Path:
+    """Return the folder of logs and of the agent, in the wheel or in the source tree."""
+    here = Path(graphmem.__file__).parent
+    for folder in (here / "seeds", here.parent / "seeds"):
+        if (folder / f"{SCRIPT}.py").is_file():
+            return folder
+    raise NotFoundError("the logs and the agent of the demo are missing; reinstall graphmem")
+
+
+def _learn(questions: int) -> dict[str, Any]:
+    """Let each agent meet the same questions; the one with a memory has its own."""
+    from graphmem.memory import Memory
+
+    folder = str(_find_seeds())
+    sys.path.insert(0, folder)
+    try:
+        agent: Any = importlib.import_module(SCRIPT)
+    finally:
+        sys.path.remove(folder)
+    world = agent.world(count=questions)
+    best, fixed, ceiling = agent.in_hindsight(world)
+    with Memory.open("memory:") as memory:
+        started = time.perf_counter()
+        chosen = agent.with_memory(world, memory)
+        seconds = time.perf_counter() - started
+        choice = memory.choose(world.questions[-1].text, list(agent.WAYS), seed=0)
+    answers = {"random": agent.at_random(world), "fixed": fixed, "memory": chosen}
+    return {
+        "ways": len(agent.WAYS),
+        "best_single_way": best,
+        "seconds": seconds,
+        "choice": choice,
+        "agents": {
+            name: {
+                "rate": _share(right),
+                "last_third": _share(right[-max(1, questions // 3) :]),
+                "right": right,
+            }
+            for name, right in {**answers, "ceiling": ceiling}.items()
+        },
+    }
+
+
+def _share(right: list[bool]) -> float:
+    return sum(right) / len(right)
+
+
+_AGENTS = {
+    "random": "a way drawn at random",
+    "fixed": "the best single way, in hindsight",
+    "memory": "memory.attempt, choose, learn",
+    "ceiling": "the best way for each question",
+}
+
+
+def _print_learned(learned: dict[str, Any]) -> None:
+    """Print the curves, and the choice now."""
+    agents, choice = learned["agents"], learned["choice"]
+    met = len(agents["memory"]["right"])
+    wide = min(WIDTH, met)
+    click.echo(
+        f"An agent that learns while it acts: {met} questions to a database, {learned['ways']} ways"
+    )
+    rows = []
+    for name, one in agents.items():
+        spans = (one["right"][n * met // wide : (n + 1) * met // wide] for n in range(wide))
+        bars = "".join(BARS[min(len(BARS) - 1, int(_share(span) * len(BARS)))] for span in spans)
+        rows.append((_AGENTS[name], bars, percent(one["last_third"]), percent(one["rate"])))
+    print_table(
+        ("how the way is chosen", "right answers, first to last", "the last third", "all"), rows
+    )
+    click.echo(
+        "The memory began with nothing, and learned only whether each answer was right\n"
+        f"({learned['seconds']:.1f} s with all answers). The best single way is: "
+        f'"{learned["best_single_way"]}".\nIt now chooses for "{cell(choice.task, 60)}":\n'
+        f"  {cell(choice.text)}\n  {cell(choice.why)}\n"
+    )
+
+
+def _draw(agents: dict[str, Any], file: str) -> None:
+    """Draw the share of right answers among the latest, and the share of all."""
+    figure = plotting.blank(8.5, 4.2)
+    axes = figure.add_subplot()
+    for name, one in agents.items():
+        right = one["right"]
+        ends = range(min(10, len(right)), len(right) + 1)
+        axes.plot(
+            ends,
+            [_share(right[max(0, end - WINDOW) : end]) for end in ends],
+            linewidth=2.4 if name == "memory" else 1.2,
+            label=f"{_AGENTS[name]}: {percent(one['rate'])} of all",
+        )
+    axes.set_ylim(0.0, 1.02)
+    axes.set_xlabel("questions met")
+    axes.set_ylabel(f"right among the latest {WINDOW}")
+    axes.grid(alpha=0.25)
+    figure.legend(loc="outside lower center", frameon=False, fontsize=9, ncols=1)
+    plotting.save(figure, file)

@@ -11,7 +11,7 @@ import click
 
 from graphmem import __version__
 from graphmem.cli.options import Options
-from graphmem.cli.printing import cell, print_json, print_rows, print_table
+from graphmem.cli.printing import cell, print_json, print_table
 from graphmem.printable import counted
 
 if TYPE_CHECKING:
@@ -60,19 +60,17 @@ def doctor(options: Options, what: str | None, accept_loss: bool) -> None:
     if what is not None:
         if accept_loss:
             raise click.UsageError(f"--accept-loss does not go with {what}")
-        _SHOWN[what](options)
+        _SECTIONS[what](options)
     elif accept_loss:
         loss = options.memory().upkeep.accept_loss()
-        options.show(loss, lambda: _print_loss(loss))
+        options.show(loss, _print_loss)
     else:
         checks = [*_check_installation(), *_check_memory(options)]
-        if options.as_json:
-            print_json([check._asdict() for check in checks])
-        else:
-            status = {True: "ok", False: "WRONG"}
-            rows = [(one.check, status[one.ok], one.found, one.remedy) for one in checks]
-            print_table(("check", "", "found", "remedy"), rows)
-        options.note_snapshot()
+        rows = [(one.check, "ok" if one.ok else "WRONG", one.found, one.remedy) for one in checks]
+        options.show(
+            [check._asdict() for check in checks],
+            lambda _: print_table(("check", "", "found", "remedy"), rows),
+        )
         if not all(check.ok for check in checks):
             sys.exit(1)
 
@@ -106,51 +104,39 @@ def _check_memory(options: Options) -> Iterator[Check]:
         yield Check("memory", False, str(error), remedy)
 
 
-def _check_store(memory: Memory) -> list[Check]:
+def _check_store(memory: Memory) -> Iterator[Check]:
     from graphmem.store import SCHEMA_VERSION
     from graphmem.store.queries import schema_of
 
-    store = memory.store
+    store, mend = memory.store, "graphmem init"
     engine = store.capabilities
-    version = memory.query("schema.version")
-    stored = version[0]["version"] if version else 0
+    yield Check("engine", True, f"{engine.engine} {engine.version} at {store.url}")
+    rows = memory.query("schema.version")
+    found = f"version {rows[0]['version'] if rows else 0}"
+    current = found == f"version {SCHEMA_VERSION}"
+    found += f", this graphmem writes {SCHEMA_VERSION}"
+    yield Check("schema", current, found, "" if current else mend)
     created = (_CREATED.search(query.text) for query in schema_of(engine.engine))
     expected = {match[1] for match in created if match}
     present = {row["name"] for row in memory.query("schema.indexes") if row["state"] == "ONLINE"}
     missing = sorted(expected - present)
-    online = f"{len(expected) - len(missing)} of {len(expected)} online"
+    found = f"{len(expected) - len(missing)} of {len(expected)} online"
+    found += f"; missing: {', '.join(missing)}" if missing else ""
+    yield Check("indexes", not missing, found, mend if missing else "")
     spaces = ", ".join(
         f"{row['namespace']} ({counted(row['episodes'], 'episode')})"
         for row in memory.query("maintenance.namespaces")
     )
-    current = stored == SCHEMA_VERSION
-    return [
-        Check("engine", True, f"{engine.engine} {engine.version} at {store.url}"),
-        Check(
-            "schema",
-            current,
-            f"version {stored}, this graphmem writes {SCHEMA_VERSION}",
-            "" if current else "graphmem init",
-        ),
-        Check(
-            "indexes",
-            not missing,
-            f"{online}; missing: {', '.join(missing)}" if missing else online,
-            "graphmem init" if missing else "",
-        ),
-        Check("namespaces", True, spaces or "none yet"),
-    ]
+    yield Check("namespaces", True, spaces or "none yet")
 
 
 def _print_loss(loss: LossReport) -> None:
-    if not loss.problems:
-        click.echo("nothing is missing")
-        return
     for problem in loss.problems:
         click.echo(f"accepted: {cell(problem)}")
     for path in loss.kept:
         click.echo(f"kept: {cell(path)}, until you remove it")
-    click.echo("next: graphmem upkeep rebuild, then graphmem upkeep verify")
+    next_ = "next: graphmem upkeep rebuild, then graphmem upkeep verify"
+    click.echo(next_ if loss.problems else "nothing is missing")
 
 
 # What else it shows
@@ -158,24 +144,19 @@ def _print_loss(loss: LossReport) -> None:
 
 def _show_settings(options: Options) -> None:
     rows = list(_settings(options, options.settings()))
-    texts = [{**row, "value": cell(row["value"]) and str(row["value"])} for row in rows]
     names = ("setting", "value", "from", "what")
-    options.show(rows, lambda: print_table(names, ([row[name] for name in names] for row in texts)))
+    texts = [[None if row[name] is None else str(row[name]) for name in names] for row in rows]
+    options.show(rows, lambda _: print_table(names, texts))
 
 
 def _settings(options: Options, settings: Settings) -> Iterator[dict[str, Any]]:
+    """Yield each setting with its value, and where that came from."""
     from graphmem.config import SECRETS, URLS, default_folder, from_environment, settings_file
     from graphmem.printable import without_password
 
     kept = _settings_of_memory(options, settings)
     for name, field in type(settings).model_fields.items():
-        value = getattr(settings, name)
-        if name in SECRETS and value is not None:
-            value = "********"
-        if name in URLS and value is not None:
-            value = without_password(value)
-        if name == "url" and value is None:
-            value = str(default_folder())
+        value, source = getattr(settings, name), "default"
         if getattr(options, name, None) is not None:
             source = f"--{name}"
         elif name in settings.model_fields_set:
@@ -184,14 +165,14 @@ def _settings(options: Options, settings: Settings) -> Iterator[dict[str, Any]]:
                 source += f"; the memory keeps {kept[name]}"
         elif kept.get(name) is not None:
             value, source = kept[name], "the memory"
-        else:
-            source = "default"
-        yield {
-            "setting": f"GRAPHMEM_{name.upper()}",
-            "value": value,
-            "from": source,
-            "what": field.description,
-        }
+        elif name == "url":
+            value = str(default_folder())
+        if value is not None and name in SECRETS:
+            value = "********"
+        if value is not None and name in URLS:
+            value = without_password(value)
+        title = f"GRAPHMEM_{name.upper()}"
+        yield {"setting": title, "value": value, "from": source, "what": field.description}
 
 
 def _settings_of_memory(options: Options, settings: Settings) -> dict[str, Any]:
@@ -213,9 +194,10 @@ def _settings_of_memory(options: Options, settings: Settings) -> dict[str, Any]:
 def _show_formats(options: Options) -> None:
     from graphmem.seeding import formats
 
-    known = formats().values()
-    rows = [{"name": item.name, "doc": item.doc} for item in known]
-    options.show(rows, lambda: print_rows(list(known), "format=name what=doc"))
+    rows = [{"name": item.name, "doc": item.doc} for item in formats().values()]
+    options.show(
+        rows, lambda _: print_table(("format", "what"), [(row["name"], row["doc"]) for row in rows])
+    )
 
 
 def _show_embedders(options: Options) -> None:
@@ -227,14 +209,8 @@ def _show_embedders(options: Options) -> None:
         row.model_copy(update={"of_memory": row.name == built})
         for row in embedders(options.settings().embedder)
     ]
-    options.show_rows(
-        rows,
-        "embedder=name dimensions what in_force of_the_memory to_use_it",
-        "",
-        in_force=lambda row: "yes" if row.in_force else "",
-        of_the_memory=lambda row: "yes" if row.of_memory else "",
-        to_use_it=lambda row: row.missing or "ready",
-    )
+    columns = "embedder=name dimensions what in_force of_the_memory=of_memory missing"
+    options.show_rows(rows, columns, "")
 
 
 def _show_schema(_: Options) -> None:
@@ -243,7 +219,7 @@ def _show_schema(_: Options) -> None:
     print_json(jsonl.schema())
 
 
-_SHOWN: dict[str, Callable[[Options], None]] = {
+_SECTIONS: dict[str, Callable[[Options], None]] = {
     "settings": _show_settings,
     "formats": _show_formats,
     "embedders": _show_embedders,

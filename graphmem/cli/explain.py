@@ -3,31 +3,17 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from graphmem.cli.options import Options
-from graphmem.cli.printing import cell, print_json, print_lines, print_rows
+from graphmem.cli.printing import cell, print_facts, print_rows
 from graphmem.kinds import ITEM_KINDS
 
 if TYPE_CHECKING:
-    from graphmem.models.reports import Item, StepRow
+    from graphmem.models.reports import Item
 
-MORE = {
-    "task": "list episodes --task {id}",
-    "prediction": "list predictions",
-    "cycle": "policies cycles {subject}",
-    "level": "levels recall --level {name}",
-    "lens": "levels recall --lens {name}",
-    "knowledge": "list knowledge",
-    "preference": "list preferences --user {user}",
-    "scope": "list scopes",
-    "mistake": "list mistakes",
-    "event": "explain {subject}",
-}
-"""The command that tells more of each kind; fields are in braces."""
-WIDTH = 17
 _ID = re.compile("[0-9a-f]{6,32}")
 
 
@@ -40,14 +26,7 @@ _ID = re.compile("[0-9a-f]{6,32}")
 @click.option("--task", help="Say also what is expected of the strategy on this task, and why.")
 @click.option("--cypher", is_flag=True, help="Print a query that Neo4j Browser shows as a graph.")
 @click.pass_obj
-def explain(
-    options: Options,
-    item: str,
-    kind: str | None,
-    agent: str | None,
-    task: str | None,
-    cypher: bool,
-) -> None:
+def explain(options: Options, /, item: str, cypher: bool, **how: Any) -> None:
     """Explain ITEM: the evidence for and against it, what is near it, what would change it.
 
     ITEM is an id that graphmem printed, or its first six letters, or the text of a strategy,
@@ -63,7 +42,6 @@ def explain(
     from graphmem.errors import NotFoundError
 
     memory = options.memory()
-    of_beliefs = {"--kind": kind, "--agent": agent, "--task": task, "--cypher": cypher}
     found, missing = None, None
     if _ID.fullmatch(item):
         try:
@@ -71,38 +49,28 @@ def explain(
         except NotFoundError as error:  # it can be a text
             missing = error
     if found is not None and found.kind not in ITEM_KINDS:
-        for name, value in of_beliefs.items():
-            if value:
-                raise click.UsageError(f"{name} is not for a {found.kind}, which has no verdict")
-        options.show(found, lambda: _print_item(found))
+        if cypher or any(how.values()):
+            raise click.UsageError(
+                f"--kind, --agent, --task and --cypher are not for a {found.kind}, which has no "
+                "verdict"
+            )
+        options.show(found, _print_item)
         return
     try:
-        explanation = memory.explain(
-            item if found is None else found.id, kind=kind, agent=agent, task=task
-        )
+        explanation = memory.explain(item if found is None else found.id, **how)
     except NotFoundError as error:
         raise missing or error from None
-    if cypher and options.as_json:
-        print_json({"cypher": explanation.cypher})
-    elif cypher:
-        click.echo(f"{explanation.cypher};")
+    if cypher:
+        options.show({"cypher": explanation.cypher}, lambda _: click.echo(f"{explanation.cypher};"))
     else:
-        options.show(explanation, lambda: print_lines(str(explanation)))
+        options.show(explanation, lambda _: click.echo(str(explanation)))
 
 
 def _print_item(item: Item) -> None:
     click.echo(f"{item.kind} {item.id}")
-    for name, value in item.fields.items():
-        print_lines(f"  {name.replace('_', ' '):<{WIDTH}}{cell(value)}", WIDTH)
+    print_facts(item.fields)
     for link in item.links:
         of = "" if link.id is None else f" ({link.id})"
-        text = f"{link.kind} {cell(link.text, 80)}{of}"
-        print_lines(f"  {link.relation:<{WIDTH}}{text}", WIDTH)
+        click.echo(f"{link.relation:<15}{link.kind} {cell(link.text, 80)}{of}")
     if item.steps:
-        print_rows(item.steps, "step=index action observation error", action=_action)
-    if (more := MORE.get(item.kind)) is not None:
-        click.echo(f"more: graphmem {more.format_map({'id': item.id, **item.fields})}")
-
-
-def _action(step: StepRow) -> str:
-    return " ".join(filter(None, (step.action_type, step.action)))
+        print_rows(item.steps, "step=index action_type action observation error")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import shlex
 import shutil
 import sys
 from collections.abc import Callable
+from difflib import unified_diff
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,48 +27,43 @@ LONGEST = 50_000_000
 PATIENCE = 2.0
 """Most seconds that a prompt waits for another writer, or for a server."""
 
-for_program = click.argument("program", type=click.Choice(["claude-code"]))
+for_program = click.argument("program", type=click.Choice(["claude-code"]), expose_value=False)
 
 
-def _terms(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options about what hooks learn and give."""
-    for option in (
-        click.option(
-            "--max-tokens",
-            type=click.IntRange(1),
-            default=400,
-            show_default=True,
-            help="Tokens of context for a prompt, at most.",
-        ),
-        click.option("--agent", help="Learn and read as this agent [claude-code; reads all]."),
-        click.option(
-            "--strategy-from",
-            default="tools",
-            show_default=True,
-            metavar="WHAT",
-            help="What counts as the strategy: tools, model, agent, or a field of a prompt's line.",
-        ),
-        click.option(
-            "--test-command",
-            metavar="COMMAND",
-            help="The outcome is how the last run of this command ended.",
-        ),
-        click.option("--outcome", metavar="NAME", help="This evaluator says the outcome."),
-    ):
-        command = option(command)
-    return command
+def _with(*options: Callable[..., Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return a decorator that gives a command these options."""
+    return lambda command: functools.reduce(lambda inner, option: option(inner), options, command)
 
 
-def _place(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options about the file of settings."""
-    for option in (
-        click.option("--dry-run", is_flag=True, help="Show the change; make none."),
-        click.option("--yes", is_flag=True, help="Do not ask."),
-        click.option("--local", is_flag=True, help="In .claude/settings.local.json: yours alone."),
-        click.option("--user", is_flag=True, help="In your own settings: for all projects."),
-    ):
-        command = option(command)
-    return command
+with_terms = _with(
+    click.option(
+        "--max-tokens",
+        type=click.IntRange(1),
+        default=400,
+        help="Tokens of context for a prompt, at most.",
+    ),
+    click.option("--agent", help="Learn and read as this agent [claude-code; reads all]."),
+    click.option(
+        "--strategy-from",
+        default="tools",
+        metavar="WHAT",
+        help="What counts as the strategy: tools, model, agent, or a field of a prompt's line.",
+    ),
+    click.option(
+        "--test-command",
+        metavar="COMMAND",
+        help="The outcome is how the last run of this command ended.",
+    ),
+    click.option("--outcome", metavar="NAME", help="This evaluator says the outcome."),
+)
+"""What hooks learn and give."""
+with_place = _with(
+    click.option("--dry-run", is_flag=True, help="Show the change; make none."),
+    click.option("--yes", is_flag=True, help="Do not ask."),
+    click.option("--local", is_flag=True, help="In .claude/settings.local.json: yours alone."),
+    click.option("--user", is_flag=True, help="In your own settings: for all projects."),
+)
+"""Which file of settings is changed, and how."""
 
 
 @click.group(cls=Group)
@@ -76,18 +73,11 @@ def hooks() -> None:
 
 @hooks.command()
 @for_program
-@_terms
-@_place
+@with_terms
+@with_place
 @click.pass_obj
 def install(
-    options: Options,
-    /,
-    program: str,
-    user: bool,
-    local: bool,
-    yes: bool,
-    dry_run: bool,
-    **terms: Any,
+    options: Options, /, user: bool, local: bool, yes: bool, dry_run: bool, **terms: Any
 ) -> None:
     """Write the hooks into the settings of PROGRAM.
 
@@ -103,19 +93,16 @@ def install(
     """
     from graphmem.integrations.claude_code import installing
 
-    del program
     _check(terms)
-    command = shlex.join([*_program(options, shared=not (user or local)), *_given(terms)])
+    command = shlex.join([*_program(options, shared=not (user or local)), *_write_terms(terms)])
     _make(options, installing.install(_file(user, local), command), yes=yes, dry_run=dry_run)
 
 
 @hooks.command()
 @for_program
-@_place
+@with_place
 @click.pass_obj
-def uninstall(
-    options: Options, program: str, user: bool, local: bool, yes: bool, dry_run: bool
-) -> None:
+def uninstall(options: Options, user: bool, local: bool, yes: bool, dry_run: bool) -> None:
     """Take the hooks out of the settings of PROGRAM. Nothing else changes.
 
     \b
@@ -124,15 +111,14 @@ def uninstall(
     """
     from graphmem.integrations.claude_code import installing
 
-    del program
     _make(options, installing.uninstall(_file(user, local)), yes=yes, dry_run=dry_run)
 
 
 @hooks.command()
 @for_program
-@_terms
+@with_terms
 @click.pass_obj
-def run(options: Options, /, program: str, **terms: Any) -> None:
+def run(options: Options, /, **terms: Any) -> None:
     """Answer a hook of PROGRAM, read from standard input.
 
     This is what the installed hooks run. It never fails: a problem is a line on standard error.
@@ -141,7 +127,6 @@ def run(options: Options, /, program: str, **terms: Any) -> None:
     Example:
       cat hook.json | graphmem --url ./runs.graph hooks run claude-code
     """
-    del program
     try:
         _answer(options, terms)
     except Exception as error:  # noqa: BLE001 - a session goes on, whatever happens here
@@ -158,7 +143,7 @@ def _answer(options: Options, terms: dict[str, Any]) -> None:
         os.chdir(folder)  # folders and the file of settings are relative to it
     from graphmem.integrations.claude_code.hooks import Learning, Terms, answer
 
-    answered = answer(given, Terms(**terms), lambda asking: _memory(options, asking=asking))
+    answered = answer(given, Terms(**terms), lambda asking: _open(options, asking=asking))
     if isinstance(answered, Learning):
         click.echo(str(answered))
         for problem in answered.problems:
@@ -167,34 +152,23 @@ def _answer(options: Options, terms: dict[str, Any]) -> None:
         click.echo(json.dumps(answered))
 
 
-def _memory(options: Options, *, asking: bool) -> Memory | None:
+def _open(options: Options, *, asking: bool) -> Memory | None:
     """Open the memory; for a prompt wait only briefly, and return None if there is none."""
+    if not asking:
+        return options.memory(must_exist=False)
     from graphmem.config import default_folder
+    from graphmem.search.embedding import minilm
 
     settings = options.settings()
     place = settings.url or str(default_folder())
-    if asking and ":" not in place and not Path(place).exists():
+    if ":" not in place and not Path(place).exists():
         return None  # this costs less than to import what opens it
-    if asking:
-        _load_model_beside(settings.embedder)
-    from graphmem.memory import Memory
-
-    less: dict[str, Any] = {"count_reads": False}
-    if asking:
-        less["wait"] = min(PATIENCE, PATIENCE if settings.wait is None else settings.wait)
-    settings = settings.model_copy(update=less)
-    memory = Memory.open(settings.url, namespace=settings.namespace, settings=settings)
-    options.keep(memory)
-    return None if asking and not memory.store.exists() else memory
-
-
-def _load_model_beside(embedder: str) -> None:
-    """Load the model of the default embedder beside the imports: a fifth less to wait."""
-    from graphmem.search.embedding import minilm
-
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # to start its threads takes time
-    if embedder == minilm.MiniLM.name:
-        minilm.load_beside(lambda: True)
+    if settings.embedder == minilm.MiniLM.name:
+        minilm.load_beside(lambda: True)  # beside the imports: a fifth less to wait
+    wait = PATIENCE if settings.wait is None else min(PATIENCE, settings.wait)
+    memory = options.memory(must_exist=False, wait=wait)
+    return memory if memory.store.exists() else None
 
 
 def _check(terms: dict[str, Any]) -> None:
@@ -242,7 +216,7 @@ def _program(options: Options, *, shared: bool) -> list[str]:
     return [*words, "hooks", "run", "claude-code"]
 
 
-def _given(terms: dict[str, Any]) -> list[str]:
+def _write_terms(terms: dict[str, Any]) -> list[str]:
     """Return the options that differ from their defaults."""
     defaults = {"strategy_from": "tools", "max_tokens": 400}
     return [
@@ -264,30 +238,16 @@ def _file(user: bool, local: bool) -> Path:
 
 def _make(options: Options, change: Change, *, yes: bool, dry_run: bool) -> None:
     """Show a change, ask, and make it."""
-    before = change.before or ""
-    changes = before != change.after
-    diff = _diff(change)
-    if not options.as_json:
-        click.echo(diff if changes else f"{change.path} stays as it is", nl=not changes)
-    if changes and not dry_run:
-        if not yes:
-            if options.as_json or not sys.stdin.isatty():
-                raise click.UsageError("nobody can be asked here; confirm with --yes")
-            click.confirm(f"Change {change.path}?", abort=True)
-        change.apply()
-        if not options.as_json:
-            click.echo(f"{change.path} is written")
-    if options.as_json:
-        done = changes and not dry_run
-        print_json({"file": str(change.path), "changed": done, "diff": diff})
-
-
-def _diff(change: Change) -> str:
-    from difflib import unified_diff
-
+    before, after = ((text or "").splitlines() for text in (change.before, change.after))
     name = str(change.path)
-    before, after = (
-        (text or "").splitlines(keepends=True) for text in (change.before, change.after)
-    )
-    lines = unified_diff(before, after, name, name)
-    return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
+    diff = "\n".join(unified_diff(before, after, name, name, lineterm=""))
+    if not options.as_json:
+        click.echo(diff or f"{name} stays as it is")
+    done = bool(diff) and not dry_run
+    if done:
+        options.confirm(lambda: f"Change {name}?", yes=yes)
+        change.apply()
+    if options.as_json:
+        print_json({"file": name, "changed": done, "diff": diff})
+    elif done:
+        click.echo(f"{name} is written")

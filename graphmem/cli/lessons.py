@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from graphmem.cli.options import Group, Options
-from graphmem.cli.printing import TEXT, cell
+from graphmem.cli.printing import TEXT, cell, print_answer
 from graphmem.printable import counted
-
-if TYPE_CHECKING:
-    from graphmem.models import ConsolidationReport
 
 
 @click.group(cls=Group)
@@ -36,27 +31,8 @@ def consolidate(options: Options, force: bool, model: bool) -> None:
       graphmem --url ./airline.graph lessons consolidate --force
     """
     report = options.memory().lessons.consolidate(model or None, force=force)
-    options.show(report, _describe(report))
-
-
-def _describe(report: ConsolidationReport) -> str:
-    if not report.done:
-        return (
-            f"not due: {report.since:,} of {report.every:,} episodes since the last time "
-            "(--force does it now)"
-        )
-    lines = [
-        f"{counted(report.rules, 'rule')} for all tasks, from {counted(report.since, 'episode')} "
-        f"since the last time: {report.created:,} new, {report.removed:,} no longer hold"
-    ]
-    if report.how == "model" or report.model_rules:
-        lines.append(
-            f"{counted(report.model_rules, 'rule')} of a model, {report.dropped:,} dropped without "
-            "evidence"
-        )
-    if report.reason:
-        lines.append(f"the model was not used: {report.reason}")
-    return "\n".join(lines)
+    not_due = f"not due: {report.since:,} of {report.every:,} episodes since the last time"
+    options.show(report, print_answer if report.done else f"{not_due} (--force does it now)")
 
 
 @lessons.command()

@@ -10,25 +10,24 @@ import click
 
 from graphmem.cli.asking import open_for_search
 from graphmem.cli.options import (
-    JSON_OBJECT,
-    MOMENT,
     Group,
     Options,
     as_agent,
+    moment,
     parse_json,
+    parse_object,
     several,
     with_yes,
 )
-from graphmem.cli.printing import cell, print_facts, print_rows, span
-from graphmem.printable import counted, listed
+from graphmem.cli.printing import cell, print_answer, print_facts, print_rows, span
+from graphmem.printable import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphmem.models.flow import LevelMaintained, TickReport
-    from graphmem.models.levels import Level, LevelInfo
+    from graphmem.models.levels import Level
 
-TTL = click.option("--ttl", type=float, metavar="SECONDS", help="How long an entry stays.")
+with_ttl = click.option("--ttl", type=float, metavar="SECONDS", help="How long an entry stays.")
 
 
 def _with_tags(command: Callable[..., None]) -> Callable[..., None]:
@@ -66,25 +65,19 @@ def default(options: Options, agent: str) -> None:
       graphmem --url ./ops.graph levels default --agent ada
     """
     stored = options.memory(must_exist=False).levels.default(agent)
-    options.show(stored, lambda: _print_levels(stored))
+    options.show(stored, _print_levels)
 
 
 @levels.command()
 @click.argument("name")
-@TTL
+@with_ttl
 @click.option("--capacity", type=int, metavar="NUMBER", help="Most entries that are left.")
 @click.option("--purpose", default="", help="What it holds, and why.")
 @several("--key", "keys", metavar="KEY", help="Let the entry under this key stay for --ttl more.")
 @as_agent
 @click.pass_obj
 def put(
-    options: Options,
-    name: str,
-    ttl: float | None,
-    capacity: int | None,
-    purpose: str,
-    keys: tuple[str, ...],
-    agent: str | None,
+    options: Options, /, name: str, keys: tuple[str, ...], agent: str | None, **settings: Any
 ) -> None:
     """Make the level NAME, or replace its settings. With --key, let entries stay longer.
 
@@ -94,11 +87,11 @@ def put(
       graphmem --url ./ops.graph levels put task:deploy:shared --key order/17 --ttl 3600
     """
     if not keys:
-        found = options.memory(must_exist=False).levels
-        stored = found.put(name, ttl=ttl, capacity=capacity, purpose=purpose, agent=agent)
-        options.show(stored, lambda: _print_levels([stored]))
+        stored = options.memory(must_exist=False).levels.put(name, agent=agent, **settings)
+        options.show(stored, lambda level: _print_levels([level]))
         return
-    if ttl is None or capacity is not None or purpose:
+    ttl = settings.pop("ttl")
+    if ttl is None or any(settings.values()):
         raise click.UsageError("--key goes with --ttl alone: how long these entries stay from now")
     longer = options.memory().levels.prolong(name, keys, ttl, agent=agent)
     options.show({"prolonged": longer}, f"{longer} of {len(keys)} stay longer")
@@ -110,8 +103,8 @@ def put(
 @click.option("--parse", is_flag=True, help="CONTENT is JSON; default: a text.")
 @several("--tag", "tags", metavar="TAG", help="What it is found by.")
 @click.option("--key", help="What it is about; a level has one entry under a key.")
-@TTL
-@click.option("--at", type=MOMENT, help="When it happened: ISO 8601 with time zone [now].")
+@with_ttl
+@moment("--at", "When it happened [now]")
 @as_agent
 @click.pass_obj
 def add(options: Options, /, name: str, content: str, parse: bool, **given: Any) -> None:
@@ -122,12 +115,7 @@ def add(options: Options, /, name: str, content: str, parse: bool, **given: Any)
       graphmem --url ./ops.graph levels add agent:ada:sensory "order 17 is late" --tag kind:fact
       graphmem --url ./ops.graph levels add agent:ada:working '{"step": 2}' --parse --key plan
     """
-    value: Any = content
-    if parse:
-        try:
-            value = parse_json(content)
-        except (ValueError, RecursionError) as error:
-            raise click.BadParameter(f"{content!r:.100} is not JSON ({error})") from error
+    value = parse_json(content) if parse else content
     added = options.memory().levels.add(name, value, **given)
     done = "replaced" if added.replaced else "added" if added.created else "there already:"
     options.show(added, f"{done} entry {added.id} in {added.level}")
@@ -174,7 +162,7 @@ def close(options: Options, name: str, yes: bool, agent: str | None) -> None:
 @click.option("--lens", "through", metavar="NAME", help="What this lens shows: planning ...")
 @_with_tags
 @click.option("--key", metavar="PATTERN", help="Keys like this: * is any text, ? any character.")
-@click.option("--since", type=MOMENT, help="From this time on: ISO 8601 with time zone.")
+@moment("--since", "From this time on")
 @click.option("--max-age", type=float, metavar="SECONDS", help="Not older than this.")
 @click.option(
     "--limit", type=click.IntRange(1), help="Most entries to show [10; that of the lens]."
@@ -182,14 +170,7 @@ def close(options: Options, name: str, yes: bool, agent: str | None) -> None:
 @as_agent
 @click.pass_obj
 def recall(
-    options: Options,
-    /,
-    text: str | None,
-    names: tuple[str, ...],
-    through: str | None,
-    limit: int | None,
-    agent: str | None,
-    **filters: Any,
+    options: Options, /, text: str | None, names: tuple[str, ...], through: str | None, **how: Any
 ) -> None:
     """Show the entries that match, the nearest to TEXT first.
 
@@ -203,14 +184,12 @@ def recall(
     """
     if through is not None and names:
         raise click.UsageError("give --level or --lens")
-    memory = options.memory() if text is None else open_for_search(options)
+    levels = (options.memory() if text is None else open_for_search(options)).levels
     if through is not None:
-        found = memory.levels.lens(through, agent=agent).recall(text, limit=limit, **filters)
+        found = levels.lens(through, agent=how.pop("agent")).recall(text, **how)
     else:
-        limit = 10 if limit is None else limit
-        found = memory.levels.recall(
-            text, levels=names or None, limit=limit, agent=agent, **filters
-        )
+        how |= {"levels": names or None, "limit": how["limit"] or 10}
+        found = levels.recall(text, **how)
     options.show_rows(found, "level key content tags relevance similarity", "no entries fit")
 
 
@@ -225,13 +204,7 @@ def recall(
 @as_agent
 @click.pass_obj
 def lens(
-    options: Options,
-    /,
-    name: str,
-    levels: tuple[str, ...],
-    remove: bool,
-    agent: str | None,
-    **settings: Any,
+    options: Options, /, name: str, levels: tuple[str, ...], remove: bool, **settings: Any
 ) -> None:
     """Make the lens NAME, a read-only view of LEVELs, or replace its settings.
 
@@ -245,6 +218,7 @@ def lens(
       graphmem --url ./ops.graph levels lens planning --agent ada
       graphmem --url ./ops.graph levels lens agent:ada:orders --remove
     """
+    agent = settings.pop("agent")
     settings = {key: value for key, value in settings.items() if value is not None}
     if ((remove or not levels) and settings) or (remove and levels):
         raise click.UsageError("settings need LEVELs to look at, and do not go with --remove")
@@ -257,37 +231,27 @@ def lens(
         info = found.put_lens(name, levels, **settings, agent=agent)
     else:
         info = found.lens(name, agent=agent).info
-    tags = None if info.tags is None else info.tags.model_dump_json(exclude_defaults=True)
-    facts = {
-        "lens": info.name,
-        "purpose": info.purpose,
-        "looks at": info.levels,
-        "tags": tags,
-        "not older than": span(info.max_age, "any age"),
-        "at most": info.limit,
-        "made": info.created_at,
-    }
-    options.show(info, lambda: print_facts(facts))
+    options.show(info)
 
 
 @levels.command()
 @click.argument("target")
 @click.argument("source")
 @click.option("--transformer", help="What makes the entries: dedup, count, summarise ...")
-@click.option("--arguments", type=JSON_OBJECT, metavar="JSON", help="Those of the transformer.")
+@click.option("--arguments", type=parse_object, metavar="JSON", help="Those of the transformer.")
 @_with_tags
 @click.option("--stop", is_flag=True, help="Let it pull no longer.")
 @as_agent
 @click.pass_obj
 def pull(
     options: Options,
+    /,
     target: str,
     source: str,
-    transformer: str | None,
-    arguments: dict[str, Any] | None,
     tags: Any,
     stop: bool,
     agent: str | None,
+    **way: Any,
 ) -> None:
     """Let the level TARGET pull from the level SOURCE at each tick.
 
@@ -299,17 +263,14 @@ def pull(
     """
     found = options.memory().levels
     if stop:
-        if transformer is not None or arguments is not None or tags is not None:
+        if tags is not None or any(value is not None for value in way.values()):
             raise click.UsageError("--stop stands alone")
         ended = found.unpull(target, source, agent=agent)
         text = f"{target} {'pulls no longer' if ended else 'did not pull'} from {source}"
         options.show({"target": target, "source": source, "ended": ended}, text)
         return
-    stored = found.pull(
-        target, source, transformer=transformer, arguments=arguments, where=tags, agent=agent
-    )
-    way = "" if stored.transformer is None else f" with {stored.transformer}"
-    options.show(stored, f"{stored.target} pulls from {stored.source}{way}")
+    stored = found.pull(target, source, where=tags, agent=agent, **way)
+    options.show(stored)
 
 
 @levels.command()
@@ -323,36 +284,12 @@ def tick(options: Options, agent: str | None) -> None:
       graphmem --url ./ops.graph levels tick --agent ada
     """
     report = options.memory().levels.tick(agent)
-    options.show(report, lambda: _print_tick(report))
-    failed = [each for each in report.subscriptions if each.error is not None]
-    if failed:
+    done = report.subscriptions or report.maintained
+    options.show(report, print_answer if done else "nothing was pending")
+    if failed := [one for one in report.subscriptions if one.error is not None]:
         raise click.ClickException(
-            "; ".join(f"{each.target} cannot pull from {each.source}" for each in failed)
+            "; ".join(f"{one.target} cannot pull from {one.source}" for one in failed)
         )
-
-
-def _print_tick(report: TickReport) -> None:
-    if report.subscriptions:
-        print_rows(
-            report.subscriptions,
-            "level=target pulled_from=source ingested made became missed left_out skipped",
-        )
-    else:
-        click.echo("nothing was pending")
-    for each in report.subscriptions:
-        for reason in (*each.reasons, each.error):
-            if reason is not None:
-                click.echo(f"{each.target} from {each.source}: {cell(reason)}")
-    print_maintained(report.maintained)
-
-
-def print_maintained(levels: Sequence[LevelMaintained]) -> None:
-    """Print what maintenance did in levels."""
-    if levels:
-        print_rows(levels, "level expired pruned merged over_capacity embedded=reindexed")
-    for each in levels:
-        if each.error is not None:
-            click.echo(f"{each.level}: {cell(each.error)}")
 
 
 @levels.command()
@@ -369,34 +306,12 @@ def info(options: Options, name: str | None, agent: str | None) -> None:
     """
     found = options.memory().levels
     if name is None:
-        totals = found.statistics(agent)
-        facts = {**dict(totals), "kinds": listed(totals.kinds)}
-        options.show(totals, lambda: print_facts(facts))
+        options.show(found.statistics(agent))
         return
     shown, tags = found.info(name, agent=agent), found.tags(name, agent=agent)
-    if options.as_json:
-        options.show({**shown.model_dump(mode="json"), "tags": tags}, "")
-    else:
-        options.show(shown, lambda: print_facts(_facts(shown, tags)))
-
-
-def _facts(level: LevelInfo, tags: dict[str, int]) -> dict[str, Any]:
-    return {
-        "level": level.name,
-        "purpose": level.purpose,
-        "holds": level.holds,
-        "stays": span(level.ttl),
-        "at most": level.capacity,
-        "entries": level.entries,
-        "expired": level.expired,
-        "missed": level.missed,
-        "failed": level.failed,
-        "pending": level.pending,
-        "pulls from": level.subscribed_to,
-        "tags": ", ".join(f"{tag} ({number:,})" for tag, number in tags.items()),
-        "oldest": level.oldest_at,
-        "newest": level.newest_at,
-    }
+    named = ", ".join(f"{tag} ({count:,})" for tag, count in tags.items())
+    facts = {**dict(shown), "tags": named}
+    options.show({**shown.model_dump(mode="json"), "tags": tags}, lambda _: print_facts(facts))
 
 
 @levels.command("map")
@@ -415,7 +330,7 @@ def map_(options: Options, agent: str | None, mermaid: bool) -> None:
     if mermaid and options.as_json:
         raise click.UsageError("give --json or --mermaid")
     shown = options.memory().levels.map(agent)
-    options.show(shown, lambda: click.echo((shown.mermaid() if mermaid else str(shown)).rstrip()))
+    options.show(shown, lambda _: click.echo((shown.mermaid() if mermaid else str(shown)).rstrip()))
 
 
 def _print_levels(rows: Sequence[Level]) -> None:

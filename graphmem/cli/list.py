@@ -8,32 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from graphmem.cli import states
-from graphmem.cli.options import MOMENT, Options, at_most
-from graphmem.cli.printing import cell, print_facts, print_lines
-from graphmem.printable import percent
+from graphmem.cli.options import Options, at_most, moment
+from graphmem.cli.policies import CELLS, parse_state
+from graphmem.cli.printing import span
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from graphmem.memory import Memory
-    from graphmem.models import Knowledge, Scope
-    from graphmem.models.lessons import AntiPattern, Heuristic, Rule
-    from graphmem.models.predictions import Prediction
-    from graphmem.models.reports import Community, TaskRow
 
 NO_TASK = (
     "nothing is known of this task: --task takes a key or the whole wording, as `graphmem list "
     "tasks` shows them; `graphmem recall` finds tasks that are like a text"
 )
-_NAMES = {
-    "outcomes": "results on tasks",
-    "co_occurrences": "pairs used together",
-    "abandoned": "without an outcome",
-    "first_at": "first episode",
-    "last_at": "latest episode",
-}
-"""Names of counts that their fields do not say well."""
+_RATE = "worked=successes/trials 95_%_bounds=lower..upper"
 
 
 @dataclass(frozen=True)
@@ -49,80 +35,15 @@ class Kind:
     required: str | None = None
 
 
-def _strategies(memory: Memory, *, like: str | None = None, limit: int, **filters: Any) -> Any:
-    if like is None:
-        return memory.strategies(limit=limit, **filters)
+def _similar(memory: Memory, *, like: str, limit: int, **filters: Any) -> Any:
     if filters:
         raise click.UsageError("--like stands alone: it orders all strategies by their texts")
     return memory.similar(like, limit)
 
 
 def _policies(memory: Memory, *, state: tuple[str, ...] = (), limit: int, **filters: Any) -> Any:
-    place = states.parse(state, "--state") if state else None
+    place = parse_state(state, "--state") if state else None
     return memory.policies.list(place, limit=limit, **filters)
-
-
-def _levels(memory: Memory, **filters: Any) -> list[dict[str, str]]:
-    return [{"name": name} for name in memory.levels.names(**filters)]
-
-
-def _day(moment: datetime | None) -> str | None:
-    return f"{moment:%Y-%m-%d}" if moment else None
-
-
-def _best(row: TaskRow) -> str:
-    return f"{row.best_successes} of {row.best_trials}" if row.best else ""
-
-
-def _type(row: Heuristic) -> str:
-    return "none" if row.task_type == "general" else row.task_type
-
-
-def _task(row: Rule) -> str:
-    return "all tasks" if row.task is None else row.task
-
-
-def _pooled(row: Heuristic) -> str:
-    return "; ".join(
-        f"{cell(one.strategy, 60)} ({one.successes} of {one.trials}, times {one.similarity:.2f})"
-        for one in row.pooled
-    )
-
-
-def _better(row: AntiPattern, form: str, nothing: str = "") -> str:
-    better = row.better_alternative
-    return nothing if better is None else form.format(better)
-
-
-def _expected(row: Prediction) -> str:
-    expected = [] if row.probability is None else [percent(row.probability)]
-    return ", ".join([*expected, *([] if row.outcome is None else [cell(row.outcome)])])
-
-
-def _status(row: Prediction) -> str:
-    if row.status == "open" and row.due is not None:
-        return f"open, due {row.due:%Y-%m-%d}"
-    if row.happened is not None:
-        return "happened" if row.happened else "did not happen"
-    return row.how or row.status
-
-
-def _sources(row: Knowledge) -> str:
-    return ", ".join(dict.fromkeys(one.user or one.source for one in row.statements))
-
-
-def _against(row: Knowledge) -> str:
-    return "; ".join(dict.fromkeys(one.fact for one in (*row.contradicts, *row.contradicted_by)))
-
-
-def _can_learn(row: Scope) -> str:
-    return "everything" if row.can_learn is None else ", ".join(row.can_learn) or "nothing"
-
-
-def _few(row: Community) -> str:
-    texts = [cell(text, 60) for text in row.strategies[:5]]
-    more = len(row.strategies) - len(texts)
-    return "; ".join([*texts, *([f"and {more:,} more"] if more else [])])
 
 
 KINDS: Mapping[str, Kind] = {
@@ -135,61 +56,45 @@ KINDS: Mapping[str, Kind] = {
     "tasks": Kind(
         lambda memory, **given: memory.tasks(**given),
         "limit task_type agent sort",
-        "task=text type=task_type worked 95_%_bounds=bounds tried=strategies best_strategy=best "
-        "worked_there",
+        f"task=text type=task_type {_RATE} tried=strategies best_strategy=best "
+        "worked_there=best_successes/best_trials",
         "no task fits",
-        {"best": lambda row: row.best or "none worked", "worked_there": _best},
     ),
     "strategies": Kind(
-        _strategies,
+        lambda memory, **given: memory.strategies(**given),
         "limit task task_type agent like",
-        "strategy=text similarity linked worked mean 95_%_bounds=bounds status tasks last_used",
+        "strategy=text worked=successes/trials mean 95_%_bounds=lower..upper status tasks "
+        "last_used=last_used_at",
         "nothing is known of this yet: no episode used a strategy there",
-        {
-            "similarity": lambda row: getattr(row, "similarity", None),
-            "linked": lambda row: "yes" if getattr(row, "linked", False) else None,
-            "bounds": lambda row: (
-                f"{row.lower:.2f} to {row.upper:.2f}"
-                if hasattr(row, "upper")
-                else f"over {row.lower:.2f}"
-            ),
-            "tasks": lambda row: getattr(row, "tasks", None),
-            "last_used": lambda row: _day(getattr(row, "last_used_at", None)),
-        },
     ),
     "policies": Kind(
         _policies,
         "limit agent state",
-        "state action agent q updates worked bounds status last_update",
+        f"state action agent q updates {_RATE} status last_update=last_updated_at",
         "there are no such policies",
-        {**states.CELLS, "last_update": lambda row: _day(row.last_updated_at)},
+        CELLS,
     ),
     "heuristics": Kind(
         lambda memory, *, limit, **given: memory.lessons.heuristics(**given)[:limit],
         "limit task_type agent min_confidence pooled",
-        "strategy agent type worked confidence 95_%_bounds=bounds status counted_with",
+        f"strategy agent type=task_type {_RATE} confidence status counted_with",
         "no such heuristics; one needs some trials, and successes in most of them",
-        {"type": _type, "counted_with": _pooled},
+        {"counted_with": lambda row: tuple(one.strategy for one in row.pooled)},
     ),
     "anti-patterns": Kind(
         lambda memory, *, limit, **given: memory.lessons.anti_patterns(**given)[:limit],
         "limit task_type agent min_confidence",
-        "strategy agent error=error_class failed warned_of instead which_worked better_by",
+        "strategy agent error=error_class failures=occurrences worked=successes warned_of "
+        "instead=better_alternative.strategy better_by=better_alternative.lift",
         "no such anti-patterns; one needs repeated failures with the same error",
-        {
-            "failed": lambda row: f"{row.occurrences} of {row.occurrences + row.successes}",
-            "warned_of": lambda row: "no" if row.usual else None,
-            "instead": lambda row: _better(row, "{0.strategy}", "nothing better is known"),
-            "which_worked": lambda row: _better(row, "{0.successes} of {0.trials}"),
-            "better_by": lambda row: _better(row, "{0.lift:+.2f}"),
-        },
+        {"warned_of": lambda row: "no" if row.usual else None},
     ),
     "rules": Kind(
         lambda memory, **given: memory.lessons.rules(**given),
         "limit task agent",
         "rule task from=source for=supporting against=opposing confidence",
         "no rule holds here yet",
-        {"rule": str, "task": _task},
+        {"rule": str, "task": lambda row: row.task or "all tasks"},
     ),
     "mistakes": Kind(
         lambda memory, *, owner=None, **given: memory.lessons.mistakes(worker=owner, **given),
@@ -207,16 +112,20 @@ KINDS: Mapping[str, Kind] = {
     "predictions": Kind(
         lambda memory, *, about=None, **given: memory.predictions.list(subject=about, **given),
         "limit status about",
-        "id about=text expected status error",
+        "id about=text probability=probability% outcome status due happened error",
         "no prediction fits",
-        {"expected": _expected, "status": _status},
     ),
     "knowledge": Kind(
         lambda memory, *, about=None, **given: memory.people.knowledge(about, **given),
         "limit about",
         "id domain fact confidence stated_by against_it",
         "nothing is known yet",
-        {"stated_by": _sources, "against_it": _against},
+        {
+            "stated_by": lambda row: tuple(one.user or one.source for one in row.statements),
+            "against_it": lambda row: tuple(
+                one.fact for one in (*row.contradicts, *row.contradicted_by)
+            ),
+        },
     ),
     "preferences": Kind(
         lambda memory, *, user, about=None, **given: memory.people.preferences(
@@ -234,10 +143,10 @@ KINDS: Mapping[str, Kind] = {
         "agent can_learn cannot_learn shares_with=share_with inherits_from=inherit_from "
         "occurrences=min_occurrences",
         "no agent has a scope",
-        {"can_learn": _can_learn},
+        {"can_learn": lambda row: "everything" if row.can_learn is None else row.can_learn},
     ),
     "levels": Kind(
-        _levels,
+        lambda memory, **given: [{"name": name} for name in memory.levels.names(**given)],
         "agent owner",
         "level",
         "there are no levels",
@@ -248,28 +157,30 @@ KINDS: Mapping[str, Kind] = {
         "agent owner",
         "lens=name looks_at=levels not_older_than at_most=limit purpose",
         "nobody put a lens",
-        {"not_older_than": lambda row: row.max_age and f"{row.max_age:,.6g} s"},
+        {"not_older_than": lambda row: span(row.max_age, "")},
     ),
     "communities": Kind(
         lambda memory, *, limit: memory.communities(limit),
         "limit",
-        "strategies number worked together alike",
+        "strategies number worked=successes/uses together alike",
         "no strategies were used together, and none are linked as alike",
-        {
-            "strategies": _few,
-            "number": lambda row: len(row.strategies),
-            "worked": lambda row: f"{row.successes} of {row.uses}",
-        },
+        {"number": lambda row: len(row.strategies)},
     ),
     "cycles": Kind(
         lambda memory, *, about=None: memory.cycles.list(about),
         "about",
         "cycle=kind peak=when p amplitude events only timezone",
         "no cycle is stored; `graphmem policies cycles SUBJECT --store` looks for them",
-        {"p": lambda row: f"{row.p_value:.2g}", "amplitude": lambda row: f"{row.amplitude:g}"},
+        {"p": lambda row: f"{row.p_value:.2g}"},
     ),
 }
 """What can be listed, in the order of the help."""
+_SIMILAR = Kind(
+    _similar,
+    KINDS["strategies"].options,
+    "strategy=text similarity linked worked=successes/trials mean lower status",
+    KINDS["strategies"].nothing,
+)
 
 
 @click.command("list")
@@ -282,11 +193,10 @@ KINDS: Mapping[str, Kind] = {
 @click.option("--owner", help="levels, lenses: only of this owner; mistakes: of this worker.")
 @click.option("--strategy", help="episodes: only with this strategy, its text or id.")
 @click.option("--success/--failure", default=None, help="episodes: that worked, or did not.")
-@click.option("--since", type=MOMENT, help="episodes: since this ISO 8601 time with time zone.")
+@moment("--since", "episodes: since this time")
 @click.option(
     "--sort",
-    type=click.Choice(("trials", "best", "worst", "latest")),
-    help="tasks: most episodes first, the best or worst bound, or the latest episode.",
+    help="tasks: by trials (most first), the best or worst bound, or the latest episode.",
 )
 @click.option("--like", metavar="TEXT", help="strategies: the texts most like this one first.")
 @click.option(
@@ -301,11 +211,7 @@ KINDS: Mapping[str, Kind] = {
 @click.option(
     "--pooled", is_flag=True, default=None, help="heuristics: count what is similar, and name it."
 )
-@click.option(
-    "--status",
-    type=click.Choice(["open", "resolved", "expired"]),
-    help="predictions: only those.",
-)
+@click.option("--status", help="predictions: open, resolved or expired.")
 @click.option(
     "--about",
     metavar="TEXT",
@@ -327,33 +233,26 @@ def list_(options: Options, /, kind: str | None, limit: int, **given: Any) -> No
       graphmem --url ./airline.graph list tasks --sort worst --limit 5
       graphmem --url ./airline.graph list episodes --failure --agent gpt-4o
     """
-    unset = (None, ())
-    filters = {name: value for name, value in given.items() if value not in unset}
+    filters = {name: value for name, value in given.items() if value not in (None, ())}
     _check_options(kind, filters)
     memory = options.memory()
-    if given["like"]:
-        from graphmem.cli.asking import embed_new_texts
-
-        embed_new_texts(memory, options)
     if kind is None:
         counts = memory.stats()
-        facts = {_NAMES.get(name, name): value for name, value in counts}
-        options.show(counts, lambda: print_facts(facts))
+        options.show(counts)
         if not counts.episodes and not options.as_json:
             click.echo("nothing is learned yet: try `graphmem seed LOG` or `graphmem learn`")
         return
     shown = KINDS[kind]
+    if given["like"]:
+        from graphmem.cli.asking import embed_new_texts
+
+        embed_new_texts(memory, options)
+        shown = _SIMILAR
     if "limit" in shown.options.split():
         filters["limit"] = limit
     rows = shown.read(memory, **filters)[:limit]
     nothing = NO_TASK if kind == "strategies" and "task" in filters else shown.nothing
     options.show_rows(rows, shown.columns, nothing, **shown.cells)
-    if kind == "anti-patterns" and any(row.usual for row in rows) and not options.as_json:
-        print_lines(
-            "warned of: no  It works on such tasks no less often than other ways, so its errors "
-            "are those of each run. recall and choose leave it out.",
-            0,
-        )
 
 
 def _check_options(kind: str | None, filters: Mapping[str, Any]) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
+import traceback
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import Any
 
@@ -28,6 +28,8 @@ _SECTIONS = {
 _MODULES = {
     **dict.fromkeys(("choose", "context", "recall", "predict"), "asking"),
     **dict.fromkeys(("calibrate", "evaluate"), "measuring"),
+    **dict.fromkeys(("init", "learn", "seed"), "learning"),
+    **dict.fromkeys(("procedures", "query"), "cypher"),
     **dict.fromkeys(("ui", "mcp"), "serving"),
 }
 """The modules of commands that share one; the others are in the module of their name."""
@@ -70,21 +72,21 @@ def _add_general(command: click.Command) -> None:
             _add_general(inner)
 
 
-@cache
-def _load(name: str) -> click.Command:
-    module = import_module(f"graphmem.cli.{_MODULES.get(name, name)}")
-    command: click.Command = vars(module).get(name) or vars(module)[f"{name}_"]
-    _add_general(command)
-    return command
-
-
 class _Commands(Mapping[str, click.Command]):
     """The commands by name; to import all of them would take longer than most of them run."""
+
+    def __init__(self) -> None:
+        self._loaded: dict[str, click.Command] = {}
 
     def __getitem__(self, name: str) -> click.Command:
         if name not in _COMMANDS:
             raise KeyError(name)
-        return _load(name)
+        if name not in self._loaded:
+            module = import_module(f"graphmem.cli.{_MODULES.get(name, name)}")
+            command: click.Command = vars(module).get(name) or vars(module)[f"{name}_"]
+            _add_general(command)
+            self._loaded[name] = command
+        return self._loaded[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(_COMMANDS)
@@ -93,18 +95,15 @@ class _Commands(Mapping[str, click.Command]):
         return len(_COMMANDS)
 
 
-class _Group(Group):
-    """The commands, listed by section."""
-
-    def sections(self) -> Mapping[str, Sequence[str]]:
-        return _SECTIONS
-
-
 @click.group(
-    cls=_Group,
+    cls=Group,
     commands=_Commands(),
     params=[click.Option(names, **given) for names, given in _GENERAL.items()],
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "max_content_width": 100,
+        "show_default": True,
+    },
     epilog="These options stand before a command or after it: graphmem list --json",
 )
 @click.version_option(__version__, prog_name="graphmem")
@@ -121,6 +120,9 @@ def cli(ctx: click.Context, /, **general: Any) -> None:
     ctx.call_on_close(ctx.obj.close)
 
 
+cli.sections = _SECTIONS
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; exit with 2 for wrong usage, 1 for a failure."""
     from graphmem.errors import (
@@ -134,7 +136,6 @@ def main(arguments: list[str] | None = None) -> None:
     # By default the garbage collector runs so often that it takes a tenth of a command's time.
     gc.set_threshold(100_000)
     arguments = sys.argv[1:] if arguments is None else arguments
-    debug = "--debug" in arguments
     sys.stdout, sys.stderr = guarded(sys.stdout), guarded(sys.stderr)
     try:
         code = cli.main(arguments, prog_name="graphmem", standalone_mode=False)
@@ -142,33 +143,24 @@ def main(arguments: list[str] | None = None) -> None:
         click.echo("stopped", err=True)
         code = 130
     except click.ClickException as error:
+        code = error.exit_code
         text = without_passwords(error.format_message())
-        if isinstance(error, click.UsageError):  # a list of choices has tabs
+        if isinstance(error, click.exceptions.NoArgsIsHelpError):  # its message is the help
+            click.echo(text, err=True)
+        elif isinstance(error, click.UsageError):  # a list of choices has tabs
             click.UsageError(text.expandtabs(2), error.ctx).show()
         else:
             click.ClickException(text).show()
-        code = error.exit_code
-    except GraphMemError as error:
-        _print_error(error, debug=debug)
-        usage = ValidationError | SettingsError | NotFoundError | ProcedureError
-        code = 2 if isinstance(error, usage) else 1
     except BrokenPipeError:
         sys.stderr.close()
         code = 1
-    except (OSError, MemoryError, RecursionError) as error:
-        _print_error(error, debug=debug)
-        code = 1
+    except (GraphMemError, OSError, MemoryError, RecursionError) as error:
+        text = f"Error: {str(error) or type(error).__name__}"
+        if "--debug" in arguments:
+            text = "".join(traceback.format_exception(error)).rstrip("\n")
+        click.echo(without_passwords(text), err=True)
+        usage = ValidationError | SettingsError | NotFoundError | ProcedureError
+        code = 2 if isinstance(error, usage) else 1
     if any(arguments[at : at + 3] == _HOOK for at in range(len(arguments))):
         code = 0
     sys.exit(code if isinstance(code, int) else 0)
-
-
-def _print_error(error: Exception, *, debug: bool) -> None:
-    """Print an error; with ``debug`` its traceback."""
-    if debug:
-        import traceback
-
-        text = "".join(traceback.format_exception(error)).rstrip("\n")
-    else:
-        text = f"Error: {str(error) or type(error).__name__}"
-    click.echo(without_passwords(text), err=True)

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from graphmem.cli.options import MOMENT, Group, Options, several
+from graphmem.cli.options import Group, Options, moment, several
 from graphmem.cli.printing import cell
 
 
@@ -24,12 +24,10 @@ def people() -> None:
 @click.argument("text")
 @click.option(
     "--source",
-    type=click.Choice(["explicit_instruction", "correction", "inferred"]),
     default="explicit_instruction",
-    show_default=True,
-    help="The source of the preference.",
+    help="explicit_instruction, correction or inferred.",
 )
-@click.option("--at", type=MOMENT, help="When it was said: ISO 8601 with time zone.")
+@moment("--at", "When it was said")
 @click.pass_obj
 def prefer(options: Options, /, user: str, category: str, text: str, **given: Any) -> None:
     """Store that USER wants TEXT in a CATEGORY. It supersedes the earlier preference.
@@ -48,15 +46,11 @@ def prefer(options: Options, /, user: str, category: str, text: str, **given: An
 @click.argument("domain")
 @click.argument("fact")
 @click.option(
-    "--source",
-    type=click.Choice(["user_stated", "documented", "observed", "inferred"]),
-    default="user_stated",
-    show_default=True,
-    help="The source of the fact.",
+    "--source", default="user_stated", help="user_stated, documented, observed or inferred."
 )
 @click.option("--user", help="Who stated it.")
 @several("--contradicts", metavar="ID", help="A known fact that it contradicts.")
-@click.option("--at", type=MOMENT, help="When it was stated: ISO 8601 with time zone.")
+@moment("--at", "When it was stated")
 @click.pass_obj
 def know(
     options: Options, /, domain: str, fact: str, contradicts: tuple[str, ...], **given: Any

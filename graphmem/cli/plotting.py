@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ENDINGS = (".png", ".svg")
-_BLUE, _GREY, _PALE = "#3b6ea5", "#333333", "#9db8d6"
 
 
 def option(what: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -47,13 +46,10 @@ def _check(_: click.Context, __: click.Parameter, file: str | None) -> str | Non
 
 
 def blank(width: float, height: float) -> Figure:
-    """Return an empty figure of a size in inches, without a window."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    """Return an empty figure of a size in inches."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(width, height), dpi=110, layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure
+    return Figure(figsize=(width, height), dpi=110, layout="constrained")
 
 
 def save(figure: Figure, file: str | Path) -> None:
@@ -68,24 +64,16 @@ def save(figure: Figure, file: str | Path) -> None:
 
 
 def draw_reliability(bins: Sequence[Any], z: float, lines: Sequence[str], file: str) -> None:
-    """Draw the share that happened by probability, against the diagonal, over the counts.
-
-    Args:
-        bins: with ``low``, ``high``, ``count``, ``mean``, ``share``, ``lower`` and ``upper``.
-        z: the quantile of the bounds.
-        lines: the scores in words.
-        file: the picture.
+    """Draw the share that happened by probability, with its bounds, against the diagonal.
 
     Raises:
         StorageError: the file cannot be written.
     """
-    from matplotlib.ticker import MaxNLocator
-
-    figure = blank(6.5, 7.5)
-    shares, counts = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
+    figure = blank(6.5, 6.0)
+    axes = figure.add_subplot()
     filled = [one for one in bins if one.count]
-    shares.plot([0, 1], [0, 1], color=_GREY, linestyle="--", linewidth=1.2, label="as predicted")
-    shares.errorbar(
+    axes.plot([0, 1], [0, 1], color="#333333", linestyle="--", label="as predicted")
+    axes.errorbar(
         [one.mean for one in filled],
         [one.share for one in filled],
         yerr=[
@@ -93,26 +81,17 @@ def draw_reliability(bins: Sequence[Any], z: float, lines: Sequence[str], file: 
             [max(0.0, one.upper - one.share) for one in filled],
         ],
         fmt="o",
-        color=_BLUE,
+        color="#3b6ea5",
         capsize=3,
         label=f"share that happened, bounds at z {z:g}",
     )
-    shares.set_xlim(-0.02, 1.02)
-    shares.set_ylim(-0.02, 1.02)
-    shares.set_ylabel("share that happened")
-    shares.legend(loc="upper left", frameon=False, fontsize=9)
-    counts.bar(
-        [one.low for one in bins],
-        [one.count for one in bins],
-        width=[one.high - one.low for one in bins],
-        align="edge",
-        color=_PALE,
-        edgecolor="white",
-    )
-    counts.yaxis.set_major_locator(MaxNLocator(5, integer=True))
-    counts.set_ylabel("predictions")
-    counts.set_xlabel("probability that was predicted")
-    for axes in (shares, counts):
-        axes.spines[["top", "right"]].set_visible(False)
+    for one in filled:
+        axes.annotate(f"{one.count:,}", (one.mean, one.share), (4, 4), textcoords="offset points")
+    axes.set_xlim(-0.02, 1.02)
+    axes.set_ylim(-0.02, 1.02)
+    axes.set_xlabel("probability that was predicted")
+    axes.set_ylabel("share that happened, with the number of predictions")
+    axes.legend(loc="upper left", frameon=False, fontsize=9)
+    axes.spines[["top", "right"]].set_visible(False)
     figure.suptitle("\n".join(["Reliability of predictions", *lines]), fontsize=10)
     save(figure, file)

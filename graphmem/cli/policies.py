@@ -2,27 +2,74 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Sequence
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from graphmem.cli import plotting, states
-from graphmem.cli.options import JSON, JSON_OBJECT, MOMENT, Group, Options
-from graphmem.cli.printing import cell, print_json, print_rows, progress
+from graphmem.cli import plotting
+from graphmem.cli.options import (
+    Group,
+    Options,
+    moment,
+    parse_json,
+    parse_object,
+    parse_value,
+)
+from graphmem.cli.printing import cell, print_facts, print_json, print_rows, progress
 from graphmem.printable import counted
 
 if TYPE_CHECKING:
-    from graphmem.memory import Memory
-    from graphmem.models import Candidate, CrystallizeReport
+    from graphmem.models import Policy, Reliability
     from graphmem.models.cycles import CycleReport
 
-STATE = click.argument("state", nargs=-1, required=True, metavar="STATE...")
-YES_OR_NO = click.Choice(["yes", "no"])
-SHOWN = 20
-"""Candidates in one table; --json lists all."""
+with_state = click.argument("state", nargs=-1, required=True, metavar="STATE...")
+_FORMS = "give JSON, a fingerprint (16 hex digits), or NAME=VALUE for each feature"
+
+
+# States and actions, as they are typed and shown
+
+
+def parse_state(words: Sequence[str], name: str = "STATE") -> dict[str, Any] | str:
+    """Return the features or the fingerprint in the words of an argument.
+
+    Raises:
+        UsageError: they are neither JSON, nor a fingerprint, nor NAME=VALUE.
+    """
+    if len(words) == 1 and words[0].lstrip().startswith("{"):
+        return parse_object(words[0])
+    if len(words) == 1 and len(words[0]) == 16 and "=" not in words[0]:
+        return words[0]
+    features: dict[str, Any] = {}
+    for word in words:
+        feature, equals, value = word.partition("=")
+        if not equals or not feature:
+            raise click.UsageError(f"{name} {word!r}: {_FORMS}")
+        if feature in features:
+            raise click.UsageError(f"{name}: {feature!r} is given twice")
+        features[feature] = parse_value(value)
+    return features
+
+
+def describe_state(policy: Policy) -> str:
+    """Return the state of a policy as NAME=VALUE, else its fingerprint."""
+    if not policy.features:
+        return policy.state
+    return " ".join(f"{name}={_write(value)}" for name, value in policy.features.items())
+
+
+def describe_action(policy: Policy) -> str:
+    """Return the action of a policy, with its spec."""
+    return policy.action if policy.spec is None else f"{policy.action} {_write(policy.spec)}"
+
+
+def _write(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+CELLS: Mapping[str, Callable[[Policy], Any]] = {"state": describe_state, "action": describe_action}
+"""The columns of a table of policies that are no fields."""
 
 
 @click.group(cls=Group)
@@ -37,52 +84,39 @@ def policies() -> None:
 
 
 @policies.command()
-@STATE
-@click.option("--agent", default="default", show_default=True, help="Whose policies.")
+@with_state
+@click.option("--agent", default="default", help="Whose policies.")
 @click.option(
-    "--explore",
-    type=click.Choice(["ucb", "epsilon"]),
-    help="Prefer rarely tried actions, or sometimes take a random one.",
+    "--explore", help="ucb: prefer rarely tried actions; epsilon: sometimes take a random one."
 )
-@click.option("--at", type=MOMENT, metavar="TIME", help="Values at this ISO 8601 time [now].")
+@moment("--at", "Values at this time [now]")
 @click.pass_obj
-def best(
-    options: Options,
-    state: tuple[str, ...],
-    agent: str,
-    explore: Literal["ucb", "epsilon"] | None,
-    at: datetime | None,
-) -> None:
+def best(options: Options, /, state: tuple[str, ...], agent: str, **how: Any) -> None:
     """Show the action with the highest value in STATE.
 
     \b
     Example:
       graphmem --url ./ops.graph policies best task=deploy env=staging
     """
-    place = states.parse(state)
-    memory = options.memory()
-    policy = memory.policies.best(place, agent=agent, explore=explore, at=at)
+    place = parse_state(state)
+    policy = options.memory().policies.best(place, agent=agent, **how)
     if options.as_json:
         print_json(policy)
     elif policy is not None:
-        columns = "action agent q updates worked bounds status confidence last_update"
-        columns = columns.replace("q ", "q value_then=score " if at else "q ")
-        last = policy.last_updated_at
-        cells = {**states.CELLS, "last_update": lambda _: last and f"{last:%Y-%m-%d}"}
-        print_rows([policy], columns, **cells)
-    elif observed := len(memory.policies.list(place, agent=agent)):
-        words = " ".join(f"--state {shlex.quote(word)}" for word in state)
-        click.echo(
-            f"no action has a value in this state (agent {cell(agent)}); {observed} known without "
-            f"one: graphmem list policies {words}"
+        columns = (
+            "action agent q updates worked=successes/trials bounds=lower..upper status confidence "
+            "last_update=last_updated_at"
         )
+        if how["at"] is not None:
+            columns = columns.replace("q ", "q value_then=score ")
+        print_rows([policy], columns, **CELLS)
     else:
-        click.echo(f"nothing is known of this state (agent {cell(agent)})")
+        click.echo(f"no action has a value in this state (agent {cell(agent)})")
     options.note_snapshot()
 
 
 @policies.command()
-@STATE
+@with_state
 @click.argument("action")
 @click.option("--reward", type=float, help="Any finite number; without it, only --success counts.")
 @click.option(
@@ -94,9 +128,9 @@ def best(
 )
 @click.option("--next-max-q", type=float, help="The value of the best action in the next state.")
 @click.option("--terminal", is_flag=True, default=None, help="There is no next state.")
-@click.option("--spec", type=JSON, metavar="JSON", help="Further identification of the action.")
-@click.option("--agent", default="default", show_default=True, help="Who learns.")
-@click.option("--success", type=YES_OR_NO, help="Count a trial that worked or did not.")
+@click.option("--spec", type=parse_json, metavar="JSON", help="More to identify the action.")
+@click.option("--agent", default="default", help="Who learns.")
+@click.option("--success", type=bool, metavar="yes|no", help="Count a trial that worked or not.")
 @click.pass_obj
 def update(
     options: Options,
@@ -105,7 +139,7 @@ def update(
     action: str,
     reward: float | None,
     after: tuple[str, ...],
-    success: str | None,
+    success: bool | None,
     spec: Any,
     agent: str,
     **step: Any,
@@ -121,26 +155,22 @@ def update(
           --reward 1 --next task=verify
       graphmem --url ./ops.graph policies update task=deploy run_playbook --success yes
     """
-    place, worked = states.parse(state), None if success is None else success == "yes"
+    place = parse_state(state)
     step = {name: value for name, value in step.items() if value is not None}
     if after:
-        step["next_state"] = states.parse(after, "--next")
+        step["next_state"] = parse_state(after, "--next")
     found = options.memory(must_exist=False).policies
     if reward is None:
-        if worked is None or step:
+        if success is None or step:
             raise click.UsageError("give --reward NUMBER, or --success yes or no alone")
-        policy = found.get(found.observe(place, action, worked, spec=spec, agent=agent))
+        policy = found.get(found.observe(place, action, success, spec=spec, agent=agent))
         assert policy is not None  # noqa: S101 - it was just counted
-        options.show(
-            policy,
-            f"{states.describe_action(policy)} worked in {policy.successes:,} of "
-            f"{counted(policy.trials, 'trial')} (bounds {policy.lower:.2f} to {policy.upper:.2f}), "
-            f"policy {policy.id}",
-        )
+        text = f"worked in {policy.successes:,} of {counted(policy.trials, 'trial')}"
+        options.show(policy, f"{describe_action(policy)} {text}, policy {policy.id}")
         return
     if len(step.keys() & {"next_state", "next_max_q", "terminal"}) != 1:
         raise click.UsageError("give one of --next STATE, --next-max-q Q and --terminal")
-    done = found.update(place, action, reward, spec=spec, success=worked, agent=agent, **step)
+    done = found.update(place, action, reward, spec=spec, success=success, agent=agent, **step)
     options.show(
         done._asdict(),
         f"value {done.q:.6g} (TD error {done.td_error:.6g}), event {done.seq} of agent "
@@ -183,45 +213,7 @@ def crystallize(options: Options, agent: str | None, threshold: float | None) ->
     Example:
       graphmem --url ./ops.graph policies crystallize --threshold 0.5
     """
-    memory = options.memory()
-    report = memory.policies.crystallize(agent, threshold=threshold)
-    options.show(report, lambda: _print_crystallized(memory, report))
-
-
-def _print_crystallized(memory: Memory, report: CrystallizeReport) -> None:
-    click.echo(
-        f"{len(report.created):,} created, {len(report.updated):,} updated, "
-        f"{len(report.taken_back):,} taken back, {report.kept:,} kept as they are, "
-        f"{report.below_count:,} below"
-    )
-    short = "missing successes_in_a_row_that_would_do=more"
-    _print_candidates(memory, "Created", report.created)
-    _print_candidates(memory, "Updated", report.updated)
-    _print_candidates(memory, "Taken back", report.taken_back, short)
-    _print_candidates(memory, "The nearest of those below", report.below, short)
-    needs = (
-        f"{report.needed} of {report.needed} at z {report.z:g} is the least that passes "
-        f"{report.threshold:g}"
-    )
-    asked = f" ({report.min_events} trials are asked for)"
-    click.echo(needs + (asked if report.needed == report.min_events else ""))
-
-
-def _print_candidates(
-    memory: Memory, title: str, candidates: Sequence[Candidate], more: str = ""
-) -> None:
-    if candidates:
-        click.echo(title)
-        policies = {one.id: memory.policies.get(one.id) for one in candidates[:SHOWN]}
-        shown = {name: policy for name, policy in policies.items() if policy is not None}
-        print_rows(
-            [one for one in candidates[:SHOWN] if one.id in shown],  # others were erased meanwhile
-            f"state action agent worked lower_bound=lower {more}",
-            state=lambda row: states.describe_state(shown[row.id]),
-            action=lambda row: states.describe_action(shown[row.id]),
-        )
-    if len(candidates) > SHOWN:
-        click.echo(f"... and {len(candidates) - SHOWN:,} more; --json lists all")
+    options.show(options.memory().policies.crystallize(agent, threshold=threshold))
 
 
 # Cycles in time
@@ -232,15 +224,10 @@ def _print_candidates(
 @click.option(
     "--timezone",
     default="UTC",
-    show_default=True,
     metavar="NAME",
     help="The zone of hours and days, such as Europe/Paris.",
 )
-@click.option(
-    "--only",
-    type=click.Choice(["success", "failure"]),
-    help="Count only successes or only failures; default: all.",
-)
+@click.option("--only", help="success or failure: count only these; default: all.")
 @click.option(
     "--store", "keep", is_flag=True, help="Store the cycles; they then change policy values."
 )
@@ -254,28 +241,20 @@ def cycles(options: Options, /, subject: str, **question: Any) -> None:
     Example:
       graphmem --url ./airline.graph policies cycles cancel_reservation --timezone America/New_York
     """
-    report = options.memory().cycles.examine(subject, **question)
-    options.show(report, lambda: _print_cycles(report))
+    options.show(options.memory().cycles.examine(subject, **question), _print_cycles)
 
 
 def _print_cycles(report: CycleReport) -> None:
     if report.cycles:
-        print_rows(
-            report.cycles,
-            "cycle=kind peak=when p amplitude events",
-            p=lambda row: f"{row.p_value:.2g}" if row.p_value >= 1e-4 else "< 0.0001",
-            amplitude=lambda row: f"{row.amplitude:g}",
-        )
+        columns = "cycle=kind peak=when p amplitude events"
+        print_rows(report.cycles, columns, p=lambda row: f"{row.p_value:.2g}")
     else:
         click.echo("no cycle was found")
     for test in report.tests:
         if not test.tested:
             click.echo(f"not tested: {test.kind} ({test.reason})")
-    what = {None: "events", "success": "successes", "failure": "failures"}[report.only]
-    text = f"{report.events:,} {what} with a date, {report.undated:,} without"
-    if report.unjudged:
-        text += f", {report.unjudged:,} of unknown outcome"
-    click.echo(f"{text}; times in {report.timezone}")
+    names = ("only", "events", "undated", "unjudged", "timezone")
+    print_facts({name: getattr(report, name) for name in names})
 
 
 # Predictions
@@ -286,11 +265,9 @@ def _print_cycles(report: CycleReport) -> None:
 @click.option(
     "--probability", type=float, metavar="P", help="Probability that it comes true, from 0 to 1."
 )
-@click.option(
-    "--outcome", type=JSON_OBJECT, metavar="JSON", help="The expected outcome, a JSON object."
-)
+@click.option("--outcome", type=parse_object, metavar="JSON", help="The expected outcome.")
 @click.option("--agent", help="The predicting agent [the agent of the policy; default].")
-@click.option("--due", type=MOMENT, help="When it expires: ISO 8601 with time zone.")
+@moment("--due", "When it expires")
 @click.option("--key", help="A key of the prediction; the same key is stored once.")
 @click.pass_obj
 def expect(options: Options, /, subject: str, **expected: Any) -> None:
@@ -312,14 +289,10 @@ def expect(options: Options, /, subject: str, **expected: Any) -> None:
 
 @policies.command()
 @click.argument("prediction_id", metavar="ID")
-@click.option(
-    "--actual", type=JSON_OBJECT, metavar="JSON", help="The actual outcome, a JSON object."
-)
-@click.option("--happened", type=YES_OR_NO, help="Whether it came true.")
+@click.option("--actual", type=parse_object, metavar="JSON", help="The actual outcome.")
+@click.option("--happened", type=bool, metavar="yes|no", help="Whether it came true.")
 @click.pass_obj
-def resolve(
-    options: Options, prediction_id: str, actual: dict[str, Any] | None, happened: str | None
-) -> None:
+def resolve(options: Options, /, prediction_id: str, **came: Any) -> None:
     """Resolve the prediction ID, and show its error.
 
     \b
@@ -329,13 +302,11 @@ def resolve(
       graphmem --url ./airline.graph policies resolve \\
           5d0c7be39b1c5a6e8b4d1d0a9a2c7f31 --actual '{"minutes": 15, "green": true}'
     """
-    if actual is None and happened is None:
+    if came["actual"] is None and came["happened"] is None:
         raise click.UsageError("give --actual JSON, --happened yes or --happened no")
-    resolved = options.memory().predictions.resolve(
-        prediction_id, actual=actual, happened=None if happened is None else happened == "yes"
-    )
-    came = "it happened" if resolved.happened else "it did not happen"
-    options.show(resolved, f"error {resolved.error:.3f}, {came}")
+    resolved = options.memory().predictions.resolve(prediction_id, **came)
+    text = "it happened" if resolved.happened else "it did not happen"
+    options.show(resolved, f"error {resolved.error:.3f}, {text}")
 
 
 @policies.command()
@@ -356,7 +327,6 @@ def expire(options: Options) -> None:
     "--bins",
     type=click.IntRange(1, 1_000),
     default=10,
-    show_default=True,
     help="Number of bins of equal width.",
 )
 @click.option("--subject", help="Only predictions about this.")
@@ -370,29 +340,17 @@ def reliability(options: Options, /, plot: str | None, **which: Any) -> None:
       graphmem --url ./airline.graph policies reliability --bins 5
     """
     measured = options.memory().predictions.reliability(**which)
-    lines = ["no prediction with a probability was resolved yet"]
-    if measured.count:
-        lines = [
-            f"{measured.happened:,} of {measured.count:,} happened "
-            f"(base rate {measured.base_rate:.3f})",
-            f"Brier score {measured.brier:.3f} "
-            f"(always saying the base rate: {measured.baseline:.3f})",
-            f"log loss {measured.log_loss:.3f}, "
-            f"expected calibration error {measured.calibration_error:.3f}",
-        ]
     if plot is not None:
-        plotting.draw_reliability(measured.bins, measured.z, lines, plot)
+        happened = f"{measured.happened:,} of {measured.count:,} happened"
+        plotting.draw_reliability(measured.bins, measured.z, [happened], plot)
+    nothing = "no prediction with a probability was resolved yet"
+    options.show(measured, _print_reliability if measured.count else nothing)
 
-    def text() -> None:
-        if rows := [one for one in measured.bins if one.count]:
-            print_rows(
-                rows,
-                "probability mean happened share bounds",
-                probability=lambda row: f"{row.low:.3g} to {row.high:.3g}",
-                happened=lambda row: f"{row.happened} of {row.count}",
-            )
-        click.echo("\n".join(lines))
-        if plot is not None:
-            click.echo(f"drawn in {plot}")
 
-    options.show(measured, text)
+def _print_reliability(measured: Reliability) -> None:
+    print_rows(
+        [one for one in measured.bins if one.count],
+        "from=low to=high mean happened=happened/count share bounds=lower..upper",
+    )
+    names = ("happened", "count", "base_rate", "brier", "baseline", "log_loss", "calibration_error")
+    print_facts({name: getattr(measured, name) for name in names})

@@ -1,139 +1,139 @@
-"""How things are printed: as JSON, as tables, and progress as a bar."""
+"""How answers are printed: as JSON, as tables and as facts, and progress as a bar."""
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
-from operator import attrgetter
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from graphmem.cli.tables import Table, wrapped
-from graphmem.printable import unguarded
+from graphmem.cli.tables import lay_out
+from graphmem.printable import listed, percent, unguarded
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from graphmem.cli.options import Options
 
 CELL = 400
 """Most characters of a cell; --json has all."""
 TEXT = 90
 """Most characters of a text in a list of rows; --json has all."""
-_NUMBER = re.compile(r"[<>+-]?[\d.,]+ ?%?( (of|to) [\d.,]+ ?%?)?")
+WIDTH = 120
+"""Columns of a table where there is no terminal, and ``COLUMNS`` does not say how many."""
+ROWS = 50
+"""Most rows of a list within an answer; --json has all."""
+_WORDS = {
+    "abandoned": "attempts without an outcome",
+    "below_count": "below the threshold",
+    "co_occurrences": "pairs used together",
+    "compacted": "files written anew",
+    "first_at": "first episode",
+    "last_at": "latest episode",
+    "needed": "least that passes",
+    "outcomes": "results on tasks",
+    "read_by": "an older snapshot is held by",
+}
+"""Fields that do not say well what they hold."""
 
 
-def plain(value: Any) -> Any:
+def to_plain(value: Any) -> Any:
     """Return ``value`` as what JSON can hold."""
-    if hasattr(value, "model_dump"):
-        return value.model_dump(mode="json")
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple | set):
-        return [plain(item) for item in value]
-    if isinstance(value, str | int | float | bool) or value is None:
-        return value
-    return str(value)
+    from pydantic_core import to_jsonable_python
+
+    return to_jsonable_python(value, fallback=str, bytes_mode="base64")
 
 
 def print_json(data: Any) -> None:
     """Print ``data`` as indented JSON on standard output."""
-    click.echo(json.dumps(plain(data), indent=2, ensure_ascii=False))
+    click.echo(json.dumps(to_plain(data), indent=2, ensure_ascii=False))
 
 
-def console(*, stderr: bool = False) -> Console:
-    """Return a rich console; without a terminal it is 120 wide, or as ``COLUMNS`` says.
-
-    On a terminal it writes what styles; texts must then be ``Text`` of printable characters.
-    """
-    from rich.console import Console
-
-    stream = sys.stderr if stderr else sys.stdout
-    styled = stream.isatty()
-    return Console(
-        file=unguarded(stream) if styled else stream,
-        width=None if styled or os.environ.get("COLUMNS", "").isdigit() else 120,
-        highlight=False,
-        soft_wrap=False,
-    )
-
-
-def print_table(
-    headings: Sequence[str], rows: Iterable[Sequence[Any]], title: str | None = None
-) -> None:
-    """Print a table; columns of numbers are set to the right."""
-    rows = [[cell(value) for value in row] for row in rows]
-    columns = [[row[place] for row in rows if row[place]] for place in range(len(headings))]
-    right = [bool(column) and all(map(_NUMBER.fullmatch, column)) for column in columns]
-    shown = console()
-    if title is not None:
-        shown.file.write(f"{cell(title)}\n")
-    bold = partial(click.style, bold=True) if shown.is_terminal and not shown.no_color else str
-    for line in Table([cell(heading) for heading in headings], right, rows).lines(
-        shown.width, bold
-    ):
-        shown.file.write(f"{line}\n")
+def print_table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Print a table, as wide as the terminal."""
+    stream, style = sys.stdout, str
+    if stream.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb":
+        stream, style = unguarded(stream), partial(click.style, bold=True)  # type: ignore[assignment]
+    cells = [[cell(value) for value in row] for row in rows]
+    width = get_terminal_size((WIDTH, 0)).columns
+    for line in lay_out([cell(heading) for heading in headings], cells, width, style):
+        stream.write(f"{line}\n")
 
 
 def print_rows(rows: Sequence[Any], columns: str, /, **cells: Callable[[Any], Any]) -> None:
-    """Print models as a table.
+    """Print models as a table; a column without any value is left out.
 
     Args:
         rows: the models, at least one.
-        columns: names of fields, separated by spaces; ``heading=field`` gives another heading, in
-            which ``_`` is a space. ``worked`` are successes and trials, ``bounds`` lower and upper.
-        cells: functions of a row, for columns that are no field.
-
-    A column without any value is left out.
+        columns: separated by spaces, each a path or ``heading=path``, in which ``_`` is a space. A
+            path is a field, ``field.field``, ``part/whole`` (3 of 4), ``low..high`` (0.10 to 0.50),
+            or ``share%`` (40%).
+        cells: functions of a row, for headings or paths that are none of these.
     """
-    named = {"worked": worked, "bounds": bounds, **cells}
     shown = {}
     for column in columns.split():
-        heading, _, name = column.partition("=")
-        read = named.get(name or heading) or attrgetter(name or heading)
+        heading, _, path = column.partition("=")
+        read = cells.get(path or heading) or partial(_read, path=path or heading)
         texts = [cell(read(row), TEXT) for row in rows]
         if any(texts):
             shown[heading.replace("_", " ")] = texts
     print_table(list(shown), zip(*shown.values(), strict=True))
 
 
-def worked(row: Any) -> str:
-    """Return successes and trials; nothing without trials, so that such a column can give way."""
-    return f"{row.successes} of {row.trials}" if row.trials else ""
+def _read(row: Any, path: str) -> Any:
+    """Return what a path leads to."""
+    if "/" in path:
+        part, whole = (_read(row, one) for one in path.split("/"))
+        return f"{part:,} of {whole:,}" if whole else None
+    if ".." in path:
+        low, high = (_read(row, one) for one in path.split(".."))
+        return None if low is None else f"{low:.2f} to {high:.2f}"
+    if path.endswith("%"):
+        share = _read(row, path[:-1])
+        return None if share is None else percent(share)
+    for name in path.split("."):
+        row = None if row is None else getattr(row, name)
+    return row
 
 
-def bounds(row: Any) -> str:
-    """Return the bounds of a rate."""
-    return f"{row.lower:.2f} to {row.upper:.2f}"
+def print_answer(answer: Any) -> None:
+    """Print an answer: its values by name, then each list of answers as a table."""
+    values = {name: getattr(answer, name) for name in type(answer).model_fields}
+    tables = {
+        name: value
+        for name, value in values.items()
+        if isinstance(value, list | tuple) and value and hasattr(type(value[0]), "model_fields")
+    }
+    facts = {name: value for name, value in values.items() if value and name not in tables}
+    if facts:
+        print_facts(facts)
+    for name, rows in tables.items():
+        click.echo(_words(name).capitalize())
+        columns = " ".join(type(rows[0]).model_fields)
+        columns = columns.replace("trials successes", "worked=successes/trials")
+        print_rows(rows[:ROWS], columns.replace("lower upper", "bounds=lower..upper"))
+        if len(rows) > ROWS:
+            click.echo(f"... and {len(rows) - ROWS:,} more; --json lists all")
+    if not facts and not tables:
+        click.echo("nothing was to do")
 
 
-def print_lines(text: str, below: int = 4, *, err: bool = False) -> None:
-    """Print text; on a screen a line that is too long goes on ``below`` letters further right.
+def print_facts(facts: Mapping[str, Any]) -> None:
+    """Print names and values, one pair a line, without those that have no value."""
+    shown = {_words(name): value for name, value in facts.items() if value not in (None, "", ())}
+    wide = max([15, *(len(name) + 2 for name in shown)])
+    for name, value in shown.items():
+        counts = isinstance(value, Mapping) and all(type(one) is int for one in value.values())
+        click.echo(f"{name:<{wide}}{cell(listed(value) if counts else value)}")
 
-    Elsewhere each line stays whole, so that it can be searched, unless ``COLUMNS`` says how wide
-    the screen is.
-    """
-    narrow = (sys.stderr if err else sys.stdout).isatty() or os.environ.get("COLUMNS", "").isdigit()
-    width = get_terminal_size().columns if narrow else 0
-    for line in text.split("\n"):
-        words = line.lstrip(" ")
-        indent = len(line) - len(words)
-        room = width - indent - below
-        if not width or len(line) <= width or room < 1:
-            click.echo(line, err=err)
-            continue
-        first, *_ = wrapped(words, room + below)
-        click.echo(" " * indent + first.rstrip(), err=err)
-        for more in wrapped(words[len(first) :].lstrip(" "), room):
-            click.echo(" " * (indent + below) + more.rstrip(), err=err)
+
+def _words(name: str) -> str:
+    return _WORDS.get(name, name.replace("_", " "))
 
 
 def cell(value: Any, limit: int = CELL) -> str:
@@ -148,18 +148,9 @@ def cell(value: Any, limit: int = CELL) -> str:
         return value.strftime("%Y-%m-%d %H:%M")
     if isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
         value = ", ".join(value)
-    text = value if isinstance(value, str) else json.dumps(plain(value), ensure_ascii=False)
+    text = value if isinstance(value, str) else json.dumps(to_plain(value), ensure_ascii=False)
     text = "".join(char if char.isprintable() else " " for char in text)
     return text if len(text) <= limit else text[: limit - 1] + "…"
-
-
-def print_facts(facts: Mapping[str, Any]) -> None:
-    """Print names and values, one pair a line, without those that have no value."""
-    shown = {name.replace("_", " "): value for name, value in facts.items()}
-    shown = {name: value for name, value in shown.items() if value not in (None, "", ())}
-    wide = max(15, *(len(name) + 2 for name in shown))
-    for name, value in shown.items():
-        print_lines(f"{name:<{wide}}{cell(value)}", wide)
 
 
 def span(seconds: float | None, without: str = "for good") -> str:
@@ -178,10 +169,11 @@ def progress(
     if options.as_json or not sys.stderr.isatty():
         yield None
         return
+    from rich.console import Console
     from rich.progress import Progress
 
     with Progress(
-        console=console(stderr=True),
+        console=Console(file=unguarded(sys.stderr)),
         transient=True,
         redirect_stdout=False,  # they would not be guarded
         redirect_stderr=False,

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import click
+
 _NOW = {
+    **{name: f"list {name}" for name in ("strategies", "tasks", "episodes", "communities")},
+    **{f"{name} list": f"list {name}" for name in ("scopes", "predictions", "policies", "levels")},
+    **{
+        f"lessons {name}": f"list {name}"
+        for name in ("heuristics", "anti-patterns", "rules", "mistakes")
+    },
+    "people knowledge": "list knowledge",
     "stats": "list",
-    "strategies": "list strategies",
-    "tasks": "list tasks",
-    "episodes": "list episodes",
-    "communities": "list communities",
     "show": "explain ID",
     "evidence": "explain STRATEGY` or `graphmem list episodes --strategy STRATEGY",
     "similar": "list strategies --like STRATEGY",
@@ -22,26 +27,17 @@ _NOW = {
     "embedders": "doctor embedders",
     "cycles": "policies cycles",
     "scopes": "people scope",
-    "scopes list": "list scopes",
     "scopes get": "explain AGENT` or `graphmem list scopes",
     "scopes remove": "people scope AGENT --remove",
     "predictions": "policies expect",
-    "predictions list": "list predictions",
     "predictions resolve": "policies resolve",
     "predictions expire": "policies expire",
     "predictions reliability": "policies reliability",
-    "lessons heuristics": "list heuristics",
-    "lessons anti-patterns": "list anti-patterns",
-    "lessons rules": "list rules",
-    "lessons mistakes": "list mistakes",
     "lessons scores": "list scores --task TASK",
     "lessons unmerge": "lessons merge STRATEGY --undo",
-    "policies list": "list policies",
     "policies show": "list policies --state STATE",
     "policies observe": "policies update STATE ACTION --success yes",
     "people preferences": "list preferences --user USER",
-    "people knowledge": "list knowledge",
-    "levels list": "list levels",
     "levels entries": "explain ID",
     "levels prolong": "levels put NAME --key KEY --ttl SECONDS",
     "levels unpull": "levels pull TARGET SOURCE --stop",
@@ -52,10 +48,8 @@ _NOW = {
 }
 
 
-def find_new_name(words: Sequence[str]) -> str | None:
-    """Return a sentence that says what to type instead of an old command; None for other words."""
-    for count in (2, 1):
-        old = " ".join(words[:count])
+def refuse_old_name(words: Sequence[str], ctx: click.Context) -> None:
+    """Raise a UsageError that says what to type instead of an old command."""
+    for old in (" ".join(words[:2]), words[0]):
         if old in _NOW:
-            return f"`graphmem {old}` is now `graphmem {_NOW[old]}`"
-    return None
+            raise click.UsageError(f"`graphmem {old}` is now `graphmem {_NOW[old]}`", ctx)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import webbrowser
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -12,7 +13,7 @@ from graphmem.cli.options import Options, refuse_missing
 
 
 @click.command()
-@click.option("--host", default="127.0.0.1", show_default=True, help="Where it listens.")
+@click.option("--host", default="127.0.0.1", help="Where it listens.")
 @click.option(
     "--port",
     type=click.IntRange(0, 65_535),
@@ -49,17 +50,6 @@ def ui(options: Options, host: str, port: int, no_open: bool, write: bool, anyon
     serve(options.memory(), host, port, announce, write=write, anyone=anyone)
 
 
-class Brief(logging.Formatter):
-    """Says in one line what failed, without a traceback."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """Return the line for a record."""
-        error = record.exc_info[1] if record.exc_info else None
-        record.exc_info = record.exc_text = None
-        text = super().format(record)
-        return text if error is None else f"{text} ({type(error).__name__}: {error})"
-
-
 @click.command()
 @click.option(
     "--http",
@@ -77,15 +67,7 @@ class Brief(logging.Formatter):
 @click.option("--admin", is_flag=True, help="Also offer the tool that erases.")
 @click.option("--levels", is_flag=True, help="Also offer tools for levels.")
 @click.pass_obj
-def mcp(
-    options: Options,
-    http: str | None,
-    token_file: Path | None,
-    agent: str | None,
-    read_only: bool,
-    admin: bool,
-    levels: bool,
-) -> None:
+def mcp(options: Options, /, http: str | None, token_file: Path | None, **access: Any) -> None:
     """Serve the memory to agents by the Model Context Protocol.
 
     An agent starts this command itself; docs/how-to/mcp.md shows its settings. The first tool that
@@ -106,16 +88,26 @@ def mcp(
         refuse_missing(error, "the server", "mcp")
     from graphmem.memory import Memory
 
+    # What fails is said in a line, and its traceback where that was asked for.
     log = logging.StreamHandler()
-    form = "graphmem mcp: %(message)s"
-    log.setFormatter(logging.Formatter(form) if options.debug else Brief(form))
+    log.setFormatter(logging.Formatter("graphmem mcp: %(message)s"))
+    if not options.debug:
+        log.addFilter(_shorten)
     logging.basicConfig(level=logging.WARNING, handlers=[log])
     settings = options.settings()
     server = build(
         lambda: Memory.open(settings.url, namespace=settings.namespace, settings=settings),
-        Access(agent=agent, read_only=read_only, admin=admin, levels=levels),
+        Access(**access),
     )
     if http is None:
         over_stdio(server)
     else:
         over_http(server, http, token_file, lambda url: click.echo(f"serving at {url}", err=True))
+
+
+def _shorten(record: logging.LogRecord) -> bool:
+    """Say an error in its line, instead of the traceback below."""
+    if record.exc_info and (error := record.exc_info[1]):
+        record.msg, record.args = f"{record.getMessage()} ({type(error).__name__}: {error})", ()
+    record.exc_info = record.exc_text = None
+    return True

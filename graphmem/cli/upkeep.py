@@ -8,26 +8,15 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from graphmem.cli.levels import print_maintained
-from graphmem.cli.options import MOMENT, Group, Options, as_agent, several, with_yes
-from graphmem.cli.printing import cell, print_rows, progress
-from graphmem.errors import ValidationError
-from graphmem.kinds import (
-    EXPORT_FORMATS,
-    FILE_FORMATS,
-    NODE_KINDS,
-    ExportFormat,
-    FileFormat,
-)
+from graphmem.cli.options import Group, Options, as_agent, moment, several, with_yes
+from graphmem.cli.printing import print_answer, progress
+from graphmem.kinds import EXPORT_FORMATS, FILE_FORMATS, NODE_KINDS, ExportFormat, FileFormat
 from graphmem.printable import counted, listed
 
 if TYPE_CHECKING:
-    from graphmem.models import BackupReport, EraseReport, VerifyReport
-    from graphmem.models.reports import ExportReport, ImportReport
+    from graphmem.models import EraseReport, VerifyReport
 
 BACKUP = "backup"
-SHOWN = 50
-"""Differences in the table of verify."""
 
 
 @click.group(cls=Group)
@@ -46,23 +35,17 @@ def verify(options: Options) -> None:
     """
     with progress("verifying", options, "facts") as advance:
         report = options.memory().verify(on_progress=advance)
-    if report.ok:
-        counts = listed(report.checked) or "there are none"
-        options.show(report, f"all numbers follow from the facts ({counts})")
-    else:
-        options.show(report, lambda: _print_differences(report))
+    counts = listed(report.checked) or "there are none"
+    good = f"all numbers follow from the facts ({counts})"
+    options.show(report, good if report.ok else _print_differences)
+    if not report.ok:
         sys.exit(1)
 
 
 def _print_differences(report: VerifyReport) -> None:
     count = len(report.differences) + report.more
-    click.echo(
-        f"{counted(count, 'difference')} ({listed(report.differing)}); `graphmem upkeep rebuild` "
-        "derives all anew"
-    )
-    print_rows(report.differences[:SHOWN], "kind key field stored expected")
-    if count > SHOWN:
-        click.echo(f"and {count - SHOWN:,} more")
+    click.echo(f"{counted(count, 'difference')}; `graphmem upkeep rebuild` derives all anew")
+    print_answer(report)
 
 
 @upkeep.command()
@@ -76,14 +59,7 @@ def rebuild(options: Options) -> None:
     """
     with progress("rebuilding", options, "facts") as advance:
         report = options.memory().upkeep.rebuild(on_progress=advance)
-    options.show(
-        report,
-        f"{counted(report.strategies, 'strategy')}, "
-        f"{counted(report.outcomes, 'result of a strategy on a task')}, "
-        f"{counted(report.co_occurrences, 'pair of strategies used together')}, "
-        f"{counted(report.tasks, 'task')} and {counted(report.agents, 'agent')} "
-        f"derived anew; {report.removed:,} without evidence removed",
-    )
+    options.show(report)
 
 
 @upkeep.command()
@@ -106,62 +82,21 @@ def erase(
     """
     if sum((bool(episode_ids), agent is not None, user is not None)) != 1:
         raise click.UsageError("give the ids of EPISODEs, --agent NAME or --user NAME")
-    what = f"{counted(len(episode_ids), 'episode')}"
+    what = counted(len(episode_ids), "episode")
     if not episode_ids:
         what = f"all of agent {agent!r}" if user is None else f"all of user {user!r}"
     options.confirm(lambda: f"Erase {what} for good?", yes=yes)
-    memory = options.memory()
+    upkeep = options.memory().upkeep
     if episode_ids:
-        last = episode_ids[-1]
-        reports = [
-            memory.upkeep.erase(episode_id, compact=episode_id == last)
-            for episode_id in episode_ids
-        ]
+        reports = [upkeep.erase(one, compact=one == episode_ids[-1]) for one in episode_ids]
     else:
-        reports = [memory.upkeep.erase(agent=agent, user=user)]
-
-    def text() -> None:
-        for report in reports:
-            click.echo(_describe_erased(report))
-        _print_what_is_left(reports[-1].compacted, reports[-1].read_by)
-
-    options.show(reports, text)
+        reports = [upkeep.erase(agent=agent, user=user)]
+    options.show(reports, _print_reports)
 
 
-def _describe_erased(report: EraseReport) -> str:
-    if report.user is not None:
-        return (
-            f"erased user {cell(report.user, 60)} with "
-            f"{counted(report.preferences, 'preference')} and "
-            f"{counted(report.knowledge, 'fact')} that nobody else stated"
-        )
-    gone = f", and {counted(len(report.removed), 'node')} that nothing else supported"
-    gone = gone if report.removed else ""
-    if report.agent is None and report.abandoned:
-        return f"erased {report.episode_id}, an attempt without an outcome"
-    if report.agent is None:
-        return f"erased {report.episode_id} with {counted(report.steps, 'step')}{gone}"
-    if report.abandoned:
-        gone += f", and {counted(report.abandoned, 'attempt')} without an outcome"
-    if report.entries:
-        gone += f", and {counted(report.entries, 'entry')} of its levels"
-    return (
-        f"erased agent {cell(report.agent, 60)} with {counted(report.episodes, 'episode')}, "
-        f"{counted(report.steps, 'step')} and {counted(report.predictions, 'prediction')}{gone}"
-    )
-
-
-def _print_what_is_left(compacted: bool, read_by: tuple[str, ...]) -> None:
-    """Tell whether anything is left on disk, or in other processes."""
-    if compacted:
-        click.echo("the files were written anew; nothing of it is left in them")
-    else:
-        click.echo(
-            "files may keep removed records for a while: those of a server, and damaged ones that "
-            "doctor --accept-loss kept"
-        )
-    if read_by:
-        click.echo(f"an older snapshot is held, until it reads again, by {', '.join(read_by)}")
+def _print_reports(reports: list[EraseReport]) -> None:
+    for report in reports:
+        print_answer(report)
 
 
 @upkeep.command()
@@ -194,28 +129,12 @@ def forget(options: Options, /, dry_run: bool, yes: bool, **which: Any) -> None:
     upkeep = options.memory().upkeep
     if not dry_run:
 
-        def question() -> str:
+        def ask() -> str:
             count = upkeep.forget(**which, dry_run=True).episodes
             return f"Forget {counted(count, 'episode')} for good?"
 
-        options.confirm(question, yes=yes)
-    report = upkeep.forget(**which, dry_run=dry_run)
-
-    def table() -> None:
-        would = "would forget" if report.dry_run else "forgot"
-        since = "" if report.before is None else f" from before {cell(report.before)} UTC"
-        click.echo(
-            f"{would} {counted(report.episodes, 'episode')} with "
-            f"{counted(report.steps, 'step')}{since}"
-        )
-        if report.removed:
-            click.echo(f"and what nothing else supported: {listed(report.removed)}")
-        if report.abandoned:
-            click.echo(f"and {counted(report.abandoned, 'attempt')} without an outcome")
-        if not report.dry_run and (report.episodes or report.abandoned):
-            _print_what_is_left(report.compacted, report.read_by)
-
-    options.show(report, table)
+        options.confirm(ask, yes=yes)
+    options.show(upkeep.forget(**which, dry_run=dry_run))
 
 
 @upkeep.command()
@@ -238,17 +157,12 @@ def relink(options: Options, embedder: str | None) -> None:
     """
     with progress("embedding and linking", options) as advance:
         report = options.memory().upkeep.relink(embedder, on_progress=advance)
-    options.show(
-        report,
-        f"{report.embedded:,} of {report.strategies + report.tasks:,} texts embedded with "
-        f"{report.embedder} ({report.dimensions} dimensions); {report.links:,} edges between "
-        f"{counted(report.strategies, 'strategy')} and between {counted(report.tasks, 'task')}",
-    )
+    options.show(report)
 
 
 @upkeep.command()
 @click.argument("name", required=False)
-@click.option("--at", type=MOMENT, help="The instant: ISO 8601 with time zone [now].")
+@moment("--at", "The instant [now]")
 @as_agent
 @click.pass_obj
 def maintain(options: Options, /, name: str | None, **which: Any) -> None:
@@ -266,10 +180,7 @@ def maintain(options: Options, /, name: str | None, **which: Any) -> None:
     memory = options.memory()
     with progress("maintaining", options) as advance:
         report = memory.levels.maintain(name, on_progress=advance, **which)
-    if report.levels:
-        options.show(report, lambda: print_maintained(report.levels))
-    else:
-        options.show(report, "nothing was to do")
+    options.show(report, print_answer if report.levels else "nothing was to do")
 
 
 @upkeep.command()
@@ -279,7 +190,6 @@ def maintain(options: Options, /, name: str | None, **which: Any) -> None:
     "format_name",
     type=click.Choice([BACKUP, *EXPORT_FORMATS]),
     default=BACKUP,
-    show_default=True,
     help="backup: the whole memory as a new folder, which every command can read; jsonl: "
     "graphmem's own JSON lines; sentinel: a Sentinel memory; graphml: the graph, for programs such "
     "as Gephi; mermaid: a chart of it; neo4j: a folder of tables for neo4j-admin.",
@@ -290,13 +200,7 @@ def maintain(options: Options, /, name: str | None, **which: Any) -> None:
     help="sentinel: only the imported file of this name [default: all episodes].",
 )
 @several("--around", metavar="ITEM", help="graphml, mermaid: only what is around this id or text.")
-@click.option(
-    "--hops",
-    type=click.IntRange(0, 6),
-    default=1,
-    show_default=True,
-    help="With --around: how many steps.",
-)
+@click.option("--hops", type=click.IntRange(0, 6), default=1, help="With --around: how many steps.")
 @several(
     "--kind",
     "kinds",
@@ -328,44 +232,13 @@ def export(options: Options, /, file: str, format_name: str, hops: int, **which:
     if format_name == BACKUP:
         if given:
             raise click.UsageError(f"a backup is of the whole memory: leave out --{min(given)}")
-        copy = upkeep.backup(file)
-        options.show(copy, f"{_describe_copy(copy)} written to {cell(copy.path)}")
+        options.show(upkeep.backup(file))
         return
-    try:
-        report = upkeep.export(file, cast("ExportFormat", format_name), hops=hops, **given)
-    except ValidationError as error:
-        if error.field != "limit":
-            raise
-        less = "fewer --hops, " if given.get("around") else "--around ITEM (an id or a text), "
-        less = "" if given.get("around") and hops < 2 else less
-        remedy = f"take a part with {less}--kind KIND or --limit NUMBER"
-        raise ValidationError("graph", None, error.problem, remedy) from None
-    options.show(report, lambda: _print_exported(report, file))
-
-
-def _describe_copy(report: BackupReport) -> str:
-    return f"{counted(report.nodes, 'node')} ({counted(report.bytes, 'byte')})"
-
-
-def _print_exported(report: ExportReport, file: str) -> None:
-    if report.format in ("graphml", "mermaid", "neo4j"):
-        edges = counted(report.edges, "edge")
-        click.echo(f"{counted(report.nodes, 'node')} and {edges} written to {file}")
-        if report.format == "neo4j":
-            click.echo("then, in that folder: neo4j-admin database import full neo4j @import.args")
-            if (Path(file) / "after.cypher").exists():
-                click.echo("and once the server runs: cypher-shell --file after.cypher")
-        return
-    click.echo(f"{counted(report.episodes, 'episode')} written to {file}")
-    if report.abandoned:
-        click.echo(f"{counted(report.abandoned, 'attempt')} without an outcome written to it")
-    if report.levels:
-        entries = counted(report.entries, "entry")
-        click.echo(f"{counted(report.levels, 'level')} with {entries} written to it")
-    if report.derived:
-        click.echo(f"derived from them: {', '.join(report.derived)}")
-    if report.kept:
-        click.echo(f"as they were imported: {', '.join(report.kept)}")
+    options.show(upkeep.export(file, cast("ExportFormat", format_name), hops=hops, **given))
+    if format_name == "neo4j" and not options.as_json:
+        click.echo("then, in that folder: neo4j-admin database import full neo4j @import.args")
+        if (Path(file) / "after.cypher").exists():
+            click.echo("and once the server runs: cypher-shell --file after.cypher")
 
 
 @upkeep.command("import")
@@ -375,7 +248,6 @@ def _print_exported(report: ExportReport, file: str) -> None:
     "format_name",
     type=click.Choice([BACKUP, *FILE_FORMATS]),
     default=BACKUP,
-    show_default=True,
     help="backup: a folder of `upkeep export`, into a new memory; jsonl: graphmem's own JSON "
     "lines; sentinel: a Sentinel memory.",
 )
@@ -397,24 +269,9 @@ def import_(options: Options, file: str, format_name: str, document: str | None)
     if format_name == BACKUP:
         if document is not None:
             raise click.UsageError("--document goes with --format sentinel")
-        copy = upkeep.restore(file)
-        options.show(copy, f"{_describe_copy(copy)} restored to {cell(copy.path)}")
+        options.show(upkeep.restore(file))
         return
     report = upkeep.import_(file, cast("FileFormat", format_name), document=document)
-    options.show(report, lambda: _print_imported(report))
+    options.show(report)
     if report.refused:
         sys.exit(1)
-
-
-def _print_imported(report: ImportReport) -> None:
-    click.echo(f"{counted(report.created, 'episode')} learned, {report.skipped:,} known already")
-    if report.abandoned:
-        click.echo(f"{counted(report.abandoned, 'attempt')} without an outcome stored")
-    if report.levels or report.entries:
-        entries = counted(report.entries, "entry")
-        click.echo(f"{counted(report.levels, 'level')} made, {entries} stored")
-    if report.kept:
-        click.echo(f"kept as they are, not learned: {', '.join(report.kept)}")
-    if report.refused:
-        click.echo(f"{len(report.refused):,} refused")
-        print_rows(report.refused[:20], "source_key field reason")

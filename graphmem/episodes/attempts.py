@@ -12,23 +12,23 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from types import TracebackType
-from typing import Any, Protocol, Self, TypeVar
+from typing import Self
 
-from graphmem.episodes.abandoned import abandon, abandoned_id
 from graphmem.episodes.learning import Learner
-from graphmem.episodes.recording import Ended, Recording, State, Terms
-from graphmem.errors import NotFoundError, ValidationError
+from graphmem.episodes.recording import Awaiting, Ended, Recording, Terms
+from graphmem.episodes.rows import classes_of
+from graphmem.errors import NotFoundError, ScopeError, ValidationError
+from graphmem.graph.access import read_scopes, refusal
 from graphmem.graph.arguments import check_flag, check_function
-from graphmem.graph.decorating import decorated, kind_of, running
-from graphmem.graph.graph import Graph
-from graphmem.models import Episode
+from graphmem.graph.decorating import running
+from graphmem.graph.graph import Graph, Transaction
+from graphmem.ids import canonical_json, node_id
+from graphmem.models import AbandonedAttempt, Episode
 from graphmem.models.choices import Choice, Explore
+from graphmem.models.fields import millis
+from graphmem.store.port import Row
 
 _log = logging.getLogger(__name__)
-
-R = TypeVar("R")
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Attempts:
@@ -48,17 +48,13 @@ class Attempts:
         self._late: list[threading.Thread] = []
 
     def open(self, terms: Terms) -> Attempt:
-        """Return a new attempt.
-
-        Raises:
-            ValidationError: a field is wrong.
-        """
-        if not callable(terms.task):
-            checked = Episode(**terms.common(), strategy=(), success=True)
-            terms = replace(terms, task=checked.task)
-        if terms.started_at is not None:
-            began = Episode(task="-", strategy=(), success=True, started_at=terms.started_at)
-            terms = replace(terms, started_at=began.started_at)
+        """Return a new attempt."""
+        given = {**terms.common(), "started_at": terms.started_at}
+        if callable(terms.task):
+            given["task"] = "-"
+        checked = Episode(**given, strategy=(), success=True)
+        task = terms.task if callable(terms.task) else checked.task
+        terms = replace(terms, task=task, started_at=checked.started_at)
         check_flag("strict", terms.strict)
         if type(terms.max_tokens) is not int or terms.max_tokens < 1:
             raise ValidationError("max_tokens", terms.max_tokens, "must be a whole number from 1")
@@ -66,13 +62,9 @@ class Attempts:
         return Attempt(self, terms)
 
     def current(self) -> Attempt:
-        """Return the attempt of the innermost decorated function of this memory that runs here.
-
-        Raises:
-            NotFoundError: there is none.
-        """
+        """Return the attempt of the innermost decorated function of this memory that runs here."""
         for attempt in reversed(running()):
-            if isinstance(attempt, _Attempt) and attempt._home is self:
+            if isinstance(attempt, Recording) and attempt._home is self:
                 return Attempt(self, attempt._terms, attempt._state)
         raise NotFoundError(
             "no function that memory.attempt decorates runs here; in a with block, use the attempt "
@@ -88,12 +80,8 @@ class Attempts:
             raise refused[0][1]
         return abandoned_id(self.graph.ns, ended.key)
 
-    def store_later(self, ended: Ended, state: State) -> None:
-        """Do as :meth:`store` in a separate thread, for which :meth:`close` waits."""
-
-        def store() -> None:
-            state.episode_id = self.store(ended)
-
+    def start(self, store: Callable[[], None]) -> None:
+        """Store something in a separate thread, for which :meth:`close` waits."""
         thread = threading.Thread(target=store, name="graphmem-attempt")
         self._late = [*(one for one in self._late if one.is_alive()), thread]
         thread.start()
@@ -106,29 +94,7 @@ class Attempts:
                 thread.join()
 
 
-class _Attempt(Recording):
-    """What attempts of both kinds of memories share."""
-
-    def __init__(self, home: Attempts, terms: Terms, state: State | None = None) -> None:
-        super().__init__(home.graph, terms, state or State())
-        self._home = home
-
-    def _again(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Self:
-        """Return a new attempt on the same terms, for the arguments of a call."""
-        task = self._terms.task
-        if callable(task):
-            task = task(*args, **kwargs)
-            if callable(task):
-                raise ValidationError("task", task, "must be a text")
-        made = self._like(self._home.open(replace(self._terms, task=task)))
-        made._decorates = True
-        return made
-
-    def _like(self, opened: Attempt) -> Self:
-        return type(self)(opened._home, opened._terms)
-
-
-class Attempt(_Attempt):
+class Attempt(Recording):
     """An attempt at a task; at its end one episode is learned.
 
     Use it in a ``with`` (or ``async with``) block, or as a decorator. All threads may use it.
@@ -137,7 +103,7 @@ class Attempt(_Attempt):
     @property
     def context(self) -> str:
         """What is known for the task, for a system prompt: as :meth:`Memory.context`, read once."""
-        return _context_of(self)
+        return self._context()
 
     def choose(
         self,
@@ -164,78 +130,45 @@ class Attempt(_Attempt):
             NotFoundError: no candidates are given, and the memory has none.
             ValidationError: an argument is wrong, or the attempt does not run.
         """
-        return _chosen(self, candidates, explore=explore, epsilon=epsilon, width=width, seed=seed)
+        return self._choose(candidates, explore=explore, epsilon=epsilon, width=width, seed=seed)
 
     def __enter__(self) -> Self:
         self._begin()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         with _winning(error):
-            ended = self._end(error)
+            store = self._ended(error)
             if isinstance(error, GeneratorExit) and _within_store():
-                self._home.store_later(ended, self._state)
+                self._home.start(store)
             else:
-                self._state.episode_id = self._home.store(ended)
+                store()
 
     async def __aenter__(self) -> Self:
         return self.__enter__()
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self.__exit__(kind, error, trace)
 
-    def __call__(self, function: F) -> F:
-        """Make every call of a function an attempt.
 
-        Raises:
-            ValidationError: it is not a function.
-        """
-        kind = kind_of(_checked(function))
-        return decorated(function, kind, self._again, _Attempt._judge)  # type: ignore[return-value]
-
-
-class Awaiting(Protocol):
-    """Runs calls in other threads."""
-
-    async def read(self, call: Callable[[], R]) -> R:
-        """Return what a reading call returns."""
-
-    async def finish(self, call: Callable[[], R]) -> R:
-        """Return what a call returns; it is done even if somebody cancels meanwhile."""
-
-
-class AsyncAttempt(_Attempt):
+class AsyncAttempt(Recording):
     """An attempt of an :class:`AsyncMemory`; at its end one episode is learned.
 
     Use it in an ``async with`` block, or as a decorator of coroutine functions and asynchronous
     generators. What reads or writes is awaited: ``await attempt.context``.
     """
 
-    def __init__(
-        self, home: Attempts, terms: Terms, awaiting: Awaiting, state: State | None = None
-    ) -> None:
-        super().__init__(home, terms, state)
-        self._awaiting = awaiting
+    _awaiting: Awaiting
 
     @classmethod
     def of(cls, attempt: Attempt, awaiting: Awaiting) -> Self:
         """Return an attempt as one whose end is awaited."""
-        return cls(attempt._home, attempt._terms, awaiting, attempt._state)
+        return cls(attempt._home, attempt._terms, attempt._state, awaiting)
 
     @property
     async def context(self) -> str:
         """What is known for the task, for a system prompt: as :meth:`Memory.context`, read once."""
-        return await self._awaiting.read(lambda: _context_of(self))
+        return await self._awaiting.read(self._context)
 
     async def choose(
         self,
@@ -246,99 +179,17 @@ class AsyncAttempt(_Attempt):
         width: float = 1.0,
         seed: int | None = None,
     ) -> Choice:
-        """Choose the strategy to try, as :meth:`Memory.choose` does, and note it as used.
-
-        The episode keeps the probability and the way of the choice. If you use another strategy
-        after all, say so: ``attempt.used(StrategyUse(choice.text, applied=False), "other")``.
-
-        Args:
-            candidates: texts or ids of strategies; default: what the memory finds.
-            explore: "thompson", "greedy", "ucb" or "epsilon".
-            epsilon: in [0, 1], for "epsilon".
-            width: from 0, for "ucb".
-            seed: a whole number from 0, which repeats a choice; None: a new random choice.
-
-        Raises:
-            NotFoundError: no candidates are given, and the memory has none.
-            ValidationError: an argument is wrong, or the attempt does not run.
-        """
-        return await self._awaiting.read(
-            lambda: _chosen(
-                self, candidates, explore=explore, epsilon=epsilon, width=width, seed=seed
-            )
-        )
+        """Choose the strategy to try, as :meth:`Attempt.choose` does."""
+        how = {"explore": explore, "epsilon": epsilon, "width": width, "seed": seed}
+        return await self._awaiting.read(lambda: self._choose(candidates, **how))
 
     async def __aenter__(self) -> Self:
         self._begin()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         with _winning(error):
-            ended = self._end(error)
-
-            def store() -> None:
-                self._state.episode_id = self._home.store(ended)
-
-            await self._awaiting.finish(store)
-
-    def __call__(self, function: F) -> F:
-        """Make every call of a coroutine function or asynchronous generator an attempt.
-
-        Raises:
-            ValidationError: it is another function.
-        """
-        kind = kind_of(_checked(function))
-        if kind in ("function", "generator"):
-            raise ValidationError(
-                "function", function, "is not async", "decorate it with the attempt of a Memory"
-            )
-        return decorated(function, kind, self._again, _Attempt._judge)  # type: ignore[return-value]
-
-    def _like(self, opened: Attempt) -> Self:
-        return type(self).of(opened, self._awaiting)
-
-
-def _chosen(attempt: _Attempt, candidates: Sequence[str] | None, **how: Any) -> Choice:
-    """Choose a strategy for the task of an attempt, and note it as used."""
-    with attempt._open("choose"):
-        terms = attempt._terms
-    choice = attempt._home.choose(
-        terms.task_key or terms.task,
-        candidates,
-        agent=terms.agent,
-        task_type=terms.task_type,
-        **how,
-    )
-    attempt.used(choice)
-    return choice
-
-
-def _context_of(attempt: _Attempt) -> str:
-    """Return what is known for the task of an attempt, read once."""
-    state, terms = attempt._state, attempt._terms
-    with attempt._open("context"):
-        known = state.context
-    if known is not None:
-        return known
-    with state.reading:
-        if state.context is None:
-            state.context = attempt._home.context(
-                terms.task_key or terms.task, max_tokens=terms.max_tokens, agent=terms.agent
-            )
-        return state.context
-
-
-def _checked(function: F) -> F:
-    if not callable(function) or isinstance(function, type):
-        raise ValidationError(
-            "function", function, "is not a function", "decorate a function, below @classmethod"
-        )
-    return function
+            await self._awaiting.finish(self._ended(error))
 
 
 @contextmanager
@@ -354,13 +205,54 @@ def _winning(error: BaseException | None) -> Iterator[None]:
 
 
 def _within_store() -> bool:
-    """Return whether this thread is in a call of an engine.
-
-    A generator can end within one, when it is collected as garbage.
-    """
+    """Return whether this thread is in a call of an engine."""
     frame = sys._getframe()
     while frame is not None:
         if frame.f_globals.get("__name__", "").startswith("graphmem.store."):
             return True
         frame = frame.f_back  # type: ignore[assignment]
     return False
+
+
+def abandoned_id(namespace: str, key: str) -> str:
+    """Return the id of the node of an abandoned attempt."""
+    return node_id(namespace, "Abandoned", key)
+
+
+Refusals = list[tuple[AbandonedAttempt, ScopeError]]
+
+
+def abandon(graph: Graph, attempts: Sequence[AbandonedAttempt]) -> tuple[int, Refusals]:
+    """Store attempts in one transaction; return how many are new, and what scopes refuse."""
+
+    def work(tx: Transaction) -> tuple[int, Refusals]:
+        scopes = read_scopes(tx, {attempt.agent for attempt in attempts})
+        rows: dict[str, Row] = {}
+        refused: Refusals = []
+        for attempt in attempts:
+            classes = classes_of({"task": attempt.task, "task_type": attempt.task_type})
+            if error := refusal(scopes, attempt.agent, str(classes["type"])):
+                refused.append((attempt, error))
+            else:
+                row = _row(attempt, graph.ns)
+                rows.setdefault(row["id"], row)
+        stored = tx.finish("attempts.abandon", rows=list(rows.values())) if rows else []
+        return int(stored[0]["created"]) if stored else 0, refused
+
+    return graph.transact(work, brief=True)
+
+
+def _row(attempt: AbandonedAttempt, namespace: str) -> Row:
+    return {
+        "id": abandoned_id(namespace, attempt.key),
+        "key": attempt.key,
+        "agent": attempt.agent,
+        "task": attempt.task,
+        "task_type": attempt.task_type,
+        "strategies": [use.text for use in attempt.strategy],
+        "error": attempt.error,
+        "started_at": millis(attempt.started_at),
+        "ended_at": millis(attempt.ended_at),
+        "step_count": len(attempt.steps),
+        "record": canonical_json(attempt.record()),
+    }

@@ -2,7 +2,7 @@
 
 :func:`addition` gives the parameters of ``learning.add``, which counts one episode about known
 things; :func:`parts` those of ``learning.add_many``, which counts a batch. Both statements are in
-``cypher/episodes/learning.cypher``; the sums are those of ``graph/sums.py``.
+``cypher/episodes/learning.cypher``.
 
 Rows are those of :func:`graphmem.episodes.rows.episode_row`, with ``at``, which orders episodes
 (ended, else started, else recorded). Each part is a list of rows, one for each node or edge that
@@ -12,18 +12,18 @@ the order of the given episodes does not matter.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
-from graphmem.graph.sums import COUNTS, SPAN, add, total
 from graphmem.lessons.anti_patterns import SAMPLE
 from graphmem.lessons.reading import RECENT
 from graphmem.store.port import Row
 
 FULL = 2
 """Evidence is cut off when there is so many times the sample that is kept."""
-OUTCOME = {**COUNTS, **SPAN}
-"""The columns that an outcome adds to, wherever it counts, and how."""
+_COUNTS = ("trials", "successes", "credit_sum", "score_sum")
+"""The counts of outcomes, on whatever node or edge they are."""
 
 _DETAILS = ("error", "feedback", "summary", "duration", "source", "extra", "error_class")
 _ADDED = (
@@ -53,55 +53,32 @@ class Excess(dict[str, set[str]]):
     """Ids of what has much more evidence than is kept, for ``lessons.trim_*``, by kind."""
 
     def note(self, kind: str, identity: str, before: int, after: int) -> None:
-        """Note a node if so much more came that its evidence is to be cut off.
-
-        That is when another sample has come, so that there are at most :data:`FULL` times as many.
-        """
+        """Note a node if so much more came that its evidence is to be cut off."""
         sample = RECENT if kind == "tasks" else SAMPLE
         if after >= FULL * sample and after // sample > before // sample:
             self.setdefault(kind, set()).add(identity)
 
-    def join(self, other: Excess) -> None:
-        """Add what another batch of the same transaction has."""
-        for kind, ids in other.items():
-            self.setdefault(kind, set()).update(ids)
-
 
 def is_plain(row: Row) -> bool:
-    """Return whether ``learning.add`` can learn an episode.
-
-    It can if the episode has a time, all strategies were applied, no step has a state, and nothing
-    is described in words.
-    """
+    """Return whether ``learning.add`` can learn an episode."""
     if row["sentences"] or row["cards"] or row["_took"] or row["used_at"] is None:
         return False
-    for use in row["uses"]:
-        if not use["applied"]:
-            return False
-    return bool(row["uses"])
+    return bool(row["uses"]) and all(use["applied"] for use in row["uses"])
 
 
 def addition(row: Row, now: int) -> tuple[list[str], Row]:
-    """Return the options of ``learning.add`` for an episode, and its parameters.
-
-    Parameters that are the same for all episodes of a namespace are left out.
-    """
+    """Return the options of ``learning.add`` for an episode, and its parameters."""
     uses, score = row["uses"], row["score"]
-    options = []
-    if not row["success"] and row["error_class"] is not None:
-        options.append("failed")
-    if row["success"]:
-        options.append("worked")
-    if row["task_type"] is not None:
-        options.append("typed")
-    if row["steps"]:
-        options.append("stepped")
-    if len(uses) > 1:
-        options.append("together")
-    if [name for name in _DETAILS if row[name] is not None]:
-        options.append("detailed")
-    if [use for use in uses if "propensity" in use]:
-        options.append("chosen")
+    wanted = {
+        "failed": not row["success"] and row["error_class"] is not None,
+        "worked": row["success"],
+        "typed": row["task_type"] is not None,
+        "stepped": row["steps"],
+        "together": len(uses) > 1,
+        "detailed": [name for name in _DETAILS if row[name] is not None],
+        "chosen": [use for use in uses if "propensity" in use],
+    }
+    options = [name for name, there in wanted.items() if there]
     params = {name: row[name] for name in _ADDED}
     params |= {
         "now": now,
@@ -112,7 +89,7 @@ def addition(row: Row, now: int) -> tuple[list[str], Row]:
         "anti_patterns": [use["anti_pattern"] for use in uses],
         "uses": [
             {**use, "worth": use["credit"] * score}
-            for use in (sorted(uses, key=_strategy) if len(uses) > 1 else uses)
+            for use in (sorted(uses, key=itemgetter("strategy")) if len(uses) > 1 else uses)
         ],
         "pairs": [{"low": low, "high": high} for low, high in pairs_of(row)],
     }
@@ -133,23 +110,17 @@ def overgrown(row: Row, grown: list[Row]) -> Excess:
     return excess
 
 
-def looked_up(rows: Iterable[Row]) -> dict[str, list[str]]:
+def looked_up(rows: Sequence[Row]) -> dict[str, list[str]]:
     """Return the ids that ``learning.look_at`` looks up for new episodes, by parameter."""
-    ids: dict[str, set[str]] = {
+    uses = [use for row in rows for use in row["uses"]]
+    ids: dict[str, set[Any]] = {
         "episodes": {row["id"] for row in rows},
-        "agents": {row["agent"] for row in rows},
-        "streams": {row["stream"] for row in rows},
-        "tasks": {row["task"] for row in rows},
-        **{name: set() for name in ("strategies", "tallies", "heuristics", "anti_patterns")},
+        **{f"{name}s": {row[name] for row in rows} for name in ("agent", "stream", "task")},
+        "tallies": {row["tally"] for row in rows},
+        "strategies": {use["strategy"] for use in uses},
+        "heuristics": {use["heuristic"] for use in uses},
+        "anti_patterns": {use["anti_pattern"] for use in uses} - {None},
     }
-    for row in rows:
-        for use in row["uses"]:
-            ids["strategies"].add(use["strategy"])
-            if use["applied"]:
-                ids["tallies"].add(row["tally"])
-                ids["heuristics"].add(use["heuristic"])
-                if use["anti_pattern"] is not None:
-                    ids["anti_patterns"].add(use["anti_pattern"])
     return {name: sorted(values) for name, values in ids.items()}
 
 
@@ -185,21 +156,32 @@ def pairs_of(row: Row) -> list[tuple[str, str]]:
     return [(low, high) for place, low in enumerate(applied) for high in applied[place + 1 :]]
 
 
+def _add(sums: dict[Any, Row], key: Hashable, row: Row, names: Sequence[str] = _COUNTS) -> Row:
+    """Add a row to the sum of a key, with the times that it spans; return the sum."""
+    total = sums.get(key)
+    if total is None:
+        total = sums[key] = dict(row)
+        return total
+    for name in names:
+        total[name] = total[name] + row[name]
+    if row.get("last_at") is not None:
+        first, last = total["first_at"], total["last_at"]
+        total["first_at"] = row["first_at"] if first is None else min(first, row["first_at"])
+        total["last_at"] = row["last_at"] if last is None else max(last, row["last_at"])
+    return total
+
+
 def _streams(rows: Iterable[Row], known: Known) -> dict[str, list[Any]]:
     """Return how many new episodes each agent has; these are numbered from the last one."""
     agents: dict[str, Row] = {}
     streams: dict[str, Row] = {}
-    for row in sorted(rows, key=_place, reverse=True):
+    for row in sorted(rows, key=itemgetter("_place"), reverse=True):
         stream, name = row["stream"], row["agent_name"]
         agents[row["agent"]] = {"id": row["agent"], "name": name}
-        held = add(streams, stream, {"id": stream, "agent": name, "episodes": 1}, _EPISODES)
+        held = _add(streams, stream, {"id": stream, "agent": name, "episodes": 1}, ("episodes",))
         row["followers"] = held["episodes"] - 1
-    new_agents, _ = _split(known["Agent"], agents)
-    new, growing = _split(known["Stream"], streams)
-    return {"new_agents": new_agents, "new_streams": new, "advanced": growing}
-
-
-_EPISODES = {"episodes": total}
+    new_agents = [row for key, row in sorted(agents.items()) if key not in known["Agent"]]
+    return {"new_agents": new_agents, **_split(known["Stream"], streams, "streams", "advanced")}
 
 
 def _tasks(rows: Iterable[Row], known: Known, excess: Excess) -> dict[str, list[Any]]:
@@ -230,15 +212,14 @@ def _tasks(rows: Iterable[Row], known: Known, excess: Excess) -> dict[str, list[
             kept = {name: row[name] for name in _RECORDED if row[name] is not None}
             kept["recent"] = [row["at"]] if place < RECENT else []
             recorded.append(kept)
-    new, growing = _split(known["Task"], tasks)
-    recorded.sort(key=_id)
-    return {"new_tasks": new, "tasks": growing, "recorded": recorded}
+    recorded.sort(key=itemgetter("id"))
+    return {**_split(known["Task"], tasks, "tasks"), "recorded": recorded}
 
 
 def _outcome(row: Row, use: Row) -> Row:
     """Return what one use of a strategy counts; nothing, if it was only shown."""
     if not use["applied"]:
-        return {**dict.fromkeys(COUNTS, 0), **dict.fromkeys(SPAN)}
+        return {**dict.fromkeys(_COUNTS, 0), "first_at": None, "last_at": None}
     credit, dated = use["credit"], row["used_at"]
     return {
         "trials": 1,
@@ -263,20 +244,20 @@ def _uses(rows: Iterable[Row], known: Known, excess: Excess) -> dict[str, list[A
         for use in row["uses"]:
             strategy, outcome = use["strategy"], _outcome(row, use)
             used.append({"episode": row["id"], **{name: use.get(name) for name in _USED}})
-            add(strategies, strategy, {"id": strategy, "text": use["text"], **outcome}, OUTCOME)
+            _add(strategies, strategy, {"id": strategy, "text": use["text"], **outcome})
             if not use["applied"]:
                 continue
             about = {"strategy": strategy, "agent": agent}
             edge = strategy, row["task"], agent
-            add(outcomes, edge, {**about, "task": row["task"], **outcome}, OUTCOME)
+            _add(outcomes, edge, {**about, "task": row["task"], **outcome})
             tally = {"id": row["tally"], "home": row["agent"], "agent": agent, "type": kind}
-            add(tallies, row["tally"], {**tally, **outcome}, OUTCOME)
+            _add(tallies, row["tally"], {**tally, **outcome})
             lesson = {"id": use["heuristic"], "type": kind, **about, **outcome}
-            held = add(heuristics, use["heuristic"], lesson, OUTCOME)
+            held = _add(heuristics, use["heuristic"], lesson)
             held.setdefault("won" if row["success"] else "lost", []).append(link)
             if use["anti_pattern"] is not None:
                 lesson = {"id": use["anti_pattern"], "error_class": row["error_class"]}
-                held = add(patterns, use["anti_pattern"], {**lesson, **about, **outcome}, OUTCOME)
+                held = _add(patterns, use["anti_pattern"], {**lesson, **about, **outcome})
                 held.setdefault("won", []).append(link)
                 held.setdefault("kinds", {})[kind] = use["heuristic"]
     evidence: list[Row] = []
@@ -295,35 +276,28 @@ def _uses(rows: Iterable[Row], known: Known, excess: Excess) -> dict[str, list[A
         lesson["types"], lesson["opposing"] = list(kinds), list(kinds.values())
     opposing = {key for lesson in patterns.values() for key in lesson["opposing"]}
     opposing |= {key for key, lesson in heuristics.items() if lesson["successes"]}
-    new_strategies, growing_strategies = _split(known["Strategy"], strategies)
-    new_tallies, growing_tallies = _split(known["Tally"], tallies)
-    new_heuristics, growing_heuristics = _split(known["Heuristic"], heuristics)
-    new_patterns, growing_patterns = _split(known["AntiPattern"], patterns)
     return {
-        "new_strategies": new_strategies,
-        "strategies": growing_strategies,
-        "new_tallies": new_tallies,
-        "tallies": growing_tallies,
+        **_split(known["Strategy"], strategies, "strategies"),
+        **_split(known["Tally"], tallies, "tallies"),
         "used": used,
         "outcomes": [outcomes[key] for key in sorted(outcomes)],
         "together": _pairs(rows),
-        "new_heuristics": new_heuristics,
-        "heuristics": growing_heuristics,
-        "new_anti_patterns": new_patterns,
-        "anti_patterns": growing_patterns,
+        **_split(known["Heuristic"], heuristics, "heuristics"),
+        **_split(known["AntiPattern"], patterns, "anti_patterns"),
         "opposing": sorted(opposing),
         "evidence": evidence,
         "failures": failures,
     }
 
 
-def _split(there: Mapping[str, Row], rows: Mapping[str, Row]) -> tuple[list[Row], list[Row]]:
+def _split(
+    there: Mapping[str, Row], rows: Mapping[str, Row], name: str, growing: str | None = None
+) -> dict[str, list[Row]]:
     """Return what is new and what grows, each in the order of ids."""
-    new: list[Row] = []
-    growing: list[Row] = []
-    for key in sorted(rows):
-        (growing if key in there else new).append(rows[key])
-    return new, growing
+    return {
+        f"new_{name}": [row for key, row in sorted(rows.items()) if key not in there],
+        growing or name: [row for key, row in sorted(rows.items()) if key in there],
+    }
 
 
 def _latest(identity: str, links: Iterable[tuple[int, str]]) -> Iterator[Row]:
@@ -338,13 +312,10 @@ def _pairs(rows: Iterable[Row]) -> list[Row]:
         dates = [] if row["used_at"] is None else [row["used_at"]]
         for low, high in pairs_of(row):
             pair = {"low": low, "high": high, "times": 1, "successes": row["success"]}
-            add(pairs, (low, high), {**pair, "dates": dates}, _TOGETHER)
+            _add(pairs, (low, high), {**pair, "dates": dates}, ("times", "successes", "dates"))
     return [
         {**pair, "last_at": max(pair["dates"], default=None)} for _, pair in sorted(pairs.items())
     ]
-
-
-_TOGETHER = dict.fromkeys(("times", "successes", "dates"), total)
 
 
 def _sentences(rows: Iterable[Row]) -> dict[str, list[Any]]:
@@ -394,15 +365,3 @@ def _cards(rows: Iterable[Row]) -> dict[str, list[Any]]:
         )
     new = [mistakes[key][0] for key in sorted(mistakes)]
     return {"new_mistakes": new, "cards": cards, "mistakes": counted}
-
-
-def _id(row: Row) -> str:
-    return str(row["id"])
-
-
-def _place(row: Row) -> int:
-    return int(row["_place"])
-
-
-def _strategy(use: Row) -> str:
-    return str(use["strategy"])

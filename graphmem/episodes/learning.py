@@ -8,12 +8,11 @@ depend on the size of the history.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import timedelta
-from typing import Any, Literal, NamedTuple
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal
 from uuid import uuid4
 
-from graphmem.config import Settings
 from graphmem.episodes.counting import (
     Excess,
     Known,
@@ -24,12 +23,7 @@ from graphmem.episodes.counting import (
     parts,
 )
 from graphmem.episodes.occurrences import Occurrences
-from graphmem.episodes.rows import (
-    agrees,
-    compared,
-    episode_row,
-    read_contents,
-)
+from graphmem.episodes.rows import agrees, compared, episode_row, read_contents
 from graphmem.errors import (
     ConflictError,
     SettingsError,
@@ -43,27 +37,30 @@ from graphmem.graph.arguments import (
     check_function,
     check_limit,
     check_text,
+    checked_items,
     checked_text,
 )
-from graphmem.graph.graph import Graph, Transaction
+from graphmem.graph.graph import Graph, Reader, Transaction
 from graphmem.graph.lookup import task_ids
-from graphmem.ids import from_millis, node_id, strategy_id, to_millis
+from graphmem.ids import EARLIEST, from_millis, node_id, strategy_id
 from graphmem.models import Episode, Evidence, Learned, LearnReport, Rejection, StrategyRow
 from graphmem.notebook.frames import Listed
 from graphmem.policies.streams import load, lock, open_nodes, store
 from graphmem.store.port import ChangedError, Row
 
 OnError = Literal["raise", "collect"]
+Answers = dict[str, bool | ValidationError]
+"""For each episode whether it was new, or why it is refused."""
 STEPS_IN_A_BATCH = 20_000
 """A batch is written when its episodes have this many steps, so that memory stays bounded."""
 SIZE_OF_A_BATCH = 4_000_000
 """A batch is also written when its episodes have this many characters."""
 SEEN = 65_536
 """Ids that are remembered as present."""
-WORTH_TRYING = 0.25
-"""The short way is tried if things are known at least this likely: a failed try costs a fourth."""
 DAY = 86_400_000.0
 """Milliseconds in a day."""
+LABELS = ("Episode", "Agent", "Stream", "Tally", "Task", "Strategy", "Heuristic", "AntiPattern")
+"""What new episodes are about."""
 _WHOLE = {
     *("advanced", "tasks", "strategies", "recorded", "used", "outcomes", "together"),
     *("new_tallies", "tallies", "new_heuristics", "heuristics", "evidence", "failures"),
@@ -72,44 +69,18 @@ _WHOLE = {
 """Parts of ``learning.add_many`` that handle all of their rows, unless something is gone."""
 
 
-_LOOKED_AT = (
-    *("Episode", "Agent", "Stream", "Tally", "Task", "Strategy", "Heuristic", "AntiPattern"),
-)
-
-
-class _Written(NamedTuple):
-    """The result of a batch."""
-
-    answers: dict[str, bool | ValidationError]
-    """For each episode whether it was new, or its conflict."""
-    excess: Excess
-    known: Known
-
-
 class Learner:
     """Writes episodes of one namespace and reads what they teach."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self._namespace_id = node_id(graph.ns, "Namespace")
-        # Guesses about which way to try first: what was there before, how often episodes were only
-        # about known things, and the half-life.
+        # Guesses: what is there, and the half-life.
         self._seen: set[str] = set()
-        self._likely = 0.5
         self._half_life_days = graph.given.co_occurrence_half_life_days
 
     def learn(self, episode: Episode, *, dated: bool = True) -> Learned:
-        """Learn one episode that just happened, durably, or find that it is known.
-
-        An episode without a time ended now (with ``dated=False`` it stays without a time). One with
-        neither a source key nor an occurrence gets an occurrence of its own.
-
-        Raises:
-            ValidationError: success and score contradict each other.
-            ConflictError: its source key is known with other content.
-            ScopeError: the agent may not learn this type of task.
-            StoreError: the engine failed; nothing was written.
-        """
+        """Learn one episode that just happened; without a time it ended now, if it is ``dated``."""
         own = episode.source_key is None and episode.occurrence is None
         added: dict[str, Any] = {"occurrence": uuid4().hex} if own else {}
         if dated and episode.started_at is None and episode.ended_at is None:
@@ -150,35 +121,43 @@ class Learner:
         check_choice("on_error", on_error, ("raise", "collect"))
         if type(batch_size) is not int or not 1 <= batch_size <= 100_000:
             raise ValidationError("batch_size", batch_size, "must be from 1 to 100000")
-        if not isinstance(episodes, Iterable):
-            raise ValidationError("episodes", episodes, "must be a list of episodes")
         check_function("on_progress", on_progress)
         check_function("on_reject", on_reject)
-        report = _Report(on_reject)
+        created = skipped = 0
+        rejected: list[Rejection] = []
         rows: list[Row] = []
         places: list[int] = []
         seen = steps = size = 0
 
+        def reject(index: int, error: ValidationError, key: str | None) -> None:
+            rejected.append(
+                Rejection(index=index, field=error.field, reason=str(error), source_key=key)
+            )
+            if on_reject:
+                on_reject(rejected[-1])
+
         def flush() -> None:
-            if rows:
-                for place, row, answer in zip(
-                    places, rows, self._write(rows, on_error), strict=True
-                ):
-                    report.add(place, row, answer)
+            nonlocal created, skipped
+            answers = self._write(rows, on_error) if rows else []
+            for place, row, answer in zip(places, rows, answers, strict=True):
+                created += answer is True
+                skipped += answer is False
+                if isinstance(answer, ValidationError):
+                    reject(place, answer, row["source_key"])
             if on_progress:
                 on_progress(seen)
             rows.clear()
             places.clear()
 
-        with Occurrences() as counted:
-            for index, episode in enumerate(episodes):
+        with contextlib.closing(Occurrences()) as counted:
+            for index, episode in enumerate(checked_items("episodes", episodes)):
                 seen += 1
                 try:
-                    row = self._row(_episode(episode), counted)
+                    row = self.row(_episode(episode), counted)
                 except ValidationError as error:
                     if on_error == "raise":
                         raise
-                    report.reject(index, error, _key_of(episode))
+                    reject(index, error, _key_of(episode))
                     continue
                 rows.append(row)
                 places.append(index)
@@ -189,82 +168,31 @@ class Learner:
                     flush()
                     seen = steps = size = 0
         flush()
-        return report.done()
+        in_order = tuple(sorted(rejected, key=lambda rejection: rejection.index))
+        return LearnReport(created=created, skipped=skipped, rejected=in_order)
 
-    def learn_all(
-        self,
-        batches: Callable[[], Iterable[Sequence[Episode]]],
-        begin: Callable[[Transaction], None],
-        also: Callable[[Transaction, list[Row]], None],
-        end: Callable[[Transaction], None],
-    ) -> tuple[int, int]:
-        """Learn batches of episodes in one transaction, together with other writes.
-
-        ``begin`` and ``end`` get the transaction; ``also`` gets it with the rows of each batch, in
-        their order. If the transaction is repeated, all are called again. Return how many episodes
-        there were, and how many new ones.
-
-        A server limits the memory of a transaction, so there ``begin``, each batch and ``end`` have
-        one of their own, after all episodes were compared with those that are known. The same call
-        again finishes one that was interrupted.
-
-        Raises:
-            ValidationError, ConflictError, ScopeError: an episode is refused; nothing was written.
-            StoreError: the engine failed; nothing was written, but for batches on a server.
-        """
-        excess = Excess()
-
-        def write(tx: Transaction, batch: Sequence[Episode]) -> tuple[int, int]:
-            rows = [self._row(episode) for episode in batch]
-            unique, _ = _once(rows, "raise")
-            answers, more, _ = self._work(tx, unique, "raise", last=False)
-            excess.join(more)
-            also(tx, rows)
-            return len(rows), sum(answer is True for answer in answers.values())
-
-        def together(tx: Transaction) -> list[tuple[int, int]]:
-            begin(tx)
-            counts = [write(tx, batch) for batch in batches()]
-            end(tx)
-            return counts
-
-        def in_turn() -> Iterator[tuple[int, int]]:
-            for batch in batches():
-                unique, _ = _once([self._row(episode) for episode in batch], "raise")
-                self._graph.transact(lambda tx: self._examine(tx, unique, "raise"))  # noqa: B023
-            self._graph.transact(begin)
-            for batch in batches():
-                yield self._graph.transact(lambda tx: write(tx, batch))  # noqa: B023
-                self._cut(excess)
-            self._graph.transact(end)
-
-        counts = [*in_turn()] if self._graph.must_lock else self._graph.transact(together)
-        self._cut(excess)
-        return sum(seen for seen, _ in counts), sum(created for _, created in counts)
+    def check(self, episodes: Sequence[Episode]) -> None:
+        """Compare episodes with those that are known; write nothing."""
+        rows, _ = _once([self.row(episode) for episode in episodes], "raise")
+        self._graph.view(lambda tx: self._examine(tx, rows, "raise"))
 
     def best(
-        self,
-        task: str | None,
-        task_type: str | None,
-        agent: str | None,
-        limit: int,
+        self, task: str | None, task_type: str | None, agent: str | None, limit: int
     ) -> list[StrategyRow]:
         """Return strategies by the lower Wilson bound of their success rate."""
         check_limit(limit)
-        for name, value in (("task", task), ("task_type", task_type), ("agent", agent)):
-            if value is not None:
-                check_text(name, value)
+        task, task_type = checked_text("task", task), checked_text("task_type", task_type)
+        agent = checked_text("agent", agent)
         if task is None and task_type is None and agent is None:
             rows = self._graph.read("learning.best", limit=limit)
         else:
-            rows = self._graph.read(
-                "learning.best_on",
-                tasks=self._tasks(task, task_type, agent),
-                task_type=task_type if agent is None else None,
-                agent=agent,
-                limit=limit,
-            )
-        return [_strategy_row(row) for row in rows]
+            asked = {"task_type": task_type if agent is None else None, "agent": agent}
+            tasks = self._tasks(task, task_type, agent)
+            rows = self._graph.read("learning.best_on", tasks=tasks, limit=limit, **asked)
+        for row in rows:
+            row["last_used_at"] = from_millis(row["last_used_at"])
+            row["agents"] = tuple(sorted(row["agents"]))
+        return [StrategyRow(**row) for row in rows]
 
     def evidence(
         self, strategy: str, *, limit: int = 5, agent: str | None = None
@@ -289,28 +217,25 @@ class Learner:
         if agent is not None:
             view = View(agents=(agent,), scope=None)
             if text is not None:
-                ids = task_ids(self._graph, str(checked_text("task", text)), view)
+                ids = task_ids(self._graph, text, view)
                 rows = list(view.tasks(self._graph, ids, untried=True).values())
             else:
                 rows = self._graph.read("access.described_tasks", agents=view.agents)
             return sorted(row["id"] for row in rows if task_type in (None, row["task_type"]))
         if text is not None:  # the caller filters by the type
-            return task_ids(self._graph, str(checked_text("task", text)))
+            return task_ids(self._graph, text)
         rows = self._graph.read("learning.find_tasks", task_type=task_type)
         return [row["id"] for row in rows]
 
-    def _row(self, episode: Episode, counted: Occurrences | None = None) -> Row:
+    def row(self, episode: Episode, counted: Occurrences | None = None) -> Row:
+        """Return how an episode will lie in the graph."""
         threshold = self._graph.settings.success_threshold
         return episode_row(episode, self._graph.ns, threshold, counted)
 
     def _add(self, row: Row) -> bool:
-        """Learn an episode by one statement, if all that it is about is known; return whether.
-
-        If something is not known, nothing is written. Beforehand that is only a guess: if it is
-        unlikely, the statement is not tried.
-        """
+        """Learn an episode by one statement, if all that it is about is known; return whether."""
         about = _about(row)
-        if not is_plain(row) or not (about <= self._seen or self._likely > WORTH_TRYING):
+        if not is_plain(row) or not about <= self._seen:
             return False
         options, params = addition(row, self._graph.now())
         if self._graph.must_lock:
@@ -327,51 +252,34 @@ class Learner:
         if not grown:
             self._seen -= about
             return False
-        self._remember(about, known=True)
         self._cut(overgrown(row, grown))
         return True
 
     def _cut(self, excess: Excess) -> None:
-        """Cut off evidence beyond the sample, after the episodes that made it too much.
-
-        The episodes are learned, whatever happens here; the next time cuts off what is left.
-        """
+        """Cut off evidence beyond the sample, after the episodes that made it too much."""
         for kind, ids in excess.items():
             with contextlib.suppress(StoreError):
                 self._graph.write(f"lessons.trim_{kind}", ids=sorted(ids))
 
     def _write(self, rows: list[Row], on_error: OnError) -> list[bool | ValidationError]:
-        """Write a batch in one transaction: per row whether it was new, or its conflict.
-
-        Rows go to the procedures in the order of their ids, so that concurrent writers seldom
-        wait for each other crosswise.
-        """
+        """Write a batch in one transaction: per row whether it was new, or its conflict."""
         unique, twins = _once(rows, on_error)
-
-        def work(tx: Transaction) -> _Written:
-            return self._work(tx, unique, on_error, last=True)
-
-        answers, excess, known = self._graph.transact(work, brief=len(unique) == 1)
+        answers, excess = self._graph.transact(
+            lambda tx: self._work(tx, unique, on_error), brief=len(unique) == 1
+        )
         self._cut(excess)
         if len(unique) == 1:
-            there = {*known["Task"], *known["Heuristic"], *known["AntiPattern"]}
-            about = _about(unique[0])
-            self._remember(about, known=about <= there)
+            if len(self._seen) > SEEN:
+                self._seen.clear()
+            self._seen |= _about(unique[0])
         left = dict(answers)
         return [
             twins[index] if index in twins else left.pop(row["id"], False)
             for index, row in enumerate(rows)
         ]
 
-    def _remember(self, about: set[str], *, known: bool) -> None:
-        """Remember what an episode is about as known, as far as that speeds up the next ones."""
-        self._likely += (known - self._likely) / 8
-        if len(self._seen) > SEEN:
-            self._seen.clear()
-        self._seen |= about
-
-    def _work(self, tx: Transaction, rows: list[Row], on_error: OnError, *, last: bool) -> _Written:
-        """Write what is new; ``last``: nothing else is written in the transaction."""
+    def _work(self, tx: Transaction, rows: list[Row], on_error: OnError) -> tuple[Answers, Excess]:
+        """Write what is new."""
         if self._graph.must_lock:  # the data of these agents stays as it is seen here
             lock(tx, {row["stream"] for row in rows})
         answers, known = self._examine(tx, rows, on_error)
@@ -380,48 +288,40 @@ class Learner:
             for row in rows
             if answers[row["id"]] is True
         ]
-        excess = self._record(tx, fresh, known, last=last) if fresh else Excess()
-        return _Written(answers, excess, known)
+        return answers, self._record(tx, fresh, known) if fresh else Excess()
 
     def _examine(
         self, tx: Transaction, rows: list[Row], on_error: OnError
-    ) -> tuple[dict[str, bool | ValidationError], Known]:
+    ) -> tuple[Answers, Known]:
         """Return per row whether it is new, or why it is refused; and the nodes that are known."""
-        nodes: dict[str, dict[str, Row]] = {label: {} for label in _LOOKED_AT}
+        nodes: dict[str, dict[str, Row]] = {label: {} for label in LABELS}
         for row in tx.run("learning.look_at", **looked_up(rows)):
             nodes[row["label"]][row["id"]] = row
         known = nodes["Episode"]
-        answers: dict[str, bool | ValidationError] = {
-            row["id"]: row["id"] not in known for row in rows
-        }
-        clashing = [
-            row
-            for row in rows
-            if row["id"] in known and known[row["id"]]["content_hash"] != row["content_hash"]
-        ]
-        if clashing:
-            stored = read_contents(tx, [row["id"] for row in clashing])
-            for row in clashing:
-                if agrees(row, stored[row["id"]]):
-                    continue
-                conflict = _conflict(row, stored[row["id"]])
-                if on_error == "raise":
-                    raise conflict
-                answers[row["id"]] = conflict
+        there = [row for row in rows if row["id"] in known]
         fresh = [row for row in rows if row["id"] not in known]
-        if fresh:
-            scopes = read_scopes(tx, {row["agent_name"] for row in fresh})
-            for row in fresh if scopes else ():
-                if error := refusal(scopes, row["agent_name"], row["type"]):
-                    if on_error == "raise":
-                        raise error
-                    answers[row["id"]] = error
-        return answers, nodes
+        clashing = [row for row in there if known[row["id"]]["content_hash"] != row["content_hash"]]
+        stored = read_contents(tx, [row["id"] for row in clashing]) if clashing else {}
+        scopes = read_scopes(tx, {row["agent_name"] for row in fresh}) if fresh else {}
+        refused: dict[str, ValidationError] = {
+            row["id"]: _conflict(row, stored[row["id"]])
+            for row in clashing
+            if not agrees(row, stored[row["id"]])
+        }
+        for row in fresh if scopes else ():
+            if error := refusal(scopes, row["agent_name"], row["type"]):
+                refused[row["id"]] = error
+        if refused and on_error == "raise":
+            raise next(iter(refused.values()))
+        return {row["id"]: row["id"] not in known for row in rows} | refused, nodes
 
-    def _record(self, tx: Transaction, rows: list[Row], known: Known, *, last: bool) -> Excess:
+    def _record(self, tx: Transaction, rows: list[Row], known: Known) -> Excess:
         """Write new episodes and what follows from them; return what has too much evidence."""
         added, excess = parts(rows, tx.now, known)
-        half_life = self._settled(tx) if "together" in added else None
+        half_life = None
+        if "together" in added:
+            self._half_life_days = half_life_of(tx)
+            half_life = self._half_life_days * DAY
         deciding = sorted((row for row in rows if row["_took"]), key=lambda row: int(row["_place"]))
         if self._graph.must_lock:
             for name, lists in added.items():
@@ -429,7 +329,7 @@ class Learner:
                 if name in _WHOLE and done[0]["done"] != len(lists[name]):
                     raise ChangedError("something was erased while this was written")
         else:
-            run = tx.finish if last and not deciding else tx.run
+            run = tx.run if deciding else tx.finish
             lists = {name: part for given in added.values() for name, part in given.items()}
             run("learning.add_many", *added, half_life=half_life, **lists)
         if deciding:
@@ -460,29 +360,19 @@ class Learner:
             tables[row["stream"]].episode(ids, bool(row["success"]), tx.now)
         store(tx, tables.values())
 
-    def _settled(self, tx: Transaction) -> float:
-        """Return the half-life (ms) that the namespace was built with, checked against ours."""
-        name, settings = "co_occurrence_half_life_days", self._graph.settings
-        rows = tx.run("schema.namespace", id=self._namespace_id)
-        half_life = settled_half_life(rows[0][name], settings)
-        self._half_life_days = rows[0][name]
-        return half_life
 
-
-def settled_half_life(stored: float, settings: Settings) -> float:
-    """Return the stored half-life in milliseconds.
-
-    Raises:
-        SettingsError: another one was set explicitly.
-    """
-    name = "co_occurrence_half_life_days"
+def half_life_of(reader: Reader) -> float:
+    """Return the half-life of co-occurrences (days) that the namespace was built with."""
+    name, settings = "co_occurrence_half_life_days", reader.settings
     wanted = settings.co_occurrence_half_life_days
+    rows = reader.read("schema.namespace", id=node_id(reader.ns, "Namespace"))
+    stored = float(rows[0][name]) if rows else wanted
     if name in settings.model_fields_set and wanted != stored:
         raise SettingsError(
             f"{name} is {wanted:g}, the memory was built with {stored:g}; "
             "leave the setting out, or derive everything anew with rebuild"
         )
-    return stored * DAY
+    return stored
 
 
 def _once(rows: list[Row], on_error: OnError) -> tuple[list[Row], dict[int, ConflictError]]:
@@ -504,13 +394,8 @@ def _once(rows: list[Row], on_error: OnError) -> tuple[list[Row], dict[int, Conf
 
 def _just_ended(now: int, duration: float | None) -> dict[str, int]:
     """Return the times (ms) of an episode that took so many seconds and ended now."""
-    ended = from_millis(now)
-    if duration is None or ended is None:
-        return {"ended_at": now}
-    try:
-        return {"started_at": to_millis(ended - timedelta(seconds=duration)), "ended_at": now}
-    except OverflowError:  # it would begin before the year 1
-        return {"ended_at": now}
+    started = EARLIEST - 1 if duration is None else now - math.ceil(round(duration * 1_000, 3))
+    return {"started_at": started, "ended_at": now} if started >= EARLIEST else {"ended_at": now}
 
 
 def _about(row: Row) -> set[str]:
@@ -521,34 +406,6 @@ def _about(row: Row) -> set[str]:
         if use["anti_pattern"] is not None:
             about.add(use["anti_pattern"])
     return about
-
-
-class _Report:
-    def __init__(self, on_reject: Callable[[Rejection], None] | None) -> None:
-        self._created = 0
-        self._skipped = 0
-        self._rejected: list[Rejection] = []
-        self._on_reject = on_reject
-
-    def add(self, index: int, row: Row, answer: bool | ValidationError) -> None:
-        if answer is True:
-            self._created += 1
-        elif answer is False:
-            self._skipped += 1
-        else:
-            self.reject(index, answer, row["source_key"])
-
-    def reject(self, index: int, error: ValidationError, source_key: str | None) -> None:
-        rejection = Rejection(
-            index=index, field=error.field, reason=str(error), source_key=source_key
-        )
-        self._rejected.append(rejection)
-        if self._on_reject:
-            self._on_reject(rejection)
-
-    def done(self) -> LearnReport:
-        rejected = tuple(sorted(self._rejected, key=lambda rejection: rejection.index))
-        return LearnReport(created=self._created, skipped=self._skipped, rejected=rejected)
 
 
 def _episode(given: Episode | Mapping[str, Any]) -> Episode:
@@ -574,13 +431,3 @@ def _key_of(given: object) -> str | None:
 
 def _conflict(row: Row, stored: dict[str, Any]) -> ConflictError:
     return ConflictError(row["source_key"] or row["id"], *compared(row, stored))
-
-
-def _strategy_row(row: Row) -> StrategyRow:
-    return StrategyRow(
-        **{
-            **row,
-            "last_used_at": from_millis(row["last_used_at"]),
-            "agents": tuple(sorted(row["agents"])),
-        }
-    )

@@ -7,12 +7,11 @@ from datetime import datetime
 from typing import Any, Literal
 
 from graphmem.errors import NotFoundError, ValidationError
-from graphmem.graph.access import View, read_view
+from graphmem.graph.access import read_view
 from graphmem.graph.arguments import check_choice, check_flag, check_limit, check_text, checked_text
 from graphmem.graph.graph import Graph
 from graphmem.graph.lookup import HasId, task_ids
 from graphmem.ids import from_millis, strategy_id
-from graphmem.lessons.reading import RECENT
 from graphmem.models.fields import millis
 from graphmem.models.reports import EpisodeRow, Item, ItemLink, StepRow, TaskRow
 from graphmem.notebook.frames import Listed
@@ -62,37 +61,29 @@ class Looking:
             ValidationError: an argument is wrong.
         """
         check_limit(limit)
-        for name, value in (("task", task), ("task_type", task_type), ("strategy", strategy)):
-            if value is not None:
-                check_text(name, value)
+        task, strategy = checked_text("task", task), checked_text("strategy", strategy)
+        if task_type is not None:
+            check_text("task_type", task_type)
         if success is not None:
             check_flag("success", success)
-        since_at = _moment("since", since)
+        if since is not None and (not isinstance(since, datetime) or since.tzinfo is None):
+            raise ValidationError(
+                "since", since, "is not a time with a time zone", "or leave it out"
+            )
         view = read_view(self._graph, agent)
         asked: dict[str, Any] = {**view.filters(self._graph), "task_type": task_type}
-        asked |= {"success": success, "since": since_at, "limit": limit}
-        options = [] if view.agents is None else ["by"]
-        if task is not None:
-            asked["tasks"] = task_ids(self._graph, str(checked_text("task", task)), view)
-            options.append("on")
+        asked |= {"success": success, "since": millis(since), "limit": limit}
+        start = None if view.agents is None else "by"
         if strategy is not None:
-            text = str(checked_text("strategy", strategy))
-            asked["strategies"] = [text, strategy_id(self._graph.ns, text)]
-            options.append("used")
-        if not options and task_type is None and success is None:
-            options = ["newest"] if limit <= RECENT else ["newest", "all"]
+            start, asked["strategies"] = "used", [strategy, strategy_id(self._graph.ns, strategy)]
+        if task is not None:
+            start, asked["tasks"] = "on", task_ids(self._graph, task, view)
+        options = [] if start is None else [start]
         rows = self._graph.read("looking.episodes", *options, **asked)
-        return Listed(
-            EpisodeRow(
-                **row
-                | {
-                    "at": from_millis(row["at"]),
-                    "recorded_at": from_millis(row["recorded_at"]),
-                    "strategies": tuple(row["strategies"]),
-                }
-            )
-            for row in rows
-        )
+        for row in rows:
+            row |= {"at": from_millis(row["at"]), "recorded_at": from_millis(row["recorded_at"])}
+            row["strategies"] = tuple(row["strategies"])
+        return Listed(EpisodeRow(**row) for row in rows)
 
     def tasks(
         self,
@@ -119,29 +110,21 @@ class Looking:
         if task_type is not None:
             check_text("task_type", task_type)
         view = read_view(self._graph, agent)
+        filters = view.filters(self._graph)
         if view.agents is None:
             rows = self._graph.read("looking.tasks", task_type=task_type, sort=sort, limit=limit)
         else:
-            rows = self._tasks_by(view, task_type)
-            rows.sort(key=lambda row: (_PLACES[sort](row), row["id"]))
-            rows = rows[:limit]
-        best = self._best(view, [row["id"] for row in rows]) if rows else {}
+            rows = self._graph.read("looking.tasks_by", **filters)
+            seen = view.tasks(self._graph, [row["id"] for row in rows], untried=True)
+            rows = [{**row, **seen[row["id"]]} for row in rows if row["id"] in seen]
+            rows = [row for row in rows if task_type in (None, row["task_type"])]
+            rows = sorted(rows, key=lambda row: (_PLACES[sort](row), row["id"]))[:limit]
+        by = {} if view.agents is None else filters
+        options = ["by"] if by else []
+        ids = [row["id"] for row in rows]
+        found = self._graph.read("looking.best_on", *options, ids=ids, **by) if ids else []
+        best = {row["task"]: row for row in found}
         return Listed(_task_row(row, best.get(row["id"])) for row in rows)
-
-    def _best(self, view: View, ids: list[str]) -> dict[str, Row]:
-        """Return what works best on tasks, by their ids."""
-        if view.agents is None:
-            rows = self._graph.read("looking.best_on", ids=ids)
-        else:
-            rows = self._graph.read("looking.best_on", "by", ids=ids, **view.filters(self._graph))
-        return {row["task"]: row for row in rows}
-
-    def _tasks_by(self, view: View, task_type: str | None) -> list[Row]:
-        """Return the tasks in a view, as they are there."""
-        rows = self._graph.read("looking.tasks_by", **view.filters(self._graph))
-        seen = view.tasks(self._graph, [row["id"] for row in rows], untried=True)
-        rows = [{**row, **seen[row["id"]]} for row in rows if row["id"] in seen]
-        return [row for row in rows if task_type in (None, row["task_type"])]
 
     def show(self, item: HasId | str) -> Item:
         """Return anything that has an id: its kind, its fields, and its links.
@@ -157,10 +140,8 @@ class Looking:
         if not isinstance(given, str):
             raise ValidationError("item", item, "has no id", "give an id that graphmem printed")
         identity = str(checked_text("item", given))
-        whole = len(identity) < PREFIX
-        rows = self._graph.read(
-            "looking.find", first=identity, beyond=identity + ("\0" if whole else BEYOND)
-        )
+        beyond = identity + ("\0" if len(identity) < PREFIX else BEYOND)
+        rows = self._graph.read("looking.find", first=identity, beyond=beyond)
         exact = [row for row in rows if row["id"] == identity]
         if len(rows) > 1 and not exact:
             fitting = ", ".join(f"{row['kind']} {row['id']}" for row in rows[:5])
@@ -194,12 +175,6 @@ _PLACES: dict[Sort, Callable[[Row], Any]] = {
     "worst": lambda row: row["upper"],
     "latest": lambda row: -row["last_at"],
 }
-
-
-def _moment(name: str, value: datetime | None) -> int | None:
-    if value is not None and (not isinstance(value, datetime) or value.tzinfo is None):
-        raise ValidationError(name, value, "is not a time with a time zone", "or leave it out")
-    return millis(value)
 
 
 def _task_row(row: Row, tried: Row | None) -> TaskRow:

@@ -22,20 +22,6 @@ Strategies = str | Callable[[Any], Sequence[str]]
 """``tools``, ``model``, ``agent``, the name of a field, or a function of the run."""
 
 
-def of_tools(tools: Sequence[str]) -> list[str]:
-    """Return the strategies of a run from its tool calls in order.
-
-    The first is the sequence of the tools in the order of their first use (``a > b``); the others
-    are these tools, one by one.
-    """
-    used = list(dict.fromkeys(tools))
-    if not used:
-        return [NONE]
-    rest = f" > ({len(used) - SHOWN} more)" if len(used) > SHOWN else ""
-    sequence = " > ".join(used[:SHOWN]) + rest
-    return list(dict.fromkeys([sequence, *used]))[:MAX_STRATEGIES]
-
-
 def strategies(
     by: str,
     *,
@@ -45,6 +31,9 @@ def strategies(
     fields: Mapping[str, Any] | None = None,
 ) -> list[str]:
     """Return the strategies of a run.
+
+    Of tools the first is the sequence in the order of their first use (``a > b``); the others are
+    these tools, one by one.
 
     Args:
         by: ``tools``, ``model``, ``agent``, or the name of a field; dots lead into objects.
@@ -57,7 +46,10 @@ def strategies(
         ValidationError: the run does not say what ``by`` asks for.
     """
     if by == TOOLS:
-        return of_tools(tools)
+        used = list(dict.fromkeys(tools))
+        rest = f" > ({len(used) - SHOWN} more)" if len(used) > SHOWN else ""
+        sequence = " > ".join(used[:SHOWN]) + rest if used else NONE
+        return list(dict.fromkeys([sequence, *used]))[:MAX_STRATEGIES]
     found = model if by == MODEL else agent if by == AGENT else _field(fields or {}, by)
     if isinstance(found, str) and found.strip():
         return [found]

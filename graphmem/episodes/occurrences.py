@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from types import TracebackType
-from typing import Self
 
 from graphmem.errors import StorageError
 
@@ -13,10 +11,7 @@ FIRST = "1"
 
 
 class Occurrences:
-    """Counts equal contents in one call, or in one file; use it in a ``with`` block.
-
-    The counts of a long log go to a temporary file, so that memory stays bounded.
-    """
+    """Counts equal contents in one call, or in one file."""
 
     def __init__(self) -> None:
         # "" is a file without a name. It is written when its cache in memory is full, it is gone
@@ -28,11 +23,7 @@ class Occurrences:
         )
 
     def of(self, content_hash: str, given: str | None = None) -> str:
-        """Return which occurrence of its content an episode is: ``given``, else the next one.
-
-        Raises:
-            StorageError: the temporary file cannot be written.
-        """
+        """Return which occurrence of its content an episode is: ``given``, else the next one."""
         numbered = given and given.isascii() and given.isdecimal() and len(given) < 10
         try:
             [(count,)] = self._file.execute(
@@ -44,13 +35,6 @@ class Occurrences:
             raise StorageError(f"equal episodes cannot be counted: {error}") from error
         return str(count) if given is None else given
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Drop the counts."""
         self._file.close()

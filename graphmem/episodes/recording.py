@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 from uuid import uuid4
 
 from pydantic import JsonValue
 
 from graphmem.errors import ForkedError, GraphMemError, ValidationError
-from graphmem.graph.graph import Graph
+from graphmem.graph.arguments import listed
+from graphmem.graph.decorating import decorated, kind_of
 from graphmem.ids import from_millis, to_millis
 from graphmem.models import (
     MAX_STEPS,
@@ -29,6 +30,11 @@ from graphmem.models import (
 from graphmem.models.choices import Choice
 from graphmem.models.episodes import resolve
 
+if TYPE_CHECKING:
+    from graphmem.episodes.attempts import Attempts
+
+R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., Any])
 Ended = Episode | AbandonedAttempt
 
 
@@ -55,23 +61,33 @@ class Terms:
         return {name: value for name, value in given.items() if value is not None}
 
 
+@dataclass
 class State:
     """What happened in an attempt so far."""
 
-    def __init__(self) -> None:
-        self.lock = threading.RLock()
-        self.reading = threading.Lock()
-        """Held while the context is read."""
-        self.pid = 0
-        """The process that began it; 0: not begun."""
-        self.started_at = 0
-        self.ended = False
-        self.outcome: dict[str, Any] | None = None
-        self.unjudged = False
-        self.uses: dict[str, StrategyUse] = {}
-        self.steps: list[Step] = []
-        self.context: str | None = None
-        self.episode_id: str | None = None
+    lock: Any = field(default_factory=threading.RLock)
+    reading: Any = field(default_factory=threading.Lock)
+    """Held while the context is read, so that nobody else waits for it."""
+    pid: int = 0
+    """The process that began it; 0: not begun."""
+    started_at: int = 0
+    ended: bool = False
+    outcome: dict[str, Any] | None = None
+    unjudged: bool = False
+    uses: dict[str, StrategyUse] = field(default_factory=dict)
+    steps: list[Step] = field(default_factory=list)
+    context: str | None = None
+    episode_id: str | None = None
+
+
+class Awaiting(Protocol):
+    """Runs calls in other threads."""
+
+    async def read(self, call: Callable[[], R]) -> R:
+        """Return what a reading call returns."""
+
+    async def finish(self, call: Callable[[], R]) -> R:
+        """Return what a call returns; it is done even if somebody cancels meanwhile."""
 
 
 def leave_unjudged(attempt: Recording) -> None:
@@ -82,10 +98,17 @@ def leave_unjudged(attempt: Recording) -> None:
 class Recording:
     """What happens in an attempt, from its beginning to its end."""
 
-    def __init__(self, graph: Graph, terms: Terms, state: State) -> None:
-        self._graph = graph
+    def __init__(
+        self,
+        home: Attempts,
+        terms: Terms,
+        state: State | None = None,
+        awaiting: Awaiting | None = None,
+    ) -> None:
+        self._home = home
         self._terms = terms
-        self._state = state
+        self._state = state or State()
+        self._awaiting = awaiting
         self._decorates = False
 
     @property
@@ -182,9 +205,9 @@ class Recording:
             reward=reward,
             feedback=feedback,
             summary=summary,
-            successes=_listed(successes),
-            mistakes=_listed(mistakes),
-            mistake_cards=_listed(mistake_cards),
+            successes=listed(successes),
+            mistakes=listed(mistakes),
+            mistake_cards=listed(mistake_cards),
         )
 
     def fail(
@@ -223,9 +246,9 @@ class Recording:
             reward=reward,
             feedback=feedback,
             summary=summary,
-            successes=_listed(successes),
-            mistakes=_listed(mistakes),
-            mistake_cards=_listed(mistake_cards),
+            successes=listed(successes),
+            mistakes=listed(mistakes),
+            mistake_cards=listed(mistake_cards),
         )
 
     def _begin(self) -> None:
@@ -246,12 +269,12 @@ class Recording:
                 )
             state.pid = os.getpid()
             given = self._terms.started_at
-            state.started_at = self._graph.now() if given is None else to_millis(given)
+            state.started_at = self._home.graph.now() if given is None else to_millis(given)
 
     def _tell(self, how: str, **outcome: Any) -> None:
         told = Episode(task="-", strategy=(), **outcome)
         with self._open(how):
-            threshold = self._graph.settings.success_threshold
+            threshold = self._home.graph.settings.success_threshold
             outcome["success"] = resolve(told, threshold).success
             before = self._state.outcome
             if before is not None:
@@ -263,12 +286,7 @@ class Recording:
 
     @contextmanager
     def _open(self, doing: str) -> Iterator[None]:
-        """Hold the lock of a running attempt.
-
-        Raises:
-            ForkedError: it was begun in another process.
-            ValidationError: it has not begun, or has ended.
-        """
+        """Hold the lock of a running attempt."""
         state, task = self._state, self._terms.task
         if not state.pid:
             raise ValidationError(
@@ -286,13 +304,17 @@ class Recording:
                 )
             yield
 
-    def _end(self, raised: BaseException | None) -> Ended:
-        """End it; return what to store.
+    def _ended(self, raised: BaseException | None) -> Callable[[], None]:
+        """End it; return what stores it."""
+        ended = self._end(raised)
 
-        Raises:
-            ForkedError: it was begun in another process.
-            ValidationError: it has no outcome, and is strict.
-        """
+        def store() -> None:
+            self._state.episode_id = self._home.store(ended)
+
+        return store
+
+    def _end(self, raised: BaseException | None) -> Ended:
+        """End it; return what to store."""
         state = self._state
         with self._open("the end"):
             state.ended = True
@@ -302,7 +324,7 @@ class Recording:
                 "strategy": tuple(state.uses.values()),
                 "steps": tuple(state.steps),
                 "started_at": from_millis(state.started_at),
-                "ended_at": from_millis(max(state.started_at, self._graph.now())),
+                "ended_at": from_millis(max(state.started_at, self._home.graph.now())),
             }
         error = None if raised is None else _text_of(raised)
         failed = isinstance(raised, Exception) and not isinstance(raised, GraphMemError)
@@ -336,6 +358,65 @@ class Recording:
         named = "success" if isinstance(verdict, bool) else "score"
         self._tell("judge", **{named: verdict})
 
+    def _again(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Self:
+        """Return a new attempt on the same terms, for the arguments of a call."""
+        task = self._terms.task
+        if callable(task):
+            task = task(*args, **kwargs)
+            if callable(task):
+                raise ValidationError("task", task, "must be a text")
+        terms = self._home.open(replace(self._terms, task=task))._terms
+        attempt = type(self)(self._home, terms, awaiting=self._awaiting)
+        attempt._decorates = True
+        return attempt
+
+    def _context(self) -> str:
+        """Return what is known for the task, read once."""
+        state, terms = self._state, self._terms
+        with self._open("context"):
+            known = state.context
+        if known is not None:
+            return known
+        with state.reading:
+            if state.context is None:
+                state.context = self._home.context(
+                    terms.task_key or terms.task, max_tokens=terms.max_tokens, agent=terms.agent
+                )
+            return state.context
+
+    def _choose(self, candidates: Sequence[str] | None, **how: Any) -> Choice:
+        """Choose a strategy for the task, and note it as used."""
+        with self._open("choose"):
+            terms = self._terms
+        choice = self._home.choose(
+            terms.task_key or terms.task,
+            candidates,
+            agent=terms.agent,
+            task_type=terms.task_type,
+            **how,
+        )
+        self.used(choice)
+        return choice
+
+    def __call__(self, function: F) -> F:
+        """Make every call of a function an attempt.
+
+        Of an :class:`AsyncMemory` only coroutine functions and asynchronous generators.
+
+        Raises:
+            ValidationError: it is not a function, or it is another one.
+        """
+        if not callable(function) or isinstance(function, type):
+            raise ValidationError(
+                "function", function, "is not a function", "decorate a function, below @classmethod"
+            )
+        kind = kind_of(function)
+        if self._awaiting is not None and kind in ("function", "generator"):
+            raise ValidationError(
+                "function", function, "is not async", "decorate it with the attempt of a Memory"
+            )
+        return decorated(function, kind, self._again, Recording._judge)  # type: ignore[return-value]
+
 
 def _replaced(before: StrategyUse, use: StrategyUse) -> StrategyUse:
     """Return a use in place of an earlier one with its text; keep how that was first chosen."""
@@ -343,10 +424,6 @@ def _replaced(before: StrategyUse, use: StrategyUse) -> StrategyUse:
         return use
     names = ("propensity", "explore", "candidates")
     return use.model_copy(update={name: getattr(before, name) for name in names})
-
-
-def _listed(values: Any) -> Any:
-    return tuple(values) if isinstance(values, Iterator) else values
 
 
 def _text_of(error: BaseException) -> str:

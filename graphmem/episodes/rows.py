@@ -69,11 +69,16 @@ def episode_row(
         held["ended_at"] = ended_at
     written = canonical_json(hashed(held))
     content_hash = digest(written)
-    occurrence = occurrence or _occurrence(episode, content_hash, counted)
     if episode.source_key:
         episode_id = node_id(namespace, "Episode", "key", episode.source_key)
     else:
-        episode_id = _episode_id(namespace, content_hash, occurrence)
+        if occurrence is None:
+            occurrence = episode.occurrence
+            if counted is not None:
+                occurrence = counted.of(content_hash, occurrence)
+            occurrence = None if occurrence == FIRST else occurrence
+        key = ("content", content_hash, *(() if occurrence is None else (occurrence,)))
+        episode_id = node_id(namespace, "Episode", *key)
     task_key = episode.task_key or episode.task
     started, ended = held.get("started_at"), held.get("ended_at")
     used_at = ended if ended is not None else started
@@ -159,12 +164,6 @@ def episode_row(
     }
 
 
-def _episode_id(namespace: str, content_hash: str, occurrence: str | None) -> str:
-    """Return the id of an episode without a source key."""
-    key = ("content", content_hash, *(() if occurrence is None else (occurrence,)))
-    return node_id(namespace, "Episode", *key)
-
-
 def _chosen(use: StrategyUse) -> Row:
     """Return how a strategy was chosen, if known."""
     if use.propensity is None and use.explore is None:
@@ -173,21 +172,8 @@ def _chosen(use: StrategyUse) -> Row:
     return {"propensity": use.propensity, "explore": use.explore, "candidates": candidates}
 
 
-def _occurrence(episode: Episode, content_hash: str, counted: Occurrences | None) -> str | None:
-    """Return what tells an episode from equal ones, if something must."""
-    if episode.source_key:
-        return None
-    occurrence = episode.occurrence
-    if counted is not None:
-        occurrence = counted.of(content_hash, occurrence)
-    return None if occurrence == FIRST else occurrence
-
-
 def agrees(row: Row, stored: Mapping[str, Any]) -> bool:
-    """Return whether an episode equals what is stored under its source key.
-
-    One without a time agrees with any, because a live call has the time of its clock.
-    """
+    """Return whether an episode equals what is stored under its source key."""
     known, given = compared(row, stored)
     return canonical_json(hashed(known)) == canonical_json(hashed(given))
 
@@ -275,12 +261,8 @@ def _card(fields: Row) -> Row:
     return _present({**fields, "extra": extra or None})
 
 
-def _use(fields: Row) -> Row:
-    return _present({**fields, "candidates": _parsed(fields["candidates"])})
-
-
 _ITEMS: dict[str, Callable[[Row], Any]] = {
-    "strategy": _use,
+    "strategy": lambda fields: _present({**fields, "candidates": _parsed(fields["candidates"])}),
     "successes": lambda fields: fields["text"],
     "mistakes": lambda fields: fields["text"],
     "mistake_cards": _card,

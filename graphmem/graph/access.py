@@ -52,12 +52,7 @@ class View:
         return {"agents": self.agents, "types": types}
 
     def tasks(self, reader: Reader, ids: Sequence[str], *, untried: bool = False) -> dict[str, Row]:
-        """Return those of some tasks that the reader may read: rows {id, text, task_type}.
-
-        Agents share tasks. For a reader, the latest readable episode gives the wording and the type
-        of a task. With ``untried`` the result includes tasks on which no strategy was applied,
-        which takes a look at all episodes of a task.
-        """
+        """Return those of some tasks that the reader may read: rows {id, text, task_type}."""
         if not ids:
             return {}
         if self.agents is None:
@@ -163,11 +158,7 @@ def read_scopes(reader: Reader, agents: Collection[str] | None = None) -> Scopes
 
 
 def read_view(reader: Reader, agent: str | None) -> View:
-    """Return what an agent may read; None reads everything, and needs no statement.
-
-    Raises:
-        ValidationError: it is not the name of an agent.
-    """
+    """Return what an agent may read; None reads everything, and needs no statement."""
     name = checked_agent(agent)
     return (Scopes() if name is None else read_scopes(reader)).view(name)
 

@@ -21,11 +21,7 @@ LONGEST = 100_000
 
 
 def check_text(name: str, value: object) -> None:
-    """Check that an engine can search for a text.
-
-    Raises:
-        ValidationError: it is not a text, or contains lone surrogates.
-    """
+    """Check that an engine can search for a text."""
     if not isinstance(value, str) or has_surrogate(value):
         raise ValidationError(name, value, "is not a text, or contains a lone surrogate")
 
@@ -35,20 +31,12 @@ class _Agent(Input):
 
 
 def checked_agent(agent: str | None) -> str | None:
-    """Return the normalized name of an agent, or None for all agents.
-
-    Raises:
-        ValidationError: it is not a name.
-    """
+    """Return the normalized name of an agent, or None for all agents."""
     return None if agent is None else _Agent(agent=agent).agent
 
 
 def checked_text(name: str, value: str | None) -> str | None:
-    """Return a normalized text, or None.
-
-    Raises:
-        ValidationError: it is not a text, or contains lone surrogates.
-    """
+    """Return a normalized text, or None."""
     if value is None:
         return None
     check_text(name, value)
@@ -56,11 +44,7 @@ def checked_text(name: str, value: str | None) -> str | None:
 
 
 def check_limit(limit: int, name: str = "limit") -> None:
-    """Check a limit.
-
-    Raises:
-        ValidationError: it is not an integer from 1 to :data:`MOST`.
-    """
+    """Check a limit."""
     if type(limit) is not int or not 1 <= limit <= MOST:
         raise ValidationError(name, limit, f"must be a whole number from 1 to {MOST:,}")
 
@@ -81,42 +65,26 @@ def checked_number(
 
 
 def check_flag(name: str, value: bool) -> None:
-    """Check a flag.
-
-    Raises:
-        ValidationError: it is neither True nor False.
-    """
+    """Check a flag."""
     if type(value) is not bool:
         raise ValidationError(name, value, "must be True or False")
 
 
 def check_function(name: str, value: Callable[..., object] | None) -> None:
-    """Check a callable.
-
-    Raises:
-        ValidationError: it cannot be called, and is not None.
-    """
+    """Check a callable."""
     if value is not None and not callable(value):
         raise ValidationError(name, value, "is not a function", "give one, or leave it out")
 
 
 def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
-    """Check a word that must be one of a few.
-
-    Raises:
-        ValidationError: it is none of them.
-    """
+    """Check a word that must be one of a few."""
     known = tuple(choices)
     if not isinstance(value, str) or value not in known:
         raise ValidationError(name, value, "is unknown", f"give one of {', '.join(known)}")
 
 
 def checked_items(name: str, items: Iterable[T]) -> Iterator[T]:
-    """Return an iterator over items.
-
-    Raises:
-        ValidationError: they are no list, or a text or a mapping.
-    """
+    """Return an iterator over items."""
     if isinstance(items, Iterable) and not isinstance(items, str | bytes | Mapping):
         with contextlib.suppress(Exception):  # an object of the caller may raise anything
             return iter(items)
@@ -124,11 +92,7 @@ def checked_items(name: str, items: Iterable[T]) -> Iterator[T]:
 
 
 def checked_path(name: str, path: str | Path) -> Path:
-    """Return a path.
-
-    Raises:
-        ValidationError: it is none.
-    """
+    """Return a path."""
     if isinstance(path, str | Path) and str(path) and "\0" not in str(path):
         with contextlib.suppress(UnicodeEncodeError):  # a lone surrogate, which no file name has
             os.fsencode(path)
@@ -142,11 +106,7 @@ def listed(items: Iterable[T]) -> Iterable[T]:
 
 
 def searched(field: str, text: str) -> str:
-    """Return a searched text in the form in which texts are stored.
-
-    Raises:
-        ValidationError: it is no text, empty, too long, or holds a lone surrogate.
-    """
+    """Return a searched text in the form in which texts are stored."""
     asked = str(checked_text(field, text)) if text is not None else ""
     if not asked:
         raise ValidationError(field, text, "is empty", "say what it is about")

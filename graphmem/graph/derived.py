@@ -1,7 +1,7 @@
 """Derived data: the kinds of items, and the parts of the graph to verify and rebuild.
 
-A :class:`Kind` defines how items are named, keyed, derived, stored and compared. ``verify`` and
-``rebuild`` process each :class:`Part` page by page.
+A :class:`Kind` defines how items are named, keyed, derived, stored and compared; verifying,
+rebuilding and erasing all use it. ``verify`` and ``rebuild`` process each part page by page.
 """
 
 from __future__ import annotations
@@ -11,39 +11,16 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from graphmem.graph.graph import Graph, Transaction
-from graphmem.graph.sums import (
-    COUNTS,
-    SPAN,
-    Merge,
-    both,
-    decayed,
-    earliest,
-    latest,
-    latest_cards,
-    left_out,
-    merged,
-    of_the_earliest,
-    of_the_latest,
-    total,
-)
 from graphmem.ids import anti_pattern_id, heuristic_id, tally_id
 from graphmem.models import Difference
-from graphmem.store.paging import ranges
 from graphmem.store.port import Row
 from graphmem.text.task_types import infer_task_type
 
 TOLERANCE = 1e-9
-
-
-Complete = Callable[[str, Row], Row]
-"""Makes an item of a namespace from the row of a deriving procedure."""
-
-Settled = Callable[[Transaction, list[Row]], list[Row]]
 
 
 @dataclass(frozen=True)
@@ -52,82 +29,41 @@ class Kind:
 
     name: str
     label: str
-    key: tuple[str, ...]
+    key: tuple[str, ...] = ("id",)
     needs_half_life: bool = False
     edges: bool = False
     """Whether it is removed and created again, and not set on existing nodes."""
     linked: bool = False
     """Whether it is a node, which a procedure links to its evidence."""
     file: str = "maintenance"
-    complete: Complete | None = None
+    complete: Callable[[str, Row], Row] | None = None
+    """Makes an item of a namespace from the row of a deriving procedure."""
     home: str = "id"
     """The column with the id of the node that an item belongs to."""
     narrowed: Mapping[str, str] = field(default_factory=dict)
     """Parameters that limit what is derived, and the columns that they are compared with."""
-    merges: Mapping[str, Merge] = field(default_factory=dict)
-    """How columns derived from two ranges of the episodes become one."""
-    samples: Mapping[str, int] = field(default_factory=dict)
-    """Columns with the latest episodes, and how many these are."""
-    settled: Settled | None = None
-    """Completes items that were derived in ranges."""
 
     def key_of(self, row: Row) -> str:
         """Return the key of an item."""
         return " ".join(str(row[name]) for name in self.key)
 
     def derive(
-        self,
-        tx: Transaction,
-        ids: Sequence[str],
-        half_life: float,
-        *options: str,
-        parts: int = 1,
-        **only: Any,
+        self, tx: Transaction, ids: Sequence[str], half_life: float, *options: str, **only: Any
     ) -> list[Row]:
         """Return the items derived from the facts; ``only`` limits them (see ``narrowed``).
 
-        With the option "share", the ids are those of episodes, and only these count. With several
-        ``parts``, so many ranges of the episodes are looked at, one after the other.
+        With the option "share", the ids are those of episodes, and only these count.
         """
         given = {"half_life": half_life, **only} if self.needs_half_life else only
-
-        def read(*options: str, **bounds: str) -> list[Row]:
-            return tx.run(self._procedure("derive"), *options, ids=list(ids), **given, **bounds)
-
-        rows = read(*options) if parts == 1 else self._in_parts(tx, read, half_life, parts)
-        rows = _in_order(rows)
+        rows = _in_order(tx.run(self._procedure("derive"), *options, ids=list(ids), **given))
         return [self.complete(tx.ns, row) for row in rows] if self.complete else rows
-
-    def _in_parts(
-        self, tx: Transaction, read: Callable[..., list[Row]], half_life: float, parts: int
-    ) -> list[Row]:
-        rules = dict(self.merges)
-        if self.needs_half_life:
-            rules["weight"] = decayed(half_life)
-        rows: list[Row] = []
-        for first, beyond in ranges(parts, 1):
-            rows = merged([*rows, *read("part", first=first, beyond=beyond)], rules)
-            self._cut(tx, rows)
-        return self.settled(tx, rows) if self.settled else rows
-
-    def _cut(self, tx: Transaction, rows: list[Row]) -> None:
-        """Leave only the latest of the episodes that items name, the latest first."""
-        for name, most in self.samples.items():
-            several = [row for row in rows if len(row[name]) > 1]
-            ids = {episode for row in several for episode in row[name]}
-            at = {row["id"]: row["at"] for row in tx.run("maintenance.times", ids=sorted(ids))}
-            for row in several:
-                latest_first = sorted(row[name], key=lambda key: (at[key], key), reverse=True)
-                row[name] = latest_first[:most]
 
     def stored(self, tx: Transaction, ids: Sequence[str]) -> list[Row]:
         """Return the stored items."""
         return _in_order(tx.run(self._procedure("stored"), ids=list(ids)))
 
-    def put(self, tx: Transaction, ids: Sequence[str], rows: list[Row]) -> int:
-        """Replace the stored items; return the number of new ones."""
-        if self.edges:
-            self.clear(tx, ids)
+    def put(self, tx: Transaction, rows: list[Row]) -> int:
+        """Store items; return their number. Those of a kind of edges must not be there."""
         if not rows:
             return 0
         written = tx.run(self._procedure("put"), rows=rows)
@@ -135,15 +71,16 @@ class Kind:
             tx.run(self._procedure("link"), rows=rows)
         return int(written[0]["written"])
 
-    def set(self, tx: Transaction, rows: list[Row]) -> None:
-        """Write items that are there."""
-        tx.run(f"shares.set_{self.name}" if self.edges else self._procedure("put"), rows=rows)
-        if self.linked:
-            tx.run(self._procedure("link"), rows=rows)
-
     def clear(self, tx: Transaction, ids: Sequence[str]) -> None:
-        """Remove the items of some nodes."""
-        tx.run(self._procedure("clear"), ids=list(ids))
+        """Remove the items of some nodes, if they are removed and created again."""
+        if self.edges:
+            tx.run(self._procedure("clear"), ids=list(ids))
+
+    def take(self, tx: Transaction, rows: list[Row], half_life: float) -> set[str]:
+        """Take shares away from the stored items; return the keys of those to be derived anew."""
+        extra = {"half_life": half_life} if self.needs_half_life else {}
+        rows = tx.run(f"shares.take_{self.name}", rows=rows, **extra)
+        return {self.key_of(row) for row in rows if not row["exact"]}
 
     def _procedure(self, what: str) -> str:
         return f"{self.file}.{what}_{self.name}"
@@ -183,38 +120,8 @@ def _anti_pattern(ns: str, row: Row) -> Row:
     }
 
 
-def _told(_: Transaction, rows: list[Row]) -> list[Row]:
-    """Take the texts of mistakes from the latest cards that have them."""
-    for row in rows:
-        for name, card in zip(_TEXTS, row.pop("told"), strict=True):
-            row[name] = card and card[name]
-    return rows
-
-
-def _from_counts(name: str, counts: Sequence[str], tx: Transaction, rows: list[Row]) -> list[Row]:
-    """Give items the column ``name``, which follows from their counts."""
-    counted = [
-        {"id": str(place), **{count: row[count] for count in counts}}
-        for place, row in enumerate(rows)
-    ]
-    concluded = tx.run("lessons_maintenance.conclude", rows=counted)
-    values = {row["id"]: row[name] for row in concluded}
-    return [{**row, name: values[str(place)]} for place, row in enumerate(rows)]
-
-
-def _sums(*names: str) -> dict[str, Merge]:
-    return dict.fromkeys(names, total)
-
-
 FILE = "lessons_maintenance"
-_TEXTS = ("bad_decision", "evidence", "lesson")
-_SPAN: dict[str, Merge] = {**SPAN, "created_at": earliest}
-STRATEGIES = Kind(
-    "strategies",
-    "Strategy",
-    ("id",),
-    merges={**_sums("uses"), **COUNTS, "last_used_at": latest, "created_at": earliest},
-)
+STRATEGIES = Kind("strategies", "Strategy")
 OUTCOMES = Kind(
     "outcomes",
     "Strategy",
@@ -222,7 +129,6 @@ OUTCOMES = Kind(
     edges=True,
     home="strategy",
     narrowed={"tasks": "task"},
-    merges={**COUNTS, "last_at": latest},
 )
 CO_OCCURRENCES = Kind(
     "co_occurrences",
@@ -232,105 +138,36 @@ CO_OCCURRENCES = Kind(
     edges=True,
     home="low",
     narrowed={"others": "high"},
-    merges={**_sums("count", "successes", "undated"), "last_at": latest},
 )
 HEURISTICS = Kind(
     "heuristics",
     "Strategy",
-    ("id",),
     edges=True,
     linked=True,
     file=FILE,
     complete=_heuristic,
     home="strategy",
     narrowed={"agents": "agent", "types": "type"},
-    merges={**COUNTS, **_SPAN, "odds": left_out, "supporting": both, "opposing": both},
-    samples={"supporting": 5, "opposing": 5},
-    settled=partial(_from_counts, "odds", ("trials", "successes")),
 )
 ANTI_PATTERNS = Kind(
     "anti_patterns",
     "Strategy",
-    ("id",),
     edges=True,
     linked=True,
     file=FILE,
     complete=_anti_pattern,
     home="strategy",
     narrowed={"agents": "agent", "classes": "error_class"},
-    merges={**_sums("occurrences"), **_SPAN, "types": both, "supporting": both},
-    samples={"supporting": 5},
 )
-TASKS = Kind(
-    "tasks",
-    "Task",
-    ("id",),
-    complete=_typed,
-    merges={
-        **_sums("uses", "episodes", "successes", "score_sum"),
-        **dict.fromkeys(
-            ("description", "described_at", "described_by"),
-            of_the_latest("described_at", "described_by"),
-        ),
-        **dict.fromkeys(("type", "typed_at", "typed_by"), of_the_latest("typed_at", "typed_by")),
-        "created_at": earliest,
-    },
-)
+TASKS = Kind("tasks", "Task", complete=_typed)
 RECENT = Kind(
-    "recent",
-    "Task",
-    ("id",),
-    edges=True,
-    file=FILE,
-    complete=lambda _, row: {**row, "misdated": 0},
-    merges={"episodes": both},
-    samples={"episodes": 20},
+    "recent", "Task", edges=True, file=FILE, complete=lambda _, row: {**row, "misdated": 0}
 )
-RULES = Kind(
-    "rules",
-    "Rule",
-    ("id",),
-    file=FILE,
-    complete=lambda _, row: {**row, "held": 1},
-    merges={
-        **_sums("uses", "worked", "praised", "failed", "blamed"),
-        **_SPAN,
-        "worked_at": latest,
-        "failed_at": latest,
-        "verdict": left_out,
-    },
-    settled=partial(_from_counts, "verdict", ("worked", "praised", "failed", "blamed")),
-)
-MISTAKES = Kind(
-    "mistakes",
-    "Mistake",
-    ("id",),
-    file=FILE,
-    merges={
-        **_sums("uses", "seen"),
-        **_SPAN,
-        **dict.fromkeys(_TEXTS, left_out),
-        "told": latest_cards,
-        **dict.fromkeys(
-            ("first_episode", "first_order"), of_the_earliest("first_order", "first_episode")
-        ),
-        **dict.fromkeys(
-            ("last_episode", "last_order", "last_rank"),
-            of_the_latest("last_order", "last_episode", "last_rank"),
-        ),
-    },
-    settled=_told,
-)
-AGENTS = Kind("agents", "Agent", ("id",), merges={**_sums("uses"), "created_at": earliest})
+RULES = Kind("rules", "Rule", file=FILE, complete=lambda _, row: {**row, "held": 1})
+MISTAKES = Kind("mistakes", "Mistake", file=FILE)
+AGENTS = Kind("agents", "Agent")
 TALLIES = Kind(
-    "tallies",
-    "Agent",
-    ("id",),
-    edges=True,
-    complete=_tally,
-    home="home",
-    narrowed={"types": "type"},
-    merges={**_sums("trials", "successes"), "created_at": earliest},
+    "tallies", "Agent", edges=True, complete=_tally, home="home", narrowed={"types": "type"}
 )
 KINDS = (
     *(STRATEGIES, OUTCOMES, CO_OCCURRENCES, HEURISTICS, ANTI_PATTERNS),
@@ -341,25 +178,18 @@ COUNTED = tuple(kind.name for kind in (STRATEGIES, OUTCOMES, TASKS))
 LABELS = ("Mistake", "Rule", "Strategy", "Task", "Agent")
 """Labels with derived items, in order of deriving; locks are taken in reverse order."""
 # Derived by consolidation.
-GENERAL_RULES = Kind("general_rules", "Rule", ("id",))
-PREFERRED = Kind("preferred", "AntiPattern", ("id",))
+GENERAL_RULES = Kind("general_rules", "Rule")
+PREFERRED = Kind("preferred", "AntiPattern")
 # Derived stream by stream.
-POLICIES = Kind("policies", "Policy", ("id",))
+POLICIES = Kind("policies", "Policy")
 POLICY_LINKS = Kind("policy_links", "Policy", ("low", "high"), edges=True)
-
-_PLURALS = {
-    "Strategy": "strategies",
-    "Task": "tasks",
-    "Agent": "agents",
-    "Rule": "rules",
-    "Mistake": "mistakes",
-}
 
 
 def upkeep(what: str, label: str) -> str:
     """Return the procedure that does ``what`` ("ids", "lock" or "drop") to nodes of a label."""
     own = label in ("Rule", "Mistake") and what != "lock"
-    return f"{FILE if own else 'maintenance'}.{what}_{_PLURALS[label]}"
+    plural = "strategies" if label == "Strategy" else f"{label.lower()}s"
+    return f"{FILE if own else 'maintenance'}.{what}_{plural}"
 
 
 class Page(NamedTuple):
@@ -371,19 +201,14 @@ class Page(NamedTuple):
 
 
 class Work(NamedTuple):
-    """What there is to do."""
+    """What there is to do: pages, one after the other, and how many facts all of them read."""
 
     pages: Iterable[Page]
-    """One after the other, so that they are not held together."""
     size: int = 0
-    """How many facts all of them read."""
 
 
 class Verified(NamedTuple):
-    """The differences, and the number of compared items, by kind.
-
-    The numbers are there when the differences were read: nobody holds all of them.
-    """
+    """The differences, and the number of compared items, by kind."""
 
     differences: Iterable[Difference]
     checked: Mapping[str, int]
@@ -396,8 +221,8 @@ class Rebuilt(NamedTuple):
     removed: int = 0
 
 
-class Part(ABC):
-    """A derived part of the graph."""
+class Paged(ABC):
+    """A derived part of the graph, each page of which is processed in one transaction."""
 
     kinds: Sequence[str] = ()
     """The kinds for which it always reports the number of compared items."""
@@ -405,63 +230,28 @@ class Part(ABC):
     """Other kinds of derived items that it is derived from: where these differ it is not compared,
     since what is derived from wrong numbers says nothing."""
 
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+
     def work(self) -> Work:
         """Return the pages to process; by default everything as one page."""
         return Work([Page()])
 
     @abstractmethod
-    def verify(self, page: Page) -> Verified:
-        """Compare stored items with those derived from the facts."""
-
-    @abstractmethod
-    def rebuild(self, page: Page) -> Rebuilt:
-        """Replace stored items by those derived from the facts."""
-
-
-class Paged(Part):
-    """A part that processes each page in one transaction."""
-
-    def __init__(self, graph: Graph) -> None:
-        self._graph = graph
-
-    @abstractmethod
     def compare(self, tx: Transaction, page: Page) -> Verified:
-        """Compare a page, after locking it if the graph needs that."""
+        """Compare stored items with those derived from the facts, on one consistent state."""
 
     @abstractmethod
     def mend(self, tx: Transaction, page: Page) -> Rebuilt:
-        """Derive and store a page again."""
+        """Replace stored items by those derived from the facts."""
 
     def verify(self, page: Page) -> Verified:
-        """Compare a page on one consistent state."""
+        """Compare a page."""
         return self._graph.view(lambda tx: self.compare(tx, page))
 
     def rebuild(self, page: Page) -> Rebuilt:
-        """Derive and store a page again in one transaction."""
+        """Derive and store a page again."""
         return self._graph.transact(lambda tx: self.mend(tx, page))
-
-
-class Whole(Part):
-    """A part that opens its own transactions."""
-
-    def __init__(
-        self,
-        kind: str,
-        rebuild: Callable[[], int],
-        verify: Callable[[Counter[str]], Iterable[Difference]] = lambda _: (),
-        follows: Sequence[str] = (),
-    ) -> None:
-        self._kind, self._rebuild, self._verify = kind, rebuild, verify
-        self.follows = follows
-
-    def verify(self, page: Page) -> Verified:  # noqa: ARG002 - there is one
-        """Compare it, if there is anything to compare."""
-        checked: Counter[str] = Counter()
-        return Verified(self._verify(checked), checked)
-
-    def rebuild(self, page: Page) -> Rebuilt:  # noqa: ARG002 - there is one
-        """Derive and store it again."""
-        return Rebuilt({self._kind: self._rebuild()})
 
 
 def by_key(kind: Kind, rows: Iterable[Row]) -> dict[str, Row]:
@@ -484,26 +274,21 @@ def differences_of(
     for key in sorted(stored.keys() | expected.keys()):
         was, should = stored.get(key), expected.get(key)
         if was is None or should is None:
-            yield Difference(
-                kind=kind.name,
-                key=key,
-                field="*",
-                stored=None if was is None else "present",
-                expected=None if should is None else "present",
-            )
-            continue
-        for name, value in should.items():
-            if name not in was or was[name] == value or name in kind.key:
-                continue
-            if not _close(was[name], value):
-                yield Difference(
-                    kind=kind.name, key=key, field=name, stored=was[name], expected=value
-                )
+            states = (None if was is None else "present", None if should is None else "present")
+            wrong = [("*", *states)]
+        else:
+            wrong = [
+                (name, was[name], value)
+                for name, value in should.items()
+                if name in was and name not in kind.key and not _equal(was[name], value)
+            ]
+        for name, one, other in wrong:
+            yield Difference(kind=kind.name, key=key, field=name, stored=one, expected=other)
 
 
-def _close(a: Any, b: Any) -> bool:
-    """Return whether two values are numbers that differ by rounding."""
-    return (
+def _equal(a: Any, b: Any) -> bool:
+    """Return whether two values are equal, but for the rounding of numbers."""
+    return a == b or (
         (isinstance(a, float) or isinstance(b, float))
         and isinstance(a, float | int)
         and isinstance(b, float | int)

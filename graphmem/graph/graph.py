@@ -114,10 +114,7 @@ class Graph:
         return rows
 
     def transact(self, work: Callable[[Transaction], T], *, brief: bool = False) -> T:
-        """Run ``work`` in one transaction and return its answer; see :meth:`Store.transact`.
-
-        The first one also keeps the settings that shape learning.
-        """
+        """Run ``work`` in one transaction and return its answer; see :meth:`Store.transact`."""
         now = self.now()
         self._look()
         if self._settled:

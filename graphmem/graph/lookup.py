@@ -28,22 +28,15 @@ class HasId(Protocol):
     @property
     def id(self) -> str:
         """The id of its node."""
-        ...
 
 
 def task_ids(reader: Reader, text: str, view: View = EVERYTHING) -> list[str]:
-    """Return the id of the task with that key or id, else the ids of all tasks with that text.
-
-    ``view`` is the readable part of the memory; other tasks are not found.
-    """
+    """Return the id of the task with that key or id, else the ids of all tasks with that text."""
     return [row["id"] for row in known_tasks(reader, text, view)]
 
 
 def known_tasks(reader: Reader, text: str, view: View = EVERYTHING) -> list[Row]:
-    """Return the tasks of :func:`task_ids`: rows of ``lookup.tasks``.
-
-    Their types are those that the view has of them.
-    """
+    """Return the tasks of :func:`task_ids`: rows of ``lookup.tasks``."""
     ids = [task_id(reader.ns, text), text]
     rows = reader.read("lookup.tasks", ids=ids)
     if view.agents is not None:
@@ -66,11 +59,7 @@ def _seen(reader: Reader, rows: list[Row], view: View) -> Iterator[Row]:
 
 
 def subject_ids(ns: str, subject: object, what: str, remedy: str) -> list[str]:
-    """Return the ids of policies and strategies that an object, an id or a text can mean.
-
-    Raises:
-        ValidationError: it means none; the message says that it is not a ``what``.
-    """
+    """Return the ids of policies and strategies that an object, an id or a text can mean."""
     given = subject if isinstance(subject, str) else getattr(subject, "id", None)
     if not isinstance(given, str):
         raise ValidationError("subject", subject, f"is not a {what}", remedy)
@@ -86,12 +75,7 @@ def find_subject(reader: Reader, ids: Sequence[str], kind: str | None = None) ->
 
 
 def find_strategy(reader: Reader, name: str, given: str) -> Row:
-    """Return a strategy by its id or text: a row of ``lookup.subjects``.
-
-    Raises:
-        NotFoundError: there is none.
-        ValidationError: the argument ``name`` is not a text.
-    """
+    """Return a strategy by its id or text: a row of ``lookup.subjects``."""
     check_text(name, given)
     text = str(checked_text(name, given))
     strategy = find_subject(reader, [text, strategy_id(reader.ns, text)], "strategy")
@@ -158,16 +142,12 @@ class Items:
         """Return the error for a missing item, the same for one that is not in a view."""
         given = item if isinstance(item, str) else item.id
         what = _checked_kind(kind) or "strategy, heuristic, anti-pattern, rule or policy"
-        alike = []
+        remedy = "leave out the agent to read everything, or see `graphmem list scopes`"
         if view.agents is None:
-            alike = self._graph.read("explaining.alike", text=str(checked_text("item", given)))
-        if alike:
-            nearest = ", ".join(repr(row["text"][:80]) for row in alike)
-            remedy = f"the nearest strategies are {nearest}"
-        elif view.agents is None:
+            rows = self._graph.read("explaining.alike", text=str(checked_text("item", given)))
+            nearest = ", ".join(repr(row["text"][:80]) for row in rows)
             remedy = "`graphmem list` and `graphmem list KIND` show what there is"
-        else:
-            remedy = "leave out the agent to read everything, or see `graphmem list scopes`"
+            remedy = f"the nearest strategies are {nearest}" if rows else remedy
         who = "" if view.reader is None else f" that agent {view.reader!r} may read"
         shown = given if len(given) <= 200 else f"{given[:200]}..."
         return NotFoundError(f"no {what} {shown!r}{who} in namespace {self._graph.ns!r}; {remedy}")
@@ -183,10 +163,9 @@ def _checked_kind(kind: str | None) -> ItemKind | None:
 
 
 def _checked_item(item: str) -> str:
-    check_text("item", item)
-    if len(item) > MAX_KEY:
-        raise ValidationError("item", item, f"must have at most {MAX_KEY:,} characters")
     text = str(checked_text("item", item))
+    if len(text) > MAX_KEY:
+        raise ValidationError("item", item, f"must have at most {MAX_KEY:,} characters")
     if not text:
         raise ValidationError("item", item, "must not be empty", "give an id or a text")
     return text

@@ -32,20 +32,16 @@ class Near(Protocol):
 
     def near_tasks(self, text: str, view: View = EVERYTHING) -> NearTasks:
         """Return the tasks near a text."""
-        ...
 
     def fresh(self) -> object:
         """Embed new texts, and link them if that takes no lease; None for an empty memory."""
-        ...
 
     @property
     def similar_from(self) -> float:
         """The similarity from which strategies lend to each other."""
-        ...
 
     def near_strategies(self, text: str, view: View = EVERYTHING) -> Sequence[tuple[str, float]]:
         """Return the ids and similarities of strategies like a text."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,32 +72,26 @@ class Expected(Protocol):
     @property
     def text(self) -> str:
         """The text of the strategy."""
-        ...
 
     @property
     def probability(self) -> float:
         """The probability that it works."""
-        ...
 
     @property
     def lower(self) -> float:
         """A lower bound of the probability."""
-        ...
 
     @property
     def said(self) -> str:
         """The counts that moved it, in words."""
-        ...
 
     @property
     def seen(self) -> tuple[int, int]:
         """Its successes and trials on the task and those near it, or on the type of the task."""
-        ...
 
     @property
     def usual(self) -> bool:
         """Whether it worked at times, and no less often than other strategies did."""
-        ...
 
 
 Expect = Callable[[Question, Sequence[str], View], Sequence[Expected]]

@@ -32,11 +32,7 @@ class Reads:
         self._counts: dict[tuple[str, str], tuple[int, int]] = {}
         self._timer: threading.Timer | None = None
 
-    def note(self, label: str, *ids: str) -> None:
-        """Count one read of each item."""
-        self.note_all(label, ids)
-
-    def note_all(self, label: str, ids: Iterable[str]) -> None:
+    def note(self, label: str, ids: Iterable[str]) -> None:
         """Count one read of each item."""
         if not self._enabled:
             return
@@ -71,10 +67,7 @@ class Reads:
             raise
 
     def close(self) -> None:
-        """Write the counts for the last time; leave them to who writes next, if this is a reader.
-
-        They are dropped only where neither can be.
-        """
+        """Write the counts for the last time; a reader leaves them to who writes next."""
         store = self._graph.store
         try:
             if self._counts and (store.writing or not self._left()) and store.try_writing():

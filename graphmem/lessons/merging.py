@@ -61,6 +61,7 @@ class Merger:
         def work(tx: Transaction) -> int:
             identity = find_strategy(tx, "strategy", strategy)["id"]
             tx.run("maintenance.lock_strategies", ids=[identity])
-            return int(tx.run("lessons.unmerge", ids=[identity])[0]["unmerged"])
+            rows = tx.run("lessons.unmerge", ids=[identity])
+            return sum(int(row["unmerged"]) for row in rows)
 
         return self._graph.transact(work)

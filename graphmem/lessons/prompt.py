@@ -36,7 +36,7 @@ from graphmem.printable import counted, percent
 from graphmem.store.port import Row
 from graphmem.text.fencing import CLOSE, OPEN, fenced
 from graphmem.text.sentences import normalized
-from graphmem.text.tokens import Counter, count_tokens_of_lines
+from graphmem.text.tokens import Counter, count_tokens
 
 Shows = Callable[[str, str, str | None], Sequence[Found]]
 """Tells what a lens shows a reader that is relevant to a text, the nearest first."""
@@ -151,9 +151,7 @@ class ContextWriter:
         query = ContextQuery(task=task, max_tokens=max_tokens, agent=agent, lens=lens)
         check_function("count", count)
         lines = _once(self._lines(query.task, query.agent, query.lens))
-        return fitted(
-            list(lines), query.max_tokens, count_tokens_of_lines if count is None else count
-        )
+        return fitted(list(lines), query.max_tokens, count_tokens if count is None else count)
 
     def _lines(self, task: str, agent: str | None, lens: str | None) -> Iterator[Line]:
         """Yield candidates, in the order of their sections."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
 
 from graphmem.errors import ValidationError
 from graphmem.graph.arguments import check_limit
@@ -62,44 +61,30 @@ class Communities:
             graph = nx.Graph()
             graph.add_nodes_from(range(len(ids)))
             for row in sorted(bonds, key=lambda row: (row["one_id"], row["other_id"])):
-                alike = round(row["similarity"], _DIGITS)
-                row["similarity"] = alike
-                weight = row["together"] + alike
+                row["similarity"] = round(row["similarity"], _DIGITS)
+                weight = row["together"] + row["similarity"]
                 graph.add_edge(place[row["one_id"]], place[row["other_id"]], weight=weight)
             found = nx.community.louvain_communities(
                 graph, weight="weight", resolution=resolution, seed=_SEED
             )
             groups = [sorted(ids[number] for number in group) for group in found if len(group) > 1]
             groups.sort(key=lambda group: (-len(group), group))
-            return Listed(_describe(tx, groups[:limit], bonds))
+            return Listed(_describe(tx, set(group), bonds) for group in groups[:limit])
 
         return self._graph.view(work)
 
 
-def _describe(tx: Transaction, groups: list[list[str]], bonds: Collection[Row]) -> list[Community]:
-    group_of = {identity: number for number, ids in enumerate(groups) for identity in ids}
-    uses: dict[str, Row] = {}
-    for page in pages(sorted(group_of), _PAGE):
-        uses |= {row["id"]: row for row in tx.run("network.uses", ids=page)}
-    inside: list[list[Row]] = [[] for _ in groups]
-    for row in bonds:
-        number = group_of.get(row["one_id"])
-        if number is not None and number == group_of.get(row["other_id"]):
-            inside[number].append(row)
-    return [
-        _community([uses[identity] for identity in ids], inside[number])
-        for number, ids in enumerate(groups)
+def _describe(tx: Transaction, ids: set[str], bonds: Collection[Row]) -> Community:
+    members = [
+        row for page in pages(sorted(ids), _PAGE) for row in tx.run("network.uses", ids=page)
     ]
-
-
-def _community(members: list[Row], bonds: list[Row]) -> Community:
     members.sort(key=lambda row: (-row["uses"], row["text"], row["id"]))
-    given: dict[str, Any] = {
-        "strategies": tuple(row["text"] for row in members),
-        "ids": tuple(row["id"] for row in members),
-        "uses": sum(row["uses"] for row in members),
-        "successes": sum(row["successes"] for row in members),
-        "together": sum(row["together"] for row in bonds),
-        "alike": sum(row["similarity"] > 0 for row in bonds),
-    }
-    return Community(**given)
+    inside = [row for row in bonds if row["one_id"] in ids and row["other_id"] in ids]
+    return Community(
+        strategies=tuple(row["text"] for row in members),
+        ids=tuple(row["id"] for row in members),
+        uses=sum(row["uses"] for row in members),
+        successes=sum(row["successes"] for row in members),
+        together=sum(row["together"] for row in inside),
+        alike=sum(row["similarity"] > 0 for row in inside),
+    )

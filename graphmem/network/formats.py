@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TextIO
 from xml.sax.saxutils import escape, quoteattr
 
-from graphmem.network.selection import Subgraph
+from graphmem.network.selection import Edge, Node
 from graphmem.text import mermaid as charts
 
 _NODE = {"kind": "string", "text": "string", "trials": "long", "successes": "long"}
@@ -19,6 +19,7 @@ _EDGE = {
 }
 _LABEL = 40
 _WORKED, _FAILED = "#2e8b57", "#c0392b"
+_DARK = ("agent", "anti-pattern", "heuristic")
 _CLASSES = {
     "strategy": "#57a773",
     "task": "#f79767",
@@ -32,7 +33,7 @@ _CLASSES = {
 }
 
 
-def graphml(subgraph: Subgraph, file: TextIO) -> tuple[int, int]:
+def graphml(nodes: Iterable[Node], edges: Iterable[Edge], file: TextIO) -> tuple[int, int]:
     """Write a network as GraphML; return the numbers of nodes and edges."""
     file.write(
         '<?xml version="1.0" encoding="UTF-8"?>\n'
@@ -44,19 +45,19 @@ def graphml(subgraph: Subgraph, file: TextIO) -> tuple[int, int]:
                 f'  <key id="{what}_{name}" for="{what}" attr.name="{name}" attr.type="{kind}"/>\n'
             )
     file.write('  <graph edgedefault="directed">\n')
-    nodes = edges = 0
-    for identity, values in subgraph.nodes():
-        nodes += 1
+    node_count = edge_count = 0
+    for identity, values in nodes:
+        node_count += 1
         file.write(f"    <node id={quoteattr(identity)}>{_data('node', values)}</node>\n")
-    for source, target, values in subgraph.edges():
-        edges += 1
+    for source, target, values in edges:
+        edge_count += 1
         ends = f"source={quoteattr(source)} target={quoteattr(target)}"
-        file.write(f'    <edge id="e{edges}" {ends}>{_data("edge", values)}</edge>\n')
+        file.write(f'    <edge id="e{edge_count}" {ends}>{_data("edge", values)}</edge>\n')
     file.write("  </graph>\n</graphml>\n")
-    return nodes, edges
+    return node_count, edge_count
 
 
-def mermaid(subgraph: Subgraph, file: TextIO) -> tuple[int, int]:
+def mermaid(nodes: Iterable[Node], edges: Iterable[Edge], file: TextIO) -> tuple[int, int]:
     """Write a network as a flow chart for Mermaid; return the numbers of nodes and edges.
 
     An edge with trials says how many of them worked; it is wider for more of them, green where at
@@ -65,7 +66,7 @@ def mermaid(subgraph: Subgraph, file: TextIO) -> tuple[int, int]:
     file.write("flowchart LR\n")
     places: dict[str, str] = {}
     kinds: set[str] = set()
-    for number, (identity, values) in enumerate(subgraph.nodes()):
+    for number, (identity, values) in enumerate(nodes):
         places[identity] = f"n{number}"
         kind = values["kind"]
         kinds.add(kind)
@@ -73,28 +74,24 @@ def mermaid(subgraph: Subgraph, file: TextIO) -> tuple[int, int]:
         file.write(f'  n{number}["{text}"]:::{kind.replace("-", "_")}\n')
     styles: list[str] = []
     alike: set[tuple[str, str]] = set()
-    edges = 0
-    for source, target, values in subgraph.edges():
+    count = 0
+    for source, target, values in edges:
         if values["type"] == "SIMILAR_TO":  # mostly there both ways: one line says it
             if (target, source) in alike:
                 continue
             alike.add((source, target))
-        edges += 1
         words = charts.label(_words(values), _LABEL)
         file.write(f'  {places[source]} -->|"{words}"| {places[target]}\n')
         if (trials := values.get("trials")) and "successes" in values:
             color = _WORKED if 2 * values["successes"] >= trials else _FAILED
             width = 1 + min(trials, 30) / 6
-            styles.append(f"  linkStyle {edges - 1} stroke:{color},stroke-width:{width:.1f}px\n")
+            styles.append(f"  linkStyle {count} stroke:{color},stroke-width:{width:.1f}px\n")
+        count += 1
     file.writelines(styles)
-    for kind, color in _CLASSES.items():
-        if kind not in kinds:
-            continue
-        dark = kind in ("agent", "anti-pattern", "heuristic")
-        file.write(
-            f"  classDef {kind.replace('-', '_')} fill:{color},color:#{'fff' if dark else '222'}\n"
-        )
-    return len(places), edges
+    for kind in sorted(kinds):
+        color = f"fill:{_CLASSES[kind]},color:#{'fff' if kind in _DARK else '222'}"
+        file.write(f"  classDef {kind.replace('-', '_')} {color}\n")
+    return len(places), count
 
 
 def _words(values: Mapping[str, Any]) -> str:

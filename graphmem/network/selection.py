@@ -9,19 +9,29 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from graphmem.errors import SettingsError, ValidationError
-from graphmem.graph.arguments import check_choice, check_text, checked_items, checked_text
+from graphmem.graph.arguments import (
+    check_choice,
+    check_limit,
+    check_text,
+    checked_items,
+    checked_text,
+)
 from graphmem.graph.graph import Graph, Transaction
 from graphmem.graph.lookup import HasId, Items, task_ids
 from graphmem.kinds import NODE_KINDS, NodeKind
-from graphmem.printable import counted
 from graphmem.store.paging import PAGE, pages
+from graphmem.store.port import Row
 
 if TYPE_CHECKING:
     from networkx import MultiDiGraph
 
+Node = tuple[str, dict[str, Any]]
+"""The id of a node, and its values."""
+Edge = tuple[str, str, dict[str, Any]]
+"""The ids of the ends of an edge, and its values."""
 LEARNED = NODE_KINDS[:-2]
 """The kinds that are read where none are named: what was learned, without who did what."""
 NODES = 10_000
@@ -37,21 +47,6 @@ NO_LIMIT = 2**31 - 2
 _WITH_EDGES = ("strategy", "task", "heuristic", "anti-pattern", "policy", "episode")
 """The kinds of nodes that edges belong to: ``network.KIND_edges`` lists them."""
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-
-
-class Node(NamedTuple):
-    """A node: its id, and its values by name, none of them null."""
-
-    id: str
-    values: dict[str, Any]
-
-
-class Edge(NamedTuple):
-    """An edge: the ids of its ends, and its values by name, none of them null."""
-
-    source: str
-    target: str
-    values: dict[str, Any]
 
 
 class Network:
@@ -96,9 +91,9 @@ class Network:
 
         def work(tx: Transaction) -> MultiDiGraph:
             graph = nx.MultiDiGraph(namespace=tx.ns)
-            subgraph = selection.read(tx)
-            graph.add_nodes_from(subgraph.nodes())
-            for source, target, values in subgraph.edges():
+            nodes, edges = selection.read(tx)
+            graph.add_nodes_from(nodes)
+            for source, target, values in edges:
                 key = " ".join(filter(None, (values["type"], values.get("agent"))))
                 graph.add_edge(source, target, key, **values)
             return graph
@@ -122,8 +117,8 @@ class Network:
         """
         if type(hops) is not int or not 0 <= hops <= HOPS:
             raise ValidationError("hops", hops, f"is no whole number from 0 to {HOPS}")
-        if limit is not None and (type(limit) is not int or not 1 <= limit < NO_LIMIT):
-            raise ValidationError("limit", limit, "is no whole number from 1", "or give None")
+        if limit is not None:
+            check_limit(limit)
         wanted = LEARNED if kinds is None else tuple(checked_items("kinds", kinds))
         for kind in wanted:
             check_choice("kinds", kind, NODE_KINDS)
@@ -134,13 +129,12 @@ class Network:
             starts = [identity for item in items for identity in self._ids_of(item)]
             if not starts:
                 raise ValidationError("around", items, "is empty", "or give None for all")
-        if chart and limit is None:
-            nodes, edges, why = CHART, LINES, ", as nobody could read a larger chart"
-        else:
-            nodes, why = NO_LIMIT if limit is None else limit, ""
-            edges = min(EDGES_EACH * nodes, NO_LIMIT)
+        edges = LINES
+        if limit is not None or not chart:
+            limit = NO_LIMIT if limit is None else limit
+            edges = min(EDGES_EACH * limit, NO_LIMIT)
         ordered = tuple(kind for kind in NODE_KINDS if kind in wanted)
-        return Selection(starts, hops, ordered, nodes, edges, why)
+        return Selection(starts, hops, ordered, CHART if limit is None else limit, edges)
 
     def _ids_of(self, item: HasId | str) -> list[str]:
         """Return the ids of the nodes that an object, an id or a text means."""
@@ -166,47 +160,63 @@ class Selection:
     kinds: tuple[NodeKind, ...]
     most_nodes: int
     most_edges: int
-    why: str
-    """Why there are no more."""
 
-    def read(self, tx: Transaction) -> Subgraph:
-        """Find which nodes there are.
+    def read(self, tx: Transaction) -> tuple[Iterator[Node], Iterator[Edge]]:
+        """Return the nodes, by kind and id, and the edges between them.
+
+        Read all nodes before the edges. Their values are by name, and none of them is null.
 
         Raises:
             ValidationError: there are more than the limit.
         """
-        return Subgraph(tx, self, self._all(tx) if self.starts is None else self._around(tx))
+        ids = self._all(tx) if self.starts is None else self._around(tx)
+        kinds: dict[str, list[str]] = {}
 
-    def refusal(self, there: str) -> ValidationError:
-        """Return the error for a network that is too large."""
-        part = "what is around an item (around)" if self.starts is None else "fewer steps (hops)"
-        return ValidationError(
-            "limit",
-            None,
-            f"there are {there}{self.why}",
-            f"take a part: {part}, or fewer kinds (kinds); or give a greater limit",
-        )
+        def nodes() -> Iterator[Node]:
+            for page in pages(ids, PAGE):
+                rows = {row["id"]: row for row in tx.run("neighbourhood.nodes", ids=page)}
+                for row in filter(None, map(rows.get, page)):
+                    kinds.setdefault(row["kind"], []).append(row["id"])
+                    yield row.pop("id"), _plain_values(row)
 
-    def too_many_edges(self, nodes: int) -> ValidationError:
-        """Return the error for a network with too many edges between so many nodes."""
-        most = f"{self.most_edges:,}"
-        return self.refusal(
-            f"more edges at {counted(nodes, 'node')} than the {most} that are taken"
-        )
+        def edges() -> Iterator[Edge]:
+            inside, number = set(ids), 0
+            for kind in _WITH_EDGES:
+                # A strategy has an edge to each of its tasks: too many to read in vain.
+                more = {"with_tasks": "task" in kinds} if kind == "strategy" else {}
+                statement = f"network.{kind.replace('-', '_')}_edges"
+                for row in self._read_edges(tx, statement, kinds.get(kind, []), **more):
+                    if row["source"] in inside and row["target"] in inside:
+                        number += 1
+                        self._check("edges", number, self.most_edges)
+                        yield row.pop("source"), row.pop("target"), _plain_values(row)
 
-    def _too_many_nodes(self, nodes: str) -> ValidationError:
-        return self.refusal(f"{nodes}, but at most {self.most_nodes:,} are taken")
+        return nodes(), edges()
+
+    def _check(self, what: str, number: int, most: int) -> None:
+        """Raise a ValidationError if there is more than a limit."""
+        if number > most:
+            part = "what is around an item (around)" if self.starts is None else "fewer hops"
+            raise ValidationError(
+                "limit",
+                None,
+                f"there are more than {most:,} {what}",
+                f"take a part: {part}, or fewer kinds (kinds); or give a greater limit",
+            )
+
+    def _read_edges(
+        self, tx: Transaction, statement: str, ids: Sequence[str], **given: Any
+    ) -> Iterator[Row]:
+        """Yield what a statement says of some nodes, and raise where that is cut off."""
+        for page in pages(ids, PAGE):
+            rows = tx.run(statement, ids=page, limit=self.most_edges + 1, **given)
+            self._check("edges", len(rows), self.most_edges)
+            yield from rows
 
     def _all(self, tx: Transaction) -> list[str]:
-        found: list[str] = []
-        for kind in self.kinds:
-            most = min(self.most_nodes - len(found) + 1, NO_LIMIT)
-            found += [row["id"] for row in tx.run(_statement(kind), limit=most)]
-            if len(found) > self.most_nodes:
-                rows = tx.run("network.counts")
-                there = {row["kind"]: row["nodes"] for row in rows if row["kind"] in self.kinds}
-                each = ", ".join(f"{kind} {count:,}" for kind, count in there.items() if count)
-                raise self._too_many_nodes(f"{sum(there.values()):,} nodes ({each})")
+        limit = min(self.most_nodes + 1, NO_LIMIT)
+        found = [row["id"] for row in tx.run("network.nodes", kinds=self.kinds, limit=limit)]
+        self._check("nodes", len(found), self.most_nodes)
         return found
 
     def _around(self, tx: Transaction) -> list[str]:
@@ -214,65 +224,17 @@ class Selection:
         new = sorted(set(self.starts or ()))
         for step in range(self.hops + 1):
             for page in pages(new, PAGE):
-                rows = tx.run("neighbourhood.nodes", ids=page)
-                found |= {
-                    row["id"]: row["kind"] for row in rows if step == 0 or row["kind"] in self.kinds
-                }
-            if len(found) > self.most_nodes:
-                raise self._too_many_nodes(f"{len(found):,} nodes and more")
+                for row in tx.run("neighbourhood.nodes", ids=page):
+                    if step == 0 or row["kind"] in self.kinds:
+                        found[row["id"]] = row["kind"]
+            self._check("nodes", len(found), self.most_nodes)
             if step == self.hops:
                 break
-            ends: set[str] = set()
-            for page in pages([identity for identity in new if identity in found], PAGE):
-                rows = tx.run("neighbourhood.edges", ids=page, limit=self.most_edges + 1)
-                if len(rows) > self.most_edges:
-                    raise self.too_many_edges(len(found))
-                ends.update(row[end] for row in rows for end in ("source", "target"))
+            known = [identity for identity in new if identity in found]
+            edges = self._read_edges(tx, "neighbourhood.edges", known)
+            ends = {row[end] for row in edges for end in ("source", "target")}
             new = sorted(ends - found.keys())
         return sorted(found, key=lambda identity: (NODE_KINDS.index(found[identity]), identity))
-
-
-class Subgraph:
-    """The nodes and edges of a selection, of which the ids are known."""
-
-    def __init__(self, tx: Transaction, selection: Selection, ids: list[str]) -> None:
-        self._tx = tx
-        self._selection = selection
-        self._ids = ids
-        self._kinds: dict[str, list[str]] = {}
-
-    def nodes(self) -> Iterator[Node]:
-        """Yield the nodes, by kind and id. Read all of them before the edges."""
-        for page in pages(self._ids, PAGE):
-            rows = {row["id"]: row for row in self._tx.run("neighbourhood.nodes", ids=page)}
-            for row in filter(None, map(rows.get, page)):
-                self._kinds.setdefault(row["kind"], []).append(row["id"])
-                yield Node(row.pop("id"), _plain_values(row))
-
-    def edges(self) -> Iterator[Edge]:
-        """Yield the edges between these nodes.
-
-        Raises:
-            ValidationError: they are more than the limit of nodes allows.
-        """
-        inside, most = set(self._ids), self._selection.most_edges
-        left = most
-        # A strategy has an edge to each of its tasks: more than the limit, where none is wanted.
-        more = {"strategy": {"with_tasks": "task" in self._kinds}}
-        for kind in _WITH_EDGES:
-            for page in pages(self._kinds.get(kind, []), PAGE):
-                given = {"ids": page, "limit": most + 1, **more.get(kind, {})}
-                rows = self._tx.run(f"{_statement(kind)}_edges", **given)
-                for row in rows:
-                    if row["source"] in inside and row["target"] in inside:
-                        left -= 1
-                        yield Edge(row.pop("source"), row.pop("target"), _plain_values(row))
-                if left < 0 or len(rows) > most:
-                    raise self._selection.too_many_edges(len(inside))
-
-
-def _statement(kind: str) -> str:
-    return f"network.{kind.replace('-', '_')}"
 
 
 def no_networkx(what: str) -> SettingsError:

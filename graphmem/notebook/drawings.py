@@ -1,12 +1,11 @@
-"""Pictures in SVG for notebooks: a course of bounds, a curve of calibration, a map of levels.
+"""Pictures in SVG for notebooks: an interval, a course of bounds, a curve of calibration.
 
-This module lays them out without a library, from the models of a course, of bins and of a map.
 Lines and letters have the colour of the page.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from graphmem.printable import counted
@@ -14,9 +13,6 @@ from graphmem.printable import counted
 _BLUE = "#3d8fd1"
 _WIDTH, _HEIGHT = 420, 160
 _LEFT, _RIGHT, _TOP, _BOTTOM = 34, 12, 10, 22
-_BOX, _ROW, _GAP = 170, 54, 60
-BOXES = 60
-"""Most levels to draw; the table below has all."""
 
 
 def interval(low: float | None, middle: float | None, high: float | None) -> str:
@@ -43,15 +39,23 @@ def course(points: Sequence[Any]) -> str:
         share = float(point.trials - first) / (most - first)
         return float(_LEFT + share * (_WIDTH - _LEFT - _RIGHT))
 
-    upper = [f"{x(point):.1f},{_y(point.upper):.1f}" for point in points]
-    lower = [f"{x(point):.1f},{_y(point.lower):.1f}" for point in reversed(points)]
-    mean = [f"{x(point):.1f},{_y(point.mean):.1f}" for point in points]
+    def y(value: float) -> float:
+        return _TOP + (1 - value) * (_HEIGHT - _TOP - _BOTTOM)
+
+    axes = "".join(
+        f'<line x1="{_LEFT}" y1="{y(value):.1f}" x2="{_WIDTH - _RIGHT}" y2="{y(value):.1f}" '
+        f'stroke="currentColor" opacity=".3"/>{_letters(_LEFT - 6, y(value) + 4, name, "end")}'
+        for value, name in ((0.0, "0"), (0.5, "0.5"), (1.0, "1"))
+    )
+    upper = [f"{x(point):.1f},{y(point.upper):.1f}" for point in points]
+    lower = [f"{x(point):.1f},{y(point.lower):.1f}" for point in reversed(points)]
+    mean = [f"{x(point):.1f},{y(point.mean):.1f}" for point in points]
     last = points[-1]
     return _svg(
         _WIDTH,
         _HEIGHT,
         f"success rate after {counted(last.trials, 'trial')}: {last.lower:.2f} to {last.upper:.2f}",
-        _axes()
+        axes
         + f'<polygon points="{" ".join(upper + lower)}" fill="{_BLUE}" opacity=".3"/>'
         + f'<polyline points="{" ".join(mean)}" fill="none" stroke="{_BLUE}" stroke-width="2"/>'
         + _letters(_LEFT, _HEIGHT - 6, f"{points[0].trials:,} ({points[0].at:%Y-%m-%d})")
@@ -89,57 +93,6 @@ def reliability(bins: Sequence[Any]) -> str:
             f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}" fill="{_BLUE}"/>'
         )
     return _svg(size, size, "share of successes over the predicted probability", "".join(parts))
-
-
-def level_map(
-    levels: Sequence[Any], edges: Sequence[Any], escape_text: Callable[[str, int], str]
-) -> str:
-    """Return levels as boxes, each to the right of those that it pulls from."""
-    names = [level.name for level in levels[:BOXES]]
-    arrows = [edge for edge in edges if edge.source in names and edge.target in names]
-    column = dict.fromkeys(names, 0)
-    for _ in range(min(len(names), 12)):  # an end also for a circle, which an import can close
-        for edge in arrows:
-            if edge.source != edge.target:
-                column[edge.target] = min(
-                    max(column[edge.target], column[edge.source] + 1), len(names) - 1, 11
-                )
-    contents = {
-        level.name: f"{counted(level.entries, 'entry')}, {level.pending:,} pending"
-        for level in levels
-    }
-    place: dict[str, tuple[int, int]] = {}
-    for name in names:
-        above = sum(column[name] == column[other] for other in place)
-        place[name] = (4 + column[name] * (_BOX + _GAP), 4 + above * _ROW)
-    parts = ['<g stroke="currentColor" fill="none" opacity=".6">']
-    for edge in arrows:
-        (x, y), (to_x, to_y) = place[edge.source], place[edge.target]
-        end = f"{to_x} {to_y + 20}"
-        parts.append(f'<path d="M{x + _BOX} {y + 20} L{end} m-7 -4 l7 4 l-7 4"/>')
-    parts.append("</g>")
-    for name, (x, y) in place.items():
-        parts.append(
-            f'<rect x="{x}" y="{y}" width="{_BOX}" height="40" rx="6" fill="{_BLUE}" '
-            f'fill-opacity=".18" stroke="{_BLUE}"/>'
-            + _letters(x + 8, y + 17, escape_text(name, 24))
-            + _letters(x + 8, y + 32, contents[name])
-        )
-    width = max(x for x, _ in place.values()) + _BOX + 4
-    height = max(y for _, y in place.values()) + _ROW
-    return _svg(width, height, f"{len(names)} of {len(levels)} levels", "".join(parts))
-
-
-def _y(value: float) -> float:
-    return _TOP + (1 - value) * (_HEIGHT - _TOP - _BOTTOM)
-
-
-def _axes() -> str:
-    return "".join(
-        f'<line x1="{_LEFT}" y1="{_y(value):.1f}" x2="{_WIDTH - _RIGHT}" y2="{_y(value):.1f}" '
-        f'stroke="currentColor" opacity=".3"/>{_letters(_LEFT - 6, _y(value) + 4, name, "end")}'
-        for value, name in ((0.0, "0"), (0.5, "0.5"), (1.0, "1"))
-    )
 
 
 def _letters(x: float, y: float, text: str, anchor: str = "start") -> str:

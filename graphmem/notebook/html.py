@@ -7,15 +7,15 @@ that they can be read on light and on dark pages.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from html import escape
+from itertools import islice
 from typing import Any
 
 from pydantic import BaseModel
 
-from graphmem.notebook.drawings import course, interval, level_map, reliability
+from graphmem.notebook.drawings import course, interval, reliability
 from graphmem.notebook.frames import as_json, fields
 from graphmem.printable import printable
 
@@ -82,7 +82,7 @@ def escape_text(text: str, limit: int = TEXT) -> str:
 
 def answer(shown: BaseModel) -> str:
     """Return an answer as HTML."""
-    return _frame(_heading(type(shown).__name__) + _body(shown, 0))
+    return _frame(f"<strong>{_words(type(shown).__name__)}</strong>" + _body(shown, 0))
 
 
 def rows(shown: Sequence[Any]) -> str:
@@ -92,7 +92,11 @@ def rows(shown: Sequence[Any]) -> str:
 
 def note(title: str, facts: Mapping[str, Any], more: str = "") -> str:
     """Return a heading with facts, and a text below them, as HTML."""
-    return _frame(_heading(title) + _facts(facts) + (f"<p>{escape_text(more)}</p>" if more else ""))
+    return _frame(
+        f"<strong>{escape_text(title)}</strong>"
+        + _facts(facts)
+        + (f"<p>{escape_text(more)}</p>" if more else "")
+    )
 
 
 def _frame(inner: str) -> str:
@@ -101,10 +105,6 @@ def _frame(inner: str) -> str:
         '<div class="graphmem tex2jax_ignore mathjax_ignore" '
         f'style="overflow-x:auto;line-height:1.4">{inner}</div>'
     )
-
-
-def _heading(name: str) -> str:
-    return f"<strong>{escape_text(_words(name))}</strong>"
 
 
 def _words(name: str) -> str:
@@ -135,19 +135,14 @@ def _body(shown: BaseModel, depth: int) -> str:
     return _facts(facts) + _picture(shown) + "".join(parts)
 
 
-@dataclass(frozen=True)
-class _Interval:
-    """A rate and its bounds."""
-
-    low: float | None
-    middle: float | None
-    high: float | None
+class _Interval(tuple[float | None, ...]):
+    """The lower bound of a rate, the rate, and its upper bound."""
 
     def html(self) -> str:
-        if self.low is None or self.middle is None or self.high is None:
-            return "" if self.middle is None else _number(self.middle)
-        drawn = interval(self.low, self.middle, self.high)
-        return f"{_number(self.middle)} {drawn} {self.low:.2f} to {self.high:.2f}"
+        low, middle, high = self
+        if low is None or middle is None or high is None:
+            return "" if middle is None else _number(middle)
+        return f"{_number(middle)} {interval(low, middle, high)} {low:.2f} to {high:.2f}"
 
 
 def _columns(shown: Any) -> dict[str, Any]:
@@ -167,7 +162,7 @@ def _columns(shown: Any) -> dict[str, Any]:
         if name == "occurrences":
             joined["failed"] = f"{value:,} of {value + values['successes']:,}"
         elif name == bounds[1]:
-            joined[name] = _Interval(*(values[one] for one in bounds))
+            joined[name] = _Interval(values[one] for one in bounds)
         elif kind and isinstance(trials, int) and isinstance(successes, int):
             joined[f"{of}worked"] = f"{successes:,} of {trials:,}" if trials else None
         elif name not in bounds and not (name == "successes" and "occurrences" in values):
@@ -184,9 +179,9 @@ def _facts(facts: Mapping[str, Any]) -> str:
     lines = "".join(
         f'<tr><th style="{style}">{escape_text(_words(str(name)))}</th>'
         f'<td style="{_CELL}left">{_cell(value)}</td></tr>'
-        for name, value in _first(facts.items())
+        for name, value in islice(facts.items(), ROWS)
     )
-    return _as_table(lines) + _more(len(facts)) if lines else ""
+    return _as_table(lines, len(facts)) if lines else ""
 
 
 def _table(shown: Sequence[Mapping[str, Any]]) -> str:
@@ -200,35 +195,25 @@ def _table(shown: Sequence[Mapping[str, Any]]) -> str:
         for name in filled
     )
     lines = [f"<tr>{head}</tr>"]
-    for row in _first(shown):
+    for row in shown[:ROWS]:
         cells = [
             f'<td style="{_CELL}{_side(row.get(name))}">{_cell(row.get(name), brief=True)}</td>'
             for name in filled
         ]
         lines.append(f"<tr>{''.join(cells)}</tr>")
-    return _as_table("".join(lines)) + _more(len(shown))
+    return _as_table("".join(lines), len(shown))
 
 
-def _as_table(lines: str) -> str:
-    return f'<table style="border-collapse:collapse;margin:4px 0"><tbody>{lines}</tbody></table>'
-
-
-def _first(items: Iterable[Any]) -> Iterator[Any]:
-    for place, item in enumerate(items):
-        if place == ROWS:
-            return
-        yield item
-
-
-def _more(count: int) -> str:
-    return f"<p>and {count - ROWS:,} more</p>" if count > ROWS else ""
+def _as_table(lines: str, count: int) -> str:
+    more = f"<p>and {count - ROWS:,} more</p>" if count > ROWS else ""
+    style = "border-collapse:collapse;margin:4px 0"
+    return f'<table style="{style}"><tbody>{lines}</tbody></table>{more}'
 
 
 def _side(value: Any) -> str:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return "right"
-    long = len(_cell(value, brief=True)) if not isinstance(value, _Interval) else 0
-    return "left;" + ("white-space:nowrap" if long <= 20 else f"min-width:{min(long // 4, 20)}em")
+    return "left;min-width:8em" if isinstance(value, str | tuple) else "left;white-space:nowrap"
 
 
 def _cell(value: Any, *, brief: bool = False) -> str:
@@ -269,8 +254,4 @@ def _picture(shown: BaseModel) -> str:
     values = fields(shown)
     if points := values.get("course"):
         return course(points)
-    if bins := values.get("bins"):
-        return reliability(bins)
-    if "edges" in values and _is_table(values["levels"]):
-        return level_map(values["levels"], values["edges"], escape_text)
-    return ""
+    return reliability(values["bins"]) if values.get("bins") else ""

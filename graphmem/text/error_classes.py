@@ -98,20 +98,8 @@ _PARTICULAR = re.compile(
 )
 _SUSPECT = re.compile(r"[\d\"`“«/\\@]|(?<!\w)'|\.\w|[a-fA-F]{12}")
 """Every particular contains one of these."""
-_MASKS = {
-    "near": "<text>",
-    "url": "<url>",
-    "path": "<path>",
-    "place": "<path>",
-    "text": "<text>",
-    "email": "<email>",
-    "uuid": "<uuid>",
-    "time": "<time>",
-    "ip": "<ip>",
-    "hex": "<hex>",
-    "number": "<number>",
-    "id": "<id>",
-}
+_NAMES = ("path", "text", "email", "uuid", "time", "ip", "hex", "number", "id", "url")
+_MASKS = {"near": "<text>", "place": "<path>", **{name: f"<{name}>" for name in _NAMES}}
 _LIST = re.compile(rf"({'|'.join(sorted(set(_MASKS.values())))})(?:(?:,|;|\||,? and|,? or)?\ ?\1)+")
 
 
@@ -164,21 +152,18 @@ def _exception(text: str) -> str:
 
 def _unwrap(match: re.Match[str]) -> str:
     number = match["number"]
-    body = _ESCAPED.sub(_unescape, match["text"] if number else match["value"])
+    body = _ESCAPED.sub(
+        lambda escaped: " " if escaped[1] in "nrt" else escaped[1],
+        match["text"] if number else match["value"],
+    )
     return f"error {number}: {body}" if number else f"{match['key']}: {body}"
 
 
-def _unescape(match: re.Match[str]) -> str:
-    return " " if match[1] in "nrt" else match[1]
-
-
 def _mask(match: re.Match[str]) -> str:
-    kind = match.lastgroup
-    if kind == "code" or kind is None:
-        return match[0]
+    kind = match.lastgroup or "code"
     if kind in ("url", "path", "place"):  # without the end of the sentence
         return _MASKS[kind] + match[0][len(match[0].rstrip(".,;:!?")) :]
-    return _MASKS[kind]
+    return _MASKS.get(kind, match[0])
 
 
 def _cut(text: str) -> str:

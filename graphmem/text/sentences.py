@@ -18,21 +18,13 @@ _JOINED = re.compile(r"^(?:and|but|so|then)\s+", re.IGNORECASE)
 
 
 def normalized(sentence: str) -> str:
-    """Return the normalized form of a sentence: its words in small letters, and its numbers.
-
-    Punctuation, spaces and the form of characters (NFKC) do not count, except the sign and the
-    decimals of a number. "" if no word is left.
-    """
+    """Return the normalized form of a sentence: its words in small letters, and its numbers."""
     plain = unicodedata.normalize("NFKC", sentence).casefold().replace("\u2212", "-")
     return " ".join(_WORD.findall(plain))
 
 
 def clauses(text: str) -> dict[str, str]:
-    """Return what a text says, by its normalized form: its sentences and their clauses.
-
-    A clause ends at a comma or a "then". A single word says too little to be a clause, and more
-    than 300 characters are too long.
-    """
+    """Return what a text says, by its normalized form: its sentences and their clauses."""
     said: dict[str, str] = {}
     for clause in _clauses(text):
         wording = normalized(clause)

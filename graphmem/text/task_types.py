@@ -31,29 +31,27 @@ class _Rule(NamedTuple):
 _VOWELS = "aeiou"
 
 
+def _with_s(word: str) -> str:
+    """Return the plural of a noun, or the third person of a verb."""
+    if word.endswith("y") and word[-2] not in _VOWELS:
+        return word[:-1] + "ies"
+    return word + ("es" if word.endswith(("s", "x", "z", "ch", "sh")) else "s")
+
+
 def _verbs(*words: str) -> frozenset[str]:
     """Return regular verbs with their inflections; ``+`` marks a doubled last letter."""
     forms: set[str] = set()
     for word in words:
-        base, double = word.rstrip("+"), word.endswith("+")
-        stem = base + base[-1] if double else base.removesuffix("e")
-        past = stem + "ed"
-        third = base + ("es" if base.endswith(("s", "x", "z", "ch", "sh")) else "s")
-        if base.endswith("y") and base[-2] not in _VOWELS:
-            past, third = base[:-1] + "ied", base[:-1] + "ies"
-        forms |= {base, third, past, stem + "ing"}
+        base = word.rstrip("+")
+        stem = base + base[-1] if word.endswith("+") else base.removesuffix("e")
+        past = (base[:-1] + "i" if _with_s(base).endswith("ies") else stem) + "ed"
+        forms |= {base, _with_s(base), past, stem + "ing"}
     return frozenset(forms)
 
 
 def _nouns(*words: str) -> frozenset[str]:
     """Return nouns, or pairs of words that end in a noun, with their plurals."""
-    forms: set[str] = set()
-    for word in words:
-        plural = word + ("es" if word.endswith(("s", "x", "z", "ch", "sh")) else "s")
-        if word.endswith("y") and word[-2] not in _VOWELS:
-            plural = word[:-1] + "ies"
-        forms |= {word, plural}
-    return frozenset(forms)
+    return frozenset({*words, *map(_with_s, words)})
 
 
 _TEST = _verbs("test", "retest", "pretest") | {"pytest", "tester", "testers"}
@@ -104,14 +102,7 @@ _WORD = re.compile(r"[^\W_]+")
 
 @lru_cache(maxsize=1_024)
 def infer_task_type(description: str) -> TaskType:
-    """Return the type of a task from its wording, and the rule that fired.
-
-    The first rule that fires counts; rules with more conditions come before rules with fewer. Case
-    does not matter, and ``_`` and ``-`` separate words.
-
-    Args:
-        description: the task in English; time is linear in its length.
-    """
+    """Return the type of a task from its wording, and the rule that fired."""
     sentences = [_words(sentence) for sentence in _SENTENCE.split(description)]
     for rule in _RULES:
         for words in sentences:

@@ -25,11 +25,7 @@ FIRST, LAST, UNKNOWN = 101, 102, 100
 
 
 def tokens(text: str) -> list[int]:
-    """Return the tokens of a text, without the special ones around it.
-
-    Raises:
-        ValidationError: it is not a text, or contains a lone surrogate.
-    """
+    """Return the tokens of a text, without the special ones around it."""
     try:
         text.encode()
     except (AttributeError, UnicodeEncodeError):
@@ -42,26 +38,14 @@ def tokens(text: str) -> list[int]:
 
 
 def count_tokens(text: str) -> int:
-    """Return the number of the default embedder's tokens in a text, 0 if it is empty.
-
-    Raises:
-        ValidationError: it is not a text, or contains a lone surrogate.
-    """
-    return len(tokens(text))
-
-
-def count_tokens_of_lines(text: str) -> int:
-    """Return the same count, line by line; counts of recent lines are cached.
-
-    Raises:
-        ValidationError: it is not a text, or contains a lone surrogate.
-    """
-    return sum(map(_tokens_of_line, text.split("\n")))
+    """Return the number of the default embedder's tokens in a text, 0 if it is empty."""
+    lines = text.split("\n") if isinstance(text, str) else tokens(text)  # which refuses it
+    return sum(map(_tokens_of_line, lines))
 
 
 @lru_cache(maxsize=4096)
 def _tokens_of_line(line: str) -> int:
-    return count_tokens(line)
+    return len(tokens(line))
 
 
 @lru_cache(maxsize=32_768)

@@ -9,17 +9,11 @@ from typing import TYPE_CHECKING
 
 from graphmem.episodes.learning import Learner
 from graphmem.errors import ValidationError
-from graphmem.graph.arguments import (
-    check_choice,
-    check_flag,
-    check_function,
-    check_text,
-    checked_path,
-)
+from graphmem.graph.arguments import check_choice, check_flag, check_function, checked_path
 from graphmem.graph.graph import Graph
 from graphmem.graph.lookup import HasId
 from graphmem.graph.reads import Reads
-from graphmem.kinds import EXPORT_FORMATS, ExportFormat, FileFormat, NodeKind
+from graphmem.kinds import EXPORT_FORMATS, FILE_FORMATS, ExportFormat, FileFormat, NodeKind
 from graphmem.models import (
     BackupReport,
     EraseReport,
@@ -33,7 +27,7 @@ from graphmem.models.reports import RelinkReport
 from graphmem.network import Network
 from graphmem.search.vectors import Vectors
 from graphmem.upkeep.erasing import Eraser
-from graphmem.upkeep.exchange import Exchange
+from graphmem.upkeep.exchange import Exchange, check_document
 from graphmem.upkeep.verifying import Maintainer
 
 if TYPE_CHECKING:
@@ -114,7 +108,6 @@ class Upkeep:
         elif user is not None:
             report = self._eraser.erase_user(user)
         else:
-            check_text("episode_id", episode_id)
             report = self._eraser.erase_episode(str(episode_id))
         if compact or (compact is None and episode_id is None):
             report = report.model_copy(update=self._eraser.compact())
@@ -276,15 +269,13 @@ class Upkeep:
         """
         target = checked_path("path", path)
         check_choice("format_name", format_name, EXPORT_FORMATS)
-        if format_name not in {"graphml", "mermaid"}:
-            given = {"around": around, "kinds": kinds, "limit": limit}
-            for name, value in given.items():
-                if value is not None:
-                    raise ValidationError(name, value, "is for graphml and mermaid", "leave it out")
+        check_document(format_name, document)
+        drawn = format_name in {"graphml", "mermaid"}
+        for name, value in {"around": around, "kinds": kinds, "limit": limit}.items():
+            if value is not None and not drawn:
+                raise ValidationError(name, value, "is for graphml and mermaid", "leave it out")
         if format_name in {"sentinel", "jsonl"}:
             return self._exchange.export(target, format_name, document)
-        if document is not None:
-            raise ValidationError("document", document, "is for Sentinel files", "leave it out")
         if format_name == "neo4j":
             return self._exchange.tabulate(target)
         chart = format_name == "mermaid"
@@ -296,9 +287,10 @@ class Upkeep:
     ) -> ImportReport:
         """Learn all episodes of a file.
 
-        A Sentinel file is learned in one transaction, and its other content is stored:
-        :meth:`export` then returns the same JSON value. Episodes are identified by their position
-        in the file, so importing a file again learns only episodes appended since.
+        The whole file is checked before anything is learned. Of a Sentinel file the other content
+        is stored, too: :meth:`export` then returns the same JSON value. Its episodes are identified
+        by their position in the file, so importing a file again finishes an interrupted import, and
+        learns episodes appended since.
 
         Args:
             path: the file, also gzipped; it is read twice, so it must not be a pipe.
@@ -313,6 +305,7 @@ class Upkeep:
                 such format, or its files have no name in the memory.
             ConflictError: another episode was learned from this position of this file.
         """
+        check_choice("format_name", format_name, FILE_FORMATS)
         return self._exchange.import_(path, format_name, document)
 
     def flush(self) -> int:

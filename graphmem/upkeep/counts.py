@@ -1,22 +1,31 @@
-"""Counts and lessons of strategies, tasks, agents, rules and mistakes, derived from the episodes.
+"""Episodes, and the counts and lessons derived from them, to verify, rebuild and erase.
 
 The work is done in pages of nodes, each in a transaction that locks these nodes. Nodes with many
-episodes have fewer in a page, and a node with very many is derived from ranges of its episodes, so
-that what is held at a time does not grow with the memory.
+episodes have fewer in a page. Of erased episodes only the shares are taken away, so the time of
+erasing depends on what goes, not on what stays.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any
 
 from graphmem.config import KEPT
-from graphmem.episodes.learning import settled_half_life
+from graphmem.episodes.learning import DAY, half_life_of
+from graphmem.episodes.rows import classes_of, read_contents
 from graphmem.graph.derived import (
+    AGENTS,
     ANTI_PATTERNS,
+    CO_OCCURRENCES,
+    HEURISTICS,
     KINDS,
     LABELS,
+    OUTCOMES,
+    RECENT,
+    STRATEGIES,
     TALLIES,
+    TASKS,
+    Kind,
     Page,
     Paged,
     Rebuilt,
@@ -27,29 +36,104 @@ from graphmem.graph.derived import (
     doubled,
     upkeep,
 )
-from graphmem.graph.graph import Reader, Transaction
-from graphmem.ids import node_id, stream_id
+from graphmem.graph.graph import Transaction
+from graphmem.ids import canonical_json, digest, stream_id
 from graphmem.models import Difference
-from graphmem.policies.streams import lock
+from graphmem.models.episodes import hashed
+from graphmem.policies.streams import lock, took
 from graphmem.search.queue import Loosened
-from graphmem.store.paging import ranges, weighed
+from graphmem.store.paging import pages, ranges, weighed
 from graphmem.store.port import TEXTS, Row
 
 USES = 20_000
-"""Episodes of the nodes in a page, or in a range of a node's episodes: an engine holds a row for
-each use."""
+"""Episodes of the nodes in a page: an engine holds a row for each use."""
 WRITTEN = 4_000
 """The same on a server, which holds what a transaction writes: some ten nodes and edges a use."""
 RANGE = 20_000
 """Ids of nodes to read at once."""
+EPISODES = 1_000
+"""Episodes in a page of these."""
+ITEMS = 2_000
+"""Episodes and steps in a page of these."""
+SHARED = (STRATEGIES, OUTCOMES, CO_OCCURRENCES, HEURISTICS, ANTI_PATTERNS, TASKS, AGENTS, TALLIES)
+"""Kinds from which shares are taken, in this order."""
+_FEW = 50
+"""Most values that narrow a derivation; an engine looks through them one by one."""
+_PAGE = 1_000
 
 
-class Few(NamedTuple):
-    """The nodes of a page, and in how many ranges of episodes they are derived."""
+class Facts(Paged):
+    """The episodes of one namespace."""
 
-    label: str
-    ids: list[str]
-    parts: int = 1
+    kinds = ("episodes",)
+
+    def work(self) -> Work:
+        """Return the ids of episodes."""
+        rows = self._graph.read("maintenance.sizes")
+        count = sum(row["nodes"] for row in rows if row["label"] == "Episode")
+        return Work(self._pages(count), count)
+
+    def _pages(self, count: int) -> Iterator[Page]:
+        for first, beyond in ranges(count, RANGE):
+            rows = self._graph.read("maintenance.ids_episodes", first=first, beyond=beyond)
+            weights = ((row["id"], 1 + row["uses"]) for row in rows)
+            for page in weighed(weights, ITEMS, EPISODES):
+                yield Page(page, len(page))
+
+    def compare(self, tx: Transaction, page: Page) -> Verified:
+        """Compare episodes with the hash of their content, and with what follows from it."""
+        contents = read_contents(tx, page.items)
+        differences = list(_took_differences(tx, page.items, contents))
+        for row in tx.run("lessons_maintenance.classes", ids=page.items):
+            held = contents.get(row["id"])
+            actual = None if held is None else digest(canonical_json(hashed(held)))
+            wrong = [("content_hash", actual, row["content_hash"])]
+            if held is not None:
+                wrong += [(name, row[name], value) for name, value in classes_of(held).items()]
+            differences += [
+                Difference(kind="episodes", key=row["id"], field=name, stored=was, expected=should)
+                for name, was, should in wrong
+                if was != should
+            ]
+        return Verified(differences, {"episodes": len(page.items)})
+
+    def mend(self, tx: Transaction, page: Page) -> Rebuilt:
+        """Let episodes count under the right classes; the facts never change."""
+        contents = read_contents(tx, page.items)
+        rows = []
+        for row in tx.run("lessons_maintenance.classes", ids=page.items):
+            classes = classes_of(contents[row["id"]]) if row["id"] in contents else {}
+            if any(row[name] != value for name, value in classes.items()):
+                rows.append({"id": row["id"], **classes})
+        if rows:
+            tx.run("lessons_maintenance.put_classes", rows=rows)
+        return Rebuilt()
+
+
+def _took_differences(
+    tx: Transaction, ids: list[str], contents: Mapping[str, dict[str, Any]]
+) -> Iterator[Difference]:
+    """Compare the policies that episodes took with their steps."""
+    rows = tx.run("maintenance.stored_took", ids=ids)
+    stored = {
+        f"{row['episode']} {row['policy']}": (row["steps"], row["first"])
+        for row in rows
+        if row["policy"] is not None
+    }
+    expected = {}
+    for episode in {row["episode"] for row in rows if row["noted"]} & contents.keys():
+        steps = (
+            (step.get("state"), step.get("action_type"), step.get("action"))
+            for step in contents[episode].get("steps", ())
+        )
+        for taken, count, first in took(tx.ns, contents[episode]["agent"], steps):
+            expected[f"{episode} {taken.id}"] = (count, first)
+    for key in sorted(stored.keys() | expected.keys()):
+        was, should = stored.get(key, ()), expected.get(key, ())
+        if was != should:
+            yield Difference(
+                kind="took", key=key, field="steps", stored=list(was), expected=list(should)
+            )
 
 
 class Counts(Paged):
@@ -70,29 +154,23 @@ class Counts(Paged):
                 rows = self._graph.read(upkeep("ids", label), first=first, beyond=beyond)
                 uses = {row["id"]: row["uses"] for row in rows}
                 for ids in weighed(uses.items(), most):
-                    size = sum(uses[key] for key in ids)
-                    yield Page(Few(label, ids, max(1, -(-size // USES))), size)
+                    yield Page((label, ids), sum(uses[key] for key in ids))
 
     def compare(self, tx: Transaction, page: Page) -> Verified:
         """Compare the derived items of nodes with the facts."""
-        label, ids, parts = page.items
+        label, ids = page.items
         if self._graph.must_lock:  # lock this page against writers
             _lock(tx, label, ids)
         differences: list[Difference] = []
         counted = {}
-        half_life = half_life_of(tx)
-        for kind in KINDS:
-            if kind.label != label:
-                continue
-            expected = by_key(kind, kind.derive(tx, ids, half_life, parts=parts))
-            for key in [key for key, row in expected.items() if row.get("uses") == 0]:
-                expected.pop(key)
+        half_life = half_life_of(tx) * DAY
+        for kind in _kinds_of(label):
+            derived = kind.derive(tx, ids, half_life)
+            expected = by_key(kind, (row for row in derived if row.get("uses") != 0))
             counted[kind.name] = len(expected)
             rows = kind.stored(tx, ids)
-            stored = by_key(kind, rows)
-            differences += differences_of(kind, stored, expected)
-            if len(stored) < len(rows):
-                differences += doubled(kind, rows)
+            differences += differences_of(kind, by_key(kind, rows), expected)
+            differences += doubled(kind, rows)
         if label == "Strategy":
             right = not differences
             differences += [
@@ -104,14 +182,13 @@ class Counts(Paged):
         return Verified(differences, counted)
 
     def mend(self, tx: Transaction, page: Page) -> Rebuilt:
-        """Write what the facts say of some nodes, and remove those without any fact.
-
-        Reading is much quicker than writing, so nodes are written only if something differs.
-        """
+        """Write what the facts say of some nodes, and remove those without any fact."""
         verified = self.compare(tx, page)
-        if not verified.differences:
-            return Rebuilt(verified.checked)
-        return derive(tx, *page.items)
+        return derive(tx, *page.items) if verified.differences else Rebuilt(verified.checked)
+
+
+def _kinds_of(label: str) -> list[Kind]:
+    return [kind for kind in KINDS if kind.label == label]
 
 
 def _opposing(rows: Sequence[Row]) -> Iterator[Difference]:
@@ -122,41 +199,96 @@ def _opposing(rows: Sequence[Row]) -> Iterator[Difference]:
     return differences_of(ANTI_PATTERNS, stored, expected)
 
 
-def derive(tx: Transaction, label: str, ids: Sequence[str], parts: int = 1) -> Rebuilt:
+def derive(tx: Transaction, label: str, ids: Sequence[str]) -> Rebuilt:
     """Write what the facts say of some nodes, and remove those without any fact."""
-    ids = list(ids)
     _lock(tx, label, ids)
-    for kind in KINDS:
-        if kind.label == label and kind.linked:
-            kind.clear(tx, ids)
+    for kind in _kinds_of(label):
+        kind.clear(tx, ids)
     texts = Loosened(tx, label, ids) if label in TEXTS else None
-    dropped = tx.run(upkeep("drop", label), ids=ids)
-    written = {}
-    half_life = half_life_of(tx)
-    for kind in KINDS:
-        if kind.label == label:
-            rows = kind.derive(tx, ids, half_life, parts=parts)
-            written[kind.name] = kind.put(tx, ids, rows)
+    removed = _drop(tx, label, ids)
+    half_life = half_life_of(tx) * DAY
+    written = {
+        kind.name: kind.put(tx, kind.derive(tx, ids, half_life)) for kind in _kinds_of(label)
+    }
     if texts:
         texts.mark()
-    return Rebuilt(written, int(dropped[0]["removed"]) if dropped else 0)
+    return Rebuilt(written, removed)
 
 
-def _lock(tx: Transaction, label: str, ids: list[str]) -> None:
+def _drop(tx: Transaction, label: str, ids: Sequence[str]) -> int:
+    """Remove those of some nodes that no episode supports; return how many."""
+    dropped = tx.run(upkeep("drop", label), ids=list(ids))
+    return int(dropped[0]["removed"]) if dropped else 0
+
+
+class Shares:
+    """The shares of some episodes, read before these are removed."""
+
+    def __init__(self, tx: Transaction, episodes: Sequence[str]) -> None:
+        self._tx = tx
+        self._half_life = half_life_of(tx) * DAY
+        self._rows = {
+            kind.name: kind.derive(tx, episodes, self._half_life, "share") for kind in SHARED
+        }
+
+    def take(self, label: str, ids: Sequence[str]) -> int:
+        """Take the shares from nodes of a label that the episodes were linked to."""
+        if label not in ("Strategy", "Task", "Agent"):
+            return sum(derive(self._tx, label, page).removed for page in pages(ids))
+        removed = 0
+        for page in pages(ids, _PAGE):
+            if label == "Strategy":
+                self._tx.run("lessons.unmerge", ids=page, unused=True)
+            texts = Loosened(self._tx, label, page) if label in TEXTS else None
+            removed += _drop(self._tx, label, page)
+            there = set(page)
+            for kind in SHARED:
+                if kind.label == label:
+                    rows = [row for row in self._rows[kind.name] if row[kind.home] in there]
+                    for some in pages(rows, _PAGE):
+                        self._take(kind, some)
+            if label == "Strategy":
+                lessons = [row for row in self._rows[HEURISTICS.name] if row["strategy"] in there]
+                for some in pages(lessons, _PAGE):
+                    self._tx.run("shares.weigh_anti_patterns", rows=some)
+            if label == "Task":
+                self._renew_recent(page)
+            if texts:
+                texts.mark()
+        return removed
+
+    def _take(self, kind: Kind, rows: list[Row]) -> None:
+        """Take shares from items; derive those anew of which a share does not tell everything."""
+        keys = kind.take(self._tx, rows, self._half_life)
+        rows = [row for row in rows if kind.key_of(row) in keys]
+        if not rows:
+            return
+        narrow: dict[str, Any] = {}
+        for name, column in kind.narrowed.items():
+            values = sorted({row[column] for row in rows})
+            narrow[name] = values if len(values) <= _FEW else None
+        homes = sorted({row[kind.home] for row in rows})
+        derived = kind.derive(self._tx, homes, self._half_life, **narrow)
+        renewed = [row for row in derived if kind.key_of(row) in keys]
+        if renewed and kind.linked:
+            self._tx.run(f"shares.set_{kind.name}", rows=renewed)
+            self._tx.run(f"{kind.file}.link_{kind.name}", rows=renewed)
+        else:
+            kind.put(self._tx, renewed)
+
+    def _renew_recent(self, ids: Sequence[str]) -> None:
+        lacking = [row["id"] for row in self._tx.run("shares.lacking_recent", ids=list(ids))]
+        if lacking:
+            RECENT.clear(self._tx, lacking)
+            RECENT.put(self._tx, RECENT.derive(self._tx, lacking, self._half_life))
+
+
+def _lock(tx: Transaction, label: str, ids: Sequence[str]) -> None:
     """Lock nodes, and what learning locks before it changes their derived data."""
     if label == TALLIES.label and tx.graph.must_lock:
-        names = [row["name"] for row in tx.run("maintenance.names_of_agents", ids=ids)]
+        names = [row["name"] for row in tx.run("maintenance.names_of_agents", ids=list(ids))]
         lock(tx, [stream_id(tx.ns, name) for name in names])
-    tx.run(upkeep("lock", label), ids=ids)
-
-
-def half_life_of(reader: Reader) -> float:
-    """Return the half-life of co-occurrences of a namespace, in milliseconds."""
-    rows = reader.read("schema.namespace", id=node_id(reader.ns, "Namespace"))
-    settings = reader.settings
-    if not rows:
-        return settings.half_life_ms
-    return settled_half_life(rows[0]["co_occurrence_half_life_days"], settings)
+    tx.run(upkeep("lock", label), ids=list(ids))
 
 
 def resettle(tx: Transaction) -> None:

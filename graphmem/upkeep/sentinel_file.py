@@ -1,14 +1,18 @@
-"""Reads a Sentinel file: its episodes, and what it holds besides them.
+"""A Sentinel file: its episodes, and what stands besides them, in and out.
 
-Its list of episodes is ``episode_log`` in Sentinel's own form, ``episodes`` in graphmem's former
-form; if it has both, the first one counts. The file is read twice, to check all of it and to learn
-from it. No more than a batch of episodes is in memory.
+Its list of episodes is ``episode_log``. The file is read twice, to check all of it and to learn
+from it. No more than a batch of episodes is in memory. What an imported file held besides its log
+stays as it is; each episode of no such file is then added as Sentinel adds one: its score, its
+sentences, and its mistake cards, merged by type, task, worker and correct decision.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, TypeGuard
+import copy
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from pydantic import ConfigDict, Field, NonNegativeInt
 
 from graphmem.errors import SeedingError, ValidationError, shown
 from graphmem.ids import canonical_json
@@ -23,6 +27,17 @@ AT_ONCE = 2_500
 of all of them takes more memory."""
 BATCH_BYTES = 4_000_000
 """A batch ends when so much of a file was read for it, to bound memory."""
+SHOWN = 300
+"""Most characters of a text on a card in the list."""
+_NO_SENTINEL = (
+    f"is not a Sentinel file: an object with a list {sentinel.LOG!r} is needed "
+    "(`graphmem seed` also reads JSON lines of episodes)"
+)
+_SAID = ("bad_decision", "evidence", "lesson")
+_KEY = ("mistake_type", "task_id", "worker_id", "correct_decision")
+_LISTS = ("global_rules", "mistakes", "mistake_cards", "successes")
+_BY_TASK = ("task_rules", "score_history")
+_CONSOLIDATED = "last_consolidated_at"
 
 
 class Document(Input):
@@ -31,8 +46,30 @@ class Document(Input):
     name: Name
 
 
+class _Card(Input):
+    model_config = ConfigDict(extra="ignore")
+
+    seen_count: NonNegativeInt | None = None
+    first_seen_episode: NonNegativeInt | None = None
+    last_seen_episode: NonNegativeInt | None = None
+
+
+class _Rest(Input):
+    """What must be right of the lists besides a log."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    total_episodes: NonNegativeInt = 0
+    global_rules: Sequence[str] = ()
+    task_rules: dict[str, Sequence[str]] = Field(default_factory=dict)
+    score_history: dict[str, Sequence[float]] = Field(default_factory=dict)
+    mistakes: Sequence[str] = ()
+    mistake_cards: Sequence[_Card] = ()
+    successes: Sequence[str] = ()
+
+
 class SentinelFile:
-    """A Sentinel file. No more than a batch of its episodes is in memory at a time."""
+    """A Sentinel file to import."""
 
     def __init__(self, source: Source, name: str | None, limits: Limits) -> None:
         self.source = source
@@ -40,25 +77,12 @@ class SentinelFile:
         """The name of its document."""
         self.kept: list[str] = []
         """The names of what it holds besides its episodes."""
-        self.listed: str | None = None
-        """The name of its list of episodes."""
-        self.before = 0
+        self._before = 0
         """How many episodes came before those of its log."""
         self._limits = limits
 
-    @property
-    def logs(self) -> bool:
-        """Whether it is of Sentinel's own form."""
-        return self.listed == sentinel.LOG
-
     def check(self) -> str:
-        """Check the whole file; return what it holds besides its episodes, as JSON.
-
-        Raises:
-            SeedingError: it cannot be read, is damaged, is not a Sentinel file, or of a newer
-                version, or is not within limits.
-            ValidationError: an episode is wrong.
-        """
+        """Check the whole file; return what it holds besides its episodes, as JSON."""
         wrong: ValidationError | None = None
         beside: dict[str, bytes] = {}
         count = 0
@@ -71,14 +95,14 @@ class SentinelFile:
         rest = sentinel.exact(_object(beside).decode())
         try:
             sentinel.check_version(rest.get("version"))
+            total = _Rest(**rest).total_episodes
         except SeedingError as error:
             raise self._error(str(error)) from None
-        if self.logs:
-            if (problem := next(_problems(rest), None)) is not None:
-                raise self._error(problem)
-            self.before = max(rest.get(sentinel.TOTAL, 0) - count, 0)
+        except ValidationError as error:
+            raise self._error(f"{error.field}: {error.problem}") from None
         if wrong:
             raise wrong
+        self._before = max(total - count, 0)
         self.kept = list(rest)
         return canonical_json(rest)
 
@@ -98,20 +122,18 @@ class SentinelFile:
     def _forms(self, beside: dict[str, bytes] | None) -> Iterator[tuple[int, Any]]:
         """Yield the forms with their places from 0; put the text of the rest there, if asked."""
         where = ""
+        seen: set[str] = set()
         with self.source.open(self._limits) as (_, stream):
             values = Values(stream, self._limits)
             try:
                 if values.peek() not in (b"{", b""):
                     raise self._error(_NO_SENTINEL)
-                seen: set[str] = set()
                 for name in values.members():
                     if name in seen:
                         raise self._error(f"the name {shown(name)} stands twice in one object")
                     seen.add(name)
                     where = shown(name)
-                    if self.listed is None and name in (sentinel.LOG, sentinel.EPISODES):
-                        self.listed = name
-                    if name != self.listed:
+                    if name != sentinel.LOG:
                         self._keep(values, name, beside)
                     elif values.peek() == b"[":
                         for number in values.items():
@@ -124,15 +146,15 @@ class SentinelFile:
                 raise self._error(str(damage(stream) or error)) from None
             except ValidationError as error:
                 raise self._error(f"{where} {error.problem}") from None
-            if self.listed not in seen:
+            if sentinel.LOG not in seen:
                 raise self._error(_NO_SENTINEL)
 
     def _episode(self, form: Any, at: int) -> Episode:
-        key = f"{self.name}/{self.before + at + 1}"
+        key = f"{self.name}/{self._before + at + 1}"
         try:
-            return sentinel.episode(form, source_key=key, entry=self.logs)
+            return sentinel.episode(form, source_key=key, entry=True)
         except ValidationError as error:
-            field = f"{self.listed}.{at}"
+            field = f"{sentinel.LOG}.{at}"
             if error.field != "episode":
                 field = f"{field}.{error.field}"
             raise ValidationError(field, error.value, error.problem, error.remedy) from None
@@ -157,54 +179,96 @@ class SentinelFile:
         return SeedingError(f"{self.source.name}: {problem}; nothing was imported")
 
 
-_NO_SENTINEL = (
-    f"is not a Sentinel file: an object with a list {sentinel.LOG!r} is needed "
-    "(`graphmem seed` also reads JSON lines of episodes)"
-)
-
-
 def _object(members: Mapping[str, bytes]) -> bytes:
     """Return the text of an object from those of its members."""
     texts = (canonical_json(name).encode() + b":" + text for name, text in members.items())
     return b"{" + b",".join(texts) + b"}"
 
 
-def _problems(rest: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the errors in the lists besides a log, with their places."""
-    if not _is_count(rest.get(sentinel.TOTAL, 0)):
-        yield f"{sentinel.TOTAL}: is not a number of episodes"
-    for name in ("global_rules", "mistakes", "successes"):
-        yield from _wrong_items(name, rest.get(name, []), str, "a text")
-    for name, kind, what in (("task_rules", str, "a text"), ("score_history", _NUMBER, "a number")):
-        by_task = rest.get(name, {})
-        if not isinstance(by_task, dict):
-            yield f"{name}: is not an object with a list for each task"
-            continue
-        for task, items in by_task.items():
-            yield from _wrong_items(f"{name}.{shown(task)}", items, kind, what)
-    cards = rest.get("mistake_cards", [])
-    yield from _wrong_items("mistake_cards", cards, dict, "an object")
-    for place, card in enumerate(cards):
-        for name in COUNTS:
-            if card.get(name) is not None and not _is_count(card[name]):
-                yield f"mistake_cards.{place}.{name}: is not a whole number from 0"
+class Lists:
+    """What stands besides the log of an export."""
+
+    def __init__(
+        self, rests: Sequence[Mapping[str, Any]], names: Sequence[str], consolidated: int | None
+    ) -> None:
+        self._all: dict[str, Any] = {}
+        for rest in rests:
+            for name, value in rest.items():
+                self._join(name, copy.deepcopy(value), names)
+        self._before = {name: canonical_json(value) for name, value in self._all.items()}
+        empty: dict[str, Any] = {**{name: [] for name in _LISTS}, **{name: {} for name in _BY_TASK}}
+        fresh = {"version": sentinel.VERSION, _CONSOLIDATED: consolidated, **empty}
+        self._all = {**self._all, **{k: v for k, v in fresh.items() if k not in self._all}}
+        self._cards: dict[str, dict[str, Any]] = {}
+        for card in self._all["mistake_cards"]:
+            self._cards.setdefault(_key(card), card)
+        self._sentences = {name: set(self._all[name]) for name in ("mistakes", "successes")}
+
+    def add(self, content: Mapping[str, Any], number: int) -> None:
+        """Add an episode, by its content and its number among all."""
+        task = str(content.get("task_key", content["task"]))
+        self._all["score_history"].setdefault(task, []).append(content["score"])
+        for name, known in self._sentences.items():
+            new = [text for text in dict.fromkeys(content.get(name, ())) if text not in known]
+            self._all[name] += new
+            known.update(new)
+        for card in content.get("mistake_cards", ()):
+            self._add_card(sentinel.card_form({"task": task, **card}), number)
+
+    def add_rules(self, rules: Iterable[tuple[str | None, str]]) -> None:
+        """Add rules that hold: the key of their task (None: all tasks), and their lines."""
+        for task, line in rules:
+            of_all = self._all["global_rules"]
+            lines = of_all if task is None else self._all["task_rules"].setdefault(task, [])
+            if line not in lines:
+                lines.append(line)
+
+    def finish(self, total: int) -> tuple[dict[str, Any], tuple[str, ...]]:
+        """Return what stands besides the log, and the names that differ from imported files."""
+        self._all[sentinel.TOTAL] = total
+        self._all["mistake_cards"].sort(
+            key=lambda card: (card.get("seen_count") or 0, card.get("last_seen_episode") or 0),
+            reverse=True,
+        )
+        changed = tuple(
+            name
+            for name, value in self._all.items()
+            if self._before.get(name) != canonical_json(value)
+        )
+        return self._all, changed
+
+    def _join(self, name: str, value: Any, names: Sequence[str]) -> None:
+        known = self._all.setdefault(name, value)
+        if known is value or name in (sentinel.TOTAL, _CONSOLIDATED):
+            return
+        if name == "mistake_cards":
+            known += value
+        elif name in _LISTS:
+            known += [item for item in value if item not in known]
+        elif name in _BY_TASK:
+            for task, items in value.items():
+                of_task = known.setdefault(task, [])
+                of_task += [one for one in items if name == "score_history" or one not in of_task]
+        elif canonical_json(known) != canonical_json(value):
+            raise ValidationError(
+                "document",
+                None,
+                f"the imported files {', '.join(names)} differ in {name!r}",
+                "name the one to export",
+            )
+
+    def _add_card(self, form: dict[str, Any], number: int) -> None:
+        said = {name: str(form.get(name) or "")[:SHOWN] for name in _SAID}
+        known = self._cards.get(_key(form))
+        if known is None:
+            known = {name: form.get(name) for name in _KEY}
+            known |= {**said, "seen_count": 0, "first_seen_episode": number}
+            self._cards[_key(form)] = known
+            self._all["mistake_cards"].append(known)
+        known["seen_count"] = (known.get("seen_count") or 0) + 1
+        known["last_seen_episode"] = number
+        known |= {name: text for name, text in said.items() if text}
 
 
-_NUMBER = (int, float)
-COUNTS = ("seen_count", "first_seen_episode", "last_seen_episode")
-"""The numbers of a mistake card."""
-
-
-def _is_count(value: object) -> TypeGuard[int]:
-    return type(value) is int and value >= 0
-
-
-def _wrong_items(
-    where: str, items: object, kind: type | tuple[type, ...], what: str
-) -> Iterator[str]:
-    if not isinstance(items, list):
-        yield f"{where}: is not a list"
-        return
-    for place, item in enumerate(items):
-        if not isinstance(item, kind) or isinstance(item, bool):
-            yield f"{where}.{place}: is not {what}"
+def _key(card: Mapping[str, Any]) -> str:
+    return canonical_json([card.get(name) or "" for name in _KEY])

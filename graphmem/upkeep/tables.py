@@ -31,11 +31,7 @@ _OPTIONS = (
 
 
 def write(graph: Graph, path: str | Path) -> tuple[int, int]:
-    """Write the namespace into a new folder; return how many nodes and edges it has.
-
-    Raises:
-        StorageError: the folder holds something, or cannot be written; nothing is left in it.
-    """
+    """Write the namespace into a new folder; return how many nodes and edges it has."""
     target = Path(path).expanduser().absolute()
     try:
         if target.exists() and (not target.is_dir() or any(target.iterdir())):
@@ -64,11 +60,13 @@ class _Table:
         self._fixed = [*fixed]
         self._types: dict[str, str] = {}
 
-    def add(self, fixed: Iterable[str], held: Mapping[str, Any]) -> None:
+    def add(self, fixed: Iterable[str], properties: Mapping[str, Any]) -> None:
         """Add a row."""
-        values = {name: value for name, value in held.items() if value not in (None, [])}
+        values = {name: one for name, one in properties.items() if one not in (None, [])}
         for name, value in values.items():
-            self._note(name, value)
+            kind = _kind(value)
+            if {kind, self._types.setdefault(name, kind)} == {"long", "double"}:
+                self._types[name] = "double"
         cells = [*map(_text, fixed), *(_cell(values.get(name)) for name in self._types)]
         self._file.write(",".join(cells) + "\n")
 
@@ -79,12 +77,6 @@ class _Table:
         columns = [*self._fixed, *(f"{name}:{kind}" for name, kind in self._types.items())]
         header.write_text(",".join(columns) + "\n", encoding="utf-8")
         return f"{header.name},{self._path.name}"
-
-    def _note(self, name: str, value: Any) -> None:
-        kind = _kind(value)
-        known = self._types.setdefault(name, kind)
-        if known != kind and {known, kind} == {"long", "double"}:
-            self._types[name] = "double"
 
 
 class _Writer:

@@ -6,10 +6,10 @@ An interrupted rebuild leaves every page either unchanged or rebuilt.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from graphmem.advice.strengths import Strengths
-from graphmem.graph.derived import COUNTED, TASKS, Page, Part, Whole
+from graphmem.graph.derived import COUNTED, TASKS, Page, Paged, Rebuilt, Verified, Work
 from graphmem.graph.graph import Graph
 from graphmem.ids import from_millis
 from graphmem.lessons.general_rules import Consolidated
@@ -20,8 +20,7 @@ from graphmem.policies.cycles import Cycles
 from graphmem.policies.rebuilding import StreamPolicies
 from graphmem.search.vectors import Vectors
 from graphmem.store.port import SCHEMA_VERSION
-from graphmem.upkeep.counts import Counts, resettle
-from graphmem.upkeep.facts import Facts
+from graphmem.upkeep.counts import Counts, Facts, resettle
 
 Progress = Callable[[int, int], None]
 LISTED = 100
@@ -33,13 +32,42 @@ LOOSE = (
 """What mends the edges by which items are found, since no page has items that lost theirs."""
 
 
+class Whole:
+    """A part like those of pages, but that opens its own transactions."""
+
+    kinds = ()
+
+    def __init__(
+        self,
+        kind: str,
+        rebuild: Callable[[], int],
+        verify: Callable[[Counter[str]], Iterable[Difference]] = lambda _: (),
+        follows: Sequence[str] = (),
+    ) -> None:
+        self._kind, self._rebuild, self._verify = kind, rebuild, verify
+        self.follows = follows
+
+    def work(self) -> Work:
+        """Return everything as one page."""
+        return Work([Page()])
+
+    def verify(self, page: Page) -> Verified:  # noqa: ARG002 - there is one
+        """Compare it, if there is anything to compare."""
+        checked: Counter[str] = Counter()
+        return Verified(self._verify(checked), checked)
+
+    def rebuild(self, page: Page) -> Rebuilt:  # noqa: ARG002 - there is one
+        """Derive and store it again."""
+        return Rebuilt({self._kind: self._rebuild()})
+
+
 class Maintainer:
     """Verifies and rebuilds the derived data of one namespace."""
 
     def __init__(self, graph: Graph, vectors: Vectors, strengths: Strengths) -> None:
         self._graph = graph
         cycles = Cycles(graph)
-        self._parts: tuple[Part, ...] = (
+        self._parts: tuple[Paged | Whole, ...] = (
             Facts(graph),
             Counts(graph),
             StreamPolicies(graph),
@@ -115,11 +143,8 @@ class Maintainer:
         counts = {name: written[name] for name in RebuildReport.model_fields}
         return RebuildReport(**{**counts, "removed": removed})
 
-    def _work(self, on_progress: Progress | None) -> Iterator[tuple[Part, Page]]:
-        """Yield the pages of each part, and report how many of the facts were read.
-
-        A fact is read once by each part, and for each of its strategies.
-        """
+    def _work(self, on_progress: Progress | None) -> Iterator[tuple[Paged | Whole, Page]]:
+        """Yield the pages of each part, and report how many of the facts were read."""
         work = [(part, part.work()) for part in self._parts]
         total, done = sum(of_part.size for _, of_part in work), 0
         for part, of_part in work:

@@ -1,4 +1,4 @@
-"""What the page shows: questions to a memory, and their answers as plain data."""
+"""What the page shows: questions to a memory, and their answers."""
 
 from __future__ import annotations
 
@@ -30,13 +30,12 @@ _EDGES = MOST - 1
 
 def overview(memory: Memory, given: Given) -> dict[str, Any]:
     """Return what works best: the first view, which waits for nothing else."""
-    best = memory.strategies(task_type=given.get("task_type"), limit=FIRST)
-    return {"strategies": _json(best)}
+    return {"strategies": memory.strategies(task_type=given.get("task_type"), limit=FIRST)}
 
 
 def stats(memory: Memory, given: Given) -> dict[str, Any]:  # noqa: ARG001 - as all have it
     """Return the counts; everything is counted for that."""
-    return {"stats": memory.stats().model_dump(mode="json")}
+    return {"stats": memory.stats()}
 
 
 def agents(memory: Memory, given: Given) -> dict[str, Any]:  # noqa: ARG001
@@ -47,7 +46,7 @@ def agents(memory: Memory, given: Given) -> dict[str, Any]:  # noqa: ARG001
 def recall(memory: Memory, given: Given) -> dict[str, Any]:
     """Return what an agent gets when it asks for a task."""
     text = _needed(given, "text")
-    found = memory.recall(text, limit=10, agent=given.get("agent")).model_dump(mode="json")
+    found = memory.recall(text, limit=10, agent=given.get("agent")).model_dump()
     _name_alternatives(memory, found["warnings"])
     return found
 
@@ -57,33 +56,30 @@ def explain(memory: Memory, given: Given) -> dict[str, Any]:
     explained = memory.explain(
         _needed(given, "id"), agent=given.get("agent"), task=given.get("task")
     )
-    expected = explained.expected
-    because = [] if expected is None else [*expected.basis.lines]
-    answer = explained.model_dump(mode="json")
+    answer = explained.model_dump()
     _name_alternatives(memory, [answer])
     for row in answer["by_task"]["rows"]:
         row["id"] = task_id(memory.namespace, row["name"])
-    strategies = {
-        "strategy": explained.id,
-        "heuristic": strategy_id(memory.namespace, explained.text),
-    }
-    return {**answer, "because": because, "strategy": strategies.get(explained.kind)}
+    expected, strategy = explained.expected, None
+    if explained.kind in ("strategy", "heuristic"):
+        strategy = strategy_id(memory.namespace, explained.text)
+    because = [] if expected is None else expected.basis.lines
+    return {**answer, "because": because, "strategy": strategy}
 
 
 def show(memory: Memory, given: Given) -> dict[str, Any]:
     """Return anything that has an id; with a task its latest episodes and what works there."""
     item = memory.show(_needed(given, "id"))
-    answer = item.model_dump(mode="json")
-    if item.kind == "task":
-        answer["episodes"] = _json(memory.episodes(item.id))
-        answer["strategies"] = _json(memory.strategies(item.id))
-    return answer
+    if item.kind != "task":
+        return dict(item)
+    more = {"episodes": memory.episodes(item.id), "strategies": memory.strategies(item.id)}
+    return {**dict(item), **more}
 
 
 def history(memory: Memory, given: Given) -> dict[str, Any]:
     """Return the latest updates of a policy; all of its agent's are replayed for that."""
     points = memory.policies.history(_needed(given, "id"))
-    return {"points": _json(points[-MOST:]), "count": len(points)}
+    return {"points": points[-MOST:], "count": len(points)}
 
 
 def uses(memory: Memory, given: Given) -> dict[str, Any]:
@@ -123,7 +119,8 @@ def lessons(memory: Memory, given: Given) -> dict[str, Any]:
         "mistakes": memory.lessons.mistakes(agent=agent),
     }
     answer: dict[str, dict[str, Any]] = {
-        name: {"count": len(rows), "rows": _json(rows[:MOST])} for name, rows in lists.items()
+        name: {"count": len(rows), "rows": [row.model_dump() for row in rows[:MOST]]}
+        for name, rows in lists.items()
     }
     _name_alternatives(memory, answer["anti_patterns"]["rows"])
     return answer
@@ -148,24 +145,18 @@ def policies(memory: Memory, given: Given) -> dict[str, Any]:
         leading = [*memory.query("states.next", ids=ids, states=states, limit=MOST)]
     else:
         found = memory.policies.list(agent=agent, limit=MOST)
-    return {
-        "policies": _json(found),
-        "next": [
-            {**row, "state": row["state"] or _fingerprint(row["features"])} for row in leading
-        ],
-    }
-
-
-def _fingerprint(features: str | None) -> str | None:
-    """Return the fingerprint of what a step says of its next state."""
-    if features is None:
-        return None
-    return fingerprint(json.loads(features)) if features.startswith("{") else features
+    for row in leading:
+        if row["state"] is None and row["features"]:  # as a step says of its next state
+            features = row["features"]
+            row["state"] = (
+                fingerprint(json.loads(features)) if features.startswith("{") else features
+            )
+    return {"policies": found, "next": leading}
 
 
 def levels(memory: Memory, given: Given) -> dict[str, Any]:
     """Return the levels that an agent may read, and which pulls from which."""
-    return memory.levels.map(given.get("agent")).model_dump(mode="json")
+    return dict(memory.levels.map(given.get("agent")))
 
 
 def course(memory: Memory, given: Given) -> dict[str, Any]:  # noqa: ARG001 - as all have it
@@ -183,13 +174,13 @@ def _join_parts(parts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         of_agent = joined.setdefault(row["agent"], [])
         if not of_agent or of_agent[-1]["episodes"] >= ENOUGH:
             of_agent.append({"agent": row["agent"], "episodes": 0, "successes": 0})
-        of_agent[-1]["episodes"] += row["episodes"]
-        of_agent[-1]["successes"] += row["successes"]
+        for name in ("episodes", "successes"):
+            of_agent[-1][name] += row[name]
     for of_agent in joined.values():
         if len(of_agent) > 1 and of_agent[-1]["episodes"] < ENOUGH:
             last = of_agent.pop()
-            of_agent[-1]["episodes"] += last["episodes"]
-            of_agent[-1]["successes"] += last["successes"]
+            for name in ("episodes", "successes"):
+                of_agent[-1][name] += last[name]
         total, before = sum(row["episodes"] for row in of_agent), 0
         for row in of_agent:
             row["at"] = (before + row["episodes"] / 2) / total
@@ -202,7 +193,7 @@ def calibrate(
 ) -> dict[str, Any]:
     """Return how well past outcomes were predicted."""
     by: Literal["order", "time"] = "time" if given.get("by") == "time" else "order"
-    return memory.calibrate(by, on_progress=on_progress).model_dump(mode="json")
+    return dict(memory.calibrate(by, on_progress=on_progress))
 
 
 def verify(
@@ -211,13 +202,12 @@ def verify(
     on_progress: Callable[[int, int], None],
 ) -> dict[str, Any]:
     """Derive every number again and compare."""
-    report = memory.verify(on_progress=on_progress).model_dump(mode="json")
-    count = len(report["differences"]) + report["more"]
+    report = memory.verify(on_progress=on_progress)
     return {
-        **report,
-        "differences": report["differences"][:MOST],
-        "count": count,
-        "said": listed(report["checked"]),
+        **dict(report),
+        "differences": report.differences[:MOST],
+        "count": len(report.differences) + report.more,
+        "said": listed(report.checked),
     }
 
 
@@ -227,16 +217,12 @@ def rebuild(
     on_progress: Callable[[int, int], None],
 ) -> dict[str, Any]:
     """Derive every number again, and store it."""
-    return memory.upkeep.rebuild(on_progress=on_progress).model_dump(mode="json")
+    return dict(memory.upkeep.rebuild(on_progress=on_progress))
 
 
 def erase(memory: Memory, given: Given) -> dict[str, Any]:
     """Remove an episode, and its share of every number."""
-    return memory.upkeep.erase(_needed(given, "id")).model_dump(mode="json")
-
-
-def _json(rows: Sequence[BaseModel]) -> list[dict[str, Any]]:
-    return [row.model_dump(mode="json") for row in rows]
+    return dict(memory.upkeep.erase(_needed(given, "id")))
 
 
 def _needed(given: Given, name: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from graphmem.errors import GraphMemError, NotFoundError
@@ -30,11 +31,9 @@ class Jobs:
     def start(self, name: str, given: Given) -> dict[str, Any]:
         """Begin a job, unless it runs already; return its state."""
         with self._lock:
-            job = self._jobs.get(name)
-            if job is None or job.status != "running":
-                ask = self._kinds[name]
-                job = self._jobs[name] = _Job(lambda report: ask(self._memory, given, report))
-        return job.state()
+            if self.state(name)["state"] != "running":
+                self._jobs[name] = _Job(partial(self._kinds[name], self._memory, given))
+        return self.state(name)
 
     def state(self, name: str) -> dict[str, Any]:
         """Return the progress of a job, and its answer once it has ended.
@@ -44,15 +43,10 @@ class Jobs:
         """
         if name not in self._kinds:
             raise NotFoundError(f"{name[:100]!r} is none of {', '.join(self._kinds)}")
-        job = self._jobs.get(name)
-        return {"state": "idle"} if job is None else job.state()
+        return self._jobs[name].state if name in self._jobs else {"state": "idle"}
 
     def stop(self, name: str) -> dict[str, Any]:
-        """Have a job end soon; return its state.
-
-        Raises:
-            NotFoundError: there is no such job.
-        """
+        """Have a job end soon; return its state."""
         if name in self._jobs:
             self._jobs[name].unwanted.set()
         return self.state(name)
@@ -62,37 +56,33 @@ class Jobs:
         for job in self._jobs.values():
             job.unwanted.set()
         for job in self._jobs.values():
-            job.thread.join(_PATIENCE)
+            job.join(_PATIENCE)
 
 
-class _Job:
+class _Job(threading.Thread):
     def __init__(self, work: Callable[[Callable[[int, int], None]], dict[str, Any]]) -> None:
-        self.status = "running"
+        super().__init__(daemon=True)
+        self.state: dict[str, Any] = {"state": "running", "done": 0, "total": 0}
         self.unwanted = threading.Event()
         self._work = work
-        self._progress = (0, 0)
-        self._result: dict[str, Any] = {}
-        self.thread = threading.Thread(target=self._run, daemon=True)
-        self.thread.start()
+        self.start()
 
-    def state(self) -> dict[str, Any]:
-        done, total = self._progress
-        return {"state": self.status, "done": done, "total": total, **self._result}
-
-    def _run(self) -> None:
-        status = "failed"
-        result: dict[str, Any] = {"message": "it failed; the terminal of the server says why"}
+    def run(self) -> None:
+        """Do the work."""
+        end: dict[str, Any] = {
+            "state": "failed",
+            "message": "it failed; the terminal of the server says why",
+        }
         try:
-            result = {"answer": self._work(self._report)}
-            status = "done"
+            end = {"state": "done", "answer": self._work(self._report)}
         except _StoppedError:
-            result, status = {}, "stopped"
+            end = {"state": "stopped"}
         except GraphMemError as error:
-            result = {"message": str(error)}
+            end["message"] = str(error)
         finally:
-            self._result, self.status = result, status
+            self.state = {**self.state, **end}
 
     def _report(self, done: int, total: int) -> None:
-        self._progress = done, total
+        self.state = {**self.state, "done": done, "total": total}
         if self.unwanted.is_set():
             raise _StoppedError

@@ -6,11 +6,12 @@ import hmac
 import html
 import logging
 from collections.abc import AsyncIterator, Callable, Collection
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from http import HTTPStatus
 from pathlib import Path
 
 import anyio.to_thread
+from pydantic_core import to_jsonable_python
 from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders, QueryParams
 from starlette.exceptions import HTTPException
@@ -61,20 +62,10 @@ _STATUS: tuple[tuple[type[GraphMemError], int], ...] = (
     (LockedError, HTTPStatus.SERVICE_UNAVAILABLE),
     (UnavailableError, HTTPStatus.SERVICE_UNAVAILABLE),
 )
-_PLAIN = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>graphmem</title>
-</head>
-<body>
-<h1>This page cannot be shown</h1>
-<p>{}.</p>
-</body>
-</html>
-"""
+_PLAIN = (
+    '<!doctype html><html lang="en"><meta charset="utf-8"><title>graphmem</title>'
+    "<h1>This page cannot be shown</h1><p>{}.</p></html>"
+)
 Endpoint = Callable[[Request], Response]
 _log = logging.getLogger(__name__)
 
@@ -92,7 +83,19 @@ def build(memory: Memory, token: str, hosts: Collection[str], *, write: bool = F
     jobs = Jobs(memory, {**answers.LONG_READS, **(answers.LONG_WRITES if write else {})})
 
     def endpoint(question: answers.Question) -> Endpoint:
-        return _endpoint(memory, question, write)
+        """Return the endpoint of a question; it runs in a thread."""
+
+        def ask(request: Request) -> Response:
+            given = {name: value for name, value in request.query_params.items() if value}
+            try:
+                answer = question(memory, given)
+            except GraphMemError as error:
+                status = next((code for kind, code in _STATUS if isinstance(error, kind)), 500)
+                return error_response(status, type(error).__name__, str(error))
+            more = {"snapshot_age": memory.store.snapshot_age, "write": write}
+            return JSONResponse(to_jsonable_python({**answer, **more}))
+
+        return ask
 
     def starter(name: str) -> Endpoint:
         return endpoint(lambda _, given: jobs.start(name, given))
@@ -101,52 +104,28 @@ def build(memory: Memory, token: str, hosts: Collection[str], *, write: bool = F
     gets["job"] = endpoint(lambda _, given: jobs.state(given.get("name", "")))
     posts = {name: starter(name) for name in answers.LONG_READS}
     posts["stop"] = endpoint(lambda _, given: jobs.stop(given.get("name", "")))
-    changes = {name: endpoint(question) for name, question in answers.WRITES.items()}
-    changes |= {name: starter(name) for name in answers.LONG_WRITES}
-    posts |= changes if write else dict.fromkeys(changes, _read_only)
-    app = Starlette(
-        routes=[
-            Route("/", _home),
-            *(Route(f"/api/{name}", end) for name, end in gets.items()),
-            *(Route(f"/api/{name}", end, methods=["POST"]) for name, end in posts.items()),
-            Mount("/static", StaticFiles(directory=STATIC)),
-        ],
-        exception_handlers={HTTPException: _no_such, Exception: _broken},
-        lifespan=_lifespan(jobs),
-    )
-    app.router.redirect_slashes = False
-    return Guarded(app, token, hosts)
-
-
-def _lifespan(jobs: Jobs) -> Callable[[Starlette], AbstractAsyncContextManager[None]]:
-    """Return what stops the jobs when the server ends."""
+    for name, question in answers.WRITES.items():
+        posts[name] = endpoint(question) if write else _read_only
+    for name in answers.LONG_WRITES:
+        posts[name] = starter(name) if write else _read_only
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         yield
         await anyio.to_thread.run_sync(jobs.close)
 
-    return lifespan
-
-
-def _home(_: Request) -> Response:
-    return FileResponse(STATIC / "index.html")
-
-
-def _endpoint(memory: Memory, question: answers.Question, write: bool) -> Endpoint:
-    """Return the endpoint of a question; it runs in a thread."""
-
-    def endpoint(request: Request) -> Response:
-        given = {name: value for name, value in request.query_params.items() if value}
-        try:
-            answer = question(memory, given)
-        except GraphMemError as error:
-            status = next((code for kind, code in _STATUS if isinstance(error, kind)), 500)
-            return error_response(status, type(error).__name__, str(error))
-        age = memory.store.snapshot_age
-        return JSONResponse({**answer, "snapshot_age": age, "write": write})
-
-    return endpoint
+    app = Starlette(
+        routes=[
+            Route("/", lambda _: FileResponse(STATIC / "index.html")),
+            *(Route(f"/api/{name}", end) for name, end in gets.items()),
+            *(Route(f"/api/{name}", end, methods=["POST"]) for name, end in posts.items()),
+            Mount("/static", StaticFiles(directory=STATIC)),
+        ],
+        exception_handlers={HTTPException: _no_such, Exception: _broken},
+        lifespan=lifespan,
+    )
+    app.router.redirect_slashes = False
+    return Guarded(app, token, hosts)
 
 
 def _read_only(_: Request) -> Response:

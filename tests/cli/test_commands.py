@@ -17,7 +17,7 @@ import pytest
 from graphmem import Memory
 from graphmem.cli.main import cli
 from graphmem.cli.renamed import _NOW
-from tests.cli.running import HUSH, good, run, start
+from tests.cli.running import good, run, start
 
 # The first day
 
@@ -124,70 +124,6 @@ def test_tables_are_as_wide_as_columns_says(seeded: str, monkeypatch: pytest.Mon
 
 
 # Exit codes
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("no-such-command",), "No such command"),
-        (("--no-such-option", "list"), "No such option"),
-        (("list", "strategies", "--limt", "3"), "'--limit'"),
-        (("learn", "only a task"), "STRATEGY"),
-        (("seed",), "LOG"),
-        (("seed", "--format", "no-such-format", "-"), "no-such-format"),
-        (("demo", "--questions", "0"), "'--questions'"),
-        (("demo", "--plot", "x.gif"), "give a name that ends in .png or .svg"),
-        (("query",), "`graphmem procedures list --subject analysis`"),
-        (("query", "what_works", "-e", "RETURN 1 AS one"), "give one of NAME"),
-        (("query", "outcoms"), "no query 'outcoms'; did you mean outcomes? there are agents, "),
-        (("query", "analysis.what_work"), "did you mean what_works"),
-        (("query", "outcomes"), "parameter task (string) is missing; in the shell --param task="),
-        (("query", "--file", "no-such-file.cypher"), "cannot read"),
-        (("query", "what_works", "-p", "nonsense"), "give NAME=VALUE"),
-        (("query", "what_works", "-p", "no_such_parameter=1"), "no_such_parameter"),
-        (("learn", "t", "s"), "success"),
-        (("learn", "t", "s", "--score", "1.5"), "score"),
-        (("learn", "t", "s", "--score", "nan"), "score"),
-        (("learn", "t", "s", "--success", "--reward", "inf"), "reward"),
-        (("learn", "t", "s", "s", "--success"), "strategy"),
-        (("learn", " ", "s", "--success"), "task"),
-        (("learn", "t", "s", "--success", "--started-at", "yesterday"), "is not an ISO 8601"),
-        (("learn", "t", "s", "--success", "--started-at", "2026-05-01T10:00:00"), "time zone"),
-        (("--wait", "-1", "list"), "wait"),
-        (("--namespace", " spaced ", "list"), "namespace"),
-        (("--url", "mysql://localhost", "list"), "mysql"),
-        (("--url", "", "list"), "url"),
-        (("--url", "neo4j://127.0.0.1:1", "list"), "GRAPHMEM_PASSWORD"),
-    ],
-    ids=lambda given: " ".join(given) if isinstance(given, tuple) else "",
-)
-def test_wrong_usage_exits_with_2_and_says_what_is_wrong(
-    seeded: str, arguments: tuple[str, ...], message: str
-) -> None:
-    done = run(*arguments, GRAPHMEM_URL=seeded)
-    assert (done.code, done.out) == (2, "")
-    assert "Error" in done.err
-    assert message in done.err
-    assert len(done.err) < 1_000
-    assert good("--url", seeded, "--json", "list").json["episodes"] == 30
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("query", "-e", "CREATE (n:Strategy {id: '1'})"),
-        ("query", "-e", "MATCH (n RETURN n"),
-        ("seed", "no-such-file.jsonl"),
-        ("seed", "no-such-folder/*.jsonl"),
-        ("seed", "-", "--refused", "no-such-folder/refused.jsonl"),
-        ("--url", "bolt://127.0.0.1:1", "list"),
-    ],
-    ids=" ".join,
-)
-def test_a_failure_exits_with_1(seeded: str, arguments: tuple[str, ...]) -> None:
-    done = run(*arguments, GRAPHMEM_URL=seeded, **HUSH)
-    assert (done.code, done.out) == (1, "")
-    assert done.err.startswith("Error: ")
 
 
 def test_a_traceback_is_shown_with_debug_only(seeded: str) -> None:

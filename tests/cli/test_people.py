@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
-from tests.cli.running import good, run
+from tests.cli.running import good
 
 MONDAY = ("--at", "2026-05-04T09:00:00Z")
 TUESDAY = ("--at", "2026-05-05T09:00:00Z")
@@ -65,25 +63,3 @@ def test_scopes(url: str) -> None:
     assert good(*scope, "ada", "--remove").out == "ada had no scope\n"
     assert good("--json", *scope, "grace", "--remove").json == {"removed": True}
     assert good("--url", url, "list", "scopes").out == "no agent has a scope\n"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("prefer", "ann", "seat", ""), "text: must not be empty"),
-        (("prefer", "ann", "seat", "x", "--source", "rumour"), "'correction'"),
-        (("prefer", "ann", "seat", "x", "--at", "2026-05-04"), "has no time zone"),
-        (("know", "refunds", "x", "--source", "rumour"), "'documented'"),
-        (("know", "refunds", "x", "--contradicts", "y"), "no knowledge 'y'"),
-        (("scope", "ada"), "give what AGENT may learn or read, or --remove"),
-        (("scope", "ada", "--share-with", "*", "--remove"), "or --remove alone"),
-        (("scope", "ada", "--inherit-from", "ada"), "'ada' inherits from 'ada'"),
-        (("scope", "ada", "--min-occurrences", "0"), "--min-occurrences"),
-        (("scope", " ", "--share-with", "*"), "agent: must not be empty"),
-    ],
-    ids=lambda given: " ".join(given) if isinstance(given, tuple) else "",
-)
-def test_wrong_usage(seeded: str, arguments: tuple[str, ...], message: str) -> None:
-    done = run("--url", seeded, "people", *arguments)
-    assert (done.code, done.out) == (2, "")
-    assert message in done.err

@@ -69,12 +69,6 @@ def test_seeding_with_limit_agent_and_batch_size(url: str, log: Path) -> None:
     assert row["agents"] == ["zoe"]
 
 
-def test_a_blank_agent_is_refused(url: str, log: Path) -> None:
-    done = run("--url", url, "seed", str(log), "--agent", " ")
-    assert done.code == 2
-    assert "agent" in done.err
-
-
 TAU = [
     {
         "task_id": 1,
@@ -90,37 +84,19 @@ TAU = [
 ]  # fmt: skip
 
 
-INTERCODE = {
-    "0": {
-        "environment": "sql",
-        "task_id": 7,
-        "query": "How many singers?",
-        "turn_history": {"actions": ["SELECT 1"], "observations": ["[(1,)]"], "rewards": [1.0]},
-        "summary": {"max_reward": 1.0},
-    }
-}
-
-
 def test_the_format_is_found_by_content(url: str, tmp_path: Path) -> None:
     (tmp_path / "one.json").write_text(json.dumps(TAU))
-    (tmp_path / "two.json").write_text(json.dumps(INTERCODE))
     (tmp_path / "three.json").write_bytes(lines(0))
     report = seed(url, str(tmp_path / "*.json"))
-    assert (report["files"], report["created"], report["refused"]) == (3, 3, 0)
+    assert (report["files"], report["created"], report["refused"]) == (2, 2, 0)
     texts = {row["text"] for row in good("--url", url, "--json", "list", "strategies").json}
-    assert {"writes: cancel_reservation", "SELECT", "ask first"} <= texts
-
-
-@pytest.mark.parametrize("text", [b"hello\n", b"\x00\x01\xfe\xff" * 500, b"[]", b"{}", b"12"])
-def test_unknown_content_is_named_with_the_formats_there_are(
-    url: str, tmp_path: Path, text: bytes
-) -> None:
-    (file := tmp_path / "strange.json").write_bytes(text)
-    done = run("--url", url, "seed", str(file))
-    assert done.code == 1
-    assert str(file) in done.err
-    for part in ("--format", "jsonl", "tau-bench"):
-        assert part in done.err
+    assert {"writes: cancel_reservation", "ask first"} <= texts
+    for text in (b"hello\n", b"\x00\x01\xfe\xff" * 500, b"[]", b"{}", b"12"):
+        (file := tmp_path / "strange.json").write_bytes(text)
+        done = run("--url", url, "seed", str(file))
+        assert done.code == 1
+        for part in (str(file), "--format", "jsonl", "tau-bench"):
+            assert part in done.err
 
 
 def test_content_that_fits_several_formats_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,7 +135,6 @@ def test_bad_lines_are_reported_and_the_others_learned(url: str, tmp_path: Path)
     report, written = refusals(url, file)
     assert (report["created"], report["refused"]) == (2, len(bad))
     assert [item["record"] for item in written] == list(range(3, 3 + len(bad)))
-    assert report["refusals"] == written
     assert {item["file"] for item in written} == {str(file)}
     fields = [item["field"] for item in written]
     assert fields[:5] == ["success", "success", "score", "reward", "colour"]
@@ -188,100 +163,25 @@ def test_refusals_that_are_alike_are_shown_once(url: str, tmp_path: Path) -> Non
     assert len(seed(url, str(tmp_path / "a.jsonl"))["refusals"]) == 30
 
 
-def packed(data: bytes) -> bytes:
-    return gzip.compress(data, mtime=0)
-
-
-def corrupt(data: bytes) -> bytes:
-    middle = len(data) // 2
-    wrong = bytes(byte ^ 0xFF for byte in data[middle : middle + 64])
-    return data[:middle] + wrong + data[middle + 64 :]
-
-
 @pytest.mark.parametrize(
     "damage",
     [
-        lambda text: packed(text)[: len(packed(text)) // 2],
-        lambda text: packed(text)[:-4],
-        lambda text: corrupt(packed(text)),
-        lambda text: packed(text)[:10] + b"\xff" * 64 + packed(text)[74:],
-        lambda text: packed(text) + b"garbage",
+        lambda packed: packed[:-4],
+        lambda packed: packed[:99] + b"\xff" * 64 + packed[163:],
+        lambda packed: packed + b"garbage",
     ],
-    ids=["half", "without its end", "wrong inside", "wrong at the start", "more after it"],
+    ids=["without its end", "wrong inside", "more after it"],
 )
 def test_a_damaged_gzip_file_is_named(
     url: str, tmp_path: Path, damage: Callable[[bytes], bytes]
 ) -> None:
-    for size in (40, 4_000):
-        (file := tmp_path / "runs.jsonl.gz").write_bytes(damage(lines(*range(size))))
-        done = run("--url", url, "--json", "seed", str(file))
-        assert done.code == 1
-        assert "gzip" in done.out + done.err
-        assert str(file) in done.out + done.err
+    (file := tmp_path / "runs.jsonl.gz").write_bytes(damage(gzip.compress(lines(*range(400)))))
+    done = run("--url", url, "--json", "seed", str(file))
+    assert done.code == 1
+    assert "gzip" in done.out + done.err
+    assert str(file) in done.out + done.err
     if Path(url).exists():
         assert good("--url", url, "upkeep", "verify").code == 0
-
-
-def test_truncated_json_keeps_the_runs_before_the_end(url: str, tmp_path: Path) -> None:
-    runs = json.dumps([{**TAU[0], "task_id": number} for number in range(5)])
-    (file := tmp_path / "runs.json").write_text(runs[:-200])
-    report, [last] = refusals(url, file)
-    assert report["created"] == 4
-    assert (last["record"], last["field"]) == (5, "file")
-    assert "cut off" in last["reason"]
-
-
-@pytest.mark.parametrize("text", [b"", b"  \n\n"])
-def test_an_empty_file_is_named(url: str, tmp_path: Path, text: bytes) -> None:
-    (file := tmp_path / "empty.jsonl").write_bytes(text)
-    report, [only] = refusals(url, file)
-    assert (report["created"], only["field"], only["reason"]) == (0, "file", "is empty")
-
-
-WRONG_TAU: list[dict[str, Any]] = [
-    {"reward": "n/a"},
-    {"reward": None},
-    {"traj": None},
-    {"traj": "text"},
-    {"traj": [5]},
-    {"traj": [{"role": "assistant", "content": ["a", "list"]}]},
-    {"traj": [{"role": "assistant", "content": "hi"}, {"role": "user", "content": {"a": 1}}]},
-    {"traj": [{"role": "assistant", "tool_calls": [{"function": {"name": ""}}]}]},
-    {"traj": [{"role": "assistant", "tool_calls": [
-        {"function": {"name": "t", "arguments": '{"a": NaN}'}}]}]},
-    {"traj": [{"role": "assistant", "tool_calls": [
-        {"function": {"name": "t", "arguments": "[" * 100_000}}]}]},
-    {"info": 7},
-    {"task_id": None, "info": None, "reward": {}},
-]  # fmt: skip
-WRONG_INTERCODE: list[dict[str, Any]] = [
-    {"summary": {"max_reward": "n/a"}},
-    {"summary": None},
-    {"query": 5},
-    {"query": ""},
-    {"turn_history": []},
-    {"turn_history": {"actions": 5}},
-    {"turn_history": {"actions": ["SELECT 1"], "rewards": ["n/a"]}},
-    {"turn_history": {"actions": ["SELECT 1"], "observations": 5}},
-    {"turn_history": {"actions": ["x" * 2_000_000]}},
-    {"environment": 5},
-]
-
-
-@pytest.mark.parametrize("name", ["tau-bench", "intercode"])
-def test_a_wrong_record_does_not_stop_the_others(url: str, tmp_path: Path, name: str) -> None:
-    """It is refused, or learned as far as it goes; the file is read to its end."""
-    right: dict[str, Any] = TAU[0] if name == "tau-bench" else INTERCODE["0"]
-    wrong = WRONG_TAU if name == "tau-bench" else WRONG_INTERCODE
-    runs = [{**right, "task_id": place, **change} for place, change in enumerate(wrong, 2)]
-    runs = [right, *runs, {**right, "task_id": 99}]
-    content = runs if name == "tau-bench" else {str(place): run for place, run in enumerate(runs)}
-    (file := tmp_path / "runs.json").write_text(json.dumps(content))
-    report = seed(url, str(file), "--format", name)
-    assert report["created"] + report["refused"] == len(runs)
-    refused = {item["record"] for item in report["refusals"]}
-    assert refused
-    assert refused <= set(range(2, len(runs)))
 
 
 def test_a_seeding_that_was_killed_can_be_run_again(tmp_path: Path) -> None:
@@ -336,13 +236,6 @@ def _size(path: Path) -> int:
         return path.stat().st_size
     except FileNotFoundError:
         return 0
-
-
-def test_a_log_with_dates_keeps_them(url: str) -> None:
-    assert seed(url, "-", text=lines(0, 5))["refused"] == 0
-    stats = good("--url", url, "--json", "list").json
-    assert stats["first_at"] == "2026-01-01T00:00:00Z"
-    assert stats["last_at"] == "2026-01-01T05:00:00Z"
 
 
 def test_interrupting_a_seeding_says_so_and_keeps_what_was_learned(tmp_path: Path) -> None:

@@ -125,7 +125,7 @@ def keep(memory: Memory, tag: str) -> None:
     with TemporaryDirectory() as folder:
         form = {"task_id": "shared task", "score": 0.9, "successes": ["shared"], "steps": 3}
         (file := Path(folder) / f"{tag}.json").write_text(
-            json.dumps({"episodes": [form], "shared": tag})
+            json.dumps({"episode_log": [form], "shared": tag})
         )
         memory.upkeep.import_(file, "sentinel", document="shared file")
 
@@ -256,37 +256,91 @@ def batch(ns: str, target: Asked) -> dict[str, Any]:
     return {name: found for given in added.values() for name, found in given.items()}
 
 
-def lesson_rows(query: Query, ns: str, target: Asked) -> dict[str, list[dict[str, Any]]]:
+Rows = list[dict[str, Any]]
+READS: dict[str, Any] = {"reads": 7, "at": 7}
+VECTOR = [1.0, 0.0]
+LATE: dict[str, Any] = {"created_at": 2**60, "first_at": None, "last_at": None}
+SHARE = {"trials": 0, "successes": 0, "credit_sum": 0.1, "score_sum": 0.1, **LATE}
+TIMES = {"created_at": 77, "first_at": 77, "last_at": 77}
+NUMBERS = {"trials": 77, "successes": 7, "credit_sum": 7.0, "score_sum": 7.0}
+EACH: dict[str, tuple[str, dict[str, Any]]] = {
+    "maintenance.put_strategies": ("Strategy", {"trials": 77}),
+    "maintenance.put_tasks": ("Task", {"description": "77", "type": "77"}),
+    "maintenance.put_agents": ("Agent", {"created_at": 77}),
+    "lessons_maintenance.put_rules": ("Rule", {"worked": 77}),
+    "lessons_maintenance.put_mistakes": ("Mistake", {"seen": 77}),
+    "lessons_maintenance.put_classes": ("Episode", {"type": "77"}),
+    "shares.take_strategies": ("Strategy", {"last_used_at": None, **SHARE}),
+    "shares.take_heuristics": ("Heuristic", SHARE),
+    "shares.take_anti_patterns": ("AntiPattern", {"occurrences": 1, **LATE}),
+    "shares.weigh_anti_patterns": ("Heuristic", {}),
+    "shares.take_tasks": ("Task", {**SHARE, "episodes": 0, "described_by": "x", "typed_by": None}),
+    "shares.take_tallies": ("Tally", {**SHARE, "trials": 1}),
+    "shares.take_agents": ("Agent", LATE),
+    "shares.set_heuristics": ("Heuristic", {**NUMBERS, **TIMES, "odds": 7.0}),
+    "shares.set_anti_patterns": ("AntiPattern", {"types": ["x"], "occurrences": 77, **TIMES}),
+    "policies.open_states": ("State", {"features": "{}"}),
+    "policies.put": ("Policy", {"q": 77.0}),
+    "policies.spread": ("Policy", {"energy": 1.0}),
+    "policies.count_reads": ("Policy", READS),
+    "learning.count_reads": ("Strategy", READS),
+    "consolidation.update": ("Rule", {"worked": 77}),
+    **{
+        f"search.put_{kind}": (label, {"digest": "x", "words": "x", "vector": VECTOR})
+        for kind, label in (("strategies", "Strategy"), ("tasks", "Task"))
+    },
+    "search.put_facts": ("Knowledge", {"vector": VECTOR}),
+    "search.put_entries": ("Entry", {"seq": 1, "vector": VECTOR}),
+    "entries.prolong": ("Entry", {"expires_at": 7}),
+    "entries.touch": ("Entry", READS),
+    "upkeep.absorb": ("Entry", {"tags": ["77"], "tagset": "77", "at": 77}),
+    "recall_kinds.told": ("Task", {"relevance": 0.7}),
+    "lenses.put": ("Lens", {"levels": ["77"], "most": 7}),
+}
+"""Procedures that take the same row for each node of a label."""
+
+
+def lesson_rows(query: Query, ns: str, target: Asked) -> dict[str, Rows]:
     """Rows for procedures of lessons; for those that rely on nodes that were found in a namespace
     before, only where that is the one of ``target``."""
     strategies, tasks = ids(target, "Strategy"), ids(target, "Task")
     heuristics, patterns = ids(target, "Heuristic"), ids(target, "AntiPattern")
-    rules, mistakes = ids(target, "Rule"), ids(target, "Mistake")
-    episodes = ids(target, "Episode")
-    numbers = {"trials": 77, "successes": 7, "credit_sum": 7.0, "score_sum": 7.0, "agent": "x"}
+    episodes, agents = ids(target, "Episode"), ids(target, "Agent")
     sample = {"supporting": episodes[:1], "opposing": episodes[1:2]}
-    rows: dict[str, list[dict[str, Any]]] = {
-        "lessons.alternatives_on_tasks": [
-            {"id": "x", "strategy": ids(target, "Strategy")[0], "tasks": tasks}
-        ],
+    pair = {"successes": 0, "undated": 0, "weight": 0.1, "last_at": None, "count": 1}
+    own = {**NUMBERS, "agent": "x"}
+    rows: dict[str, Rows] = {
+        "lessons.alternatives_on_tasks": [{"id": "x", "strategy": strategies[0], "tasks": tasks}],
         "lessons.put_preferred": [
             {"id": i, "strategy": s, "lift": 0.7} for i in patterns for s in strategies
         ],
         "lessons_maintenance.put_heuristics": [
-            {"id": f"heuristic of {ns} {s}", "strategy": s, **numbers} for s in strategies
+            {"id": f"heuristic of {ns} {s}", "strategy": s, **own} for s in strategies
         ],
         "maintenance.put_tallies": [
-            {"id": f"tally of {ns} {i}", "home": i, "type": "x", **numbers}
-            for i in ids(target, "Agent")
+            {"id": f"tally of {ns} {i}", "home": i, "type": "x", **own} for i in agents
         ],
         "lessons_maintenance.put_anti_patterns": [
-            {"id": f"anti-pattern of {ns} {s}", "strategy": s, "types": ["x"], **numbers}
+            {"id": f"anti-pattern of {ns} {s}", "strategy": s, "types": ["x"], **own}
             for s in strategies
         ],
         "lessons_maintenance.put_recent": [{"id": i, "episodes": episodes} for i in tasks],
-        "lessons_maintenance.put_rules": [{"id": i, "worked": 77} for i in rules],
-        "lessons_maintenance.put_mistakes": [{"id": i, "seen": 77} for i in mistakes],
-        "lessons_maintenance.put_classes": [{"id": i, "type": "77"} for i in episodes],
+        "shares.take_outcomes": [
+            {"strategy": s, "task": t, **SHARE, "agent": "shared agent", "trials": 1}
+            for s in strategies
+            for t in tasks
+        ],
+        "shares.take_co_occurrences": [
+            {"low": low, "high": high, **pair} for low in strategies for high in strategies
+        ],
+        "maintenance.put_outcomes": [
+            {"strategy": s, "task": t, "agent": "x", "trials": 77}
+            for s in strategies
+            for t in tasks
+        ],
+        "maintenance.put_co_occurrences": [
+            {"low": strategies[0], "high": strategies[1], "count": 77}
+        ],
     }
     if ns != target.namespace:
         return rows
@@ -295,57 +349,6 @@ def lesson_rows(query: Query, ns: str, target: Asked) -> dict[str, list[dict[str
         "lessons_maintenance.link_anti_patterns": [
             {"id": i, "supporting": episodes[:1], "opposing": heuristics} for i in patterns
         ],
-    }
-
-
-def share_rows(target: Asked) -> dict[str, list[dict[str, Any]]]:
-    """A small share in everything that is derived, and other numbers for what is there."""
-    late: dict[str, Any] = {"created_at": 2**60, "first_at": None, "last_at": None}
-    share = {"trials": 0, "successes": 0, "credit_sum": 0.1, "score_sum": 0.1, **late}
-    times = {"created_at": 77, "first_at": 77, "last_at": 77}
-    held = {"trials": 77, "successes": 7, "credit_sum": 7.0, "score_sum": 7.0, **times}
-    held["odds"] = 7.0
-    pair = {"successes": 0, "undated": 0, "weight": 0.1, "last_at": None}
-    heuristics, patterns = ids(target, "Heuristic"), ids(target, "AntiPattern")
-    outcomes = [
-        {"strategy": strategy, "task": task, "agent": "shared agent"}
-        for strategy in ids(target, "Strategy")
-        for task in ids(target, "Task")
-    ]
-    pairs = [
-        {"low": low, "high": high}
-        for low in ids(target, "Strategy")
-        for high in ids(target, "Strategy")
-    ]
-    return {
-        "shares.take_strategies": [
-            {"id": i, "last_used_at": None, **share} for i in ids(target, "Strategy")
-        ],
-        "shares.take_outcomes": [{**row, **share, "trials": 1} for row in outcomes],
-        "shares.take_co_occurrences": [{**row, "count": 1, **pair} for row in pairs],
-        "shares.take_heuristics": [{"id": i, **share} for i in heuristics],
-        "shares.take_anti_patterns": [{"id": i, "occurrences": 1, **late} for i in patterns],
-        "shares.weigh_anti_patterns": [{"id": i} for i in heuristics],
-        "shares.types_gone": [
-            {"id": i, "strategy": s, "types": ["x"], "agent": "shared agent", "error_class": "x"}
-            for i in patterns
-            for s in ids(target, "Strategy")[:1]
-        ],
-        "shares.take_tasks": [
-            {"id": i, "episodes": 0, "described_by": "x", "typed_by": None, **share}
-            for i in ids(target, "Task")
-        ],
-        "shares.take_tallies": [{"id": i, **share, "trials": 1} for i in ids(target, "Tally")],
-        "shares.set_tallies": [{"id": i, **held} for i in ids(target, "Tally")],
-        "shares.take_agents": [{"id": i, **late} for i in ids(target, "Agent")],
-        "shares.set_outcomes": [{**row, **held} for row in outcomes],
-        "shares.set_co_occurrences": [{**row, **pair, "count": 77} for row in pairs],
-        "shares.set_heuristics": [{"id": i, **held} for i in heuristics],
-        "shares.set_anti_patterns": [
-            {"id": i, "types": ["x"], "occurrences": 77, **times} for i in patterns
-        ],
-        "shares.date_heuristics": [{"id": i, **times} for i in heuristics],
-        "shares.date_anti_patterns": [{"id": i, **times} for i in patterns],
     }
 
 
@@ -393,21 +396,6 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
     """Arguments that aim at the nodes of ``target``, in namespace ``ns``."""
     if query.name == "learning.add":
         return learned(query, ns, target)
-    rows: dict[str, list[dict[str, Any]]] = {
-        "maintenance.put_strategies": [{"id": i, "trials": 77} for i in ids(target, "Strategy")],
-        "maintenance.put_outcomes": [
-            {"strategy": s, "task": t, "agent": "x", "trials": 77}
-            for s in ids(target, "Strategy")
-            for t in ids(target, "Task")
-        ],
-        "maintenance.put_co_occurrences": [
-            {"low": low, "high": high, "count": 77} for low, high in [ids(target, "Strategy")[:2]]
-        ],
-        "maintenance.put_tasks": [
-            {"id": i, "description": "77", "type": "77"} for i in ids(target, "Task")
-        ],
-        "maintenance.put_agents": [{"id": i, "created_at": 77} for i in ids(target, "Agent")],
-    }
     policies, states = ids(target, "Policy"), ids(target, "State")
     of_agents = (
         "MATCH (t:Stream) WHERE t.ns = $ns AND t.level IS NULL RETURN t.id AS id ORDER BY id"
@@ -422,20 +410,15 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
     pairs = [{"low": low, "high": high} for low, high in pairwise(policies)]
     levels = permutations(ids(target, "Level"), 2)
     subscriptions = [{"id": low, "source": high} for low, high in levels]
-    rows |= {
+    rows: dict[str, Rows] = {
         "events.advance": [{"stream": streams[0], "last": 777}],
-        "policies.open_states": [{"id": i, "features": "{}"} for i in states],
         "policies.open": [
             {"id": f"new {ns} {i}", "state_id": i, "stream": "x", "agent": "x"} for i in states
         ],
-        "policies.put": [{"id": i, "q": 77.0} for i in policies],
         "policies.put_links": [{**pair, "count": 77} for pair in pairs],
         "policies.took": [
             {"episode": ids(target, "Episode")[0], "policies": [{"id": policies[0], "steps": 7}]}
         ],
-        "policies.spread": [{"id": i, "energy": 1.0} for i in policies],
-        "policies.count_reads": [{"id": i, "reads": 7, "at": 7} for i in policies],
-        "learning.count_reads": [{"id": i, "reads": 7, "at": 7} for i in ids(target, "Strategy")],
         "events.append_transitions": [
             {
                 "id": f"{ns}:{i}",
@@ -470,13 +453,6 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
             ]
             for name, label in (("strategies", "Strategy"), ("tasks", "Task"))
         },
-        **{
-            f"search.put_{name}": [
-                {"id": i, "digest": "x", "words": "x", "vector": [1.0, 0.0]}
-                for i in ids(target, label)
-            ]
-            for name, label in (("strategies", "Strategy"), ("tasks", "Task"))
-        },
         "attempts.abandon": [
             {"id": i, "key": "x", "strategies": []}
             for i in (f"abandoned in {ns}", *ids(target, "Abandoned"))
@@ -484,22 +460,13 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         "levels.put": [{"id": held["level"], "purpose": "77"}],
         "levels.subscribe": subscriptions,
         "levels.unsubscribe": subscriptions,
-        "lenses.put": [{"id": i, "levels": ["77"], "most": 7} for i in ids(target, "Lens")],
         "lenses.look_at": [
             {"id": i, "level": level} for i in ids(target, "Lens") for level in ids(target, "Level")
         ],
         "levels.follow": [{"id": i, "source": streams[0]} for i in ids(target, "Level")],
         "entries.add": [{"id": f"entry of {ns}", "place": 1, "at": 7}],
-        "search.put_facts": [{"id": i, "vector": [1.0, 0.0]} for i in ids(target, "Knowledge")],
-        "search.put_entries": [
-            {"id": i, "seq": 1, "vector": [1.0, 0.0]} for i in ids(target, "Entry")
-        ],
         "entries.replace": [
             {"id": i, "place": place, "at": 7} for place, i in enumerate(ids(target, "Entry"), 1)
-        ],
-        "entries.touch": [{"id": i, "reads": 7, "at": 7} for i in ids(target, "Entry")],
-        "upkeep.absorb": [
-            {"id": i, "tags": ["77"], "tagset": "77", "at": 77} for i in ids(target, "Entry")
         ],
         "flow.link_entries": [
             {"id": low, "target": high} for low, high in pairwise(ids(target, "Entry"))
@@ -523,13 +490,14 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         ],
         "rates.weigh": [{"trials": 4, "successes": 3}],
         "rates.more": [{"trials": 4, "successes": 3}],
-        "recall_kinds.told": [{"id": i, "relevance": 0.7} for i in ids(target, "Task")],
         "recall.episodes": [
             {"task": t, "ids": ids(target, "Strategy")} for t in ids(target, "Task")
         ],
     }
     rows |= lesson_rows(query, ns, target)
-    rows |= share_rows(target)
+    if query.name in EACH:
+        label, fields = EACH[query.name]
+        rows[query.name] = [{"id": i, **fields} for i in ids(target, label)]
     nodes = [
         i
         for label in (
@@ -562,7 +530,6 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         ),
         "exchange.open": f"document of {ns}",
         "exchange.describe": ids(target, "Document")[0],
-        "exchange.release": ids(target, "Document")[0],
         "exchange.hold": ids(target, "Document")[0],
         "scopes.lock": f"lock of {ns}",
         "scopes.put": ids(target, "LearningScope")[0],
@@ -579,7 +546,6 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         "knowledge.state": f"statement of {ns}",
     }
     one |= {
-        "erasing.drop_agent": ids(target, "Agent")[0],
         "lessons.unmerge": next(i for i in ids(target, "Strategy") if i in merged(target)),
     }
     own = ns == target.namespace
@@ -610,6 +576,7 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         "agent": ids(target, "Agent")[0] if query.name == "erasing.episodes_of" else "shared agent",
         "agents": ids(target, "Agent") if query.name == "learning.look_at" else ["shared agent"],
         "limit": 50,
+        "looked_at": 50,
         "first": "",
         "beyond": "~",
         "half_life": 1e9,

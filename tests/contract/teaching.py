@@ -152,11 +152,11 @@ uses = st.lists(
     st.builds(
         StrategyUse,
         text=st.sampled_from(["plan", "guess", "ask"]),
-        credit=st.sampled_from([0.25, 1.0]),
+        credit=st.sampled_from([0.0, 0.25, 1.0]),
         applied=st.sampled_from([True, True, True, False]),
         propensity=st.sampled_from([None, None, 0.3, 1.0]),
     ),
-    max_size=2,
+    max_size=3,
     unique_by=lambda use: use.text,
 )
 sentences = st.lists(st.sampled_from(["read first", "test it", "hurry"]), max_size=2).map(tuple)

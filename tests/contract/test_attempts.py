@@ -311,7 +311,7 @@ class TestWithoutOutcome:
         memory.upkeep.export(tmp_path / "all.jsonl", "jsonl")
         report = seed(memory, sources([str(tmp_path / "all.jsonl")]))
         assert (report.created, report.refused) == (0, 1)
-        assert "without an outcome" in report.refusals[0].reason
+        assert "is no episode with an outcome" in report.refusals[0].reason
 
     def test_a_scope_holds_for_it(self, memory: Memory) -> None:
         memory.scopes.set("ada", cannot_learn=["refund"])

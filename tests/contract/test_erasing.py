@@ -134,25 +134,26 @@ class TestShares:
         checked(memory)
 
     def test_erasing_all_agents_leaves_nothing(self, memory: Memory) -> None:
+        """Also of one that is in scopes of others, and of one that has no episodes."""
         memory.learn_many([*history("anna"), *history("ben", 3)])
-        memory.upkeep.erase(agent="anna")
+        memory.scopes.set("anna", share_with=["ben"], inherit_from=["ben"])
+        memory.scopes.set("ben", share_with=["anna"])
+        policy = memory.policies.update({"at": 1}, "go", 1.0, terminal=True, agent="carl").policy_id
+        memory.predictions.expect(policy, probability=0.5, agent="carl")
         memory.upkeep.erase(agent="ben")
+        assert "ben" not in repr(dump(memory))
+        memory.upkeep.erase(agent="anna")
+        report = memory.upkeep.erase(agent="carl")
+        assert (report.episodes, report.policies, report.predictions) == (0, 1, 1)
         assert dump(memory) == {}
         assert memory.stats().episodes == memory.stats().events == 0
 
-    def test_an_agent_without_episodes(self, memory: Memory) -> None:
-        policy = memory.policies.update({"at": 1}, "go", 1.0, terminal=True, agent="ben").policy_id
-        memory.predictions.expect(policy, probability=0.5, agent="ben")
-        report = memory.upkeep.erase(agent="ben")
-        assert (report.episodes, report.policies, report.predictions) == (0, 1, 1)
-        assert dump(memory) == {}
-
-    def test_erasing_an_agent_in_scopes_of_others(self, memory: Memory) -> None:
-        memory.scopes.set("anna", share_with=["ben"], inherit_from=["ben"])
-        memory.scopes.set("ben", share_with=["anna"])
-        memory.learn("t", "plan", success=True, agent="ben")
+    def test_both_ends_of_a_merge_go_at_once(self, memory: Memory) -> None:
+        for text in ("plan", "ask"):
+            memory.learn("t", text, success=True, agent="ben")
+        memory.lessons.merge("plan", "ask")
         memory.upkeep.erase(agent="ben")
-        assert "ben" not in repr(dump(memory))
+        assert dump(memory) == {}
 
     def test_erasing_one_episode(self, memory: Memory, clock: Clock) -> None:
         clock.now = to_millis(NOW)
@@ -184,19 +185,17 @@ class TestShares:
         checked(memory)
 
     def test_general_rules_go_with_the_episodes_that_they_came_from(self, memory: Memory) -> None:
-        for number in range(6):
-            memory.learn_many(
-                [
-                    {
-                        "task": f"task {number % 3}",
-                        "strategy": "ask",
-                        "score": 1.0,
-                        "agent": "ben",
-                        "successes": [f"always {MARK} before you deploy"],
-                        "source_key": str(number),
-                    }
-                ]
-            )
+        memory.learn_many(
+            {
+                "task": f"task {number % 3}",
+                "strategy": "ask",
+                "score": 1.0,
+                "agent": "ben",
+                "successes": [f"always {MARK} before you deploy"],
+                "source_key": str(number),
+            }
+            for number in range(6)
+        )
         memory.lessons.consolidate(force=True)
         assert MARK in repr([rule for rule in memory.lessons.rules() if rule.task is None])
         memory.upkeep.erase(agent="ben")
@@ -285,7 +284,6 @@ def test_what_one_episode_takes_does_not_depend_on_the_others(
             strategy=["plan", "ask"],
             success=number % 3 > 0,
             error=None if number % 3 else "timeout after 3 s",
-            task_type=("x", "y")[number % 2],
             source_key=str(number),
             ended_at=day(number),
         )
@@ -296,7 +294,7 @@ def test_what_one_episode_takes_does_not_depend_on_the_others(
     ran = Transaction.run
 
     def noting(tx: Transaction, name: str, /, *options: str, **params: Any) -> list[Row]:
-        if ".derive_" in name or ".times_of_" in name:
+        if ".derive_" in name:
             derived.append((name.partition(".")[2], options))
         return ran(tx, name, *options, **params)
 
@@ -393,7 +391,6 @@ class TestForgetting:
 
         with monkeypatch.context() as patched:
             patched.setattr(Transaction, "run", reading)
-            patched.setattr(erasing, "RANGE", 7)
             dry = memory.upkeep.forget(older_than, below, dry_run=True)
         assert dry.dry_run
         assert not dry.compacted
@@ -405,22 +402,6 @@ class TestForgetting:
             exclude={"dry_run", "compacted"}
         )
         assert dry.episodes > 0
-        checked(memory)
-
-    def test_what_is_left_is_as_if_the_rest_had_never_been(
-        self, memory: Memory, clock: Clock
-    ) -> None:
-        clock.now = to_millis(NOW)
-        known = [*history("anna"), *history("ben", 3)]
-        memory.learn_many(known)
-        gone = set(memory.upkeep.forget(NOW - day(4), None).episode_ids)
-        assert 0 < len(gone) < len(known)
-        with reference(memory) as never:
-            never.learn_many(known)
-            names = {_known_by(never, str(one.source_key)): one for one in known}
-        with reference(memory) as never:
-            never.learn_many(one for name, one in names.items() if name not in gone)
-            assert dump(memory) == dump(never)
         checked(memory)
 
 
@@ -463,29 +444,22 @@ def test_no_trace_is_left_on_disk(opened: Opener, url: str, how: str) -> None:
     assert found_on_disk(url) == []
 
 
+@pytest.mark.parametrize("what", ["user", "episode"])
 @pytest.mark.parametrize("engine", ["embedded"])
-def test_no_trace_of_a_user_is_left_on_disk(opened: Opener, url: str) -> None:
+def test_of_a_user_no_trace_is_left_at_once_of_an_episode_after_closing(
+    opened: Opener, url: str, what: str
+) -> None:
     memory = opened()
-    memory.people.prefer(f"{MARK} user", "tone", "short")
-    memory.people.know("billing", f"{MARK} is due", user=f"{MARK} user")
-    assert found_on_disk(url)
+    memory.people.prefer(f"{MARK} user" if what == "user" else "ben", "tone", "short")
+    words = f"{MARK} ask" if what == "episode" else "ask"
+    gone = memory.learn("t", words, success=True, summary=words).episode_id
     memory.close()
     assert found_on_disk(url)
     memory = opened()
-    assert memory.upkeep.erase(user=f"{MARK} user").compacted
-    assert found_on_disk(url) == []
-
-
-@pytest.mark.parametrize("engine", ["embedded"])
-def test_of_one_episode_no_trace_is_left_after_closing(opened: Opener, url: str) -> None:
-    memory = opened()
-    memory.learn("t", "ask", success=True)
-    gone = memory.learn("t", f"{MARK} ask", success=True, summary=MARK)
-    memory.close()
-    assert found_on_disk(url)
-    memory = opened()
-    assert not memory.upkeep.erase(gone.episode_id).compacted
-    memory.close()
+    erased: dict[str, Any] = {"user": f"{MARK} user"} if what == "user" else {"episode_id": gone}
+    assert memory.upkeep.erase(**erased).compacted is (what == "user")
+    if what == "episode":
+        memory.close()
     assert found_on_disk(url) == []
 
 

@@ -66,18 +66,10 @@ def test_a_memory_as_a_network(
     assert {data["kind"] for _, data in whole.nodes(data=True)} <= set(LEARNED)
     by_text = {data["text"]: name for name, data in whole.nodes(data=True) if "trials" in data}
     flight, rules = by_text["refund a flight"], memory.strategies("refund a flight")[0].id
-    assert whole.nodes[rules] == {
-        "kind": "strategy",
-        "text": "check the fare rules",
-        "trials": 6,
-        "successes": 4,
-    }
-    assert whole.edges[rules, flight, "OUTCOME default"] == {
-        "type": "OUTCOME",
-        "agent": "default",
-        "trials": 6,
-        "successes": 4,
-    }
+    counts = {"trials": 6, "successes": 4}
+    assert whole.nodes[rules] == {"kind": "strategy", "text": "check the fare rules", **counts}
+    outcome = whole.edges[rules, flight, "OUTCOME default"]
+    assert outcome == {"type": "OUTCOME", "agent": "default", **counts}
     types = {data["type"] for _, _, data in whole.edges(data=True)}
     assert types >= {"OUTCOME", "CO_OCCURS_WITH", "SIMILAR_TO"}
     assert all(
@@ -118,12 +110,8 @@ def test_a_memory_as_a_network(
     assert not set("<>&|`\x01\x1b") & set(line.partition('["')[2])
 
     refused: tuple[dict[str, Any], ...] = (
-        {"limit": 3},
-        {"around": rules, "limit": 1},
-        {"limit": 0},
-        {"hops": 7},
-        {"kinds": ["none"]},
-        {"around": []},
+        *({"limit": 3}, {"around": rules, "limit": 1}, {"limit": 0}, {"hops": 7}),
+        *({"kinds": ["none"]}, {"around": []}),
     )
     for wrong in refused:
         with pytest.raises(ValidationError):
@@ -131,13 +119,10 @@ def test_a_memory_as_a_network(
     with pytest.raises(NotFoundError):
         memory.to_networkx("no such thing")
     before = chart.read_text()
-    with pytest.raises(
-        ValidationError, match=r"there are \d+ nodes \(strategy 6, task 3.*at most 2"
-    ):
+    with pytest.raises(ValidationError, match="there are more than 2 nodes; take a part"):
         memory.upkeep.export(chart, "mermaid", limit=2)
     monkeypatch.setattr("graphmem.network.selection.LINES", 2)
-    too_many = r"there are more edges at \d+ nodes than the 2 that are taken, as nobody"
-    with pytest.raises(ValidationError, match=too_many):
+    with pytest.raises(ValidationError, match="there are more than 2 edges; take a part"):
         memory.upkeep.export(chart, "mermaid")
     assert chart.read_text() == before
     with pytest.raises(ValidationError, match="graphml and mermaid"):
@@ -150,7 +135,7 @@ def test_edges_to_what_is_not_wanted_do_not_count(
     for number in range(9):
         memory.learn(f"task {number}", ["look", "go"], success=True)
     monkeypatch.setattr("graphmem.network.selection.LINES", 5)
-    with pytest.raises(ValidationError, match="more edges"):
+    with pytest.raises(ValidationError, match="more than 5 edges"):
         memory.upkeep.export(tmp_path / "chart.mmd", "mermaid")
     report = memory.upkeep.export(tmp_path / "chart.mmd", "mermaid", kinds=["strategy"])
     assert (report.nodes, 1 <= report.edges <= 2) == (2, True)

@@ -66,10 +66,8 @@ WHOLE = {
     *("calibration.ids", "calibration.similar"),
     *("choosing.best", "choosing.best_of"),
     *("looking.episodes", "looking.tasks", "looking.tasks_by", "looking.find"),
+    "network.nodes",
     "recall.warnings",
-    *(f"network.{kind}" for kind in ("strategy", "task", "heuristic", "anti_pattern", "rule")),
-    *(f"network.{kind}" for kind in ("policy", "state", "agent", "episode")),
-    "network.counts",
     "network.uses",
 }
 SCANS = {"AllNodesScan", "NodeByLabelScan", "DirectedAllRelationshipsScan"}

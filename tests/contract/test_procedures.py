@@ -25,7 +25,7 @@ for _query in catalog():
 ANSWERING = (
     *("maintenance.derive", "maintenance.stored", "analysis."),
     *("lessons_maintenance.derive", "lessons_maintenance.stored", "explaining."),
-    *("shares.take", "shares.times", "shares.set", "shares.date", "shares.weigh"),
+    *("shares.take", "shares.set", "shares.weigh"),
 )
 """Of what begins so each has an answer here."""
 CHANGING = ("lessons", "erasing.", "shares.", "learning.add")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import gzip
 import json
 import os
 from pathlib import Path
@@ -14,23 +15,18 @@ import hypothesis.strategies as st
 import pytest
 
 from graphmem import Memory
-from graphmem.errors import SeedingError, ValidationError
+from graphmem.errors import (
+    ConflictError,
+    NotFoundError,
+    ScopeError,
+    SeedingError,
+    ValidationError,
+)
 from graphmem.seeding import Refused, detect
 from graphmem.upkeep import sentinel_file
 from tests.conftest import Opener
 from tests.contract.interrupting import Interruption
-from tests.contract.test_exchange import (
-    FILE,
-    exported,
-    fill,
-    held,
-    json_values,
-    labels,
-    names,
-    put,
-    same,
-    texts,
-)
+from tests.contract.test_exchange import exported, fill, held, put, same
 from tests.seeding.test_seeding import records, seeded
 
 CARD: dict[str, Any] = {
@@ -88,16 +84,16 @@ def test_a_file_of_sentinel_comes_back_as_it_was(memory: Memory, tmp_path: Path)
     assert score.at.minute == 0
     keys = {row["source_key"] for row in memory.query("exchange.episodes")}
     assert keys == {"agent_memory/102", "agent_memory/103"}
+    assert [*memory.lessons.rules("triage"), *memory.lessons.mistakes()] == []  # kept, not learned
 
 
 def test_an_import_goes_on_wherever_it_was_interrupted(
     memory: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In a folder it is one transaction. On a server each batch of episodes is one."""
+    """Each batch of episodes is learned in one transaction."""
     monkeypatch.setattr(sentinel_file, "AT_ONCE", 1)
     memory.upkeep.initialize()
     interruption, times = Interruption(memory, monkeypatch), 0
-    server = memory.store.capabilities.server
     file, report, seen = put(tmp_path, OWN), None, []
     while report is None:
         times += 1
@@ -107,8 +103,8 @@ def test_an_import_goes_on_wherever_it_was_interrupted(
         interruption.left = 0
         assert memory.verify().ok
         seen.append(memory.stats().episodes)
-    assert seen == ([0, 0, 0, 0, 1, 2, 2] if server else [0, 2])
-    assert (report.created, report.skipped) == ((0, 2) if server else (2, 0))
+    assert seen == [0, 0, 1, 1, 2, 2, 2]
+    assert (report.created, report.skipped) == (0, 2)
     assert same(exported(memory, tmp_path), OWN)
 
 
@@ -122,6 +118,15 @@ def test_a_log_that_moved_on_is_imported_again(memory: Memory, tmp_path: Path) -
     assert same(exported(memory, tmp_path, document="agent_memory"), later)
 
 
+names = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1, max_size=8)
+texts = st.text(st.characters(codec="utf-8"), max_size=12)
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+    | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=6,
+)  # fmt: skip
+labels = names.filter(lambda text: bool(text.strip()))
 rules = st.lists(texts, max_size=3)
 entries = st.builds(
     lambda known, unknown: {**unknown, **known},
@@ -167,7 +172,7 @@ files = st.builds(
             "successes": rules,
         }
     ),
-    st.dictionaries(names.filter(lambda name: name != "episodes"), json_values, max_size=2),
+    st.dictionaries(names, json_values, max_size=2),
 )
 
 
@@ -222,8 +227,13 @@ def test_a_memory_comes_back_from_a_file_of_that_form(
     }
     assert [entry["steps"] for entry in file["episode_log"] if entry["task_id"] == "t1"] == [1, 3]
 
+    for entry in file["episode_log"]:
+        assert {"timestamp", "task_id", "score", "steps", "summary"} <= entry.keys()
+
+    assert memory.upkeep.import_(tmp_path / "out.json", "sentinel").created == 0
     other = opened(f"{memory.namespace}-other")
-    other.upkeep.import_(tmp_path / "out.json", "sentinel")
+    assert other.upkeep.import_(tmp_path / "out.json", "sentinel").created == 10
+    assert other.verify().ok
     other.lessons.consolidate(force=True)
     assert held(other) == held(memory)
     assert sorted(map(str, other.lessons.rules())) == sorted(map(str, memory.lessons.rules()))
@@ -266,27 +276,30 @@ def test_erasing_an_entry_takes_what_its_file_may_tell_of_it(
     assert "looked" not in json.dumps(file)
     assert (file["total_episodes"], file["score_history"]) == (1, {"audit": [0.0]})
     assert file["mistake_cards"] == []
+    assert memory.verify().ok
+    [last] = memory.query("exchange.episodes")
+    memory.upkeep.erase(last["id"])
+    assert memory.query("exchange.documents") == []
 
 
-def test_files_of_both_forms_go_by_name(memory: Memory, tmp_path: Path) -> None:
-    memory.upkeep.import_(put(tmp_path, FILE), "sentinel")
-    memory.upkeep.import_(put(tmp_path, OWN), "sentinel", document="own")
-    with pytest.raises(ValidationError, match=r"are of two forms; name the one to export"):
-        memory.upkeep.export(tmp_path / "out.json", "sentinel")
-    assert same(exported(memory, tmp_path, document="own"), OWN)
-    assert same(exported(memory, tmp_path, document="agent_memory"), FILE)
-    both = {**OWN, "episodes": FILE["episodes"]}  # the first list counts, the other is kept
-    memory.upkeep.import_(put(tmp_path, both), "sentinel", document="both")
-    assert same(exported(memory, tmp_path, document="both"), both)
-
-
-def test_several_files_are_exported_together(memory: Memory, tmp_path: Path) -> None:
+def test_several_files_are_exported_by_name_or_together(memory: Memory, tmp_path: Path) -> None:
+    another = {**OWN, "more": 1}
     memory.upkeep.import_(put(tmp_path, OWN), "sentinel")
-    memory.upkeep.import_(put(tmp_path, {**OWN, "more": 1}), "sentinel", document="other")
+    memory.upkeep.import_(put(tmp_path, another), "sentinel", document="the other")
+    assert same(exported(memory, tmp_path, document="agent_memory"), OWN)
+    assert same(exported(memory, tmp_path, document="the other"), another)
     file = exported(memory, tmp_path)
     assert (file["total_episodes"], len(file["episode_log"]), file["more"]) == (206, 4, 1)
     assert file["score_history"]["triage"] == [0.5, 0.95] * 2
     assert file["task_rules"] == OWN["task_rules"]
+
+    with pytest.raises(NotFoundError, match="there are agent_memory, the other"):
+        memory.upkeep.export(tmp_path / "out.json", "sentinel", document="none")
+    memory.upkeep.import_(put(tmp_path, {**OWN, "more": 2}), "sentinel")
+    before = (tmp_path / "out.json").read_bytes()
+    with pytest.raises(ValidationError, match="differ in 'more'"):
+        memory.upkeep.export(tmp_path / "out.json", "sentinel")
+    assert (tmp_path / "out.json").read_bytes() == before
 
 
 def changed(path: str, value: Any) -> Any:
@@ -299,34 +312,67 @@ def changed(path: str, value: Any) -> Any:
     return file
 
 
-@pytest.mark.parametrize(
-    ("path", "value", "problem"),
-    [
-        ("total_episodes", "5", "total_episodes: is not a number of episodes"),
-        ("total_episodes", -1, "total_episodes: is not a number of episodes"),
-        ("version", 2, "written by version 2"),
-        ("global_rules", {}, "global_rules: is not a list"),
-        ("global_rules/0", 5, r"global_rules\.0: is not a text"),
-        ("task_rules", [], "task_rules: is not an object with a list for each task"),
-        ("task_rules/triage/1", None, r"task_rules\.'triage'\.1: is not a text"),
-        ("score_history/triage/1", True, r"score_history\.'triage'\.1: is not a number"),
-        ("mistakes", "guessed", "mistakes: is not a list"),
-        ("mistake_cards/0", "card", r"mistake_cards\.0: is not an object"),
-        ("mistake_cards/0/seen_count", "2", r"mistake_cards\.0\.seen_count: is not a whole"),
-        ("episode_log", {}, "is not a Sentinel file"),
-        ("episode_log/1", 5, r"episode_log\.1: "),
-        ("episode_log/1/score", 1.5, r"episode_log\.1\.score: "),
-        ("episode_log/1/task_id", None, r"episode_log\.1\.task_id: "),
-        ("episode_log/1/summary", 5, r"episode_log\.1\.summary: "),
-    ],
-)
-def test_a_damaged_file_is_refused_with_the_place(
-    path: str, value: Any, problem: str, memory: Memory, tmp_path: Path
+BAD: dict[str, tuple[Any, str]] = {
+    "empty": (b"", "cut off or damaged"),
+    "cut off": (json.dumps(OWN).encode()[:-40], "cut off or damaged"),
+    "no UTF-8": (b'{"episode_log": ["\xff\xfe"]}', r"episode_log\.0 is not UTF-8"),
+    "NaN": (b'{"episode_log": [], "x": NaN}', "NaN is not a JSON number"),
+    "too large a number": (b'{"episode_log": [], "x": 1e999}', "too large"),
+    "a name twice": (b'{"episode_log": [], "x": 1, "x": 2}', "'x' stands twice"),
+    "half a character": (b'{"episode_log": [], "x": "\\ud800"}', "half a surrogate pair"),
+    "too deep": (b'{"episode_log": [' + b"[" * 99_999 + b"]" * 99_999 + b"]}", "nested too deeply"),
+    "no object": (b"[1]", "is not a Sentinel file"),
+    "no episodes": (b'{"rules": []}', "is not a Sentinel file"),
+    "lines": (b'{"task_id": "t", "score": 1}\n' * 2, "more after the end"),
+    "gzip cut off": (gzip.compress(json.dumps(OWN).encode() * 50)[:200], "gzip"),
+    "total_episodes": ("5", "total_episodes: "),
+    "total_episodes ": (-1, "total_episodes: "),
+    "version": (2, "written by version 2, this graphmem knows 1"),
+    "global_rules": ({}, "global_rules: "),
+    "global_rules/0": (5, r"global_rules\.0: "),
+    "task_rules": ([], "task_rules: "),
+    "task_rules/triage/1": (None, r"task_rules\.triage\.1: "),
+    "score_history/triage/1": (True, r"score_history\.triage\.1: "),
+    "mistakes": ("guessed", "mistakes: "),
+    "mistake_cards/0": ("card", r"mistake_cards\.0: "),
+    "mistake_cards/0/seen_count": ("2", r"mistake_cards\.0\.seen_count: "),
+    "episode_log": ({}, "is not a Sentinel file"),
+    "episode_log/1": (5, r"episode_log\.1: "),
+    "episode_log/1/score": (1.5, r"episode_log\.1\.score: "),
+    "episode_log/1/task_id": (None, r"episode_log\.1\.task_id: "),
+    "episode_log/1/summary": (5, r"episode_log\.1\.summary: "),
+    "episode_log/1/mistake_cards": ([{"lesson": "x"}], r"episode_log\.1\.mistake_cards\.0\.type: "),
+    "episode_log/1/successes": (["x" * 1_000_000], r"episode_log\.1\.successes\.0: "),
+}
+"""Whole files, or what is wrong at a place of one."""
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_damaged_file_is_refused_with_the_place_and_left_as_it_is(
+    name: str, memory: Memory, tmp_path: Path
 ) -> None:
-    file = put(tmp_path, changed(path, value))
+    value, problem = BAD[name]
+    text = value if isinstance(value, bytes) else json.dumps(changed(name.strip(), value)).encode()
+    (file := tmp_path / "agent_memory.json").write_bytes(text)
     with pytest.raises((SeedingError, ValidationError), match=problem):
         memory.upkeep.import_(file, "sentinel")
+    assert file.read_bytes() == text
     assert memory.query("MATCH (n) WHERE n.ns = $ns RETURN n.id AS id") == []
+
+
+@pytest.mark.parametrize("refuse", ["conflict", "scope"])
+def test_what_the_memory_refuses_keeps_the_whole_file_out(
+    refuse: str, memory: Memory, tmp_path: Path
+) -> None:
+    if refuse == "scope":
+        memory.scopes.set("default", can_learn=["nothing"])
+    else:
+        memory.learn("t", "s", success=True, source_key="agent_memory/103")
+    before = memory.stats()
+    with pytest.raises(ScopeError if refuse == "scope" else ConflictError):
+        memory.upkeep.import_(put(tmp_path, OWN), "sentinel")
+    assert memory.stats().episodes == before.episodes
+    assert memory.query("exchange.documents") == []
 
 
 def test_seeding_learns_the_same_episodes(memory: Memory, tmp_path: Path) -> None:

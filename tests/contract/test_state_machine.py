@@ -2,46 +2,27 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import hypothesis.strategies as st
 import pytest
-from hypothesis.stateful import (
-    Bundle,
-    invariant,
-    multiple,
-    rule,
-)
+from hypothesis.stateful import Bundle, invariant, multiple, rule
 
-from graphmem import Episode, StrategyUse
+from graphmem import Episode
 from graphmem.errors import ConflictError
 from tests.conftest import Opener
+from tests.contract.teaching import day, uses
 from tests.machines import MemoryMachine, run
 
-START = datetime(2026, 1, 1, tzinfo=UTC)
-
-uses = st.lists(
-    st.builds(
-        StrategyUse,
-        text=st.sampled_from(["plan", "guess", "retry", "ask"]),
-        credit=st.sampled_from([0.0, 0.3, 1.0]),
-        applied=st.sampled_from([True, True, True, False]),
-        propensity=st.sampled_from([None, None, 0.3, 1.0]),
-    ),
-    min_size=1,
-    max_size=3,
-    unique_by=lambda use: use.text,
-)
 episodes = st.builds(
     Episode,
     task=st.sampled_from(["book", "cancel", "refund"]),
     task_key=st.sampled_from([None, None, "k"]),
     task_type=st.sampled_from([None, "a", "b"]),
-    strategy=uses,
+    strategy=uses.filter(bool),
     score=st.floats(0, 1),
     agent=st.sampled_from(["anna", "ben"]),
-    ended_at=st.none() | st.integers(0, 400).map(lambda days: START + timedelta(days=days)),
+    ended_at=st.none() | st.integers(0, 400).map(day),
     source_key=st.integers(0, 30).map(str),
 )
 

@@ -28,7 +28,6 @@ def nested(depth: int) -> list[Any]:
     return found
 
 
-LISTED = ("successes", "mistakes", "mistake_cards")
 NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 # name: (the field that the error must name, what is given besides a good task and strategy)
@@ -151,13 +150,9 @@ BAD: dict[str, tuple[str, dict[str, Any]]] = {
             "in thousands": ("", [{"type": "t"}] * 1_000),
         }.items()
     },
+    "occurrence beside a key": ("occurrence", {"source_key": "k", "occurrence": "2"}),
     "unknown field": ("outcome", {"outcome": "Success"}),
     "unknown field named self": ("self", {"self": 1}),
-}
-ARGUMENTS = {  # those that Memory.learn takes too
-    name: (field, values)
-    for name, (field, values) in BAD.items()
-    if not values.keys() & {"extra", "outcome", "self", *LISTED}
 }
 
 
@@ -186,17 +181,18 @@ def untouched() -> Iterator[Memory]:
         assert (memory.stats(), memory.strategies()) == before
 
 
-@pytest.mark.parametrize(("field", "values"), ARGUMENTS.values(), ids=ARGUMENTS)
-def test_learn_refuses_it(untouched: Memory, field: str, values: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError) as caught:
-        untouched.learn(**given(values))
-    check(caught.value, field)
+OF_RECORDS = {"extra", "occurrence", "outcome", "self"}
+"""What ``learn`` does not take."""
 
 
 @pytest.mark.parametrize(("field", "values"), BAD.values(), ids=BAD)
-def test_learn_many_reports_it_and_learns_the_others(field: str, values: dict[str, Any]) -> None:
+def test_it_is_refused_and_a_batch_learns_the_others(field: str, values: dict[str, Any]) -> None:
     good = [{**given({}), "source_key": f"good/{number}"} for number in range(3)]
     with Memory.open("memory:") as memory:
+        if not values.keys() & OF_RECORDS:
+            with pytest.raises(ValidationError) as caught:
+                memory.learn(**given(values))
+            check(caught.value, field)
         report = memory.learn_many([*good[:2], given(values), good[2]], on_error="collect")
 
         assert (report.created, report.skipped) == (3, 0)
@@ -212,13 +208,8 @@ def test_learn_many_reports_it_and_learns_the_others(field: str, values: dict[st
 @pytest.mark.parametrize(
     ("field", "build"),
     [
-        ("credit", lambda: StrategyUse("s", credit=2.0)),
-        ("text", lambda: StrategyUse("")),
         ("text", StrategyUse),
-        ("text", lambda: StrategyUse(LONE)),
         ("wait", lambda: StrategyUse("s", wait=1)),
-        ("reward", lambda: Step(reward=math.nan)),
-        ("action", lambda: Step(action={"x": math.inf})),
         ("tool", lambda: Step(tool="sql")),  # type: ignore[call-arg]
         ("observation", lambda: Step(observation=5)),  # type: ignore[arg-type]
     ],
@@ -256,25 +247,45 @@ def test_what_is_no_episode_is_refused(untouched: Memory, thing: Any) -> None:
     assert (report.created, len(report.rejected)) == (0, 1)
 
 
-@pytest.mark.parametrize("episodes", [None, 5])
-def test_what_is_no_list_of_episodes_is_refused(untouched: Memory, episodes: Any) -> None:
-    with pytest.raises(ValidationError) as caught:
-        untouched.learn_many(episodes)
-    assert caught.value.field == "episodes"
+NUMBERS = [0, -1, 1.5, "5", True]
+TEXTS = [5, LONE, ["x"]]
+ASKED: dict[str, tuple[str, list[Any]]] = {
+    "learn_many episodes": ("", [None, 5]),
+    "learn_many on_error": ("", ["ignore", "", None, 1, "Raise"]),
+    "learn_many batch_size": ("", [*NUMBERS, 100_001, None]),
+    "strategies limit": ("", NUMBERS),
+    "evidence limit": ("s", NUMBERS),
+    **{
+        f"lessons.{ask} {field}": ("", values)
+        for field, asks, values in (
+            ("limit", ("rules", "mistakes"), NUMBERS),
+            ("agent", ("heuristics", "anti_patterns", "rules", "mistakes"), [*TEXTS, ""]),
+            ("task_type", ("heuristics", "anti_patterns"), TEXTS),
+            ("task", ("rules", "mistakes", "scores"), TEXTS),
+            ("worker", ("mistakes",), TEXTS),
+            (
+                "min_confidence",
+                ("heuristics", "anti_patterns"),
+                [math.nan, math.inf, 2, -0.1, "x", "0.5", True, None],
+            ),
+        )
+        for ask in asks
+    },
+}
+"""A method and its argument: what stands before that, and what is wrong."""
 
 
-@pytest.mark.parametrize("on_error", ["ignore", "", None, 1, "Raise"])
-def test_an_unknown_way_with_errors_is_refused(untouched: Memory, on_error: Any) -> None:
-    with pytest.raises(ValidationError, match="collect") as caught:
-        untouched.learn_many([Episode(**given({}))], on_error=on_error)
-    check(caught.value, "on_error")
-
-
-@pytest.mark.parametrize("size", [0, -1, 100_001, 1.5, "500", None, True])
-def test_a_nonsense_batch_size_is_refused(untouched: Memory, size: Any) -> None:
-    with pytest.raises(ValidationError) as caught:
-        untouched.learn_many([Episode(**given({}))], batch_size=size)
-    check(caught.value, "batch_size")
+@pytest.mark.parametrize("asked", ASKED)
+def test_a_nonsense_argument_is_refused(untouched: Memory, asked: str) -> None:
+    name, field = asked.split()
+    before, values = ASKED[asked]
+    for value in values:
+        first = [before] if before else []
+        if name == "learn_many" and field != "episodes":
+            first = [[Episode(**given({}))]]  # type: ignore[list-item]
+        with pytest.raises(ValidationError) as caught:
+            attrgetter(name)(untouched)(*first, **{field: value})
+        check(caught.value, field)
 
 
 def test_with_raise_the_batches_before_the_bad_record_stay(memory: Memory) -> None:
@@ -318,6 +329,7 @@ def test_a_conflict_shows_both_contents_briefly(memory: Memory) -> None:
         assert part in str(error)
     assert len(str(error)) < 1_000
     assert memory.stats().episodes == 1
+    assert [row.text for row in memory.strategies()] == ["a strategy"]  # nothing of it was written
     assert memory.verify().ok
 
 
@@ -328,14 +340,16 @@ def test_conflicts_are_collected_with_the_key(memory: Memory) -> None:
             Episode(**given({"source_key": "1", "success": False})),
             Episode(**given({"source_key": "2"})),
             Episode(**given({"source_key": "2", "success": False})),
+            Episode(**given({"source_key": "2"})),
         ],
         on_error="collect",
     )
-    assert (report.created, report.skipped) == (1, 0)
+    assert (report.created, report.skipped) == (1, 1)
     assert [(bad.index, bad.field, bad.source_key) for bad in report.rejected] == [
         (0, "source_key", "1"),
         (2, "source_key", "2"),
     ]
+    assert memory.strategies()[0].trials == 2
     assert memory.verify().ok
 
 
@@ -353,13 +367,6 @@ def test_asking_for_what_is_no_text_is_one_of_our_errors(memory: Memory, ask: st
     str(caught.value).encode()
 
 
-@pytest.mark.parametrize("limit", [0, -1, 1.5, "5", True])
-def test_a_nonsense_limit_is_refused(untouched: Memory, limit: Any) -> None:
-    for ask in (untouched.strategies, lambda limit: untouched.evidence("s", limit=limit)):
-        with pytest.raises(ValidationError):
-            ask(limit=limit)
-
-
 def test_odd_but_good_values_are_learned_as_they_are(memory: Memory) -> None:
     memory.learn(
         "T\u00e2che \U0001f4a1 \x00 \u202e",
@@ -375,48 +382,3 @@ def test_odd_but_good_values_are_learned_as_they_are(memory: Memory) -> None:
     assert stats.first_at == datetime(1, 1, 2, tzinfo=UTC)
     assert len(memory.strategies()) == 2
     assert memory.verify().ok
-
-
-@pytest.mark.parametrize("confidence", [math.nan, math.inf, 2, -0.1, "x", "0.5", True, None])
-@pytest.mark.parametrize("ask", ["heuristics", "anti_patterns"])
-def test_a_nonsense_confidence_is_refused(untouched: Memory, ask: str, confidence: Any) -> None:
-    with pytest.raises(ValidationError) as caught:
-        getattr(untouched.lessons, ask)(min_confidence=confidence)
-    check(caught.value, "min_confidence")
-
-
-@pytest.mark.parametrize("value", [5, "", LONE, ["x"]], ids=["number", "empty", "lone", "list"])
-@pytest.mark.parametrize("ask", ["heuristics", "anti_patterns", "rules", "mistakes"])
-def test_lessons_for_what_is_no_agent_are_refused(untouched: Memory, ask: str, value: Any) -> None:
-    with pytest.raises(ValidationError) as caught:
-        getattr(untouched.lessons, ask)(agent=value)
-    check(caught.value, "agent")
-
-
-@pytest.mark.parametrize(
-    ("ask", "field"),
-    [
-        ("heuristics", "task_type"),
-        ("anti_patterns", "task_type"),
-        ("rules", "task"),
-        ("mistakes", "task"),
-        ("mistakes", "worker"),
-        ("scores", "task"),
-    ],
-)
-@pytest.mark.parametrize("value", [5, LONE, ["x"]], ids=["number", "lone", "list"])
-def test_lessons_on_what_is_no_text_are_refused(
-    untouched: Memory, ask: str, field: str, value: Any
-) -> None:
-    with pytest.raises(ValidationError) as caught:
-        getattr(untouched.lessons, ask)(**{field: value})
-    check(caught.value, field)
-
-
-@pytest.mark.parametrize("limit", [0, -1, 1.5, "5", True])
-@pytest.mark.parametrize("ask", ["rules", "mistakes"])
-def test_a_nonsense_limit_of_lessons_is_refused(untouched: Memory, ask: str, limit: Any) -> None:
-    for task in (None, "a task"):
-        with pytest.raises(ValidationError) as caught:
-            getattr(untouched.lessons, ask)(task, limit=limit)
-        check(caught.value, "limit")

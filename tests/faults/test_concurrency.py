@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter
@@ -20,7 +18,6 @@ from graphmem.store.port import ChangedError, Transaction
 from tests.conftest import Opener
 from tests.faults.learner import (
     BATCH,
-    REPOSITORY,
     Learner,
     batch,
     content,
@@ -59,29 +56,21 @@ def check_exactly(memory: Memory, episodes: int, opened: Opener) -> None:
         assert content(memory) == content(one)
 
 
+@pytest.mark.parametrize("same", [True, False], ids=["the same things", "different things"])
 @pytest.mark.parametrize("shared", [True, False], ids=["one memory", "a memory each"])
-def test_threads_that_learn_different_things(memory: Memory, opened: Opener, shared: bool) -> None:
+def test_threads_that_learn(memory: Memory, opened: Opener, shared: bool, same: bool) -> None:
+    """Each episode is created exactly once, whoever came first."""
     memories = [memory if shared else opened() for _ in range(THREADS)]
-
-    def learn(thread: int) -> int:
-        numbers = range(thread * EACH, (thread + 1) * EACH)
-        return sum(memories[thread].learn_many([episode(n)]).created for n in numbers)
-
-    assert in_threads(learn) == THREADS * EACH
-    check_exactly(memory, THREADS * EACH, opened)
-
-
-@pytest.mark.parametrize("shared", [True, False], ids=["one memory", "a memory each"])
-def test_threads_that_learn_the_same_things(memory: Memory, opened: Opener, shared: bool) -> None:
-    memories = [memory if shared else opened() for _ in range(THREADS)]
+    count = 24 if same else THREADS * EACH
 
     def learn(thread: int) -> int:  # in another order each, some alone, some in batches
-        start = thread * 5 % 24
-        everything = [episode((start + place) % 24) for place in range(24)]
-        return memories[thread].learn_many(everything, batch_size=1 + thread % 8).created
+        first = thread * (5 if same else EACH)
+        numbers = range(first, first + (count if same else EACH))
+        episodes = [episode(number % count) for number in numbers]
+        return memories[thread].learn_many(episodes, batch_size=1 + thread % 8).created
 
-    assert in_threads(learn) == 24  # each is created exactly once, whoever came first
-    check_exactly(memory, 24, opened)
+    assert in_threads(learn) == count
+    check_exactly(memory, count, opened)
 
 
 def test_who_lost_a_race_needs_one_more_attempt_only(
@@ -254,15 +243,6 @@ def test_a_writer_gets_in_when_the_other_closes_within_the_wait(folder: str) -> 
         closer.join()
 
 
-def test_a_writer_gets_in_at_once_when_the_other_was_killed(folder: str) -> None:
-    with learning(environment(folder, "default", Settings()), 0, 1, "hold") as holder:
-        holder.wait_for("done")
-        holder.kill()
-    with Memory.open(folder, settings=Settings(wait=0)) as memory:
-        assert memory.learn_many(batch(1)).created == BATCH
-        assert memory.verify().ok
-
-
 def test_a_reader_beside_a_writing_process_sees_what_was_acknowledged(
     folder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -296,54 +276,6 @@ def test_a_snapshot_says_its_true_age(folder: str, monkeypatch: pytest.MonkeyPat
     with Memory.open(folder) as memory:
         memory.learn("a task", "a strategy", success=True)
         assert memory.stats().snapshot_age is None  # a writer reads what it writes
-
-
-FORKING = """
-import os
-from graphmem import Memory
-from graphmem.errors import ForkedError
-
-memory = Memory.open()
-memory.learn("a task", "before the fork", success=True)
-child = os.fork()
-if child == 0:
-    for call in (lambda: memory.learn("a task", "in the child", success=True), memory.stats):
-        try:
-            call()
-        except ForkedError as error:
-            print("ForkedError", error.retryable, "Memory.open" in str(error), flush=True)
-    memory.close()
-    {ending}
-else:
-    os.waitpid(child, 0)
-    memory.learn("a task", "after the fork", success=True)
-    print(sorted(row.text for row in memory.strategies()), memory.verify().ok, flush=True)
-    memory.close()
-"""
-
-
-@pytest.mark.parametrize("ending", ["os._exit(0)", "pass"], ids=["at once", "in good order"])
-def test_a_forked_child_is_refused_and_does_no_harm(folder: str, ending: str) -> None:
-    program = FORKING.format(ending=ending)
-    answer = subprocess.run(  # from version 3.12 on, Python warns of each fork beside threads
-        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", program],
-        cwd=REPOSITORY,
-        env=environment(folder, "default", Settings()),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert answer.stderr == ""
-    assert answer.stdout.splitlines() == [
-        "ForkedError False True",
-        "ForkedError False True",
-        "['after the fork', 'before the fork'] True",
-    ]
-    with Memory.open(folder) as memory:
-        assert memory.stats().episodes == 2
-        assert memory.learn("a task", "later", success=True).created
-        assert memory.verify().ok
 
 
 def test_learning_and_erasing_the_same_things_at_once_loses_nothing(memory: Memory) -> None:

@@ -19,15 +19,7 @@ from graphmem.store.port import SCHEMA_VERSION
 from graphmem.store.queries import procedure
 from tests.conftest import Opener
 from tests.faults.attack import rounds
-from tests.faults.learner import (
-    BATCH,
-    batch,
-    content,
-    environment,
-    episode,
-    keys,
-    learning,
-)
+from tests.faults.learner import BATCH, batch, content, environment, episode, keys, learning
 from tests.faults.writers import CALLS, RETRY, WRITERS, Heard, check, impatient, storm
 from tests.neo4j.server import Neo4jServer, Neo4jUnavailable
 

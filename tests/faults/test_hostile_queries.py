@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,15 +16,7 @@ from graphmem.store import Limits
 from graphmem.store.queries import adhoc
 from tests.conftest import Opener
 from tests.faults.attack import LONG
-from tests.faults.hostile import (
-    ALONE,
-    ATTACKS,
-    CALLS,
-    HONEST,
-    MARKER,
-    SLOW,
-    disguises,
-)
+from tests.faults.hostile import ALONE, ATTACKS, CALLS, HONEST, MARKER, SLOW, disguises
 
 EVERYTHING = adhoc("MATCH (n) WHERE n.ns = $ns OR 'Hacked' IN labels(n) RETURN count(n) AS n")
 STOPPED = r"1 s and was stopped.*QUERY_SECONDS|too many rows|limited to|more than the engine allows"
@@ -114,29 +103,6 @@ class TestRows:
         rows = memory.query("analysis.what_works")
         assert (len(rows), rows.truncated) == (2, False)
 
-    def test_what_was_written_is_seen_at_once(self, memory: Memory) -> None:
-        for number in range(1, 6):
-            memory.learn(f"task {number}", "try", success=True)
-            for _ in range(2):
-                assert memory.query("MATCH (e:Episode) WHERE e.ns = $ns RETURN count(e) AS n") == [
-                    {"n": number}
-                ]
-
-    def test_several_threads_ask_at_once(self, memory: Memory) -> None:
-        memory.learn("refund", "try", success=True)
-        seen: list[object] = []
-
-        def ask(number: int) -> None:
-            rows = [memory.query("RETURN $number AS n", number=number) for _ in range(5)]
-            seen.append(rows == [[{"n": number}]] * 5)
-
-        threads = [threading.Thread(target=ask, args=(number,)) for number in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert seen == [True] * 4
-
     def test_values_of_all_kinds_come_back(self, taught: Memory) -> None:
         [row] = taught.query(
             "MATCH (s:Strategy) WHERE s.ns = $ns AND s.text = 'refund' "
@@ -191,21 +157,3 @@ class TestLimits:
         began = time.monotonic()
         crowd.close()
         assert time.monotonic() - began < BUSY
-
-
-def test_a_reader_beside_a_writer_asks_its_snapshot(tmp_path: Path) -> None:
-    code = (
-        "import sys; from graphmem import Memory\n"
-        "with Memory.open(sys.argv[1]) as memory:\n"
-        "    print(memory.query('MATCH (e:Episode) RETURN count(e) AS n'))\n"
-    )
-    with Memory.open(tmp_path / "memory.graph") as memory:
-        memory.learn("refund", "try", success=True)
-        run = subprocess.run(
-            [sys.executable, "-c", code, memory.store.url],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-    assert run.stdout == "[{'n': 1}]\n"
-    assert run.stderr == ""

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -97,28 +98,24 @@ def swap(folder: Path, _: Path) -> None:
     (folder / "aside").rename(other)
 
 
-def replace_folder(folder: Path, _: Path) -> None:
+def remove_files(folder: Path, _: Path, *, leave_folders: bool = False) -> None:
+    for file in list(folder.iterdir()):
+        file.unlink()
+        if leave_folders:
+            file.mkdir()
+
+
+def replace_by_file(folder: Path, _: Path) -> None:
     shutil.rmtree(folder)
-    folder.write_bytes(b"a file in its place")
-
-
-def replace_files(folder: Path, _: Path) -> None:
-    for file in list(folder.iterdir()):
-        file.unlink()
-        file.mkdir()
-
-
-def remove_files(folder: Path, _: Path) -> None:
-    for file in list(folder.iterdir()):
-        file.unlink()
+    folder.write_bytes(b"a file")
 
 
 LOSSES: dict[str, Callable[[Path, Path], object]] = {
     "no folder": lambda folder, _: shutil.rmtree(folder),
     "no files": remove_files,
     "no file": lambda folder, _: next(folder.iterdir()).unlink(),
-    "a file as folder": replace_folder,
-    "folders as files": replace_files,
+    "a file as folder": replace_by_file,
+    "folders as files": partial(remove_files, leave_folders=True),
     "swapped": swap,
     "older": lambda folder, whole: shutil.copytree(whole / "older", folder, dirs_exist_ok=True),
 }

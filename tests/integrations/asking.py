@@ -16,7 +16,7 @@ from mcp.client.stdio import stdio_client
 from mcp_types import CallToolResult, TextContent
 
 from graphmem import Memory
-from tests.cli.forking import CODE
+from tests.cli.running import CODE
 
 MODES = ("legacy", "auto")
 FLIGHT = "refund a cancelled flight"

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from graphmem import Memory
-from tests.cli.forking import CODE
+from tests.cli.running import CODE
 from tests.integrations import node
 from tests.integrations.asking import FLIGHT, serving, taught
 

@@ -25,8 +25,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from graphmem import Memory, Settings
 from graphmem.integrations.mcp import build
-from tests.cli.forking import CODE
-from tests.cli.running import run
+from tests.cli.running import CODE, run
 from tests.faults.attack import rounds
 from tests.integrations.asking import FLIGHT, MODES, good, over_stdio, refused, serving, talk
 

@@ -119,49 +119,33 @@ def test_no_error_about_a_url_tells_its_password(url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "masked"),
+    ("text", "alone", "within"),
     [
-        ("neo4j://u:p@h:7687", "neo4j://***@h:7687"),
-        ("neo4j://h:7687", "neo4j://h:7687"),
-        ("neo4j://a,b:1", "neo4j://a,b:1"),
-        ("bolt://[::1]:7687", "bolt://[::1]:7687"),
-        ("neo4j://u:secret", "neo4j://u:***"),
-        ("neo4j://h?policy=x", "neo4j://h?***"),
-        ("/home/me@work/a.graph", "/home/me@work/a.graph"),
-        ("./a.graph", "./a.graph"),
-        ("C:\\Users\\me@work", "C:\\Users\\me@work"),
-        ("memory:", "memory:"),
-        ("u:p@h", "***@h"),
+        ("neo4j://u:s3cr3t@h:7687", "neo4j://***@h:7687", "neo4j://***@h:7687"),
+        ("neo4j://h:7687", "neo4j://h:7687", "neo4j://h:7687"),
+        ("neo4j://a,b:1", "neo4j://a,b:1", "neo4j://a,b:1"),
+        ("bolt://[::1]:7687", "bolt://[::1]:7687", "bolt://[::1]:7687"),
+        ("neo4j://u:s3cr3t", "neo4j://u:***", None),
+        ("neo4j://h?policy=x", "neo4j://h?***", "neo4j://h?policy=x"),
+        ("neo4j://h?password=s3cr3t#x", "neo4j://h?***", "neo4j://h?password=***#x"),
+        ("/home/me@work/a.graph", "/home/me@work/a.graph", "/home/me@work/a.graph"),
+        ("C:\\Users\\me@work", "C:\\Users\\me@work", "C:\\Users\\me@work"),
+        ("memory:", "memory:", "memory:"),
+        ("u:s3cr3t@h", "***@h", None),
+        ("neo4j://u:p@s3cr3t@h:1 is gone", None, "neo4j://***@h:1 is gone"),
+        ("neo4j://u:p@s3cr3t@s3cr3t@h/x, a@b", None, "neo4j://***@h/x, a@b"),
+        ("neo4j://u:it's3cr3t@h", "neo4j://***@h", "neo4j://***@h"),
+        ("(neo4j://u:<s3cr3t>@h)", None, "(neo4j://***@h)"),
+        ("no 'neo4j://u:a s3cr3t@h', a@b", None, "no 'neo4j://***@h', a@b"),
+        ('{"a": "neo4j://u:it\'s s3cr3t@h"}', None, '{"a": "neo4j://***@h"}'),
+        ("see http://h/v1?a=b&api_key=s3cr3t", None, "see http://h/v1?a=b&api_key=***"),
+        ("HTTP://s3cr3t@y/z; mail me@there", None, "HTTP://***@y/z; mail me@there"),
     ],
 )
-def test_what_is_left_of_a_url(url: str, masked: str) -> None:
-    assert without_password(url) == masked
-
-
-def test_urls_within_texts_lose_their_passwords() -> None:
-    text = "tried neo4j://u:p@h:1, then HTTP://x@y/z; mail me@there"
-    assert without_passwords(text) == "tried neo4j://***@h:1, then HTTP://***@y/z; mail me@there"
-    assert str(ValidationError("task", "see ftp://u:p@h/x", "is wrong")) == (
-        "task: is wrong (got 'see ftp://***@h/x')"
-    )
-
-
-@pytest.mark.parametrize(
-    ("text", "masked"),
-    [
-        ("neo4j://u:p@s3cr3t@h:1 is gone", "neo4j://***@h:1 is gone"),
-        ("neo4j://u:p@s3cr3t@s3cr3t@h/x, a@b", "neo4j://***@h/x, a@b"),
-        ("neo4j://u:it's3cr3t@h", "neo4j://***@h"),
-        ("(neo4j://u:<s3cr3t>@h)", "(neo4j://***@h)"),
-        ("no 'neo4j://u:a s3cr3t@h', a@b", "no 'neo4j://***@h', a@b"),
-        ('{"a": "neo4j://u:it\'s s3cr3t@h"}', '{"a": "neo4j://***@h"}'),
-        ("see http://h/v1?a=b&api_key=s3cr3t", "see http://h/v1?a=b&api_key=***"),
-        ("neo4j://h?password=s3cr3t#x", "neo4j://h?password=***#x"),
-        ("see http://h/?q=1", "see http://h/?q=1"),
-    ],
-)
-def test_a_password_within_a_text_is_masked_whole(text: str, masked: str) -> None:
-    assert without_passwords(text) == masked
+def test_what_is_left_of_a_url(text: str, alone: str | None, within: str | None) -> None:
+    """Where it stands alone, and within a text."""
+    assert alone is None or without_password(text) == alone
+    assert within is None or without_passwords(text) == within
 
 
 def test_a_text_of_many_urls_is_searched_in_time_that_grows_with_it() -> None:
@@ -172,17 +156,15 @@ def test_a_text_of_many_urls_is_searched_in_time_that_grows_with_it() -> None:
     assert time.process_time() - began < 10
 
 
-@pytest.mark.parametrize(
-    "password", ["s3cr3t@s3cr3t", "a s3cr3t", "it's3cr3t", f"{'x' * 300}s3cr3t"]
-)
-def test_no_error_about_another_value_tells_the_password_of_a_url(password: str) -> None:
+def test_no_error_about_another_value_tells_the_password_of_a_url() -> None:
     """Neither in its text nor in its form, wherever a url was given by mistake."""
-    url = f"neo4j://u:{password}@h"
-    for value in (url, url.encode(), {"a": url}, [url], Path(url)):
-        error = ValidationError("task", value, "is wrong")
-        told = f"{error} {error!r} {shown(value)}"
-        assert "s3cr3t" not in told
-        assert "xxx" not in told
+    for password in ("s3cr3t@s3cr3t", "a s3cr3t", "it's3cr3t", f"{'x' * 300}s3cr3t"):
+        url = f"neo4j://u:{password}@h"
+        for value in (url, url.encode(), {"a": url}, [url], Path(url)):
+            error = ValidationError("task", value, "is wrong")
+            told = f"{error} {error!r} {shown(value)}"
+            assert "s3cr3t" not in told
+            assert "xxx" not in told
 
 
 def test_a_folder_with_an_at_sign_is_a_folder(tmp_path: Path) -> None:
@@ -198,56 +180,35 @@ def test_a_long_value_is_not_written_out_to_be_shortened() -> None:
     assert shown("x" * 150) == repr("x" * 150)
 
 
-@pytest.mark.parametrize(
-    ("number", "noun", "said"),
-    [
+def test_a_count_has_the_right_plural() -> None:
+    for number, noun, said in (
         (1, "file", "1 file"),
         (0, "entry of its levels", "0 entries of its levels"),
         (1_200, "success", "1,200 successes"),
         (2, "strategy", "2 strategies"),
-    ],
-)
-def test_a_count_has_the_right_plural(number: int, noun: str, said: str) -> None:
-    assert counted(number, noun) == said
+    ):
+        assert counted(number, noun) == said
 
 
-@pytest.mark.parametrize(
-    ("share", "said"),
-    [
-        (1.0, "100%"),
-        (0.0, "0%"),
-        (0.42, "42%"),
-        (0.9949, "99%"),
-        (0.9975, "99.8%"),
-        (0.99996, "99.996%"),
-        (1 - 1e-9, ">99.999%"),
-        (0.004, "0.4%"),
-        (1e-300, "<0.001%"),
-    ],
-)
-def test_only_what_is_sure_is_shown_as_100_or_0_percent(share: float, said: str) -> None:
-    assert percent(share) == said
-
-
-def test_percents_can_have_decimals() -> None:
+def test_only_what_is_sure_is_shown_as_100_or_0_percent() -> None:
+    for share, said in (
+        *((1.0, "100%"), (0.0, "0%"), (0.42, "42%"), (0.9949, "99%"), (0.9975, "99.8%")),
+        *((0.99996, "99.996%"), (1 - 1e-9, ">99.999%"), (0.004, "0.4%"), (1e-300, "<0.001%")),
+    ):
+        assert percent(share) == said
     assert [percent(share, 1) for share in (1.0, 0.5, 0.9999)] == ["100.0%", "50.0%", "99.99%"]
 
 
-@pytest.mark.parametrize(
-    ("value", "said"),
-    [
+def test_messages_speak_the_language_of_the_input() -> None:
+    for value, said in (
         (True, "true"),
         ("None", "'None'"),
         ([None, "a", 1.5], '[null, "a", 1.5]'),
-        (("a", False), '["a", false]'),
         ({"done": True, "at": None}, '{"done": true, "at": null}'),
-        (datetime(2026, 5, 1, tzinfo=UTC), "'2026-05-01T00:00:00+00:00'"),
         ({"at": datetime(2026, 5, 1, tzinfo=UTC)}, '{"at": "2026-05-01T00:00:00+00:00"}'),
         (float("nan"), "nan"),
         (b"half", "'half'"),
         (Path("a/b"), "'a/b'"),
-    ],
-)
-def test_messages_speak_the_language_of_the_input(value: object, said: str) -> None:
-    assert str(ValidationError("field", value, "is wrong")) == f"field: is wrong (got {said})"
+    ):
+        assert str(ValidationError("field", value, "is wrong")) == f"field: is wrong (got {said})"
     assert str(ValidationError("field", None, "is missing")) == "field: is missing"

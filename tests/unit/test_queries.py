@@ -250,7 +250,6 @@ def test_every_procedure_that_touches_data_takes_a_namespace_or_claimed_rows() -
         *("rates.weigh", "rates.more", "forecasting.pool"),
         "lessons_maintenance.link_heuristics",
         "lessons_maintenance.link_anti_patterns",
-        "lessons_maintenance.conclude",
         "maintenance.namespaces",
         "maintenance.inhabited",
     }

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from graphmem.episodes.abandoned import abandoned_id
+from graphmem.episodes.attempts import abandoned_id
 from graphmem.episodes.naming import TOOLS, strategies
 from graphmem.errors import GraphMemError, NotFoundError, ValidationError
 from graphmem.integrations.claude_code.outcome import last_run, parse_statement, without_statement

@@ -19,7 +19,7 @@ from graphmem.models.fields import Output
 from graphmem.models.lessons import Alternative
 from graphmem.printable import counted, percent
 from graphmem.text.fencing import CLOSE, ELLIPSIS, OPEN, fenced
-from graphmem.text.tokens import count_tokens_of_lines
+from graphmem.text.tokens import count_tokens
 
 Rate = Annotated[float, AfterValidator(lambda rate: round(rate, 4))]
 """A number with its meaningful digits only: each digit costs tokens."""
@@ -224,7 +224,7 @@ def fit(
         limit: the limit that the rows reached; None: there are no others.
     """
     rows = tuple(rows)
-    costs = [count_tokens_of_lines(row.model_dump_json()) for row in rows]
+    costs = [count_tokens(row.model_dump_json()) for row in rows]
     kept = _first(costs, max_tokens - ASIDE)
     more = describe_rest(len(rows) - kept, "row", tool, sum(costs))
     if rows and not kept:
@@ -239,7 +239,7 @@ def fit_lines(text: str, max_tokens: int, tool: str) -> tuple[str, str | None]:
     """Return the first lines of a text that fit, and what was left out."""
     lines, tokens = text.splitlines(), max_tokens - ASIDE
     costs = [  # in JSON
-        count_tokens_of_lines(line) + line.count('"') + line.count("\\") + 1 for line in lines
+        count_tokens(line) + line.count('"') + line.count("\\") + 1 for line in lines
     ]
     kept = _first(costs, tokens)
     part = "\n".join(lines[:kept]) if kept else shorten(text, max(4 * tokens, 20))
@@ -275,7 +275,7 @@ def _shorten_row(row: R, tokens: int) -> R:
     """Return a row without lists, and with texts cut until it fits."""
     row = row.model_copy(update={name: () for name, value in row if isinstance(value, tuple)})
     limit = max(4 * tokens, SHOWN)
-    while count_tokens_of_lines(row.model_dump_json()) > tokens and limit > 20:
+    while count_tokens(row.model_dump_json()) > tokens and limit > 20:
         texts = {
             name: value if isinstance(value, str) else canonical_json(value)
             for name, value in row

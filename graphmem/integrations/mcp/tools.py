@@ -20,7 +20,7 @@ from graphmem.models import Step
 from graphmem.models.choices import Choice, Explore
 from graphmem.models.levels import Added
 from graphmem.models.reports import EraseReport, Learned, Stats
-from graphmem.text.tokens import count_tokens_of_lines
+from graphmem.text.tokens import count_tokens
 
 Task = Annotated[str, Field(description="The task in words, or its key.")]
 Agent = Annotated[
@@ -171,7 +171,7 @@ class Tools:
         lines: dict[str, int] = {}
 
         def count(text: str) -> int:
-            tokens = count_tokens_of_lines(text)
+            tokens = count_tokens(text)
             if text.endswith("\n"):  # a line; the text itself is counted, too
                 lines[text[:-1]] = tokens
             return tokens
@@ -365,7 +365,7 @@ class Tools:
         levels = self.memory.levels.map(self._agent(agent))
         whole, part = levels.tree(MOST), levels.tree(max(50, max_tokens - ASIDE))
         left = len(whole.splitlines()) - len(part.splitlines()) + 1 if part != whole else 0
-        more = describe_rest(left, "line", "graphmem_levels_map", count_tokens_of_lines(whole))
+        more = describe_rest(left, "line", "graphmem_levels_map", count_tokens(whole))
         return answers.Text(text=part, more=more)
 
     @tool("write", "Add to a level")

@@ -1,19 +1,104 @@
-"""Commands on the procedures: list, show and install them."""
+"""Run Cypher that only reads, and see and install the procedures: query, procedures."""
 
 from __future__ import annotations
 
+import csv
+import json
+import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from graphmem.cli.options import Group, Options, several
-from graphmem.cli.printing import print_json, print_table
+from graphmem.cli.options import Group, Options, parse_value, several
+from graphmem.cli.printing import print_json, print_table, to_plain
 from graphmem.errors import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from graphmem.store.installing import Installed
+
+_NAMES = "`graphmem procedures list --subject analysis` says what each name answers"
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option("-e", "--execute", "text", metavar="CYPHER", help="Cypher that only reads.")
+@click.option(
+    "--file", type=click.File(errors="surrogateescape"), metavar="FILE", help="A file of Cypher."
+)
+@click.option("-p", "--param", "given", multiple=True, metavar="NAME=VALUE", help="A parameter.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
+@click.pass_obj
+def query(
+    options: Options,
+    name: str | None,
+    text: str | None,
+    file: Any,
+    given: tuple[str, ...],
+    as_csv: bool,
+) -> None:
+    """Run a query that only reads.
+
+    It is a NAME from `graphmem procedures list`, a text, or a file. A parameter is JSON if it
+    parses as JSON, else text; $ns is the namespace. Your own Cypher may only read the graph, for
+    GRAPHMEM_QUERY_SECONDS (60). Rows after GRAPHMEM_QUERY_ROWS (10000) are cut.
+
+    \b
+    Examples:
+      graphmem --url ./airline.graph query what_works
+      graphmem --url ./airline.graph query -e "MATCH (s:Strategy) RETURN s.text AS text LIMIT 5"
+    """
+    if sum(part is not None for part in (name, text, file)) != 1:
+        raise click.UsageError(f"give one of NAME, --execute CYPHER and --file FILE; {_NAMES}")
+    parameters: dict[str, Any] = {}
+    for item in given:
+        parameter, equals, value = item.partition("=")
+        if not equals or not parameter.isidentifier():
+            raise click.UsageError(f"--param {item!r}: give NAME=VALUE")
+        parameters[parameter] = parse_value(value)
+    cypher = text or ""
+    if name is not None:
+        cypher = _find_query(name)
+    elif file is not None:
+        cypher = file.read()
+    rows = options.memory().query(cypher, parameters)
+    columns = list(rows[0]) if rows else []
+    if as_csv:
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows([_write_value(row[column]) for column in columns] for row in rows)
+    elif options.as_json:
+        print_json({"rows": list(rows), "truncated": rows.truncated})
+    elif rows:
+        print_table(columns, ([row[column] for column in columns] for row in rows))
+    else:
+        click.echo("no rows")
+    if rows.truncated:
+        click.echo(
+            f"(the first {len(rows):,} rows, there are more; GRAPHMEM_QUERY_ROWS says how many)",
+            err=True,
+        )
+    options.note_snapshot()
+
+
+def _find_query(name: str) -> str:
+    from graphmem.errors import NotFoundError
+    from graphmem.store.queries import catalog
+
+    for candidate in (name, f"analysis.{name}"):
+        if candidate in catalog():
+            return candidate
+    known = sorted(query.name.removeprefix("analysis.") for query in catalog().subject("analysis"))
+    raise NotFoundError(
+        f"no query {name!r}; {catalog().meant(name)}there are {', '.join(known)}; {_NAMES}; for "
+        "Cypher use --execute"
+    )
+
+
+def _write_value(value: Any) -> Any:
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    return json.dumps(to_plain(value), ensure_ascii=False)
 
 
 @click.group(cls=Group)
@@ -66,17 +151,16 @@ def list_(options: Options, name: str | None, subject: str | None, wanted: tuple
             (
                 row["name"],
                 row["mode"],
-                ", ".join(_renamed(name, row["renamed"]) for name in row["parameters"]),
+                [
+                    f"{name} ({row['renamed'][name]})" if name in row["renamed"] else name
+                    for name in row["parameters"]
+                ],
                 (row["install"] or "").rpartition(".")[2],
                 row["doc"],
             )
             for row in rows
         ],
     )
-
-
-def _renamed(name: str, others: dict[str, str]) -> str:
-    return f"{name} ({others[name]})" if name in others else name
 
 
 def _print_text(options: Options, name: str, wanted: tuple[str, ...]) -> None:
@@ -115,12 +199,9 @@ def install(options: Options, print_: bool) -> None:
 
     if print_:
         text = installing.script(options.settings().database or "neo4j")
-        if options.as_json:
-            print_json({"text": text})
-        else:
-            click.echo(text, nl=False)
-        return
-    _print_report(options, installing.install(options.memory(must_exist=False).store))
+        options.show({"text": text}, lambda _: click.echo(text, nl=False))
+    else:
+        _show_change(options, installing.install(options.memory(must_exist=False).store))
 
 
 @procedures.command()
@@ -134,10 +215,10 @@ def uninstall(options: Options) -> None:
     """
     from graphmem.store import installing
 
-    _print_report(options, installing.uninstall(options.memory(must_exist=False).store))
+    _show_change(options, installing.uninstall(options.memory(must_exist=False).store))
 
 
-def _print_report(options: Options, report: Sequence[Installed]) -> None:
+def _show_change(options: Options, report: Sequence[Installed]) -> None:
     options.show_rows(
         report,
         "procedure=name done signature",

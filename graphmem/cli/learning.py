@@ -1,4 +1,4 @@
-"""The command seed, and its progress bar."""
+"""Fill a memory: init, learn, seed."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import sys
 from collections import Counter
 from contextlib import ExitStack
 from itertools import islice
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from graphmem.cli.options import Options
+from graphmem.cli.options import Options, moment, several
 from graphmem.cli.printing import print_json, print_rows, progress
 from graphmem.files import writing
 from graphmem.printable import counted, printable
@@ -19,7 +19,58 @@ from graphmem.printable import counted, printable
 if TYPE_CHECKING:
     from graphmem.seeding import Refusal, SeedReport
 
-_Text = TextIO | codecs.StreamWriter
+SHOWN = 20
+"""Kinds of refusals in the table of seed."""
+
+
+@click.command()
+@click.pass_obj
+def init(options: Options) -> None:
+    """Create the memory, or bring its indexes up to date.
+
+    \b
+    Example:
+      graphmem --url ./runs.graph init
+    """
+    memory = options.memory(must_exist=False)
+    version = memory.upkeep.initialize()
+    done = {"url": memory.store.url, "schema_version": version}
+    options.show(done, f"{memory.store.url} is ready (schema version {version})")
+
+
+@click.command()
+@click.argument("task")
+@click.argument("strategies", nargs=-1, required=True, metavar="STRATEGY...")
+@click.option("--success/--failure", default=None, help="Whether it worked.")
+@click.option("--score", type=float, help="How well it worked, in [0, 1].")
+@click.option("--reward", type=float, help="Any finite number; default: the score.")
+@click.option("--agent", default="default", help="Who did it.")
+@click.option("--task-type", help="A class of tasks.")
+@click.option("--error", help="The error that ended it.")
+@click.option("--feedback", help="The comment of a person or a judge.")
+@click.option("--summary", help="A short summary.")
+@several("--worked", "successes", metavar="TEXT", help="What went well.")
+@several("--mistake", "mistakes", metavar="TEXT", help="What went badly.")
+@moment("--started-at", "When it began")
+@moment("--ended-at", "When it ended [now]")
+@click.option("--source-key", help="A key of the episode; the same key is learned once.")
+@click.pass_obj
+def learn(options: Options, /, task: str, strategies: tuple[str, ...], **outcome: Any) -> None:
+    """Learn one episode: an attempt at TASK by STRATEGY.
+
+    With several strategies, give the main one first.
+
+    Every call counts, unless it has a known source key. `graphmem seed -` takes whole episodes,
+    with steps and mistake cards, as JSON lines.
+
+    \b
+    Example:
+      graphmem learn "refund a cancelled flight" "check policy, then refund" \\
+          --success --agent gpt-4o --source-key run-17/3
+    """
+    learned = options.memory(must_exist=False).learn(task, list(strategies), **outcome)
+    done = "learned" if learned.created else "known already:"
+    options.show(learned, f"{done} episode {learned.episode_id}")
 
 
 @click.command()
@@ -30,7 +81,6 @@ _Text = TextIO | codecs.StreamWriter
     "--batch-size",
     type=click.IntRange(1, 100_000),
     default=100,
-    show_default=True,
     help="Learn this many records in a transaction.",
 )
 @click.option("--limit", type=click.IntRange(1), help="Most records of each file.")
@@ -49,7 +99,6 @@ _Text = TextIO | codecs.StreamWriter
     "--on-error",
     type=click.Choice(["fail", "ignore"]),
     default="fail",
-    show_default=True,
     help="If records were refused, exit with 1 or with 0. The others are learned.",
 )
 @click.option(
@@ -74,23 +123,29 @@ def seed(
       graphmem --url ./fixes.graph seed output.jsonl --outcomes report.json --strategy-from model
     """
     from graphmem import seeding
+    from graphmem.seeding.formats import find
 
     if options.as_json and refused == "-":
         raise click.UsageError("--json and --refused - both print on standard output")
     sources = seeding.sources(logs)
     if how["format_name"]:
-        from graphmem.seeding.formats import find
-
         find(how["format_name"])
     memory = options.memory(must_exist=False)
     with ExitStack() as stack:
-        sink = _sink(stack, refused)
+        sink: Any = sys.stdout
+        if refused not in (None, "-"):
+            sink = codecs.getwriter("utf-8")(stack.enter_context(writing(str(refused))))
+
+        def write(refusal: Refusal) -> None:
+            sink.write(printable(refusal.model_dump_json()) + "\n")
+            sink.flush()
+
         advance = stack.enter_context(progress("seeding", options, "records"))
         report = seeding.seed(
             memory,
             sources,
             progress=None if advance is None else lambda count: advance(count, None),
-            on_refusal=(lambda refusal: _write_line(sink, refusal)) if sink else None,
+            on_refusal=None if refused is None else write,
             **how,
         )
     if options.as_json:
@@ -98,26 +153,11 @@ def seed(
     else:
         _print_report(report, refused)
     if report.unmatched:
-        keys = ", ".join(report.unmatched_keys[:5])
-        more = ", ..." if report.unmatched > 5 else ""
+        keys = ", ".join(report.unmatched_keys[:5]) + (", ..." if report.unmatched > 5 else "")
         count = counted(report.unmatched, "key")
-        click.echo(f"warning: no record has {count} of {how['outcomes']}: {keys}{more}", err=True)
+        click.echo(f"warning: no record has {count} of {how['outcomes']}: {keys}", err=True)
     if report.refused and on_error == "fail":
         sys.exit(1)
-
-
-def _sink(stack: ExitStack, refused: str | None) -> _Text | None:
-    """Return what refusals are written to: a file that is there when all are read, or nothing."""
-    if refused is None:
-        return None
-    if refused == "-":
-        return sys.stdout
-    return codecs.getwriter("utf-8")(stack.enter_context(writing(refused)))
-
-
-def _write_line(sink: _Text, refusal: Refusal) -> None:
-    sink.write(printable(refusal.model_dump_json()) + "\n")
-    sink.flush()
 
 
 def _print_report(report: SeedReport, refused: str | None) -> None:
@@ -128,19 +168,11 @@ def _print_report(report: SeedReport, refused: str | None) -> None:
     if report.refusals and refused is None:
         alike = Counter((item.field, item.reason) for item in report.refusals)
         firsts = {(item.field, item.reason): item for item in reversed(report.refusals)}
-        shown = [(firsts[kind], number) for kind, number in islice(alike.items(), 20)]
-        click.echo("Refused records")
+        shown = [firsts[kind] for kind in islice(alike, SHOWN)]
         print_rows(
             shown,
             "file record field reason like_it",
-            file=lambda row: row[0].file,
-            record=lambda row: row[0].record,
-            field=lambda row: row[0].field,
-            reason=lambda row: row[0].reason,
-            like_it=lambda row: row[1] - 1 or None,
+            like_it=lambda item: alike[item.field, item.reason] - 1 or None,
         )
-        more = report.refused - sum(number for _, number in shown)
-        if more:
-            click.echo(f"... and {more:,} more; --refused FILE lists all")
-        elif report.refused > len(shown):
+        if report.refused > len(shown):
             click.echo("--refused FILE lists all")

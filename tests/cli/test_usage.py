@@ -1,0 +1,228 @@
+"""Wrong usage of any command: it says what is wrong, exits with 2, and writes nothing."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from graphmem import Memory
+from tests.cli.running import good, run
+
+NOBODY = "0" * 32
+WRONG = (
+    # General options and commands
+    ("no-such-command", "No such command"),
+    ("--no-such-option list", "No such option"),
+    ("--wait -1 list", "wait"),
+    ("--namespace ' spaced ' list", "namespace"),
+    ("--url mysql://localhost list", "mysql"),
+    ("--url '' list", "url"),
+    ("--url neo4j://127.0.0.1:1 list", "GRAPHMEM_PASSWORD"),
+    ("demo --questions 0", "'--questions'"),
+    ("demo --plot x.gif", "give a name that ends in .png or .svg"),
+    ("doctor formats --accept-loss", "does not go with formats"),
+    # learn, seed
+    ("learn 'only a task'", "STRATEGY"),
+    ("learn t s", "success"),
+    ("learn t s --score 1.5", "score"),
+    ("learn t s --score nan", "score"),
+    ("learn t s --success --reward inf", "reward"),
+    ("learn t s s --success", "strategy"),
+    ("learn ' ' s --success", "task"),
+    ("learn t s --success --started-at yesterday", "is not an ISO 8601"),
+    ("learn t s --success --started-at 2026-05-01T10:00:00", "time zone"),
+    ("seed", "LOG"),
+    ("seed --format no-such-format -", "no-such-format"),
+    ("seed - --agent ' '", "agent"),
+    # query
+    ("query", "`graphmem procedures list --subject analysis`"),
+    ("query what_works -e 'RETURN 1 AS one'", "give one of NAME"),
+    ("query outcoms", "no query 'outcoms'; did you mean outcomes? there are agents, "),
+    ("query analysis.what_work", "did you mean what_works"),
+    ("query outcomes", "parameter task (string) is missing; in the shell --param task="),
+    ("query --file no-such-file.cypher", "No such file"),
+    ("query what_works -p nonsense", "give NAME=VALUE"),
+    ("query what_works -p no_such_parameter=1", "no_such_parameter"),
+    ("procedures list no.such", "no.such"),
+    # list, explain
+    ("list strategies --limt 3", "'--limit'"),
+    ("list kinds", "is not one of 'episodes', 'tasks', "),
+    ("list tasks --strategy x", "`list tasks` does not take --strategy; these do: episodes"),
+    ("list scopes --failure", "`list scopes` does not take --success; these do: episodes"),
+    ("list --agent ada", "`list` without a KIND does not take --agent; these do: episodes, "),
+    ("list scores", "`list scores` needs --task TASK"),
+    ("list preferences", "`list preferences` needs --user USER"),
+    ("list strategies --like guess --agent ada", "--like stands alone"),
+    ("list strategies --like 'no such'", "`graphmem list strategies` shows them"),
+    ("list policies --state x", "--state 'x': give JSON, a fingerprint"),
+    ("list heuristics --min-confidence 2", "min_confidence"),
+    ("list episodes --since 2026-05-04", "has no time zone"),
+    ("list episodes --limit 0", "--limit"),
+    ("explain ''", "item: must not be empty"),
+    (f"explain {'x' * 10_001}", "at most 10,000 characters"),
+    ("explain 'ask firsts'", "the nearest strategies are 'ask first'"),
+    ("explain 'nothing like it'", "`graphmem list KIND`"),
+    (f"explain {NOBODY}", "has an id '000"),
+    ("explain a\udcff", "lone surrogate"),
+    ("explain 'ask first' --agent bob", "that agent 'bob' may read"),
+    ("explain go --kind policy", "no policy 'go' in namespace"),
+    # choose, recall, predict, calibrate, evaluate
+    ("choose", "TASK"),
+    ("choose ''", "task"),
+    ("choose refund ' '", "candidates"),
+    ("choose refund 'ask first' --explore luck", "explore"),
+    ("choose refund --seed -1", "seed"),
+    ("recall ''", "text"),
+    ("recall x --limit 101", "limit"),
+    ("recall x --kind rules", "strategy, rule, heuristic, policy"),
+    ("predict refund", "STRATEGY"),
+    ("predict refund ' '", "strategy"),
+    ("evaluate", "say what to compare with: --explore greedy, or --strategy TEXT"),
+    ("evaluate --explore random", "explore: "),
+    ("evaluate --strategy 'unheard of'", "an estimate needs 10 at least"),
+    # policies
+    ("policies best deploy", "give JSON, a fingerprint"),
+    ("policies best task=deploy staging", "give JSON, a fingerprint"),
+    ("policies best =deploy", "give JSON, a fingerprint"),
+    ("policies best task=deploy task=test", "'task' is given twice"),
+    ("policies best '{\"task\": '", "is not JSON"),
+    ("policies best '{\"task\": NaN}'", "NaN is not a JSON number"),
+    ("policies best 0123456789ABCDEF", "fingerprint"),
+    ("policies best 0123456789abcdef0", "fingerprint"),
+    ("policies best", "STATE"),
+    ("policies best a=1 --explore greedy", "explore: "),
+    ("policies best a=1 --at noon", "not an ISO 8601"),
+    ("policies update a=1 --reward 1 --terminal", "STATE"),
+    ("policies update a=1 x", "give --reward NUMBER, or --success yes or no alone"),
+    ("policies update a=1 x --terminal --success yes", "--success yes or no alone"),
+    ("policies update a=1 x --reward 1", "one of --next"),
+    ("policies update a=1 x --reward 1 --terminal --next b=1", "one of"),
+    ("policies update a=1 x --reward 1 --next b", "--next 'b'"),
+    ("policies update a=1 x --reward nan --terminal", "reward: "),
+    ("policies update a=1 x --reward 1 --terminal --spec {", "--spec"),
+    ("policies update a=1 x --reward 1 --terminal --success so", "--success"),
+    ("policies update a=1 ' ' --success no", "action: must not be empty"),
+    ("policies crystallize --threshold 1", "threshold: input should be less than 1"),
+    ("policies cycles 'nobody knows this'", "no policy or strategy"),
+    ("policies cycles a --only both", "only: "),
+    ("policies expect x", "nothing is expected"),
+    ("policies expect x --probability 2", "probability"),
+    ("policies expect x --outcome {", "'--outcome': '{' is not JSON"),
+    ("policies expect x --outcome [1]", "is not a JSON object"),
+    ("policies resolve x", "give --actual JSON, --happened yes or --happened no"),
+    ("policies resolve x --happened yes", "no prediction 'x'"),
+    ("policies reliability --bins 0", "--bins"),
+    # events
+    ("events tail --limit 0", "--limit"),
+    ("events consume", "--group"),
+    ("events consume --group ' '", "group: must not be empty"),
+    ("events consume --group g --reclaim -1", "--reclaim"),
+    ("events consume --group g --kind outcome", "--kind and --agent need --follow"),
+    ("events consume --group g --follow --no-ack", "do not go with --follow"),
+    # lessons, people
+    ("lessons merge 'ask first'", "give OTHER"),
+    ("lessons merge 'ask first' guess --undo", "give OTHER"),
+    ("lessons merge 'ask first' 'ask first'", "is the same strategy"),
+    ("lessons merge 'ask first' 'no such strategy'", "no such strategy"),
+    ("lessons merge 'no such strategy' --undo", "no such strategy"),
+    ("people prefer ann seat ''", "text: must not be empty"),
+    ("people prefer ann seat x --source rumour", "'correction'"),
+    ("people prefer ann seat x --at 2026-05-04", "has no time zone"),
+    ("people know refunds x --source rumour", "'documented'"),
+    ("people know refunds x --contradicts y", "no knowledge 'y'"),
+    ("people scope ada", "give what AGENT may learn or read, or --remove"),
+    ("people scope ada --share-with '*' --remove", "or --remove alone"),
+    ("people scope ada --inherit-from ada", "'ada' inherits from 'ada'"),
+    ("people scope ada --min-occurrences 0", "--min-occurrences"),
+    ("people scope ' ' --share-with '*'", "agent: must not be empty"),
+    # levels
+    ("levels put nonsense", "nonsense"),
+    ("levels put task:deploy:new --ttl 0", "ttl"),
+    ("levels put agent:ada:working --key note", "--key goes with --ttl alone"),
+    ("levels add agent:ada:nothing text", "agent:ada:nothing"),
+    ("levels add agent:ada:working { --parse", "is not JSON"),
+    ("levels add agent:ada:working text --agent bob", "bob"),
+    ("levels recall --level agent:ada:working --agent bob", "bob"),
+    ("levels recall --level agent:ada:working --lens planning", "give --level or --lens"),
+    ("levels pull agent:ada:sensory agent:ada:working", "agent:ada:working"),  # a circle
+    ("levels pull agent:ada:stm agent:ada:working --transformer nothing", "nothing"),
+    ("levels pull agent:ada:working agent:ada:sensory --stop --tag x", "--stop stands alone"),
+    ("levels lens agent:ada:new agent:ada:nothing", "agent:ada:nothing"),
+    ("levels lens agent:ada:new --limit 3", "settings need LEVELs"),
+    ("levels lens nothing --agent ada", "nothing"),
+    ("levels lens planning --remove --agent ada", "planning"),
+    ("levels info agent:ada:working --agent bob", "bob"),
+    ("levels close agent:ada:working", "confirm with --yes"),
+    ("levels close task:deploy:other --yes", "task:deploy:other"),
+    # upkeep
+    ("upkeep erase --yes", "--agent NAME or --user NAME"),
+    (f"upkeep erase {NOBODY} --agent ada --yes", "--agent NAME or --user NAME"),
+    ("upkeep erase --agent ada --user ann --yes", "--agent NAME or --user NAME"),
+    (f"upkeep erase {NOBODY} --yes", NOBODY),
+    ("upkeep erase --agent nobody --yes", "no agent 'nobody'"),
+    ("upkeep erase --user nobody --yes", "no user 'nobody'"),
+    ("upkeep erase --agent ada", "confirm with --yes"),
+    ("--json upkeep erase --agent ada", "confirm with --yes"),
+    ("upkeep forget --older-than 90", "confirm with --yes"),
+    ("upkeep forget --yes", "older_than"),
+    ("upkeep forget --yes --older-than -1", "older_than"),
+    ("upkeep forget --yes --older-than long", "--older-than"),
+    ("upkeep forget --yes --below-confidence 2", "below_confidence"),
+    ("upkeep import FILE --format xml", "is not one of 'backup', 'sentinel'"),
+    ("upkeep import FILE --format jsonl --document x", "is for Sentinel files"),
+    ("upkeep import FILE --document x", "--document goes with --format sentinel"),
+    ("upkeep export FILE --format jsonl --document x", "is for Sentinel files"),
+    ("upkeep export FILE --format sentinel --document x", "no file 'x'"),
+    ("upkeep export FILE --limit 3", "a backup is of the whole memory: leave out --limit"),
+    ("upkeep export - --format mermaid", "give the name of a file"),
+)
+
+
+@pytest.fixture(scope="module")
+def known(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A memory of two episodes, and of levels."""
+    url = str(tmp_path_factory.mktemp("usage") / "runs.graph")
+    with Memory.open(url) as memory:
+        memory.learn("refund", "ask first", success=True, agent="ada")
+        memory.learn("refund", "guess", success=False, agent="ada")
+        memory.people.prefer("ann", "seat", "on the aisle")
+        memory.levels.default("ada")
+    return url
+
+
+@pytest.mark.parametrize(("line", "message"), WRONG, ids=lambda text: text[:60])
+def test_wrong_usage_is_named(
+    known: str, tmp_path: Path, line: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ["FILE.json" if word == "FILE" else word for word in shlex.split(line)]
+    done = run(*words, GRAPHMEM_URL=known, GRAPHMEM_EMBEDDER="hashing")
+    assert (done.code, done.out) == (2, "")
+    assert "Error" in done.err
+    assert message in done.err
+    assert len(done.err) < 1_000
+    assert list(tmp_path.iterdir()) == []
+    counts = good("--url", known, "--json", "list").json
+    assert (counts["episodes"], counts["policies"], counts["agents"]) == (2, 0, 1)
+    assert "nothing was pending" in good("--url", known, "levels", "tick").out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("query", "-e", "CREATE (n:Strategy {id: '1'})"),
+        ("query", "-e", "MATCH (n RETURN n"),
+        ("seed", "no-such-file.jsonl"),
+        ("seed", "no-such-folder/*.jsonl"),
+        ("seed", "-", "--refused", "no-such-folder/refused.jsonl"),
+        ("upkeep", "export", "/", "--format", "sentinel"),
+        ("--url", "bolt://127.0.0.1:1", "list"),
+    ],
+    ids=" ".join,
+)
+def test_a_failure_exits_with_1(known: str, arguments: tuple[str, ...]) -> None:
+    done = run(*arguments, GRAPHMEM_URL=known, GRAPHMEM_PASSWORD="hush")  # noqa: S106
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith("Error: ")

@@ -386,6 +386,7 @@ RETURN 'used together' AS relation, id, weight, episodes;
 // returns: relation string, id string, weight float, episodes integer
 MATCH (s:Strategy)
 WHERE s.id IN $ids AND toString(s.ns) = $ns
+WITH DISTINCT s
 MATCH (a:Agent)-[:RAN]->(e:Episode)-[u:USED]->(s)
 WHERE u.applied AND a.name IN $agents AND ($types IS NULL OR e.type IN $types)
 WITH DISTINCT e

@@ -67,7 +67,6 @@ class Touched:
     current: bool
     """Whether the rules followed from all episodes."""
     removed: int
-    """Number of removed rules of models."""
 
 
 def consolidation_id(namespace: str) -> str:
@@ -184,30 +183,12 @@ class Consolidated(Paged):
     def mend(self, tx: Transaction, page: Page) -> Rebuilt:  # noqa: ARG002 - the only one
         """Derive them again if there was a consolidation."""
         tx.run("consolidation.hold", id=consolidation_id(tx.ns))
-        self.renew(tx)
+        renew(tx)
         return Rebuilt()
-
-    def renew(
-        self, tx: Transaction, touched: Touched | None = None, strategies: Sequence[str] = ()
-    ) -> None:
-        """Derive all of them again, or those affected by erasing episodes.
-
-        These episodes used ``strategies`` (ids); ``touched`` is what :func:`drop` returned.
-        """
-        renew(tx, touched)
-        if not lock(tx):
-            tx.run("lessons.clear_preferred")
-        elif touched is None or touched.current:
-            refresh_preferred(tx)
-        else:  # they are older than the latest episodes anyway
-            tx.run("lessons.clear_preferred", ids=list(strategies))
 
 
 def derive(tx: Transaction) -> list[Row] | None:
-    """Derive the general rules from the facts; return rows as :func:`stored` does.
-
-    None if there was no consolidation, or an episode was learned since.
-    """
+    """Derive the general rules; None if none were, or an episode was learned since."""
     state = _state(tx)
     if state["stamp"] is None or state["stamp"] != state["episodes"]:
         return None
@@ -223,12 +204,7 @@ def lock(tx: Transaction) -> bool:
 
 
 def stored(tx: Transaction) -> list[Row]:
-    """Return the stored general rules from repetition: counts, times and evidence.
-
-    Rows {id, text, source, verdict, worked, praised, failed, blamed, first_at, last_at, worked_at,
-    failed_at, created_at, agents, task_types, supporting, opposing}; the last two hold
-    {episode, at}, latest first.
-    """
+    """Return the stored general rules from repetition, as they are derived."""
     rows = [row for row in _rules(tx) if row["source"] != MODEL]
     return [_sorted(_linked(row)) for row in rows]
 
@@ -270,21 +246,20 @@ def drop(tx: Transaction, episode_ids: Sequence[str]) -> Touched:
     )
 
 
-def renew(tx: Transaction, touched: Touched | None = None) -> int:
-    """Derive general rules again if there was a consolidation; return the number written.
+def renew(tx: Transaction, touched: Touched | None = None, strategies: Sequence[str] = ()) -> None:
+    """Derive general rules and alternatives again, if there was a consolidation.
 
-    All of them, or, with the result of :func:`drop`, those that may have changed. Rules of models
-    stay. The time of the next consolidation does not change. If no episode is left, the
-    consolidation is removed with all general rules.
+    All of them, or, with the result of :func:`drop`, those that may have changed as episodes were
+    erased that used ``strategies`` (ids). Rules of models stay. The time of the next consolidation
+    does not change. If no episode is left, the consolidation is removed with all general rules.
     """
-    if not lock(tx):
-        return 0
-    identity = consolidation_id(tx.ns)
-    state = _state(tx)
+    state, identity = _state(tx), consolidation_id(tx.ns)
     episodes = int(state["episodes"])
-    if not episodes:
+    if lock(tx) and not episodes:
         tx.run("consolidation.close", ids=[identity])
-        return 0
+    if not lock(tx):
+        tx.run("lessons.clear_preferred")
+        return
     rules = [row for row in _rules(tx) if row["source"] != MODEL]
     # There is no quantile yet while the first consolidation runs.
     z = tx.settings.z if touched is None or state["z"] is None else float(state["z"])
@@ -305,7 +280,10 @@ def renew(tx: Transaction, touched: Touched | None = None) -> int:
         stamp = episodes if touched.current else None
     _replace(tx, {row["id"] for row in rules}, rows)
     tx.run("consolidation.note", id=identity, episodes=episodes, stamp=stamp, z=z)
-    return len(rows)
+    if touched is None or touched.current:
+        refresh_preferred(tx)
+    else:  # they are older than the latest episodes anyway
+        tx.run("lessons.clear_preferred", ids=list(strategies))
 
 
 def _state(reader: Reader) -> Row:

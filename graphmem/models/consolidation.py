@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
 
 from graphmem.config import Settings
 from graphmem.errors import SettingsError, shown
-from graphmem.models.fields import Output
+from graphmem.models.fields import Input, Output
 from graphmem.models.lessons import Verdict
 
 MAX_RULES = 10
@@ -94,20 +94,16 @@ class ModelSettings(BaseModel):
         return key
 
 
-class ProposedRule(BaseModel):
+class ProposedRule(Input):
     """A rule in a model's answer; ``episodes`` are the numbers of episodes in the prompt."""
-
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
     verdict: Verdict
     text: Annotated[str, Field(min_length=1, max_length=MAX_RULE_TEXT)]
     episodes: Annotated[tuple[int, ...], Field(max_length=1000)]
 
 
-class ModelAnswer(BaseModel):
+class ModelAnswer(Input):
     """The whole answer that a model must give."""
-
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
     rules: Annotated[tuple[ProposedRule, ...], Field(max_length=MAX_RULES)]
 

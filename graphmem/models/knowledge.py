@@ -7,7 +7,7 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BeforeValidator
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from graphmem.models.fields import Input, Moment, Name, Output, Unit
 
@@ -19,8 +19,6 @@ KNOWLEDGE_CONFIDENCE: Mapping[KnowledgeSource, float] = MappingProxyType(
 )
 """Confidence in a fact by its source: a user said it, a document states it, an agent observed it,
 or somebody concluded it."""
-MAX_CONTRADICTED = 1_000
-"""Most pieces of knowledge that one statement can contradict."""
 
 
 class KnowledgeRef(Output):
@@ -81,12 +79,6 @@ def _ids(value: object) -> object:
     return tuple(item.id if isinstance(item, Knowledge | KnowledgeRef) else item for item in items)
 
 
-def _distinct(ids: tuple[str, ...]) -> tuple[str, ...]:
-    if len(ids) > MAX_CONTRADICTED:
-        raise ValueError(f"must have at most {MAX_CONTRADICTED:,} ids")
-    return tuple(sorted(set(ids)))
-
-
 class Claim(Input):
     """The validated arguments of ``know``."""
 
@@ -94,5 +86,10 @@ class Claim(Input):
     fact: Name
     source: KnowledgeSource = "user_stated"
     user: Name | None = None
-    contradicts: Annotated[tuple[Name, ...], BeforeValidator(_ids), AfterValidator(_distinct)] = ()
+    contradicts: Annotated[
+        tuple[Name, ...],
+        Field(max_length=1_000),
+        BeforeValidator(_ids),
+        AfterValidator(lambda ids: tuple(sorted(set(ids)))),
+    ] = ()
     at: Moment | None = None

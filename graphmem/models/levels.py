@@ -76,31 +76,31 @@ class LevelName(NamedTuple):
         return _parse_known(name, field) if type(name) is str else _parse(name, field)
 
 
-def _parse(name: object, field: str) -> LevelName:
+def _parse(
+    name: object, field: str, kinds: Iterable[str] = tuple(PRESETS), what: str = "level"
+) -> LevelName:
     text = _checked_name(name, field)
     owner_kind, _, rest = text.partition(":")
     parts = rest.split(":")
-    if owner_kind not in _OWNERS or not all(part and part == part.strip() for part in parts):
+    if (
+        owner_kind not in _OWNERS
+        or not all(part and part == part.strip() for part in parts)
+        or (len(parts) == 1 and owner_kind not in _SHARED)
+    ):
         raise ValidationError(
             field,
             name,
-            "is not the name of a level",
+            f"is not the name of a {what}",
             "give agent:WHO:WHAT, capability:WHO:WHAT, task:WHICH:WHAT, collective:WHAT, or "
             "system:WHAT",
         )
-    kind: OwnerKind = owner_kind
-    if kind == "agent":
-        for preset in sorted(PRESETS, key=len, reverse=True):
-            owner = rest.removesuffix(f":{preset}")
-            if owner != rest:  # the name of an agent may have colons
-                return LevelName(text, kind, owner, preset)
-    if len(parts) == 1 and kind not in _SHARED:
-        raise ValidationError(
-            field, name, "does not say what it is for", f"give {kind}:{rest}:WHAT"
-        )
+    for kind in sorted(kinds, key=len, reverse=True) if owner_kind == "agent" else ():
+        owner = rest.removesuffix(f":{kind}")
+        if owner != rest:  # the name of an agent may have colons
+            return LevelName(text, owner_kind, owner, kind)
     if len(parts) == 1:
-        return LevelName(text, kind, None, rest)
-    return LevelName(text, kind, parts[0], ":".join(parts[1:]))
+        return LevelName(text, owner_kind, None, rest)
+    return LevelName(text, owner_kind, parts[0], ":".join(parts[1:]))
 
 
 _parse_known = lru_cache(maxsize=4_096)(_parse)
@@ -134,17 +134,7 @@ LENSES: Mapping[str, LensPreset] = {
 
 def lens_name(name: object, field: str = "name") -> LevelName:
     """Return the parts of the name of a lens: like that of a level, it says who owns it."""
-    try:
-        parts = LevelName.of(name, field)
-    except ValidationError as error:
-        problem = error.problem.replace("of a level", "of a lens")
-        raise ValidationError(field, error.value, problem, error.remedy) from None
-    if parts.owner_kind == "agent":
-        for kind in LENSES:
-            owner = parts.name.removeprefix("agent:").removesuffix(f":{kind}")
-            if f"agent:{owner}:{kind}" == parts.name:  # the name of an agent may have colons
-                return parts._replace(owner=owner, kind=kind)
-    return parts
+    return _parse(name, field, (*PRESETS, *LENSES), "lens")
 
 
 def default_name(agent: str, kind: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
@@ -11,9 +11,6 @@ from graphmem.models.fields import Input, Name
 
 EVERYONE = "*"
 """In ``share_with``: all agents. In ``can_learn`` and ``cannot_learn``: matches any text."""
-MAX_NAMES = 1_000
-"""Most names in one list of a scope."""
-MAX_OCCURRENCES = 1_000_000_000
 
 
 def _to_tuple(value: object) -> object:
@@ -28,15 +25,16 @@ def _check_agent(agent: str) -> str:
     return agent
 
 
-def _sorted(names: tuple[str, ...]) -> tuple[str, ...]:
-    if len(names) > MAX_NAMES:
-        raise ValueError(f"must have at most {MAX_NAMES:,} names")
-    return tuple(sorted(set(names)))
-
-
+_N = TypeVar("_N", bound=str)
 _Agent = Annotated[Name, AfterValidator(_check_agent)]
-_Names = Annotated[tuple[Name, ...], BeforeValidator(_to_tuple), AfterValidator(_sorted)]
-_Agents = Annotated[tuple[_Agent, ...], BeforeValidator(_to_tuple), AfterValidator(_sorted)]
+_List = Annotated[
+    tuple[_N, ...],
+    Field(max_length=1_000),
+    BeforeValidator(_to_tuple),
+    AfterValidator(lambda names: tuple(sorted(set(names)))),
+]
+_Names = _List[Name]
+_Agents = _List[_Agent]
 
 
 class Scope(Input):
@@ -54,7 +52,7 @@ class Scope(Input):
     """Agents that may read what it learned; ``*`` lets all of them."""
     inherit_from: _Agents = ()
     """Agents whose lessons it reads if they share them, and the agents that these inherit from."""
-    min_occurrences: Annotated[int, Field(ge=1, le=MAX_OCCURRENCES)] | None = None
+    min_occurrences: Annotated[int, Field(ge=1, le=1_000_000_000)] | None = None
     """Occurrences that a lesson needs before this agent reads it; None: the memory's settings."""
 
     def __init__(self, /, **data: Any) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from graphmem.errors import NotFoundError, ValidationError
+from graphmem.errors import ValidationError
 from graphmem.graph.graph import Transaction
 from graphmem.ids import canonical_json, features_json, hashed, policy_id, state_id, stream_id
 from graphmem.policies.replay import Entry, Link, Table
@@ -244,8 +244,3 @@ def _open(
         pass
     open_nodes_of(tx, changes)
     return lock(tx, wanted), load(tx, wanted, places, links=links)
-
-
-def missing(policy: str, namespace: str) -> NotFoundError:
-    """Return the error for a missing policy."""
-    return NotFoundError(f"no policy {policy!r} in namespace {namespace!r}")

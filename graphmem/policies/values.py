@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, Literal, get_args
 
-from graphmem.errors import ValidationError
+from graphmem.errors import NotFoundError, ValidationError
 from graphmem.graph.arguments import (
     check_choice,
     check_flag,
@@ -30,7 +30,7 @@ from graphmem.notebook.frames import Listed
 from graphmem.policies.cycles import clocks
 from graphmem.policies.rebuilding import blank, opened, replayed
 from graphmem.policies.replay import EDGES
-from graphmem.policies.streams import PolicyKey, StateKey, missing
+from graphmem.policies.streams import PolicyKey, StateKey
 from graphmem.store.port import Row
 
 Action = str | tuple[str, Any]
@@ -72,7 +72,7 @@ class Values:
         check_text("policy", identity)
         rows = self._graph.read("policies.get", id=identity)
         if not rows:
-            raise missing(identity, self._graph.ns)
+            raise NotFoundError(f"no policy {identity!r} in namespace {self._graph.ns!r}")
         return policy_of(rows[0])
 
     def get(

@@ -41,14 +41,14 @@ PARTS = 100
 """Most files in which one trajectory goes on."""
 
 
-def tau_steps(run: Mapping[str, Any], _: Names) -> list[Step]:
+def read_tau_steps(run: Mapping[str, Any], _: Names) -> list[Step]:
     """Return the steps of a run of tau-bench."""
     if "traj" not in run:
         raise ValidationError("traj", None, "is missing in this tau-bench run")
-    return list(chats.steps(run["traj"], is_error=lambda seen: seen.startswith("Error")))
+    return list(chats.steps(run["traj"], is_error=lambda output: output.startswith("Error")))
 
 
-def tau_strategies(steps: Sequence[Step], _: Names) -> list[str]:
+def name_tau_strategies(steps: Sequence[Step], _: Names) -> list[str]:
     """Return the strategies of a run: the writing tools in order, and each tool.
 
     The prefix ``writes:`` distinguishes "exactly these writes in this order" from "this tool was
@@ -60,7 +60,7 @@ def tau_strategies(steps: Sequence[Step], _: Names) -> list[str]:
     return [first, *dict.fromkeys(tools)]
 
 
-def sql_steps(run: Mapping[str, Any], names: Names) -> list[Step]:
+def read_sql_steps(run: Mapping[str, Any], names: Names) -> list[Step]:
     """Return the steps of a run of InterCode, whose history has a list for each column."""
     names["words"] = re.sub(r"^ic_[a-z]+_", "", names["stem"]).replace("_", " ")
     history = run["turn_history"]
@@ -70,21 +70,21 @@ def sql_steps(run: Mapping[str, Any], names: Names) -> list[Step]:
     steps = []
     for action, (observation, reward, valid, thought) in rows:
         text = action if isinstance(action, str) else canonical_json(action)
-        seen = observation if isinstance(observation, str) else canonical_json(observation)
+        output = observation if isinstance(observation, str) else canonical_json(observation)
         done = {"statement": text, "valid": valid, "thought": thought}
         steps.append(
             Step(
-                action_type=sql_kind(text),
+                action_type=name_sql_kind(text),
                 action={name: value for name, value in done.items() if value is not None},
-                observation=None if observation is None else seen[:MAX_TEXT],
+                observation=None if observation is None else output[:MAX_TEXT],
                 reward=None if reward is None else float(reward),
-                error=seen if seen.startswith(SQL_ERROR) else None,
+                error=output if output.startswith(SQL_ERROR) else None,
             )
         )
     return steps
 
 
-def sql_kind(action: str) -> str:
+def name_sql_kind(action: str) -> str:
     """Return the kind of a statement: its verb in capitals, or ``(no SQL)``."""
     match = _WORD.match(_WRAPPED.sub("", action))
     word = match[0].upper() if match else ""
@@ -93,7 +93,7 @@ def sql_kind(action: str) -> str:
     return word if word in _VERBS else "(no SQL)"
 
 
-def sql_strategies(steps: Sequence[Step], names: Names) -> list[str]:
+def name_sql_strategies(steps: Sequence[Step], names: Names) -> list[str]:
     """Return the set-up, which the name of the file tells, and the kinds of statements."""
     setup = names["words"]
     if names.get("model"):
@@ -102,7 +102,7 @@ def sql_strategies(steps: Sequence[Step], names: Names) -> list[str]:
     return list(dict.fromkeys([setup, *(step.action_type for step in steps)]))
 
 
-def event_steps(run: Mapping[str, Any], names: Names) -> list[Step]:
+def read_event_steps(run: Mapping[str, Any], names: Names) -> list[Step]:
     """Return the steps of a history of OpenHands; ``first`` is what the user said first.
 
     A history is a list of events, or of pairs of an action and its observation. An observation
@@ -121,37 +121,41 @@ def event_steps(run: Mapping[str, Any], names: Names) -> list[Step]:
             if step is None and done and not caused:
                 step = done[-1]
             if step is not None and "observation" not in step:
-                step["observation"], failed = _event_observation(event)
+                step["observation"], failed = _read_observation(event)
                 step["error"] = step["observation"] if failed else None
         elif event.get("source") == "user":
-            names["first"] = names.get("first") or _event_text(event)
+            names["first"] = names.get("first") or _read_message(event)
         elif name and name not in _SAYS:
             done.append({"action_type": name, "action": event.get("args", event.get("action"))})
-            known = [event[key] for key in ("id", "tool_call_id") if event.get(key) is not None]
-            by_id |= dict.fromkeys(map(str, known), done[-1])
-        elif event.get("source") == "agent" and name == "message" and (said := _event_text(event)):
-            done.append({"action_type": REPLY, "action": said})
+            ids = [event[key] for key in ("id", "tool_call_id") if event.get(key) is not None]
+            by_id |= dict.fromkeys(map(str, ids), done[-1])
+        elif (
+            event.get("source") == "agent" and name == "message" and (words := _read_message(event))
+        ):
+            done.append({"action_type": REPLY, "action": words})
     return [Step(**step) for step in done]
 
 
-def _event_observation(event: Mapping[str, Any]) -> tuple[str | None, bool]:
+def _read_observation(event: Mapping[str, Any]) -> tuple[str | None, bool]:
     """Return an observation, and whether it is an error."""
     if "kind" not in event:
         return cut_text(text_of(event.get("content"))), event["observation"] == "error"
-    seen = event.get("observation", event.get("error"))
-    if not isinstance(seen, Mapping):
-        return cut_text(text_of(seen)), "observation" not in event
-    return cut_text(text_of(seen.get("content"))), bool(seen.get("is_error"))
+    output = event.get("observation", event.get("error"))
+    if not isinstance(output, Mapping):
+        return cut_text(text_of(output)), "observation" not in event
+    return cut_text(text_of(output.get("content"))), bool(output.get("is_error"))
 
 
-def _event_text(event: Mapping[str, Any]) -> str | None:
-    given, message = event.get("args"), event.get("llm_message")
+def _read_message(event: Mapping[str, Any]) -> str | None:
+    arguments, message = event.get("args"), event.get("llm_message")
     if isinstance(message, Mapping):
         return text_of(message.get("content"))
-    return text_of(given.get("content") if isinstance(given, Mapping) else event.get("message"))
+    return text_of(
+        arguments.get("content") if isinstance(arguments, Mapping) else event.get("message")
+    )
 
 
-def trial_logs(folder: Path) -> list[Path] | None:
+def find_trial_logs(folder: Path) -> list[Path] | None:
     """Return the results of trials of Harbor in the folder of a trial or of a job.
 
     For a trial without a result, return its trajectory.
@@ -162,7 +166,7 @@ def trial_logs(folder: Path) -> list[Path] | None:
                 if HARBOR.table.marks.fit(file.read(HEAD)):
                     return [path]
             break
-    logs = [trial_logs(child) for child in sorted(folder.iterdir()) if child.is_dir()]
+    logs = [find_trial_logs(child) for child in sorted(folder.iterdir()) if child.is_dir()]
     return [path for one in logs for path in one or ()] or None
 
 
@@ -193,7 +197,7 @@ def join_trial(first: Any, origin: Origin) -> dict[str, Any]:
     return {**(result or {}), "trajectory": whole}
 
 
-def trial_steps(trial: Mapping[str, Any], names: Names) -> list[Step] | None:
+def read_trial_steps(trial: Mapping[str, Any], names: Names) -> list[Step] | None:
     """Return the steps of a trajectory; ``first`` is what the user said first."""
     trajectory = trial["trajectory"]
     if trajectory is None:
@@ -201,12 +205,14 @@ def trial_steps(trial: Mapping[str, Any], names: Names) -> list[Step] | None:
     version = trajectory.get("schema_version", "ATIF-v1.0")
     if not version.startswith("ATIF-v1."):
         raise ValidationError("schema_version", version, "is not read", "ATIF-v1.0 to 1.8 are")
-    asked = (text_of(one.get("message")) for one in trajectory["steps"] if one["source"] == "user")
-    names["first"] = next(filter(None, asked), None)
-    return list(_trial_steps(trajectory["steps"]))
+    questions = (
+        text_of(one.get("message")) for one in trajectory["steps"] if one["source"] == "user"
+    )
+    names["first"] = next(filter(None, questions), None)
+    return list(_yield_trial_steps(trajectory["steps"]))
 
 
-def _trial_steps(turns: Sequence[Mapping[str, Any]]) -> Iterator[Step]:
+def _yield_trial_steps(turns: Sequence[Mapping[str, Any]]) -> Iterator[Step]:
     for turn in turns:
         if turn["source"] != "agent":
             continue
@@ -220,35 +226,35 @@ def _trial_steps(turns: Sequence[Mapping[str, Any]]) -> Iterator[Step]:
             yield Step(
                 action_type=call["function_name"],
                 action=call.get("arguments"),
-                observation=_observation(own),
+                observation=_join_results(own),
             )
         message = text_of(turn.get("message"))
         if not calls and (message or results):
-            yield Step(action_type=REPLY, action=message, observation=_observation(results))
+            yield Step(action_type=REPLY, action=message, observation=_join_results(results))
 
 
-def _observation(results: Sequence[Mapping[str, Any]]) -> str | None:
-    seen = [said for one in results if (said := text_of(one.get("content"))) is not None]
-    return cut_text("\n".join(seen)) if seen else None
+def _join_results(results: Sequence[Mapping[str, Any]]) -> str | None:
+    output = [words for one in results if (words := text_of(one.get("content"))) is not None]
+    return cut_text("\n".join(output)) if output else None
 
 
-def trial_strategies(steps: Sequence[Step] | None, names: Names) -> list[str] | None:
+def name_trial_strategies(steps: Sequence[Step] | None, names: Names) -> list[str] | None:
     """Return the set-up of a trial whose steps are not known."""
     return [names["setup"]] if steps is None and names["setup"] else None
 
 
 HARBOR = TableReader(
-    "harbor", Table.load("harbor"), None, join_trial, trial_steps, trial_strategies
+    "harbor", Table.load("harbor"), None, join_trial, read_trial_steps, name_trial_strategies
 )
 FORMATS = (
-    HARBOR.format(trial_logs),
+    HARBOR.make_format(find_trial_logs),
     TableReader(
-        "intercode", Table.load("intercode"), steps=sql_steps, strategy=sql_strategies
-    ).format(),
-    TableReader("openhands", Table.load("openhands"), steps=event_steps).format(),
-    TableReader("swe-agent", Table.load("swe-agent")).format(),
+        "intercode", Table.load("intercode"), steps=read_sql_steps, strategy=name_sql_strategies
+    ).make_format(),
+    TableReader("openhands", Table.load("openhands"), steps=read_event_steps).make_format(),
+    TableReader("swe-agent", Table.load("swe-agent")).make_format(),
     TableReader(
-        "tau-bench", Table.load("tau-bench"), steps=tau_steps, strategy=tau_strategies
-    ).format(),
-    TableReader("terminal-bench", Table.load("terminal-bench")).format(),
+        "tau-bench", Table.load("tau-bench"), steps=read_tau_steps, strategy=name_tau_strategies
+    ).make_format(),
+    TableReader("terminal-bench", Table.load("terminal-bench")).make_format(),
 )

@@ -41,18 +41,18 @@ def steps(
         after = messages[at + 1 :]
         if calls := list(_calls(message)):
             answers = _pair_answers([key for key, _, _ in calls], list(_answers(after)))
-            for (_, name, given), (seen, failed) in zip(calls, answers, strict=True):
-                wrong = failed or (seen is not None and is_error is not None and is_error(seen))
+            for (_, name, value), (output, failed) in zip(calls, answers, strict=True):
+                wrong = failed or (output is not None and is_error is not None and is_error(output))
                 yield Step(
                     action_type=name,
-                    action=given,
-                    observation=seen,
-                    error=seen if wrong else None,
+                    action=value,
+                    observation=output,
+                    error=output if wrong else None,
                 )
         elif what := text_of(message.get("content") or None):
             reply = after[0] if after else {}
-            said = text_of(reply.get("content")) if reply.get("role") in _ASKING else None
-            yield Step(action_type=REPLY, action=what, observation=cut_text(said))
+            words = text_of(reply.get("content")) if reply.get("role") in _ASKING else None
+            yield Step(action_type=REPLY, action=what, observation=cut_text(words))
 
 
 def _calls(message: Mapping[str, Any]) -> Iterator[tuple[Any, str, Any]]:
@@ -60,11 +60,11 @@ def _calls(message: Mapping[str, Any]) -> Iterator[tuple[Any, str, Any]]:
     for call in message.get("tool_calls") or ():
         function = call.get("function")
         if isinstance(function, Mapping):
-            name, given = function["name"], function.get("arguments")
+            name, value = function["name"], function.get("arguments")
         else:
             name = function if isinstance(function, str) else call["name"]
-            given = call.get("arguments", call.get("args"))
-        yield call.get("id"), name, arguments(given)
+            value = call.get("arguments", call.get("args"))
+        yield call.get("id"), name, arguments(value)
     for part in _blocks(message, "tool_use"):
         yield part.get("id"), part["name"], part.get("input")
 
@@ -95,24 +95,24 @@ def _pair_answers(
 ) -> list[tuple[str | None, bool]]:
     """Return the answer of each call: by its id, else by the order."""
     keys = [canonical_json(key) for key in calls]
-    found = [(cut_text(seen), failed) for _, seen, failed in answers]
-    by_id = {canonical_json(key): one for (key, _, _), one in zip(answers, found, strict=True)}
+    outputs = [(cut_text(output), failed) for _, output, failed in answers]
+    by_id = {canonical_json(key): one for (key, _, _), one in zip(answers, outputs, strict=True)}
     if len(set(keys)) == len(keys) and by_id.keys() & set(keys):
         return [by_id.get(key, (None, False)) for key in keys]
-    return [*found[: len(keys)], *[(None, False)] * (len(keys) - len(found))]
+    return [*outputs[: len(keys)], *[(None, False)] * (len(keys) - len(outputs))]
 
 
-def tools(taken: Sequence[Step]) -> list[str]:
+def tools(sequence: Sequence[Step]) -> list[str]:
     """Return the tools that were called, in order, without those that only end a run."""
-    return [step.action_type for step in taken if step.action_type not in _NO_TOOLS]
+    return [step.action_type for step in sequence if step.action_type not in _NO_TOOLS]
 
 
 def question(messages: Sequence[Mapping[str, Any]]) -> str | None:
     """Return what the user said first, without what demonstrates another task."""
     for message in messages:
         asks = message.get("role") in _ASKING and not message.get("is_demo")
-        if asks and (said := text_of(message.get("content"))):
-            return said
+        if asks and (words := text_of(message.get("content"))):
+            return words
     return None
 
 
@@ -127,8 +127,8 @@ def text_of(content: Any) -> str | None:
         for part in content
         if isinstance(part, str | Mapping)
     ]
-    said = "\n".join(part for part in parts if isinstance(part, str))
-    return said or (canonical_json(content) if content else None)
+    words = "\n".join(part for part in parts if isinstance(part, str))
+    return words or (canonical_json(content) if content else None)
 
 
 def cut_text(observation: str | None) -> str | None:
@@ -136,27 +136,27 @@ def cut_text(observation: str | None) -> str | None:
     return None if observation is None else observation[:MAX_TEXT]
 
 
-def cut_task(said: str) -> str:
+def cut_task(words: str) -> str:
     """Return a text, cut to the length of a task."""
-    return said[:MAX_KEY]
+    return words[:MAX_KEY]
 
 
-def task_of(said: str | None) -> str | None:
+def task_of(words: str | None) -> str | None:
     """Return what a prompt asks for, cut to the length of a task.
 
     Prompts of coding agents frame an issue; only the text in the frame is the task.
     """
-    if said is None:
+    if words is None:
         return None
-    framed = next(filter(None, (frame.search(said) for frame in _FRAMES)), None)
-    return cut_task((framed[1] if framed else said).strip()) or None
+    framed = next(filter(None, (frame.search(words) for frame in _FRAMES)), None)
+    return cut_task((framed[1] if framed else words).strip()) or None
 
 
-def arguments(given: Any) -> Any:
+def arguments(value: Any) -> Any:
     """Return the arguments of a call, which may be JSON in a text; a long text stays a text."""
-    if not isinstance(given, str) or len(given) > MAX_JSON:
-        return given
+    if not isinstance(value, str) or len(value) > MAX_JSON:
+        return value
     try:
-        return json.loads(given)
+        return json.loads(value)
     except (ValueError, RecursionError):
-        return given
+        return value

@@ -46,18 +46,18 @@ def _read_traces(
                     raise ValidationError("trace_id", None, "is missing: it is of no trace")
                 groups.add("trace", name, number, row)
             except ValidationError as error:
-                yield number, None, partial(_given, error)
-        for number, found in groups.each("trace"):
-            yield number, None, partial(_given, found)
+                yield number, None, partial(_rows_or_error, error)
+        for number, records in groups.each("trace"):
+            yield number, None, partial(_rows_or_error, records)
 
 
-def _given(found: list[dict[str, Any]] | ValidationError) -> list[dict[str, Any]]:
-    if isinstance(found, ValidationError):
-        raise found
-    return found
+def _rows_or_error(records: list[dict[str, Any]] | ValidationError) -> list[dict[str, Any]]:
+    if isinstance(records, ValidationError):
+        raise records
+    return records
 
 
-def _mlflow(record: dict[str, Any]) -> Parts:
+def _split_mlflow(record: dict[str, Any]) -> Parts:
     whole = chats.arguments(record.get("trace"))
     if isinstance(whole, dict):  # of a row of search_traces
         record = whole
@@ -68,31 +68,30 @@ def _mlflow(record: dict[str, Any]) -> Parts:
     own = {name: value for name, value in beside.items() if not name.startswith("mlflow.")}
     return (
         {**own, **info, "metadata": metadata, "assessments": None},
-        list(map(_mlflow_span, data["spans"])),
-        list(_mlflow_judgements(info.get("assessments") or ())),
+        list(map(_read_mlflow_span, data["spans"])),
+        list(_read_mlflow_judgements(info.get("assessments") or ())),
     )
 
 
-def _mlflow_span(span: Row) -> Row:
-    given = {name: chats.arguments(value) for name, value in (span["attributes"] or {}).items()}
-    name, function = span["name"], given.get("mlflow.spanFunctionName")
+def _read_mlflow_span(span: Row) -> Row:
+    content = {name: chats.arguments(value) for name, value in (span["attributes"] or {}).items()}
+    name, function = span["name"], content.get("mlflow.spanFunctionName")
     if isinstance(function, str) and re.fullmatch(re.escape(function) + r"_\d+", name):
         name = function  # MLflow numbers equal ones
     status = span.get("status") or span.get("status_code") or {}
     code = status.get("code") if isinstance(status, Mapping) else status
     error = None
     if str(code).endswith("ERROR"):
-        told = [(one.get("attributes") or {}) for one in span.get("events") or ()]
-        texts = [one["exception.message"] for one in told if one.get("exception.message")]
+        events = [(one.get("attributes") or {}) for one in span.get("events") or ()]
+        texts = [one["exception.message"] for one in events if one.get("exception.message")]
         texts.append(
             status.get("message") if isinstance(status, Mapping) else span.get("status_message")
         )
         error = str(texts[0] or "error")
-    return {**span, "attributes": given, "name": name, "error": error}
+    return {**span, "attributes": content, "name": name, "error": error}
 
 
-def _mlflow_judgements(assessments: Sequence[Row]) -> Iterator[tuple[str | None, str, Any]]:
-    """Yield feedback, the latest last."""
+def _read_mlflow_judgements(assessments: Sequence[Row]) -> Iterator[tuple[str | None, str, Any]]:
 
     def at(one: Row) -> str:
         return str(one.get("last_update_time") or one.get("last_update_time_ms") or "")
@@ -106,24 +105,24 @@ def _mlflow_judgements(assessments: Sequence[Row]) -> Iterator[tuple[str | None,
             yield one.get("span_id"), name, feedback.get("value")
 
 
-def _langsmith(found: list[dict[str, Any]]) -> Parts:
-    waiting = [one for one in found if "run_type" in one][::-1]
+def _split_langsmith(records: list[dict[str, Any]]) -> Parts:
+    waiting = [one for one in records if "run_type" in one][::-1]
     if not waiting:
         raise ValidationError("run_type", None, "is missing: there is feedback, but no run")
     runs: dict[str, Row] = {}
-    judged: list[tuple[str | None, str, Any]] = []
+    judgements: list[tuple[str | None, str, Any]] = []
     while waiting:
         run = waiting.pop()
         waiting += list(run.get("child_runs") or ())[::-1]
-        runs[run["id"]] = _langsmith_span(run)
+        runs[run["id"]] = _read_langsmith_span(run)
         for key, stats in (run.get("feedback_stats") or {}).items():
             values, mean = stats.get("values") or {}, stats.get("avg")
             only = next(iter(values)) if mean is None and len(values) == 1 else mean
-            judged.append((run["id"], key, only))
+            judgements.append((run["id"], key, only))
         own = run.get("feedback") or ()
-        judged += [(one.get("run_id") or run["id"], *_feedback(one)) for one in own]
-    judged += [(one.get("run_id"), *_feedback(one)) for one in found if "run_type" not in one]
-    return {}, list(runs.values()), judged
+        judgements += [(one.get("run_id") or run["id"], *_feedback(one)) for one in own]
+    judgements += [(one.get("run_id"), *_feedback(one)) for one in records if "run_type" not in one]
+    return {}, list(runs.values()), judgements
 
 
 def _feedback(one: Row) -> tuple[str, Any]:
@@ -131,7 +130,7 @@ def _feedback(one: Row) -> tuple[str, Any]:
     return one["key"], one.get("value") if score is None else score
 
 
-def _langsmith_span(run: Row) -> Row:
+def _read_langsmith_span(run: Row) -> Row:
     metadata = (run.get("extra") or {}).get("metadata") or {}
     tool, model = (run["run_type"] == kind for kind in ("tool", "llm"))
     return {
@@ -143,19 +142,19 @@ def _langsmith_span(run: Row) -> Row:
     }
 
 
-def _only(given: Any, name: str) -> Any:
+def _only(content: Any, name: str) -> Any:
     """Return the only member of an object, if it stands for all of it."""
-    inner = given[name] if isinstance(given, Mapping) and given.keys() == {name} else given
+    inner = content[name] if isinstance(content, Mapping) and content.keys() == {name} else content
     if isinstance(inner, Mapping) and "content" in inner and ("type" in inner or "role" in inner):
         return inner["content"]  # a message of LangChain
     return inner
 
 
-def _langfuse(found: list[dict[str, Any]]) -> Parts:
+def _split_langfuse(records: list[dict[str, Any]]) -> Parts:
     trace: dict[str, Any] = {}
     observations: dict[str, Row] = {}
     scores: list[Row] = []
-    for row in found:
+    for row in records:
         if "trace_id" not in row:
             trace |= row
             observations |= {one["id"]: one for one in _objects(row.get("observations"))}
@@ -165,32 +164,32 @@ def _langfuse(found: list[dict[str, Any]]) -> Parts:
         else:
             scores.append(row)
     if not trace and not observations:
-        key = found[0]["trace_id"]
+        key = records[0]["trace_id"]
         raise ValidationError("trace", key, "has scores, but is not in this file", "join the files")
     columns = {name: one for name in trace if (one := _column(name, trace[name])) is not None}
-    judged: list[tuple[str | None, str, Any]] = [(None, *column) for column in columns.items()]
+    judgements: list[tuple[str | None, str, Any]] = [(None, *column) for column in columns.items()]
     scores.sort(key=lambda one: str(one.get("timestamp") or ""))
-    judged += [(one.get("observation_id"), one["name"], _score(one)) for one in scores]
+    judgements += [(one.get("observation_id"), one["name"], _score(one)) for one in scores]
     spans = [
         {**one, "error": (one.get("status_message") or "error") if failed else None}
         for one in observations.values()
         for failed in (one.get("level") == "ERROR",)
     ] or [{"id": trace.get("id"), "name": trace.get("name") or "trace"}]
-    return {k: v for k, v in trace.items() if k not in columns}, spans, judged
+    return {k: v for k, v in trace.items() if k not in columns}, spans, judgements
 
 
-def _langfuse_row(record: Row) -> dict[str, Any]:
+def _read_langfuse_row(record: Row) -> dict[str, Any]:
     """Return a row with names as tables have them, and the values of JSON in texts."""
     row = {
-        _CAPITAL.sub(lambda found: "_" + found[0], name).lower(): value
+        _CAPITAL.sub(lambda match: "_" + match[0], name).lower(): value
         for name, value in record.items()
         if value is not None
     }
     return row | {name: chats.arguments(row[name]) or None for name in _LISTS if name in row}
 
 
-def _objects(listed: Any) -> list[dict[str, Any]]:
-    return [_langfuse_row(one) for one in listed or () if isinstance(one, Mapping)]
+def _objects(items: Any) -> list[dict[str, Any]]:
+    return [_read_langfuse_row(one) for one in items or () if isinstance(one, Mapping)]
 
 
 def _score(score: Row) -> Any:
@@ -218,11 +217,11 @@ FORMATS = (
         partial(
             _read_traces,
             lambda row: row.get("trace_id") or (None if "value" in row else row.get("id")),
-            _langfuse_row,
+            _read_langfuse_row,
             "data",
         ),
-        parts=_langfuse,
-    ).format(),
+        parts=_split_langfuse,
+    ).make_format(),
     TableReader(
         "langsmith",
         Table.load("langsmith"),
@@ -232,7 +231,7 @@ FORMATS = (
             dict,
             "runs",
         ),
-        parts=_langsmith,
-    ).format(),
-    TableReader("mlflow", Table.load("mlflow"), parts=_mlflow).format(),
+        parts=_split_langsmith,
+    ).make_format(),
+    TableReader("mlflow", Table.load("mlflow"), parts=_split_mlflow).make_format(),
 )

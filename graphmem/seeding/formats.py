@@ -95,14 +95,14 @@ def make_record(
     If the record is no ``what``, return a refusal, which names the error as the record does.
     """
     try:
-        made = make(record)
+        result = make(record)
     except (ValidationError, *places.FAILURES) as error:
         if isinstance(error, ValidationError):
             wrong = places.rename_field(error, record)
         else:
             wrong = places.explain_failure(record, what, make)
         return Refused(number, wrong.field, str(wrong))
-    return made if isinstance(made, Unsettled) else (number, made)
+    return result if isinstance(result, Unsettled) else (number, result)
 
 
 def read_record(
@@ -148,9 +148,9 @@ def formats() -> dict[str, Format]:
         SeedingError: an installed format cannot be loaded.
     """
     own = [import_module(f"graphmem.seeding.{name}") for name in _MODULES]
-    known = {item.name: item for module in own for item in module.FORMATS}
+    registry = {item.name: item for module in own for item in module.FORMATS}
     for entry in entry_points(group="graphmem.formats"):
-        if entry.name in known:
+        if entry.name in registry:
             continue
         try:
             loaded = entry.load()
@@ -158,8 +158,8 @@ def formats() -> dict[str, Format]:
             raise SeedingError(f"format {entry.name!r} cannot be loaded: {error}") from error
         if not isinstance(loaded, Format):
             raise SeedingError(f"format {entry.name!r}: {entry.value} is not a Format")
-        known[entry.name] = loaded
-    return dict(sorted(known.items()))
+        registry[entry.name] = loaded
+    return dict(sorted(registry.items()))
 
 
 def find(name: str) -> Format:
@@ -167,9 +167,9 @@ def find(name: str) -> Format:
     try:
         return formats()[name]
     except KeyError:
-        near = "".join(f"did you mean {one}? " for one in get_close_matches(name, formats(), 1))
+        hint = "".join(f"did you mean {one}? " for one in get_close_matches(name, formats(), 1))
         there = f"there are {', '.join(formats())}"
-        raise NotFoundError(f"no log format {name!r}; {near}{there}") from None
+        raise NotFoundError(f"no log format {name!r}; {hint}{there}") from None
 
 
 def detect(head: bytes, name: str) -> Format:

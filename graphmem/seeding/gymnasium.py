@@ -1,11 +1,4 @@
-"""Logs of Gymnasium environments, as :class:`graphmem.integrations.gymnasium.Recorder` writes them.
-
-JSON lines, one for each transition, in the order in which they happened. Mapping: the task is the
-environment; an episode is a run from a reset to its end; each transition is a step with its state,
-reward and next state, from which ``policies.learn_episodes`` learns values. The reward of the
-episode is the return, the sum of the rewards. The outcome is the ``outcome`` in the last line of
-the run, which was stated at the recording.
-"""
+"""Logs of Gymnasium environments: transitions, which become runs."""
 
 from __future__ import annotations
 
@@ -17,26 +10,14 @@ from typing import Any, BinaryIO
 from graphmem.errors import ValidationError
 from graphmem.models import MAX_STEPS, Step
 from graphmem.seeding.formats import Format, Origin, Record, Refused, Unsettled, make_record
-from graphmem.seeding.reading import BOM, Limits, parse_line, read_lines
+from graphmem.seeding.reading import Limits, parse_line, read_lines
+from graphmem.seeding.tables import Table
 
 MARK = "gymnasium"
 """The field that each line has; its value is the version of the form."""
 VERSION = 1
-_KNOWN = frozenset(
-    {
-        *(MARK, "env", "run", "step", "seed", "agent", "strategy", "at", "state", "action"),
-        *("reward", "next_state", "terminated", "truncated", "outcome", "spec", "info"),
-    }
-)
+TABLE = Table.load("gymnasium")
 Lines = list[dict[str, Any]]
-
-
-def detect(head: bytes) -> bool:
-    """Return whether the first line is a transition."""
-    line = head.removeprefix(BOM).lstrip().split(b"\n", 1)[0]
-    return line.startswith(b"{") and all(
-        f'"{name}"'.encode() in line for name in (MARK, "env", "run", "next_state")
-    )
 
 
 def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
@@ -45,19 +26,19 @@ def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
     start = size = 0
     for number, line in read_lines(stream, origin.limits):
         try:
-            told = _transition(parse_line(line))
+            transition = _transition(parse_line(line))
         except ValidationError as error:
             yield Refused(number, error.field, str(error))
             continue
-        if run and run[0]["run"] != told["run"]:
+        if run and run[0]["run"] != transition["run"]:
             yield _record(start, run, size, origin.limits)
             run = []
         if not run:
             start, size = number, 0
         size += len(line) if isinstance(line, bytes) else 0
         if size <= origin.limits.record and len(run) <= MAX_STEPS:
-            run.append(told)
-        if told.get("terminated") or told.get("truncated"):
+            run.append(transition)
+        if transition.get("terminated") or transition.get("truncated"):
             yield _record(start, run, size, origin.limits)
             run = []
     if run:
@@ -74,12 +55,12 @@ def _record(number: int, run: Lines, size: int, limits: Limits) -> Record:
     return make_record(number, "run", run, partial(episode, number))
 
 
-def _transition(told: Any) -> dict[str, Any]:
-    if not isinstance(told, dict) or not isinstance(told.get("run"), str):
+def _transition(transition: Any) -> dict[str, Any]:
+    if not isinstance(transition, dict) or not isinstance(transition.get("run"), str):
         raise ValidationError("run", None, "is missing: this is no transition of a run")
-    if told.get(MARK) != VERSION:
-        raise ValidationError(MARK, told.get(MARK), f"must be {VERSION}", "update graphmem")
-    return told
+    if transition.get(MARK) != VERSION:
+        raise ValidationError(MARK, transition.get(MARK), f"must be {VERSION}", "update graphmem")
+    return transition
 
 
 def episode(number: int, run: Lines) -> Unsettled:
@@ -90,7 +71,7 @@ def episode(number: int, run: Lines) -> Unsettled:
             raise ValidationError("step", line["step"], f"must be {place}: a line is missing")
     if not last.get("terminated") and not last.get("truncated") and "outcome" not in last:
         raise ValidationError("run", first["run"], "has no end: it was cut off")
-    unknown = {name: value for name, value in last.items() if name not in _KNOWN}
+    unknown = {name: value for name, value in last.items() if name not in TABLE.extra.drop}
     extra = {"seed": first.get("seed"), "info": last.get("info"), **unknown}
     total = math.fsum(line["reward"] for line in run)
     outcome = last.get("outcome")
@@ -135,5 +116,5 @@ def checked(value: Any) -> bool | float:
     raise ValidationError("outcome", value, "must be true, false, or a score in [0, 1]")
 
 
-FORMAT = Format("gymnasium", "Gymnasium runs as the recorder of graphmem writes them", detect, read)
+FORMAT = Format(MARK, TABLE.doc, TABLE.marks.fit, read, mapping=TABLE.mapping)
 FORMATS = (FORMAT,)

@@ -56,7 +56,6 @@ def read_samples(stream: BinaryIO, limits: Limits) -> Iterator[Reading]:
 
 
 def _of_members(members: Members, limits: Limits) -> Iterator[Reading]:
-    """Yield the samples of a zip file."""
     name = next((name for name in _HEADERS if name in members), None)
     if name is None:
         raise SeedingError(f"the zip file has no {_HEADERS[0]}")
@@ -87,7 +86,6 @@ def _read_sample(reduced: _Reduced, run: Object) -> Object:
 
 
 def _of_object(values: Values, limits: Limits) -> Iterator[Reading]:
-    """Yield the samples of a JSON object."""
     seen: dict[str, Any] = {}
     for name in values.members():
         if name in _HEAD:
@@ -191,7 +189,7 @@ def _parsed(text: str | bytes) -> Any:
         raise ValidationError("record", None, reason_of(error, "is not JSON: ")) from None
 
 
-def sample_steps(sample: Any, names: dict[str, Any]) -> list[Step]:
+def read_steps(sample: Any, names: dict[str, Any]) -> list[Step]:
     """Return the steps of a sample; ``first`` is what was asked, ``outcomes`` are the verdicts."""
     if sample.get("invalidation"):
         raise ValidationError("sample", sample.get("id"), "was invalidated")
@@ -256,6 +254,6 @@ def _resolved(value: Any, attached: Mapping[str, Any]) -> Any:
 
 
 TABLE = Table.load("inspect")
-READER = TableReader("inspect", TABLE, read_samples, steps=sample_steps)
+READER = TableReader("inspect", TABLE, read_samples, steps=read_steps)
 FORMAT = Format("inspect", TABLE.doc, detect, READER.read, mapping=TABLE.mapping)
 FORMATS = (FORMAT,)

@@ -53,15 +53,15 @@ def _read(
     stream: BinaryIO, origin: Origin, *, may_be_open: bool
 ) -> Iterator[tuple[int, Episode | AbandonedAttempt | LevelsRecord] | Unsettled | Refused]:
     for number, line in read_lines(stream, origin.limits):
-        open_ = None
+        unsettled = None
         try:
             if isinstance(line, ValidationError):
                 raise line
             item = _kind(line).from_json(line)
         except ValidationError as error:
             if may_be_open and isinstance(line, bytes):
-                open_ = _open(number, line, error, by_field=origin.strategy_from is not None)
-            yield open_ or Refused(number, error.field, str(error))
+                unsettled = _open(number, line, error, by_field=origin.strategy_from is not None)
+            yield unsettled or Refused(number, error.field, str(error))
             continue
         if origin.agent and isinstance(item, Episode | AbandonedAttempt):
             item = item.model_copy(update={"agent": origin.agent})

@@ -35,8 +35,8 @@ class Runs:
         """Put a span aside."""
         self._groups.add("trace", span["trace"], span["line"], span)
         if (session := span.get("session")) is not None:
-            told = {name: span.get(name) for name in ("trace", "start", "asked")}
-            self._groups.add("session", session, span["line"], told)
+            text = {name: span.get(name) for name in ("trace", "start", "question")}
+            self._groups.add("session", session, span["line"], text)
 
     def judge(self, trace: str | None, span: str | None, judgement: Object, line: int) -> None:
         """Put a judgement aside; it may name a span."""
@@ -70,9 +70,9 @@ class Runs:
             reason = "holds no run: no span is invoke_agent, or of the kind AGENT or CHAIN"
             yield Refused(1, "file", reason)
 
-    def _of_trace(self, listed: Sequence[Object]) -> Iterator[Record]:
+    def _of_trace(self, rows: Sequence[Object]) -> Iterator[Record]:
         spans: Spans = {}
-        for span in listed:
+        for span in rows:
             first = spans.setdefault(span["id"], span)
             if {**first, "line": 0} != {**span, "line": 0}:
                 reason = f"is that of another span, on line {first['line']}, which is taken"
@@ -104,8 +104,8 @@ class Runs:
         )
         above = _above(spans, root) if only else []
         session = root.get("session") or (chats[0].get("session") if chats else None)
-        asked = (one["asked"] for one in (root, *above, *chats) if "asked" in one)
-        judged = self._judged(spans, root, last, above, session, only=only)
+        questions = (one["question"] for one in (root, *above, *chats) if "question" in one)
+        judgements = self._judgements_of(spans, root, last, above, session, only=only)
         model = root.get("model") or last.get("model")
         own = root.get("fields", {})
         extra = {**own, "conversation": session, "model": model}
@@ -124,24 +124,24 @@ class Runs:
             root["line"],
             [whole, *acts],
             {
-                "task": next(asked, None) or self._asked(session),
+                "task": next(questions, None) or self._question_in(session),
                 "agent": root.get("agent"),
-                "feedback": next((told for one in judged if (told := one["explanation"])), None),
+                "feedback": next(filter(None, (one["explanation"] for one in judgements)), None),
                 "duration": None,
                 "source_key": f"{root['trace']}/{name}",
                 "source": "otlp",
                 "extra": {name: value for name, value in extra.items() if value is not None},
             },
-            _by_judge(judged),
+            _by_judge(judgements),
             names=[root["trace"], session] if session else [root["trace"]],
             record=own,
         )
 
-    def _asked(self, session: str | None) -> str:
+    def _question_in(self, session: str | None) -> str:
         """Return the first question in a conversation."""
-        asked = [one for one in self._groups.of("session", session) if one["asked"] is not None]
-        if asked:
-            return str(min(asked, key=lambda one: one["start"] or 0)["asked"])
+        rows = [one for one in self._groups.of("session", session) if one["question"] is not None]
+        if rows:
+            return str(min(rows, key=lambda one: one["start"] or 0)["question"])
         raise ValidationError(
             "task",
             None,
@@ -149,7 +149,7 @@ class Runs:
             "have contents captured, as with OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT",
         )
 
-    def _judged(
+    def _judgements_of(
         self,
         spans: Spans,
         root: Object,
@@ -256,10 +256,10 @@ def _span(span: Object, root: str) -> Span:
     )
 
 
-def _by_judge(judged: Sequence[Object]) -> dict[str, Any]:
+def _by_judge(judgements: Sequence[Object]) -> dict[str, Any]:
     """Return judgements by evaluator; those of one name that differ, by who judged, too."""
     outcomes: dict[str, Any] = {}
-    for one in judged:
+    for one in judgements:
         base = f"{one['name']} ({one['by']})" if one["by"] else one["name"]
         names = chain((one["name"], base), (f"{base} {number}" for number in count(2)))
         name = next(name for name in names if outcomes.get(name, one["value"]) == one["value"])

@@ -40,24 +40,24 @@ class Outcomes:
         self._by_key: dict[str, Joined] = {}
 
     @classmethod
-    def of(cls, given: str | Mapping[str, bool | float], limits: Limits) -> Self:
+    def of(cls, origin: str | Mapping[str, bool | float], limits: Limits) -> Self:
         """Return outcomes from a file, or from a mapping."""
-        if not isinstance(given, str):
-            if not isinstance(given, Mapping) or not all(isinstance(key, str) for key in given):
-                raise ValidationError("outcomes", given, "must be a file, or a mapping from keys")
+        if not isinstance(origin, str):
+            if not isinstance(origin, Mapping) or not all(isinstance(key, str) for key in origin):
+                raise ValidationError("outcomes", origin, "must be a file, or a mapping from keys")
             outcomes = cls("outcomes")
-            for key, value in given.items():
+            for key, value in origin.items():
                 outcomes._add(key, value, f"key {shown(key, 80)}")
             return outcomes
-        source = Source(given)
+        source = Source(origin)
         outcomes = cls(source.name)
         with source.open(limits) as (head, stream):
             if head.removeprefix(BOM).lstrip()[:1] in (b"{", b"["):
                 outcomes._read_report(Values(stream, limits))
             else:
                 outcomes._read_table(stream, limits)
-            if (ended := damage(stream)) is not None:
-                raise SeedingError(f"{source.name}: {ended}")
+            if (problem := damage(stream)) is not None:
+                raise SeedingError(f"{source.name}: {problem}")
         if not outcomes._by_key:
             raise SeedingError(f"{source.name}: has no outcomes")
         return outcomes
@@ -143,8 +143,10 @@ class Outcomes:
         }
         if not lists.keys() & set(_RESOLVED):
             for key in report.keys() - lists.keys():
-                told = report[key].get("resolved") if isinstance(report[key], dict) else report[key]
-                self._add(key, told, f"key {shown(key, 80)}")
+                outcome = report[key]
+                if isinstance(outcome, dict):
+                    outcome = outcome.get("resolved")
+                self._add(key, outcome, f"key {shown(key, 80)}")
             return
         resolved = {key for name in _RESOLVED for key in lists.get(name, ())}
         failed = {key for name in _UNRESOLVED for key in lists.get(name, ())}

@@ -38,8 +38,8 @@ class _Look:
 class _Object(dict[str, Any]):
     """An object of a record."""
 
-    def __init__(self, given: dict[str, Any], look: _Look, path: str) -> None:
-        super().__init__(given)
+    def __init__(self, content: dict[str, Any], look: _Look, path: str) -> None:
+        super().__init__(content)
         self._look = look
         self._path = path
 
@@ -64,8 +64,8 @@ class _Object(dict[str, Any]):
 class _List(list[Any]):
     """A list of a record."""
 
-    def __init__(self, given: list[Any], look: _Look, path: str) -> None:
-        super().__init__(given)
+    def __init__(self, content: list[Any], look: _Look, path: str) -> None:
+        super().__init__(content)
         self._look = look
         self._path = path
 
@@ -91,8 +91,8 @@ def explain_failure(record: Any, what: str, make: Callable[[Any], object]) -> Va
             if path:
                 missing = "is missing" if look.value is None else "cannot be so"
                 return ValidationError(path, look.value, f"{missing} in this {what}")
-    given = None if isinstance(record, dict | list) else record
-    return ValidationError("record", given, f"is no {what}")
+    content = None if isinstance(record, dict | list) else record
+    return ValidationError("record", content, f"is no {what}")
 
 
 def rename_field(error: ValidationError, record: Any) -> ValidationError:

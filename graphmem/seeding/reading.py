@@ -323,15 +323,15 @@ class Values:
         self._expect(closing)
 
     def _expect(self, char: bytes) -> None:
-        if (found := self.peek()) != char:
-            self._damaged(f"{char.decode()!r} is missing" if found else "it ends too early")
+        if (present := self.peek()) != char:
+            self._damaged(f"{char.decode()!r} is missing" if present else "it ends too early")
         self._at += 1
 
     def _pass(self, *, is_text: bool) -> str | None:
         """Go past a value; if it is too long, drop what was read of it, and return why."""
         scan = _Scan(is_text=is_text)
         reason = None
-        while not scan.ended(self._text):
+        while not scan.at_end(self._text):
             if scan.at > self._limits.record:
                 reason = self._limits.too_long
             if reason is not None:
@@ -354,7 +354,6 @@ class Values:
         self._at = end
 
     def _drop(self) -> None:
-        """Drop what was read."""
         del self._text[: self._at]
         self._at = 0
 
@@ -375,7 +374,7 @@ class _Scan:
         self._depth = self._looks = 0
         self.at = int(is_text)
 
-    def ended(self, text: bytearray) -> bool:
+    def at_end(self, text: bytearray) -> bool:
         """Look on, and return whether the end is found."""
         self._looks += 1
         counted = self._looks < LARGE
@@ -428,6 +427,5 @@ def refusal(field: str, beginning: bytes, reason: str) -> ValidationError:
 
 
 def _match_end(pattern: re.Pattern[bytes], text: bytearray, at: int) -> int:
-    """Return where a match of ``pattern`` at a place ends."""
     match = pattern.match(text, at)
     return match.end() if match else at

@@ -61,7 +61,7 @@ class _Attempt:
     lines: list[str] = field(default_factory=list)
     size: int = 0
     """Bytes of its lines; over the limit of a record they are no longer kept."""
-    ended: bool = False
+    complete: bool = False
 
     @property
     def question(self) -> str:
@@ -71,20 +71,20 @@ class _Attempt:
 def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
     """Yield the attempts of a log, each with the line number of its question."""
     solved: set[str] = set()
-    listed: set[str] = set()
+    questions: set[str] = set()
     place: tuple[int, int | None] = (0, None)
     for attempt in _attempts(stream, origin.limits):
         if (attempt.run, attempt.trial) != place:
             if attempt.run != place[0]:
                 solved.clear()
-            listed.clear()
+            questions.clear()
             place = (attempt.run, attempt.trial)
         key = digest(attempt.question.encode("utf-8", "replace").decode())
-        if attempt.ended:
-            if key in solved or key in listed:
+        if attempt.complete:
+            if key in solved or key in questions:
                 continue
-            listed.add(key)
-            if len(listed) > MAX_QUESTIONS:
+            questions.add(key)
+            if len(questions) > MAX_QUESTIONS:
                 raise SeedingError(f"a trial has over {MAX_QUESTIONS:,} questions")
         try:
             attempted = episode(attempt, origin)
@@ -104,7 +104,7 @@ def episode(attempt: _Attempt, origin: Origin) -> Episode:
     if trial is None or section not in _OUTCOMES:
         problem = "the outcome is unknown: it lies outside of the known sections of a trial"
         raise ValidationError("success", section, problem)
-    if not attempt.ended:
+    if not attempt.complete:
         raise ValidationError("record", attempt.question, f"the attempt has no {_END!r} at its end")
     before, reflections, steps = _parts(attempt.lines[1:])
     if not steps:
@@ -126,9 +126,9 @@ def episode(attempt: _Attempt, origin: Origin) -> Episode:
 
 def strategies(kinds: Iterable[str], *, reflected: bool) -> list[str]:
     """Return the strategies of an attempt, from the kinds of its actions in order."""
-    asked = [kind for kind, _ in groupby(kind for kind in kinds if kind != ANSWER)]
-    first = f"sequence: {' > '.join(asked)}" if asked else "answers at once"
-    return [first, *dict.fromkeys(asked), *([REFLECT] if reflected else [])]
+    sequence = [kind for kind, _ in groupby(kind for kind in kinds if kind != ANSWER)]
+    first = f"sequence: {' > '.join(sequence)}" if sequence else "answers at once"
+    return [first, *dict.fromkeys(sequence), *([REFLECT] if reflected else [])]
 
 
 def _attempts(stream: BinaryIO, limits: Limits) -> Iterator[_Attempt]:
@@ -156,7 +156,7 @@ def _attempts(stream: BinaryIO, limits: Limits) -> Iterator[_Attempt]:
         elif begins:
             attempt = _Attempt(number, run, trial, section, [line])
         elif attempt and line.startswith(_END):
-            attempt.ended = True
+            attempt.complete = True
             yield attempt
             attempt = None
         elif attempt:
@@ -200,19 +200,19 @@ def _parts(lines: list[str]) -> tuple[str, list[str], list[Step]]:
         else:
             (before if into is None else into).append(line)
     reflection_texts = ["\n".join(texts).strip() for texts in reflections]
-    said = "\n".join(before).strip()
-    return said, [text for text in reflection_texts if text], [_step(step) for step in steps]
+    prompt = "\n".join(before).strip()
+    return prompt, [text for text in reflection_texts if text], [_step(step) for step in steps]
 
 
 def _step(parts: dict[str, list[str]]) -> Step:
     texts = {name: "\n".join(lines).strip() for name, lines in parts.items()}
-    action, seen = texts.get("Action", ""), texts.get("Observation")
+    action, output = texts.get("Action", ""), texts.get("Observation")
     match = _KIND.match(action)
     return Step(
         action_type=match[1] if match else "(other)",
         action={name.lower(): texts[name] for name in ("Thought", "Action") if name in texts},
-        observation=None if seen is None else seen[:MAX_TEXT],
-        error=seen if seen and seen.startswith(ERRORS) else None,
+        observation=None if output is None else output[:MAX_TEXT],
+        error=output if output and output.startswith(ERRORS) else None,
     )
 
 

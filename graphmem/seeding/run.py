@@ -144,7 +144,7 @@ def seed(
 
         origin = Origin(source.name, source.stem, agent, limits, source.file, strategy_from)
         found = _read(source, format_name or source.format, origin)
-        records = islice(settling.settled(found), limit)
+        records = islice(settling.settle(found), limit)
         report = _learn(memory, records, refuse, advance, batch_size)
         created += report.created
         skipped += report.skipped
@@ -221,5 +221,5 @@ def _read(source: Source, format_name: str | None, origin: Origin) -> Iterator[R
         except SeedingError as error:
             if not (isinstance(error, DamagedError) and damage(stream)):
                 yield Refused(number + 1, "file", str(error))
-        if (ended := damage(stream)) is not None:
-            yield Refused(number + 1, "file", str(ended))
+        if (problem := damage(stream)) is not None:
+            yield Refused(number + 1, "file", str(problem))

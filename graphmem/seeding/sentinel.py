@@ -107,16 +107,16 @@ def episode(
     for name in form:
         if not isinstance(name, str) or has_surrogate(name):
             raise ValidationError("episode", name, "is not the name of a field", "give a text")
-    told, own = _told(form, entry=entry), form.get(OWN)
+    fields, own = _told(form, entry=entry), form.get(OWN)
     if own is None:
-        restored = _episode(form, told, source_key=source_key, source=SOURCE)
+        restored = _episode(form, fields, source_key=source_key, source=SOURCE)
     elif not isinstance(own, Mapping) or not own.keys() <= {"episode", *_ORIGIN}:
         raise ValidationError(OWN, own, "is not what graphmem writes", "leave it out")
     else:
         if "episode" in own:
             restored = _restored(own["episode"], form, entry=entry)
         else:
-            restored = _episode(form, told, **{name: own.get(name) for name in _ORIGIN})
+            restored = _episode(form, fields, **{name: own.get(name) for name in _ORIGIN})
         if restored.source_key is None and restored.occurrence is None:
             restored = restored.model_copy(update={"occurrence": FIRST})
     return restored if agent is None else restored.model_copy(update={"agent": agent})
@@ -179,21 +179,21 @@ def write_whole(
     content: Mapping[str, Any], *origin: str | None, entry: bool = False
 ) -> dict[str, Any]:
     """Return the form of an episode with its whole content in the field ``graphmem``."""
-    known = record(content, *origin)
+    line = record(content, *origin)
     steps = content.get("steps", ())
     if entry:
-        told = {name: content[name] for name in ("task", "task_key", "score") if name in content}
-        told |= {"summary": content.get("summary", ""), "agent": "default"}
+        fields = {name: content[name] for name in ("task", "task_key", "score") if name in content}
+        fields |= {"summary": content.get("summary", ""), "agent": "default"}
         count = content.get("extra", {}).get("steps")
         count = count if type(count) is int else len(steps)
-        form = {"timestamp": known.get("ended_at"), **write(told, entry=True), "steps": count}
+        form = {"timestamp": line.get("ended_at"), **write(fields, entry=True), "steps": count}
     else:
         form = write({**content, "extra": {}})
         if steps:
             form["steps"] = len(steps)
-        if "ended_at" in known:
-            form["timestamp"] = known["ended_at"]
-    return {**form, OWN: {"episode": known}}
+        if "ended_at" in line:
+            form["timestamp"] = line["ended_at"]
+    return {**form, OWN: {"episode": line}}
 
 
 def exact(text: str) -> Any:
@@ -242,11 +242,11 @@ def _of_file(stream: BinaryIO, limits: Limits) -> Iterator[tuple[int, int | None
     there are two lists, the first one counts.
     """
     values = Values(stream, limits)
-    listed: str | None = None
+    list_name: str | None = None
     before = 0
     for name in values.members():
-        if name in (EPISODES, LOG) and listed is None:
-            listed = name
+        if name in (EPISODES, LOG) and list_name is None:
+            list_name = name
             if values.peek() not in (b"[", b""):
                 raise SeedingError(f"{name}: is not a list of episodes")
             for number in values.items():
@@ -293,34 +293,34 @@ def _told(form: Form, *, entry: bool) -> dict[str, Any]:
     if extra.get("task_id") is None:
         raise ValidationError("task_id", None, "is missing", "this field is required")
     task = _text(extra.pop("task_id"), "task_id")
-    told: dict[str, Any] = {"task": task, "task_key": task}
+    fields: dict[str, Any] = {"task": task, "task_key": task}
     if extra.get("score") is not None:
-        told["score"] = extra.pop("score")
+        fields["score"] = extra.pop("score")
     elif isinstance(extra.get("success"), bool):
-        told["success"] = extra.pop("success")
+        fields["success"] = extra.pop("success")
         extra.pop("score", None)
     else:
         raise ValidationError(
             "score", None, "is missing, so the outcome is unknown", "give a number in [0, 1]"
         )
     own = entry and extra.get("trajectory_summary") is None
-    told["summary"] = extra.pop("summary" if own else "trajectory_summary", None)
+    fields["summary"] = extra.pop("summary" if own else "trajectory_summary", None)
     for name in ("successes", "mistakes"):
         texts = _listed(extra, name, "texts")
-        told[name] = [one for one in texts if not isinstance(one, str) or one.strip()]
+        fields[name] = [one for one in texts if not isinstance(one, str) or one.strip()]
     cards = enumerate(_listed(extra, "mistake_cards", "cards"))
-    told["mistake_cards"] = [_card(card, f"mistake_cards.{place}") for place, card in cards]
+    fields["mistake_cards"] = [_card(card, f"mistake_cards.{place}") for place, card in cards]
     for name, field in (("agent", "agent"), ("agent_id", "agent"), ("task_type", "task_type")):
-        if field not in told and isinstance(extra.get(name), str) and extra[name].strip():
-            told[field] = extra.pop(name)
-    told["ended_at"] = _moment(extra.get("timestamp"))
-    told["extra"] = extra
-    return told
+        if field not in fields and isinstance(extra.get(name), str) and extra[name].strip():
+            fields[field] = extra.pop(name)
+    fields["ended_at"] = _moment(extra.get("timestamp"))
+    fields["extra"] = extra
+    return fields
 
 
-def _episode(form: Form, told: dict[str, Any], **origin: Any) -> Episode:
+def _episode(form: Form, fields: dict[str, Any], **origin: Any) -> Episode:
     try:
-        return Episode(**told, strategy=[], steps=(), **origin)
+        return Episode(**fields, strategy=[], steps=(), **origin)
     except ValidationError as error:
         named = rename_field(error, dict(form))
         if named is not error:
@@ -343,7 +343,7 @@ def _card(card: Any, where: str) -> dict[str, Any]:
     if not isinstance(card, Mapping):
         raise ValidationError(where, card, "must be an object with mistake_type")
     extra = dict(card)
-    told: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for field, names in _CARD_FIELDS.items():
         name = next((name for name in names if extra.get(name) is not None), None)
         if name is None:
@@ -356,25 +356,24 @@ def _card(card: Any, where: str) -> dict[str, Any]:
             value = _text(value, f"{where}.{name}")
             if not value.strip():
                 continue
-        told[field] = value
+        fields[field] = value
         del extra[name]
-    if "type" not in told:
+    if "type" not in fields:
         raise ValidationError(
             f"{where}.type", None, "is missing, so that the mistake is not known", "name its type"
         )
-    told["extra"] = extra
-    return told
+    fields["extra"] = extra
+    return fields
 
 
 def card_form(card: Mapping[str, Any]) -> dict[str, Any]:
     """Return the form of a mistake card's content."""
     names = {field: names[0] for field, names in _CARD_FIELDS.items()}
-    told = {names[field]: value for field, value in card.items() if field in names}
-    return {**card.get("extra", {}), **told}
+    fields = {names[field]: value for field, value in card.items() if field in names}
+    return {**card.get("extra", {}), **fields}
 
 
 def _text(value: Any, where: str) -> str:
-    """Return a text; an integer or boolean becomes its JSON text."""
     if isinstance(value, str):
         return value
     if isinstance(value, int):
@@ -404,13 +403,13 @@ def _restored(own: Any, form: Form, *, entry: bool) -> Episode:
         raise ValidationError(field, error.value, error.problem, error.remedy) from None
     except (ValueError, TypeError) as error:
         raise ValidationError(f"{OWN}.episode", own, f"is not JSON: {error}") from None
-    told = write(_told_of(restored), entry=entry)
+    fields = write(_told_of(restored), entry=entry)
     for name in _TOLD_BY_ENTRY if entry else _TOLD:
-        given, should = form.get(name), told.get(name)
-        if canonical_json(_number(given)) != canonical_json(_number(should)):
+        present, should = form.get(name), fields.get(name)
+        if canonical_json(_number(present)) != canonical_json(_number(should)):
             raise ValidationError(
                 name,
-                given,
+                present,
                 f"differs from what {OWN}.episode says beside it",
                 f"change both, or leave {OWN} out",
             )
@@ -422,7 +421,7 @@ def _told_of(episode: Episode) -> dict[str, Any]:
     score = episode.score
     if score is None:
         score = 1.0 if episode.success else 0.0
-    told = {
+    fields = {
         "task": episode.task,
         "task_key": episode.task_key,
         "score": score,
@@ -432,7 +431,7 @@ def _told_of(episode: Episode) -> dict[str, Any]:
         "mistakes": episode.mistakes,
         "mistake_cards": [card_content(card) for card in episode.mistake_cards],
     }
-    return {name: value for name, value in told.items() if value is not None}
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _number(value: Any) -> Any:

@@ -48,7 +48,7 @@ class Settling:
         self._outcomes = outcomes
         self._threshold = threshold
 
-    def settled(self, records: Iterator[Record]) -> Iterator[tuple[int, Episode] | Refused]:
+    def settle(self, records: Iterator[Record]) -> Iterator[tuple[int, Episode] | Refused]:
         """Yield episodes and refusals."""
         for item in records:
             if isinstance(item, Refused):
@@ -91,19 +91,18 @@ class Settling:
             self._compare(episode, self._outcomes.find(episode.source_key))
         if self._strategy_from is None:
             return episode
-        told = episode.model_dump(mode="json", exclude={"steps"}, exclude_none=True)
+        content = episode.model_dump(mode="json", exclude={"steps"}, exclude_none=True)
         model = episode.extra.get("model")
-        found = naming.strategies(
+        names = naming.strategies(
             self._strategy_from,
             tools=tools(episode.steps),
             model=model if isinstance(model, str) else None,
             agent=episode.agent,
-            fields={**episode.extra, **told},
+            fields={**episode.extra, **content},
         )
-        return Episode(**{**dict(episode), "strategy": list(dict.fromkeys(found))})
+        return Episode(**{**dict(episode), "strategy": list(dict.fromkeys(names))})
 
     def _judged(self, outcomes: Mapping[str, bool | float]) -> Joined | None:
-        """Return what the log says of the outcome, if anything."""
         if not outcomes:
             return None
         names = ", ".join(sorted(outcomes))
@@ -146,11 +145,11 @@ class Settling:
             if by is None:
                 return []
             raise ValidationError(by, None, "are not told here", "name something else")
-        found = naming.strategies(
+        names = naming.strategies(
             by or naming.TOOLS,
             tools=called or (),
             model=item.model,
             agent=fields.get("agent"),
             fields={**fields, **item.record},
         )
-        return list(dict.fromkeys(found))
+        return list(dict.fromkeys(names))

@@ -161,10 +161,10 @@ def sources(paths: Iterable[str]) -> list[Source]:
             if not matching:
                 raise SeedingError(f"{path}: no such file, folder or pattern")
             logs += [Source(file, found=True) for file in matching]
-    seen = list(dict.fromkeys(logs))
-    if not seen:
+    unique = list(dict.fromkeys(logs))
+    if not unique:
         raise SeedingError("no logs given; name files, folders, patterns or - for standard input")
-    return seen
+    return unique
 
 
 def _inside(folder: Path) -> Iterator[Source]:

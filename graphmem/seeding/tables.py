@@ -108,9 +108,9 @@ class Outcome(_Part):
 
 
 class Extra(_Part):
-    """What is kept beside the fields of an episode: all of the record but the known paths."""
+    """What is kept beside the fields of an episode: all of the record but what they hold."""
 
-    known: list[str] = []
+    drop: list[str] = []
     add: dict[str, Form] = {}
     without: Literal["nothing", "null", "empty"] = "null"
 
@@ -216,36 +216,36 @@ class Fields:
             )
         return value
 
-    def extra(self) -> dict[str, Any]:
+    def keep_rest(self) -> dict[str, Any]:
         """Return what is kept beside the known fields."""
         extra = self.table.extra
-        kept = dict(self.record)
-        for path in extra.known:
+        rest = dict(self.record)
+        for path in extra.drop:
             holder, _, name = path.rpartition(".")
             if not holder:
-                kept.pop(name, None)
-            elif isinstance(inner := kept.get(holder), Mapping):
-                kept[holder] = {key: value for key, value in inner.items() if key != name}
-        kept |= {name: one for name, one in self.values(extra.add).items() if one is not None}
+                rest.pop(name, None)
+            elif isinstance(inner := rest.get(holder), Mapping):
+                rest[holder] = {key: value for key, value in inner.items() if key != name}
+        rest |= {name: one for name, one in self.values(extra.add).items() if one is not None}
         if extra.without == "null":
-            return {name: value for name, value in kept.items() if value is not None}
+            return {name: value for name, value in rest.items() if value is not None}
         empty = () if extra.without == "nothing" else _NOTHING
-        return {name: value for name, value in kept.items() if value not in empty}
+        return {name: value for name, value in rest.items() if value not in empty}
 
-    def outcome(self, outcome: Outcome) -> Any:
+    def read_outcome(self, outcome: Outcome) -> Any:
         """Return the outcome, None if it is unknown."""
         value = self.value(outcome.at)
         if value is None or outcome.each or any(map(self.value, outcome.unless)):
             return value if outcome.each else None
         if outcome.least is not None:
             return float(value) >= outcome.least
-        judged = judge(value)
-        if judged is None:
+        judgement = judge(value)
+        if judgement is None:
             problem = "is neither a success, nor a score in [0, 1], nor null"
             raise ValidationError(str(outcome.at), value, problem)
-        return judged
+        return judgement
 
-    def steps(self, steps: Steps) -> Iterator[Step]:
+    def read_steps(self, steps: Steps) -> Iterator[Step]:
         """Yield the steps."""
         for place, item in enumerate(self.value(steps.at) or ()):
             part = Fields(self.table, item, self.names, f"{steps.at.removesuffix('!')}.{place}.")
@@ -289,7 +289,7 @@ class TableReader:
     parts: Callable[[Any], Parts] | None = None
     """Puts the records of a trace together."""
 
-    def format(self, logs: Callable[[Path], list[Path] | None] | None = None) -> Format:
+    def make_format(self, logs: Callable[[Path], list[Path] | None] | None = None) -> Format:
         """Return the format."""
         table = self.table
         if logs is None and table.folder is not None:
@@ -307,9 +307,9 @@ class TableReader:
             names["beside"] = table.beside and _above(origin.path, table.beside, origin.limits)
         records = self.records or partial(_records, table.records)
         for number, key, read in records(stream, origin.limits):
-            known = {**names, "key": key, "number": number}
+            own = {**names, "key": key, "number": number}
             make: Callable[[Any], Episode | Unsettled]
-            make = partial(self._make, origin=origin, names=known)
+            make = partial(self._make, origin=origin, names=own)
             if self.parts is not None:
                 make = partial(self._make_trace, self.parts, number)
             yield read_record(number, table.record, partial(self._joined, read, origin), make)
@@ -323,7 +323,7 @@ class TableReader:
         if self.steps is not None:
             steps = self.steps(record, names)
         else:
-            steps = None if table.steps is None else list(look.steps(table.steps))
+            steps = None if table.steps is None else list(look.read_steps(table.steps))
         for name, form in table.let.items():
             names[name] = look.value(form)
         strategies = [one] if table.strategy and (one := look.value(table.strategy)) else None
@@ -336,15 +336,15 @@ class TableReader:
         fields["error"] = chats.cut_text(chats.text_of(fields.get("error")))
         for name in ("started_at", "ended_at"):
             fields[name] = parse_time(fields.get(name), zone=None)
-        fields["extra"] = look.extra()
+        fields["extra"] = look.keep_rest()
         outcomes: dict[str, Any] = {}
         if table.outcome is not None:
-            outcome = look.outcome(table.outcome)
+            outcome = look.read_outcome(table.outcome)
             if table.outcome.by is None:
                 fields |= {"success": outcome, "reward": float(fields["reward"])}
                 fields["agent"] = origin.agent or fields["agent"]
-                known = {name: value for name, value in fields.items() if value is not None}
-                return Episode(**known, strategy=strategies)
+                fields = {name: value for name, value in fields.items() if value is not None}
+                return Episode(**fields, strategy=strategies)
             outcomes = outcome or {} if table.outcome.each else {table.outcome.by: outcome}
         also = [chats.arguments(look.value(path)) for path in table.also]
         return Unsettled(
@@ -360,27 +360,27 @@ class TableReader:
 
     def _make_trace(self, parts: Callable[[Any], Parts], number: int, records: Any) -> Unsettled:
         table = self.table
-        said, rows, judged = parts(records)
+        trace, rows, judgements = parts(records)
         spans = [self._span(row) for row in rows]
         root = root_of(spans)
         if table.spans.whole and root.parent is not None:
             field = str(table.spans.fields["parent"])
             raise ValidationError(field, root.parent, "is no run in this file")
         at = spans.index(root)
-        look = Fields(table, said or rows[at], {"trace": said})
-        known = look.values(table.spans.root)
+        look = Fields(table, trace or rows[at], {"trace": trace})
+        whole = look.values(table.spans.root)
         spans[at] = replace(
             root,
-            input=known.get("input") or root.input,
-            output=known.get("output") or root.output,
-            started_at=root.started_at or parse_time(known.get("started_at")),
+            input=whole.get("input") or root.input,
+            output=whole.get("output") or root.output,
+            started_at=root.started_at or parse_time(whole.get("started_at")),
         )
         fields = {name: one for name, one in look.values(table.fields).items() if one}
-        values = {name: one for about, name, one in judged if about in (None, "", root.id)}
+        values = {name: one for about, name, one in judgements if about in (None, "", root.id)}
         return make_episode(
             number,
             spans,
-            {**fields, "source": self.name, "extra": look.extra()},
+            {**fields, "source": self.name, "extra": look.keep_rest()},
             {name: one for name, one in values.items() if one is not None},
             names=[name for name in map(look.value, table.names) if name],
             record=look.record,
@@ -388,15 +388,14 @@ class TableReader:
 
     def _span(self, row: Mapping[str, Any]) -> Span:
         spans = self.table.spans
-        known = Fields(self.table, row, {}).values(spans.fields)
-        known["kind"] = spans.kinds.get(str(known["kind"]), OTHER)
+        values = Fields(self.table, row, {}).values(spans.fields)
+        values["kind"] = spans.kinds.get(str(values["kind"]), OTHER)
         for name in ("started_at", "ended_at"):
-            known[name] = parse_time(known[name])
-        return Span(**known)
+            values[name] = parse_time(values[name])
+        return Span(**values)
 
 
 def _records(places: Places, stream: BinaryIO, limits: Limits) -> Iterator[Reading]:
-    """Yield the records."""
     if places.form == "objects":
         for number, read in read_objects(stream, limits, places.at or ""):
             yield number, None, read
@@ -431,7 +430,6 @@ def _items(values: Values, at: str) -> Iterator[tuple[int, Callable[[], Any]]]:
 
 
 def _keys(values: Values, places: Places) -> Iterator[str]:
-    """Yield the keys of the members; the caller then reads each one."""
     wrapped = False
     for number, name in enumerate(values.members()):
         wrapped = wrapped or (number == 0 and name in (places.skip, places.at))
@@ -444,7 +442,6 @@ def _keys(values: Values, places: Places) -> Iterator[str]:
 
 
 def _logs(folder: Folder, path: Path) -> list[Path] | None:
-    """Return the logs in the folder of a run."""
     own = any(one.stem == one.parent.name for one in path.glob(f"*/{Path(folder.logs).name}"))
     if all(any(path.glob(name)) for name in folder.has) or (folder.logs.startswith("**/") and own):
         return sorted(path.glob(folder.logs))
@@ -457,20 +454,20 @@ def read_beside(path: Path, limits: Limits) -> dict[str, Any] | None:
         return None
     try:
         with Source(str(path)).open(limits) as (_, stream):
-            found = Values(stream, limits).value()
+            content = Values(stream, limits).value()
     except SeedingError as error:
         raise ValidationError(path.name, None, f"cannot be read: {error}") from None
-    if not isinstance(found, dict):
-        raise ValidationError(path.name, found, "is no object")
-    return found
+    if not isinstance(content, dict):
+        raise ValidationError(path.name, content, "is no object")
+    return content
 
 
 def _above(path: Path, name: str, limits: Limits) -> dict[str, Any] | None:
     """Return the object in a file beside a log, or in a folder above."""
     for folder in path.absolute().parents[:_ABOVE]:
         try:
-            if found := read_beside(folder / name, limits):
-                return found
+            if content := read_beside(folder / name, limits):
+                return content
         except ValidationError as error:
             raise SeedingError(str(error)) from None
     return None

@@ -78,7 +78,7 @@ def make_episode(
     seconds = None
     if root.started_at and root.ended_at:
         seconds = max(0.0, (root.ended_at - root.started_at).total_seconds())
-    made = {
+    episode = {
         "task": question_of(root.input) or root.name,
         "agent": acting.name,
         "steps": tuple(steps),
@@ -88,7 +88,7 @@ def make_episode(
         "duration": seconds,
         **fields,
     }
-    made["task"] = chats.cut_task(made["task"])
+    episode["task"] = chats.cut_task(episode["task"])
     outcomes, unclear = _split_judgements(judgements)
     unknown = None
     if unclear:
@@ -97,7 +97,7 @@ def make_episode(
         unknown = ValidationError("score", canonical_json(unclear), problem, remedy)
     return Unsettled(
         number,
-        made,
+        episode,
         outcomes=outcomes,
         names=names,
         tools=tools,
@@ -138,53 +138,53 @@ def _chat_steps(output: Any) -> list[Step]:
     return steps if chats.tools(steps) else []
 
 
-def question_of(given: Any) -> str | None:
+def question_of(value: Any) -> str | None:
     """Return the question in an input: that of a chat, a text, or all as JSON."""
-    given = chats.arguments(given)
-    if given is None or isinstance(given, str):
-        return given
-    held = given.get("messages") if isinstance(given, Mapping) else given
-    if isinstance(held, list) and (question := chats.question(messages_of(held))):
+    value = chats.arguments(value)
+    if value is None or isinstance(value, str):
+        return value
+    chat = value.get("messages") if isinstance(value, Mapping) else value
+    if isinstance(chat, list) and (question := chats.question(messages_of(chat))):
         return question
-    if isinstance(given, Mapping):
-        texts = [given[name] for name in _ASKS if isinstance(given.get(name), str)]
-        if texts or len(given) == 1:
-            return texts[0] if texts else question_of(next(iter(given.values())))
-    return canonical_json(given) if given else None
+    if isinstance(value, Mapping):
+        texts = [value[name] for name in _ASKS if isinstance(value.get(name), str)]
+        if texts or len(value) == 1:
+            return texts[0] if texts else question_of(next(iter(value.values())))
+    return canonical_json(value) if value else None
 
 
-def answer_of(given: Any) -> str | None:
+def answer_of(value: Any) -> str | None:
     """Return an output as a text: the last message of a chat, a text, or all as JSON."""
-    if given is None or isinstance(given, str):
-        return given
-    if isinstance(given, Mapping):
-        messages = given.get("messages")
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, Mapping):
+        messages = value.get("messages")
         if isinstance(messages, list) and messages and isinstance(messages[-1], Mapping):
             return chats.text_of(messages[-1].get("content"))
-        if len(given) == 1 and isinstance(only := next(iter(given.values())), str):
+        if len(value) == 1 and isinstance(only := next(iter(value.values())), str):
             return only
-        return canonical_json(given) if given else None
-    return chats.text_of(given)
+        return canonical_json(value) if value else None
+    return chats.text_of(value)
 
 
-def messages_of(given: Any) -> list[Mapping[str, Any]]:
+def messages_of(value: Any) -> list[Mapping[str, Any]]:
     """Return messages with roles; those of LangChain have types, or are pairs, or in lists."""
-    found: list[Mapping[str, Any]] = []
-    listed = chats.arguments(given)
-    for one in listed if isinstance(listed, list) else ():
+    messages: list[Mapping[str, Any]] = []
+    items = chats.arguments(value)
+    for one in items if isinstance(items, list) else ():
         if isinstance(one, list):
             pair = len(one) == 2 and all(isinstance(part, str) for part in one)
-            found += [{"role": one[0], "content": one[1]}] if pair else messages_of(one)
+            messages += [{"role": one[0], "content": one[1]}] if pair else messages_of(one)
         elif isinstance(one, Mapping):
             inner = one.get("kwargs") if "lc" in one else one
-            known = dict(inner if isinstance(inner, Mapping) else one)
-            known.setdefault("role", known.get("type"))
-            if isinstance(parts := known.get("parts"), list):  # as OpenTelemetry writes them
-                told = [part for part in parts if isinstance(part, Mapping)]
-                texts = [part.get("content") for part in told if part.get("type") == "text"]
-                known["content"] = [text for text in texts if isinstance(text, str)] or None
-            found.append(known)
-    return found
+            message = dict(inner if isinstance(inner, Mapping) else one)
+            message.setdefault("role", message.get("type"))
+            if isinstance(parts := message.get("parts"), list):  # as OpenTelemetry writes them
+                blocks = [part for part in parts if isinstance(part, Mapping)]
+                texts = [part.get("content") for part in blocks if part.get("type") == "text"]
+                message["content"] = [text for text in texts if isinstance(text, str)] or None
+            messages.append(message)
+    return messages
 
 
 def judge(value: Any) -> bool | float | None:

@@ -59,7 +59,6 @@ def open_zip(stream: BinaryIO, limits: Limits) -> Iterator[Members]:
 
 
 def _check_directory(file: BinaryIO, limits: Limits) -> None:
-    """Check that the directory is not too long to be read at once."""
     most = limits.record // 2
     file.seek(max(0, file.tell() - _TAIL))
     tail = file.read()

@@ -116,31 +116,19 @@ class EmbeddedEntries(VectorIndex):
             places = places[np.argsort(seqs[places])]
             # Those with the same words have one vector: the first of them stands for all.
             _, firsts, same = np.unique(held.rows[places], return_index=True, return_inverse=True)
-            pairs = [
-                (place, int(firsts[group]))
-                for place, group in enumerate(same.tolist())
-                if firsts[group] != place and seqs[places[place]] > compared
-            ]
+            new = seqs[places] > compared
+            pairs = [(at, int(firsts[group])) for at, group in enumerate(same) if new[at]]
+            pairs = [pair for pair in pairs if pair[0] != pair[1]]
             few = np.sort(firsts)
             vectors = matrix[held.rows[places[few]]]
-            begin = int(np.searchsorted(seqs[places[few]], compared, side="right"))
-            for start in range(begin, len(few), _PAGE):
-                end = min(start + _PAGE, len(few))
-                scores = product(vectors[start:end], vectors[:end].T)
-                pairs += [
-                    (int(few[start + later]), int(few[earlier]))
-                    for later, earlier in np.argwhere(scores >= near - CLOSE).tolist()
-                    if earlier < start + later
-                ]
+            for start in range(int(np.count_nonzero(~new[few])), len(few), _PAGE):
+                scores = product(vectors[start : start + _PAGE], vectors[: start + _PAGE].T)
+                near_ones = np.argwhere(np.tril(scores >= near - CLOSE, start - 1)).tolist()
+                pairs += [(int(few[start + at]), int(few[twin])) for at, twin in near_ones]
             named = [(held.ids[place], held.seqs[place]) for place in places.tolist()]
             return [
-                {
-                    "id": named[later][0],
-                    "seq": named[later][1],
-                    "twin": named[earlier][0],
-                    "twin_seq": named[earlier][1],
-                }
-                for later, earlier in sorted(pairs)
+                dict(zip(("id", "seq", "twin", "twin_seq"), named[at] + named[twin], strict=True))
+                for at, twin in sorted(pairs)
             ]
 
     def facts_lacking(self) -> list[Row]:

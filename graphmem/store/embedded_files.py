@@ -234,37 +234,23 @@ def find_problems(folder: Path, copy: Path, manifest: Manifest | None) -> tuple[
     if manifest is None or (manifest.saving and graph and graph != manifest.graph):
         return tuple(problems)
     if graph != manifest.graph:
-        expected = (
-            f"checkpoint {manifest.checkpoint} ({manifest.nodes:,} nodes of "
-            f"{manifest.transactions:,} transactions)"
-        )
+        how = "missing" if graph is None else "damaged, older, or of another memory"
         problems.append(
-            f"{folder / GRAPH} is missing, with {expected}"
-            if graph is None
-            else f"{folder / GRAPH} is damaged, older, or of another memory: it is not {expected}"
+            f"{folder / GRAPH} is {how}: it is not checkpoint {manifest.checkpoint} "
+            f"({manifest.nodes:,} nodes of {manifest.transactions:,} transactions)"
         )
-    if not _has_acknowledged(copy / LOG, manifest.mark):
-        size = file_size(copy / LOG)
-        what = (
-            f"is missing or cut off at byte {size:,}"
-            if size < manifest.mark.size
-            else "is damaged, or that of another memory"
-        )
+    mark, size = manifest.mark, file_size(copy / LOG)
+    whole = size >= mark.size
+    if whole and mark.size:
+        with (copy / LOG).open("rb") as file:
+            whole = checksum_of(file, mark.size) == mark.checksum
+    if not whole:
         problems.append(
-            f"{folder / LOG} {what}: it lacks some of the {manifest.mark.transactions:,} "
-            f"transactions that were acknowledged since checkpoint {manifest.checkpoint}"
+            f"{folder / LOG} is damaged, missing or cut off at byte {size:,}: it lacks some of the "
+            f"{mark.transactions:,} transactions that were acknowledged since checkpoint "
+            f"{manifest.checkpoint}"
         )
     return tuple(problems)
-
-
-def _has_acknowledged(log: Path, mark: Mark) -> bool:
-    if not mark.size:
-        return True
-    try:
-        with log.open("rb") as file:
-            return checksum_of(file, mark.size) == mark.checksum
-    except (FileNotFoundError, EOFError):
-        return False
 
 
 def _set_aside(folder: Path) -> list[str]:

@@ -21,7 +21,6 @@ from graphmem.graph.derived import LABELS, upkeep
 from graphmem.graph.graph import Graph, Reader, Transaction
 from graphmem.ids import EARLIEST, from_millis, node_id, state_id, stream_id, to_millis
 from graphmem.lessons import general_rules as consolidation
-from graphmem.lessons.general_rules import Consolidated
 from graphmem.levels.flow import drop_episode_entries
 from graphmem.levels.topology import drop, owned_by
 from graphmem.models import EraseReport, ForgetReport
@@ -70,7 +69,6 @@ class Eraser:
         vectors: Vectors,
     ) -> None:
         self._graph = graph
-        self._consolidated = Consolidated(graph)
         self._vectors = vectors
         self._cycles = Cycles(graph)
 
@@ -369,7 +367,7 @@ class Eraser:
         removed = _Removed(episodes=len(there), steps=_drop(tx, there))
         for label in LABELS:
             removed.labels += [label] * _take(tx, shares, label, pages[label])
-        self._consolidated.renew(tx, general, pages["Strategy"])
+        consolidation.renew(tx, general, pages["Strategy"])
         took = sorted({name for row in experience for name in row["took"]})
         for page in paged(took):
             # Else their bounds, and values based on them, would reveal what was erased.

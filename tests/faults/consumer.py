@@ -4,7 +4,7 @@
     GRAPHMEM_URL=... python -m tests.faults.consumer handle LOG
     GRAPHMEM_URL=... python -m tests.faults.consumer change FIRST LAST
 
-They print ``ready``, and begin when they read a line. A consumer writes the id of every event into
+A consumer writes the id of every event into
 the file LOG, and to the disk, before it acknowledges it; then it prints the ids that are
 acknowledged. With ``again`` it first takes back what was pending. A handler does as a consumer, in
 the loop of ``events.run``. The other prints the number of each change that is made. All print
@@ -65,7 +65,6 @@ class Process:
             [sys.executable, "-m", "tests.faults.consumer", *arguments],
             cwd=REPOSITORY,
             env=environment,
-            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
@@ -77,29 +76,15 @@ class Process:
         assert self._process.stdout
         for line in self._process.stdout:
             words = line.split()
-            if words[0] not in ("ready", "done"):
+            if words[0] != "done":
                 self.acknowledged += words
             yield line.strip()
-
-    def wait_for(self, wanted: str) -> None:
-        """Return when it has printed this line."""
-        for line in self.lines():
-            if line == wanted:
-                return
-        raise AssertionError(f"the process ended with {self._process.wait()} before {wanted!r}")
 
     def wait_for_acknowledged(self, count: int) -> None:
         """Return when it has reported so much as durable, or is done."""
         for line in self.lines():
             if line == "done" or len(self.acknowledged) >= count:
                 return
-
-    def begin(self) -> None:
-        """Let it begin, when it is ready."""
-        self.wait_for("ready")
-        assert self._process.stdin
-        self._process.stdin.write("begin\n")
-        self._process.stdin.flush()
 
     def kill(self) -> None:
         """Kill it at once; what it printed before is noted."""
@@ -109,12 +94,10 @@ class Process:
     def finish(self) -> int:
         """Read the rest of what it prints, and return its exit code."""
         assert self._process.stdout
-        assert self._process.stdin
         if not self._process.stdout.closed:
             for _ in self.lines():
                 pass
         self._process.stdout.close()
-        self._process.stdin.close()
         return self._process.wait(60)
 
 
@@ -131,8 +114,6 @@ def running(environment: Mapping[str, str], *arguments: str) -> Iterator[Process
 def main() -> None:
     with Memory.open() as memory:
         memory.upkeep.initialize()
-        print("ready", flush=True)
-        sys.stdin.readline()
         if sys.argv[1] == "consume":
             with Path(sys.argv[3]).open("a") as log:
                 _consume(memory, sys.argv[2], log, again="again" in sys.argv)

@@ -96,7 +96,6 @@ def test_a_killed_consumer_loses_nothing_and_repeats_what_it_did_not_acknowledge
     given = ("one", str(log.path), "again") if how == "consume" else (str(log.path),)
     for kill in (True, True, False):
         with running(surroundings, how, *given) as process:
-            process.begin()
             if kill:
                 process.wait_for_acknowledged(chance.randrange(25))
                 time.sleep(chance.uniform(0, 0.02))
@@ -144,7 +143,6 @@ def test_a_killed_writer_loses_no_acknowledged_change(
     surroundings = environment(url, f"changes-{uuid4().hex}", settings)
     most = 300 if engine == "embedded" else 40
     with running(surroundings, "change", "0", "100000") as process:
-        process.begin()
         process.wait_for_acknowledged(chance.randrange(most))
         time.sleep(chance.uniform(0, 0.02))
         process.kill()

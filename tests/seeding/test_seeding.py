@@ -46,7 +46,7 @@ def settled(
     """The episodes and refusals of records."""
     joined = None if outcomes is None else Outcomes.of(outcomes, Limits())
     settling = Settling(agent, strategy_from, evaluator, joined, 0.5)
-    told = settling.settled(iter(found))
+    told = settling.settle(iter(found))
     return [item if isinstance(item, Refused) else item[1] for item in told]
 
 

@@ -85,8 +85,8 @@ def fill(memory: Memory, nasty: str) -> None:
             extra={nasty: nasty},
             **texts,
         )
-    parts = ("type", "worker", "correct_decision", "evidence", "lesson")
-    said: dict[str, Any] = {name: f"{name} {nasty}" for name in parts}
+    of_card = ("type", "worker", "correct_decision", "evidence", "lesson")
+    said: dict[str, Any] = {name: f"{name} {nasty}" for name in of_card}
     memory.learn_many(
         [
             {

@@ -108,5 +108,5 @@ def test_the_inspector(tools: Path, tmp_path: Path, url: str) -> None:
     listed, called, wrong = (json.loads(out) for out, _ in done)
     assert len(listed["tools"]) == 8, done[0]
     assert "0 errors" in done[0][1]  # of the schemas, where clients differ
-    assert called["structuredContent"]["items"][0]["text"] == "check the fare rules"
+    assert called["structuredContent"]["rows"][0]["text"] == "check the fare rules"
     assert wrong["isError"]

@@ -5,10 +5,22 @@
 // option: on  the search starts at some tasks
 // option: used  the search starts at some strategies
 // option: by  the search starts at some agents
+// option: newest  it starts at tasks whose latest episode is late enough, and looks at the latest twenty of each
+// option: all  more than twenty: at all episodes of these tasks
 // param: tasks list = null, strategies list = null, types list = null, task_type string = null, success boolean = null
 // param: since integer = null
 // returns: id string, task string, task_type string, agent string, success boolean, score float, error string, steps integer, at integer
 // returns: recorded_at integer, source_key string, strategies list
+//? newest
+MATCH (t:Task)
+WHERE t.ns = $ns
+WITH t.described_at AS described_at ORDER BY described_at DESC LIMIT $limit
+WITH min(described_at) AS since_at
+MATCH (t:Task)
+WHERE t.ns = $ns AND t.described_at >= since_at
+//?
+MATCH (t)-[:RECENT]->(e:Episode)                                                                      //? newest !all
+MATCH (t)<-[:ATTEMPTED]-(e:Episode)                                                                   //? newest all
 //? on
 MATCH (t:Task)
 WHERE t.id IN $tasks AND toString(t.ns) = $ns
@@ -22,7 +34,7 @@ WITH DISTINCT e
 MATCH (a:Agent)
 WHERE a.ns = $ns AND a.name IN $agents
 MATCH (a)-[:RAN]->(e:Episode)
-//? !on !used !by
+//? !on !used !by !newest
 MATCH (e:Episode)
 WHERE e.ns = $ns
 //?

@@ -153,6 +153,22 @@ MATCH (p:Policy {id: taken.id})
 CREATE (e)-[:TOOK {steps: taken.steps, first: taken.first}]->(p)
 RETURN count(*) AS took;
 
+// name: policies.best
+// install: best_policy
+// doc: The policy of an agent in a state with the highest value at a time, decayed since its last update (without a time: with the highest
+// doc: stored value); only values that were learned, set or crystallized count. If policies of the state have cycles (cyclic),
+// doc: policies.values gives the values with their bonuses. The time does not depend on other states.
+// param: state_id string, agent string, at integer = null, rate float = 0.1, strength float = 0.5
+// returns: policy_columns, score float, cyclic boolean
+MATCH (s:State {id: $state_id})
+WITH s, s.ns AS ns WHERE ns = $ns
+MATCH (s)<-[:IN_STATE]-(p:Policy)
+WHERE p.agent = $agent AND p.active
+WITH s, p, worth(p, $at, $rate, $strength) AS score
+ORDER BY score DESC, p.id LIMIT 1
+WITH s, p, score, wilson_lower(p.successes, p.trials, $z) AS lower, wilson_upper(p.successes, p.trials, $z) AS upper
+RETURN policy_columns(p, s, lower, upper), score, EXISTS { MATCH (s)<-[:IN_STATE]-(:Policy)-[:HAS_CYCLE]->(:Cycle) } AS cyclic;
+
 // name: policies.values
 // install: policy_values
 // doc: All policies of an agent (without agent: of all agents) in a state, with their values at a time: decayed since the last update, more

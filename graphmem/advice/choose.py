@@ -102,7 +102,7 @@ class Chooser:
         sharpness = self._graph.settings.choice_sharpness
         chances = Chances(epsilon=epsilon, width=width, sharpness=sharpness)
         view = read_view(self._graph, agent)
-        texts = asked.candidates or self._found(asked.task, agent, view)
+        texts = asked.candidates or self._find_candidates(asked.task, agent, view)
         found = self._estimator.estimates(asked.task, texts, view, asked.task_type)
         several = found.strategies
         from graphmem.arrays import np
@@ -212,7 +212,7 @@ class Chooser:
 
     # Candidates
 
-    def _found(self, task: str, agent: str | None, view: View) -> list[str]:
+    def _find_candidates(self, task: str, agent: str | None, view: View) -> list[str]:
         """Return what recall finds for a task, and what worked best anywhere."""
         recalled = self._recaller.recall(task, RECALLED, agent, kinds=("strategy",))
         texts = [item.text for item in recalled.items]

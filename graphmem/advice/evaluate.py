@@ -157,7 +157,7 @@ class _Replay:
         here = [history.cells.get((trial.task, one), _NOTHING)[0] for one in wholes]
         met = history.tasks.get(trial.task, _NOTHING)[0]
         worth = lasting(known, np.array(here), met, strengths.cell)
-        taken = self._taken(trial.name, texts, means, worth)
+        taken = self._read_chances(trial.name, texts, means, worth)
         mine = np.array([one == whole for one in wholes])
         weight = float(taken[mine].sum()) / propensity
         never = np.array([offered[text] == 0.0 for text in texts])
@@ -171,7 +171,9 @@ class _Replay:
             )
         )
 
-    def _taken(self, task: str, texts: Sequence[str], means: Floats, worth: Floats) -> Floats:
+    def _read_chances(
+        self, task: str, texts: Sequence[str], means: Floats, worth: Floats
+    ) -> Floats:
         explore = self._asked.explore
         if explore is None:
             return np.full(len(texts), 1.0 / len(texts))

@@ -160,7 +160,7 @@ class Explainer:
             return None
         counted = ("counted",) if group is None and asked["types"] is None else ()
         others = [lesson for lesson in lessons if group is None or lesson["id"] != group["id"]]
-        near = self._near(ids, view, read, others)
+        near = self._read_neighbours(ids, view, read, others)
         readable = {part["id"] for lesson in lessons for part in lesson["strategies"]}
         merged = [
             Neighbour(relation="merged", id=member["id"], text=member["text"])
@@ -189,7 +189,7 @@ class Explainer:
             better=better,
         )
 
-    def _near(
+    def _read_neighbours(
         self, ids: list[str], view: View, read: dict[str, Any], lessons: Sequence[Row]
     ) -> list[Neighbour]:
         rows = self._graph.read("explaining.near", ids=ids, limit=NEAR)

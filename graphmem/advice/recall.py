@@ -311,7 +311,7 @@ class Recaller:
                 **{name: getattr(one, name) for name in _OF_ESTIMATE},
                 mean=one.probability,
                 last_at=from_millis(row["last_at"]),
-                path=("text", *(_said(step, texts) for step in ways[row["id"]])),
+                path=("text", *(_describe_step(step, texts) for step in ways[row["id"]])),
                 evidence=tuple(evidence.get(row["id"], ())),
             )
 
@@ -410,6 +410,6 @@ def _most_relevant(reached: Nodes) -> list[str]:
     return sorted(reached, key=lambda id_: (-reached[id_].relevance, id_))[:FAN_OUT]
 
 
-def _said(step: Step, texts: Mapping[str, str]) -> str:
+def _describe_step(step: Step, texts: Mapping[str, str]) -> str:
     kind, what = step
     return what if kind == "edge" else f"{kind}: {texts.get(what, what)}"

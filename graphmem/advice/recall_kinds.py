@@ -78,7 +78,7 @@ class Beside:
         typed = asked.task_type is not None and asked.view.allows(asked.task_type)
         if not {*kinds} - {"strategy"} or not (asked.near or typed):
             return
-        told = self._told(asked, kinds, shown, typed=typed)
+        told = self._read_rows(asked, kinds, shown, typed=typed)
         if "heuristic" in kinds:  # a general rule says the same of several types
             known = {row["row"]["text"] for row in told.get("heuristics", ())}
             rules = told.get("general rules", ())
@@ -97,7 +97,7 @@ class Beside:
                 once.setdefault(item.text, item)
             yield from list(once.values())[:MOST]
 
-    def _told(
+    def _read_rows(
         self, asked: About, kinds: Collection[str], shown: Sequence[RecallItem], *, typed: bool
     ) -> dict[str, list[Row]]:
         settings, view = self._graph.settings, asked.view
@@ -113,7 +113,9 @@ class Beside:
             "task_type": asked.task_type,
             "fits": asked.fits,
             "consolidation": consolidation_id(self._graph.ns),
-            "general": [_given(rule) for rule in self._rules.of(view)] if by_agent else [],
+            "general": [_rule_parameters(rule) for rule in self._rules.of(view)]
+            if by_agent
+            else [],
             "shown": [item.id for item in shown],
             "texts": [item.text for item in shown],
             "at_least": view.trials(settings),
@@ -134,7 +136,7 @@ class Beside:
 _GIVEN = ("id", "text", "verdict", "source", "supporting", "opposing", "last_at", "task_types")
 
 
-def _given(rule: Row) -> Row:
+def _rule_parameters(rule: Row) -> Row:
     """Return what is sent of a general rule."""
     latest = [{"id": one["episode"], "at": one["at"]} for one in rule["episodes"]]
     return {**{name: rule[name] for name in _GIVEN}, "latest": latest}

@@ -12,6 +12,7 @@ from graphmem.graph.arguments import check_choice, check_flag, check_limit, chec
 from graphmem.graph.graph import Graph
 from graphmem.graph.lookup import HasId, task_ids
 from graphmem.ids import from_millis, strategy_id
+from graphmem.lessons.reading import RECENT
 from graphmem.models.fields import millis
 from graphmem.models.reports import EpisodeRow, Item, ItemLink, StepRow, TaskRow
 from graphmem.notebook.frames import Listed
@@ -79,6 +80,8 @@ class Looking:
         if task is not None:
             start, asked["tasks"] = "on", task_ids(self._graph, task, view)
         options = [] if start is None else [start]
+        if start is None and task_type is None and success is None:
+            options = ["newest"] if limit <= RECENT else ["newest", "all"]
         rows = self._graph.read("looking.episodes", *options, **asked)
         for row in rows:
             row |= {"at": from_millis(row["at"]), "recorded_at": from_millis(row["recorded_at"])}

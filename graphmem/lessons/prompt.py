@@ -234,13 +234,13 @@ class ContextWriter:
             if one.text in warned and not one.usual:  # it failed elsewhere
                 row = warned[one.text]
                 below = [("but", f"failed {row['occurrences']}x with {row['error_class']}")]
-            text = _above(f"- {_told(one)}: ", one.text, below)
+            text = _above(f"- {_describe_expected(one)}: ", one.text, below)
             about = _about("WORKS", fenced(one.text, SHOWN))
             lines.append(Line(HEURISTICS, one.probability, text, about))
         for one in bad:
             better = good[0].text if good and good[0].lower > one.probability else None
             less = (("error", errors.get(one.text)), ("instead", better))
-            text = _above(f"- {_told(one)}: ", one.text, less)
+            text = _above(f"- {_describe_expected(one)}: ", one.text, less)
             lines.append(Line(ANTI_PATTERNS, 1 - one.probability, text))
         return lines
 
@@ -373,7 +373,7 @@ def _blamed(question: Question, tried: Sequence[Row]) -> set[str]:
     return {row["strategy"] for row in tried if not beside_others or row["here_trials"] < episodes}
 
 
-def _told(one: Expected) -> str:
+def _describe_expected(one: Expected) -> str:
     """Return the outcomes of a strategy, and what to expect of it, in words."""
     return f"{one.said}, expected {percent(one.probability)}"
 

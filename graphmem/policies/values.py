@@ -134,9 +134,15 @@ class Values:
             raise ValidationError("rng", rng, "is not a random.Random", "give one, or None")
         share = checked_number("epsilon", epsilon, 0, 1)
         wide = checked_number("width", width, 0)
-        rows = self._read(state, Named(agent=agent).agent, self._when(at, stored), only_active=True)
+        name, when = Named(agent=agent).agent, self._when(at, stored)
+        rows: Sequence[Row] | None = None
+        if actions is None and explore is None:
+            rows = self._graph.read("policies.best", **self._moment(state, name, when))
+            if rows and rows[0]["cyclic"]:
+                rows = None
+        if rows is None:
+            rows = self._read(state, name, when, only_active=True)
         if actions is None:
-            rows = rows if explore else rows[:1]  # most callers need no more
             candidates = [policy_of(row) for row in rows]
         else:
             candidates = self._candidates(state, agent, actions, rows)
@@ -242,20 +248,19 @@ class Values:
         self, state: State, agent: str | None, when: int | None, **more: Any
     ) -> builtins.list[Row]:
         """Return policies with their values at a time, best first; only cycles need clocks."""
-        given = {
-            "state_id": StateKey.of(self._graph.ns, state).id,
-            "agent": agent,
-            "at": when,
-            "rate": DECAY_RATE,
-            "strength": DECAY_STRENGTH,
-            **more,
-        }
+        given = self._moment(state, agent, when) | more
         rows = self._graph.read("policies.values", **given)
         zones = {zone for row in rows for zone in row["timezones"]}
         if zones and (moment := from_millis(when)):
             given["clocks"] = clocks(moment, sorted(zones))
             rows = self._graph.read("policies.values", **given)
         return rows
+
+    def _moment(self, state: State, agent: str | None, when: int | None) -> dict[str, Any]:
+        """Return the parameters of values in a state at a time."""
+        identity = StateKey.of(self._graph.ns, state).id
+        decay = {"rate": DECAY_RATE, "strength": DECAY_STRENGTH}
+        return {"state_id": identity, "agent": agent, "at": when, **decay}
 
     def _candidates(
         self, state: State, agent: str, actions: Sequence[Action], rows: Sequence[Row]

@@ -72,7 +72,7 @@ class Similarity:
         vector, said = self.vectors.of(asked, index), words(asked)
         for label, (near, matching) in index.hits(vector, said, limit).items():
             if view.agents is not None:
-                near = self._near(index, label, vector, limit, view, near)  # noqa: PLW2901
+                near = self._find_near(index, label, vector, limit, view, near)  # noqa: PLW2901
                 more = partial(index.matching, label, said, vector)
                 matching = self._readable(label, limit, view, more, matching)  # noqa: PLW2901
             similar = dict(matching) | dict(near)
@@ -98,9 +98,11 @@ class Similarity:
         if index is None:
             return []
         vector = self.vectors.of(asked, index)
-        return list(self._near(index, label, vector, LINKS, view, index.near(label, vector, LINKS)))
+        return list(
+            self._find_near(index, label, vector, LINKS, view, index.near(label, vector, LINKS))
+        )
 
-    def _near(
+    def _find_near(
         self, index: SearchIndex, label: str, vector: Vector, limit: int, view: View, found: Near
     ) -> Near:
         """Return the nearest nodes in a view; ``found`` are those of the whole memory."""

@@ -190,7 +190,7 @@ class Vectors:
             return index
         for label, ids in waiting.items():
             for texts in self._texts(label, ids):
-                vectors = self._made(index, label, texts)
+                vectors = self._embed_missing(index, label, texts)
                 self._keep(vectors)
                 index.put(label, texts, vectors)
         self._unstored = {at: {*ids} | before.get(at, set()) for at, ids in waiting.items()}
@@ -253,7 +253,9 @@ class Vectors:
         for page in pages(ids, PAGE):
             yield {row["id"]: row["text"] for row in self._edges.texts(label, page)}
 
-    def _made(self, index: SearchIndex, label: str, texts: Mapping[str, str]) -> dict[str, Vector]:
+    def _embed_missing(
+        self, index: SearchIndex, label: str, texts: Mapping[str, str]
+    ) -> dict[str, Vector]:
         """Return vectors for the texts of nodes that have none, by text."""
         embedded = index.with_vectors(label, texts)
         missing = sorted({text for key, text in texts.items() if key not in embedded})
@@ -265,7 +267,7 @@ class Vectors:
     def _put(self, label: str, texts: Mapping[str, str], queued: Sequence[str]) -> int:
         """Put nodes into the queue, and store the vectors of texts; return how many are new."""
         self._pend(label, queued)
-        vectors = self._made(self._opened(), label, texts)
+        vectors = self._embed_missing(self._opened(), label, texts)
         with self._graph.store.alone():
             self._opened().put(label, texts, vectors)
         return len(vectors)

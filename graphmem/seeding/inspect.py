@@ -197,7 +197,7 @@ def read_steps(sample: Any, names: dict[str, Any]) -> list[Step]:
     given, messages, events = (
         _resolved(sample.get(name), attached) for name in ("input", "messages", "events")
     )
-    names["first"] = given if isinstance(given, str) else _asked(sample["input"] and given)
+    names["first"] = given if isinstance(given, str) else _user_text(sample["input"] and given)
     steps = list(chats.steps(list(map(_message, messages or ()))))
     if not chats.tools(steps) and events:
         steps = [_step(one) for one in events if one.get("event") == "tool"] + steps
@@ -217,7 +217,7 @@ def read_steps(sample: Any, names: dict[str, Any]) -> list[Step]:
     return steps
 
 
-def _asked(messages: Any) -> str:
+def _user_text(messages: Any) -> str:
     said = [chats.text_of(one.get("content")) for one in messages if one.get("role") == "user"]
     return "\n\n".join(text for text in said if text)
 

@@ -107,7 +107,7 @@ def episode(
     for name in form:
         if not isinstance(name, str) or has_surrogate(name):
             raise ValidationError("episode", name, "is not the name of a field", "give a text")
-    fields, own = _told(form, entry=entry), form.get(OWN)
+    fields, own = _read_fields(form, entry=entry), form.get(OWN)
     if own is None:
         restored = _episode(form, fields, source_key=source_key, source=SOURCE)
     elif not isinstance(own, Mapping) or not own.keys() <= {"episode", *_ORIGIN}:
@@ -284,7 +284,7 @@ def _of_lines(stream: BinaryIO, limits: Limits) -> Iterator[tuple[int, None, Any
         yield number, None, form
 
 
-def _told(form: Form, *, entry: bool) -> dict[str, Any]:
+def _read_fields(form: Form, *, entry: bool) -> dict[str, Any]:
     """Return the fields of an episode that a form tells, each under its name there.
 
     What is not understood stays in ``extra``.
@@ -306,9 +306,9 @@ def _told(form: Form, *, entry: bool) -> dict[str, Any]:
     own = entry and extra.get("trajectory_summary") is None
     fields["summary"] = extra.pop("summary" if own else "trajectory_summary", None)
     for name in ("successes", "mistakes"):
-        texts = _listed(extra, name, "texts")
+        texts = _pop_list(extra, name, "texts")
         fields[name] = [one for one in texts if not isinstance(one, str) or one.strip()]
-    cards = enumerate(_listed(extra, "mistake_cards", "cards"))
+    cards = enumerate(_pop_list(extra, "mistake_cards", "cards"))
     fields["mistake_cards"] = [_card(card, f"mistake_cards.{place}") for place, card in cards]
     for name, field in (("agent", "agent"), ("agent_id", "agent"), ("task_type", "task_type")):
         if field not in fields and isinstance(extra.get(name), str) and extra[name].strip():
@@ -330,7 +330,7 @@ def _episode(form: Form, fields: dict[str, Any], **origin: Any) -> Episode:
         raise ValidationError(field, error.value, error.problem, error.remedy) from None
 
 
-def _listed(extra: dict[str, Any], name: str, what: str) -> Sequence[Any]:
+def _pop_list(extra: dict[str, Any], name: str, what: str) -> Sequence[Any]:
     """Return a list of a form, and take it out there."""
     value = extra.pop(name, None)
     if value is not None and not isinstance(value, list | tuple):

@@ -49,7 +49,7 @@ FORM = "sentinel_log"
 """What a Document says of the form of its file."""
 
 
-class _Told(NamedTuple):
+class _Reference(NamedTuple):
     """An episode to write."""
 
     id: str
@@ -189,7 +189,7 @@ def _jsonl(tx: Transaction, file: TextIO, path: str) -> ExportReport:
         file.write(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n")
 
     episodes = 0
-    for item, stored in _contents(tx, map(_told, tx.run("exchange.episodes"))):
+    for item, stored in _contents(tx, map(_reference_of, tx.run("exchange.episodes"))):
         key, occurrence, source = item.origin
         # Its place between other lines says nothing, so even the first is marked.
         which = FIRST if key is None and occurrence is None else occurrence
@@ -218,8 +218,8 @@ def _sentinel(tx: Transaction, file: TextIO, path: str, name: str | None) -> Exp
     by_document: dict[str, list[Row]] = {row["id"]: [] for row in documents}
     for row in tx.run("exchange.episodes_of_documents", ids=list(by_document)):
         by_document[row["id"]].append(row)
-    known = {row["id"]: _told(row) for row in tx.run("exchange.episodes")}
-    told: list[_Told] = []
+    known = {row["id"]: _reference_of(row) for row in tx.run("exchange.episodes")}
+    told: list[_Reference] = []
     seen: set[str] = set()
     for rows in by_document.values():  # one in several files is written once, at its first place
         own = [row for row in rows if row["episode"] in known and row["episode"] not in seen]
@@ -275,18 +275,20 @@ def _documents(tx: Transaction, name: str | None) -> list[Row]:
     return named
 
 
-def _told(row: Row) -> _Told:
-    return _Told(row["id"], (row["source_key"], row["occurrence"], row["source"]))
+def _reference_of(row: Row) -> _Reference:
+    return _Reference(row["id"], (row["source_key"], row["occurrence"], row["source"]))
 
 
-def _contents(tx: Transaction, told: Iterable[_Told]) -> Iterator[tuple[_Told, dict[str, Any]]]:
+def _contents(
+    tx: Transaction, told: Iterable[_Reference]
+) -> Iterator[tuple[_Reference, dict[str, Any]]]:
     """Yield the episodes to write, with their content from the graph."""
     for page in pages(list(told)):
         contents = read_contents(tx, list(dict.fromkeys(item.id for item in page)))
         yield from ((item, contents[item.id]) for item in page if item.id in contents)
 
 
-def _form(item: _Told, content: Mapping[str, Any], *, same: bool) -> dict[str, Any]:
+def _form(item: _Reference, content: Mapping[str, Any], *, same: bool) -> dict[str, Any]:
     """Return the form of an episode: its original form, else a complete one."""
     if item.form is None:
         return sentinel.write_whole(content, *item.origin, entry=True)
@@ -301,7 +303,7 @@ def _difference(form: Mapping[str, Any], row: Row) -> str | None:
     """Return the changes from an episode's present form to its original form."""
     own = form.get(sentinel.OWN)
     kind = "plain" if own is None else "whole" if "episode" in own else "marked"
-    base = _base(kind, row["_content"], _told(row).origin)
+    base = _base(kind, row["_content"], _reference_of(row).origin)
     change: dict[str, Any] = {} if kind == "plain" else {"as": kind}
     changed = {
         name: value

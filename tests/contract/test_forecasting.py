@@ -437,6 +437,12 @@ def test_strengths_are_checked_derived_anew_and_forgotten(memory: Memory) -> Non
     report = memory.verify()
     assert report.ok
     assert report.checked["pooling"] == 1
+    elsewhere = adhoc(  # where the search of another version ended
+        "MATCH (p:Pooling) WHERE p.ns = $ns WITH p, p.task_strength * 1.002 AS strength "
+        "SET p.task_strength = strength"
+    )
+    memory.store.write(elsewhere, ns=memory.namespace)
+    assert memory.verify().ok
     broken = adhoc("MATCH (p:Pooling) WHERE p.ns = $ns SET p.task_strength = 77.0")
     memory.store.write(broken, ns=memory.namespace)
     [difference] = memory.verify().differences

@@ -222,14 +222,11 @@ def _ask_model(page: Page, rows: list[Row], most: int) -> tuple[str | None, dict
 
 
 def is_record(row: Row) -> bool:
-    """Return whether an entry is the record of an attempt: it has a task and an outcome.
-
-    An entry of an episode that was learned is none, because it would be learned again.
-    """
+    """Return whether an entry is the record of an attempt: it has a task and an outcome."""
     fields = _mapping_of(row)
     return (
         isinstance(fields.get("task"), str)
-        and not _is_episode_entry(row)
+        and not _is_episode_entry(row)  # it would be learned again
         and any(fields.get(name) is not None for name in ("success", "score", "outcome"))
     )
 
@@ -254,10 +251,8 @@ def _domain_of(row: Row) -> str | None:
 
 def _mapping_of(row: Row) -> dict[str, Any]:
     """Return the content of an entry if it is a mapping."""
-    if row["format"] != "json" or not row["content"].startswith("{"):
-        return {}
-    fields: dict[str, Any] = json.loads(row["content"])
-    return fields
+    is_mapping = row["format"] == "json" and row["content"].startswith("{")
+    return dict(json.loads(row["content"])) if is_mapping else {}
 
 
 def of_function(function: Function) -> Transformer:
@@ -334,10 +329,7 @@ def check_arguments(transformer: str | Function | None, arguments: Mapping[str, 
 def convert(
     namespace: str, holds: str, owner: str | None, drafts: Sequence[Draft], outlets: Outlets
 ) -> tuple[list[Row], Counter[str]]:
-    """Turn drafts into what the view of an owner holds; a repeated call changes nothing.
-
-    Return what entries became, rows {id, target}, and why how many drafts became nothing.
-    """
+    """Return what drafts became in a view, rows {id, target}, and why how many became nothing."""
     if holds == "episodes":
         return _learn(namespace, owner, drafts, outlets)
     if holds == "knowledge":

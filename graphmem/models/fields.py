@@ -94,11 +94,9 @@ def finite_json(value: JsonValue) -> JsonValue:
     return value
 
 
-def _tuple(value: object) -> object:
-    return tuple(value) if isinstance(value, list) else value
-
-
-AS_TUPLE = BeforeValidator(_tuple)
+DISTINCT = AfterValidator(lambda texts: tuple(sorted(set(texts))))
+"""Sorts texts, and takes each once."""
+AS_TUPLE = BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value)
 """Takes a list where a tuple is stored."""
 Name = Annotated[str, Field(max_length=MAX_KEY), AfterValidator(_normal)]
 TypeName = Annotated[str, AfterValidator(_normal), Field(max_length=MAX_TYPE)]

@@ -10,7 +10,7 @@ import hashlib
 import inspect
 import json
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from secrets import token_hex
@@ -107,9 +107,9 @@ def _content(row: Row) -> tuple[str, str]:
 
 
 def _by_content(rows: Iterable[Row]) -> dict[tuple[str, str], list[Row]]:
-    alike: dict[tuple[str, str], list[Row]] = {}
+    alike = defaultdict[tuple[str, str], list[Row]](list)
     for row in rows:
-        alike.setdefault(_content(row), []).append(row)
+        alike[_content(row)].append(row)
     return alike
 
 
@@ -303,18 +303,11 @@ def of_own(name: str | None) -> Transformer:
     return _OWN[name]
 
 
-def _take_all(entries: list[Any]) -> list[Any]:
-    return entries
-
-
 def check_arguments(transformer: str | Function | None, arguments: Mapping[str, JsonValue]) -> None:
     """Check that a transformer exists, and takes some arguments."""
-    if callable(transformer):
-        function: Function = transformer
-    elif of_own(transformer) is _OWN["summarise"]:
+    function: Function = transformer if callable(transformer) else lambda entries: entries
+    if not callable(transformer) and of_own(transformer) is _OWN["summarise"]:
         function = _summarise
-    else:
-        function = _take_all
     try:
         inspect.signature(function).bind([], **arguments)
     except ValueError:  # the signature of a builtin is unknown
@@ -346,7 +339,7 @@ def _learn(
     namespace: str, owner: str | None, drafts: Sequence[Draft], outlets: Outlets
 ) -> tuple[list[Row], Counter[str]]:
     records: list[tuple[dict[str, Any], Draft]] = []
-    reasons: Counter[str] = Counter()
+    reasons = Counter[str]()
     for draft in drafts:
         fields = _mapping_of(draft.row)
         if _is_episode_entry(draft.row):
@@ -397,7 +390,7 @@ def source_key(draft: Draft) -> str:
 
 def _know(drafts: Iterable[Draft], outlets: Outlets) -> tuple[list[Row], Counter[str]]:
     links: list[Row] = []
-    reasons: Counter[str] = Counter()
+    reasons = Counter[str]()
     for draft in drafts:
         if not is_fact(draft.row):
             reasons["knowledge needs a fact, and a domain or a tag domain:..."] += 1

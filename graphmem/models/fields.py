@@ -206,16 +206,12 @@ def _short(part: str | int) -> str:
 def explain(
     error: pydantic.ValidationError, model: type[BaseModel] | None = None
 ) -> ValidationError:
-    """Turn pydantic's report into one clear error about the first problem.
-
-    If a field is missing and a name near it is there, that is the problem. ``model`` has the
-    possible names.
-    """
+    """Turn pydantic's report into one clear error about the first problem."""
     problems = error.errors(include_url=False)
     first = problems[0]
     if isinstance(own := first.get("ctx", {}).get("error"), ValidationError):
         return own
-    if first["type"] == "missing":
+    if first["type"] == "missing":  # a name near it may be there: that is the problem
         unknown = (one for one in problems if one["type"] == "extra_forbidden")
         missing = first["loc"][-1]
         first = next((one for one in unknown if _meant(one["loc"], model) == missing), first)

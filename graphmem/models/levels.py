@@ -142,7 +142,6 @@ def default_name(agent: str, kind: str) -> str:
 
 
 def _tags(value: object) -> object:
-    """Return tags as a tuple; one text is no list of letters."""
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
         raise ValueError("must be a set or list of texts")  # noqa: TRY004 - for pydantic
     return tuple(value)

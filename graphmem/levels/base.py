@@ -60,11 +60,7 @@ class Base:
 
 
 def lock_levels(tx: Transaction, *names: str) -> list[Row]:
-    """Lock levels against writers, in order; return their rows.
-
-    Raises:
-        NotFoundError: one of them is not there.
-    """
+    """Lock levels, which must be there, against writers, in order; return their rows."""
     streams = sorted(level_stream_id(tx.ns, name) for name in names)
     tx.run("levels.lock", ids=streams)
     rows = tx.run("levels.list", ids=sorted(level_id(tx.ns, name) for name in names))

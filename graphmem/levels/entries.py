@@ -13,14 +13,7 @@ from pydantic import JsonValue
 from graphmem.errors import NotFoundError
 from graphmem.graph.arguments import check_text, checked_agent, checked_items, listed
 from graphmem.graph.graph import Transaction
-from graphmem.ids import (
-    canonical_json,
-    entry_id,
-    from_millis,
-    level_id,
-    level_stream_id,
-    to_millis,
-)
+from graphmem.ids import canonical_json, entry_id, from_millis, level_id, level_stream_id, to_millis
 from graphmem.levels.base import (
     Base,
     check_takes_entries,
@@ -146,19 +139,19 @@ def tag_columns(tags: Iterable[str]) -> Row:
 
 
 def store(tx: Transaction, level: str, rows: Sequence[Row]) -> list[Added]:
-    """Store entries (rows of :func:`row_of`) in a level; return what was done, a row each.
-
-    Of several rows with one key, the last counts.
-    """
+    """Store entries (rows of :func:`row_of`) in a level; return what was done, a row each."""
     [target] = lock_levels(tx, level)
     check_takes_entries(target)
-    last = {row["id"]: row for row in rows}
+    last = {row["id"]: row for row in rows}  # of several with one key, the last counts
     keyed = [row["id"] for row in last.values() if row["key"] is not None]
     old = {row["id"]: row for row in tx.run("entries.get", ids=keyed)} if keyed else {}
-    new = [row for key, row in last.items() if key not in old]
-    replaced = {
-        key: row for key, row in last.items() if key in old and not _is_same(row, old[key], tx.now)
+    changed = {
+        key
+        for key, row in old.items()
+        if not lives(row, tx.now) or any(row[name] != last[key][name] for name in _COMPARED)
     }
+    new = [row for key, row in last.items() if key not in old]
+    replaced = {key: row for key, row in last.items() if key in changed}
     for name, chosen in (("entries.add", new), ("entries.replace", [*replaced.values()])):
         if chosen:  # their places give the numbers of their events
             placed = [row | {"place": n} for n, row in enumerate(chosen, 1)]
@@ -177,11 +170,6 @@ def store(tx: Transaction, level: str, rows: Sequence[Row]) -> list[Added]:
 
 def _place_of(namespace: str, level: str) -> Row:
     return {"level": level_id(namespace, level), "stream": level_stream_id(namespace, level)}
-
-
-def _is_same(row: Row, old: Row, now: int) -> bool:
-    """Return whether an entry is there as it is to be stored, and has not expired."""
-    return lives(old, now) and all(row[name] == old[name] for name in _COMPARED)
 
 
 def lives(row: Row, now: int) -> bool:

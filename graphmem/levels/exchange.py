@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby
-from typing import Any, TypeVar
+from typing import Any
 
 from graphmem.graph.graph import Graph, Reader, Transaction
 from graphmem.ids import (
@@ -25,13 +25,13 @@ from graphmem.levels.entries import LINKS, row_of, store
 from graphmem.levels.flow import edge_of, order_of, skip, source_id, subscribe
 from graphmem.levels.lenses import lens_info, lens_row, put
 from graphmem.levels.topology import level_row
+from graphmem.models.fields import millis
 from graphmem.models.flow import EntryRecord, LensRecord, LevelRecord, LevelsRecord
 from graphmem.models.levels import MAX_SECONDS, LensSettings, LevelName, lens_name, source_name
 from graphmem.store.paging import pages
 from graphmem.store.port import Row
 
 PAGE = 500
-R = TypeVar("R", bound=LevelsRecord)
 
 
 def records(tx: Transaction) -> Iterator[dict[str, Any]]:
@@ -103,16 +103,11 @@ def check(reader: Reader, levels: Iterable[LevelRecord]) -> None:
 
 
 def take(graph: Graph, lines: Iterable[LevelsRecord]) -> tuple[int, int, int]:
-    """Store levels, entries and lenses that are missing; return how many of each are new.
-
-    Existing levels and lenses keep their settings, and existing entries stay as they are.
-    """
+    """Store levels, entries and lenses that are missing; return how many of each are new."""
     every = list(lines)
-
-    def of_kind(kind: type[R]) -> list[R]:
-        return [line for line in every if isinstance(line, kind)]
-
-    levels, entries, lenses = of_kind(LevelRecord), of_kind(EntryRecord), of_kind(LensRecord)
+    levels = [line for line in every if isinstance(line, LevelRecord)]
+    entries = [line for line in every if isinstance(line, EntryRecord)]
+    lenses = [line for line in every if isinstance(line, LensRecord)]
     new_levels = graph.transact(lambda tx: _put_levels(tx, levels)) if levels else 0
     ids = _new_ids(graph, entries)
     new_entries = 0
@@ -154,13 +149,15 @@ def _new_ids(graph: Graph, entries: Sequence[EntryRecord]) -> dict[str, str]:
     for page in pages([entry.id for entry in entries], PAGE):
         there |= {row["id"] for row in graph.read("entries.get", ids=page)}
 
-    def new_id(entry: EntryRecord) -> str:
+    ids = {}
+    for entry in entries:
         if entry.key is not None:
-            return entry_id(graph.ns, entry.level, entry.key)
-        same = entry.id in there
-        return entry.id if same else node_id(graph.ns, "Entry", entry.level, "", entry.id)
-
-    return {entry.id: new_id(entry) for entry in entries}
+            ids[entry.id] = entry_id(graph.ns, entry.level, entry.key)
+        elif entry.id in there:
+            ids[entry.id] = entry.id
+        else:
+            ids[entry.id] = node_id(graph.ns, "Entry", entry.level, "", entry.id)
+    return ids
 
 
 def _store_entries(
@@ -175,13 +172,11 @@ def _store_entries(
     endless = None if target["ttl"] is None else int(MAX_SECONDS) * 1_000
     rows, reads = [], []
     for entry in new:
-        at, end = to_millis(entry.at), endless
-        if entry.expires_at is not None:
-            end = max(1, to_millis(entry.expires_at) - at)
-        row = row_of(tx.ns, level, entry, at)
-        rows.append({**row, "id": ids[entry.id], "ttl": end})
+        at, end = to_millis(entry.at), millis(entry.expires_at)
+        ttl = endless if end is None else max(1, end - at)
+        rows.append(row_of(tx.ns, level, entry, at) | {"id": ids[entry.id], "ttl": ttl})
         if entry.reads:
-            read_at = None if entry.last_read_at is None else to_millis(entry.last_read_at)
+            read_at = millis(entry.last_read_at)
             reads.append({"id": ids[entry.id], "reads": entry.reads, "at": read_at})
     store(tx, level, rows)
     if reads:

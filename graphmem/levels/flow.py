@@ -210,7 +210,7 @@ class Flow(Maintenance):
         owner = checked_agent(agent)
         now = from_millis(self._graph.now())
         flow = self._graph.read("levels.flow", agent=owner)
-        new: Counter[str] = Counter()
+        new = Counter[str]()
         pulls: list[Pulled] = []
         if any(row["last"] > row["position"] for row in flow):
             places = order_of(map(edge_of, flow))  # a level pulls before others pull from it
@@ -272,20 +272,18 @@ class Flow(Maintenance):
                 drafts = transformer.make(page) if page.rows else []
                 results, refusals = self._convert(row, drafts)
                 write = partial(_write, row, transformer, page, drafts, results)
-                counts["made"] += self._graph.transact(write)
-                counts["ingested"] += len(page.rows)
-                counts["missed"] += page.missed
-                counts["left_out"] += page.left_out
-                counts["became"] += len(results)
+                made = self._graph.transact(write)
+                counts.update(made=made, ingested=len(page.rows), became=len(results))
+                counts.update(missed=page.missed, left_out=page.left_out)
                 reasons += refusals
         except StoreError:
             raise
         except (_OvertakenError, NotFoundError):  # or one of the levels was closed meanwhile
             pass
         except Exception as error:  # noqa: BLE001 - whatever a transformer raises
-            kind = "" if isinstance(error, GraphMemError) else f"{type(error).__name__}: "
-            problem = f"{kind}{error}"[:1_000]
             name = type(error).__name__
+            kind = "" if isinstance(error, GraphMemError) else f"{name}: "
+            problem = f"{kind}{error}"[:1_000]
             _log.warning("%s cannot pull from %s: %s", row["level"], row["source"], name)
         return Pulled(
             target=row["level"],
@@ -412,17 +410,14 @@ def _store(tx: Transaction, level: str, transformer: Transformer, drafts: list[D
 
 
 def _living(rows: Sequence[Row], since: int | None, now: int) -> tuple[list[Row], int]:
-    """Return the living entries that events stored, once each, and how many are missed.
-
-    An entry that changed again comes with a later event.
-    """
+    """Return the living entries that events stored, once each, and how many are missed."""
     living: list[Row] = []
     missed: set[str] = set()
     for row in rows:
         if row["id"] is None or not lives(row, now):
             if since is None or row["stored_at"] >= since:
                 missed.add(row["subject"])
-        elif row["seq"] == row["number"]:
+        elif row["seq"] == row["number"]:  # else it changed again, and comes with a later event
             living.append(row)
     return living, len(missed)
 
@@ -439,9 +434,7 @@ def drop_episode_entries(tx: Transaction, episodes: Sequence[str]) -> None:
 
 def _locked_flow(tx: Transaction, *names: LevelName) -> list[Row]:
     """Lock the streams of levels with subscriptions, and of some others; return the former."""
-    levels = {name.name for name in names}
-    for edge in map(edge_of, tx.run("levels.flow")):
-        levels |= {*edge}
+    levels = {name.name for name in names}.union(*map(edge_of, tx.run("levels.flow")))
     tx.run("levels.lock", ids=sorted(_stream_of(tx.ns, level) for level in levels))
     return tx.run("levels.flow")
 
@@ -466,22 +459,18 @@ def _stream_of(namespace: str, source: str) -> str:
 
 def source_id(namespace: str, source: LevelName) -> str:
     """Return the id of the level, or of the agent's stream, that a level pulls from."""
-    if is_stream(source.name):
-        return _stream_of(namespace, source.name)
-    return level_id(namespace, source.name)
+    name = source.name
+    return _stream_of(namespace, name) if is_stream(name) else level_id(namespace, name)
 
 
 def subscribe(tx: Transaction, level: str, source: LevelName, row: Row, *, new: bool) -> None:
-    """Let a level pull from a source (a row of ``levels.subscribe``).
-
-    From the stream of an agent it pulls only what comes later.
-    """
+    """Let a level pull from a source (a row of ``levels.subscribe``)."""
     if not is_stream(source.name):
         tx.run("levels.subscribe", rows=[row])
         return
     tx.run("events.open_streams", rows=[{"stream": row["source"], "agent": source.owner}])
     tx.run("levels.follow", rows=[row])
-    if new:
+    if new:  # pull only what comes later
         skip(tx, level, row["source"], tx.run("levels.lock", ids=[row["source"]])[0]["last"])
 
 
@@ -504,10 +493,7 @@ def edge_of(row: Row) -> tuple[str, str]:
 
 
 def order_of(edges: Iterable[tuple[str, str]]) -> dict[str, int]:
-    """Return the place of each level in an order that puts it after its sources.
-
-    ``edges`` lead from each source to the level that pulls. A circle is an error that names it.
-    """
+    """Return the place of each level, after its sources; a circle is an error that names it."""
     sorter = TopologicalSorter[str]()
     for source, level in sorted(edges):
         sorter.add(level, source)

@@ -256,16 +256,9 @@ class Lenses(Queries):
 
 
 def relevant_entries(
-    levels: Lenses,
-    floor: Callable[[int], float],
-    name: str,
-    text: str,
-    agent: str | None = None,
+    levels: Lenses, floor: Callable[[int], float], name: str, text: str, agent: str | None = None
 ) -> list[Found]:
-    """Return the entries of a lens that are relevant to a text, the nearest first.
-
-    ``floor`` returns the similarity from which the nearest of so many texts is relevant.
-    """
+    """Return the entries of a lens as near to a text as the floor for so many, nearest first."""
     lens = levels.lens(name, agent=agent)
     entries = lens.recall(text, limit=max(lens.info.limit, COMPARED))
     if not entries:

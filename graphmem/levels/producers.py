@@ -93,13 +93,10 @@ class Producers:
         """
         producer = self._producer(level, extract, ttl, errors, agent)
 
-        def decorate(function: F) -> F:
-            wrapped: Any
+        def decorate(function: Any) -> Any:
             if isinstance(function, staticmethod | classmethod):
-                wrapped = type(function)(producer.wrap(function.__func__))
-            else:
-                wrapped = producer.wrap(function)
-            return wrapped  # type: ignore[no-any-return]
+                return type(function)(producer.wrap(function.__func__))
+            return producer.wrap(function)
 
         return decorate
 
@@ -356,9 +353,7 @@ class _Hook:
 def _hook_at(target: object, name: str) -> _Hook | None:
     """Return the hook behind an attribute of an object itself."""
     there = vars(target).get(name) if hasattr(target, "__dict__") else None
-    if isinstance(there, staticmethod | classmethod):
-        there = there.__func__
-    return getattr(there, _HOOK, None)
+    return getattr(getattr(there, "__func__", there), _HOOK, None)
 
 
 def _method_names(target: object, pattern: str) -> list[str]:

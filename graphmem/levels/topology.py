@@ -335,10 +335,7 @@ def note(tx: Transaction, name: str, kind: str, data: object) -> None:
 
 
 def drop(tx: Transaction, name: str) -> int:
-    """Erase a level with everything in it; return the number of entries.
-
-    Lenses that look at nothing else are removed, too.
-    """
+    """Erase a level, its contents, and lenses of nothing else; return the number of entries."""
     identity, stream = level_id(tx.ns, name), level_stream_id(tx.ns, name)
     streams = tx.run("levels.lock", ids=[stream])
     if not streams:  # somebody else closed it

@@ -10,7 +10,7 @@ import hashlib
 import inspect
 import json
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from secrets import token_hex
@@ -107,9 +107,9 @@ def _content(row: Row) -> tuple[str, str]:
 
 
 def _by_content(rows: Iterable[Row]) -> dict[tuple[str, str], list[Row]]:
-    alike: dict[tuple[str, str], list[Row]] = {}
+    alike = defaultdict[tuple[str, str], list[Row]](list)
     for row in rows:
-        alike.setdefault(_content(row), []).append(row)
+        alike[_content(row)].append(row)
     return alike
 
 
@@ -222,14 +222,11 @@ def _ask_model(page: Page, rows: list[Row], most: int) -> tuple[str | None, dict
 
 
 def is_record(row: Row) -> bool:
-    """Return whether an entry is the record of an attempt: it has a task and an outcome.
-
-    An entry of an episode that was learned is none, because it would be learned again.
-    """
+    """Return whether an entry is the record of an attempt: it has a task and an outcome."""
     fields = _mapping_of(row)
     return (
         isinstance(fields.get("task"), str)
-        and not _is_episode_entry(row)
+        and not _is_episode_entry(row)  # it would be learned again
         and any(fields.get(name) is not None for name in ("success", "score", "outcome"))
     )
 
@@ -254,10 +251,8 @@ def _domain_of(row: Row) -> str | None:
 
 def _mapping_of(row: Row) -> dict[str, Any]:
     """Return the content of an entry if it is a mapping."""
-    if row["format"] != "json" or not row["content"].startswith("{"):
-        return {}
-    fields: dict[str, Any] = json.loads(row["content"])
-    return fields
+    is_mapping = row["format"] == "json" and row["content"].startswith("{")
+    return dict(json.loads(row["content"])) if is_mapping else {}
 
 
 def of_function(function: Function) -> Transformer:
@@ -308,18 +303,11 @@ def of_own(name: str | None) -> Transformer:
     return _OWN[name]
 
 
-def _take_all(entries: list[Any]) -> list[Any]:
-    return entries
-
-
 def check_arguments(transformer: str | Function | None, arguments: Mapping[str, JsonValue]) -> None:
     """Check that a transformer exists, and takes some arguments."""
-    if callable(transformer):
-        function: Function = transformer
-    elif of_own(transformer) is _OWN["summarise"]:
+    function: Function = transformer if callable(transformer) else lambda entries: entries
+    if not callable(transformer) and of_own(transformer) is _OWN["summarise"]:
         function = _summarise
-    else:
-        function = _take_all
     try:
         inspect.signature(function).bind([], **arguments)
     except ValueError:  # the signature of a builtin is unknown
@@ -334,10 +322,7 @@ def check_arguments(transformer: str | Function | None, arguments: Mapping[str, 
 def convert(
     namespace: str, holds: str, owner: str | None, drafts: Sequence[Draft], outlets: Outlets
 ) -> tuple[list[Row], Counter[str]]:
-    """Turn drafts into what the view of an owner holds; a repeated call changes nothing.
-
-    Return what entries became, rows {id, target}, and why how many drafts became nothing.
-    """
+    """Return what drafts became in a view, rows {id, target}, and why how many became nothing."""
     if holds == "episodes":
         return _learn(namespace, owner, drafts, outlets)
     if holds == "knowledge":
@@ -354,7 +339,7 @@ def _learn(
     namespace: str, owner: str | None, drafts: Sequence[Draft], outlets: Outlets
 ) -> tuple[list[Row], Counter[str]]:
     records: list[tuple[dict[str, Any], Draft]] = []
-    reasons: Counter[str] = Counter()
+    reasons = Counter[str]()
     for draft in drafts:
         fields = _mapping_of(draft.row)
         if _is_episode_entry(draft.row):
@@ -405,7 +390,7 @@ def source_key(draft: Draft) -> str:
 
 def _know(drafts: Iterable[Draft], outlets: Outlets) -> tuple[list[Row], Counter[str]]:
     links: list[Row] = []
-    reasons: Counter[str] = Counter()
+    reasons = Counter[str]()
     for draft in drafts:
         if not is_fact(draft.row):
             reasons["knowledge needs a fact, and a domain or a tag domain:..."] += 1

@@ -26,8 +26,6 @@ from graphmem.store.port import Row
 
 _NUMBERS = re.compile(r"\d+")
 _log = logging.getLogger(__name__)
-
-
 _CHANGED = ("id", "base", "at", "expires_at", "reads", "last_read_at")
 
 
@@ -180,10 +178,7 @@ class Maintenance(Base):
         return self._maintain(due, now)
 
     def _maintain(
-        self,
-        rows: Sequence[Row],
-        now: int,
-        on_progress: Callable[[int, int], None] | None = None,
+        self, rows: Sequence[Row], now: int, on_progress: Callable[[int, int], None] | None = None
     ) -> MaintainReport:
         levels = []
         for number, row in enumerate(rows, 1):
@@ -253,11 +248,7 @@ class Maintenance(Base):
 
 
 def _merge(tx: Transaction, level: str, pairs: list[Row], now: int) -> int:
-    """Merge entries that say the same in a locked level; return how many were removed.
-
-    ``pairs`` are near to each other. In the order of storing, each entry goes to the first staying
-    one that is near to it. So no two that stay are near to each other.
-    """
+    """Merge entries that are the same or near (pairs) in a locked level; return how many went."""
     twins_of: dict[str, list[str]] = defaultdict(list)
     for row in tx.run("upkeep.same", id=level):
         for identity in row["ids"][1:]:
@@ -277,7 +268,7 @@ def _merge(tx: Transaction, level: str, pairs: list[Row], now: int) -> int:
     rows.sort(key=lambda row: int(row["seq"]))
     entries = {row["id"]: row for row in rows}
     goes: dict[str, str] = {}
-    for row in rows:
+    for row in rows:  # each goes to the first near one that stays: no two near ones stay
         homes = {
             # An entry equal to one that was removed follows it.
             goes.get(twin, twin) if entries[twin]["content"] == row["content"] else twin

@@ -54,10 +54,7 @@ class Call:
 
 
 def describe_call(call: Call, result: Any) -> tuple[JsonValue, tuple[str, ...]]:
-    """Return the content and the tags of the entry for a call, if there is no extractor.
-
-    What JSON cannot hold becomes text; long texts are cut.
-    """
+    """Return the content and the tags of the entry for a call, if there is no extractor."""
     content: dict[str, JsonValue] = {"call": call.name, "arguments": _to_json(call.arguments)}
     if call.error is None:
         return content | {"result": _to_json(result)}, (_tag(call),)
@@ -70,7 +67,7 @@ def _tag(call: Call) -> str:
 
 
 def _to_json(value: Any, depth: int = 0) -> JsonValue:
-    """Return a value as JSON can hold it."""
+    """Return a value as JSON can hold it: other things become text, long texts are cut."""
     if isinstance(value, str) and not has_surrogate(value):
         return str(value[:LONGEST])
     whole = isinstance(value, int) and abs(value) < 2**63

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Literal
 
 from graphmem.models.fields import Output
@@ -11,30 +10,26 @@ from graphmem.models.fields import Output
 Kind = Literal["hour of day", "day of week", "week of month", "month of year"]
 Only = Literal["success", "failure"]
 
-BUCKETS: Mapping[Kind, tuple[str, ...]] = MappingProxyType(
-    {
-        "hour of day": tuple(f"{hour:02}:00" for hour in range(24)),
-        "day of week": (
-            *("Monday", "Tuesday", "Wednesday", "Thursday", "Friday"),
-            *("Saturday", "Sunday"),
-        ),
-        "week of month": ("days 1-7", "days 8-14", "days 15-21", "days 22-28", "days 29-31"),
-        "month of year": (
-            *("January", "February", "March", "April", "May", "June", "July"),
-            *("August", "September", "October", "November", "December"),
-        ),
-    }
-)
+BUCKETS: Mapping[Kind, tuple[str, ...]] = {
+    "hour of day": tuple(f"{hour:02}:00" for hour in range(24)),
+    "day of week": (
+        *("Monday", "Tuesday", "Wednesday", "Thursday", "Friday"),
+        *("Saturday", "Sunday"),
+    ),
+    "week of month": ("days 1-7", "days 8-14", "days 15-21", "days 22-28", "days 29-31"),
+    "month of year": (
+        *("January", "February", "March", "April", "May", "June", "July"),
+        *("August", "September", "October", "November", "December"),
+    ),
+}
 """The names of the buckets of each kind."""
 
-PERIODS: Mapping[Kind, float] = MappingProxyType(
-    {
-        "hour of day": 86_400.0,
-        "day of week": 604_800.0,
-        "week of month": 2_592_000.0,
-        "month of year": 31_536_000.0,
-    }
-)
+PERIODS: Mapping[Kind, float] = {
+    "hour of day": 86_400.0,
+    "day of week": 604_800.0,
+    "week of month": 2_592_000.0,
+    "month of year": 31_536_000.0,
+}
 """The period of each kind in seconds: a day, a week, 30 days, 365 days."""
 
 

@@ -36,8 +36,6 @@ from graphmem.models.fields import (
 
 _SPARE = 0.01
 """How far the sum of candidates' probabilities may be from 1, as logs round them."""
-
-
 Candidates = Annotated[
     dict[Name, Unit], Field(max_length=MAX_CANDIDATES), AfterValidator(finite_json)
 ]
@@ -269,14 +267,7 @@ class Outcome(NamedTuple):
 
 
 def resolve(episode: Episode, threshold: float) -> Outcome:
-    """Return success, score and reward of ``episode``.
-
-    ``success`` defaults to ``score >= threshold``, ``score`` to 1 or 0 by success, ``reward`` to
-    the score.
-
-    Raises:
-        ValidationError: success and score contradict each other.
-    """
+    """Return success, score and reward of an episode: given ones, or what follows from others."""
     score, success = episode.score, episode.success
     if score is None:
         score = 1.0 if success else 0.0
@@ -325,12 +316,9 @@ def content(episode: Episode, outcome: Outcome) -> dict[str, Any]:
 
 def use_content(use: StrategyUse) -> dict[str, Any]:
     """Return the content of a use of a strategy, for hashing and comparing."""
-    values: dict[str, Any] = {"text": use.text, "credit": use.credit, "applied": use.applied}
-    for name in _OPTIONAL:
-        value = use.__dict__[name]
-        if value is not None:
-            values[name] = value
-    return values
+    values = use.__dict__
+    optional = {name: values[name] for name in _OPTIONAL if values[name] is not None}
+    return {"text": use.text, "credit": use.credit, "applied": use.applied, **optional}
 
 
 _OPTIONAL = ("shown", "propensity", "explore", "candidates")

@@ -14,13 +14,7 @@ from graphmem.models.reports import Status
 from graphmem.text import answers
 
 Relation = Literal[
-    "similar",
-    "used together",
-    "merged",
-    "recommended",
-    "warned against",
-    "same state",
-    "linked",
+    "similar", "used together", "merged", "recommended", "warned against", "same state", "linked"
 ]
 
 

@@ -94,11 +94,9 @@ def finite_json(value: JsonValue) -> JsonValue:
     return value
 
 
-def _tuple(value: object) -> object:
-    return tuple(value) if isinstance(value, list) else value
-
-
-AS_TUPLE = BeforeValidator(_tuple)
+DISTINCT = AfterValidator(lambda texts: tuple(sorted(set(texts))))
+"""Sorts texts, and takes each once."""
+AS_TUPLE = BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value)
 """Takes a list where a tuple is stored."""
 Name = Annotated[str, Field(max_length=MAX_KEY), AfterValidator(_normal)]
 TypeName = Annotated[str, AfterValidator(_normal), Field(max_length=MAX_TYPE)]
@@ -208,16 +206,12 @@ def _short(part: str | int) -> str:
 def explain(
     error: pydantic.ValidationError, model: type[BaseModel] | None = None
 ) -> ValidationError:
-    """Turn pydantic's report into one clear error about the first problem.
-
-    If a field is missing and a name near it is there, that is the problem. ``model`` has the
-    possible names.
-    """
+    """Turn pydantic's report into one clear error about the first problem."""
     problems = error.errors(include_url=False)
     first = problems[0]
     if isinstance(own := first.get("ctx", {}).get("error"), ValidationError):
         return own
-    if first["type"] == "missing":
+    if first["type"] == "missing":  # a name near it may be there: that is the problem
         unknown = (one for one in problems if one["type"] == "extra_forbidden")
         missing = first["loc"][-1]
         first = next((one for one in unknown if _meant(one["loc"], model) == missing), first)

@@ -7,9 +7,9 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import BeforeValidator, Field
 
-from graphmem.models.fields import Input, Moment, Name, Output, Unit
+from graphmem.models.fields import DISTINCT, Input, Moment, Name, Output, Unit
 
 KnowledgeSource = Literal["user_stated", "documented", "observed", "inferred"]
 
@@ -90,6 +90,6 @@ class Claim(Input):
         tuple[Name, ...],
         Field(max_length=1_000),
         BeforeValidator(_ids),
-        AfterValidator(lambda ids: tuple(sorted(set(ids)))),
+        DISTINCT,
     ] = ()
     at: Moment | None = None

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue
 
 from graphmem.errors import ValidationError
-from graphmem.models.fields import Input, Json, JsonObject, Moment, Name, Output, Unit
+from graphmem.models.fields import DISTINCT, Input, Json, JsonObject, Moment, Name, Output, Unit
 from graphmem.text import answers
 
 OwnerKind = Literal["agent", "capability", "task", "collective", "system"]
@@ -23,7 +23,6 @@ MAX_TAGS = 100
 """Most tags of one entry."""
 MAX_SECONDS = 1e10
 """Longest time to live in seconds: some 300 years."""
-MAX_CAPACITY = 1_000_000_000
 EVENTS = "events:"
 """A source of levels with this prefix is the stream of the agent that follows."""
 
@@ -143,14 +142,9 @@ def default_name(agent: str, kind: str) -> str:
 
 
 def _tags(value: object) -> object:
-    """Return tags as a tuple; one text is no list of letters."""
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
         raise ValueError("must be a set or list of texts")  # noqa: TRY004 - for pydantic
     return tuple(value)
-
-
-def _distinct(tags: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(sorted(set(tags)))
 
 
 def _plain(value: JsonValue) -> JsonValue:
@@ -160,18 +154,15 @@ def _plain(value: JsonValue) -> JsonValue:
 
 
 Seconds = Annotated[float, Field(ge=0.001, le=MAX_SECONDS, allow_inf_nan=False)]
-Tag = Annotated[Name, Field(max_length=MAX_NAME)]
+ShortName = Annotated[Name, Field(max_length=MAX_NAME)]
 TagSet = Annotated[
-    tuple[Tag, ...],
-    BeforeValidator(_tags),
-    Field(max_length=MAX_TAGS),
-    AfterValidator(_distinct),
+    tuple[ShortName, ...], BeforeValidator(_tags), Field(max_length=MAX_TAGS), DISTINCT
 ]
 Rate = Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]
 
 
 class _Named(Input):
-    name: Annotated[Name, Field(max_length=MAX_NAME)]
+    name: ShortName
 
 
 def _checked_name(name: Any, field: str) -> str:
@@ -198,7 +189,7 @@ class LevelSettings(Input):
     """The validated settings of ``put``."""
 
     ttl: Seconds | None = None
-    capacity: Annotated[int, Field(ge=1, le=MAX_CAPACITY)] | None = None
+    capacity: Annotated[int, Field(ge=1, le=1_000_000_000)] | None = None
     purpose: Annotated[str, Field(max_length=10_000)] = ""
     upkeep: LevelUpkeep = LevelUpkeep()
 
@@ -299,7 +290,7 @@ class NewEntry(Input):
 
     content: Annotated[Json, AfterValidator(_plain)]
     tags: TagSet = ()
-    key: Annotated[Name, Field(max_length=MAX_NAME)] | None = None
+    key: ShortName | None = None
     metadata: JsonObject = Field(default_factory=dict)
     ttl: Seconds | None = None
     at: Moment | None = None

@@ -18,10 +18,6 @@ Behaviour = Literal["acted", "dismissed", "contradicted", "used"]
 How = Literal["outcome", "happened", "acted", "dismissed", "contradicted", "used"]
 
 
-def _dict(given: object) -> object:
-    return dict(given) if isinstance(given, Mapping) else given
-
-
 def _finite(outcome: dict[str, JsonValue]) -> dict[str, JsonValue]:
     for value in outcome.values():
         if isinstance(value, int) and abs(value) > sys.float_info.max:
@@ -29,7 +25,11 @@ def _finite(outcome: dict[str, JsonValue]) -> dict[str, JsonValue]:
     return outcome
 
 
-Outcome = Annotated[JsonObject, BeforeValidator(_dict), AfterValidator(_finite)]
+Outcome = Annotated[
+    JsonObject,
+    BeforeValidator(lambda given: dict(given) if isinstance(given, Mapping) else given),
+    AfterValidator(_finite),
+]
 
 
 class Expectation(Input):

@@ -7,7 +7,7 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from graphmem.models.fields import Input, Name
+from graphmem.models.fields import DISTINCT, Input, Name
 
 EVERYONE = "*"
 """In ``share_with``: all agents. In ``can_learn`` and ``cannot_learn``: matches any text."""
@@ -31,7 +31,7 @@ _List = Annotated[
     tuple[_N, ...],
     Field(max_length=1_000),
     BeforeValidator(_to_tuple),
-    AfterValidator(lambda names: tuple(sorted(set(names)))),
+    DISTINCT,
 ]
 _Names = _List[Name]
 _Agents = _List[_Agent]

@@ -267,11 +267,7 @@ class _File(TomlConfigSettingsSource):
     """The settings in a file."""
 
     def _read_file(self, file_path: Any) -> dict[str, Any]:
-        """Return the settings in a file, with folders relative to it.
-
-        Raises:
-            SettingsError: it cannot be read, is not TOML, or holds a secret.
-        """
+        """Return the settings in a file, with folders relative to it."""
         try:
             found = super()._read_file(file_path)
         except (OSError, ValueError) as error:

@@ -64,11 +64,7 @@ class RunOptions(TypedDict, total=False):
 
 
 def memory_of(memory: object) -> Memory:
-    """Return the Memory that an integration was given, also as an AsyncMemory.
-
-    Raises:
-        ValidationError: it is neither.
-    """
+    """Return the Memory that an integration was given, also as an AsyncMemory."""
     if not isinstance(memory, Memory | AsyncMemory):
         raise ValidationError("memory", memory, "is neither a Memory nor an AsyncMemory")
     return memory.memory if isinstance(memory, AsyncMemory) else memory

@@ -315,9 +315,4 @@ def _compared(value: Any, name: str, other: Any) -> bool:
         return False
 
 
-_OPERATORS = {
-    "$gt": operator.gt,
-    "$gte": operator.ge,
-    "$lt": operator.lt,
-    "$lte": operator.le,
-}
+_OPERATORS = {"$gt": operator.gt, "$gte": operator.ge, "$lt": operator.lt, "$lte": operator.le}

@@ -81,11 +81,7 @@ class Refusing(Tool):
     """A tool that says in a sentence what is wrong, also with its arguments."""
 
     async def run(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the tool.
-
-        Raises:
-            ToolError: it failed.
-        """
+        """Call the tool."""
         try:
             return await super().run(*args, **kwargs)
         except ToolError as error:

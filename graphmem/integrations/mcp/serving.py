@@ -96,17 +96,9 @@ def _answer_no_message(error: Exception) -> SessionMessage | None:
 def over_http(
     server: Server, address: str, token_file: Path | None, tell: Callable[[str], object]
 ) -> None:
-    """Serve clients over streamable HTTP, until the process is stopped.
+    """Serve clients over streamable HTTP at HOST:PORT, until the process is stopped.
 
-    Args:
-        server: the server.
-        address: ``HOST:PORT``; port 0 takes a free one.
-        token_file: holds the token that every request must bring (``Authorization: Bearer ...``).
-        tell: called with the actual address.
-
-    Raises:
-        ValidationError: the address is wrong, or others can reach it and there is no token.
-        StorageError: the token cannot be read, or is short; or the port is taken.
+    Each request must bring the token of the file; ``tell`` is called with the actual address.
     """
     host, port = _parts(address)
     if not is_loopback(host) and token_file is None:

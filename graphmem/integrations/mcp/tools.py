@@ -89,10 +89,6 @@ class Tools:
     """The tools of one server, and its memory.
 
     The memory is opened at its first use; if that fails, again at the next one.
-
-    Args:
-        opener: opens the memory.
-        access: what the server may do.
     """
 
     def __init__(self, opener: Callable[[], Memory], access: Access) -> None:
@@ -104,11 +100,7 @@ class Tools:
 
     @property
     def memory(self) -> Memory:
-        """The memory.
-
-        Raises:
-            GraphMemError: it cannot be opened.
-        """
+        """The memory."""
         with self._lock:
             if self._opened is None:
                 self._opened = self._opener()

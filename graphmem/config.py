@@ -241,19 +241,16 @@ def settings_file() -> Path | None:
     The search goes upwards, to the root of the repository, else to the user's home. Elsewhere only
     the folder itself counts, because other users may write to those above it.
     """
+    nearest = None
     try:
-        return _nearest(Path.cwd(), Path.home())
+        here, home = Path.cwd(), Path.home()
+        for folder in (here, *here.parents):
+            nearest = nearest or _file_in(folder)
+            if folder == home or (folder / ".git").exists():
+                return nearest
+        return _file_in(here)
     except (OSError, RuntimeError):  # the folder is gone, unreadable, or nobody's
         return None
-
-
-def _nearest(here: Path, home: Path) -> Path | None:
-    nearest = None
-    for folder in (here, *here.parents):
-        nearest = nearest or _file_in(folder)
-        if folder == home or (folder / ".git").exists():
-            return nearest
-    return _file_in(here)
 
 
 def _file_in(folder: Path) -> Path | None:

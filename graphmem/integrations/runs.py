@@ -19,6 +19,7 @@ import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
+from functools import partial
 from typing import Any, TypedDict, Unpack
 
 from pydantic import JsonValue
@@ -235,10 +236,7 @@ class Running:
         metadata: Mapping[str, Any] | None = None,
     ) -> None:
         """Do as :meth:`end`, in a thread; it is done even if it is cancelled meanwhile."""
-
-        def end() -> None:
-            self.end(answer, error, paused=paused, metadata=metadata)
-
+        end = partial(self.end, answer, error, paused=paused, metadata=metadata)
         if isinstance(error, GeneratorExit):  # nothing can be awaited
             end()
             return

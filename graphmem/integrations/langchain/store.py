@@ -11,6 +11,7 @@ import operator
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Literal
 from urllib.parse import quote, unquote
 
@@ -182,18 +183,14 @@ class GraphMemStore(BaseStore):
             searched = bool(text.strip())
             if searched:
                 content, metadata["value"] = text, content
-        entry: dict[str, Any] = {
-            "key": key,
-            "content": content,
-            "metadata": metadata,
-            "tags": () if searched else (UNSEARCHED,),
-            "ttl": None if op.ttl is None else op.ttl * 60,
-        }
+        tags = () if searched else (UNSEARCHED,)
+        ttl = None if op.ttl is None else op.ttl * 60
+        add = partial(levels.add, level, content, key=key, metadata=metadata, tags=tags, ttl=ttl)
         try:
-            levels.add(level, **entry)
+            add()
         except NotFoundError:
             levels.put(level, purpose=f"items of {op.namespace}", upkeep=_KEPT)
-            levels.add(level, **entry)
+            add()
 
     def _entry(self, level: str, key: str) -> Entry | None:
         """Return a living entry of a level."""

@@ -100,7 +100,10 @@ def over_http(
 
     Each request must bring the token of the file; ``tell`` is called with the actual address.
     """
-    host, port = _parts(address)
+    host, _, port = address.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not host or not port.isascii() or not port.isdigit() or int(port) > 65_535:
+        raise ValidationError("http", address, "is not HOST:PORT", "for instance 127.0.0.1:8765")
     if not is_loopback(host) and token_file is None:
         raise ValidationError(
             "http",
@@ -109,7 +112,7 @@ def over_http(
             "give --token-file FILE, or the host 127.0.0.1",
         )
     token = None if token_file is None else _token(token_file)
-    with closing(listening(host, port)) as opened:
+    with closing(listening(host, int(port))) as opened:
         app: ASGIApp = server.streamable_http_app(streamable_http_path=PATH, host=host)
         if token is not None:
             app = _guarded(app, f"Bearer {token}".encode())
@@ -140,14 +143,6 @@ def _guarded(app: ASGIApp, expected: bytes) -> ASGIApp:
         await answer(scope, receive, send)
 
     return serve
-
-
-def _parts(address: str) -> tuple[str, int]:
-    host, _, port = address.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    if not host or not port.isascii() or not port.isdigit() or int(port) > 65_535:
-        raise ValidationError("http", address, "is not HOST:PORT", "for instance 127.0.0.1:8765")
-    return host, int(port)
 
 
 def _token(file: Path) -> str:

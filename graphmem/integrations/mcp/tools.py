@@ -42,9 +42,6 @@ Agent = Annotated[
 Tokens = Annotated[int, Field(ge=200, le=MOST, description="Most tokens of the answer.")]
 Limit = Annotated[int, Field(ge=1, le=100, description="Most of them.")]
 TaskType = Annotated[str | None, Field(description="A class of tasks, for instance `refund`.")]
-Kind = Literal["read", "write", "erase"]
-"""What a tool does to the memory."""
-
 _SENTENCE = 30
 """Tokens kept for the sentence on what was left out."""
 _CHOICES = 1_000
@@ -75,7 +72,7 @@ class Access:
             )
 
 
-def tool(kind: Kind, title: str) -> Callable[[F], F]:
+def tool(kind: Literal["read", "write", "erase"], title: str) -> Callable[[F], F]:
     """Mark a method as a tool, with what it does to the memory, and its title."""
 
     def mark(method: F) -> F:

@@ -167,23 +167,20 @@ class Recorder(gymnasium.Wrapper):
     def _outcome(self, run: Lines, info: Mapping[str, Any]) -> bool | float | None:
         total, last = sum(line["reward"] for line in run), run[-1]
         ended = {name: last[name] for name in ("terminated", "truncated")}
+        said = (bool(info[name]) for name in ("is_success", "success") if name in info)
+        stated = next(said, None)
+        threshold = self.env.spec.reward_threshold if self.env.spec else None
+        if stated is None and threshold is not None:
+            stated = bool(total >= threshold)
         return self._judge(
             Run(
                 task=last["env"],
                 steps=tuple(step(line) for line in run),
                 agent=self._agent,
-                stated=self._outcome_of_environment(total, info),
+                stated=stated,
                 metadata={"return": total, "info": info, "seed": self._about.get("seed"), **ended},
             )
         )
-
-    def _outcome_of_environment(self, total: float, info: Mapping[str, Any]) -> bool | None:
-        """Return what the environment says of success."""
-        for name in ("is_success", "success"):
-            if name in info:
-                return bool(info[name])
-        threshold = self.env.spec.reward_threshold if self.env.spec else None
-        return None if threshold is None else bool(total >= threshold)
 
     def _learn(self, memory: Memory, run: Lines, outcome: bool | float | None) -> None:
         if outcome is None:

@@ -51,18 +51,13 @@ F = TypeVar("F", bound=Callable[..., object])
 
 @dataclass(frozen=True)
 class Access:
-    """What a server may do.
-
-    Args:
-        agent: the agent that it speaks for; None: any.
-        read_only: leave out the tools that write.
-        admin: add the tool that erases.
-        levels: add the tools for levels.
-    """
+    """What a server may do."""
 
     agent: str | None = None
+    """The agent that it speaks for; None: any."""
     read_only: bool = False
     admin: bool = False
+    """Whether it has the tool that erases."""
     levels: bool = False
 
     def __post_init__(self) -> None:

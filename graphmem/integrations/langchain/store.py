@@ -227,12 +227,8 @@ class GraphMemStore(BaseStore):
     def _levels(self, prefix: Namespace) -> list[str]:
         """Return the names of the levels whose namespaces begin with a prefix."""
         start = self._level(prefix) if prefix else self._root
-        owner = self._root.removeprefix(f"{_OWNER}:")
-        return [
-            name
-            for name in self._memory.levels.names(owner)
-            if name == start or name.startswith(f"{start}:")
-        ]
+        names = self._memory.levels.names(self._root.removeprefix(f"{_OWNER}:"))
+        return [name for name in names if f"{name}:".startswith(f"{start}:")]
 
     def _namespace(self, level: str) -> Namespace:
         return tuple(map(unquote, level.removeprefix(f"{self._root}:").split(":")))

@@ -78,10 +78,7 @@ async def _over_stdio(server: Server) -> None:
 
 
 def _answer_no_message(error: Exception) -> SessionMessage | None:
-    """Return the answer to a line that is no message, with its id if that can be read.
-
-    None for a line without any text.
-    """
+    """Return the answer to a line that is no message, with its id; None to an empty line."""
     problem: Any = error.errors()[0] if isinstance(error, pydantic.ValidationError) else {}
     line = problem.get("input")
     if isinstance(line, str) and not line.strip():

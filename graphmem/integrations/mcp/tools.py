@@ -78,10 +78,7 @@ def tool(kind: Literal["read", "write", "erase"], title: str) -> Callable[[F], F
 
 
 class Tools:
-    """The tools of one server, and its memory.
-
-    The memory is opened at its first use; if that fails, again at the next one.
-    """
+    """The tools of one server, and its memory, which is opened at its first use."""
 
     def __init__(self, opener: Callable[[], Memory], access: Access) -> None:
         self._opener = opener

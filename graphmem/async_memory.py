@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, Self, TypeVar
 
 from graphmem.config import DEFAULT_NAMESPACE, Settings
 from graphmem.episodes.attempts import AsyncAttempt
@@ -18,7 +18,7 @@ from graphmem.errors import ForkedError, StoreError
 from graphmem.lessons import Lessons
 from graphmem.levels import Lens, Levels
 from graphmem.levels.producers import Producers
-from graphmem.memory import Memory, delegate
+from graphmem.memory import Memory, P, R, T, delegate
 from graphmem.models.levels import LensInfo
 from graphmem.people import People
 from graphmem.people.scopes import LearningScopes
@@ -32,9 +32,6 @@ from graphmem.upkeep import Upkeep
 if TYPE_CHECKING:
     from graphmem.search.embedding import Embedder
 
-P = ParamSpec("P")
-R = TypeVar("R")
-T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 THREADS = 8

@@ -241,19 +241,16 @@ def settings_file() -> Path | None:
     The search goes upwards, to the root of the repository, else to the user's home. Elsewhere only
     the folder itself counts, because other users may write to those above it.
     """
+    nearest = None
     try:
-        return _nearest(Path.cwd(), Path.home())
+        here, home = Path.cwd(), Path.home()
+        for folder in (here, *here.parents):
+            nearest = nearest or _file_in(folder)
+            if folder == home or (folder / ".git").exists():
+                return nearest
+        return _file_in(here)
     except (OSError, RuntimeError):  # the folder is gone, unreadable, or nobody's
         return None
-
-
-def _nearest(here: Path, home: Path) -> Path | None:
-    nearest = None
-    for folder in (here, *here.parents):
-        nearest = nearest or _file_in(folder)
-        if folder == home or (folder / ".git").exists():
-            return nearest
-    return _file_in(here)
 
 
 def _file_in(folder: Path) -> Path | None:
@@ -267,11 +264,7 @@ class _File(TomlConfigSettingsSource):
     """The settings in a file."""
 
     def _read_file(self, file_path: Any) -> dict[str, Any]:
-        """Return the settings in a file, with folders relative to it.
-
-        Raises:
-            SettingsError: it cannot be read, is not TOML, or holds a secret.
-        """
+        """Return the settings in a file, with folders relative to it."""
         try:
             found = super()._read_file(file_path)
         except (OSError, ValueError) as error:

@@ -32,10 +32,8 @@ from typing import Any
 
 from graphmem.printable import Url, printable, without_passwords
 
-_SHOWN = 200
 
-
-def shown(value: object, limit: int = _SHOWN) -> str:
+def shown(value: object, limit: int = 200) -> str:
     """Return a short printable form of ``value`` for a message, about ``limit`` characters.
 
     It shows no password of a url. A text is in quotes, bytes are as text, a time is in ISO 8601;

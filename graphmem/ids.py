@@ -23,12 +23,7 @@ _CONSTANTS = {None: "null", True: "true", False: "false"}
 
 
 def canonical_json(value: Any) -> str:
-    """Return the one JSON text of ``value``: sorted keys, no spaces, UTF-8, no NaN.
-
-    Raises:
-        ValueError: NaN or an infinity is inside.
-        TypeError: JSON cannot represent a value inside.
-    """
+    """Return the one JSON text of ``value``: sorted keys, no spaces, UTF-8, no NaN."""
     return _encoder.encode(value)
 
 
@@ -87,11 +82,7 @@ def fingerprint(
 
 
 def features_json(features: Mapping[str, Any], name: str = "state") -> str:
-    """Return the JSON text of features, for hashing; errors call the field ``name``.
-
-    Raises:
-        ValidationError: JSON cannot represent a feature exactly.
-    """
+    """Return the JSON text of features, for hashing; errors call the field ``name``."""
     try:
         text = _json(features, name)
     except RecursionError:

@@ -57,10 +57,7 @@ Uses = str | StrategyUse | Choice | Sequence[str | StrategyUse | Choice]
 
 
 def delegate(part: str, method: Callable[Concatenate[T, P], R]) -> Callable[Concatenate[Any, P], R]:
-    """Return a method that calls ``method`` of the object in the attribute ``part``.
-
-    It has the signature and the docstring of ``method``.
-    """
+    """Return a method that calls ``method`` of the object in the attribute ``part``."""
 
     @wraps(method)
     def call(self: object, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -103,11 +100,7 @@ class Memory:
         """Preferences and knowledge: see :class:`graphmem.people.People`."""
         answer = partial(chat.answer, graph)
         search = EntrySearch(graph, similarity.vectors)
-        self.levels = Levels(
-            graph,
-            search,
-            Outlets(learner.learn_many, self.people.know, answer),
-        )
+        self.levels = Levels(graph, search, Outlets(learner.learn_many, self.people.know, answer))
         """Entries that agents hold for a time: see :class:`graphmem.levels.Levels`."""
         noted = partial(relevant_entries, self.levels, search.floor)
         self._context = ContextWriter(graph, similarity, estimator.each, noted)
@@ -129,8 +122,8 @@ class Memory:
         self.upkeep = Upkeep(graph, self._maintainer, similarity.vectors, learner, reads, network)
         """Rebuilding, erasing, exporting: see :class:`graphmem.upkeep.Upkeep`."""
         self._attempts = Attempts(
-            self._graph,
-            self._learner,
+            graph,
+            learner,
             lambda task, **how: self.context(task, **how),  # noqa: PLW0108 - looked up when called
             lambda task, *args, **how: self.choose(task, *args, **how),  # noqa: PLW0108
         )
@@ -480,8 +473,7 @@ class Memory:
             given.setdefault("ns", self.namespace)
         if query.checked:
             return Rows(self.store.read(query, **given))
-        settings = self.settings
-        limits = Limits(settings.query_seconds, settings.query_rows)
+        limits = Limits(self.settings.query_seconds, self.settings.query_rows)
         return self.store.ask(query, limits, **given)
 
     stats = delegate("_maintainer", Maintainer.stats)
@@ -492,8 +484,3 @@ class Memory:
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         self.close()
-
-
-def attempts_of(memory: Memory) -> Attempts:
-    """Return what stores the attempts of a memory, for integrations."""
-    return memory._attempts

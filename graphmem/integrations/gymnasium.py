@@ -34,8 +34,6 @@ except ImportError as error:
 
 STATE = "state"
 """The feature of a state that is one value."""
-_SUCCESS = ("is_success", "success")
-"""What environments say of success, in the information of the last step."""
 
 
 class Recorder(gymnasium.Wrapper):
@@ -100,9 +98,7 @@ class Recorder(gymnasium.Wrapper):
         self.actions = [] if callable(actions) else _names(env.action_space, actions)
         self._first = int(getattr(env.action_space, "start", 0))
         self.state: dict[str, Any] = {}
-        self._seed: int | None = None
         self._run: Lines = []
-        self._id = ""
         self._about: dict[str, Any] = {}
 
     def reset(
@@ -111,7 +107,6 @@ class Recorder(gymnasium.Wrapper):
         """Begin a run; record one that has not ended without an outcome."""
         self._end(None)
         seen, info = self.env.reset(seed=seed, options=options)
-        self._seed = seed
         about = {"agent": self._agent, "seed": seed, "strategy": self._strategy}
         self._about = {name: value for name, value in about.items() if value not in (None, [])}
         self.state = self._encode(seen)
@@ -121,14 +116,12 @@ class Recorder(gymnasium.Wrapper):
         """Take a step, and record it."""
         seen, reward, terminated, truncated, info = self.env.step(action)
         after = self._encode(seen)
-        if not self._run:
-            self._id = uuid4().hex
         over = bool(terminated) or bool(truncated) or len(self._run) + 1 == MAX_STEPS
         self._run.append(
             {
                 MARK: VERSION,
                 "env": self.env.spec.id if self.env.spec else type(self.env.unwrapped).__name__,
-                "run": self._id,
+                "run": self._run[0]["run"] if self._run else uuid4().hex,
                 "step": len(self._run),
                 "at": datetime.now(UTC).isoformat(timespec="milliseconds"),
                 **({} if self._run else self._about),
@@ -174,23 +167,20 @@ class Recorder(gymnasium.Wrapper):
     def _outcome(self, run: Lines, info: Mapping[str, Any]) -> bool | float | None:
         total, last = sum(line["reward"] for line in run), run[-1]
         ended = {name: last[name] for name in ("terminated", "truncated")}
+        said = (bool(info[name]) for name in ("is_success", "success") if name in info)
+        stated = next(said, None)
+        threshold = self.env.spec.reward_threshold if self.env.spec else None
+        if stated is None and threshold is not None:
+            stated = bool(total >= threshold)
         return self._judge(
             Run(
                 task=last["env"],
                 steps=tuple(step(line) for line in run),
                 agent=self._agent,
-                stated=self._outcome_of_environment(total, info),
-                metadata={"return": total, "info": info, "seed": self._seed, **ended},
+                stated=stated,
+                metadata={"return": total, "info": info, "seed": self._about.get("seed"), **ended},
             )
         )
-
-    def _outcome_of_environment(self, total: float, info: Mapping[str, Any]) -> bool | None:
-        """Return what the environment says of success."""
-        for name in _SUCCESS:
-            if name in info:
-                return bool(info[name])
-        threshold = self.env.spec.reward_threshold if self.env.spec else None
-        return None if threshold is None else bool(total >= threshold)
 
     def _learn(self, memory: Memory, run: Lines, outcome: bool | float | None) -> None:
         if outcome is None:

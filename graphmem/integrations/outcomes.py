@@ -43,14 +43,7 @@ Outcome = Judge | str | None
 
 
 def judge_of(outcome: Outcome) -> Judge:
-    """Return the function that says how a run ended: True, False, a score in [0, 1], or None.
-
-    Raises:
-        NotFoundError: no evaluator of that name is installed.
-        GraphMemError: it cannot be loaded.
-        ValidationError: it is neither a function, nor a name, nor None; or, when the function is
-            called, it returns something else.
-    """
+    """Return the function that says how a run ended: True, False, a score in [0, 1], or None."""
     judge = _evaluator(outcome) if isinstance(outcome, str) else outcome
     if judge is not None and not callable(judge):
         raise ValidationError(

@@ -35,7 +35,6 @@ from graphmem.memory import Memory
 
 __all__ = ["GraphMemCapability"]
 
-SOURCE = "pydantic-ai"
 _NO_ERRORS = (ApprovalRequired, CallDeferred, SkipToolExecution)
 _ANSWERS = (ToolFailedError, ToolRetryError)
 """What the model is told of an error; the error itself is the cause of these."""
@@ -58,7 +57,7 @@ class GraphMemCapability(AbstractCapability[Any]):
 
     def __init__(self, memory: Memory | AsyncMemory, **options: Unpack[RunOptions]) -> None:
         self._running: Running | None = None
-        self._runs = Runs(memory, SOURCE, **options)
+        self._runs = Runs(memory, "pydantic-ai", **options)
 
     @override
     async def for_run(self, ctx: RunContext[Any]) -> GraphMemCapability:

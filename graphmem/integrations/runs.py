@@ -19,6 +19,7 @@ import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
+from functools import partial
 from typing import Any, TypedDict, Unpack
 
 from pydantic import JsonValue
@@ -64,11 +65,7 @@ class RunOptions(TypedDict, total=False):
 
 
 def memory_of(memory: object) -> Memory:
-    """Return the Memory that an integration was given, also as an AsyncMemory.
-
-    Raises:
-        ValidationError: it is neither.
-    """
+    """Return the Memory that an integration was given, also as an AsyncMemory."""
     if not isinstance(memory, Memory | AsyncMemory):
         raise ValidationError("memory", memory, "is neither a Memory nor an AsyncMemory")
     return memory.memory if isinstance(memory, AsyncMemory) else memory
@@ -239,10 +236,7 @@ class Running:
         metadata: Mapping[str, Any] | None = None,
     ) -> None:
         """Do as :meth:`end`, in a thread; it is done even if it is cancelled meanwhile."""
-
-        def end() -> None:
-            self.end(answer, error, paused=paused, metadata=metadata)
-
+        end = partial(self.end, answer, error, paused=paused, metadata=metadata)
         if isinstance(error, GeneratorExit):  # nothing can be awaited
             end()
             return

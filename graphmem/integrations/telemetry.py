@@ -44,19 +44,11 @@ BUCKETS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20
 _TEXTS = {"text", "task", "strategy", "item", "cypher"}
 """Names of first arguments that hold the question of a reading call."""
 
-PARTS: dict[str, type] = {
-    "": async_memory.AsyncMemory,
-    "lessons.": async_memory.AsyncLessons,
-    "policies.": async_memory.AsyncPolicies,
-    "levels.": async_memory.AsyncLevels,
-    "people.": async_memory.AsyncPeople,
-    "scopes.": async_memory.AsyncScopes,
-    "events.": async_memory.AsyncEvents,
-    "predictions.": async_memory.AsyncPredictions,
-    "cycles.": async_memory.AsyncCycles,
-    "upkeep.": async_memory.AsyncUpkeep,
-}
-"""The asynchronous twins of a memory and its parts, which know what writes; by their prefixes."""
+PARTS = (
+    *("memory", "lessons", "policies", "levels", "people", "scopes", "events", "predictions"),
+    *("cycles", "upkeep"),
+)
+"""A memory and its parts; their asynchronous twins know what writes."""
 OPERATIONS: dict[str, str] = {
     UPSERT: "upkeep.import_",
     UPDATE: "lessons.merge lessons.unmerge policies.link policies.strengthen policies.weaken"
@@ -132,11 +124,13 @@ def operations() -> dict[str, tuple[type, str]]:
         name: operation for operation, names in OPERATIONS.items() for name in names.split()
     }
     found = {}
-    for prefix, twin in PARTS.items():
+    for part in PARTS:
+        twin = getattr(async_memory, f"Async{part.capitalize()}")
         [owner] = get_args(vars(twin)["__orig_bases__"][0])
         for method, awaited in vars(twin).items():
-            writes, name = getattr(awaited, "writes", None), f"{prefix}{method}"
-            usual = MAINTAIN if prefix == "upkeep." else UPSERT if writes else SEARCH
+            writes = getattr(awaited, "writes", None)
+            name = method if part == "memory" else f"{part}.{method}"
+            usual = MAINTAIN if part == "upkeep" else UPSERT if writes else SEARCH
             operation = explicit.get(name, usual)
             if operation and (writes is not None or name == "levels.lens"):
                 found[name] = owner, operation
@@ -192,7 +186,8 @@ class _Recorder:
         kind = trace.SpanKind.INTERNAL
         if graph.store.capabilities.server:
             kind = trace.SpanKind.CLIENT
-            common |= _address(graph.store.url)
+            where = urlsplit(graph.store.url)
+            common |= {"server.address": where.hostname or "", "server.port": where.port or 7687}
         more = {"gen_ai.memory.store.id": graph.ns}
         if self._content and isinstance(question, str):
             more["gen_ai.memory.query.text"] = question
@@ -215,13 +210,6 @@ class _Recorder:
                 raise
             finally:
                 self._durations.record(time.perf_counter() - start, common)
-
-
-@functools.lru_cache(maxsize=64)
-def _address(url: str) -> dict[str, Any]:
-    """Return the address of a server."""
-    parts = urlsplit(url)
-    return {"server.address": parts.hostname or "", "server.port": parts.port or 7687}
 
 
 def _answer_attributes(operation: str, answer: Any) -> dict[str, Any]:

@@ -65,10 +65,7 @@ def answer(
 ) -> dict[str, Any] | Learning | None:
     """Return the answer to a hook, None if there is nothing to say.
 
-    Args:
-        given: the input of the hook from Claude Code.
-        terms: the options with which hooks were installed.
-        open_memory: opens the memory for asking (True), or for learning; None: there is none yet.
+    ``open_memory`` opens the memory for asking (True), or for learning; None: there is none yet.
     """
     event = given.get("hook_event_name")
     if event == "UserPromptSubmit":
@@ -114,13 +111,7 @@ def _answer_prompt(
 
 
 def learn_session(memory: Memory, given: dict[str, Any], terms: Terms) -> Learning:
-    """Learn what a session did, at its hook SessionEnd; known episodes stay as they are.
-
-    Raises:
-        ValidationError: the hook does not name a session and its transcript.
-        NotFoundError: there is no such evaluator.
-        OSError: the transcript cannot be read.
-    """
+    """Learn what a session did, at its hook SessionEnd; known episodes stay as they are."""
     for name in ("session_id", "transcript_path"):
         value = given.get(name)
         if not isinstance(value, str) or not value.strip():
@@ -204,10 +195,8 @@ def _learn(
             problem = f"the evaluator raised {type(error).__name__}: {error}"
             learning.problems.append(f"prompt {work.number}: {problem}")
     if outcome is None:
-        from graphmem.memory import attempts_of
-
         uses = [{"text": text} for text in used]
-        attempts_of(memory).store(AbandonedAttempt(key=key, strategy=uses, **common))
+        memory._attempts.store(AbandonedAttempt(key=key, strategy=uses, **common))
         learning.unjudged += 1
         return
     judged = {"success" if isinstance(outcome, bool) else "score": outcome}

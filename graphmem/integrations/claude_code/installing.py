@@ -30,11 +30,7 @@ class Change:
     after: str
 
     def apply(self) -> None:
-        """Write it.
-
-        Raises:
-            StorageError: it cannot be written, or was changed meanwhile.
-        """
+        """Write it, unless the file was changed meanwhile."""
         if _read(self.path) != self.before:
             raise StorageError(f"{self.path} was changed meanwhile; try again")
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -43,20 +39,12 @@ class Change:
 
 
 def install(path: Path, command: str) -> Change:
-    """Return the change that lets the hooks run a command, instead of earlier ones.
-
-    Raises:
-        ValidationError: the file is not such settings.
-    """
+    """Return the change that lets the hooks run a command, instead of earlier ones."""
     return _change(path, [(event, command) for event in TIMEOUTS])
 
 
 def uninstall(path: Path) -> Change:
-    """Return the change that takes the hooks of graphmem out.
-
-    Raises:
-        ValidationError: the file is not such settings.
-    """
+    """Return the change that takes the hooks of graphmem out."""
     return _change(path, [])
 
 

@@ -1,8 +1,4 @@
-"""A memory for agents of LangChain and graphs of LangGraph (extra ``langchain``).
-
-``middleware`` lets an agent ask before it acts and learn after, and ``store`` is a store of
-LangGraph whose items are entries of levels.
-"""
+"""A memory for agents of LangChain and graphs of LangGraph (extra ``langchain``)."""
 
 try:
     import langchain.agents  # noqa: F401 - says what is missing

@@ -38,7 +38,6 @@ from graphmem.async_memory import AsyncMemory
 from graphmem.integrations.runs import Running, RunOptions, Runs
 from graphmem.memory import Memory
 
-SOURCE = "langchain"
 REMEMBERED = 10_000
 """Runs that are known to have ended early."""
 
@@ -83,7 +82,7 @@ class GraphMemMiddleware(AgentMiddleware[GraphMemState, Any, Any]):
 
     def __init__(self, memory: Memory | AsyncMemory, **options: Unpack[RunOptions]) -> None:
         super().__init__()
-        self._runs = Runs(memory, SOURCE, **options)
+        self._runs = Runs(memory, "langchain", **options)
         self._over: dict[str, None] = {}
         self._lock = threading.Lock()
 
@@ -100,9 +99,7 @@ class GraphMemMiddleware(AgentMiddleware[GraphMemState, Any, Any]):
         return {"graphmem": begun}
 
     def wrap_model_call(
-        self,
-        request: ModelRequest[Any],
-        handler: Callable[[ModelRequest[Any]], ModelResponse[Any]],
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ModelResponse[Any]:
         """Add what is known to the system prompt; an error ends the run."""
         with self._watching(request):
@@ -171,7 +168,8 @@ class GraphMemMiddleware(AgentMiddleware[GraphMemState, Any, Any]):
 
     def _begin(self, state: Mapping[str, Any]) -> Begun | None:
         """Return what a run is about; None if there is nothing to learn from."""
-        message = _last_request(state["messages"])
+        people = (one for one in reversed(state["messages"]) if isinstance(one, HumanMessage))
+        message = next((one for one in people if one.text.strip()), None)
         task = self._runs.task_of(state, lambda _: None if message is None else str(message.text))
         if not task.strip():
             return None
@@ -207,8 +205,13 @@ class GraphMemMiddleware(AgentMiddleware[GraphMemState, Any, Any]):
                 known = message.response_metadata
                 run.model = known.get("model_name") or known.get("model") or run.model
                 for one in message.tool_calls:
-                    raised = error if call is not None and one["id"] == call["id"] else None
-                    _step(run, one, returned.get(one["id"] or ""), raised)
+                    answer = returned.get(one["id"] or "")
+                    text = None if answer is None else str(answer.text)
+                    if answer is not None and answer.status == "error":
+                        run.step(one["name"], one["args"], error=text)
+                    else:
+                        raised = error if call is not None and one["id"] == call["id"] else None
+                        run.step(one["name"], one["args"], text, raised)
         return run
 
     def _first(self, identity: str) -> bool:
@@ -221,29 +224,12 @@ class GraphMemMiddleware(AgentMiddleware[GraphMemState, Any, Any]):
         return first
 
 
-def _last_request(messages: Sequence[AnyMessage]) -> HumanMessage | None:
-    """Return the last message of a person that has words, or None."""
-    for message in reversed(messages):
-        if isinstance(message, HumanMessage) and message.text.strip():
-            return message
-    return None
-
-
 def _since(messages: Sequence[AnyMessage], identity: str | None) -> Sequence[AnyMessage]:
     """Return the messages after the one with an id; all if it is gone."""
     for place, message in enumerate(messages):
         if identity is not None and message.id == identity:
             return messages[place + 1 :]
     return messages
-
-
-def _step(
-    run: Running, call: ToolCall, returned: ToolMessage | None, raised: BaseException | None
-) -> None:
-    """Record the call of a tool, with what it returned or how it failed."""
-    said = None if returned is None else str(returned.text)
-    failed = returned is not None and returned.status == "error"
-    run.step(call["name"], call["args"], None if failed else said, said if failed else raised)
 
 
 def _ending(state: Mapping[str, Any], error: BaseException | None = None) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import operator
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Literal
 from urllib.parse import quote, unquote
 
@@ -182,18 +183,14 @@ class GraphMemStore(BaseStore):
             searched = bool(text.strip())
             if searched:
                 content, metadata["value"] = text, content
-        entry: dict[str, Any] = {
-            "key": key,
-            "content": content,
-            "metadata": metadata,
-            "tags": () if searched else (UNSEARCHED,),
-            "ttl": None if op.ttl is None else op.ttl * 60,
-        }
+        tags = () if searched else (UNSEARCHED,)
+        ttl = None if op.ttl is None else op.ttl * 60
+        add = partial(levels.add, level, content, key=key, metadata=metadata, tags=tags, ttl=ttl)
         try:
-            levels.add(level, **entry)
+            add()
         except NotFoundError:
             levels.put(level, purpose=f"items of {op.namespace}", upkeep=_KEPT)
-            levels.add(level, **entry)
+            add()
 
     def _entry(self, level: str, key: str) -> Entry | None:
         """Return a living entry of a level."""
@@ -230,12 +227,8 @@ class GraphMemStore(BaseStore):
     def _levels(self, prefix: Namespace) -> list[str]:
         """Return the names of the levels whose namespaces begin with a prefix."""
         start = self._level(prefix) if prefix else self._root
-        owner = self._root.removeprefix(f"{_OWNER}:")
-        return [
-            name
-            for name in self._memory.levels.names(owner)
-            if name == start or name.startswith(f"{start}:")
-        ]
+        names = self._memory.levels.names(self._root.removeprefix(f"{_OWNER}:"))
+        return [name for name in names if f"{name}:".startswith(f"{start}:")]
 
     def _namespace(self, level: str) -> Namespace:
         return tuple(map(unquote, level.removeprefix(f"{self._root}:").split(":")))
@@ -315,9 +308,4 @@ def _compared(value: Any, name: str, other: Any) -> bool:
         return False
 
 
-_OPERATORS = {
-    "$gt": operator.gt,
-    "$gte": operator.ge,
-    "$lt": operator.lt,
-    "$lte": operator.le,
-}
+_OPERATORS = {"$gt": operator.gt, "$gte": operator.ge, "$lt": operator.lt, "$lte": operator.le}

@@ -37,11 +37,9 @@ _LOGGER = logging.getLogger(__name__)
 
 
 def build(opener: Callable[[], Memory], access: Access | None = None) -> Server:
-    """Return a server for a memory.
+    """Return a server for a memory, which it opens at the first call, and closes.
 
-    Args:
-        opener: opens the memory, at the first call that needs it; the server closes it.
-        access: what it may do; None: read and learn, for any agent.
+    Without ``access``, it may read and learn for any agent.
     """
     access = access or Access()
     tools = Tools(opener, access)
@@ -81,11 +79,7 @@ class Refusing(Tool):
     """A tool that says in a sentence what is wrong, also with its arguments."""
 
     async def run(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the tool.
-
-        Raises:
-            ToolError: it failed.
-        """
+        """Call the tool."""
         try:
             return await super().run(*args, **kwargs)
         except ToolError as error:

@@ -78,10 +78,7 @@ async def _over_stdio(server: Server) -> None:
 
 
 def _answer_no_message(error: Exception) -> SessionMessage | None:
-    """Return the answer to a line that is no message, with its id if that can be read.
-
-    None for a line without any text.
-    """
+    """Return the answer to a line that is no message, with its id; None to an empty line."""
     problem: Any = error.errors()[0] if isinstance(error, pydantic.ValidationError) else {}
     line = problem.get("input")
     if isinstance(line, str) and not line.strip():
@@ -96,19 +93,14 @@ def _answer_no_message(error: Exception) -> SessionMessage | None:
 def over_http(
     server: Server, address: str, token_file: Path | None, tell: Callable[[str], object]
 ) -> None:
-    """Serve clients over streamable HTTP, until the process is stopped.
+    """Serve clients over streamable HTTP at HOST:PORT, until the process is stopped.
 
-    Args:
-        server: the server.
-        address: ``HOST:PORT``; port 0 takes a free one.
-        token_file: holds the token that every request must bring (``Authorization: Bearer ...``).
-        tell: called with the actual address.
-
-    Raises:
-        ValidationError: the address is wrong, or others can reach it and there is no token.
-        StorageError: the token cannot be read, or is short; or the port is taken.
+    Each request must bring the token of the file; ``tell`` is called with the actual address.
     """
-    host, port = _parts(address)
+    host, _, port = address.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not host or not port.isascii() or not port.isdigit() or int(port) > 65_535:
+        raise ValidationError("http", address, "is not HOST:PORT", "for instance 127.0.0.1:8765")
     if not is_loopback(host) and token_file is None:
         raise ValidationError(
             "http",
@@ -117,7 +109,7 @@ def over_http(
             "give --token-file FILE, or the host 127.0.0.1",
         )
     token = None if token_file is None else _token(token_file)
-    with closing(listening(host, port)) as opened:
+    with closing(listening(host, int(port))) as opened:
         app: ASGIApp = server.streamable_http_app(streamable_http_path=PATH, host=host)
         if token is not None:
             app = _guarded(app, f"Bearer {token}".encode())
@@ -148,14 +140,6 @@ def _guarded(app: ASGIApp, expected: bytes) -> ASGIApp:
         await answer(scope, receive, send)
 
     return serve
-
-
-def _parts(address: str) -> tuple[str, int]:
-    host, _, port = address.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    if not host or not port.isascii() or not port.isdigit() or int(port) > 65_535:
-        raise ValidationError("http", address, "is not HOST:PORT", "for instance 127.0.0.1:8765")
-    return host, int(port)
 
 
 def _token(file: Path) -> str:

@@ -42,9 +42,6 @@ Agent = Annotated[
 Tokens = Annotated[int, Field(ge=200, le=MOST, description="Most tokens of the answer.")]
 Limit = Annotated[int, Field(ge=1, le=100, description="Most of them.")]
 TaskType = Annotated[str | None, Field(description="A class of tasks, for instance `refund`.")]
-Kind = Literal["read", "write", "erase"]
-"""What a tool does to the memory."""
-
 _SENTENCE = 30
 """Tokens kept for the sentence on what was left out."""
 _CHOICES = 1_000
@@ -54,18 +51,13 @@ F = TypeVar("F", bound=Callable[..., object])
 
 @dataclass(frozen=True)
 class Access:
-    """What a server may do.
-
-    Args:
-        agent: the agent that it speaks for; None: any.
-        read_only: leave out the tools that write.
-        admin: add the tool that erases.
-        levels: add the tools for levels.
-    """
+    """What a server may do."""
 
     agent: str | None = None
+    """The agent that it speaks for; None: any."""
     read_only: bool = False
     admin: bool = False
+    """Whether it has the tool that erases."""
     levels: bool = False
 
     def __post_init__(self) -> None:
@@ -75,7 +67,7 @@ class Access:
             )
 
 
-def tool(kind: Kind, title: str) -> Callable[[F], F]:
+def tool(kind: Literal["read", "write", "erase"], title: str) -> Callable[[F], F]:
     """Mark a method as a tool, with what it does to the memory, and its title."""
 
     def mark(method: F) -> F:
@@ -86,14 +78,7 @@ def tool(kind: Kind, title: str) -> Callable[[F], F]:
 
 
 class Tools:
-    """The tools of one server, and its memory.
-
-    The memory is opened at its first use; if that fails, again at the next one.
-
-    Args:
-        opener: opens the memory.
-        access: what the server may do.
-    """
+    """The tools of one server, and its memory, which is opened at its first use."""
 
     def __init__(self, opener: Callable[[], Memory], access: Access) -> None:
         self._opener = opener
@@ -104,11 +89,7 @@ class Tools:
 
     @property
     def memory(self) -> Memory:
-        """The memory.
-
-        Raises:
-            GraphMemError: it cannot be opened.
-        """
+        """The memory."""
         with self._lock:
             if self._opened is None:
                 self._opened = self._opener()

@@ -37,7 +37,6 @@ from graphmem.async_memory import AsyncMemory
 from graphmem.integrations.runs import Running, RunOptions, Runs
 from graphmem.memory import Memory
 
-SOURCE = "openai-agents"
 HOSTED = ("code_interpreter_call", "file_search_call", "image_generation_call", "web_search_call")
 """Tools that the provider of a model runs, as its answers name them."""
 Input = str | list[TResponseInputItem] | RunState[Any]
@@ -60,7 +59,7 @@ class GraphMemRunner:
     """
 
     def __init__(self, memory: Memory | AsyncMemory, **options: Unpack[RunOptions]) -> None:
-        self._runs = Runs(memory, SOURCE, **options)
+        self._runs = Runs(memory, "openai-agents", **options)
 
     async def run(self, starting_agent: Agent[Any], input: Input, **options: Any) -> RunResult:  # noqa: A002
         """Run an agent; the arguments are those of ``Runner.run``."""
@@ -180,7 +179,6 @@ class _Recorded(RunHooks[Any], AbstractContextManager[Any], AbstractAsyncContext
         await self._theirs.on_agent_end(context, agent, output)
 
     async def on_handoff(self, context: Any, from_agent: Any, to_agent: Any) -> None:
-        """Record a handoff."""
         names = {"from": from_agent.name, "to": to_agent.name}
         self._running.step(f"handoff to {to_agent.name}", names)
         await self._theirs.on_handoff(context=context, from_agent=from_agent, to_agent=to_agent)
@@ -202,7 +200,6 @@ class _Recorded(RunHooks[Any], AbstractContextManager[Any], AbstractAsyncContext
     async def on_llm_start(
         self, context: Any, agent: Any, system_prompt: str | None, input_items: Any
     ) -> None:
-        """Pass it on."""
         await self._theirs.on_llm_start(context, agent, system_prompt, input_items)
 
     async def on_llm_end(self, context: Any, agent: Any, response: ModelResponse) -> None:

@@ -30,7 +30,6 @@ from graphmem.integrations.openai_agents.runner import last_request, text_of
 from graphmem.integrations.runs import RunOptions, Runs
 from graphmem.memory import Memory
 
-SOURCE = "openai-agents-traces"
 OPEN = 10_000
 """Traces that may be open at once; the oldest of more are not recorded."""
 OUTCOME = "outcome"
@@ -55,7 +54,7 @@ class GraphMemTracing(TracingProcessor):
     """
 
     def __init__(self, memory: Memory | AsyncMemory, **options: Unpack[RunOptions]) -> None:
-        self._runs = Runs(memory, SOURCE, **options)
+        self._runs = Runs(memory, "openai-agents-traces", **options)
         self._lock = threading.Lock()
         self._open: dict[str, tuple[datetime, dict[str, Span[Any]]]] = {}
         """When each open trace began, and its spans in the order in which they did."""

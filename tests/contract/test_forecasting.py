@@ -18,7 +18,6 @@ from graphmem import Episode, Memory
 from graphmem.advice.calibrate import History, Trial
 from graphmem.advice.estimate import interval
 from graphmem.advice.strengths import DEFAULTS
-from graphmem.errors import ValidationError
 from graphmem.models import PoolingStrengths
 from graphmem.seeding import Origin, formats
 from graphmem.store.queries import adhoc
@@ -356,22 +355,6 @@ def test_what_an_agent_never_tried_borrows_though_others_did(opened: Opener) -> 
         id=near.id,
     )
     assert near.similarity == similar[0]["similarity"]
-
-
-@pytest.mark.parametrize(
-    ("task", "strategy", "agent"),
-    [
-        *(("", "ask", None), ("  ", "ask", None), ("refund", "", None), ("refund", [], None)),
-        *(("refund", ["ask", ""], None), ("\ud800", "ask", None), ("refund", "\ud800", None)),
-        *((None, "ask", None), ("refund", 7, None), ("refund", [7], None), ("refund", "ask", "")),
-        ("refund", [str(number) for number in range(201)], None),
-    ],
-)
-def test_what_cannot_be_asked_is_an_error(
-    memory: Memory, task: Any, strategy: Any, agent: Any
-) -> None:
-    with pytest.raises(ValidationError):
-        memory.predict(task, strategy, agent)
 
 
 # Strengths

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from graphmem import Memory
-from graphmem.errors import ValidationError
 from graphmem.store.queries import adhoc
 from tests.contract.teaching import checked, day
 
@@ -313,9 +312,3 @@ class TestScores:
         )
         assert 20 <= linked["edges"] < 40  # what is beyond the latest is cut off now and then
         checked(memory)
-
-    @pytest.mark.parametrize("last", [0, -1, 21, 2.5, "3", True])
-    def test_any_other_number_of_scores_is_refused(self, memory: Memory, last: Any) -> None:
-        with pytest.raises(ValidationError) as caught:
-            memory.lessons.scores("deploy", last=last)
-        assert caught.value.field == "last"

@@ -13,7 +13,7 @@ import hypothesis.strategies as st
 import pytest
 
 from graphmem import Memory
-from graphmem.errors import ScopeError, ValidationError
+from graphmem.errors import ScopeError
 from graphmem.graph.access import Scopes, refusal
 from graphmem.models import Scope
 from tests.conftest import Opener
@@ -201,41 +201,6 @@ class TestCircles:
             assert done.count(False) == 1
             scopes = Scopes(memory.scopes.list())
             assert not any(agent in scopes.ancestors(agent) for agent in ring)
-
-
-WRONG: list[tuple[str, dict[str, Any]]] = [
-    ("agent", {"agent": ""}),
-    ("agent", {"agent": "*"}),
-    ("agent", {"agent": None}),
-    ("can_learn", {"can_learn": "sql"}),
-    ("can_learn.0", {"can_learn": [None]}),
-    ("can_learn", {"can_learn": ["x"] * 1_001}),
-    ("cannot_learn", {"cannot_learn": None}),
-    ("cannot_learn.1", {"cannot_learn": ["sql", " "]}),
-    ("share_with", {"share_with": "bob"}),
-    ("share_with.0", {"share_with": [7]}),
-    ("inherit_from.0", {"inherit_from": ["*"]}),
-    ("inherit_from", {"inherit_from": {"bob": 1}}),
-    ("min_occurrences", {"min_occurrences": 0}),
-    ("min_occurrences", {"min_occurrences": 2.0}),
-    ("min_occurrences", {"min_occurrences": True}),
-    ("min_occurrences", {"min_occurrences": 10**20}),
-]
-
-
-def test_what_is_wrong_is_named(memory: Memory) -> None:
-    for field, given in WRONG:
-        with pytest.raises(ValidationError) as caught:
-            memory.scopes.set(**{"agent": "ada", **given})
-        assert caught.value.field == field
-    assert memory.scopes.list() == []
-
-
-@pytest.mark.parametrize("agent", ["", None, 7, "*"])
-def test_asking_for_no_agent_is_refused(memory: Memory, agent: Any) -> None:
-    for ask in (memory.scopes.get, memory.scopes.remove):
-        with pytest.raises(ValidationError, match="agent"):
-            ask(agent)
 
 
 def test_what_is_learned_and_read_follows_the_scopes_of_the_moment(opened: Opener) -> None:

@@ -450,20 +450,6 @@ def test_the_same_graph_gives_the_same_text(
 
 
 class TestScopes:
-    def test_an_agent_reads_its_own(self, memory: Memory) -> None:
-        fill(memory, agent="ada")
-        fill(memory, "another matter", agent="grace")
-        for agent, task, foreign in (
-            ("ada", TASK, "another matter"),
-            ("grace", "another matter", TASK),
-        ):
-            own = memory.context(task, agent=agent, max_tokens=1_000)
-            assert "compared with the last good run" in own
-            assert "3 of 3" in own
-            # Of the other's task nothing of its own, though it is of the same type.
-            assert "mean score" not in memory.context(foreign, agent=agent, max_tokens=1_000)
-        assert memory.context(TASK, agent="nobody") == ""
-
     def test_and_what_is_shared_with_it(self, memory: Memory) -> None:
         fill(memory, agent="ada")
         assert memory.context(TASK, agent="grace") == ""

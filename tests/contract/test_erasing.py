@@ -155,19 +155,6 @@ class TestShares:
         memory.upkeep.erase(agent="ben")
         assert dump(memory) == {}
 
-    def test_erasing_one_episode(self, memory: Memory, clock: Clock) -> None:
-        clock.now = to_millis(NOW)
-        known: list[Episode | None] = list(history("anna"))
-        memory.learn_many(history("anna"))
-        ids = [_known_by(memory, str(one.source_key)) for one in history("anna")]
-        for gone in (4, 0, 5, 2):
-            memory.upkeep.erase(ids[gone])
-            known[gone] = None
-            with reference(memory) as never:
-                never.learn_many(one for one in known if one)
-                assert dump(memory) == dump(never)
-            checked(memory)
-
     def test_erasing_a_user(self, memory: Memory) -> None:
         memory.people.prefer("anna", "tone", "short", at=day(1))
         memory.people.know("billing", "due in May", user="anna")

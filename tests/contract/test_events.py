@@ -174,16 +174,6 @@ def test_tail_shows_the_latest_events_and_since_those_after_positions(memory: Me
     assert len(list(memory.events.consume("group", "one"))) == 7  # looking gave them to nobody
 
 
-def test_a_namespace_has_its_own_events_and_groups(memory: Memory, opened: Opener) -> None:
-    outcomes(memory, 2)
-    other = opened(f"{memory.namespace}-other")
-    assert list(other.events.consume("group", "one")) == []
-    outcomes(other, 1)
-    assert len(list(memory.events.consume("group", "one"))) == 2
-    assert other.events.pending("group") == []
-    assert other.events.consume("group", "two").reclaim(idle=0) == []
-
-
 # Consumers
 
 

@@ -449,15 +449,6 @@ class TestItems:
             memory.explain("as", agent="nobody")
         assert "nearest" not in str(hidden.value)
 
-    def test_an_id_of_another_namespace_is_not_there(self, opened: Opener) -> None:
-        ours, theirs = opened(), opened(f"{opened().namespace}-other")
-        attempts(theirs, "ask", 3)
-        attempts(ours, "other", 1)
-        items: list[Any] = [*theirs.strategies(), *theirs.lessons.heuristics(), "ask"]
-        for item in items:
-            with pytest.raises(NotFoundError):
-                ours.explain(item)
-
     def test_a_kind_can_be_named_with_an_underscore(self, memory: Memory) -> None:
         attempts(memory, "ask", 3)
         fail(memory, "guess", "oops")

@@ -197,21 +197,6 @@ def test_few_outcomes_that_agree_leave_room_between_the_bounds(
     assert wider[0] <= low <= narrower[0] <= expected <= narrower[1] <= high <= wider[1]
 
 
-def test_a_history_is_predicted_as_it_was_then(memory: Memory) -> None:
-    """What calibration computes for the nth episode is what the memory answers after n - 1."""
-    draw = random.Random(7)
-    replay = History({})
-    for number in range(25):
-        task = draw.choice(["refund", "play chess"])  # which are not near each other
-        strategies = draw.sample(["ask", "wait", "call"], draw.randint(1, 3))
-        success = draw.random() < 0.6
-        trial = Trial(str(number), task, tuple(strategies), success)
-        told = memory.predict(task, strategies)
-        assert told.probability == pytest.approx(replay.predict(trial, DEFAULTS), rel=1e-12)
-        memory.learn(task, strategies, success=success, source_key=str(number))
-        replay.add(trial)
-
-
 def test_of_several_strategies_the_rarer_say_more(memory: Memory) -> None:
     tried(memory, "refund", "look", "wf" * 10)
     tried(memory, "rebook", "ask", "www")

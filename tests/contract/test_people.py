@@ -281,15 +281,6 @@ class TestErasingAUser:
             erase(memory, user)
             assert [one.contested for one in memory.people.knowledge()] == [contested] * 2
 
-    def test_a_user_of_another_namespace_stays(self, opened: Opener) -> None:
-        ours, theirs = opened(), opened(f"preferences-{uuid4().hex}")
-        theirs.people.prefer("ann", "seat", "aisle", at=MONDAY)
-        assert ours.people.preferences("ann") == []
-        with pytest.raises(NotFoundError):
-            ours.upkeep.erase(user="ann")
-        assert texts(theirs.people.preferences("ann")) == ["aisle"]
-        erase(theirs, "ann")
-
 
 def test_many_writers_at_once(opened: Opener) -> None:
     """Each says something of its own and all the same, with an eraser among them."""

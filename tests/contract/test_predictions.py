@@ -19,7 +19,7 @@ from graphmem.models.predictions import Prediction
 from graphmem.policies.ledger import CONFIDENCE_THRESHOLD, FEEDBACK, LOW_SIGNAL, Predictions
 from graphmem.store.queries import procedure
 from tests.conftest import SHARED, Opener
-from tests.contract.teaching import known
+from tests.contract.teaching import known, wilson
 
 VECTORS = SHARED / "vectors" / "peers.json"
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -376,12 +376,6 @@ def foreseen(
         predictions.resolve(made.id, happened=happened)
 
 
-def wilson(k: int, n: int, z: float = 1.96) -> tuple[float, float]:
-    rate, spread = k / n, z * math.sqrt(k / n * (1 - k / n) / n + z * z / (4 * n * n))
-    middle, whole = rate + z * z / (2 * n), 1 + z * z / n
-    return (middle - spread) / whole, (middle + spread) / whole
-
-
 def test_scores_by_hand(predictions: Predictions) -> None:
     found = predictions.reliability(bins=3)
     assert (found.count, found.happened) == (0, 0)
@@ -447,29 +441,6 @@ def test_only_what_had_a_probability_and_is_known_counts(
 
 
 # What surrounds it
-
-
-def test_namespaces_do_not_see_each_others_predictions(opened: Opener) -> None:
-    ours = opened()
-    theirs = opened(f"{ours.namespace}-other")
-    policy = learned(theirs)
-    made = theirs.predictions.expect(policy, probability=0.5, due=NOON, key="k")
-    before = theirs.predictions.list()
-
-    mine = ours.predictions
-    assert mine.list() == []
-    assert mine.expect(policy.id, probability=0.5, key="k").kind == "free"
-    assert mine.expire(now=NOON) == 0
-    assert [one.subject for one in mine.feedback(policy, "used")] == [policy.id]
-    with pytest.raises(NotFoundError):
-        mine.get(made.id)
-    with pytest.raises(NotFoundError):
-        mine.resolve(made.id, happened=True)
-    with pytest.raises(NotFoundError):
-        mine.expect(policy, probability=0.5)
-    assert mine.reliability().count == 1
-    assert theirs.predictions.list() == before
-    assert known(theirs, policy.id) == policy
 
 
 def test_predictions_about_what_is_gone_go_too(memory: Memory, predictions: Predictions) -> None:

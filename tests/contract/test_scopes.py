@@ -144,14 +144,6 @@ class TestSetting:
         assert not memory.scopes.remove("ada")
         assert memory.scopes.list() == []
 
-    def test_namespaces_are_apart(self, opened: Opener) -> None:
-        ours, theirs = opened(), opened(f"scopes-{uuid4().hex}")
-        ours.scopes.set("ada", inherit_from=["bob"])
-        theirs.scopes.set("bob", inherit_from=["ada"])
-        assert theirs.scopes.get("ada") is None
-        assert not theirs.scopes.remove("ada")
-        assert ours.scopes.get("bob") is None
-
     def test_an_erased_agent_is_in_no_scope(self, memory: Memory) -> None:
         memory.scopes.set("ada", share_with=["bob", "cyd"], inherit_from=["bob", "dan"])
         memory.scopes.set("bob", can_learn=["sql"])

@@ -6,6 +6,7 @@ when the clock stands still.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
@@ -146,6 +147,13 @@ def attempts(
 def day(number: int) -> datetime:
     """A day, counted from the first of January."""
     return START + timedelta(days=number)
+
+
+def wilson(successes: float, trials: float, z: float = 1.96) -> tuple[float, float]:
+    """The bounds in the form of Wilson's paper, solved from the quadratic equation."""
+    centre = (successes + z * z / 2) / (trials + z * z)
+    half = z / (trials + z * z) * math.sqrt(successes * (trials - successes) / trials + z * z / 4)
+    return centre - half, centre + half
 
 
 uses = st.lists(

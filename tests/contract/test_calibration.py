@@ -8,7 +8,6 @@ import math
 import random
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import hypothesis
 import hypothesis.strategies as st
@@ -17,7 +16,6 @@ import pytest
 
 from graphmem import Episode, Memory
 from graphmem.advice.calibrate import places_of, scores
-from graphmem.errors import ValidationError
 from tests.conftest import Opener
 
 DAY = datetime(2026, 5, 1, tzinfo=UTC)
@@ -158,12 +156,6 @@ def test_it_predicts_a_log_better_than_any_simple_rate(memory: Memory) -> None:
     assert found.strengths.trials > 752
     [row] = memory.query("MATCH (p:Pooling) WHERE p.ns = $ns RETURN p.trials AS trials")
     assert row["trials"] == found.strengths.trials
-
-
-@pytest.mark.parametrize("by", ["date", None, 1])
-def test_what_cannot_be_asked_is_an_error(memory: Memory, by: Any) -> None:
-    with pytest.raises(ValidationError):
-        memory.calibrate(by)
 
 
 PAIRS = st.lists(st.tuples(st.floats(1e-6, 1 - 1e-6), st.booleans()), min_size=1, max_size=40)

@@ -12,7 +12,7 @@ from scipy.stats import beta
 from graphmem import Memory, Settings, StrategyUse
 from graphmem.advice.choose import FOUND
 from graphmem.advice.ways import DRAWS
-from graphmem.errors import NotFoundError, SettingsError, ValidationError
+from graphmem.errors import NotFoundError, SettingsError
 from graphmem.models.choices import Choice, Considered, Explore
 from graphmem.printable import percent
 from tests.conftest import Opener
@@ -267,38 +267,6 @@ def test_nothing_is_written_until_the_choice_is_learned(learned: Memory) -> None
     other = StrategyUse("another way", applied=False)
     learned.learn(TASK, [choice, other], success=False)
     assert learned.verify().ok
-
-
-@pytest.mark.parametrize(
-    ("given", "field"),
-    [
-        ({"candidates": []}, "candidates"),
-        ({"candidates": "ask"}, "candidates"),
-        ({"candidates": ["ask", ""]}, "candidates.1"),
-        ({"candidates": ["ask", 3]}, "candidates.1"),
-        ({"candidates": ["a" * 10_001]}, "candidates.0"),
-        ({"candidates": [str(number) for number in range(201)]}, "candidates"),
-        ({"task": ""}, "task"),
-        ({"task": None}, "task"),
-        ({"task_type": ""}, "task_type"),
-        ({"agent": ""}, "agent"),
-        ({"explore": "luck"}, "explore"),
-        ({"explore": None}, "explore"),
-        ({"epsilon": 1.1}, "epsilon"),
-        ({"epsilon": float("nan")}, "epsilon"),
-        ({"width": -1.0}, "width"),
-        ({"seed": -1}, "seed"),
-        ({"seed": 1.0}, "seed"),
-        ({"seed": True}, "seed"),
-    ],
-    ids=repr,
-)
-def test_bad_arguments(learned: Memory, given: dict[str, Any], field: str) -> None:
-    with pytest.raises(ValidationError) as caught:
-        learned.choose(**{"task": TASK, "candidates": ["ask"]} | given)
-    assert caught.value.field == field
-    if field == "explore":
-        assert "give one of thompson, greedy, ucb, epsilon" in str(caught.value)
 
 
 def test_a_sharpness_of_zero_is_an_error() -> None:

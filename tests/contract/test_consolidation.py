@@ -10,7 +10,6 @@ import hypothesis.strategies as st
 import pytest
 
 from graphmem import Memory
-from graphmem.graph.graph import Transaction
 from graphmem.lessons import general_rules as consolidation
 from graphmem.models import ConsolidationReport
 from graphmem.text.sentences import clauses, normalized
@@ -349,22 +348,6 @@ class TestEvidence:
         derived, stored = derived_and_stored(memory)
         assert derived == stored == []
 
-    def test_a_rule_that_was_changed_is_found(self, memory: Memory) -> None:
-        for task in "abab":
-            learn(memory, task, 0.9, strategy=["it"])
-        memory.lessons.consolidate(force=True)
-        assert memory.verify().ok
-        forge = memory.store.transact
-        forge(
-            lambda tx: tx.run(
-                _adhoc("MATCH (r:Rule) WHERE r.ns = $ns AND r.task IS NULL SET r.worked = 77"),
-                ns=memory.namespace,
-            )
-        )
-        assert not memory.verify().ok
-        memory.upkeep.rebuild()
-        assert memory.verify().ok
-
     def test_what_was_erased_leaves_no_trace(self, memory: Memory) -> None:
         ids = [learn(memory, task, 0.9, strategy=["it"]) for task in "abab"]
         memory.lessons.consolidate(force=True)
@@ -386,44 +369,3 @@ class TestEvidence:
             assert not memory.lessons.consolidation_due()
             learn(memory, task, 0.9)
         assert memory.lessons.consolidate().done
-
-    @pytest.mark.parametrize("whole", [False, True])
-    def test_erasing_renews_what_it_touches(self, memory: Memory, whole: bool) -> None:
-        """What is renewed alone comes to the same as when all is."""
-        for task in "ababab":
-            learn(memory, task, 0.9, strategy=["it", "too"], successes=[f"Be kind, {task}!"])
-        ids = [learn(memory, t, 0.9, strategy=["it"], successes=["be 1 of them"]) for t in "ab"]
-        learn(memory, "c", 0.9, successes=["Be 1 of them"])
-        memory.lessons.consolidate(force=True)
-        assert set(general(memory)) == {"it", "too", "Be 1 of them"}
-        ns = memory.namespace
-
-        def work(tx: Any) -> None:
-            bound = Transaction(graph_of(memory), tx, 0)
-            touched = consolidation.drop(bound, ids)
-            assert touched.strategies == ("it",)
-            assert set(touched.wordings) == {"it", "be 1 of them"}
-            assert touched.current
-            # As if they had been erased: they no longer praise.
-            tx.run(
-                _adhoc("MATCH (e:Episode) WHERE e.id IN $ids SET e.score = 0.6"),
-                ids=ids,
-            )
-            tx.run(
-                _adhoc(
-                    "MATCH (r:Rule) WHERE r.ns = $ns AND r.text = 'be 1 of them' SET r.worked = 0"
-                ),
-                ns=ns,
-            )
-            consolidation.renew(bound, None if whole else touched)
-
-        memory.store.transact(work)
-        assert set(general(memory)) == {"it", "too"}
-        derived, stored = derived_and_stored(memory)
-        assert derived == stored != []
-
-
-def _adhoc(text: str) -> Any:
-    from graphmem.store.queries import adhoc
-
-    return adhoc(text, "write")

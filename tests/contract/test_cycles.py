@@ -13,7 +13,6 @@ from graphmem import Episode, Memory, Step, StrategyUse
 from graphmem.errors import NotFoundError, ValidationError
 from graphmem.ids import node_id, to_millis
 from graphmem.store.queries import adhoc
-from tests.conftest import Opener
 from tests.contract.teaching import graph_of
 
 MONDAY = datetime(2025, 1, 6, 9, tzinfo=UTC)
@@ -190,20 +189,6 @@ def test_one_can_ask_when_something_works_and_when_it_fails(memory: Memory) -> N
     assert memory.cycles.list() == []
     with pytest.raises(ValidationError, match="only: is not kept"):
         memory.cycles.examine("deploy", only="failure", keep=True)
-
-
-def test_namespaces_do_not_see_each_others_cycles(opened: Opener) -> None:
-    ours = opened()
-    theirs = opened(f"{ours.namespace}-other")
-    learn(theirs, "report", weekly(20))
-    learn(ours, "report", [MONDAY])
-    [cycle] = theirs.cycles.discover("report", timezone="Asia/Tokyo")
-
-    assert ours.cycles.discover("report", timezone="Asia/Tokyo") == []
-    assert ours.cycles.list() == []
-    with pytest.raises(NotFoundError):
-        ours.cycles.discover(str(cycle.subject))
-    assert theirs.cycles.list() == [cycle]
 
 
 def test_cycles_can_be_found_anew_when_facts_went(memory: Memory) -> None:

@@ -17,7 +17,7 @@ import pytest
 import zstandard
 
 from graphmem import Episode, Memory, Step, StrategyUse
-from graphmem.errors import NotFoundError, ValidationError
+from graphmem.errors import NotFoundError
 from graphmem.graph.graph import Transaction
 from graphmem.ids import to_millis
 from graphmem.models import MistakeCard
@@ -154,19 +154,6 @@ class TestShares:
         memory.lessons.merge("plan", "ask")
         memory.upkeep.erase(agent="ben")
         assert dump(memory) == {}
-
-    def test_erasing_one_episode(self, memory: Memory, clock: Clock) -> None:
-        clock.now = to_millis(NOW)
-        known: list[Episode | None] = list(history("anna"))
-        memory.learn_many(history("anna"))
-        ids = [_known_by(memory, str(one.source_key)) for one in history("anna")]
-        for gone in (4, 0, 5, 2):
-            memory.upkeep.erase(ids[gone])
-            known[gone] = None
-            with reference(memory) as never:
-                never.learn_many(one for one in known if one)
-                assert dump(memory) == dump(never)
-            checked(memory)
 
     def test_erasing_a_user(self, memory: Memory) -> None:
         memory.people.prefer("anna", "tone", "short", at=day(1))
@@ -512,49 +499,3 @@ def _read(path: Path) -> Iterator[bytes]:
         except zstandard.ZstdError:
             pass  # these four bytes began no frame, or one that ends early: what it held counts
         yield found
-
-
-@pytest.mark.parametrize(
-    ("given", "field"),
-    [
-        ({"older_than": -1}, "older_than"),
-        ({"older_than": timedelta(days=-1)}, "older_than"),
-        ({"older_than": "90"}, "older_than"),
-        ({"older_than": True}, "older_than"),
-        ({"older_than": float("nan")}, "older_than"),
-        ({"older_than": float("inf")}, "older_than"),
-        ({"below_confidence": 1.5}, "below_confidence"),
-        ({"below_confidence": -0.1}, "below_confidence"),
-        ({"below_confidence": float("nan")}, "below_confidence"),
-        ({"below_confidence": "0.3"}, "below_confidence"),
-        ({"older_than": None, "below_confidence": None}, "older_than"),
-        ({}, "older_than"),
-        ({"agent": "ada"}, "older_than"),
-        ({"older_than": 90, "agent": ""}, "agent"),
-        ({"older_than": 90, "agent": 5}, "agent"),
-    ],
-)
-def test_forgetting_refuses_what_it_does_not_understand(
-    memory: Memory, given: dict[str, object], field: str
-) -> None:
-    memory.learn("t", "s", success=False, ended_at=day(0))
-    with pytest.raises(ValidationError) as caught:
-        memory.upkeep.forget(**given)  # type: ignore[arg-type]
-    assert caught.value.field == field
-    assert memory.stats().episodes == 1
-
-
-@pytest.mark.parametrize(
-    "given",
-    [
-        {},
-        {"agent": "anna", "user": "anna"},
-        {"episode_id": "x", "agent": "anna"},
-        {"episode_id": "x", "agent": "anna", "user": "anna"},
-    ],
-)
-def test_erasing_takes_one_thing(memory: Memory, given: dict[str, Any]) -> None:
-    memory.learn("t", "s", success=True, agent="anna")
-    with pytest.raises(ValidationError, match="give one of episode_id, agent, user"):
-        memory.upkeep.erase(**given)
-    assert memory.stats().episodes == 1

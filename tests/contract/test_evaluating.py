@@ -213,33 +213,6 @@ class TestRefusals:
             memory.evaluate(strategies="unheard of")
 
     @pytest.mark.parametrize(
-        ("field", "given"),
-        [
-            ("explore", {}),
-            ("explore", {"explore": "random"}),
-            ("explore", {"explore": 5}),
-            ("strategies", {"strategies": []}),
-            ("strategies", {"strategies": 5}),
-            ("strategies.0", {"strategies": [""]}),
-            ("strategies.1", {"strategies": ["a", 5]}),
-            ("epsilon", {"explore": "epsilon", "epsilon": 1.5}),
-            ("width", {"explore": "ucb", "width": -1.0}),
-            ("clip", {"explore": "greedy", "clip": 0.5}),
-            ("clip", {"explore": "greedy", "clip": math.nan}),
-            ("clip", {"explore": "greedy", "clip": True}),
-            ("seed", {"explore": "greedy", "seed": -1}),
-            ("seed", {"explore": "greedy", "seed": 1.0}),
-            ("resamples", {"explore": "greedy", "resamples": 99}),
-            ("on_progress", {"explore": "greedy", "on_progress": 5}),
-        ],
-    )
-    @pytest.mark.parametrize("engine", ["embedded"])
-    def test_arguments(self, memory: Memory, field: str, given: dict[str, Any]) -> None:
-        with pytest.raises(ValidationError) as caught:
-            memory.evaluate(**given)
-        assert caught.value.field == field
-
-    @pytest.mark.parametrize(
         "answer",
         [
             *(None, 5, {}, {"ask": 0.5}, {"ask": 0.7, "wait": 0.7}, {"other": 1.0}),

@@ -18,7 +18,6 @@ from graphmem import Episode, Memory
 from graphmem.advice.calibrate import History, Trial
 from graphmem.advice.estimate import interval
 from graphmem.advice.strengths import DEFAULTS
-from graphmem.errors import ValidationError
 from graphmem.models import PoolingStrengths
 from graphmem.seeding import Origin, formats
 from graphmem.store.queries import adhoc
@@ -198,21 +197,6 @@ def test_few_outcomes_that_agree_leave_room_between_the_bounds(
     assert wider[0] <= low <= narrower[0] <= expected <= narrower[1] <= high <= wider[1]
 
 
-def test_a_history_is_predicted_as_it_was_then(memory: Memory) -> None:
-    """What calibration computes for the nth episode is what the memory answers after n - 1."""
-    draw = random.Random(7)
-    replay = History({})
-    for number in range(25):
-        task = draw.choice(["refund", "play chess"])  # which are not near each other
-        strategies = draw.sample(["ask", "wait", "call"], draw.randint(1, 3))
-        success = draw.random() < 0.6
-        trial = Trial(str(number), task, tuple(strategies), success)
-        told = memory.predict(task, strategies)
-        assert told.probability == pytest.approx(replay.predict(trial, DEFAULTS), rel=1e-12)
-        memory.learn(task, strategies, success=success, source_key=str(number))
-        replay.add(trial)
-
-
 def test_of_several_strategies_the_rarer_say_more(memory: Memory) -> None:
     tried(memory, "refund", "look", "wf" * 10)
     tried(memory, "rebook", "ask", "www")
@@ -356,22 +340,6 @@ def test_what_an_agent_never_tried_borrows_though_others_did(opened: Opener) -> 
         id=near.id,
     )
     assert near.similarity == similar[0]["similarity"]
-
-
-@pytest.mark.parametrize(
-    ("task", "strategy", "agent"),
-    [
-        *(("", "ask", None), ("  ", "ask", None), ("refund", "", None), ("refund", [], None)),
-        *(("refund", ["ask", ""], None), ("\ud800", "ask", None), ("refund", "\ud800", None)),
-        *((None, "ask", None), ("refund", 7, None), ("refund", [7], None), ("refund", "ask", "")),
-        ("refund", [str(number) for number in range(201)], None),
-    ],
-)
-def test_what_cannot_be_asked_is_an_error(
-    memory: Memory, task: Any, strategy: Any, agent: Any
-) -> None:
-    with pytest.raises(ValidationError):
-        memory.predict(task, strategy, agent)
 
 
 # Strengths

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 import random
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -19,16 +18,9 @@ from graphmem.errors import (
 )
 from graphmem.ids import to_millis
 from tests.conftest import Clock, Opener
-from tests.contract.teaching import NOW, checked, dump, graph_of, reference
+from tests.contract.teaching import NOW, checked, dump, graph_of, reference, wilson
 
 DAY = datetime(2026, 3, 1, tzinfo=UTC)
-
-
-def wilson(k: int, n: int, z: float = 1.96) -> tuple[float, float]:
-    """The bounds in the form of Wilson's paper, solved from the quadratic equation."""
-    centre = (k + z * z / 2) / (n + z * z)
-    half = z / (n + z * z) * math.sqrt(k * (n - k) / n + z * z / 4)
-    return centre - half, centre + half
 
 
 def test_the_first_result_needs_one_call(memory: Memory) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from uuid import uuid4
 
 import hypothesis
@@ -25,19 +24,11 @@ from tests.contract.teaching import (
     histories,
     reference,
     tamper,
+    wilson,
 )
 
 SHOWN_AS_FOUND = (hypothesis.Phase.explicit, hypothesis.Phase.reuse, hypothesis.Phase.generate)
 """Shrinking takes minutes here, where one example is many transactions."""
-
-
-def wilson(successes: int, trials: int, z: float = 1.96) -> tuple[float, float]:
-    """The Wilson bounds, as anybody can look them up."""
-    rate, square = successes / trials, z * z
-    middle = rate + square / (2 * trials)
-    half = z * math.sqrt(rate * (1 - rate) / trials + square / (4 * trials**2))
-    share = 1 + square / trials
-    return (middle - half) / share, (middle + half) / share
 
 
 class TestHeuristics:
@@ -77,7 +68,7 @@ class TestHeuristics:
         assert row.pooled_trials == pytest.approx(trials)
         assert row.pooled_successes == pytest.approx(successes)
         assert row.confidence == pytest.approx((successes + 1) / (trials + 2))
-        assert (row.lower, row.upper) == pytest.approx(wilson(successes, trials))  # type: ignore[arg-type]
+        assert (row.lower, row.upper) == pytest.approx(wilson(successes, trials))
         assert [one.strategy for one in found[two].pooled] == [one]
         alone = found[other]
         assert (alone.pooled, alone.pooled_trials) == ((), 4.0)

@@ -186,29 +186,10 @@ def test_only_the_strongest_hundred_edges_spread(memory: Memory) -> None:
 def test_what_is_wrong_is_named_and_nothing_is_written(
     memory: Memory, abcd: dict[str, str]
 ) -> None:
-    policies, (a, b, *_) = memory.policies, abcd.values()
-    nan = math.nan
-    calls: list[tuple[str, Callable[[], object]]] = [
-        ("b", lambda: policies.link(a, a)),
-        ("policy", lambda: policies.link(a, 3)),  # type: ignore[arg-type]
-        ("policy", lambda: policies.linked("half of \ud83d")),
-        *(("weight", lambda w=w: policies.link(a, b, weight=w)) for w in (-0.1, 1.1, nan, True)),
-        *(("delta", lambda d=d: policies.strengthen(a, b, delta=d)) for d in (0, -1, nan, "1")),
-        *(("factor", lambda f=f: policies.weaken(a, b, factor=f)) for f in (-0.1, 1.1, nan)),
-        ("factor", lambda: policies.weaken(a, factor=2)),
-        *(("limit", lambda n=n: policies.linked(a, limit=n)) for n in (0, 1.5, True)),
-        *(("depth", lambda n=n: policies.propagate([a], depth=n)) for n in (-1, 11, 1.0)),
-        *(
-            ("decay_per_hop", lambda d=d: policies.propagate([a], decay_per_hop=d))
-            for d in (1, -0.1, nan)
-        ),
-        ("threshold", lambda: policies.propagate([a], threshold=nan)),
-    ]
+    policies, a = memory.policies, abcd["a"]
     events = memory.stats().events
-    for field, call in calls:
-        with pytest.raises(ValidationError) as caught:
-            call()
-        assert caught.value.field == field
+    with pytest.raises(ValidationError, match=r"^b: "):
+        policies.link(a, a)
     missing: list[Callable[[], object]] = [
         lambda: policies.link(a, "nobody"),
         lambda: policies.strengthen("nobody", a),

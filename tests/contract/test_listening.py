@@ -234,12 +234,6 @@ def test_a_sync_handler_that_is_cancelled_is_finished_and_its_event_comes_again(
 
 def test_bad_arguments_are_told_at_once(memory: Memory) -> None:
     wrong: list[tuple[str, Callable[[], Any]]] = [
-        ("kinds", lambda: memory.events.listen("group", "entries")),
-        ("kinds", lambda: memory.events.listen("group", [])),
-        ("group", lambda: memory.events.listen("")),
-        ("idle", lambda: memory.events.listen("group", idle=0)),
-        ("follow", lambda: memory.events.listen("group", follow=1)),  # type: ignore[arg-type]
-        ("attempts", lambda: memory.events.on("entry", group="group", attempts=0)),
         ("function", lambda: memory.events.on("entry", group="group")(7)),  # type: ignore[type-var]
         ("no handlers", memory.events.run),
     ]

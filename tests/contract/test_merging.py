@@ -153,18 +153,6 @@ class TestRefusals:
             with pytest.raises(NotFoundError, match="no strategy 'dance' in namespace"):
                 call()
 
-    @pytest.mark.parametrize("text", [5, None, "half \ud83d"])
-    def test_what_is_no_text(self, memory: Memory, text: object) -> None:
-        teach(memory)
-        for call in (
-            lambda: memory.lessons.merge("plan", text),  # type: ignore[arg-type]
-            lambda: memory.lessons.merge(text, "plan"),  # type: ignore[arg-type]
-            lambda: memory.lessons.unmerge(text),  # type: ignore[arg-type]
-        ):
-            with pytest.raises(ValidationError) as caught:
-                call()
-            assert caught.value.field in ("strategy", "other")
-
 
 def test_erasing_the_last_of_the_whole_releases_its_parts(memory: Memory) -> None:
     attempts(memory, "make a plan", 3)

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from graphmem import Memory
-from graphmem.errors import ValidationError
 from graphmem.store.queries import adhoc
 from tests.contract.teaching import checked, day
 
@@ -132,31 +131,6 @@ class TestRules:
             attempt(memory, 0.1, number, mistakes=["twice"])
         assert shown(memory) == ["[AVOID] twice", "[WORKS] thrice", "[WORKS] once"]
 
-    def test_an_agent_reads_what_its_own_episodes_say(self, memory: Memory) -> None:
-        attempt(memory, 0.9, 0, agent="anna", successes=["hurry", "read first"])
-        for number in (1, 2):
-            attempt(memory, 0.1, number, agent="ben", mistakes=["hurry"])
-        assert set(shown(memory, "deploy")) == {"[AVOID] hurry", "[WORKS] read first"}
-        assert set(shown(memory, "deploy", agent="anna")) == {
-            "[WORKS] hurry",
-            "[WORKS] read first",
-        }
-        for asked in ("deploy", None):
-            [rule] = memory.lessons.rules(asked, agent="ben")
-            assert (str(rule), rule.supporting, rule.opposing) == ("[AVOID] hurry", 2, 0)
-            assert (rule.first_at, rule.last_at) == (day(1), day(2))
-        assert memory.lessons.rules(agent="nobody") == []
-
-    def test_erasing_gives_back_what_was_contradicted(self, memory: Memory) -> None:
-        attempt(memory, 0.9, 0, successes=["read first"])
-        against = attempt(memory, 0.1, 1, mistakes=["read first", "hurry"])
-        assert shown(memory) == ["[AVOID] hurry"]
-
-        report = memory.upkeep.erase(against)
-        assert report.removed == ("Rule",)
-        assert shown(memory) == ["[WORKS] read first"]
-        checked(memory)
-
 
 CARD = {"type": "skipped a check", "worker": "w", "correct_decision": "check"}
 
@@ -248,15 +222,6 @@ class TestMistakes:
         assert mistake.bad_decision == "approve at once"
         checked(memory)
 
-    def test_erasing_what_a_mistake_shows_brings_the_one_before(self, memory: Memory) -> None:
-        attempt(memory, NEVER, 0, mistake_cards=[{**CARD, "bad_decision": "a", "lesson": "A"}])
-        shown = attempt(memory, NEVER, 1, mistake_cards=[{**CARD, "bad_decision": "b"}])
-        attempt(memory, NEVER, 2, mistake_cards=[CARD])
-        memory.upkeep.erase(shown)
-        [mistake] = memory.lessons.mistakes()
-        assert (mistake.seen, mistake.bad_decision, mistake.lesson) == (2, "a", "A")
-        checked(memory)
-
     def test_a_bad_decision_in_free_data_is_the_field(self, memory: Memory) -> None:
         """So it was before; the episode is the same, by its key and by its hash."""
         card = {**CARD, "extra": {"bad_decision": "approve", "level": 3}}
@@ -275,16 +240,6 @@ class TestMistakes:
         memory.store.write(adhoc(before, "write"), ns=memory.namespace)
         checked(memory)
         attempt(memory, NEVER, source_key="1", mistake_cards=[again])
-
-    def test_an_agent_reads_what_its_own_cards_say(self, memory: Memory) -> None:
-        attempt(memory, NEVER, 0, agent="anna", mistake_cards=[{**CARD, "lesson": "hers"}])
-        for number in (1, 2):
-            attempt(memory, NEVER, number, agent="ben", mistake_cards=[{**CARD, "lesson": "his"}])
-        [mistake] = memory.lessons.mistakes()
-        assert (mistake.seen, mistake.lesson) == (3, "his")
-        [mistake] = memory.lessons.mistakes(agent="anna")
-        assert (mistake.seen, mistake.lesson, mistake.last_at) == (1, "hers", day(0))
-        assert memory.lessons.mistakes(agent="nobody") == []
 
 
 class TestScores:
@@ -313,9 +268,3 @@ class TestScores:
         )
         assert 20 <= linked["edges"] < 40  # what is beyond the latest is cut off now and then
         checked(memory)
-
-    @pytest.mark.parametrize("last", [0, -1, 21, 2.5, "3", True])
-    def test_any_other_number_of_scores_is_refused(self, memory: Memory, last: Any) -> None:
-        with pytest.raises(ValidationError) as caught:
-            memory.lessons.scores("deploy", last=last)
-        assert caught.value.field == "last"

@@ -16,7 +16,6 @@ import pytest
 
 from graphmem import Memory, Settings
 from graphmem.errors import NotFoundError, SettingsError, ValidationError
-from graphmem.models import Difference
 from graphmem.search import edges, vectors
 from graphmem.search.edges import LINKS
 from graphmem.search.embedding import Hashing, Thresholds
@@ -301,26 +300,6 @@ def test_rebuild_draws_the_same_edges_and_needs_no_model(
     assert report.similar == sum(map(len, before.values())) > 0
     assert links(memory) == before
     assert embedder.asked.total() == asked
-
-
-def test_verify_finds_what_was_tampered_with(memory: Memory) -> None:
-    memory.learn_many(
-        {"task": f"refund {word}", "strategy": f"cancel {word}", "success": True} for word in WORDS
-    )
-    memory.similar("cancel seat")
-    tamper = "MATCH (a:Strategy)-[r:SIMILAR_TO]->() WHERE a.ns = $ns AND a.text = 'cancel seat' "
-    memory.store.write(adhoc(f"{tamper}SET r.similarity = 0.99", "write"), ns=memory.namespace)
-    wrong = memory.verify().differences
-    assert {(item.kind, item.stored) for item in wrong} == {("similar", 0.99)}
-    memory.upkeep.rebuild()
-    assert memory.verify().ok
-    memory.store.write(adhoc(f"{tamper}DELETE r", "write"), ns=memory.namespace)
-    missing = memory.verify().differences
-    assert missing
-    assert isinstance(missing[0], Difference)
-    assert {item.stored for item in missing} == {None}
-    memory.upkeep.relink()
-    assert memory.verify().ok
 
 
 def test_what_is_erased_leaves_no_vector_and_its_neighbours_find_others(

@@ -163,6 +163,15 @@ def test_a_rebuild_writes_only_where_something_differs(
         ("MATCH (n:AntiPattern)-[r:OPPOSED_BY]->() WHERE n.ns = $ns DELETE r", "anti_patterns"),
         ("MATCH (:Tally)-[r:COUNTS]->(n) WHERE n.ns = $ns DELETE r", "tallies"),
         ("MATCH (n:Consolidation)-[r:HAS_RULE]->() WHERE n.ns = $ns DELETE r", "general_rules"),
+        (
+            "MATCH (n:Rule {source: 'repetition'}) WHERE n.ns = $ns SET n.worked = 77",
+            "general_rules",
+        ),
+        (
+            "MATCH (n:Strategy)-[r:SIMILAR_TO]->() WHERE n.ns = $ns SET r.similarity = 0",
+            "similar",
+        ),
+        ("MATCH (n:Task)-[r:SIMILAR_TO]->() WHERE n.ns = $ns DELETE r", "similar"),
     ],
 )
 def test_damage_is_a_difference_that_a_rebuild_mends(

@@ -247,47 +247,6 @@ def test_what_is_no_episode_is_refused(untouched: Memory, thing: Any) -> None:
     assert (report.created, len(report.rejected)) == (0, 1)
 
 
-NUMBERS = [0, -1, 1.5, "5", True]
-TEXTS = [5, LONE, ["x"]]
-ASKED: dict[str, tuple[str, list[Any]]] = {
-    "learn_many episodes": ("", [None, 5]),
-    "learn_many on_error": ("", ["ignore", "", None, 1, "Raise"]),
-    "learn_many batch_size": ("", [*NUMBERS, 100_001, None]),
-    "strategies limit": ("", NUMBERS),
-    "evidence limit": ("s", NUMBERS),
-    **{
-        f"lessons.{ask} {field}": ("", values)
-        for field, asks, values in (
-            ("limit", ("rules", "mistakes"), NUMBERS),
-            ("agent", ("heuristics", "anti_patterns", "rules", "mistakes"), [*TEXTS, ""]),
-            ("task_type", ("heuristics", "anti_patterns"), TEXTS),
-            ("task", ("rules", "mistakes", "scores"), TEXTS),
-            ("worker", ("mistakes",), TEXTS),
-            (
-                "min_confidence",
-                ("heuristics", "anti_patterns"),
-                [math.nan, math.inf, 2, -0.1, "x", "0.5", True, None],
-            ),
-        )
-        for ask in asks
-    },
-}
-"""A method and its argument: what stands before that, and what is wrong."""
-
-
-@pytest.mark.parametrize("asked", ASKED)
-def test_a_nonsense_argument_is_refused(untouched: Memory, asked: str) -> None:
-    name, field = asked.split()
-    before, values = ASKED[asked]
-    for value in values:
-        first = [before] if before else []
-        if name == "learn_many" and field != "episodes":
-            first = [[Episode(**given({}))]]  # type: ignore[list-item]
-        with pytest.raises(ValidationError) as caught:
-            attrgetter(name)(untouched)(*first, **{field: value})
-        check(caught.value, field)
-
-
 def test_with_raise_the_batches_before_the_bad_record_stay(memory: Memory) -> None:
     records = [{**given({}), "source_key": str(number)} for number in range(10)]
     records[7]["score"] = 3.0

@@ -87,24 +87,6 @@ def test_threads_that_learn_the_same_episodes(memory: Memory, opened: Opener) ->
 
 
 @pytest.mark.timeout(600)
-def test_twenty_equal_successes_of_many_threads_are_one_heuristic(memory: Memory) -> None:
-    def learn(thread: int) -> int:
-        for number in range(5):
-            memory.learn("t", "plan", success=True, source_key=f"{thread}/{number}")
-            memory.learn(
-                "t", "hope", success=False, error="boom 1", source_key=f"{thread}:{number}"
-            )
-        return 10
-
-    assert in_threads(learn) == THREADS * 10
-    [heuristic] = memory.lessons.heuristics()
-    assert (heuristic.trials, heuristic.successes) == (THREADS * 5, THREADS * 5)
-    [pattern] = memory.lessons.anti_patterns()
-    assert pattern.occurrences == THREADS * 5
-    checked(memory)
-
-
-@pytest.mark.timeout(600)
 def test_learning_erasing_and_merging_at_once(memory: Memory) -> None:
     """What is merged or erased meanwhile is neither lost nor counted twice."""
     memory.learn_many(map(lesson, range(EPISODES)))

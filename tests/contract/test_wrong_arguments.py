@@ -1,0 +1,266 @@
+"""What a method is not to be called with: an error names the field, and nothing is written."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from graphmem import Memory
+from graphmem.errors import ValidationError
+from tests.conftest import Opener
+from tests.contract.calling import calls
+from tests.contract.populating import DAY, populate
+from tests.contract.surface import methods, parameters
+from tests.contract.teaching import dump
+
+NAN, INFINITE, HUGE, LONE = math.nan, math.inf, 10**400, "half of \ud83d"
+NAIVE = datetime(2026, 5, 1)
+NUMBERS = (0, -1, 1.5, True, "10", 10**30)
+TEXTS = (7, LONE, ["x"])
+AGENTS = ("", *TEXTS)
+CONFIDENCES = (NAN, INFINITE, 2, -0.1, "x", "0.5", True, None)
+CHANCES = (1.1, -0.1, NAN, True, "0.5")
+SEEDS = (-1, 1.0, True)
+MANY = [str(number) for number in range(201)]
+
+WRONG: dict[str, dict[str, Sequence[Any]]] = {
+    "calibrate": {"by": ("date", None, 1)},
+    "choose": {
+        "candidates": ([], "ask", MANY),
+        "candidates.0": (["a" * 10_001],),
+        "candidates.1": (["ask", ""], ["ask", 3]),
+        "task": ("", None),
+        "task_type": ("",),
+        "agent": ("",),
+        "explore": ("luck", None),
+        "epsilon": (1.1, NAN),
+        "width": (-1.0,),
+        "seed": SEEDS,
+    },
+    "context": {
+        "max_tokens": (0, -1, 1.5, True, "9", None),
+        "task": ("", 1, LONE),
+        "agent": ("",),
+        "lens": ("",),
+    },
+    "episodes": {"since": (NAIVE,)},
+    "evaluate": {
+        "explore": ("random", 5),
+        "epsilon": (1.5,),
+        "width": (-1.0,),
+        "seed": SEEDS,
+        "clip": (0.5, NAN, True),
+        "resamples": (99,),
+        "on_progress": (5,),
+    },
+    "evidence": {"limit": NUMBERS},
+    "explain": {"item": ("", "  ", LONE, "x" * 10_001, 7, None, b"x", object())},
+    "learn_many": {
+        "episodes": (None, 5),
+        "on_error": ("ignore", "", None, 1, "Raise"),
+        "batch_size": (*NUMBERS, 100_001, None),
+    },
+    "predict": {
+        "task": ("", "  ", LONE, None),
+        "strategy": ([], 7, MANY),
+        "strategy.0": ("", LONE, [7]),
+        "strategy.1": (["ask", ""],),
+        "agent": ("",),
+    },
+    "recall": {
+        "text": ("", " \n", "x" * 100_001, LONE, 7),
+        "limit": (0, 101, True),
+        "max_hops": (-1, 5, 1.0),
+        "agent": ("",),
+        "at": (NAIVE, "today"),
+    },
+    "strategies": {"limit": NUMBERS},
+    "events.consume": {
+        "group": ("", 7),
+        "consumer": (" ", "\ud800"),
+        "agent": ("",),
+        "limit": (0, True, 2.0),
+    },
+    "events.listen": {
+        "kinds.0": ("entries",),
+        "kinds": ([],),
+        "group": ("",),
+        "idle": (0,),
+        "follow": (1,),
+    },
+    "events.on": {"attempts": (0,)},
+    "events.pending": {"group": ("",)},
+    "events.tail": {"limit": (0,)},
+    "lessons.anti_patterns": {
+        "agent": AGENTS,
+        "task_type": TEXTS,
+        "min_confidence": CONFIDENCES,
+    },
+    "lessons.heuristics": {
+        "agent": AGENTS,
+        "task_type": TEXTS,
+        "min_confidence": CONFIDENCES,
+    },
+    "lessons.merge": {"strategy": (5, None, LONE), "other": (5, None, LONE)},
+    "lessons.mistakes": {"limit": NUMBERS, "agent": AGENTS, "task": TEXTS, "worker": TEXTS},
+    "lessons.rules": {"limit": NUMBERS, "agent": AGENTS, "task": TEXTS},
+    "lessons.scores": {"task": TEXTS, "last": (0, -1, 21, 2.5, "3", True)},
+    "lessons.unmerge": {"strategy": (5, None, LONE)},
+    "levels.add": {
+        "content": (None, "", "x" * 1_000_001, NAN, {1}, "\ud800"),
+        "tags": ("text", 7),
+        "tags.0": ([1], [""]),
+        "ttl": (0, -1.0, NAN, "1"),
+        "relevance": (0.0, 2.0),
+        "key": ("",),
+        "metadata.a": ({"a": {1}},),
+        "at": (NAIVE,),
+    },
+    "levels.put": {"ttl": (0, INFINITE), "capacity": (0,)},
+    "levels.put_lens": {
+        "levels": ([], 3),
+        "tags": (["a"],),
+        "limit": (0,),
+        "max_age": (0,),
+    },
+    "people.know": {
+        "domain": (" ",),
+        "fact": ("", "x" * 1_000_000),
+        "source": ("rumour",),
+        "user": (7,),
+        "contradicts.0": (7,),
+        "contradicts.1": (["x", None],),
+        "at": (NAIVE,),
+        "contradicts": (["x"] * 1_001,),
+    },
+    "people.knowledge": {"limit": (0,)},
+    "people.prefer": {
+        "user": (" ", None),
+        "category": ("", 7),
+        "text": ("\n", "x" * 1_000_000, LONE),
+        "source": ("rumour", None),
+        "at": (NAIVE, "yesterday"),
+    },
+    "policies.crystallize": {
+        "min_events": (0, -1, 1.5, True, "3"),
+        "threshold": (-0.1, 1.0, 2, NAN, INFINITE, "0.6", True, HUGE),
+        "z": (0, -1.96, 10.1, NAN, INFINITE, "1.96", True, HUGE),
+        "agent": (3, LONE),
+    },
+    "policies.link": {"weight": (-0.1, 1.1, NAN, True)},
+    "policies.linked": {"policy": (LONE, 3), "limit": (0, 1.5, True)},
+    "policies.propagate": {
+        "depth": (-1, 11, 1.0),
+        "decay_per_hop": (1, -0.1, NAN),
+        "threshold": (NAN,),
+    },
+    "policies.strengthen": {"delta": (0, -1, NAN, "1")},
+    "policies.weaken": {"factor": (-0.1, 1.1, NAN, 2)},
+    "predictions.expect": {
+        "probability": CHANCES,
+        "outcome": ([1], {"a": INFINITE}, {"a": HUGE}),
+        "outcome.a": ({"a": {1, 2}},),
+        "outcome.1.[key]": ({1: 2},),
+        "at": (NAIVE,),
+        "due": ("tomorrow", DAY - timedelta(days=1)),
+        "agent": (" ",),
+        "key": ("",),
+        "kind": ("rule",),
+        "subject": (" ", 5, "\ud800", SimpleNamespace(id=7)),
+    },
+    "predictions.expire": {"now": (NAIVE,)},
+    "predictions.feedback": {"how": ("liked",), "subject": (5,)},
+    "predictions.list": {"status": ("lost",), "limit": (0,)},
+    "predictions.reliability": {"bins": (0, 1001, 2.0, True)},
+    "predictions.resolve": {
+        "happened": (1, "yes"),
+        "actual": ("yes", {"a": NAN}, {"a": -HUGE}),
+    },
+    "scopes.get": {"agent": ("", None, 7, "*")},
+    "scopes.remove": {"agent": ("", None, 7, "*")},
+    "scopes.set": {
+        "agent": ("", "*", None),
+        "can_learn": ("sql", ["x"] * 1_001),
+        "can_learn.0": ([None],),
+        "cannot_learn": (None,),
+        "cannot_learn.1": (["sql", " "],),
+        "share_with": ("bob",),
+        "share_with.0": ([7],),
+        "inherit_from.0": (["*"],),
+        "inherit_from": ({"bob": 1},),
+        "min_occurrences": (0, 2.0, True, 10**20),
+    },
+    "upkeep.forget": {
+        "older_than": (-1, timedelta(days=-1), "90", True, NAN, INFINITE),
+        "below_confidence": (1.5, -0.1, NAN, "0.3"),
+        "agent": ("", 5),
+    },
+}
+"""What is wrong of each argument, beside others that are right."""
+TOGETHER: tuple[tuple[str, str, dict[str, Any]], ...] = (
+    ("evaluate", "explore", {"explore": None}),
+    ("evaluate", "strategies", {"explore": None, "strategies": []}),
+    ("evaluate", "strategies", {"explore": None, "strategies": 5}),
+    ("evaluate", "strategies.0", {"explore": None, "strategies": [""]}),
+    ("evaluate", "strategies.1", {"explore": None, "strategies": ["a", 5]}),
+    ("predictions.expect", "probability", {"probability": None}),
+    ("predictions.resolve", "actual", {"happened": None}),
+    ("predictions.resolve", "happened", {"happened": None, "actual": {"a": 1}}),
+    ("upkeep.erase", "episode_id", {"agent": "x"}),
+    ("upkeep.erase", "episode_id", {"agent": "x", "user": "x"}),
+    ("upkeep.erase", "episode_id", {"episode_id": None}),
+    ("upkeep.erase", "episode_id", {"episode_id": None, "agent": "x", "user": "x"}),
+    ("upkeep.forget", "older_than", {"older_than": None, "below_confidence": None}),
+)
+"""What is wrong only together, or where something else is missing."""
+
+
+def test_what_is_wrong_is_named_and_nothing_is_written(opened: Opener, tmp_path: Path) -> None:
+    memory = opened(embedder="hashing")
+    populate(memory, "wrong")
+    public, usual = methods(memory), calls(memory, tmp_path)
+    before, stats = dump(memory), memory.stats()
+    cases: list[tuple[str, str, dict[str, Any]]] = [
+        *(
+            (name, field, {field.partition(".")[0]: value})
+            for name, fields in WRONG.items()
+            for field, values in fields.items()
+            for value in values
+        ),
+        *TOGETHER,
+    ]
+    for name, field, wrong in cases:
+        given = usual[name]() | wrong
+        only = [one.name for one in parameters(public[name]) if one.kind is one.POSITIONAL_ONLY]
+        with pytest.raises(ValidationError) as caught:
+            public[name](*(given.pop(one) for one in only), **given)
+        error, text = caught.value, str(caught.value)
+        assert error.field == field, (name, field, text)
+        assert text.startswith(field)
+        assert len(text.encode()) < 1_000  # brief, and can be printed
+        assert not error.retryable
+    assert dump(memory) == before
+    assert memory.stats() == stats
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong", "remedy"),
+    [
+        ("choose", {"explore": "luck"}, "give one of thompson, greedy, ucb, epsilon"),
+        ("explain", {"kind": "idea"}, "give one of strategy, heuristic"),
+        ("upkeep.erase", {"agent": "x"}, "give one of episode_id, agent, user"),
+    ],
+)
+def test_the_remedy_lists_what_there_is(
+    memory: Memory, tmp_path: Path, name: str, wrong: dict[str, Any], remedy: str
+) -> None:
+    populate(memory, "remedy")
+    given = calls(memory, tmp_path)[name]() | wrong
+    with pytest.raises(ValidationError, match=remedy):
+        methods(memory)[name](**given)

@@ -9,14 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from graphmem.cli import plotting
-from graphmem.cli.options import (
-    Group,
-    Options,
-    moment,
-    parse_json,
-    parse_object,
-    parse_value,
-)
+from graphmem.cli.options import Group, Options, moment, parse_json, parse_object, parse_value
 from graphmem.cli.printing import cell, print_facts, print_json, print_rows, progress
 from graphmem.printable import counted
 
@@ -324,10 +317,7 @@ def expire(options: Options) -> None:
 
 @policies.command()
 @click.option(
-    "--bins",
-    type=click.IntRange(1, 1_000),
-    default=10,
-    help="Number of bins of equal width.",
+    "--bins", type=click.IntRange(1, 1_000), default=10, help="Number of bins of equal width."
 )
 @click.option("--subject", help="Only predictions about this.")
 @plotting.option("the reliability diagram")

@@ -87,10 +87,7 @@ def explain_failure(record: Any, what: str, make: Callable[[Any], object]) -> Va
 
 
 def rename_field(error: ValidationError, record: Any) -> ValidationError:
-    """Return an error of a field with the names that lead to its value in a record, if it is there.
-
-    A value that stands there twice is not known by them.
-    """
+    """Return an error with the names that lead to its value in a record, if it is there once."""
     if type(error) is not ValidationError or error.value is None or isinstance(error.value, bool):
         return error
     values = islice(_walk("", record), _MOST)

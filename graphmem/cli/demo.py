@@ -6,7 +6,7 @@ import importlib
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -17,9 +17,6 @@ from graphmem.cli.policies import CELLS
 from graphmem.cli.printing import cell, print_json, print_rows, print_table
 from graphmem.errors import NotFoundError
 from graphmem.printable import counted, listed, percent
-
-if TYPE_CHECKING:
-    pass
 
 ASKED = "which riders signed up in 2022, and how many trips did each of them make?"
 """A task that is in no log."""
@@ -102,11 +99,7 @@ def demo(options: Options, /, questions: int, plot: str | None) -> None:
 
 
 def logs() -> list[Path]:
-    """Return the logs that come with graphmem.
-
-    Raises:
-        NotFoundError: they are missing.
-    """
+    """Return the logs that come with graphmem."""
     return sorted(_find_seeds().rglob("*.jsonl.gz"))
 
 
@@ -166,7 +159,6 @@ _AGENTS = {
 
 
 def _print_learned(learned: dict[str, Any]) -> None:
-    """Print the curves, and the choice now."""
     agents, choice = learned["agents"], learned["choice"]
     met = len(agents["memory"]["right"])
     wide = min(WIDTH, met)

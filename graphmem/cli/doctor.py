@@ -75,9 +75,6 @@ def doctor(options: Options, what: str | None, accept_loss: bool) -> None:
             sys.exit(1)
 
 
-# The checks
-
-
 def _check_installation() -> Iterator[Check]:
     from importlib.metadata import version
     from platform import python_version
@@ -137,9 +134,6 @@ def _print_loss(loss: LossReport) -> None:
         click.echo(f"kept: {cell(path)}, until you remove it")
     next_ = "next: graphmem upkeep rebuild, then graphmem upkeep verify"
     click.echo(next_ if loss.problems else "nothing is missing")
-
-
-# What else it shows
 
 
 def _show_settings(options: Options) -> None:

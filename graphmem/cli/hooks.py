@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from graphmem.cli.options import Group, Options
+from graphmem.cli.options import Group, Options, with_yes
 from graphmem.cli.printing import print_json
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ with_terms = _with(
 """What hooks learn and give."""
 with_place = _with(
     click.option("--dry-run", is_flag=True, help="Show the change; make none."),
-    click.option("--yes", is_flag=True, help="Do not ask."),
+    with_yes,
     click.option("--local", is_flag=True, help="In .claude/settings.local.json: yours alone."),
     click.option("--user", is_flag=True, help="In your own settings: for all projects."),
 )
@@ -188,10 +188,7 @@ def _check(terms: dict[str, Any]) -> None:
 
 
 def _program(options: Options, *, shared: bool) -> list[str]:
-    """Return the beginning of the command that hooks run.
-
-    In settings that others share, it is found on their path; a folder is relative to the project.
-    """
+    """Return the beginning of the command that hooks run; what others share has no own paths."""
     from graphmem.config import Settings
     from graphmem.printable import without_password
 
@@ -205,12 +202,11 @@ def _program(options: Options, *, shared: bool) -> list[str]:
         raise click.UsageError("memory: forgets all at the end of each hook; name a folder")
     words = ["graphmem"]
     if not shared:
-        found = shutil.which("graphmem")
-        words = [found] if found else [sys.executable, "-m", "graphmem"]
+        installed = shutil.which("graphmem")
+        words = [installed] if installed else [sys.executable, "-m", "graphmem"]
     if options.url is not None:
-        is_folder = ":" not in options.url
-        whole = str(Path(options.url).absolute()) if is_folder and not shared else options.url
-        words += ["--url", whole]
+        is_own = ":" not in options.url and not shared
+        words += ["--url", str(Path(options.url).absolute()) if is_own else options.url]
     if options.namespace is not None:
         words += ["--namespace", options.namespace]
     return [*words, "hooks", "run", "claude-code"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -23,8 +23,6 @@ from graphmem.cli.printing import cell, print_answer, print_facts, print_rows, s
 from graphmem.printable import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from graphmem.models.levels import Level
 
 with_ttl = click.option("--ttl", type=float, metavar="SECONDS", help="How long an entry stays.")
@@ -64,8 +62,7 @@ def default(options: Options, agent: str) -> None:
     Example:
       graphmem --url ./ops.graph levels default --agent ada
     """
-    stored = options.memory(must_exist=False).levels.default(agent)
-    options.show(stored, _print_levels)
+    options.show(options.memory(must_exist=False).levels.default(agent), _print_levels)
 
 
 @levels.command()
@@ -226,12 +223,10 @@ def lens(
     if remove:
         found.remove_lens(name, agent=agent)
         options.show({"name": name}, f"removed the lens {cell(name)}")
-        return
-    if levels:
-        info = found.put_lens(name, levels, **settings, agent=agent)
+    elif levels:
+        options.show(found.put_lens(name, levels, **settings, agent=agent))
     else:
-        info = found.lens(name, agent=agent).info
-    options.show(info)
+        options.show(found.lens(name, agent=agent).info)
 
 
 @levels.command()
@@ -269,8 +264,7 @@ def pull(
         text = f"{target} {'pulls no longer' if ended else 'did not pull'} from {source}"
         options.show({"target": target, "source": source, "ended": ended}, text)
         return
-    stored = found.pull(target, source, where=tags, agent=agent, **way)
-    options.show(stored)
+    options.show(found.pull(target, source, where=tags, agent=agent, **way))
 
 
 @levels.command()

@@ -195,8 +195,7 @@ _SIMILAR = Kind(
 @click.option("--success/--failure", default=None, help="episodes: that worked, or did not.")
 @moment("--since", "episodes: since this time")
 @click.option(
-    "--sort",
-    help="tasks: by trials (most first), the best or worst bound, or the latest episode.",
+    "--sort", help="tasks: by trials (most first), the best or worst bound, or the latest episode."
 )
 @click.option("--like", metavar="TEXT", help="strategies: the texts most like this one first.")
 @click.option(

@@ -20,6 +20,47 @@ if TYPE_CHECKING:
 
 NAMESPACES = 20
 """Most namespaces in the error for one that does not exist."""
+_NOW = {
+    **{name: f"list {name}" for name in ("strategies", "tasks", "episodes", "communities")},
+    **{f"{name} list": f"list {name}" for name in ("scopes", "predictions", "policies", "levels")},
+    **{
+        f"lessons {name}": f"list {name}"
+        for name in ("heuristics", "anti-patterns", "rules", "mistakes")
+    },
+    "people knowledge": "list knowledge",
+    "stats": "list",
+    "show": "explain ID",
+    "evidence": "explain STRATEGY` or `graphmem list episodes --strategy STRATEGY",
+    "similar": "list strategies --like STRATEGY",
+    "verify": "upkeep verify",
+    "maintain": "upkeep maintain",
+    "backup": "upkeep export DIR",
+    "restore": "upkeep import DIR",
+    "config": "doctor settings",
+    "formats": "doctor formats",
+    "embedders": "doctor embedders",
+    "cycles": "policies cycles",
+    "scopes": "people scope",
+    "scopes get": "explain AGENT` or `graphmem list scopes",
+    "scopes remove": "people scope AGENT --remove",
+    "predictions": "policies expect",
+    "predictions resolve": "policies resolve",
+    "predictions expire": "policies expire",
+    "predictions reliability": "policies reliability",
+    "lessons scores": "list scores --task TASK",
+    "lessons unmerge": "lessons merge STRATEGY --undo",
+    "policies show": "list policies --state STATE",
+    "policies observe": "policies update STATE ACTION --success yes",
+    "people preferences": "list preferences --user USER",
+    "levels entries": "explain ID",
+    "levels prolong": "levels put NAME --key KEY --ttl SECONDS",
+    "levels unpull": "levels pull TARGET SOURCE --stop",
+    "levels statistics": "levels info",
+    "levels tags": "levels info NAME",
+    "events listen": "events consume --follow",
+    "procedures show": "procedures list NAME",
+}
+"""Names of commands in earlier versions, and what to type now."""
 
 
 class Group(click.Group):
@@ -33,9 +74,10 @@ class Group(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command; for a name of an earlier version say what to type now."""
         if args and args[0] not in self.commands:
-            from graphmem.cli.renamed import refuse_old_name
-
-            refuse_old_name([*ctx.command_path.split()[1:], *args], ctx)
+            words = [*ctx.command_path.split()[1:], *args]
+            for old in (" ".join(words[:2]), words[0]):
+                if old in _NOW:
+                    raise click.UsageError(f"`graphmem {old}` is now `graphmem {_NOW[old]}`", ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, _: click.Context, formatter: click.HelpFormatter) -> None:
@@ -125,11 +167,7 @@ class Options:
         return Settings(**{name: value for name, value in given.items() if value is not None})
 
     def memory(self, *, must_exist: bool = True, **changes: Any) -> Memory:
-        """Open the memory that the options name, with changes of its settings.
-
-        Raises:
-            NotFoundError: there is none, and ``must_exist``.
-        """
+        """Open the memory that the options name, with changes of its settings."""
         from graphmem.config import DEFAULT_NAMESPACE
         from graphmem.errors import NotFoundError
         from graphmem.memory import Memory
@@ -145,7 +183,13 @@ class Options:
                 "`graphmem seed`, or name another with --url"
             )
         if must_exist and settings.namespace != DEFAULT_NAMESPACE:
-            _check_namespace(self._memory)
+            rows = self._memory.query("maintenance.inhabited")
+            names = sorted({row["namespace"] for row in rows})
+            if names and settings.namespace not in names:
+                shown = ", ".join(names[:NAMESPACES]) + (" ..." if names[NAMESPACES:] else "")
+                raise NotFoundError(
+                    f"no namespace {settings.namespace!r} in this memory; there are: {shown}"
+                )
         return self._memory
 
     def close(self) -> None:
@@ -183,16 +227,6 @@ class Options:
         if self.as_json or not sys.stdin.isatty():
             raise click.UsageError("nobody can be asked here; confirm with --yes")
         click.confirm(question(), abort=True)
-
-
-def _check_namespace(memory: Memory) -> None:
-    """Raise if the namespace is empty, and others are not."""
-    from graphmem.errors import NotFoundError
-
-    names = sorted({row["namespace"] for row in memory.query("maintenance.inhabited")})
-    if names and memory.namespace not in names:
-        shown = ", ".join(names[:NAMESPACES]) + (" ..." if len(names) > NAMESPACES else "")
-        raise NotFoundError(f"no namespace {memory.namespace!r} in this memory; there are: {shown}")
 
 
 def refuse_missing(error: ModuleNotFoundError, what: str, extra: str) -> NoReturn:

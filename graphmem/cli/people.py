@@ -23,9 +23,7 @@ def people() -> None:
 @click.argument("category")
 @click.argument("text")
 @click.option(
-    "--source",
-    default="explicit_instruction",
-    help="explicit_instruction, correction or inferred.",
+    "--source", default="explicit_instruction", help="explicit_instruction, correction or inferred."
 )
 @moment("--at", "When it was said")
 @click.pass_obj

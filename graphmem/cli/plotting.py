@@ -53,22 +53,14 @@ def blank(width: float, height: float) -> Figure:
 
 
 def save(figure: Figure, file: str | Path) -> None:
-    """Write a figure in the format that the ending of the file names.
-
-    Raises:
-        StorageError: the file cannot be written.
-    """
+    """Write a figure in the format that the ending of the file names."""
     with writing(file) as picture, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a font that lacks a letter
         figure.savefig(picture, format=Path(file).suffix[1:].lower())
 
 
 def draw_reliability(bins: Sequence[Any], z: float, lines: Sequence[str], file: str) -> None:
-    """Draw the share that happened by probability, with its bounds, against the diagonal.
-
-    Raises:
-        StorageError: the file cannot be written.
-    """
+    """Draw the share that happened by probability, with its bounds, against the diagonal."""
     figure = blank(6.5, 6.0)
     axes = figure.add_subplot()
     filled = [one for one in bins if one.count]

@@ -9,14 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from graphmem.cli import plotting
-from graphmem.cli.options import (
-    Group,
-    Options,
-    moment,
-    parse_json,
-    parse_object,
-    parse_value,
-)
+from graphmem.cli.options import Group, Options, moment, parse_json, parse_object, parse_value
 from graphmem.cli.printing import cell, print_facts, print_json, print_rows, progress
 from graphmem.printable import counted
 
@@ -28,15 +21,8 @@ with_state = click.argument("state", nargs=-1, required=True, metavar="STATE..."
 _FORMS = "give JSON, a fingerprint (16 hex digits), or NAME=VALUE for each feature"
 
 
-# States and actions, as they are typed and shown
-
-
 def parse_state(words: Sequence[str], name: str = "STATE") -> dict[str, Any] | str:
-    """Return the features or the fingerprint in the words of an argument.
-
-    Raises:
-        UsageError: they are neither JSON, nor a fingerprint, nor NAME=VALUE.
-    """
+    """Return the features or the fingerprint in the words of an argument."""
     if len(words) == 1 and words[0].lstrip().startswith("{"):
         return parse_object(words[0])
     if len(words) == 1 and len(words[0]) == 16 and "=" not in words[0]:
@@ -216,9 +202,6 @@ def crystallize(options: Options, agent: str | None, threshold: float | None) ->
     options.show(options.memory().policies.crystallize(agent, threshold=threshold))
 
 
-# Cycles in time
-
-
 @policies.command()
 @click.argument("subject")
 @click.option(
@@ -255,9 +238,6 @@ def _print_cycles(report: CycleReport) -> None:
             click.echo(f"not tested: {test.kind} ({test.reason})")
     names = ("only", "events", "undated", "unjudged", "timezone")
     print_facts({name: getattr(report, name) for name in names})
-
-
-# Predictions
 
 
 @policies.command()
@@ -324,10 +304,7 @@ def expire(options: Options) -> None:
 
 @policies.command()
 @click.option(
-    "--bins",
-    type=click.IntRange(1, 1_000),
-    default=10,
-    help="Number of bins of equal width.",
+    "--bins", type=click.IntRange(1, 1_000), default=10, help="Number of bins of equal width."
 )
 @click.option("--subject", help="Only predictions about this.")
 @plotting.option("the reliability diagram")

@@ -68,12 +68,8 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
 def print_rows(rows: Sequence[Any], columns: str, /, **cells: Callable[[Any], Any]) -> None:
     """Print models as a table; a column without any value is left out.
 
-    Args:
-        rows: the models, at least one.
-        columns: separated by spaces, each a path or ``heading=path``, in which ``_`` is a space. A
-            path is a field, ``field.field``, ``part/whole`` (3 of 4), ``low..high`` (0.10 to 0.50),
-            or ``share%`` (40%).
-        cells: functions of a row, for headings or paths that are none of these.
+    A column is a path or ``heading=path``, in which ``_`` is a space. A path is a field, ``a.b``,
+    ``part/whole`` (3 of 4), ``low..high`` (0.10 to 0.50), ``share%``, or what ``cells`` has.
     """
     shown = {}
     for column in columns.split():
@@ -86,7 +82,6 @@ def print_rows(rows: Sequence[Any], columns: str, /, **cells: Callable[[Any], An
 
 
 def _read(row: Any, path: str) -> Any:
-    """Return what a path leads to."""
     if "/" in path:
         part, whole = (_read(row, one) for one in path.split("/"))
         return f"{part:,} of {whole:,}" if whole else None
@@ -162,10 +157,7 @@ def span(seconds: float | None, without: str = "for good") -> str:
 def progress(
     label: str, options: Options, unit: str = ""
 ) -> Iterator[Callable[[int, int | None], None] | None]:
-    """Yield a callback (done, total) that draws a bar on a terminal, else None.
-
-    Before the bar it says how much is done of what, in ``unit``.
-    """
+    """Yield a callback (done, total) that draws a bar on a terminal, else None."""
     if options.as_json or not sys.stderr.isatty():
         yield None
         return

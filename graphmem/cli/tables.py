@@ -29,17 +29,10 @@ def lay_out(
     width: int,
     style: Callable[[str], str] = str,
 ) -> list[str]:
-    """Return the lines of a table in ``width`` columns; numbers are set to the right.
-
-    Args:
-        heads: the headings.
-        rows: the cells, all of them one line.
-        width: the columns that there are.
-        style: changes how headings look.
-    """
+    """Return the lines of a table in ``width`` columns; numbers are set to the right."""
     for gap, short_ids, break_names in ((3, False, False), (3, True, False), (2, True, True)):
         if short_ids:
-            rows = [[_shorten(text) for text in row] for row in rows]
+            rows = [[t[:BEGINNING] if _ID.fullmatch(t) else t for t in row] for row in rows]
         columns = list(zip(heads, *rows, strict=True))
         least = [_least(*column, break_names=break_names) for column in columns]
         room = width - 1 - gap * (len(heads) - 1)
@@ -51,10 +44,6 @@ def lay_out(
             body = [line for row in rows for line in _draw(row, widths, right, gap)]
             return ["", *head, rule.rstrip(), *body, ""]
     return list(_draw_blocks(heads, rows, width, style))
-
-
-def _shorten(text: str) -> str:
-    return text[:BEGINNING] if _ID.fullmatch(text) else text
 
 
 def _least(head: str, *cells: str, break_names: bool) -> int:
@@ -90,7 +79,6 @@ def _draw(
     gap: int,
     style: Callable[[str], str] = str,
 ) -> Iterator[str]:
-    """Yield the lines of a row."""
     blocks = [wrap(text, width) for text, width in zip(cells, widths, strict=True)]
     for texts in zip_longest(*blocks, fillvalue=""):
         parts = []

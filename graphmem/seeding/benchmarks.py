@@ -24,12 +24,10 @@ WRITING = ("book_", "cancel_", "update_", "send_", "transfer_")
 SQL_ERROR = "Error executing query"
 _WRAPPED = re.compile(r"^\W*(?:execute\s*\[|sql\b)?\W*", re.IGNORECASE)
 _WORD = re.compile(r"[A-Za-z]+")
-_VERBS = frozenset(
-    {
-        *("SELECT", "SHOW", "DESCRIBE", "EXPLAIN", "WITH", "USE", "INSERT", "UPDATE", "DELETE"),
-        *("CREATE", "ALTER", "DROP", "SET", "CALL", "SUBMIT"),
-    }
-)
+_VERBS = {
+    *("SELECT", "SHOW", "DESCRIBE", "EXPLAIN", "WITH", "USE", "INSERT", "UPDATE", "DELETE"),
+    *("CREATE", "ALTER", "DROP", "SET", "CALL", "SUBMIT"),
+}
 
 _SAYS = frozenset({"message", "system", "recall", "agent_state_changed", "change_agent_state"})
 """Actions of OpenHands that are no tools."""
@@ -49,11 +47,7 @@ def read_tau_steps(run: Mapping[str, Any], _: Names) -> list[Step]:
 
 
 def name_tau_strategies(steps: Sequence[Step], _: Names) -> list[str]:
-    """Return the strategies of a run: the writing tools in order, and each tool.
-
-    The prefix ``writes:`` distinguishes "exactly these writes in this order" from "this tool was
-    used".
-    """
+    """Return the strategies of a run: all its writing tools in order (``writes:``), each tool."""
     tools = chats.tools(steps)
     writing = [name for name, _ in groupby(tool for tool in tools if tool.startswith(WRITING))]
     first = f"writes: {' > '.join(writing)}" if writing else "writes: nothing"
@@ -105,8 +99,7 @@ def name_sql_strategies(steps: Sequence[Step], names: Names) -> list[str]:
 def read_event_steps(run: Mapping[str, Any], names: Names) -> list[Step]:
     """Return the steps of a history of OpenHands; ``first`` is what the user said first.
 
-    A history is a list of events, or of pairs of an action and its observation. An observation
-    names the action that caused it, or follows it.
+    An observation names the action that caused it, or follows it.
     """
     done: list[dict[str, Any]] = []
     by_id: dict[str, dict[str, Any]] = {}
@@ -156,10 +149,7 @@ def _read_message(event: Mapping[str, Any]) -> str | None:
 
 
 def find_trial_logs(folder: Path) -> list[Path] | None:
-    """Return the results of trials of Harbor in the folder of a trial or of a job.
-
-    For a trial without a result, return its trajectory.
-    """
+    """Return the results (else trajectories) of trials in a folder of Harbor."""
     for path in (folder / RESULT, folder / TRAJECTORY):
         if path.is_file():
             with path.open("rb") as file:

@@ -142,10 +142,7 @@ def cut_task(words: str) -> str:
 
 
 def task_of(words: str | None) -> str | None:
-    """Return what a prompt asks for, cut to the length of a task.
-
-    Prompts of coding agents frame an issue; only the text in the frame is the task.
-    """
+    """Return what a prompt asks for (the issue in its frame, if any), cut to a task's length."""
     if words is None:
         return None
     framed = next(filter(None, (frame.search(words) for frame in _FRAMES)), None)

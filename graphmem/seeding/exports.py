@@ -11,12 +11,7 @@ from typing import Any, BinaryIO
 from graphmem.errors import ValidationError
 from graphmem.ids import canonical_json
 from graphmem.seeding import chats
-from graphmem.seeding.reading import (
-    Limits,
-    peek_head,
-    read_objects,
-    read_rows,
-)
+from graphmem.seeding.reading import Limits, peek_head, read_objects, read_rows
 from graphmem.seeding.tables import Parts, Reading, Table, TableReader
 from graphmem.seeding.traces import Groups
 

@@ -89,7 +89,7 @@ def episode(number: int, run: Lines) -> Unsettled:
             "source": MARK,
             "extra": {name: value for name, value in extra.items() if value is not None},
         },
-        outcomes={} if outcome is None else {"recorder": checked(outcome)},
+        outcomes={} if outcome is None else {"recorder": _check_outcome(outcome)},
         strategy=first.get("strategy") or [],
         tools=[line["action"] for line in run],
         record=first,
@@ -109,12 +109,10 @@ def step(line: Mapping[str, Any]) -> Step:
     )
 
 
-def checked(value: Any) -> bool | float:
-    """Return an outcome."""
+def _check_outcome(value: Any) -> bool | float:
     if isinstance(value, bool) or (isinstance(value, int | float) and 0 <= value <= 1):
         return value
     raise ValidationError("outcome", value, "must be true, false, or a score in [0, 1]")
 
 
-FORMAT = Format(MARK, TABLE.doc, TABLE.marks.fit, read, mapping=TABLE.mapping)
-FORMATS = (FORMAT,)
+FORMATS = (Format(MARK, TABLE.doc, TABLE.marks.fit, read, mapping=TABLE.mapping),)

@@ -29,12 +29,10 @@ _ATTACHED = "attachment://"
 _REFERENCE = re.compile(rb"attachment://(\w+)")
 _TOOL = re.compile(rb'"event"\s*:\s*"tool"')
 _SCORES: dict[str, bool | float] = {"C": True, "I": False, "N": False, "P": 0.5}
-_PASSED = frozenset(
-    {
-        *("target", "choices", "output", "store", "timelines", "events_data", "model_usage"),
-        *("role_usage", "files", "setup", "sandbox", "error_retries", "score"),
-    }
-)
+_PASSED = {
+    *("target", "choices", "output", "store", "timelines", "events_data", "model_usage"),
+    *("role_usage", "files", "setup", "sandbox", "error_retries", "score"),
+}
 """Members of a sample that are skipped: the solution, and what would fill the memory."""
 
 

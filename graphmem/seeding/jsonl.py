@@ -123,5 +123,4 @@ def dump(episode: Episode) -> str:
     return json.dumps(values, ensure_ascii=False, separators=(",", ":"))
 
 
-FORMAT = Format("jsonl", "graphmem's own JSON lines, one episode a line", detect, read)
-FORMATS = (FORMAT,)
+FORMATS = (Format("jsonl", "graphmem's own JSON lines, one episode a line", detect, read),)

@@ -50,7 +50,7 @@ def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
         try:
             for line, read_export in read_objects(stream, origin.limits, "exports"):
                 try:
-                    for part in _parts(_export(read_export())):
+                    for part in _parts(read_export()):
                         try:
                             _put_aside(*part, line, runs)
                         except ValidationError as error:
@@ -64,22 +64,14 @@ def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
             raise damage
 
 
-def _export(value: Any) -> Object:
+def _parts(value: Any) -> Iterator[tuple[bool, str | None, Any]]:
+    """Yield the spans and log records of an export, with the name of their service."""
     if not isinstance(value, dict):
         raise ValidationError("record", value, "must be an object")
-    if SPANS in value or LOGS in value:
-        return value
-    raise ValidationError(
-        SPANS, None, "is missing", "each line is one export of spans, as OTLP JSON"
-    )
-
-
-def _parts(value: Object) -> Iterator[tuple[bool, str | None, Any]]:
-    """Yield the spans and log records of an export, with the name of their service."""
-    for outer, inner, items in (
-        (SPANS, "scopeSpans", "spans"),
-        (LOGS, "scopeLogs", "logRecords"),
-    ):
+    if SPANS not in value and LOGS not in value:
+        remedy = "each line is one export of spans, as OTLP JSON"
+        raise ValidationError(SPANS, None, "is missing", remedy)
+    for outer, inner, items in ((SPANS, "scopeSpans", "spans"), (LOGS, "scopeLogs", "logRecords")):
         for resource in _objects_of(value, outer):
             described = resource.get("resource")
             attributes = _attributes(described) if isinstance(described, dict) else {}
@@ -154,11 +146,8 @@ def _event_judgement(attributes: Object) -> Iterator[Object]:
     names = {"name": "name", "score": "score.value", "label": "score.label"}
     names["explanation"] = "explanation"
     fields = {key: _first(attributes, f"gen_ai.evaluation.{name}") for key, name in names.items()}
-    response, session = (
-        _text(attributes, "gen_ai.response.id"),
-        _text(attributes, "gen_ai.conversation.id"),
-    )
-    return _judgement(fields, SPAN, response, session)
+    response = _text(attributes, "gen_ai.response.id")
+    return _judgement(fields, SPAN, response, _text(attributes, "gen_ai.conversation.id"))
 
 
 def _judgement(
@@ -174,12 +163,11 @@ def _judgement(
     if value is None and name is not None and name.strip().lower() not in _LESS_IS_BETTER:
         value = fields.get("score")
     if name is not None and isinstance(value, bool | int | float):
-        explanation = fields.get("explanation") if texts.get("explanation") else None
         yield {
             "name": name,
             "value": value,
             "by": texts.get("annotator_kind"),
-            "explanation": explanation,
+            "explanation": fields.get("explanation") if texts.get("explanation") else None,
             "scope": scope,
             "response": response,
             "session": session,
@@ -190,10 +178,8 @@ def _kind(attributes: Object) -> str:
     kind = attributes.get("gen_ai.operation.name")
     if not isinstance(kind, str):
         kind = attributes.get("openinference.span.kind")
-        if not isinstance(kind, str):
-            return NOTHING
-        kind = kind.upper()
-    return TABLE.spans.kinds.get(kind, OTHER)
+        kind = kind.upper() if isinstance(kind, str) else None
+    return NOTHING if kind is None else TABLE.spans.kinds.get(kind, OTHER)
 
 
 def _kind_fields(kind: str, item: Object, attributes: Object, service: str | None) -> Object:
@@ -209,11 +195,8 @@ def _kind_fields(kind: str, item: Object, attributes: Object, service: str | Non
             "output": (_io_value(attributes, _OUT) if out is None else out) or None,
         }
     if kind == PLAN:
-        return {
-            "name": "plan",
-            "input": _question(attributes),
-            "output": _answer(attributes) or None,
-        }
+        output = _answer(attributes) or None
+        return {"name": "plan", "input": _question(attributes), "output": output}
     if kind == CHAT:
         return {"model": _model(attributes)}
     if kind not in (AGENT, CHAIN):
@@ -327,9 +310,8 @@ def _first(attributes: Object, *names: str) -> Any:
 def _text(attributes: Object, *names: str) -> str | None:
     """Return the first value that is there, as a text, if it says anything."""
     value = _first(attributes, *names)
-    if value is None or isinstance(value, str):
-        return cut_task(value) if value and value.strip() else None
-    return cut_task(canonical_json(value))
+    text = value if value is None or isinstance(value, str) else canonical_json(value)
+    return cut_task(text) if text and text.strip() else None
 
 
 def _id(item: Object, name: str, size: int, *, empty: bool = False) -> str | None:
@@ -357,5 +339,4 @@ def _time(item: Object, name: str) -> int | None:
     return number or None
 
 
-FORMAT = Format("otlp", TABLE.doc, detect, read, mapping=TABLE.mapping)
-FORMATS = (FORMAT,)
+FORMATS = (Format("otlp", TABLE.doc, detect, read, mapping=TABLE.mapping),)

@@ -90,7 +90,10 @@ class Runs:
             if owner is not None:
                 runs.setdefault(owner, []).append(span)
             elif span["kind"] in (TOOL, PLAN):
-                yield Refused(span["line"], "parentSpanId", _stray(spans, span))
+                top = [span, *_above(spans, span)][-1].get("parent")
+                reason = f"the {span['kind']} {span['id']} is below no agent"
+                reason += "" if top is None else f": there is no span {top}"
+                yield Refused(span["line"], "parentSpanId", reason)
         for root, members in runs.items():
             make = partial(self._run, spans, members=members, only=len(runs) == 1)
             yield make_record(spans[root]["line"], "run", root, make)
@@ -194,10 +197,7 @@ class Runs:
 
 
 def _owners(spans: Spans, kind: str) -> tuple[dict[str, str | None], set[str]]:
-    """Return the topmost span of a kind above each span, or itself; and the spans in circles.
-
-    A span that is below a circle counts as in it.
-    """
+    """Return the topmost span of a kind above each span, or itself, and all in or below circles."""
     owners: dict[str, str | None] = {}
     circles: set[str] = set()
     for span in spans:
@@ -235,12 +235,6 @@ def _about(spans: Spans, span: str | None) -> str | None:
             break
         span = parent
     return span
-
-
-def _stray(spans: Spans, span: Object) -> str:
-    top = [span, *_above(spans, span)][-1].get("parent")
-    what = f"the {span['kind']} {span['id']} is below no agent"
-    return what if top is None else f"{what}: there is no span {top}"
 
 
 def _span(span: Object, root: str) -> Span:

@@ -27,26 +27,21 @@ class _Look:
 
     def at(self, path: str, value: Any) -> Any:
         """Move to a place, and return its value so that looks into it move on."""
-        if type(value) is dict:
-            value = _Object(value, self, path)
-        elif type(value) is list:
-            value = _List(value, self, path)
+        if type(value) in (dict, list):
+            value = _Object(value) if type(value) is dict else _List(value)
+            value.look, value.path = self, path
         self.path, self.value = path, value
         return value
 
 
 class _Object(dict[str, Any]):
-    """An object of a record."""
-
-    def __init__(self, content: dict[str, Any], look: _Look, path: str) -> None:
-        super().__init__(content)
-        self._look = look
-        self._path = path
+    look: _Look
+    path: str
 
     def __getitem__(self, name: str) -> Any:
-        path = f"{self._path}.{name}" if self._path else str(name)
-        self._look.at(path, None)
-        return self._look.at(path, super().__getitem__(name))
+        path = f"{self.path}.{name}" if self.path else str(name)
+        self.look.at(path, None)
+        return self.look.at(path, super().__getitem__(name))
 
     def get(self, name: str, default: Any = None) -> Any:
         return self[name] if name in self else default  # noqa: SIM401 - it would not end
@@ -62,16 +57,12 @@ class _Object(dict[str, Any]):
 
 
 class _List(list[Any]):
-    """A list of a record."""
-
-    def __init__(self, content: list[Any], look: _Look, path: str) -> None:
-        super().__init__(content)
-        self._look = look
-        self._path = path
+    look: _Look
+    path: str
 
     def __getitem__(self, place: Any) -> Any:
         value = super().__getitem__(place)
-        return value if isinstance(place, slice) else self._look.at(f"{self._path}.{place}", value)
+        return value if isinstance(place, slice) else self.look.at(f"{self.path}.{place}", value)
 
     def __iter__(self) -> Iterator[Any]:
         return (self[place] for place in range(len(self)))
@@ -96,10 +87,7 @@ def explain_failure(record: Any, what: str, make: Callable[[Any], object]) -> Va
 
 
 def rename_field(error: ValidationError, record: Any) -> ValidationError:
-    """Return an error of a field with the names that lead to its value in a record, if it is there.
-
-    A value that stands there twice is not known by them.
-    """
+    """Return an error with the names that lead to its value in a record, if it is there once."""
     if type(error) is not ValidationError or error.value is None or isinstance(error.value, bool):
         return error
     values = islice(_walk("", record), _MOST)

@@ -11,6 +11,7 @@ import csv
 import json
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
@@ -67,11 +68,6 @@ class Limits:
         """The message for a record that is too long."""
         return f"is longer than {self.record:,} bytes, the limit of a record"
 
-    @property
-    def too_many(self) -> str:
-        """The message for too many values."""
-        return f"holds over {self.values:,} values, the limit of a record"
-
     def excess(self, record: bytes) -> str | None:
         """Return which limit a record breaks, if any."""
         if len(record) > self.record:
@@ -86,7 +82,7 @@ class Limits:
         bare = _TEXTS.sub(b"", record)
         brackets = bare.translate(_ROUND, _NOT_BRACKETS)
         if brackets.count(b"(") + bare.count(b",") >= self.values:
-            return self.too_many
+            return f"holds over {self.values:,} values, the limit of a record"
         for _ in range(self.depth):  # each round takes the innermost ones away
             fewer = brackets.replace(b"()", b"")
             if len(fewer) == len(brackets):  # some have no end
@@ -210,7 +206,7 @@ def parse_line(line: bytes | ValidationError) -> Any:
         raise refusal("line", line, reason_of(error)) from None
 
 
-def refuse_constant(text: str) -> float:
+def refuse_constant(text: str) -> NoReturn:
     """Refuse NaN and infinities."""
     raise ValueError(f"{text} is not a JSON number")
 
@@ -265,11 +261,7 @@ class Values:
             yield name
 
     def value(self, parse: Callable[[str], Any] | None = None) -> Any:
-        """Return the next value.
-
-        Raises:
-            ValidationError: it is not within limits, not UTF-8, or ``parse`` raises a ValueError.
-        """
+        """Return the next value; raise a ValidationError if it is over a limit, or no JSON."""
         text = self.text()
         try:
             if parse is not None:
@@ -281,11 +273,7 @@ class Values:
             raise refusal("record", text, reason_of(error)) from None
 
     def text(self) -> bytes:
-        """Return the text of the next value.
-
-        Raises:
-            ValidationError: it is not within limits.
-        """
+        """Return the text of the next value; raise a ValidationError if it is over a limit."""
         first = self.peek()
         if not first:
             self._damaged("it ends too early")
@@ -305,10 +293,8 @@ class Values:
 
     def skip(self) -> None:
         """Skip the next value, of any size."""
-        try:
+        with suppress(ValidationError):
             self.value()
-        except ValidationError:
-            return
 
     def _parts(self, opening: bytes, closing: bytes) -> Iterator[None]:
         self._expect(opening)

@@ -49,13 +49,11 @@ def detect(head: bytes) -> bool:
 
 @dataclass
 class _Attempt:
-    """The lines of one attempt, and its position; ``line`` is the line number of its question.
-
-    ``run`` counts how often the trial number did not increase, as in concatenated logs.
-    """
+    """The lines of one attempt, and its position; ``line`` is the line number of its question."""
 
     line: int
     run: int
+    """How often the trial number did not increase, as in concatenated logs."""
     trial: int | None
     section: str | None
     lines: list[str] = field(default_factory=list)
@@ -169,10 +167,7 @@ def _attempts(stream: BinaryIO, limits: Limits) -> Iterator[_Attempt]:
 
 
 def _parts(lines: list[str]) -> tuple[str, list[str], list[Step]]:
-    """Return other text, the reflections and the steps from the lines after a question.
-
-    A line belongs to the text before it, unless it is the next part.
-    """
+    """Return other text, the reflections and the steps from the lines after a question."""
     before: list[str] = []
     reflections: list[list[str]] = []
     steps: list[dict[str, list[str]]] = []
@@ -216,5 +211,4 @@ def _step(parts: dict[str, list[str]]) -> Step:
     )
 
 
-FORMAT = Format("reflexion", "Reflexion logs: trials of questions as text", detect, read)
-FORMATS = (FORMAT,)
+FORMATS = (Format("reflexion", "Reflexion logs: trials of questions as text", detect, read),)

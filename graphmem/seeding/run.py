@@ -60,7 +60,6 @@ class Learns(Protocol):
     @property
     def learn_many(self) -> Callable[..., LearnReport]:
         """Learn episodes in batches, and report the refused ones."""
-        ...
 
 
 def seed(
@@ -191,11 +190,7 @@ def _learn(
         refuse(Refused(numbers[bad.index - durable], bad.field, bad.reason))
 
     return memory.learn_many(
-        episodes(),
-        batch_size=batch_size,
-        on_error="collect",
-        on_progress=count,
-        on_reject=reject,
+        episodes(), batch_size=batch_size, on_error="collect", on_progress=count, on_reject=reject
     )
 
 

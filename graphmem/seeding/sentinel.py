@@ -137,11 +137,9 @@ def identity(form: Form) -> str | None:
 
 
 def write(content: Mapping[str, Any], *, entry: bool = False) -> dict[str, Any]:
-    """Return the form of an content of an episode (see :mod:`graphmem.models.episodes`).
+    """Return the form of an episode's content, without what has no field there.
 
-    Content without a field in the form (strategies, recorded steps, errors) is left out. The fields
-    in ``extra`` become fields of the form. An ``entry`` always has a summary, and lists only if
-    they say something.
+    An ``entry`` always has a summary, and lists only if they say something.
     """
     form = {"task_id": content.get("task_key", content["task"]), "score": content["score"]}
     if entry:
@@ -236,10 +234,9 @@ def _is_file(names: set[str]) -> bool:
 
 
 def _of_file(stream: BinaryIO, limits: Limits) -> Iterator[tuple[int, int | None, Any]]:
-    """Yield the forms of a file with their places from 1, or why one cannot be read.
+    """Yield the forms of a file, or why one cannot be read; of two lists the first one counts.
 
-    An entry also has its number among all, if the file says before its log how many there were. If
-    there are two lists, the first one counts.
+    Each has its place from 1, an entry also its number among all that the file says there were.
     """
     values = Values(stream, limits)
     list_name: str | None = None
@@ -255,17 +252,15 @@ def _of_file(stream: BinaryIO, limits: Limits) -> Iterator[tuple[int, int | None
                 except ValidationError as error:
                     form = error
                 yield number, before + number if name == LOG else None, form
-        elif name == TOTAL and values.peek().isdigit():
+        elif name == "version" or (name == TOTAL and values.peek().isdigit()):
             try:
-                total = values.value(exact)
+                value = values.value(exact if name == TOTAL else None)
             except ValidationError as error:
-                raise SeedingError(f"{TOTAL}: {error.problem}") from None
-            before = max(total - LOGGED, 0) if isinstance(total, int) else 0
-        elif name == "version":
-            try:
-                check_version(values.value())
-            except ValidationError as error:
-                raise SeedingError(f"version: {error.problem}") from None
+                raise SeedingError(f"{name}: {error.problem}") from None
+            if name == TOTAL:
+                before = max(value - LOGGED, 0) if isinstance(value, int) else 0
+            else:
+                check_version(value)
         else:
             values.skip()
     values.end()
@@ -285,10 +280,7 @@ def _of_lines(stream: BinaryIO, limits: Limits) -> Iterator[tuple[int, None, Any
 
 
 def _read_fields(form: Form, *, entry: bool) -> dict[str, Any]:
-    """Return the fields of an episode that a form tells, each under its name there.
-
-    What is not understood stays in ``extra``.
-    """
+    """Return the fields of an episode that a form tells; the rest stays in ``extra``."""
     extra = {name: value for name, value in form.items() if name != OWN}
     if extra.get("task_id") is None:
         raise ValidationError("task_id", None, "is missing", "this field is required")
@@ -403,7 +395,13 @@ def _restored(own: Any, form: Form, *, entry: bool) -> Episode:
         raise ValidationError(field, error.value, error.problem, error.remedy) from None
     except (ValueError, TypeError) as error:
         raise ValidationError(f"{OWN}.episode", own, f"is not JSON: {error}") from None
-    fields = write(_told_of(restored), entry=entry)
+    score = restored.score
+    if score is None:
+        score = 1.0 if restored.success else 0.0
+    names = ("task", "task_key", "summary", "agent", "successes", "mistakes")
+    content = {name: one for name in names if (one := getattr(restored, name)) is not None}
+    cards = [card_content(card) for card in restored.mistake_cards]
+    fields = write({**content, "score": score, "mistake_cards": cards}, entry=entry)
     for name in _TOLD_BY_ENTRY if entry else _TOLD:
         present, should = form.get(name), fields.get(name)
         if canonical_json(_number(present)) != canonical_json(_number(should)):
@@ -414,24 +412,6 @@ def _restored(own: Any, form: Form, *, entry: bool) -> Episode:
                 f"change both, or leave {OWN} out",
             )
     return restored
-
-
-def _told_of(episode: Episode) -> dict[str, Any]:
-    """Return the part of an episode's content that a form expresses."""
-    score = episode.score
-    if score is None:
-        score = 1.0 if episode.success else 0.0
-    fields = {
-        "task": episode.task,
-        "task_key": episode.task_key,
-        "score": score,
-        "summary": episode.summary,
-        "agent": episode.agent,
-        "successes": episode.successes,
-        "mistakes": episode.mistakes,
-        "mistake_cards": [card_content(card) for card in episode.mistake_cards],
-    }
-    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _number(value: Any) -> Any:
@@ -454,7 +434,5 @@ def _float(text: str) -> float:
     return value
 
 
-FORMAT = Format(
-    "sentinel", "Sentinel memories: a file with episodes, or JSON lines of them", detect, read
-)
-FORMATS = (FORMAT,)
+DOC = "Sentinel memories: a file with episodes, or JSON lines of them"
+FORMATS = (Format("sentinel", DOC, detect, read),)

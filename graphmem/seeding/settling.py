@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -17,36 +18,22 @@ from graphmem.seeding.places import rename_field
 UNKNOWN = "join one with --outcomes"
 
 
+@dataclass(frozen=True, slots=True)
 class Settling:
-    """Turns records into episodes.
+    """Turns records into episodes."""
 
-    Args:
-        agent: overrides the agent in the log.
-        strategy_from: what counts as the strategy; None: what the format says.
-        evaluator: whose judgement counts; None: those of a record must agree.
-        outcomes: what the log lacks.
-        threshold: the least score of a success.
+    agent: str | None
+    strategy_from: str | None
+    evaluator: str | None
+    """Whose judgement counts; None: those of a record must agree."""
+    outcomes: Outcomes | None
+    threshold: float
 
-    Raises:
-        ValidationError: a name is none.
-    """
-
-    def __init__(
-        self,
-        agent: str | None,
-        strategy_from: str | None,
-        evaluator: str | None,
-        outcomes: Outcomes | None,
-        threshold: float,
-    ) -> None:
-        for name, value in (("strategy_from", strategy_from), ("evaluator", evaluator)):
+    def __post_init__(self) -> None:
+        for name in ("strategy_from", "evaluator"):
+            value = getattr(self, name)
             if value is not None and not (isinstance(value, str) and value.strip()):
                 raise ValidationError(name, value, "must be a text that is not blank")
-        self._agent = agent
-        self._strategy_from = strategy_from
-        self._evaluator = evaluator
-        self._outcomes = outcomes
-        self._threshold = threshold
 
     def settle(self, records: Iterator[Record]) -> Iterator[tuple[int, Episode] | Refused]:
         """Yield episodes and refusals."""
@@ -58,7 +45,7 @@ class Settling:
             if isinstance(item, Unsettled):
                 number, record, make = item.number, item.record, partial(self._episode, item)
             else:
-                number, make = item[0], partial(self._checked, item[1])
+                number, make = item[0], partial(self._check, item[1])
             try:
                 yield number, make()
             except ValidationError as error:
@@ -67,10 +54,10 @@ class Settling:
 
     def _episode(self, item: Unsettled) -> Episode:
         fields = {name: value for name, value in item.fields.items() if value is not None}
-        own = self._judged(item.outcomes)
+        own = self._judge(item.outcomes)
         joined = None
-        if self._outcomes is not None:
-            joined = self._outcomes.find(fields.get("source_key"), item.names)
+        if self.outcomes is not None:
+            joined = self.outcomes.find(fields.get("source_key"), item.names)
         if own is None and not {"success", "score"} & fields.keys():
             own = joined
             if own is None:
@@ -78,23 +65,23 @@ class Settling:
         if own is not None:
             fields |= {"success": own.success, "score": own.score}
         fields["strategy"] = self._strategies(item, fields)
-        if self._agent is not None:
-            fields["agent"] = self._agent
+        if self.agent is not None:
+            fields["agent"] = self.agent
         episode = Episode(**fields)
         if own is not joined:
             self._compare(episode, joined)
         return episode
 
-    def _checked(self, episode: Episode) -> Episode:
+    def _check(self, episode: Episode) -> Episode:
         """Return an episode with the strategies asked for, if nothing contradicts its outcome."""
-        if self._outcomes is not None:
-            self._compare(episode, self._outcomes.find(episode.source_key))
-        if self._strategy_from is None:
+        if self.outcomes is not None:
+            self._compare(episode, self.outcomes.find(episode.source_key))
+        if self.strategy_from is None:
             return episode
         content = episode.model_dump(mode="json", exclude={"steps"}, exclude_none=True)
         model = episode.extra.get("model")
         names = naming.strategies(
-            self._strategy_from,
+            self.strategy_from,
             tools=tools(episode.steps),
             model=model if isinstance(model, str) else None,
             agent=episode.agent,
@@ -102,16 +89,16 @@ class Settling:
         )
         return Episode(**{**dict(episode), "strategy": list(dict.fromkeys(names))})
 
-    def _judged(self, outcomes: Mapping[str, bool | float]) -> Joined | None:
+    def _judge(self, outcomes: Mapping[str, bool | float]) -> Joined | None:
         if not outcomes:
             return None
         names = ", ".join(sorted(outcomes))
-        if self._evaluator is not None and self._evaluator not in outcomes:
+        if self.evaluator is not None and self.evaluator not in outcomes:
             problem = "did not judge this record"
-            raise ValidationError("evaluator", self._evaluator, problem, f"there is {names}")
+            raise ValidationError("evaluator", self.evaluator, problem, f"there is {names}")
         value, *others = outcomes.values()
-        if self._evaluator is not None:
-            value = outcomes[self._evaluator]
+        if self.evaluator is not None:
+            value = outcomes[self.evaluator]
         elif any(other != value for other in others):
             remedy = "name one with --evaluator"
             raise ValidationError("evaluator", None, f"judgements differ: {names}", remedy)
@@ -122,7 +109,7 @@ class Settling:
             return
 
         def success(outcome: Episode | Joined) -> bool:
-            scored = outcome.score is not None and outcome.score >= self._threshold
+            scored = outcome.score is not None and outcome.score >= self.threshold
             return scored if outcome.success is None else outcome.success
 
         scores = {own.score, joined.score}
@@ -130,12 +117,12 @@ class Settling:
             raise ValidationError(
                 "outcome",
                 joined.score if joined.success is None else joined.success,
-                f"in {self._outcomes.name if self._outcomes else ''} contradicts the log's own",
+                f"in {self.outcomes.name if self.outcomes else ''} contradicts the log's own",
                 "leave it out there, or correct it",
             )
 
     def _strategies(self, item: Unsettled, fields: Mapping[str, Any]) -> Any:
-        by = self._strategy_from
+        by = self.strategy_from
         if by is None and item.strategy is not None:
             return item.strategy
         called = item.tools

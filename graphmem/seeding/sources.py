@@ -25,11 +25,7 @@ _DEFAULT = Limits()
 
 
 class _Counted(io.RawIOBase):
-    """A stream whose bytes are counted.
-
-    It ends at damage in a gzip file, or when it becomes too large, so that the content before is
-    read; ``damage`` has the error.
-    """
+    """A stream whose bytes are counted; it ends at ``damage``, also that of being too large."""
 
     def __init__(self, rest: Any, limits: Limits, packed: _Counted | None = None) -> None:
         self._read = getattr(rest, "read1", rest.read)

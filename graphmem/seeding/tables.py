@@ -274,10 +274,7 @@ def find(value: Any, path: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class TableReader:
-    """Reads logs as a table says; functions do what a table cannot say.
-
-    They may add to the names.
-    """
+    """Reads logs as a table says; functions, which may add to the names, do what it cannot say."""
 
     name: str
     table: Table

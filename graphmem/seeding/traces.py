@@ -65,13 +65,23 @@ def make_episode(
     ordered = sorted(spans, key=_start_of)
     acting = next((span for span in ordered if span.kind == AGENT), root)
     calls = [span for span in ordered if span.kind in (TOOL, PLAN) and span is not root]
-    steps = [_step(span) for span in calls]
+    steps = [
+        Step(
+            action_type=span.name or TOOL,
+            action=chats.arguments(span.input),
+            observation=chats.cut_text(answer_of(span.output)),
+            error=chats.cut_text(span.error),
+        )
+        for span in calls
+    ]
     tools = chats.tools(
         [step for step, span in zip(steps, calls, strict=True) if span.kind == TOOL]
     )
     if not calls:
-        steps = _chat_steps(root.output)
-        tools = chats.tools(steps)
+        messages = root.output.get("messages") if isinstance(root.output, Mapping) else None
+        told = list(chats.steps(messages_of(messages)))
+        if tools := chats.tools(told):
+            steps = told
     answer = answer_of(root.output)
     if answer and not (steps and steps[-1].action_type == chats.REPLY):
         steps.append(Step(action_type=chats.REPLY, action=answer[:MAX_TEXT]))
@@ -120,22 +130,6 @@ def root_of(spans: Sequence[Span]) -> Span:
 
 def _start_of(span: Span) -> datetime:
     return span.started_at or _EPOCH
-
-
-def _step(span: Span) -> Step:
-    return Step(
-        action_type=span.name or TOOL,
-        action=chats.arguments(span.input),
-        observation=chats.cut_text(answer_of(span.output)),
-        error=chats.cut_text(span.error),
-    )
-
-
-def _chat_steps(output: Any) -> list[Step]:
-    """Return the steps that a chat in an output tells, if it holds a call of a tool."""
-    messages = output.get("messages") if isinstance(output, Mapping) else None
-    steps = list(chats.steps(messages_of(messages)))
-    return steps if chats.tools(steps) else []
 
 
 def question_of(value: Any) -> str | None:
@@ -216,10 +210,7 @@ def _split_judgements(
 
 
 def parse_time(value: Any, zone: tzinfo | None = UTC) -> datetime | None:
-    """Return a time: ISO 8601, in this zone if it names none, or nanoseconds since 1970.
-
-    Without a zone it says nothing.
-    """
+    """Return a time: ISO 8601, in this zone if it names none, or nanoseconds since 1970."""
     if value is None or value == "" or isinstance(value, bool):
         return None
     try:
@@ -239,13 +230,10 @@ class Groups:
     def __init__(self, file: sqlite3.Connection, limits: Limits) -> None:
         self._file = file
         self._limits = limits
-        for statement in (
-            "PRAGMA journal_mode = OFF",
-            "PRAGMA cache_size = -32000",
-            "BEGIN",
-            "CREATE TABLE records (kind TEXT, key TEXT, number INTEGER, record TEXT)",
-        ):
-            self._file.execute(statement)
+        file.execute("PRAGMA journal_mode = OFF")
+        file.execute("PRAGMA cache_size = -32000")
+        file.execute("BEGIN")
+        file.execute("CREATE TABLE records (kind TEXT, key TEXT, number INTEGER, record TEXT)")
 
     @classmethod
     @contextmanager

@@ -86,11 +86,7 @@ class Members:
         return iter(self._infos)
 
     def open(self, name: str) -> BinaryIO:
-        """Return the content of a member.
-
-        Reading it raises a ``DamagedError`` if it is damaged, and another ``SeedingError`` if
-        everything that was read becomes too large.
-        """
+        """Return the content of a member; reading it raises a SeedingError for damage or size."""
         info = self._infos[name]
         path = PurePosixPath(name.replace("\\", "/"))
         if path.is_absolute() or ".." in path.parts:
@@ -98,12 +94,9 @@ class Members:
         if info.flag_bits & 1:
             raise ValidationError("member", name, "is encrypted", "decrypt it first")
         if info.compress_type not in _METHODS:
-            raise ValidationError(
-                "member",
-                name,
-                f"is packed by method {info.compress_type}",
-                "pack it again without compression, by deflate, or by zstd",
-            )
+            problem = f"is packed by method {info.compress_type}"
+            remedy = "pack it again without compression, by deflate, or by zstd"
+            raise ValidationError("member", name, problem, remedy)
         try:
             packed = self._zstd(info) if info.compress_type == _ZSTD else self._zip.open(info)
         except _damages() as error:
@@ -123,12 +116,9 @@ class Members:
         try:
             zstandard = import_module("zstandard")
         except ImportError:
-            raise ValidationError(
-                "member",
-                info.filename,
-                "is packed by zstd, which Python reads from 3.14 on",
-                f"install zstandard: {NEEDS}",
-            ) from None
+            problem = "is packed by zstd, which Python reads from 3.14 on"
+            remedy = f"install zstandard: {NEEDS}"
+            raise ValidationError("member", info.filename, problem, remedy) from None
         self._file.seek(info.header_offset)
         header = self._file.read(_HEADER)
         if len(header) < _HEADER or not header.startswith(MAGIC):
@@ -147,16 +137,13 @@ def _damages() -> tuple[type[Exception], ...]:
     return _DAMAGES
 
 
-class _Part(io.RawIOBase):
+class _Part:
     """A part of a file that others read, too."""
 
     def __init__(self, file: Any, start: int, size: int) -> None:
         self._file = file
         self._at = start
         self._end = start + size
-
-    def readable(self) -> bool:
-        return True
 
     def read(self, size: int = -1) -> bytes:
         rest = self._end - self._at

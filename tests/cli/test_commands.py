@@ -16,7 +16,7 @@ import pytest
 
 from graphmem import Memory
 from graphmem.cli.main import cli
-from graphmem.cli.renamed import _NOW
+from graphmem.cli.options import _NOW
 from tests.cli.running import good, run, start
 
 # The first day

@@ -7,7 +7,7 @@ threshold.
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 
 from graphmem.graph.derived import upkeep
 from graphmem.graph.graph import Graph, Transaction
@@ -186,6 +186,36 @@ class Edges:
         return {row["id"]: row["text"] for row in rows}
 
 
+class Loosened:
+    """Watches nodes while they are derived again, and queues the changed ones.
+
+    A removed node leaves its neighbours with one similar node less; a changed description needs
+    another vector.
+    """
+
+    def __init__(self, tx: Transaction, kind: str, ids: Iterable[str]) -> None:
+        self._tx, self._kind = tx, kind
+        self._ids = list(ids)
+        self._before = self._texts()
+        self._links = tx.run(f"similarity.linked_to_{TEXTS[kind]}", ids=self._ids)
+
+    def mark(self) -> None:
+        """Queue the nodes that changed since, and remove deleted ones from the queue."""
+        after = self._texts()
+        gone = self._before.keys() - after.keys()
+        changed = {key for key, text in after.items() if text != self._before.get(key)}
+        lonely = {row["linked"] for row in self._links if row["id"] in gone} - gone
+        if gone:
+            self._tx.run("similarity.settle", ids=sorted(gone))
+        if changed or lonely:
+            rows = [{"id": key, "kind": self._kind} for key in sorted(changed | lonely)]
+            self._tx.run("similarity.pend", rows=rows)
+
+    def _texts(self) -> dict[str, str]:
+        rows = self._tx.run(f"similarity.{TEXTS[self._kind]}", ids=self._ids)
+        return {row["id"]: row["text"] for row in rows}
+
+
 def _last(links: Mapping[str, float]) -> float:
     """Return the least similarity of nodes without room for more links."""
     return min(map(_number, links.values())) if len(links) == LINKS else _NEVER
@@ -207,10 +237,7 @@ def draw(tx: Transaction, embedder: str, label: str, links: Links) -> None:
     if not links:
         return
     rows = [
-        {
-            "id": key,
-            "links": [{"other": other, "similarity": near[other]} for other in near],
-        }
+        {"id": key, "links": [{"other": other, "similarity": near[other]} for other in near]}
         for key, near in sorted(links.items())
     ]
     tx.run(f"similarity.link_{TEXTS[label]}", embedder=embedder, rows=rows)

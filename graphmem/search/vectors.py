@@ -99,17 +99,17 @@ class Vectors:
         built = self.built_for()
         return built and built[0]
 
-    def adopted(self) -> Embedder:
-        """Return the embedder in force, with which the memory stays from its next write on."""
+    def adopt(self) -> tuple[str, int]:
+        """Return name and dimensions of the embedder in force, which a memory that writes keeps."""
         with self._lock:
             stored = self._checked()
             if stored["name"] is None and self._graph.store.writing:
                 with contextlib.suppress(StorageError, LockedError):
-                    self._adopt(self.embedder)
-            return self.embedder
+                    self._store_embedder()
+            return self.embedder.name, self.embedder.dimensions
 
-    def _adopt(self, embedder: Embedder) -> None:
-        thresholds = embedder.thresholds
+    def _store_embedder(self) -> None:
+        embedder, thresholds = self.embedder, self.embedder.thresholds
         self._graph.write(
             "similarity.adopt",
             id=self._id,
@@ -218,7 +218,7 @@ class Vectors:
         with self._graph.store.alone():
             stored = self._checked()
             if stored["name"] is None:
-                self._adopt(self.embedder)
+                self._store_embedder()
         queue = _queue(stored)
         for label, ids in waiting.items():
             for texts in self._texts(label, ids):
@@ -242,10 +242,8 @@ class Vectors:
     def _opened(self, stored: Row | None = None) -> SearchIndex:
         """Return the index of the stored vectors, else that of the embedder in force."""
         index = self._graph.store.index(self._graph.ns)
-        if stored is None:
-            index.open(self.embedder.name, self.embedder.dimensions)
-        else:
-            index.open(stored["name"], stored["dimensions"])
+        embedder = stored or {"name": self.embedder.name, "dimensions": self.embedder.dimensions}
+        index.open(embedder["name"], embedder["dimensions"])
         return index
 
     def _texts(self, label: str, ids: Sequence[str]) -> Iterator[dict[str, str]]:
@@ -305,7 +303,7 @@ class Vectors:
                 self._embedder = embedder
                 self._cache.clear()
             self._unstored = {}
-            self._adopt(self.embedder)
+            self._store_embedder()
             with self._graph.store.alone():
                 self._opened().tidy()
             texts = {label: self._edges.texts_of(label) for label in TEXTS}

@@ -118,10 +118,7 @@ class EmbeddedIndex(VectorIndex):
     def hits(self, vector: Matrix, words: Sequence[str], limit: int) -> Hits:
         with self._lock:
             return {
-                label: (
-                    self.near(label, vector, limit),
-                    self.matching(label, words, vector, limit),
-                )
+                label: (self.near(label, vector, limit), self.matching(label, words, vector, limit))
                 for label in TEXTS
             }
 

@@ -30,12 +30,7 @@ from graphmem.errors import (
 from graphmem.forks import in_child, keep
 from graphmem.printable import without_password
 from graphmem.store import schema
-from graphmem.store.neo4j_errors import (
-    AlreadyThereError,
-    DeadlockError,
-    permitted,
-    translated,
-)
+from graphmem.store.neo4j_errors import AlreadyThereError, DeadlockError, permitted, translated
 from graphmem.store.port import (
     CLOSED,
     Capabilities,
@@ -331,17 +326,13 @@ class Neo4jStore:
     def readers(self) -> tuple[str, ...]:
         return ()
 
-    def backup(self, folder: Path) -> tuple[int, int]:
-        raise self._has_backups(folder)
-
-    def restore(self, folder: Path) -> tuple[int, int]:
-        raise self._has_backups(folder)
-
-    def _has_backups(self, _: Path) -> StoreError:
-        return StoreError(
+    def backup(self, folder: Path) -> tuple[int, int]:  # noqa: ARG002
+        raise StoreError(
             f"{self.url} is a server; use neo4j-admin database dump and load, or for one namespace "
             "graphmem upkeep export and import"
         )
+
+    restore = backup
 
     def accept_loss(self) -> Loss:
         return Loss()

@@ -50,7 +50,8 @@ class Thresholds:
     def __post_init__(self) -> None:
         for name in ("similar", "near", "floor"):
             value = getattr(self, name)
-            if (name, value) != ("floor", None) and (not _is_number(value) or not -1 <= value <= 1):
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            if (name, value) != ("floor", None) and not (number and -1 <= value <= 1):
                 raise ValidationError(f"thresholds.{name}", value, "must be from -1 to 1")
         for name, value, over, most in (
             ("near", self.near, "similar", self.similar),
@@ -232,7 +233,3 @@ class Checked:
             remedy = "give float32 rows of unit length, one for a text"
             raise ValidationError("embedder.embed", self.name, problem, remedy)
         return rows
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)

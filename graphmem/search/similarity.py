@@ -205,13 +205,11 @@ class Similarity:
         index = self.fresh()
         if index is None:  # it was erased meanwhile
             return Listed()
-        vector = index.vectors("Strategy", [own]).get(own)
-        if vector is None:
-            vector = self.vectors.of(found["text"])
+        there = index.vectors("Strategy", [own])
+        vector = there[own] if own in there else self.vectors.of(found["text"])
         near = index.near("Strategy", vector, limit + 1)
-        linked = {
-            row["other"] for row in self._graph.read("similarity.links_of_strategies", ids=[own])
-        }
+        links = self._graph.read("similarity.links_of_strategies", ids=[own])
+        linked = {row["other"] for row in links}
         rows = self._graph.read("similarity.rates", ids=[key for key, _ in near])
         rates = {row.pop("id"): row for row in rows}
         wanted = ("text", "trials", "successes", "mean", "lower", "status")

@@ -19,10 +19,9 @@ from typing import TYPE_CHECKING
 from graphmem.errors import LockedError, NotFoundError, SettingsError, StorageError
 from graphmem.forks import in_child, renew_lock
 from graphmem.graph.graph import Graph
-from graphmem.ids import node_id
 from graphmem.models import Difference
 from graphmem.models.reports import RelinkReport
-from graphmem.search.edges import PAGE, Edges
+from graphmem.search.edges import PAGE, Edges, read_texts
 from graphmem.store.paging import pages
 from graphmem.store.port import TEXTS, Row, SearchIndex
 
@@ -51,7 +50,6 @@ class Vectors:
     def __init__(self, graph: Graph, embedder: Embedder | None = None) -> None:
         self._graph = graph
         self._embedder = embedder
-        self._id = node_id(graph.ns, "Embedder", graph.ns)
         self._edges = Edges(graph)
         self._lock = threading.RLock()
         in_child(self, renew_lock)
@@ -112,7 +110,7 @@ class Vectors:
         embedder, thresholds = self.embedder, self.embedder.thresholds
         self._graph.write(
             "similarity.adopt",
-            id=self._id,
+            id=self._edges.embedder_id,
             name=embedder.name,
             dimensions=embedder.dimensions,
             similar=thresholds.similar,
@@ -141,9 +139,8 @@ class Vectors:
         """
         vector = self._cache.get(text)
         if vector is None:
-            vector = None if index is None else index.known(text)
-            if vector is None:
-                vector = self.embedder.embed([text])[0]
+            known = None if index is None else index.known(text)
+            vector = self.embedder.embed([text])[0] if known is None else known
             self._keep({text: vector})
         return vector
 
@@ -249,7 +246,7 @@ class Vectors:
     def _texts(self, label: str, ids: Sequence[str]) -> Iterator[dict[str, str]]:
         """Yield the texts of nodes by id, a page at a time."""
         for page in pages(ids, PAGE):
-            yield {row["id"]: row["text"] for row in self._edges.texts(label, page)}
+            yield read_texts(self._graph.read, label, page)
 
     def _embed_missing(
         self, index: SearchIndex, label: str, texts: Mapping[str, str]

@@ -81,9 +81,7 @@ class _Transaction:
     def finish(self, query: Query, /, **params: Any) -> list[Row]:
         if self._inner is not None:
             return self.run(query, **params)
-        bound = query.bind(params)
-        with translated(query):
-            found = rows(self._session.execute, query.text, bound)
+        found = run(self._session.execute, query, params)
         self._finished = True
         return found
 
@@ -158,10 +156,7 @@ class EmbeddedStore:
         return self.folder is None or files.holds_graph(self.folder)
 
     def read(self, query: Query, /, **params: Any) -> list[Row]:
-        bound = query.bind(params)
-        session = self._readable().session
-        with translated(query):
-            return rows(session.cypher, query.text, bound)
+        return self._readable().read(query, **params)
 
     def ask(self, query: Query, limits: Limits, /, **params: Any) -> Rows:
         bound = query.bind(params)

@@ -179,7 +179,12 @@ def open_writer(folder: Path, durable: Any, before: Callable[[], None]) -> kglit
     """Open a folder for writing; the caller then has kglite's lease."""
     if holds_graph(folder):
         with unused(folder), name_file(folder):
-            _mend(folder)
+            remove_left(folder)
+            acknowledged = check_complete(folder, folder, read_manifest(folder))
+            if acknowledged is not None and file_size(folder / LOG) > max(acknowledged, _LOG_HEAD):
+                with (folder / LOG).open("r+b") as file:
+                    file.truncate(acknowledged)
+                    os.fsync(file.fileno())
     before()
     session = open_session(folder / GRAPH, durable)
     if problems := _set_aside(folder):  # by the engine, just now
@@ -204,17 +209,6 @@ def name_file(folder: Path) -> Iterator[None]:
         why = error.strerror or error
         cannot = "the disk is full: cannot write" if full(error) else "cannot read"
         raise StorageError(f"{cannot} {where}: {why}") from error
-
-
-def _mend(folder: Path) -> None:
-    """Remove what killed processes left; raise if acknowledged work is missing."""
-    remove_left(folder)
-    manifest = read_manifest(folder)
-    acknowledged = check_complete(folder, folder, manifest)
-    if acknowledged is not None and file_size(folder / LOG) > max(acknowledged, _LOG_HEAD):
-        with (folder / LOG).open("r+b") as file:
-            file.truncate(acknowledged)
-            os.fsync(file.fileno())
 
 
 def check_complete(folder: Path, copy: Path, manifest: Manifest | None) -> int | None:

@@ -104,11 +104,7 @@ class Embedder(Protocol):
 
 
 def readable(texts: Sequence[str]) -> list[str]:
-    """Return the first ``LONGEST`` characters of each text, after checking it.
-
-    Raises:
-        ValidationError: one is not a text, or contains a lone surrogate.
-    """
+    """Return the first ``LONGEST`` characters of each text, after checking it."""
     if isinstance(texts, str):
         raise ValidationError("texts", texts, "is one text", "give a list of texts")
     for text in texts:
@@ -173,11 +169,7 @@ def checked(embedder: Embedder) -> Embedder:
 
 
 class Checked:
-    """An embedder by others, whose answers are checked before use.
-
-    Raises:
-        ValidationError: it lacks something, or its name, dimensions or thresholds are wrong.
-    """
+    """An embedder by others: its parts are checked, and its answers before use."""
 
     def __init__(self, embedder: Embedder) -> None:
         parts = ("name", "dimensions", "thresholds", "embed")
@@ -207,12 +199,7 @@ class Checked:
             raise ValidationError("embedder.embed", self._embed, "must be a method")
 
     def embed(self, texts: Sequence[str], /) -> Vectors:
-        """Return the vectors of texts, after checking them.
-
-        Raises:
-            ValidationError: an answer has a wrong shape or type, rows that are not of unit length,
-                or values that are not numbers.
-        """
+        """Return the vectors of texts, after checking their shape, type, length and values."""
         from graphmem.arrays import np
 
         texts = readable(texts)

@@ -7,7 +7,7 @@ threshold.
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 
 from graphmem.graph.derived import upkeep
 from graphmem.graph.graph import Graph, Transaction
@@ -39,17 +39,17 @@ class Edges:
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
-        self._id = node_id(graph.ns, "Embedder", graph.ns)
+        self.embedder_id = node_id(graph.ns, "Embedder", graph.ns)
 
     def state(self) -> Row:
         """Return the embedder (its name is None without vectors) and the queue of nodes."""
-        return self._graph.read("similarity.state", id=self._id)[0]
+        return self._graph.read("similarity.state", id=self.embedder_id)[0]
 
     def draw_some(self, index: SearchIndex, label: str, ids: Sequence[str]) -> None:
         """Draw the edges of some nodes, and those that lead to them."""
         to = self._graph.read(f"similarity.linked_to_{TEXTS[label]}", ids=list(ids))
         changed = sorted({*ids, *(row["linked"] for row in to)})
-        texts = {row["id"]: row["text"] for row in self.texts(label, changed)}
+        texts = read_texts(self._graph.read, label, changed)
         state = self.state()
         nearest: Links = {}
         beside: Links = {}
@@ -63,10 +63,13 @@ class Edges:
         def work(tx: Transaction) -> None:
             touched = sorted({*changed, *beside})
             tx.run(upkeep("lock", label), ids=touched)
-            now = {row["id"]: row["text"] for row in self.texts(label, changed, tx)}
+            now = read_texts(tx.run, label, changed)
             steady = [key for key in changed if now.get(key) == texts.get(key)]
             links = {key: best(nearest[key]) for key in steady if key in nearest}
-            for key, before in self.stored(label, sorted(beside), tx).items():
+            stored: Links = {key: {} for key in sorted(beside)}
+            for row in self._rows(label, list(stored), tx):
+                stored[row["id"]][row["other"]] = row["similarity"]
+            for key, before in stored.items():
                 kept = {other: value for other, value in before.items() if other not in nearest}
                 after = best(kept | beside[key])
                 if after != before:
@@ -112,13 +115,9 @@ class Edges:
                 exact = product(
                     matrix[near].astype(np.float64), matrix[place].astype(np.float64)
                 )  # as a search does: equal ones must tie
-                page[there[place]] = best(
-                    {
-                        there[other]: similarity
-                        for other, cosine in zip(near.tolist(), exact.tolist(), strict=True)
-                        if (similarity := round(cosine, 6)) >= threshold
-                    }
-                )
+                cosines = zip(near.tolist(), exact.tolist(), strict=True)
+                close = {there[other]: round(cosine, 6) for other, cosine in cosines}
+                page[there[place]] = best({k: v for k, v in close.items() if v >= threshold})
             yield page
 
     def compare(
@@ -162,28 +161,47 @@ class Edges:
                         )
         return there
 
-    def stored(self, label: str, ids: Sequence[str], tx: Transaction | None = None) -> Links:
-        """Return the edges that lead from some nodes."""
-        links: Links = {key: {} for key in ids}
-        for row in self._rows(label, ids, tx):
-            links[row["id"]][row["other"]] = row["similarity"]
-        return links
-
     def _rows(self, label: str, ids: Sequence[str], tx: Transaction | None = None) -> Iterator[Row]:
         """Yield the edges that lead from some nodes: {id, other, similarity, embedder}."""
         run = tx.run if tx else self._graph.read
         for page in pages(ids, PAGE):
             yield from run(f"similarity.links_of_{TEXTS[label]}", ids=page)
 
-    def texts(self, label: str, ids: Sequence[str], tx: Transaction | None = None) -> list[Row]:
-        """Return the texts of some nodes: rows {id, text}."""
-        run = tx.run if tx else self._graph.read
-        return run(f"similarity.{TEXTS[label]}", ids=list(ids))
-
     def texts_of(self, label: str) -> dict[str, str]:
         """Return the texts of all nodes of a label, by id."""
         rows = self._graph.read(f"similarity.texts_of_{TEXTS[label]}")
         return {row["id"]: row["text"] for row in rows}
+
+
+class Loosened:
+    """Watches nodes while they are derived again, and queues the changed ones.
+
+    A removed node leaves its neighbours with one similar node less; a changed description needs
+    another vector.
+    """
+
+    def __init__(self, tx: Transaction, kind: str, ids: Iterable[str]) -> None:
+        self._tx, self._kind = tx, kind
+        self._ids = list(ids)
+        self._before = read_texts(tx.run, kind, self._ids)
+        self._links = tx.run(f"similarity.linked_to_{TEXTS[kind]}", ids=self._ids)
+
+    def mark(self) -> None:
+        """Queue the nodes that changed since, and remove deleted ones from the queue."""
+        after = read_texts(self._tx.run, self._kind, self._ids)
+        gone = self._before.keys() - after.keys()
+        changed = {key for key, text in after.items() if text != self._before.get(key)}
+        lonely = {row["linked"] for row in self._links if row["id"] in gone} - gone
+        if gone:
+            self._tx.run("similarity.settle", ids=sorted(gone))
+        if changed or lonely:
+            rows = [{"id": key, "kind": self._kind} for key in sorted(changed | lonely)]
+            self._tx.run("similarity.pend", rows=rows)
+
+
+def read_texts(read: Callable[..., list[Row]], label: str, ids: Sequence[str]) -> dict[str, str]:
+    """Return the texts of some nodes, by id."""
+    return {row["id"]: row["text"] for row in read(f"similarity.{TEXTS[label]}", ids=list(ids))}
 
 
 def _last(links: Mapping[str, float]) -> float:
@@ -207,10 +225,7 @@ def draw(tx: Transaction, embedder: str, label: str, links: Links) -> None:
     if not links:
         return
     rows = [
-        {
-            "id": key,
-            "links": [{"other": other, "similarity": near[other]} for other in near],
-        }
+        {"id": key, "links": [{"other": other, "similarity": near[other]} for other in near]}
         for key, near in sorted(links.items())
     ]
     tx.run(f"similarity.link_{TEXTS[label]}", embedder=embedder, rows=rows)

@@ -11,12 +11,12 @@ from graphmem.errors import StoreError
 from graphmem.forks import in_child, renew_lock
 from graphmem.graph.arguments import searched
 from graphmem.graph.graph import Graph
+from graphmem.search.edges import PAGE
 from graphmem.search.similarity import ROUNDED
 from graphmem.search.vectors import Vectors
 from graphmem.store.paging import pages
 from graphmem.store.port import EntryIndex, Near, Question, Row
 
-PAGE = 256
 _FIRST = 256
 """How many of the nearest to look at first."""
 _MORE = 4
@@ -42,8 +42,7 @@ class EntrySearch:
         wanted = searched("text", text)
         if not levels:
             return []
-        index = self.fresh(levels)
-        return index.nearest(self._vectors.of(wanted), asked, levels, limit)
+        return self.fresh(levels).nearest(self._vectors.of(wanted), asked, levels, limit)
 
     def ranked(self, label: str, text: str) -> Iterator[Near]:
         """Yield what views show, the nearest first: tasks, strategies, or knowledge.
@@ -52,7 +51,10 @@ class EntrySearch:
         """
         wanted = searched("text", text)
         if label == "Knowledge":
-            yield self._facts().near_facts(self._vectors.of(wanted))
+            with self._lock:
+                known = self._opened()
+                self._embed_rows(known.facts_lacking(), known.put_facts)
+            yield known.near_facts(self._vectors.of(wanted))
             return
         index = self._vectors.fresh()
         if index is None:
@@ -69,20 +71,14 @@ class EntrySearch:
                 return
             done, size = max(done, end), size * _MORE
 
-    def _facts(self) -> EntryIndex:
-        """Return the index with everything that is known."""
-        with self._lock:
-            index = self._opened()
-            self._embedded(index.facts_lacking(), index.put_facts)
-            return index
-
-    def _opened(self) -> EntryIndex:
-        embedder = self._vectors.adopted()
+    def _opened(self, built: tuple[str, int] | None = None) -> EntryIndex:
+        """Return the index of the stored vectors, else that of the embedder in force."""
+        built = built or self._vectors.adopt()
         index = self._graph.store.entries(self._graph.ns)
-        index.open(embedder.name, embedder.dimensions)
+        index.open(*built)
         return index
 
-    def _embedded(
+    def _embed_rows(
         self, lacking: Sequence[Row], put: Callable[[Sequence[Row], Any], object]
     ) -> None:
         """Put vectors for rows {id, text} into an index."""
@@ -103,16 +99,14 @@ class EntrySearch:
         built = self._vectors.built_for()
         if built is not None:
             with self._lock, self._graph.store.alone():
-                index = self._graph.store.entries(self._graph.ns)
-                index.open(*built)
-                index.tidy()
+                self._opened(built).tidy()
 
     def fresh(self, levels: Mapping[str, str]) -> EntryIndex:
         """Return the index with all entries of levels; embed those without a vector."""
         with self._lock:
             index = self._opened()
             if lacking := index.lacking(levels):
-                self._embedded(lacking, index.put)
+                self._embed_rows(lacking, index.put)
                 if self._save not in self._graph.after_write:
                     self._graph.after_write.append(self._save)
             return index
@@ -137,8 +131,7 @@ class EntrySearch:
         if built is None:
             return [], (0, "")
         with self._lock:
-            index = self._graph.store.entries(self._graph.ns)
-            index.open(*built)
+            index = self._opened(built)
             way = f"{built[0]}:{built[1]}:{near}"
             last = self._graph.read("levels.ends", ids=[stream])
             upto = last[0]["last"] if last else 0
@@ -149,6 +142,5 @@ class EntrySearch:
 
     def _save(self) -> None:
         """Store after a write the vectors that were made for searches."""
-        index = self._graph.store.entries(self._graph.ns)
         with contextlib.suppress(StoreError):
-            index.save()
+            self._graph.store.entries(self._graph.ns).save()

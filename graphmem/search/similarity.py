@@ -21,7 +21,7 @@ from graphmem.text.words import words
 
 if TYPE_CHECKING:
     from graphmem.search.embedding import Embedder
-    from graphmem.store.port import Cosines, SearchIndex, Vector
+    from graphmem.store.port import Cosines
 
 FUSION = 60
 """The constant of reciprocal rank fusion, added to a rank (Cormack, Clarke & Buettcher 2009)."""
@@ -72,23 +72,17 @@ class Similarity:
         vector, said = self.vectors.of(asked, index), words(asked)
         for label, (near, matching) in index.hits(vector, said, limit).items():
             if view.agents is not None:
-                near = self._find_near(index, label, vector, limit, view, near)  # noqa: PLW2901
+                more = partial(index.near, label, vector)
+                near = self._readable(label, limit, view, more, near)  # noqa: PLW2901
                 more = partial(index.matching, label, said, vector)
                 matching = self._readable(label, limit, view, more, matching)  # noqa: PLW2901
             similar = dict(matching) | dict(near)
             by_vector = {key: rank for rank, (key, _) in enumerate(near, 1)}
             by_words = {key: rank for rank, (key, _) in enumerate(matching, 1)}
-            hits += [
-                Hit(
-                    key,
-                    label,
-                    similar[key],
-                    by_vector.get(key),
-                    by_words.get(key),
-                    _fused(by_vector.get(key), by_words.get(key)),
-                )
-                for key in by_vector | by_words
-            ]
+            for key in by_vector | by_words:
+                ranks = by_vector.get(key), by_words.get(key)
+                fused = sum(1.0 / (FUSION + rank) for rank in ranks if rank is not None)
+                hits.append(Hit(key, label, similar[key], *ranks, fused))
         return sorted(hits, key=lambda hit: (-hit.fused, -hit.similarity, hit.id))
 
     def nearest(self, label: str, text: str, view: View = EVERYTHING) -> list[tuple[str, float]]:
@@ -97,16 +91,8 @@ class Similarity:
         index = self.fresh()
         if index is None:
             return []
-        vector = self.vectors.of(asked, index)
-        return list(
-            self._find_near(index, label, vector, LINKS, view, index.near(label, vector, LINKS))
-        )
-
-    def _find_near(
-        self, index: SearchIndex, label: str, vector: Vector, limit: int, view: View, found: Near
-    ) -> Near:
-        """Return the nearest nodes in a view; ``found`` are those of the whole memory."""
-        return self._readable(label, limit, view, partial(index.near, label, vector), found)
+        more = partial(index.near, label, self.vectors.of(asked, index))
+        return self._readable(label, LINKS, view, more, more(LINKS))
 
     def _readable(
         self, label: str, limit: int, view: View, more: Callable[[int], Near], found: Near
@@ -214,19 +200,16 @@ class Similarity:
             ValidationError: an argument is wrong.
         """
         check_limit(limit)
-        text = searched("strategy", strategy)
-        found = find_strategy(self._graph, "strategy", text)
+        found = find_strategy(self._graph, "strategy", searched("strategy", strategy))
         own = found["id"]
         index = self.fresh()
         if index is None:  # it was erased meanwhile
             return Listed()
-        vector = index.vectors("Strategy", [own]).get(own)
-        if vector is None:
-            vector = self.vectors.of(found["text"])
+        there = index.vectors("Strategy", [own])
+        vector = there[own] if own in there else self.vectors.of(found["text"])
         near = index.near("Strategy", vector, limit + 1)
-        linked = {
-            row["other"] for row in self._graph.read("similarity.links_of_strategies", ids=[own])
-        }
+        links = self._graph.read("similarity.links_of_strategies", ids=[own])
+        linked = {row["other"] for row in links}
         rows = self._graph.read("similarity.rates", ids=[key for key, _ in near])
         rates = {row.pop("id"): row for row in rows}
         wanted = ("text", "trials", "successes", "mean", "lower", "status")
@@ -240,7 +223,3 @@ class Similarity:
             )
             for key, similarity in others[:limit]
         )
-
-
-def _fused(*ranks: int | None) -> float:
-    return sum(1.0 / (FUSION + rank) for rank in ranks if rank is not None)

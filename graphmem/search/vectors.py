@@ -19,10 +19,9 @@ from typing import TYPE_CHECKING
 from graphmem.errors import LockedError, NotFoundError, SettingsError, StorageError
 from graphmem.forks import in_child, renew_lock
 from graphmem.graph.graph import Graph
-from graphmem.ids import node_id
 from graphmem.models import Difference
 from graphmem.models.reports import RelinkReport
-from graphmem.search.edges import PAGE, Edges
+from graphmem.search.edges import PAGE, Edges, read_texts
 from graphmem.store.paging import pages
 from graphmem.store.port import TEXTS, Row, SearchIndex
 
@@ -51,7 +50,6 @@ class Vectors:
     def __init__(self, graph: Graph, embedder: Embedder | None = None) -> None:
         self._graph = graph
         self._embedder = embedder
-        self._id = node_id(graph.ns, "Embedder", graph.ns)
         self._edges = Edges(graph)
         self._lock = threading.RLock()
         in_child(self, renew_lock)
@@ -99,20 +97,20 @@ class Vectors:
         built = self.built_for()
         return built and built[0]
 
-    def adopted(self) -> Embedder:
-        """Return the embedder in force, with which the memory stays from its next write on."""
+    def adopt(self) -> tuple[str, int]:
+        """Return name and dimensions of the embedder in force, which a memory that writes keeps."""
         with self._lock:
             stored = self._checked()
             if stored["name"] is None and self._graph.store.writing:
                 with contextlib.suppress(StorageError, LockedError):
-                    self._adopt(self.embedder)
-            return self.embedder
+                    self._store_embedder()
+            return self.embedder.name, self.embedder.dimensions
 
-    def _adopt(self, embedder: Embedder) -> None:
-        thresholds = embedder.thresholds
+    def _store_embedder(self) -> None:
+        embedder, thresholds = self.embedder, self.embedder.thresholds
         self._graph.write(
             "similarity.adopt",
-            id=self._id,
+            id=self._edges.embedder_id,
             name=embedder.name,
             dimensions=embedder.dimensions,
             similar=thresholds.similar,
@@ -141,9 +139,8 @@ class Vectors:
         """
         vector = self._cache.get(text)
         if vector is None:
-            vector = None if index is None else index.known(text)
-            if vector is None:
-                vector = self.embedder.embed([text])[0]
+            known = None if index is None else index.known(text)
+            vector = self.embedder.embed([text])[0] if known is None else known
             self._keep({text: vector})
         return vector
 
@@ -218,7 +215,7 @@ class Vectors:
         with self._graph.store.alone():
             stored = self._checked()
             if stored["name"] is None:
-                self._adopt(self.embedder)
+                self._store_embedder()
         queue = _queue(stored)
         for label, ids in waiting.items():
             for texts in self._texts(label, ids):
@@ -242,16 +239,14 @@ class Vectors:
     def _opened(self, stored: Row | None = None) -> SearchIndex:
         """Return the index of the stored vectors, else that of the embedder in force."""
         index = self._graph.store.index(self._graph.ns)
-        if stored is None:
-            index.open(self.embedder.name, self.embedder.dimensions)
-        else:
-            index.open(stored["name"], stored["dimensions"])
+        embedder = stored or {"name": self.embedder.name, "dimensions": self.embedder.dimensions}
+        index.open(embedder["name"], embedder["dimensions"])
         return index
 
     def _texts(self, label: str, ids: Sequence[str]) -> Iterator[dict[str, str]]:
         """Yield the texts of nodes by id, a page at a time."""
         for page in pages(ids, PAGE):
-            yield {row["id"]: row["text"] for row in self._edges.texts(label, page)}
+            yield read_texts(self._graph.read, label, page)
 
     def _embed_missing(
         self, index: SearchIndex, label: str, texts: Mapping[str, str]
@@ -305,7 +300,7 @@ class Vectors:
                 self._embedder = embedder
                 self._cache.clear()
             self._unstored = {}
-            self._adopt(self.embedder)
+            self._store_embedder()
             with self._graph.store.alone():
                 self._opened().tidy()
             texts = {label: self._edges.texts_of(label) for label in TEXTS}

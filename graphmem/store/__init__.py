@@ -25,17 +25,7 @@ SERVER_SCHEMES = ("neo4j", "neo4j+s", "neo4j+ssc", "bolt", "bolt+s", "bolt+ssc")
 
 
 def open_store(url: str | Path | None, settings: Settings) -> Store:
-    """Open the engine that ``url`` names.
-
-    A path or ``file:`` url is a folder of the embedded engine, ``memory:`` the embedded engine
-    without disk, ``neo4j://`` and ``bolt://`` (also with ``+s`` and ``+ssc``) a server. None stands
-    for ``settings.url``, else for a folder in the user's data directory. An engine is imported when
-    it is first used.
-
-    Raises:
-        SettingsError: the url has an unknown scheme, or a server lacks a password.
-        StoreError: the engine cannot be opened.
-    """
+    """Open the engine that ``url`` names; import it only then."""
     text = str(url if url is not None else settings.url or default_folder())
     masked = without_password(text)
     scheme = text.partition(":")[0].lower() if ":" in text else ""

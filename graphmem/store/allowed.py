@@ -196,8 +196,7 @@ def _spaced(text: str, tokens: list[Token]) -> str:
     """Return the tokens in their places, so that positions in errors of the engine stay true."""
     parts, end = [], 0
     for token in tokens:
-        between = text[end : token.at]
-        parts += ["".join("\n" if char == "\n" else " " for char in between), token.text]
+        parts += [re.sub(r"[^\n]", " ", text[end : token.at]), token.text]
         end = token.at + len(token.text)
     return "".join(parts)
 

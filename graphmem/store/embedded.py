@@ -24,27 +24,10 @@ import kglite
 from graphmem.config import Settings
 from graphmem.errors import NotAMemoryError, QueryError, StorageError, StoreError
 from graphmem.forks import in_child, keep
+from graphmem.store import embedded_files as files
 from graphmem.store.embedded_errors import rows, run, translated
-from graphmem.store.embedded_files import (
-    DAMAGED,
-    GRAPH,
-    accept_loss,
-    check_folder,
-    holds_graph,
-    holds_log,
-    open_snapshot,
-    open_writer,
-    remove_left,
-    write_backup,
-)
 from graphmem.store.embedded_locks import readers_of
-from graphmem.store.embedded_sessions import (
-    ENGINE,
-    Leases,
-    Reader,
-    Writer,
-    leave,
-)
+from graphmem.store.embedded_sessions import ENGINE, Leases, Reader, Writer, leave
 from graphmem.store.port import (
     CLOSED,
     Capabilities,
@@ -72,7 +55,6 @@ WAIT = 5.0
 """Seconds to wait for another writer, unless the setting ``wait`` says otherwise."""
 kglite.set_query_warning_policy("silent")  # it warns of labels without nodes
 
-
 _leases = Leases()
 in_child(_leases, Leases.__init__)
 
@@ -99,9 +81,7 @@ class _Transaction:
     def finish(self, query: Query, /, **params: Any) -> list[Row]:
         if self._inner is not None:
             return self.run(query, **params)
-        bound = query.bind(params)
-        with translated(query):
-            found = rows(self._session.execute, query.text, bound)
+        found = run(self._session.execute, query, params)
         self._finished = True
         return found
 
@@ -141,8 +121,8 @@ class EmbeddedStore:
         self._pid = os.getpid()
         self.capabilities = Capabilities(ENGINE, kglite.__version__, server=False)
         if self.folder:
-            check_folder(self.folder)
-        in_child(self, EmbeddedStore._abandon)
+            files.check_folder(self.folder)
+        in_child(self, keep)  # a forked child leaves everything to the parent
 
     @property
     def url(self) -> str:
@@ -168,20 +148,15 @@ class EmbeddedStore:
     def leave(self, query: Query, /, **params: Any) -> bool:
         return self.folder is not None and self.exists() and leave(self.folder, query, params)
 
-    @contextlib.contextmanager
-    def alone(self) -> Iterator[None]:
+    def alone(self) -> contextlib.AbstractContextManager[Writer]:
         """Keep the lease within; the threads of this process do not write either."""
-        with self._begun():
-            yield
+        return self._begun()
 
     def exists(self) -> bool:
-        return self.folder is None or holds_graph(self.folder)
+        return self.folder is None or files.holds_graph(self.folder)
 
     def read(self, query: Query, /, **params: Any) -> list[Row]:
-        bound = query.bind(params)
-        session = self._readable().session
-        with translated(query):
-            return rows(session.cypher, query.text, bound)
+        return self._readable().read(query, **params)
 
     def ask(self, query: Query, limits: Limits, /, **params: Any) -> Rows:
         bound = query.bind(params)
@@ -264,8 +239,8 @@ class EmbeddedStore:
         with self._begun() as writer:
             writer.compact()
             if self.folder:
-                remove_left(self.folder)
-        return not (self.folder and any(self.folder.glob(f"{DAMAGED}*")))
+                files.remove_left(self.folder)
+        return not (self.folder and any(self.folder.glob(f"{files.DAMAGED}*")))
 
     def readers(self) -> tuple[str, ...]:
         return readers_of(self.folder) if self.folder else ()
@@ -273,7 +248,7 @@ class EmbeddedStore:
     def backup(self, folder: Path) -> tuple[int, int]:
         if not self.exists():
             raise StorageError(f"{self.url} holds no memory, so there is nothing to back up")
-        return write_backup(self._readable().session, folder.expanduser().absolute())
+        return files.write_backup(self._readable().session, folder.expanduser().absolute())
 
     def restore(self, folder: Path) -> tuple[int, int]:
         self._check_usable()
@@ -281,19 +256,19 @@ class EmbeddedStore:
             raise StorageError("memory: has no files; open a folder and restore the backup there")
         source = folder.expanduser().absolute()
         try:
-            found = holds_graph(source)
+            found = files.holds_graph(source)
         except OSError as error:
             raise StorageError(f"{source} cannot be read: {error}") from error
         if not found:
             raise NotAMemoryError(f"{source} holds no backup; give the folder of one")
-        return write_backup(open_snapshot(source)[0], self.folder)
+        return files.write_backup(files.open_snapshot(source)[0], self.folder)
 
     def accept_loss(self) -> Loss:
         self._check_usable()
         checked = self._writer is not None and self._writer.held  # when it was opened
-        if self.folder is None or not holds_graph(self.folder) or checked:
+        if self.folder is None or not files.holds_graph(self.folder) or checked:
             return Loss()
-        return accept_loss(self.folder)
+        return files.accept_loss(self.folder)
 
     def index(self, namespace: str) -> EmbeddedIndex:
         from graphmem.store.embedded_search import EmbeddedIndex
@@ -374,17 +349,17 @@ class EmbeddedStore:
         if folder is None:
             scratch = Path(tempfile.mkdtemp(prefix="graphmem-"))
             try:
-                session = open_writer(scratch, "off", self._drop_reader)
+                session = files.open_writer(scratch, "off", self._drop_reader)
             finally:
                 shutil.rmtree(scratch, ignore_errors=True)  # it is not written
         else:
-            check_folder(folder)
+            files.check_folder(folder)
             try:
                 folder.mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 raise StorageError(f"cannot create {folder}: {error.strerror}") from error
-            session = open_writer(folder, self._settings.durability, self._drop_reader)
-        with translated(path=folder and folder / GRAPH):
+            session = files.open_writer(folder, self._settings.durability, self._drop_reader)
+        with translated(path=folder and folder / files.GRAPH):
             durable = self._settings.durability == "full"
             return Writer(folder, session, durable=durable, began=began)
 
@@ -411,7 +386,7 @@ class EmbeddedStore:
         return self._snapshot(self.folder)
 
     def _snapshot(self, folder: Path) -> Reader:
-        if holds_log(folder) and not readers_of(folder):
+        if files.holds_log(folder) and not readers_of(folder):
             # Who is alone replays the log once, to read and to write.
             with contextlib.suppress(StoreError):
                 return self._writable(wait=0.0)
@@ -428,7 +403,3 @@ class EmbeddedStore:
             reader, self._reader = self._reader, None
         if reader and not isinstance(reader, Writer):
             reader.close()
-
-    def _abandon(self) -> None:
-        """In a forked child: leave everything to the parent."""
-        keep(self)

@@ -24,8 +24,8 @@ import kglite
 
 from graphmem.errors import LockedError, NotAMemoryError, StorageError, StoreError
 from graphmem.files import part_of
-from graphmem.store.embedded_errors import full, locked, translated
-from graphmem.store.embedded_locks import READERS, owner_of, unused
+from graphmem.store.embedded_errors import full, translated
+from graphmem.store.embedded_locks import READERS, unused
 from graphmem.store.manifest import (
     MANIFEST,
     Manifest,
@@ -178,11 +178,13 @@ class WrittenFiles:
 def open_writer(folder: Path, durable: Any, before: Callable[[], None]) -> kglite.Session:
     """Open a folder for writing; the caller then has kglite's lease."""
     if holds_graph(folder):
-        with unused(folder) as free:
-            if not free:
-                raise locked(owner_of(folder))
-            with name_file(folder):
-                _mend(folder)
+        with unused(folder), name_file(folder):
+            remove_left(folder)
+            acknowledged = check_complete(folder, folder, read_manifest(folder))
+            if acknowledged is not None and file_size(folder / LOG) > max(acknowledged, _LOG_HEAD):
+                with (folder / LOG).open("r+b") as file:
+                    file.truncate(acknowledged)
+                    os.fsync(file.fileno())
     before()
     session = open_session(folder / GRAPH, durable)
     if problems := _set_aside(folder):  # by the engine, just now
@@ -207,17 +209,6 @@ def name_file(folder: Path) -> Iterator[None]:
         why = error.strerror or error
         cannot = "the disk is full: cannot write" if full(error) else "cannot read"
         raise StorageError(f"{cannot} {where}: {why}") from error
-
-
-def _mend(folder: Path) -> None:
-    """Remove what killed processes left; raise if acknowledged work is missing."""
-    remove_left(folder)
-    manifest = read_manifest(folder)
-    acknowledged = check_complete(folder, folder, manifest)
-    if acknowledged is not None and file_size(folder / LOG) > max(acknowledged, _LOG_HEAD):
-        with (folder / LOG).open("r+b") as file:
-            file.truncate(acknowledged)
-            os.fsync(file.fileno())
 
 
 def check_complete(folder: Path, copy: Path, manifest: Manifest | None) -> int | None:
@@ -418,8 +409,11 @@ def _snapshot(folder: Path) -> tuple[kglite.Session, bool] | None:
         try:
             with contextlib.suppress(FileNotFoundError):
                 shutil.copyfile(folder / LOG, copy / LOG)
-            if before:
-                _link(graph, copy / GRAPH)
+            if before:  # it is replaced, never changed in place
+                try:
+                    (copy / GRAPH).hardlink_to(graph)
+                except OSError:  # on another disk, of another user, or not supported
+                    shutil.copyfile(graph, copy / GRAPH)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -437,19 +431,9 @@ def _snapshot(folder: Path) -> tuple[kglite.Session, bool] | None:
             raise type(error)(str(error).replace(name, str(folder))) from error
 
 
-def _link(file: Path, name: Path) -> None:
-    """Give a file another name, or copy it: it is replaced, never changed in place."""
-    try:
-        name.hardlink_to(file)
-    except OSError:  # on another disk, of another user, or not supported
-        shutil.copyfile(file, name)
-
-
 def accept_loss(folder: Path) -> Loss:
     """Make a memory of the files that are there; return what they lack."""
-    with unused(folder) as free, name_file(folder):
-        if not free:
-            raise locked(owner_of(folder))
+    with unused(folder), name_file(folder):
         problems: tuple[str, ...] = ()
         try:
             manifest = read_manifest(folder)

@@ -15,6 +15,7 @@ except ImportError:  # Windows: kglite alone guards the files, and nobody gives 
 
 from graphmem.errors import StorageError
 from graphmem.files import flocked
+from graphmem.store.embedded_errors import locked
 
 READERS = "graph.kgl-readers"
 """Locked by each process that has a snapshot."""
@@ -26,7 +27,7 @@ _LOCK = "graph.kgl.lock"
 _OWNER = "graph.kgl.lock-owner"
 
 
-def owner_of(folder: Path) -> dict[str, str]:
+def _owner_of(folder: Path) -> dict[str, str]:
     """Return what kglite says of the process that has its lock."""
     try:
         lines = (folder / _OWNER).read_text().splitlines()
@@ -36,10 +37,10 @@ def owner_of(folder: Path) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def unused(folder: Path) -> Iterator[bool]:
-    """Hold kglite's lock if nobody writes; yield whether that worked."""
+def unused(folder: Path) -> Iterator[None]:
+    """Hold kglite's lock; raise LockedError if somebody writes."""
     if fcntl is None:
-        yield True
+        yield
         return
     try:
         (folder / _LOCK).touch()
@@ -47,7 +48,9 @@ def unused(folder: Path) -> Iterator[bool]:
     except OSError as error:
         raise StorageError(f"cannot write {folder}: {error.strerror}") from error
     with file:
-        yield flocked(file)
+        if not flocked(file):
+            raise locked(_owner_of(folder))
+        yield
 
 
 def lock_shared(path: Path, *, create: bool = False) -> int | None:

@@ -112,16 +112,12 @@ class EmbeddedIndex(VectorIndex):
             best = [(nodes.ids[place], similarity) for place, similarity in near]
         return sorted(best, key=lambda pair: (-pair[1], pair[0]))[:limit]
 
-    def exactly(self, label: str, vector: Matrix, limit: int) -> Near:
-        return self.near(label, vector, limit)
+    exactly = near
 
     def hits(self, vector: Matrix, words: Sequence[str], limit: int) -> Hits:
         with self._lock:
             return {
-                label: (
-                    self.near(label, vector, limit),
-                    self.matching(label, words, vector, limit),
-                )
+                label: (self.near(label, vector, limit), self.matching(label, words, vector, limit))
                 for label in TEXTS
             }
 
@@ -151,12 +147,9 @@ class EmbeddedIndex(VectorIndex):
     def vectors(self, label: str, ids: Iterable[str]) -> dict[str, Matrix]:
         with self._lock:
             nodes, matrix = self._of(label), self._opened_table().matrix
-            rows = {
-                identity: int(nodes.rows[nodes.places[identity]])
-                for identity in ids
-                if identity in nodes.places
-            }
-            return {identity: matrix[row] for identity, row in rows.items() if row >= 0}
+            known = [key for key in ids if key in nodes.places]
+            rows = {key: int(nodes.rows[nodes.places[key]]) for key in known}
+            return {key: matrix[row] for key, row in rows.items() if row >= 0}
 
     def matrix(self, label: str, ids: Sequence[str]) -> tuple[list[str], Matrix]:
         """Return the nodes that have a vector, and their vectors as rows."""

@@ -144,10 +144,9 @@ class Reader:
         """Seconds since this was all there is; None if it is so."""
         return None if self.held or self._current else time.monotonic() - self._at
 
-    @contextlib.contextmanager
-    def filing(self) -> Iterator[bool]:
+    def filing(self) -> contextlib.AbstractContextManager[bool]:
         """Yield False: a reader writes nothing."""
-        yield False
+        return contextlib.nullcontext(enter_result=False)
 
     def close(self) -> None:
         """Let the writer know that nobody reads this any more; running statements finish."""
@@ -179,7 +178,8 @@ class Writer(Reader):
         self._awaited = False
         try:
             self._files = WrittenFiles(folder, session, durable=durable) if folder else None
-            self.apply_schema(repair=not _declared(session))
+            # A replay of the engine's log does not declare names: then it warns of them.
+            self.apply_schema(repair=any(session.cypher(text).warnings for text in naming()))
             if folder:
                 take_over(folder, session, remove=True)
             if self._files:
@@ -321,11 +321,6 @@ def _look_after(writer: weakref.ref[Writer]) -> None:
         present.look()
         del present
         time.sleep(_LOOK)
-
-
-def _declared(session: kglite.Session) -> bool:
-    """Return whether the engine knows all names: a replay of its log does not declare them."""
-    return not any(session.cypher(text).warnings for text in naming())
 
 
 class Lease:

@@ -150,10 +150,9 @@ class VectorIndex(ABC):
         return bool(new)
 
     def _asking(self, vector: Matrix) -> Asked:
-        asked = self._asked
-        if asked is None or asked.vector is not vector:
-            asked = self._asked = Asked(self._opened_table().matrix, vector, self._rounded)
-        return asked
+        if self._asked is None or self._asked.vector is not vector:
+            self._asked = Asked(self._opened_table().matrix, vector, self._rounded)
+        return self._asked
 
     def _forget(self) -> None:
         self._table = self._opened = self._asked = None

@@ -176,7 +176,7 @@ def called(query: Query) -> str | None:
     return f"{INSTALLED}{query.install}" if query.install else None
 
 
-def _all() -> Iterable[Query]:
+def _all() -> list[Query]:
     return [query for query in catalog() if query.install]
 
 

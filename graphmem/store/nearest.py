@@ -54,13 +54,11 @@ class Rounded:
         """Round the rows that are new; room that is not used yet takes no memory."""
         known, count = self._count, len(matrix)
         if count > len(self._codes):
-            codes, scales, moved = self._codes[:known], self._scales[:known], self._moved[:known]
+            before = self._codes[:known], self._scales[:known], self._moved[:known]
             self._codes = np.empty((2 * count, matrix.shape[1]), np.int8)
             self._scales, self._moved = np.empty((2, 2 * count), np.float32)
             if known:
-                self._codes[:known], self._scales[:known], self._moved[:known] = (
-                    *(codes, scales, moved),
-                )
+                self._codes[:known], self._scales[:known], self._moved[:known] = before
         for start in range(known, count, _PAGE):
             some = slice(start, min(start + _PAGE, count))
             self._codes[some], self._scales[some] = codes, scales = _rounded(matrix[some])

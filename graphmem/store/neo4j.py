@@ -30,12 +30,7 @@ from graphmem.errors import (
 from graphmem.forks import in_child, keep
 from graphmem.printable import without_password
 from graphmem.store import schema
-from graphmem.store.neo4j_errors import (
-    AlreadyThereError,
-    DeadlockError,
-    permitted,
-    translated,
-)
+from graphmem.store.neo4j_errors import AlreadyThereError, DeadlockError, permitted, translated
 from graphmem.store.port import (
     CLOSED,
     Capabilities,
@@ -55,7 +50,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 ENGINE = "neo4j"
-SYSTEM = "system"
 RETRY_SECONDS = 30.0
 """Seconds for which a call tries again, unless the setting ``wait`` says otherwise."""
 CONNECT_TIMEOUT = 10.0
@@ -83,7 +77,7 @@ class _Transaction:
         self._inner = inner
 
     def run(self, query: Query, /, **params: Any) -> list[Row]:
-        return _run(self._inner, query, query.bind(params))
+        return _rows(self._inner.run(cast(Any, query.text), query.bind(params)))
 
     finish = run
 
@@ -317,11 +311,11 @@ class Neo4jStore:
 
     def administer(self, query: Query, /, **params: Any) -> list[Row]:
         """Run a statement in the database ``system``; retry after transient errors."""
-        bound = query.bind(params)
+        text, bound = cast(Any, query.text), query.bind(params)
 
         def attempt(_: float) -> list[Row]:
-            with self._session(neo4j.WRITE_ACCESS, SYSTEM) as session, permitted(self.url):
-                return session.execute_write(lambda inner: _run(inner, query, bound))
+            with self._session(neo4j.WRITE_ACCESS, "system") as session, permitted(self.url):
+                return session.execute_write(lambda inner: _rows(inner.run(text, bound)))
 
         return self._again(attempt)
 
@@ -331,17 +325,13 @@ class Neo4jStore:
     def readers(self) -> tuple[str, ...]:
         return ()
 
-    def backup(self, folder: Path) -> tuple[int, int]:
-        raise self._has_backups(folder)
-
-    def restore(self, folder: Path) -> tuple[int, int]:
-        raise self._has_backups(folder)
-
-    def _has_backups(self, _: Path) -> StoreError:
-        return StoreError(
+    def backup(self, folder: Path) -> tuple[int, int]:  # noqa: ARG002
+        raise StoreError(
             f"{self.url} is a server; use neo4j-admin database dump and load, or for one namespace "
             "graphmem upkeep export and import"
         )
+
+    restore = backup
 
     def accept_loss(self) -> Loss:
         return Loss()
@@ -421,7 +411,6 @@ class Neo4jStore:
 
 
 def _parts(url: str) -> SplitResult:
-    """Return the parts of a url."""
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
@@ -435,10 +424,6 @@ def _parts(url: str) -> SplitResult:
             "GRAPHMEM_PASSWORD, or percent-encoded)"
         )
     return parts
-
-
-def _run(inner: neo4j.ManagedTransaction, query: Query, bound: dict[str, Any]) -> list[Row]:
-    return _rows(inner.run(cast(Any, query.text), bound))
 
 
 def _rows(result: neo4j.Result) -> list[Row]:

@@ -43,6 +43,9 @@ class _ServerIndex:
     def tidy(self) -> None:
         """Do nothing: words and vectors are removed with their node."""
 
+    def _ask(self, name: str, **params: object) -> list[Row]:
+        return self._read(procedure(name), ns=self._namespace, **params)
+
     def _put(self, name: str, rows: Sequence[Row], **common: str) -> None:
         for page in pages(rows, PAGE):
             self._write(procedure(name), ns=self._namespace, rows=page, **common)
@@ -52,19 +55,16 @@ class Neo4jIndex(_ServerIndex):
     """The search index of one namespace's strategies and tasks, opened anew for each search."""
 
     def with_vectors(self, label: str, texts: Mapping[str, str]) -> set[str]:
-        query = procedure(f"search.digests_of_{TEXTS[label]}")
-        ids = sorted(texts)
         return {
             row["id"]
-            for page in pages(ids, PAGE)
-            for row in self._read(query, ns=self._namespace, ids=page)
+            for page in pages(sorted(texts), PAGE)
+            for row in self._ask(f"search.digests_of_{TEXTS[label]}", ids=page)
             if row["dimensions"] == self._dimensions
             and row["digest"] == digest(f"{self._embedder}\n{texts[row['id']]}").hex()
         }
 
     def lacking(self, label: str) -> list[str]:
-        query = procedure(f"search.lacking_{TEXTS[label]}")
-        rows = self._read(query, ns=self._namespace, dimensions=self._dimensions)
+        rows = self._ask(f"search.lacking_{TEXTS[label]}", dimensions=self._dimensions)
         return [row["id"] for row in rows]
 
     def put(self, label: str, texts: Mapping[str, str], vectors: Mapping[str, Matrix]) -> None:
@@ -92,8 +92,7 @@ class Neo4jIndex(_ServerIndex):
         return sorted(best, key=lambda pair: (-pair[1], pair[0]))[:limit]
 
     def exactly(self, label: str, vector: Matrix, limit: int) -> Near:
-        query = procedure(f"search.ranked_{TEXTS[label]}")
-        rows = self._read(query, ns=self._namespace, vector=vector.tolist(), limit=limit)
+        rows = self._ask(f"search.ranked_{TEXTS[label]}", vector=vector.tolist(), limit=limit)
         return [(row["id"], row["similarity"]) for row in rows]
 
     def hits(self, vector: Matrix, words: Sequence[str], limit: int) -> Hits:
@@ -130,26 +129,23 @@ class Neo4jIndex(_ServerIndex):
         ]
 
     def cosines(self, label: str, ids: Sequence[str], others: Sequence[str]) -> NDArray[np.float64]:
-        query = procedure(f"search.cosines_of_{TEXTS[label]}")
         params = {"ids": list(ids), "others": list(others), "dimensions": self._dimensions}
-        rows = self._read(query, ns=self._namespace, **params)
+        rows = self._ask(f"search.cosines_of_{TEXTS[label]}", **params)
         found = {row["id"]: row["cosines"] for row in rows}
         nothing = [None] * len(others)
         return np.array([found.get(key, nothing) for key in ids], np.float64)
 
     def count(self, label: str) -> int:
         if label not in self._counts:
-            query = procedure(f"search.count_{TEXTS[label]}")
-            self._counts[label] = int(self._read(query, ns=self._namespace)[0]["nodes"])
+            self._counts[label] = int(self._ask(f"search.count_{TEXTS[label]}")[0]["nodes"])
         return self._counts[label]
 
     def vectors(self, label: str, ids: Sequence[str]) -> dict[str, Matrix]:
         """Return the vectors of nodes; vectors of another size are left out."""
-        query = procedure(f"search.vectors_of_{TEXTS[label]}")
         return {
             row["id"]: np.array(row["vector"], np.float32)
             for page in pages(ids, PAGE)
-            for row in self._read(query, ns=self._namespace, ids=page)
+            for row in self._ask(f"search.vectors_of_{TEXTS[label]}", ids=page)
             if len(row["vector"]) == self._dimensions
         }
 
@@ -173,7 +169,7 @@ class Neo4jIndex(_ServerIndex):
         """Return the best rows of this namespace; the index spans all namespaces."""
         size = max(_LEAST, limit)
         while True:
-            rows = self._read(procedure(name), ns=self._namespace, limit=size, **asked)
+            rows = self._ask(name, limit=size, **asked)
             own = [row for row in rows if row["own"]]
             if len(own) >= limit or len(rows) < size or size >= MOST or enough(rows[-1]):
                 return own
@@ -184,10 +180,8 @@ class Neo4jEntries(_ServerIndex):
     """The search index of levels' entries, and of knowledge."""
 
     def lacking(self, levels: Mapping[str, str]) -> list[Row]:
-        query = procedure("search.lacking_entries")
-        return self._read(
-            query, ns=self._namespace, levels=sorted(levels), embedder=self._made_with
-        )
+        asked = {"levels": sorted(levels), "embedder": self._made_with}
+        return self._ask("search.lacking_entries", **asked)
 
     def put(self, rows: Sequence[Row], vectors: Mapping[str, Matrix]) -> None:
         new = [
@@ -202,8 +196,7 @@ class Neo4jEntries(_ServerIndex):
         common = {"ns": self._namespace, "levels": sorted(levels), "limit": limit}
         options, params = asked.options, {**asked.params, **common}
         if asked.fits is not None:
-            given = {"ids": [*levels], "now": params["now"]}
-            rows = self._read(procedure("levels.holdings"), ns=self._namespace, **given)
+            rows = self._ask("levels.holdings", ids=[*levels], now=params["now"])
             params["tagsets"] = sorted(filter(asked.fits, {row["tagset"] for row in rows}))
             options = (*options, "tagged")
         query = procedure("search.nearest_entries").wanting(*options)
@@ -211,21 +204,18 @@ class Neo4jEntries(_ServerIndex):
 
     def twins(self, level: str, stream: str, compared: int, near: float) -> list[Row]:
         del stream
-        query = procedure("search.twin_entries")
         asked = {"level": level, "compared": compared, "near": near, "embedder": self._made_with}
-        return self._read(query, ns=self._namespace, **asked)
+        return self._ask("search.twin_entries", **asked)
 
     def facts_lacking(self) -> list[Row]:
-        query = procedure("search.lacking_facts")
-        return self._read(query, ns=self._namespace, embedder=self._made_with)
+        return self._ask("search.lacking_facts", embedder=self._made_with)
 
     def put_facts(self, rows: Sequence[Row], vectors: Mapping[str, Matrix]) -> None:
         new = [{"id": row["id"], "vector": vectors[row["text"]].tolist()} for row in rows]
         self._put("search.put_facts", new, embedder=self._made_with)
 
     def near_facts(self, vector: Matrix) -> Near:
-        query = procedure("search.ranked_knowledge")
-        rows = self._read(query, ns=self._namespace, vector=vector.tolist(), limit=_ALL)
+        rows = self._ask("search.ranked_knowledge", vector=vector.tolist(), limit=_ALL)
         return [(row["id"], row["similarity"]) for row in rows]
 
     @property

@@ -211,7 +211,7 @@ class Store(Protocol):
     def one_call(self) -> AbstractContextManager[None]:
         """Let all calls of this thread share the time of one call, if that is limited."""
 
-    def alone(self) -> AbstractContextManager[None]:
+    def alone(self) -> AbstractContextManager[object]:
         """Keep others from writing files beside the graph meanwhile, if there are such files."""
 
     def view(self, work: Callable[[Transaction], T]) -> T:

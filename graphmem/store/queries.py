@@ -302,7 +302,6 @@ def _arguments(text: str, start: int) -> tuple[list[str], int]:
 
 
 def _blocks(file: Path) -> Iterator[tuple[dict[str, list[str]], str]]:
-    """Yield (headers, statement) of a file."""
     headers: dict[str, list[str]] = {}
     body: list[str] = []
     for line in file.read_text(encoding="utf-8").splitlines():

@@ -148,9 +148,8 @@ class VectorTable:
             with path.open("rb") as file:
                 if file.read(_HEADER) != self._header:
                     return
-                count, rest = divmod(
-                    os.fstat(file.fileno()).st_size - _HEADER, self._record.itemsize
-                )
+                size = os.fstat(file.fileno()).st_size - _HEADER
+                count, rest = divmod(size, self._record.itemsize)
                 records = np.fromfile(file, self._record, count)
         except FileNotFoundError:
             return

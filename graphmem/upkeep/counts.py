@@ -41,7 +41,7 @@ from graphmem.ids import canonical_json, digest, stream_id
 from graphmem.models import Difference
 from graphmem.models.episodes import hashed
 from graphmem.policies.streams import lock, took
-from graphmem.search.queue import Loosened
+from graphmem.search.edges import Loosened
 from graphmem.store.paging import pages, ranges, weighed
 from graphmem.store.port import TEXTS, Row
 

@@ -95,7 +95,7 @@ def test_what_may_have_been_done_is_not_done_again() -> None:
 def test_a_failed_result_tells_why(reason: Exception) -> None:
     inner = cast(neo4j.ManagedTransaction, Failed(reason))
     with pytest.raises(type(reason), match=str(reason)):
-        store._run(inner, procedure("schema.version"), {})
+        store._Transaction(inner).run(procedure("schema.version"))
 
 
 URL = "neo4j://db.example:7687"

@@ -50,7 +50,8 @@ class Thresholds:
     def __post_init__(self) -> None:
         for name in ("similar", "near", "floor"):
             value = getattr(self, name)
-            if (name, value) != ("floor", None) and (not _is_number(value) or not -1 <= value <= 1):
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            if (name, value) != ("floor", None) and not (number and -1 <= value <= 1):
                 raise ValidationError(f"thresholds.{name}", value, "must be from -1 to 1")
         for name, value, over, most in (
             ("near", self.near, "similar", self.similar),
@@ -103,11 +104,7 @@ class Embedder(Protocol):
 
 
 def readable(texts: Sequence[str]) -> list[str]:
-    """Return the first ``LONGEST`` characters of each text, after checking it.
-
-    Raises:
-        ValidationError: one is not a text, or contains a lone surrogate.
-    """
+    """Return the first ``LONGEST`` characters of each text, after checking it."""
     if isinstance(texts, str):
         raise ValidationError("texts", texts, "is one text", "give a list of texts")
     for text in texts:
@@ -172,11 +169,7 @@ def checked(embedder: Embedder) -> Embedder:
 
 
 class Checked:
-    """An embedder by others, whose answers are checked before use.
-
-    Raises:
-        ValidationError: it lacks something, or its name, dimensions or thresholds are wrong.
-    """
+    """An embedder by others: its parts are checked, and its answers before use."""
 
     def __init__(self, embedder: Embedder) -> None:
         parts = ("name", "dimensions", "thresholds", "embed")
@@ -206,12 +199,7 @@ class Checked:
             raise ValidationError("embedder.embed", self._embed, "must be a method")
 
     def embed(self, texts: Sequence[str], /) -> Vectors:
-        """Return the vectors of texts, after checking them.
-
-        Raises:
-            ValidationError: an answer has a wrong shape or type, rows that are not of unit length,
-                or values that are not numbers.
-        """
+        """Return the vectors of texts, after checking their shape, type, length and values."""
         from graphmem.arrays import np
 
         texts = readable(texts)
@@ -232,7 +220,3 @@ class Checked:
             remedy = "give float32 rows of unit length, one for a text"
             raise ValidationError("embedder.embed", self.name, problem, remedy)
         return rows
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, ClassVar
@@ -49,20 +49,15 @@ class Hashing:
         given = readable(texts)
         rows = np.zeros((len(given), self.dimensions), np.float32)
         for row, text in zip(rows, given, strict=True):
-            for place, amount in _amounts(text):
-                row[place] += amount
+            words = _WORDS.findall(unicodedata.normalize("NFKC", text).casefold())
+            for word, count in Counter(words).items():
+                for place, amount in _parts(word):
+                    row[place] += amount * count
             if not row.any():
                 # No word, or its numbers cancel out: all such texts get the same vector.
                 row[0] = 1.0
         rows /= np.linalg.norm(rows, axis=1, keepdims=True)
         return rows
-
-
-def _amounts(text: str) -> Iterator[tuple[int, float]]:
-    words = Counter(_WORDS.findall(unicodedata.normalize("NFKC", text).casefold()))
-    for word, count in words.items():
-        for place, amount in _parts(word):
-            yield place, amount * count
 
 
 @lru_cache(maxsize=65_536)

@@ -61,22 +61,15 @@ class People:
         def work(tx: Transaction) -> Preference:
             of_category = {"user_id": open_user(tx, wish.user), "category": wish.category}
             before = tx.run("preferences.of", **of_category)
-            now, known = (tx.now, None) if said_at is not None else _said_now(wish, before, tx.now)
+            now, known = (tx.now, None) if wish.at else _date_wish(wish, before, tx.now)
             moment = ("recorded", str(now)) if said_at is None else ("at", str(said_at))
             said = (wish.user, wish.category, wish.text, wish.source)
             key = known or node_id(tx.ns, "Preference", *said, *moment)
             created = key not in {row["id"] for row in before}
             if created:
-                tx.run(
-                    "preferences.prefer",
-                    **of_category,
-                    now=now,
-                    id=key,
-                    text=wish.text,
-                    source=wish.source,
-                    confidence=PREFERENCE_CONFIDENCE[wish.source],
-                    at=said_at,
-                )
+                given: Row = {"text": wish.text, "source": wish.source, "at": said_at}
+                given["confidence"] = PREFERENCE_CONFIDENCE[wish.source]
+                tx.run("preferences.prefer", **of_category, **given, id=key, now=now)
                 relink(tx, [of_category["user_id"]], wish.category)
                 before = tx.run("preferences.of", **of_category)
             return next(_preference(row, created=created) for row in before if row["id"] == key)
@@ -97,12 +90,9 @@ class People:
             ValidationError: a name is wrong.
         """
         asked = _Asked(user=user, category=category)
-        rows = self._graph.read(
-            "preferences.of",
-            user_id=node_id(self._graph.ns, "User", asked.user),
-            category=asked.category,
-            history=history,
-        )
+        user_id = node_id(self._graph.ns, "User", asked.user)
+        of_category = {"user_id": user_id, "category": asked.category}
+        rows = self._graph.read("preferences.of", **of_category, history=history)
         return Listed([_preference(row) for row in rows])
 
     def know(
@@ -156,22 +146,12 @@ class People:
             locked = {row["id"] for row in tx.run("knowledge.lock", ids=[identity, *others])}
             for other in others:
                 if other not in locked:
-                    raise NotFoundError(
-                        f"no knowledge {other!r} in namespace {ns!r}; contradicts takes the ids of "
-                        "what is known"
-                    )
-            stated = tx.run(
-                "knowledge.state",
-                knowledge_id=identity,
-                id=statement,
-                domain=claim.domain,
-                fact=claim.fact,
-                source=claim.source,
-                confidence=KNOWLEDGE_CONFIDENCE[claim.source],
-                user=claim.user,
-                user_id=user_id,
-                at=said_at,
-            )
+                    missing = f"no knowledge {other!r} in namespace {ns!r}"
+                    raise NotFoundError(f"{missing}; contradicts takes the ids of what is known")
+            given = claim.model_dump(include={"domain", "fact", "source", "user"})
+            given |= {"confidence": KNOWLEDGE_CONFIDENCE[claim.source], "at": said_at}
+            about = {"knowledge_id": identity, "id": statement, "user_id": user_id}
+            stated = tx.run("knowledge.state", **about, **given)
             contradicted = tx.run(
                 "knowledge.contradict", knowledge_id=identity, statement=statement, ids=others
             )
@@ -198,18 +178,14 @@ class People:
         return Listed([_knowledge(row) for row in rows])
 
 
-def _said_now(wish: Wish, before: Sequence[Row], clock: int) -> tuple[int, str | None]:
-    """Return the time for a wish without one; and the id of the latest preference if it is equal.
-
-    The time is that of the clock, but after all earlier wishes: a machine can write twice in a
-    millisecond, and clocks can be set back.
-    """
+def _date_wish(wish: Wish, before: Sequence[Row], clock: int) -> tuple[int, str | None]:
+    """Return the time for a wish without one, and the id of the latest preference if equal."""
     last = next((row for row in before if row["at"] is None or row["said_at"] <= clock), None)
     if last is None:
         return clock, None
     if (last["text"], last["source"]) == (wish.text, wish.source):
         return clock, last["id"]
-    return max(clock, last["said_at"] + 1), None
+    return max(clock, last["said_at"] + 1), None  # two in a millisecond, or a clock set back
 
 
 def _preference(row: Row, *, created: bool = False) -> Preference:

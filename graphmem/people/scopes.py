@@ -69,9 +69,7 @@ class LearningScopes:
                         f"makes a circle: {source!r} inherits from {scope.agent!r}",
                         "leave it out",
                     )
-            given = scope.model_dump()
-            lists = {name: list(value) for name, value in given.items() if type(value) is tuple}
-            tx.run("scopes.put", id=scope_id(tx.ns, scope.agent), **{**given, **lists})
+            tx.run("scopes.put", id=scope_id(tx.ns, scope.agent), **scope.model_dump(mode="json"))
 
         self._graph.transact(work)
         return scope
@@ -96,20 +94,14 @@ class LearningScopes:
             ValidationError: it is not the name of an agent.
         """
         name = Scope(agent=agent).agent
-
-        def work(tx: Transaction) -> int:
-            _lock(tx)
-            return int(tx.run("scopes.drop", agents=[name])[0]["removed"])
-
-        return self._graph.transact(work) > 0
+        return self._graph.transact(lambda tx: erase_agent(tx, name, named=False)) > 0
 
 
-def erase_agent(tx: Transaction, agent: str) -> int:
-    """Remove the scope of an agent, and its name from other scopes; return the number removed."""
+def erase_agent(tx: Transaction, agent: str, *, named: bool = True) -> int:
+    """Remove the scope of an agent, and its name from others if ``named``; return the number."""
     _lock(tx)
-    return int(tx.run("scopes.drop", agents=[agent], named=True)[0]["removed"])
+    return int(tx.run("scopes.drop", agents=[agent], named=named)[0]["removed"])
 
 
 def _lock(tx: Transaction) -> None:
-    """Lock the scopes of a namespace until the transaction ends."""
     tx.run("scopes.lock", id=node_id(tx.ns, "Lock", "scopes"))

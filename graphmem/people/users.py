@@ -8,18 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from graphmem.graph.derived import Page, Paged, Rebuilt, Verified, Work
+from graphmem.graph.derived import Kind, Page, Paged, Rebuilt, Verified, Work, differences_of
 from graphmem.graph.graph import Transaction
 from graphmem.ids import node_id
-from graphmem.models import Difference
 from graphmem.store.paging import pages
-from graphmem.store.port import ChangedError
+from graphmem.store.port import ChangedError, Row
+
+SUPERSESSIONS = Kind("supersessions", "Preference")
 
 
 class Supersessions(Paged):
     """Which preferences of one namespace supersede which."""
 
-    kinds = ("supersessions",)
+    kinds = (SUPERSESSIONS.name,)
 
     def work(self) -> Work:
         """Return the ids of users."""
@@ -31,26 +32,20 @@ class Supersessions(Paged):
         if self._graph.must_lock:  # lock these users against writers
             tx.run("preferences.lock_users", ids=list(page.items))
         rows = tx.run("preferences.chains", ids=list(page.items))
-        differences = [
-            Difference(
-                kind="supersessions",
-                key=f"{row['newer']} {older}",
-                field="*",
-                stored="present" if older in row["stored"] else None,
-                expected="present" if older == row["derived"] else None,
-            )
-            for row in rows
-            for older in sorted({row["derived"], *row["stored"]} - {None})
-            if (older in row["stored"]) != (older == row["derived"])
-        ]
-        count = sum(row["derived"] is not None for row in rows)
-        return Verified(differences, {"supersessions": count})
+        stored: dict[str, Row] = {
+            f"{row['newer']} {older}": {} for row in rows for older in row["stored"]
+        }
+        expected: dict[str, Row] = {
+            f"{row['newer']} {row['derived']}": {} for row in rows if row["derived"]
+        }
+        differences = differences_of(SUPERSESSIONS, stored, expected)
+        return Verified(differences, {SUPERSESSIONS.name: len(expected)})
 
     def mend(self, tx: Transaction, page: Page) -> Rebuilt:
         """Derive and store the edges again."""
         tx.run("preferences.lock_users", ids=list(page.items))
         written, removed = relink(tx, page.items)
-        return Rebuilt({"supersessions": written}, removed)
+        return Rebuilt({SUPERSESSIONS.name: written}, removed)
 
 
 def open_user(tx: Transaction, user: str) -> str:
@@ -76,11 +71,7 @@ def relink(tx: Transaction, users: Sequence[str], category: str | None = None) -
 
 
 def erase_user(tx: Transaction, user: str) -> tuple[int, int] | None:
-    """Remove a user with all preferences and statements, and the facts that nobody else stated.
-
-    Contradictions that only this user claimed are removed, too. Return the numbers of preferences
-    and of facts, or None if there is no such user.
-    """
+    """Remove what only a user said; return the numbers of preferences and facts, None: no user."""
     identity = node_id(tx.ns, "User", user)
     if not tx.run("preferences.lock_users", ids=[identity])[0]["locked"]:
         return None

@@ -165,10 +165,9 @@ class Consumer:
         def work(tx: Transaction) -> set[tuple[str, int]]:
             done: set[tuple[str, int]] = set()
             for claim, numbers in sorted(by_claim.items()):
-                for row in tx.run(
-                    "events.acknowledge", claim=claim, consumer=self.name, done=numbers
-                ):
-                    done |= {(claim, seq) for seq in row["acknowledged"]}
+                who: Row = {"claim": claim, "consumer": self.name}
+                rows = tx.run("events.acknowledge", done=numbers, **who)
+                done |= {(claim, seq) for row in rows for seq in row["acknowledged"]}
             return done
 
         return self._graph.transact(work) if by_claim else set()
@@ -257,11 +256,8 @@ class Listening:
         return None
 
     def _look(self) -> bool:
-        """Acknowledge the latest event, get what is new; return whether to wait for more.
-
-        If a call is cancelled and another one begins meanwhile, nothing is lost.
-        """
-        with self._lock:
+        """Acknowledge the latest event, get what is new; return whether to wait for more."""
+        with self._lock:  # a cancelled call goes on while another one begins
             self.ack()
             try:
                 while not self._stopped and not self._page and (new := self._new()):

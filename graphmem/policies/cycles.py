@@ -125,13 +125,13 @@ class Cycles:
                     raise ValidationError(name, given, "needs a policy or a strategy", "leave out")
             dates = [_check_date(f"subject.{n}", moment) for n, moment in enumerate(subject)]
             facts = [{"at": to_millis(moment), "success": None} for moment in dates]
-            return examined(None, facts, question)
+            return make_report(None, facts, question)
         if keep and only == "failure":
             problem = "is not kept, for values would rise when things fail"
             raise ValidationError("only", only, problem, "leave out")
         identity = self._identity(subject)
         if not keep:
-            return examined(identity, self._graph.read("cycles.dates", ids=[identity]), question)
+            return make_report(identity, self._graph.read("cycles.dates", ids=[identity]), question)
         report = self._graph.transact(lambda tx: self._replace(tx, identity, question))
         if report is None:  # erased meanwhile
             raise self._unknown(identity)
@@ -150,19 +150,14 @@ class Cycles:
         return Listed([Cycle(**row) for row in rows])
 
     def renew(self, tx: Transaction, subjects: Sequence[str] | None = None) -> int:
-        """Find the stored cycles of all subjects, or of given ids, anew; return their number.
-
-        They are asked for as they were; what the facts no longer show is removed.
-        """
-        names = tuple(Question.model_fields)
+        """Find the stored cycles of all subjects, or of some, anew; return how many are left."""
         rows = tx.run("cycles.list", subjects=subjects)
-        total = 0
-        asked = dict.fromkeys((row["subject"], *(row[name] for name in names)) for row in rows)
-        for subject, *given in asked:
-            question = Question(**dict(zip(names, given, strict=True)))
-            if report := self._replace(tx, subject, question):
-                total += len(report.cycles)
-        return total
+        asked = dict.fromkeys(
+            (row["subject"], Question(**{name: row[name] for name in Question.model_fields}))
+            for row in rows
+        )
+        reports = [self._replace(tx, subject, question) for subject, question in asked]
+        return sum(len(report.cycles) for report in reports if report)
 
     def _identity(self, subject: object) -> str:
         """Return the id of an existing policy or strategy."""
@@ -183,7 +178,7 @@ class Cycles:
         if not tx.run("cycles.clear", id=identity, ids=sorted(ids.values()))[0]["locked"]:
             return None
         facts = tx.run("cycles.dates", ids=[identity])
-        report = examined(identity, facts, question)
+        report = make_report(identity, facts, question)
         cycles = tuple(cycle.model_copy(update={"id": ids[cycle.kind]}) for cycle in report.cycles)
         rows = [
             {
@@ -204,7 +199,7 @@ class Cycles:
         return NotFoundError(f"no policy or strategy {subject!r} in namespace {self._graph.ns!r}")
 
 
-def examined(subject: str | None, facts: Sequence[Row], question: Question) -> CycleReport:
+def make_report(subject: str | None, facts: Sequence[Row], question: Question) -> CycleReport:
     """Return the report for the facts {at, success} about a subject."""
     zone, only = zone_of(question.timezone), question.only
     dates = [from_millis(row["at"]) for row in facts if question.counts(row)]

@@ -45,14 +45,15 @@ def _kinds(given: object) -> object:
     return tuple(given) if isinstance(given, Iterable) else given
 
 
+Kinds = Annotated[tuple[EventKind, ...], Field(min_length=1), BeforeValidator(_kinds)]
+
+
 class Interest(Input):
     """Which events are wanted by whom, and how they are handled."""
 
     group: Name
     consumer: Name = "listener"
-    kinds: Annotated[tuple[EventKind, ...], Field(min_length=1), BeforeValidator(_kinds)] | None = (
-        None
-    )
+    kinds: Kinds | None = None
     agent: Name | None = None
     """A pattern; ``*`` stands for any letters."""
     idle: Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)] = 60.0
@@ -77,21 +78,17 @@ class Handler(NamedTuple):
 
     async def call(self, event: Event) -> None:
         """Call it. A function that is not asynchronous finishes even if this is cancelled."""
-        token = _handling.set(True)
-        try:
-            if kind_of(self.function) == "coroutine function":
-                result = self.function(event)
-            else:
-                task = asyncio.ensure_future(asyncio.to_thread(self.function, event))
-                try:
-                    result = await asyncio.shield(task)
-                except asyncio.CancelledError:
-                    await asyncio.wait([task])
-                    raise
-            if inspect.isawaitable(result):
-                await result
-        finally:
-            _handling.reset(token)
+        if kind_of(self.function) == "coroutine function":
+            result = self.function(event)
+        else:
+            task = asyncio.ensure_future(asyncio.to_thread(self.function, event))
+            try:
+                result = await asyncio.shield(task)
+            except asyncio.CancelledError:
+                await asyncio.wait([task])
+                raise
+        if inspect.isawaitable(result):
+            await result
 
 
 @dataclass(eq=False)
@@ -99,24 +96,13 @@ class Loop:
     """A loop that runs the handlers of a memory."""
 
     thread: int = field(default_factory=threading.get_ident)
-    listening: list[Listening] = field(default_factory=list)
     stopping: bool = False
     ended: threading.Event = field(default_factory=threading.Event)
     handled: int = 0
 
-    def stop(self) -> None:
-        """Let it end after the events under way."""
-        self.stopping = True
-        for listening in self.listening:
-            listening.stop()
-
-    def wait(self) -> None:
-        """Wait until it ended, unless it waits for the caller."""
-        if self.thread != threading.get_ident() and not _handling.get():
-            self.ended.wait()
-
     async def handle(self, listening: Listening, handlers: Sequence[Handler]) -> None:
         """Handle the events of one group, one after another."""
+        _handling.set(True)  # in the task of this group
         failures = 0
         while True:
             try:
@@ -158,9 +144,8 @@ class Loop:
                 )
             else:
                 return True
-            if attempt < given.attempts and not await self._pause(
-                given.backoff * 2.0 ** (attempt - 1)
-            ):
+            pause = given.backoff * 2.0 ** (attempt - 1)
+            if attempt < given.attempts and not await self._pause(pause):
                 return None
         return False
 
@@ -334,15 +319,15 @@ class Events:
             groups.setdefault(handler.interest.group, []).append(handler)
         if not groups:
             raise ValidationError("run", None, "has no handlers", "decorate some with events.on")
-        loop = Loop()
+        loop, listeners = Loop(), []
         for group, handlers in groups.items():
             given = Interest(group=group, consumer=consumer, idle=idle, follow=follow)
-            loop.listening.append(self._listen(given, *(one.interest for one in handlers)))
+            listeners.append(self._listen(given, *(one.interest for one in handlers)))
         with self._lock:
             self._loops.append(loop)
         try:
             async with asyncio.TaskGroup() as tasks:
-                for listening, handlers in zip(loop.listening, groups.values(), strict=True):
+                for listening, handlers in zip(listeners, groups.values(), strict=True):
                     tasks.create_task(loop.handle(listening, handlers))
         except ExceptionGroup as several:
             raise several.exceptions[0] from None
@@ -359,21 +344,22 @@ class Events:
         for listening in listeners:
             listening.stop()
         for loop in loops:
-            loop.stop()
+            loop.stopping = True
         self._graph.bell.ring()
         for loop in loops:
-            loop.wait()
+            if loop.thread != threading.get_ident() and not _handling.get():  # else it waits for us
+                loop.ended.wait()
 
     def tail(self, limit: int = 20, *, agent: str | None = None) -> Listed[Event]:
         """Return the latest events, the latest last, without claiming them."""
         check_limit(limit)
-        streams = self._streams(checked_agent(agent))
+        streams = self._graph.read("events.streams", agent=checked_agent(agent))
         firsts = {row["agent"]: max(1, row["last"] - limit + 1) for row in streams}
         return Listed(self._ordered(streams, firsts, limit)[-limit:])
 
     def positions(self) -> dict[str, int]:
         """Return the number of the last event of each agent's stream."""
-        return {row["agent"]: row["last"] for row in self._streams()}
+        return {row["agent"]: row["last"] for row in self._graph.read("events.streams")}
 
     def since(self, positions: Mapping[str, int], limit: int = 1_000) -> Listed[Event]:
         """Return events after the given numbers (agent -> number; other agents: from the start).
@@ -388,13 +374,14 @@ class Events:
                 "positions", positions, "must be a dict of numbers by agent", "see positions()"
             )
         firsts = {agent: position + 1 for agent, position in positions.items()}
-        return Listed(self._ordered(self._streams(), firsts, limit))
+        return Listed(self._ordered(self._graph.read("events.streams"), firsts, limit))
 
     def pending(self, group: str) -> Listed[Pending]:
         """Return the pending events of a group's consumers."""
         rows = self._graph.read("events.claims", group=Interest(group=group).group)
         # Read after the claims: a stream that is missing was then erased, and is not just new.
-        agents = {row["stream"]: row["agent"] for row in self._streams()}
+        streams = self._graph.read("events.streams")
+        agents = {row["stream"]: row["agent"] for row in streams}
         return Listed(
             [
                 Pending(
@@ -409,14 +396,8 @@ class Events:
             ]
         )
 
-    def _streams(self, agent: str | None = None) -> list[Row]:
-        return self._graph.read("events.streams", agent=agent)
-
     def _ordered(self, streams: list[Row], firsts: Mapping[str, int], limit: int) -> list[Event]:
-        """Return at most ``limit`` events of each stream from a number on, by date.
-
-        Events of one agent stay in the order of their numbers, also where a clock was set back.
-        """
+        """Return events of each stream from a number on, by date; each stream keeps its order."""
         ids: list[str] = []
         for row in streams:
             first = firsts.get(row["agent"], 1)

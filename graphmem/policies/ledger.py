@@ -51,7 +51,6 @@ FEEDBACK: Mapping[Behaviour, tuple[float, bool | None]] = MappingProxyType(
 )
 """Behaviours with a subject: the implied error, and whether the prediction came true."""
 _SIGNALS = {"threshold": CONFIDENCE_THRESHOLD, "low_signal": LOW_SIGNAL}
-_ABSENT = object()
 
 Subject = str | HasId
 """A policy or its id, a strategy, its id or its text, or any other text."""
@@ -132,15 +131,9 @@ class Predictions:
                     "learn it first, or give kind='free'"
                 )
             about = about or {"id": names[0], "kind": "free", "owner": None}
-            rows = tx.run(
-                "predictions.expect",
-                id=identity,
-                subject=about["id"],
-                kind=about["kind"],
-                agent=given.agent or about["owner"] or "default",
-                **content,
-            )
-            if not rows:
+            place = {"subject": about["id"], "kind": about["kind"]}
+            place["agent"] = given.agent or about["owner"] or "default"
+            if not tx.run("predictions.expect", id=identity, **place, **content):
                 raise ChangedError("the subject was erased while this was written")
             return prediction_of(_row(tx, identity), created=True)
 
@@ -208,10 +201,9 @@ class Predictions:
 
         def work(tx: Transaction) -> builtins.list[Prediction]:
             rows = tx.run("predictions.list", status="open", subjects=subjects, limit=MOST)
-            resolved: builtins.list[str] = []
-            for row in sorted(rows, key=lambda row: (row["created_at"], row["id"])):
-                done = tx.run("predictions.resolve", id=row["id"], **given)
-                resolved += [row["id"] for row in done]
+            rows.sort(key=lambda row: (row["created_at"], row["id"]))
+            done = [tx.run("predictions.resolve", id=row["id"], **given) for row in rows]
+            resolved = [row["id"] for answer in done for row in answer]
             return [prediction_of(row) for row in tx.run("predictions.get", ids=resolved)]
 
         return Listed(self._graph.transact(work))
@@ -312,23 +304,19 @@ def prediction_of(row: Row, *, created: bool = False) -> Prediction:
 
 
 def pairs(expected: str, actual: str) -> list[Row]:
-    """Return the values of two JSON objects as pairs for ``predictions.resolve``, by name.
-
-    Numbers stay numbers; all other values become JSON texts that are equal if the values are.
-    """
-    before, after = (json.loads(text, parse_float=_whole) for text in (expected, actual))
-    found: list[Row] = []
-    for name in sorted(before.keys() | after.keys()):
-        both = before.get(name, _ABSENT), after.get(name, _ABSENT)
+    """Return the values of two JSON objects as pairs for ``predictions.resolve``, by name."""
+    sides = [json.loads(text, parse_float=_whole) for text in (expected, actual)]
+    rows: list[Row] = []
+    for name in sorted({*sides[0], *sides[1]}):
         row: Row = dict.fromkeys(("p", "a", "predicted", "actual"))
-        if all(type(value) in (int, float) for value in both):
-            row["p"], row["a"] = map(float, both)
+        if all(type(side.get(name)) in (int, float) for side in sides):
+            row["p"], row["a"] = (float(side[name]) for side in sides)
         else:
             row["predicted"], row["actual"] = (
-                None if value is _ABSENT else canonical_json(value) for value in both
+                canonical_json(side[name]) if name in side else None for side in sides
             )
-        found.append(row)
-    return found
+        rows.append(row)
+    return rows
 
 
 def _whole(text: str) -> int | float:

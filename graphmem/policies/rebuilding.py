@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from typing import Any, NamedTuple
 
 from graphmem.graph.derived import (
@@ -19,7 +19,7 @@ from graphmem.graph.derived import (
 )
 from graphmem.graph.graph import Reader, Transaction
 from graphmem.ids import state_id, stream_id
-from graphmem.policies.replay import EVIDENCE, FIELDS, Entry, Table
+from graphmem.policies.replay import EVIDENCE, FIELDS, Table
 from graphmem.policies.streams import lock, store
 from graphmem.store.port import Row
 
@@ -29,13 +29,12 @@ LEARNED = ("q", "updates", "active", "last_updated_at", "created_at", "q_set", "
 
 
 class Derived(NamedTuple):
-    """The stored policies and edges of a stream, and what follows from its events."""
+    """The stored policies and edges of a stream, what its events say, policies without any."""
 
     stored: dict[str, Row]
     links: dict[str, Row]
     table: Table
     gone: list[str]
-    """Policies without any event."""
 
 
 class StreamPolicies(Paged):
@@ -51,7 +50,7 @@ class StreamPolicies(Paged):
 
     def compare(self, tx: Transaction, page: Page) -> Verified:
         """Compare the policies and edges of a stream with what its events say."""
-        stream = opened(tx, page.items)
+        stream = open_stream(tx, page.items)
         if stream is None:
             return Verified((), {})
         stored, links, table, gone = derive(tx, stream)
@@ -73,10 +72,11 @@ class StreamPolicies(Paged):
         return rebuild(tx, stream_id(tx.ns, page.items))
 
 
-def opened(tx: Transaction, agent: str) -> Row | None:
+def open_stream(tx: Transaction, agent: str) -> Row | None:
     """Return the row of an agent's stream to read, or None if there is none."""
     if tx.graph.must_lock:  # keep writers off this stream
-        return lock(tx, [stream_id(tx.ns, agent)]).get(stream_id(tx.ns, agent))
+        stream = stream_id(tx.ns, agent)
+        return lock(tx, [stream]).get(stream)
     rows = tx.run("events.streams", agent=agent)
     return next((row for row in rows if row["level"] is None), None)
 
@@ -104,36 +104,22 @@ def rebuild(tx: Transaction, stream: str) -> Rebuilt:
 
 
 def derive(reader: Reader, stream: Row, left_out: Set[str] = frozenset()) -> Derived:
-    """Apply all events of a stream to blank policies.
-
-    Episodes with the ids ``left_out``, and transitions with them, do not count.
-    """
+    """Apply the events of a stream to blank policies, but those with or of ids ``left_out``."""
     rows = reader.read("maintenance.stored_policies", stream=stream["stream"])
     links = reader.read("maintenance.stored_links", stream=stream["stream"])
-    table = blank(rows)
+    table = Table.of(rows)
     if rows:  # else there is nothing to apply them to
-        for _ in replayed(reader, stream, table, left_out):
+        for _ in replay_events(reader, stream, table, left_out):
             pass
     gone = [key for key, entry in table.entries.items() if entry.created_at is None]
     stored = by_key(POLICIES, rows)
     return Derived(stored, by_key(POLICY_LINKS, links), table, [] if stream["unrecorded"] else gone)
 
 
-def blank(rows: Iterable[Row]) -> Table:
-    """Return the policies of a stream in their initial state."""
-    table = Table()
-    for row in rows:
-        table.add(Entry(row["id"], row["state"]))
-    return table
-
-
-def replayed(
+def replay_events(
     reader: Reader, stream: Row, table: Table, left_out: Set[str] = frozenset()
 ) -> Iterator[tuple[Row, float | None]]:
-    """Apply the events of a stream to a table, in order.
-
-    Yield each event after applying it, with the TD error of a transition.
-    """
+    """Apply the events of a stream in order; yield each then, with the TD error of a transition."""
     for event in _events(reader, stream):
         if event["id"] in left_out or (event["kind"] == "episode" and event["subject"] in left_out):
             continue
@@ -149,10 +135,8 @@ def _events(reader: Reader, stream: Row) -> Iterator[Row]:
         decisions = reader.read("events.decisions", ids=episodes) if episodes else []
         took = {row["episode"]: row for row in decisions}
         for row in sorted(rows, key=lambda row: int(row["seq"])):
-            if row["kind"] != "episode":
-                yield row
-            elif row["subject"] in took:
-                yield {**row, **took[row["subject"]]}
+            if row["kind"] != "episode" or row["subject"] in took:
+                yield row | took.get(row["subject"], {})
 
 
 def _apply(table: Table, event: Row, *, unrecorded: bool) -> float | None:
@@ -164,8 +148,7 @@ def _apply(table: Table, event: Row, *, unrecorded: bool) -> float | None:
         fact: dict[str, Any] = {**event, **event["facts"]}
         return table.update(event["subject"], fact, event["created_at"])[1]
     else:
-        keys = [key for key in (event["subject"], event["other"]) if key is not None]
-        about = [table.entries.get(key) for key in keys]
+        about = [table.entries.get(key) for key in (event["subject"], event["other"]) if key]
         # A policy is removed with its last evidence. Its other events do not apply to a later
         # policy of the same action.
         evident = kind in EVIDENCE or unrecorded

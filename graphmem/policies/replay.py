@@ -67,9 +67,6 @@ class Link:
     held: int = 0
 
 
-_LINK = tuple(Link.__slots__)
-
-
 @dataclass
 class Table:
     """Policies of one agent, by id and by state, and their co-occurrence edges."""
@@ -81,11 +78,18 @@ class Table:
     """Written or removed edges."""
     _by_state: dict[str, list[Entry]] = field(default_factory=dict)
 
-    def add(self, entry: Entry) -> Entry:
+    @classmethod
+    def of(cls, rows: Iterable[Mapping[str, Any]]) -> Table:
+        """Return policies in their initial state."""
+        table = cls()
+        for row in rows:
+            table.add(Entry(row["id"], row["state"]))
+        return table
+
+    def add(self, entry: Entry) -> None:
         """Add a policy."""
         self.entries[entry.id] = entry
         self._by_state.setdefault(entry.state, []).append(entry)
-        return entry
 
     def update(self, policy: str, fact: Mapping[str, Any], created_at: int) -> tuple[float, float]:
         """Apply a transition; return the new value and the TD error."""
@@ -198,7 +202,7 @@ class Table:
         rows = []
         for low, high in sorted(pairs):
             link = self.links.get((low, high))
-            values = dict.fromkeys(_LINK) if link is None else asdict(link)
+            values = dict.fromkeys(Link.__slots__) if link is None else asdict(link)
             rows.append({"low": low, "high": high, **values})
         return rows
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -30,11 +31,7 @@ class StateKey(NamedTuple):
 
     @classmethod
     def of(cls, namespace: str, state: Mapping[str, Any] | str, name: str = "state") -> StateKey:
-        """Return the key of a state given as features or as a fingerprint.
-
-        Raises:
-            ValidationError: it is neither.
-        """
+        """Return the key of a state given as features or as a fingerprint."""
         if isinstance(state, str):
             if not _FINGERPRINT.fullmatch(state):
                 problem = "is not a fingerprint (16 hex digits)"
@@ -66,25 +63,14 @@ class PolicyKey(NamedTuple):
         """Return the key of an action (a type, and a spec as JSON) in a state."""
         place = StateKey.of(namespace, state)
         spec_json = None if spec is None else canonical_json(spec)
-        return cls(
-            policy_id(namespace, agent, place.fingerprint, action, spec_json),
-            stream_id(namespace, agent),
-            agent,
-            place,
-            action,
-            spec_json,
-        )
+        identity = policy_id(namespace, agent, place.fingerprint, action, spec_json)
+        return cls(identity, stream_id(namespace, agent), agent, place, action, spec_json)
 
 
-Took = tuple[PolicyKey, int, int]
-"""A policy that an episode took: its key, the number of steps, and the first step's index."""
-
-
-def took(namespace: str, agent: str, steps: Iterable[tuple[Any, str, Any]]) -> list[Took]:
-    """Return the policies that steps (state, action type, action) take, in order of first use.
-
-    Steps without a state take no policy.
-    """
+def took(
+    namespace: str, agent: str, steps: Iterable[tuple[Any, str, Any]]
+) -> list[tuple[PolicyKey, int, int]]:
+    """Return the policies that steps take: (key, number of steps, index of the first), in order."""
     places: dict[PolicyKey, list[int]] = {}
     for index, (state, action_type, action) in enumerate(steps):
         if state is not None:
@@ -148,9 +134,7 @@ def load(
     *,
     links: bool = False,
 ) -> dict[str, Table]:
-    """Return the tables of locked streams with these policies (stream -> ids).
-
-    With ``states`` (ids), the tables include all policies of the streams in these states.
+    """Return the tables of locked streams with policies (stream -> ids) and all those in states.
 
     Raises:
         ChangedError: a policy or a state does not exist.
@@ -186,14 +170,10 @@ def store(tx: Transaction, tables: Iterable[Table]) -> None:
 def apply(
     tx: Transaction, changes: Sequence[Change], *, record: bool = True
 ) -> list[tuple[int, Any]]:
-    """Apply new events in order, and append them to the streams.
+    """Apply new events in order, and append them to the streams; create missing nodes.
 
-    Missing policies and next states that changes name are created. Return for each event its number
-    and, for a transition, ``(q, TD error)``. Without ``record`` transitions are applied, but not
-    stored; the stream counts them as unrecorded.
-
-    Raises:
-        ChangedError: another policy does not exist.
+    Return for each event its number and, for a transition, ``(q, TD error)``. Without ``record``
+    transitions are not stored; the stream counts them as unrecorded.
     """
     streams = {change.agent: stream_id(tx.ns, change.agent) for change in changes}
     locked, tables = _open(tx, streams, changes)
@@ -226,21 +206,14 @@ def _open(
     tx: Transaction, streams: Mapping[str, str], changes: Sequence[Change]
 ) -> tuple[dict[str, Row], dict[str, Table]]:
     """Lock the streams (by agent) and load the policies of new events; create missing nodes."""
-    policies: dict[str, dict[str, None]] = {stream: {} for stream in streams.values()}
-    places: set[str] = set()
-    links = False
+    wanted: dict[str, list[str]] = {stream: [] for stream in streams.values()}
     for agent, _, fact, *_ in changes:
-        about = [fact[name] for name in ("subject", "other") if name in fact]
-        policies[streams[agent]] |= dict.fromkeys(about)
-        links |= "other" in fact
-        if fact.get("next_id") is not None:
-            places.add(fact["next_id"])
-    wanted = {stream: list(ids) for stream, ids in policies.items()}
+        wanted[streams[agent]] += [fact[name] for name in ("subject", "other") if name in fact]
+    places = [key for change in changes if (key := change.fact.get("next_id"))]
+    links = any("other" in change.fact for change in changes)
     locked = lock(tx, wanted)
-    try:
-        if len(locked) == len(wanted):
+    if len(locked) == len(wanted):
+        with suppress(ChangedError):  # some are new
             return locked, load(tx, wanted, places, links=links)
-    except ChangedError:  # some are new
-        pass
     open_nodes_of(tx, changes)
     return lock(tx, wanted), load(tx, wanted, places, links=links)

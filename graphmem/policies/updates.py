@@ -8,7 +8,7 @@ or on the number of recording processes.
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
@@ -125,9 +125,8 @@ class Updates(Values):
             record = self._graph.settings.record_transitions
         check_flag("record", record)
         if step.success is not None and not record:
-            raise ValidationError(
-                "record", record, "does not go with success", "counts are made of records"
-            )
+            problem = "does not go with success"
+            raise ValidationError("record", record, problem, "counts are made of records")
         change = self._transition(step)
         if step.success is not None or not record:
             return self._learn([change], record=record)[0]
@@ -151,10 +150,7 @@ class Updates(Values):
         return TDUpdate(row["q_value"], row["td_error"], identity, row["seq"])
 
     def update_many(
-        self,
-        transitions: Iterable[Transition | Mapping[str, Any]],
-        *,
-        batch_size: int = 1_000,
+        self, transitions: Iterable[Transition | Mapping[str, Any]], *, batch_size: int = 1_000
     ) -> Listed[TDUpdate]:
         """Learn many steps in order, ``batch_size`` in a transaction.
 
@@ -203,13 +199,7 @@ class Updates(Values):
         return sum(len(self._apply(*changes)) for changes in batches)
 
     def set_q(
-        self,
-        state: State,
-        action: str,
-        q: float,
-        *,
-        spec: Any = None,
-        agent: str = "default",
+        self, state: State, action: str, q: float, *, spec: Any = None, agent: str = "default"
     ) -> None:
         """Set the value of an action (from -1e100 to 1e100), also before its first trial."""
         key = self._key(agent, state, action, spec)
@@ -217,13 +207,7 @@ class Updates(Values):
         self._apply(Change(key.agent, "set", fact, key))
 
     def signal(
-        self,
-        state: State,
-        action: str,
-        signal: float,
-        *,
-        spec: Any = None,
-        agent: str = "default",
+        self, state: State, action: str, signal: float, *, spec: Any = None, agent: str = "default"
     ) -> float:
         """Move the confidence in a policy toward a signal in [0, 1]; return the confidence.
 
@@ -231,14 +215,12 @@ class Updates(Values):
             ValidationError: the signal is outside [0, 1].
             NotFoundError: there is no such policy.
         """
-        fact = {"value": checked_number("signal", signal, 0, 1)}
+        value = checked_number("signal", signal, 0, 1)
         known = self._policy(self._key(agent, state, action, spec).id)
-        change = Change(known.agent, "signal", {"subject": known.id, **fact})
 
         def work(tx: Transaction) -> float:
-            apply(tx, [change])
-            [row] = tx.run("policies.get", id=known.id)
-            return float(row["confidence"])
+            apply(tx, [Change(known.agent, "signal", {"subject": known.id, "value": value})])
+            return float(tx.run("policies.get", id=known.id)[0]["confidence"])
 
         return self._graph.transact(work)
 
@@ -276,11 +258,10 @@ class Updates(Values):
                     lambda tx, stream=stream: self._learn_page(tx, stream, rates)  # type: ignore[misc]
                 )
                 done = learned["events"]
-                total.update(learned)
+                total += learned
                 if on_progress:
                     on_progress(total["events"])
-        names = EpisodesLearned.model_fields
-        return EpisodesLearned(**{name: total[name] for name in names})
+        return EpisodesLearned(**{name: total[name] for name in EpisodesLearned.model_fields})
 
     def crystallize(
         self,
@@ -311,10 +292,10 @@ class Updates(Values):
             z=settings.z if z is None else z,
         )
         agent = checked_agent(agent)
-        rows = self._graph.transact(lambda tx: _crystallized(tx, agent, limits))
+        rows = self._graph.transact(lambda tx: _crystallize(tx, agent, limits))
         counts = {(0, 0), *((row["trials"], row["successes"]) for row in rows)}
         more = rates_of(self._graph, counts, "rates.more", **limits.model_dump())
-        by_change: dict[str, list[Candidate]] = {name: [] for name in (*_EVENTS, "kept", "below")}
+        by_change: defaultdict[str, list[Candidate]] = defaultdict(list)
         for row in rows:
             candidate = Candidate(
                 **row,
@@ -324,30 +305,28 @@ class Updates(Values):
                 more=more[row["trials"], row["successes"]]["more"],
             )
             by_change[row["change"]].append(candidate)
-        below = by_change["below"]
         return CrystallizeReport(
             **{name: tuple(by_change[name]) for name in _EVENTS},
             kept=len(by_change["kept"]),
-            below=tuple(below[:BELOW_SHOWN]),
-            below_count=len(below),
+            below=tuple(by_change["below"][:BELOW_SHOWN]),
+            below_count=len(by_change["below"]),
             **limits.model_dump(),
             needed=more[0, 0]["more"],
         )
 
-    def _learn_page(self, tx: Transaction, stream: Row, rates: Rates) -> Mapping[str, int]:
+    def _learn_page(self, tx: Transaction, stream: Row, rates: Rates) -> Counter[str]:
         """Learn the episodes among the next events of a stream; return counts."""
         cursor = node_id(tx.ns, "Cursor", GROUP, stream["stream"])
         tx.run("events.open_cursor", id=cursor, group=GROUP, stream=stream["stream"])
         lock(tx, [stream["stream"]])
         heads = tx.run("events.streams", group=GROUP, agent=stream["agent"])
-        first = last = 0
-        place: dict[str, int] = {}
-        for head in heads:
-            if head["stream"] == stream["stream"]:
-                first, last = head["position"], min(head["last"], head["position"] + PAGE)
-                events = tx.run("events.read", ids=event_ids(stream["stream"], first + 1, last))
-                place = {e["subject"]: e["seq"] for e in events if e["kind"] == "episode"}
-                tx.run("events.move_cursor", id=cursor, position=last)
+        head = next((row for row in heads if row["stream"] == stream["stream"]), None)
+        if head is None:
+            return Counter()
+        first, last = head["position"], min(head["last"], head["position"] + PAGE)
+        events = tx.run("events.read", ids=event_ids(stream["stream"], first + 1, last))
+        place = {event["subject"]: event["seq"] for event in events if event["kind"] == "episode"}
+        tx.run("events.move_cursor", id=cursor, position=last)
         rows = tx.run("learning.steps_of", ids=sorted(place)) if place else []
         steps = [row for row in rows if row["state"] is not None]
         changes: list[Change] = []
@@ -371,12 +350,12 @@ class Updates(Values):
             changes.append(change)
         if changes:
             apply(tx, changes)
-        return {
-            "events": last - first,
-            "episodes": len({row["id"] for row in steps}),
-            "transitions": len(changes),
-            "incomplete": len(steps) - len(changes),
-        }
+        return Counter(
+            events=last - first,
+            episodes=len({row["id"] for row in steps}),
+            transitions=len(changes),
+            incomplete=len(steps) - len(changes),
+        )
 
     def _apply(self, *changes: Change, record: bool = True) -> list[tuple[int, Any]]:
         return self._graph.transact(lambda tx: apply(tx, changes, record=record))
@@ -393,9 +372,8 @@ class Updates(Values):
         """Return the event of a step."""
         ns, settings = self._graph.ns, self._graph.settings
         key = PolicyKey.of(ns, step.agent, step.state, step.action, step.spec)
-        after = None
-        if step.next_state is not None:
-            after = StateKey.of(ns, step.next_state, "next_state")
+        following = step.next_state
+        after = None if following is None else StateKey.of(ns, following, "next_state")
         fact = {
             "subject": key.id,
             "next_id": after.id if after else None,
@@ -418,19 +396,14 @@ class Updates(Values):
         return Change(key.agent, "outcome", fact, key)
 
 
-def _crystallized(tx: Transaction, agent: str | None, limits: Thresholds) -> list[Row]:
+def _crystallize(tx: Transaction, agent: str | None, limits: Thresholds) -> list[Row]:
     """Write what changes; return all tried policies."""
     streams = [row["stream"] for row in tx.run("events.streams", agent=agent)]
     if not streams:
         return []
     locked = lock(tx, streams)
-    rows = tx.run(
-        "policies.crystallizing",
-        agent=agent,
-        min_events=limits.min_events,
-        threshold=limits.threshold,
-        z_score=limits.z,
-    )
+    asked = {"min_events": limits.min_events, "threshold": limits.threshold, "z_score": limits.z}
+    rows = tx.run("policies.crystallizing", agent=agent, **asked)
     rows = [row for row in rows if row["stream"] in locked]  # others appeared meanwhile
     changes = [
         Change(row["agent"], _EVENTS[row["change"]], {"subject": row["id"], "value": row["lower"]})

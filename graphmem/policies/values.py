@@ -28,8 +28,8 @@ from graphmem.models.fields import Input, Json, Moment, Name, millis
 from graphmem.models.policies import Point, Policy, State
 from graphmem.notebook.frames import Listed
 from graphmem.policies.cycles import clocks
-from graphmem.policies.rebuilding import blank, opened, replayed
-from graphmem.policies.replay import EDGES
+from graphmem.policies.rebuilding import open_stream, replay_events
+from graphmem.policies.replay import EDGES, Table
 from graphmem.policies.streams import PolicyKey, StateKey
 from graphmem.store.port import Row
 
@@ -66,14 +66,18 @@ class Values:
         named = Named(action=action, spec=spec, agent=agent)
         return PolicyKey.of(self._graph.ns, named.agent, state, named.action, named.spec)
 
-    def _policy(self, policy: Policy | str) -> Policy:
-        """Return a policy that is given itself or by its id, or raise NotFoundError."""
+    def _find(self, policy: object) -> Policy | None:
         identity = policy.id if isinstance(policy, Policy) else policy
         check_text("policy", identity)
         rows = self._graph.read("policies.get", id=identity)
-        if not rows:
+        return policy_of(rows[0]) if rows else None
+
+    def _policy(self, policy: Policy | str) -> Policy:
+        """Return a policy that is given itself or by its id, or raise NotFoundError."""
+        if (known := self._find(policy)) is None:
+            identity = policy.id if isinstance(policy, Policy) else policy
             raise NotFoundError(f"no policy {identity!r} in namespace {self._graph.ns!r}")
-        return policy_of(rows[0])
+        return known
 
     def get(
         self,
@@ -87,15 +91,12 @@ class Values:
 
         Without ``action`` the state is a policy or its id.
         """
-        identity: object = state.id if isinstance(state, Policy) else state
         if action is not None and not isinstance(state, Policy):
-            identity = self._key(agent, state, action, spec).id
-        check_text("policy", identity)
-        rows = self._graph.read("policies.get", id=identity)
-        if not rows:
-            return None
-        self._reads.note("Policy", [rows[0]["id"]])
-        return policy_of(rows[0])
+            state = self._key(agent, state, action, spec).id
+        known = self._find(state)
+        if known is not None:
+            self._reads.note("Policy", [known.id])
+        return known
 
     def best(
         self,
@@ -138,14 +139,11 @@ class Values:
         rows: Sequence[Row] | None = None
         if actions is None and explore is None:
             rows = self._graph.read("policies.best", **self._moment(state, name, when))
-            if rows and rows[0]["cyclic"]:
-                rows = None
-        if rows is None:
+        if rows is None or (rows and rows[0]["cyclic"]):
             rows = self._read(state, name, when, only_active=True)
-        if actions is None:
-            candidates = [policy_of(row) for row in rows]
-        else:
-            candidates = self._candidates(state, agent, actions, rows)
+        candidates = [policy_of(row) for row in rows]
+        if actions is not None:
+            candidates = self._candidates(state, agent, actions, candidates)
         if not candidates:
             return None
         best = candidates[0]
@@ -197,12 +195,7 @@ class Values:
         return Listed([policy_of(row) for row in rows])
 
     def seen(
-        self,
-        state: State,
-        action: str | None = None,
-        *,
-        spec: Any = None,
-        agent: str = "default",
+        self, state: State, action: str | None = None, *, spec: Any = None, agent: str = "default"
     ) -> bool:
         """Return whether an agent tried an action in a state (without ``action``: any action).
 
@@ -257,16 +250,14 @@ class Values:
         return rows
 
     def _moment(self, state: State, agent: str | None, when: int | None) -> dict[str, Any]:
-        """Return the parameters of values in a state at a time."""
-        identity = StateKey.of(self._graph.ns, state).id
-        decay = {"rate": DECAY_RATE, "strength": DECAY_STRENGTH}
-        return {"state_id": identity, "agent": agent, "at": when, **decay}
+        place = {"state_id": StateKey.of(self._graph.ns, state).id, "agent": agent}
+        return {**place, "at": when, "rate": DECAY_RATE, "strength": DECAY_STRENGTH}
 
     def _candidates(
-        self, state: State, agent: str, actions: Sequence[Action], rows: Sequence[Row]
+        self, state: State, agent: str, actions: Sequence[Action], policies: Sequence[Policy]
     ) -> builtins.list[Policy]:
         """Return the possible actions in a state, best first; of equal ones first those tried."""
-        tried = {row["id"]: policy_of(row) for row in rows}
+        tried = {policy.id: policy for policy in policies}
         found: dict[str, Policy] = {}
         for action in checked_items("actions", actions):
             key = self._key(agent, state, action)
@@ -290,22 +281,24 @@ def policy_of(row: Row) -> Policy:
 
 def _upper(policies: Sequence[Policy], width: float) -> Policy:
     """Return the policy with the highest upper confidence bound, which is its score."""
-    tries = {policy.id: policy.updates + policy.trials for policy in policies}
-    for policy in policies:
-        if not tries[policy.id]:
-            return policy
-    total = math.log(sum(tries.values()))
-    bounds = [policy.score + width * math.sqrt(total / tries[policy.id]) for policy in policies]
-    best = max(range(len(policies)), key=bounds.__getitem__)
+    tries = [policy.updates + policy.trials for policy in policies]
+    if 0 in tries:
+        return policies[tries.index(0)]
+    total = math.log(sum(tries))
+    bounds = [
+        policy.score + width * math.sqrt(total / own)
+        for policy, own in zip(policies, tries, strict=True)
+    ]
+    best = bounds.index(max(bounds))
     return policies[best].model_copy(update={"score": bounds[best]})
 
 
 def _points(tx: Transaction, agent: str, ids: Sequence[str]) -> list[Point]:
     """Return the points of some policies of an agent."""
     rows: list[Row] = []
-    if (stream := opened(tx, agent)) is not None:
-        table = blank(tx.run("maintenance.stored_policies", stream=stream["stream"]))
-        for event, error in replayed(tx, stream, table):
+    if (stream := open_stream(tx, agent)) is not None:
+        table = Table.of(tx.run("maintenance.stored_policies", stream=stream["stream"]))
+        for event, error in replay_events(tx, stream, table):
             if event["kind"] in EDGES:
                 continue
             about = event["policies"] if event["kind"] == "episode" else (event["subject"],)

@@ -11,15 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import get_args
 
-from graphmem.advice.pooling import (
-    NEAR,
-    Floats,
-    blurred,
-    fit,
-    logistic,
-    logit,
-    prior_mean,
-)
+from graphmem.advice.pooling import NEAR, Floats, blurred, fit, logistic, logit, prior_mean
 from graphmem.advice.strengths import DEFAULTS, LEAST
 from graphmem.arrays import NDArray, np
 from graphmem.graph.arguments import check_choice

@@ -112,10 +112,7 @@ class Forecaster:
         )
 
     def calibrate(
-        self,
-        by: CalibrationOrder = "order",
-        *,
-        on_progress: Progress | None = None,
+        self, by: CalibrationOrder = "order", *, on_progress: Progress | None = None
     ) -> Calibration:
         """Return how well past outcomes are predicted, compared with simple predictors.
 

@@ -217,15 +217,10 @@ class Calibrator:
             for row in self._graph.read("calibration.episodes", ids=page):
                 one = known[row["id"]]
                 recorded = (one["recorded_at"], row["seq"] or 0, one["key"])
-                trial = Trial(
-                    one["key"],
-                    row["task"],
-                    tuple(dict.fromkeys(use["whole"] for use in row["uses"])),
-                    row["success"],
-                    None if row["type"] == GENERAL else row["type"],
-                    row["name"],
-                    row["uses"],
-                )
+                wholes = tuple(dict.fromkeys(use["whole"] for use in row["uses"]))
+                shown = {name: row[name] for name in ("task", "success", "name", "uses")}
+                kind = None if row["type"] == GENERAL else row["type"]
+                trial = Trial(key=one["key"], strategies=wholes, task_type=kind, **shown)
                 placed.append((recorded if by == "order" else (one["at"], *recorded), trial))
         placed.sort(key=lambda pair: pair[0])
         return [trial for _, trial in placed]

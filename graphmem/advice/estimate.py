@@ -30,6 +30,8 @@ _OF_TYPE = ("type_trials", "type_successes")
 _NEAR = ("near_trials", "near_successes")
 _HERE = ("here_trials", "here_successes")
 _WEIGHED = ("near_weight", "near_won")
+COUNTS = (*_ALL, *_OF_TYPE, *_NEAR, *_HERE)
+"""The counts of outcomes that an estimate has."""
 _MADE = (
     *("strategy_rate", "prior", "near", "probability", "concentration", "worth", "weight"),
     "lower",
@@ -198,7 +200,7 @@ class Estimator:
                     id=row["id"],
                     text=row["text"],
                     texts=counts.texts(key) if row["id"] else (),
-                    **{name: row["uses"][name] for name in (*_ALL, *_OF_TYPE, *_NEAR, *_HERE)},
+                    **{name: row["uses"][name] for name in COUNTS},
                     **{name: part[name] for name in _MADE},
                     lenders=_nearest(lent.get(key, ())),
                     usual=_is_usual(row["uses"], counts.all),
@@ -354,7 +356,7 @@ def interval(probability: float, concentration: float, level: float = 0.95) -> t
 
 
 def _unused() -> dict[str, float]:
-    return dict.fromkeys((*_ALL, *_OF_TYPE, *_NEAR, *_HERE, *_WEIGHED), 0)
+    return dict.fromkeys((*COUNTS, *_WEIGHED), 0)
 
 
 def _nearest(rows: Iterable[Row]) -> tuple[Row, ...]:

@@ -119,13 +119,10 @@ class Explainer:
 
     def _explained(self, item: Row, view: View, read: dict[str, Any]) -> Explanation | None:
         """Return the explanation of an item; None if its evidence may not be read."""
-        if item["kind"] == "policy":
-            return self._policy(item, view, read)
-        if item["kind"] != "rule":
-            return self._uses(item, view, read)
-        if item["task"] is not None:
-            return self._rule(item, view, read)
-        return self._general_rule(item["id"], view)
+        if item["kind"] == "rule" and item["task"] is None:
+            return self._general_rule(item["id"], view)
+        explain = {"policy": self._policy, "rule": self._rule}.get(item["kind"], self._uses)
+        return explain(item, view, read)
 
     # Strategies, and lessons on them
 
@@ -140,8 +137,7 @@ class Explainer:
             subject = {**item, **members[0]}
         else:
             fitting = (row for row in lessons if row["kind"] == kind and item["id"] in row["ids"])
-            group = next(fitting, None)
-            if group is None:
+            if (group := next(fitting, None)) is None:
                 return None
             subject = {**item, "types": sorted(group["types"])}
             asked["parts"] = group["strategies"]
@@ -256,8 +252,7 @@ class Explainer:
         """
         ids = {given, rule_id(self._graph.ns, "", given)}
         found = (row for row in general_rules_of(self._graph, view) if row["id"] in ids)
-        row = next(found, None)
-        if row is None:
+        if (row := next(found, None)) is None:
             return None
         item = {**dict.fromkeys(("agent", "error_class", "task")), "kind": "rule", **row}
         evidence = {
@@ -274,8 +269,7 @@ class Explainer:
 
     def _verdict_turns(self, row: Row) -> list[Turn]:
         """Return how many episodes would give a rule of a task another verdict."""
-        names = ("worked", "praised", "failed", "blamed")
-        counts = {name: row[name] for name in names}
+        counts = {name: row[name] for name in ("worked", "praised", "failed", "blamed")}
         turns = []
         for turn in self._graph.read("explaining.verdict_turns", **counts):
             good, becomes = turn.pop("good"), turn.pop("becomes") or "no rule"

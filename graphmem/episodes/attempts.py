@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from traceback import walk_stack
 from typing import Self
 
 from graphmem.episodes.learning import Learner
@@ -207,12 +208,8 @@ def _winning(error: BaseException | None) -> Iterator[None]:
 
 def _within_store() -> bool:
     """Return whether this thread is in a call of an engine."""
-    frame = sys._getframe()
-    while frame is not None:
-        if frame.f_globals.get("__name__", "").startswith("graphmem.store."):
-            return True
-        frame = frame.f_back  # type: ignore[assignment]
-    return False
+    names = (frame.f_globals.get("__name__", "") for frame, _ in walk_stack(sys._getframe()))
+    return any(name.startswith("graphmem.store.") for name in names)
 
 
 def abandoned_id(namespace: str, key: str) -> str:

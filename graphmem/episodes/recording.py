@@ -259,9 +259,8 @@ class Recording:
             outcome["success"] = resolve(told, threshold).success
             before = self._state.outcome
             if before is not None:
-                problem = (
-                    f"comes after the attempt {'succeeded' if before['success'] else 'failed'}"
-                )
+                was = "succeeded" if before["success"] else "failed"
+                problem = f"comes after the attempt {was}"
                 raise ValidationError(how, self._terms.task, problem, "say it once")
             self._state.outcome = outcome
 

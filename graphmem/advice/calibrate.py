@@ -11,15 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import get_args
 
-from graphmem.advice.pooling import (
-    NEAR,
-    Floats,
-    blurred,
-    fit,
-    logistic,
-    logit,
-    prior_mean,
-)
+from graphmem.advice.pooling import NEAR, Floats, blurred, fit, logistic, logit, prior_mean
 from graphmem.advice.strengths import DEFAULTS, LEAST
 from graphmem.arrays import NDArray, np
 from graphmem.graph.arguments import check_choice
@@ -225,15 +217,10 @@ class Calibrator:
             for row in self._graph.read("calibration.episodes", ids=page):
                 one = known[row["id"]]
                 recorded = (one["recorded_at"], row["seq"] or 0, one["key"])
-                trial = Trial(
-                    one["key"],
-                    row["task"],
-                    tuple(dict.fromkeys(use["whole"] for use in row["uses"])),
-                    row["success"],
-                    None if row["type"] == GENERAL else row["type"],
-                    row["name"],
-                    row["uses"],
-                )
+                wholes = tuple(dict.fromkeys(use["whole"] for use in row["uses"]))
+                shown = {name: row[name] for name in ("task", "success", "name", "uses")}
+                kind = None if row["type"] == GENERAL else row["type"]
+                trial = Trial(key=one["key"], strategies=wholes, task_type=kind, **shown)
                 placed.append((recorded if by == "order" else (one["at"], *recorded), trial))
         placed.sort(key=lambda pair: pair[0])
         return [trial for _, trial in placed]

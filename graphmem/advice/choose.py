@@ -10,7 +10,7 @@ from typing import Annotated, Any, get_args
 
 from pydantic import Field
 
-from graphmem.advice.estimate import Estimate, Estimates, Estimator, interval
+from graphmem.advice.estimate import COUNTS, Estimate, Estimates, Estimator, interval
 from graphmem.advice.recall import Recaller
 from graphmem.advice.ways import Chances, lasting, probabilities
 from graphmem.errors import NotFoundError
@@ -30,10 +30,7 @@ FOUND = 15
 """Most candidates if the caller gives none."""
 RECALLED = 10
 """Most of these that recall finds."""
-_SHOWN = (
-    *("text", "probability", "worth", "here_trials", "here_successes", "near_trials"),
-    *("near_successes", "type_trials", "type_successes", "trials", "successes"),
-)
+_SHOWN = ("text", "probability", "worth", *COUNTS)
 
 
 class _Asked(Input):

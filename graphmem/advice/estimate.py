@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 from graphmem.advice.strengths import DEFAULTS, Strengths, parameters
@@ -24,13 +25,13 @@ from graphmem.store.port import Row
 
 STANDARD_ERRORS = 1.0
 """The normal quantile of the lower bound by which recall sorts."""
-Count = tuple[int, int]
-"""Successes, trials."""
 _ALL = ("trials", "successes")
 _OF_TYPE = ("type_trials", "type_successes")
 _NEAR = ("near_trials", "near_successes")
 _HERE = ("here_trials", "here_successes")
 _WEIGHED = ("near_weight", "near_won")
+COUNTS = (*_ALL, *_OF_TYPE, *_NEAR, *_HERE)
+"""The counts of outcomes that an estimate has."""
 _MADE = (
     *("strategy_rate", "prior", "near", "probability", "concentration", "worth", "weight"),
     "lower",
@@ -76,11 +77,11 @@ class Estimate:
     """
 
     @property
-    def seen(self) -> Count:
-        """Its outcomes on the task and near ones, or on the type if there are more."""
+    def seen(self) -> tuple[int, int]:
+        """Its successes and trials on the task and near ones, or on the type if there are more."""
         won = self.here_successes + self.near_successes
         near = won, self.here_trials + self.near_trials
-        return max(near, (self.type_successes, self.type_trials), key=lambda count: count[1])
+        return max(near, (self.type_successes, self.type_trials), key=itemgetter(1))
 
     @property
     def said(self) -> str:
@@ -172,11 +173,10 @@ class Estimator:
                 rows[text] = {"id": None, "text": text, "uses": _unused()}
             else:  # what is merged with an earlier one counts as that
                 rows.setdefault(known["id"], known)
+        shared = {**counts.all, **{f"task_{name}": counts.task[name] for name in _ALL}}
         answer = self._graph.read(
             "forecasting.pool",
-            **counts.all,
-            task_trials=counts.task["trials"],
-            task_successes=counts.task["successes"],
+            **shared,
             task_borrowed=counts.near,
             rows=[
                 {
@@ -192,19 +192,15 @@ class Estimator:
         parts = answer["parts"]
         return Estimates(
             question=question,
-            **counts.all,
-            rate=parts[0]["rate"],
-            type_rate=parts[0]["type_rate"],
-            task_trials=counts.task["trials"],
-            task_successes=counts.task["successes"],
-            task_rate=parts[0]["task_rate"],
+            **shared,
+            **{name: parts[0][name] for name in ("rate", "type_rate", "task_rate")},
             lenders=_nearest(counts.near),
             strategies=tuple(
                 Estimate(
                     id=row["id"],
                     text=row["text"],
                     texts=counts.texts(key) if row["id"] else (),
-                    **{name: row["uses"][name] for name in (*_ALL, *_OF_TYPE, *_NEAR, *_HERE)},
+                    **{name: row["uses"][name] for name in COUNTS},
                     **{name: part[name] for name in _MADE},
                     lenders=_nearest(lent.get(key, ())),
                     usual=_is_usual(row["uses"], counts.all),
@@ -252,13 +248,8 @@ class Estimator:
         kinds = [(one["agent"], one["type"]) for one in everything["tallies"]]
         if kinds and strategies:
             keys = [(row["id"], kind) for row in strategies for _, kind in kinds]
-            of = dict(
-                zip(
-                    heuristic_ids(self._graph.ns, kinds, [row["text"] for row in strategies]),
-                    keys,
-                    strict=True,
-                )
-            )
+            ids = heuristic_ids(self._graph.ns, kinds, [row["text"] for row in strategies])
+            of = dict(zip(ids, keys, strict=True))
             for row in self._graph.read("forecasting.typed", ids=list(of)):
                 identity, kind = of[row["id"]]
                 if kind == question.task_type:
@@ -300,15 +291,9 @@ class Estimator:
             for (borrower, whole), (similarity, lender) in nearest.items()
         ]
         some = ("some",) if view.agents is not None else ()
+        asked = {"id": self._embedder, "rows": rows, "similar": edge, **view.filters(self._graph)}
         lent: dict[str, list[Row]] = {}
-        for row in self._graph.read(
-            "forecasting.lent",
-            *some,
-            id=self._embedder,
-            rows=rows,
-            similar=edge,
-            **view.filters(self._graph),
-        ):
+        for row in self._graph.read("forecasting.lent", *some, **asked):
             lent.setdefault(row.pop("borrower"), []).append(row)
         return lent
 
@@ -371,7 +356,7 @@ def interval(probability: float, concentration: float, level: float = 0.95) -> t
 
 
 def _unused() -> dict[str, float]:
-    return dict.fromkeys((*_ALL, *_OF_TYPE, *_NEAR, *_HERE, *_WEIGHED), 0)
+    return dict.fromkeys((*COUNTS, *_WEIGHED), 0)
 
 
 def _nearest(rows: Iterable[Row]) -> tuple[Row, ...]:

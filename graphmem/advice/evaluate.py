@@ -29,7 +29,7 @@ from graphmem.arrays import np, product
 from graphmem.errors import NotFoundError, ValidationError
 from graphmem.graph.graph import Graph
 from graphmem.ids import strategy_id
-from graphmem.models.choices import Estimate, Evaluation, Explore, LeftOut, OwnWay
+from graphmem.models.choices import Estimate, Evaluation, Explore, LeftOut
 from graphmem.models.fields import AS_TUPLE, MAX_STRATEGIES, Input, Name
 from graphmem.models.forecasts import PoolingStrengths
 from graphmem.store.port import Row
@@ -132,11 +132,8 @@ class _Replay:
 
     def add(self, trial: Trial, chosen: Row, history: History, strengths: PoolingStrengths) -> None:
         """Add an episode, with what was known before it."""
-        strategies, whole, propensity = (
-            self._asked.strategies,
-            chosen["whole"],
-            chosen["propensity"],
-        )
+        strategies = self._asked.strategies
+        whole, propensity = chosen["whole"], chosen["propensity"]
         if chosen["candidates"] is not None:
             offered = json.loads(chosen["candidates"])
         elif self._asked.explore is None and strategies is not None:
@@ -179,7 +176,19 @@ class _Replay:
             return np.full(len(texts), 1.0 / len(texts))
         if isinstance(explore, str):
             return probabilities(means, worth, explore, self._chances, self._rng)
-        return _own(explore, task, texts)
+        given = explore(task, tuple(texts))
+        remedy = "return a dict with the probability of each candidate; they sum to 1"
+        if not isinstance(given, Mapping) or not given.keys() <= set(texts):
+            problem = "returned no probabilities of candidates"
+            raise ValidationError("explore", given, problem, remedy)
+        values = [given.get(text, 0.0) for text in texts]
+        for value in values:
+            if type(value) not in (int, float) or not 0.0 <= value <= 1.0:
+                raise ValidationError("explore", value, "returned no probability in [0, 1]", remedy)
+        if abs(fsum(values) - 1.0) > _SPARE:
+            problem = f"returned probabilities that sum to {fsum(values):.6g}"
+            raise ValidationError("explore", given, problem, remedy)
+        return np.array(values, dtype=np.float64)
 
     def _whole(self, text: str) -> str:
         found = self._wholes.get(text)
@@ -187,22 +196,6 @@ class _Replay:
             identity = strategy_id(self._namespace, text)
             found = self._wholes[text] = self._merged.get(identity, identity)
         return found
-
-
-def _own(explore: OwnWay, task: str, texts: Sequence[str]) -> Floats:
-    """Return the probabilities that a function gives, checked."""
-    given = explore(task, tuple(texts))
-    remedy = "return a dict with the probability of each candidate; they sum to 1"
-    if not isinstance(given, Mapping) or not given.keys() <= set(texts):
-        raise ValidationError("explore", given, "returned no probabilities of candidates", remedy)
-    values = [given.get(text, 0.0) for text in texts]
-    for value in values:
-        if type(value) not in (int, float) or not 0.0 <= value <= 1.0:
-            raise ValidationError("explore", value, "returned no probability in [0, 1]", remedy)
-    if abs(fsum(values) - 1.0) > _SPARE:
-        problem = f"returned probabilities that sum to {fsum(values):.6g}"
-        raise ValidationError("explore", given, problem, remedy)
-    return np.array(values, dtype=np.float64)
 
 
 def estimated(asked: Asked, rows: Sequence[Numbers], left_out: LeftOut) -> Evaluation:

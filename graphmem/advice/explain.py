@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from graphmem.advice.predict import Forecaster
@@ -100,33 +101,28 @@ class Explainer:
         """
         view = read_view(self._graph, agent)
         read = view.filters(self._graph)
-        for row in self._items.find(item, kind, view):
-            if (explained := self._explained(row, view, read)) is not None:
-                return explained if task is None else self._on(task, explained, row, agent)
-        if view.agents is not None and kind in (None, "rule"):
-            given = item if isinstance(item, str) else item.id
-            if (explained := self._general_rule(given, view)) is not None:
-                return explained if task is None else self._on(task, explained, {}, agent)
+        rows = self._items.find(item, kind, view)
+        if view.agents is not None and kind in (None, "rule"):  # it has general rules of its own
+            general = {"kind": "rule", "task": None, "id": getattr(item, "id", item)}
+            rows = chain(rows, [general])
+        for row in rows:
+            if (explained := self._explained(row, view, read)) is None:
+                continue
+            if task is None:
+                return explained
+            if row.get("whole") is None:
+                problem = f"tells nothing of a {explained.kind}"
+                raise ValidationError("task", task, problem, "explain a strategy for it")
+            expected = self._forecaster.predict(task, row["whole"], agent)
+            return explained.model_copy(update={"on_task": task, "expected": expected})
         raise self._items.missing(item, kind, view)
-
-    def _on(self, task: str, explained: Explanation, item: Row, agent: str | None) -> Explanation:
-        """Return an explanation with what is expected of its strategy on a task."""
-        if item.get("whole") is None:
-            raise ValidationError(
-                "task", task, f"tells nothing of a {explained.kind}", "explain a strategy for it"
-            )
-        expected = self._forecaster.predict(task, item["whole"], agent)
-        return explained.model_copy(update={"on_task": task, "expected": expected})
 
     def _explained(self, item: Row, view: View, read: dict[str, Any]) -> Explanation | None:
         """Return the explanation of an item; None if its evidence may not be read."""
-        if item["kind"] == "policy":
-            return self._policy(item, view, read)
-        if item["kind"] != "rule":
-            return self._uses(item, view, read)
-        if item["task"] is not None:
-            return self._rule(item, view, read)
-        return self._general_rule(item["id"], view)
+        if item["kind"] == "rule" and item["task"] is None:
+            return self._general_rule(item["id"], view)
+        explain = {"policy": self._policy, "rule": self._rule}.get(item["kind"], self._uses)
+        return explain(item, view, read)
 
     # Strategies, and lessons on them
 
@@ -135,15 +131,13 @@ class Explainer:
         members = self._graph.read("explaining.members", whole=item["whole"])
         ids = [row["id"] for row in members]
         lessons = self._graph.read("explaining.lessons", ids=ids, **read)
-        subject = item
         asked: dict[str, Any] = {"parts": [{"id": one, "types": None} for one in ids], **read}
         group: Row | None = None
         if kind == "strategy":
             subject = {**item, **members[0]}
         else:
             fitting = (row for row in lessons if row["kind"] == kind and item["id"] in row["ids"])
-            group = next(fitting, None)
-            if group is None:
+            if (group := next(fitting, None)) is None:
                 return None
             subject = {**item, "types": sorted(group["types"])}
             asked["parts"] = group["strategies"]
@@ -258,8 +252,7 @@ class Explainer:
         """
         ids = {given, rule_id(self._graph.ns, "", given)}
         found = (row for row in general_rules_of(self._graph, view) if row["id"] in ids)
-        row = next(found, None)
-        if row is None:
+        if (row := next(found, None)) is None:
             return None
         item = {**dict.fromkeys(("agent", "error_class", "task")), "kind": "rule", **row}
         evidence = {
@@ -276,8 +269,7 @@ class Explainer:
 
     def _verdict_turns(self, row: Row) -> list[Turn]:
         """Return how many episodes would give a rule of a task another verdict."""
-        names = ("worked", "praised", "failed", "blamed")
-        counts = {name: row[name] for name in names}
+        counts = {name: row[name] for name in ("worked", "praised", "failed", "blamed")}
         turns = []
         for turn in self._graph.read("explaining.verdict_turns", **counts):
             good, becomes = turn.pop("good"), turn.pop("becomes") or "no rule"
@@ -325,33 +317,20 @@ class Explainer:
         rows = [row for row in rows if row["id"] != item["id"]][:NEAR]
         start = [{"id": item["id"], "energy": 1.0}]
         spread = self._graph.read("policies.spread", rows=start, decay=1.0)
-        linked = {row["id"]: row for row in spread}
-        texts = self._graph.read("explaining.find", ids=sorted(linked)) if linked else []
-        by_id = {
-            row["id"]: row["text"]
-            for row in texts
-            if view.agents is None or row["agent"] in view.agents
-        }
+        ids = sorted({row["id"] for row in spread})
+        found = self._graph.read("explaining.find", ids=ids) if ids else []
+        if view.agents is not None:
+            found = [row for row in found if row["agent"] in view.agents]
+        texts = {row["id"]: row["text"] for row in found}
         beside = [
-            Neighbour(
-                relation="linked",
-                id=identity,
-                text=by_id[identity],
-                weight=row["energy"],
-                episodes=row["count"],
-            )
-            for identity, row in linked.items()
-            if identity in by_id
+            Neighbour(relation="same state", weight=None, **_rated({**row, "text": _action(row)}))
+            for row in rows
         ]
-        return [
-            *(
-                Neighbour(
-                    relation="same state", weight=None, **_rated({**row, "text": _action(row)})
-                )
-                for row in rows
-            ),
-            *beside[:NEAR],
-        ]
+        for row in [row for row in spread if row["id"] in texts][:NEAR]:
+            counts = {"weight": row["energy"], "episodes": row["count"]}
+            text = texts[row["id"]]
+            beside.append(Neighbour(relation="linked", id=row["id"], text=text, **counts))
+        return beside
 
     def _crystallizing(self, row: Row, *, crystallized: bool) -> list[Turn]:
         """Return how many trials would crystallize a policy, or take it back."""
@@ -400,7 +379,14 @@ class Explainer:
         dated = {"times": row["times"], "outcomes": row["outcomes"]}
         trends = self._graph.read("explaining.trend", **dated)
         course = self._graph.read("explaining.course", **dated) if row["times"] else []
-        supporting, opposing = self._episodes(row)
+        ids = {*row["supporting"], *row["opposing"]}
+        episodes = self._graph.read("explaining.episodes", ids=sorted(ids)) if ids else []
+        readable = {one["id"]: Evidence(**_dated(one, "at")) for one in episodes}
+        # An episode that used two members of one merged strategy counts twice, but is shown once.
+        supporting, opposing = (
+            tuple(readable[one] for one in dict.fromkeys(row[side]) if one in readable)
+            for side in ("supporting", "opposing")
+        )
         given = {name: (*shown.get(name, ()),) for name in _SHOWN}
         of_kind = {"rule": "rules", "policy": "policies"}.get(kind, "strategies")
         given[of_kind] = (*given["ids"], *(given["others"] if kind == "policy" else ()))
@@ -440,25 +426,13 @@ class Explainer:
         )
 
     def _turns(self, kind: str, counts: Mapping[str, int]) -> list[Turn]:
-        rows = self._graph.read("explaining.turns", **counts)
         turns = []
-        for row in rows:
+        for row in self._graph.read("explaining.turns", **counts):
             word = _WORDS[kind][1 if row["direction"] == "for" else 2]
             bounds = f"bounds {row['lower']:.2f} to {row['upper']:.2f}"
             sentence = f"{counted(row['more'], word)} in a row: {row['becomes']} ({bounds})"
             turns.append(Turn(**row, sentence=sentence))
         return turns
-
-    def _episodes(self, row: Row) -> tuple[tuple[Evidence, ...], tuple[Evidence, ...]]:
-        ids = {*row["supporting"], *row["opposing"]}
-        rows = self._graph.read("explaining.episodes", ids=sorted(ids)) if ids else []
-        shown = {one["id"]: Evidence(**_dated(one, "at")) for one in rows}
-        # An episode that used two members of one merged strategy counts twice, but is shown once.
-        supporting, opposing = (
-            tuple(shown[one] for one in dict.fromkeys(row[name]) if one in shown)
-            for name in ("supporting", "opposing")
-        )
-        return supporting, opposing
 
     def _shares(self, name: str, *options: str, **asked: Any) -> Shares:
         rows = self._graph.read(name, *options, limit=TABLE, **asked)
@@ -473,9 +447,7 @@ class Explainer:
 _OF_LESSONS = ("recommended", "warned against")
 _OF_POLICY = ("state", "q", "updates", "confidence", "signals", "crystallized")
 _OF_ITEM = ("kind", "id", "text", "agent", "error_class", "verdict", "task", "source")
-_SHOWN = (
-    *("ids", "strategies", "rules", "policies", "lessons", "episodes", "transitions", "others"),
-)
+_SHOWN = ("ids", "strategies", "rules", "policies", "lessons", "episodes", "transitions", "others")
 
 
 def _showing(given: Mapping[str, Sequence[str]]) -> str:
@@ -510,8 +482,7 @@ def _rated(row: Row) -> dict[str, Any]:
 
 def _since(row: Row, item: Row) -> Since | None:
     """Return the dates of evidence; for a general rule its stored dates."""
-    dates = (from_millis(row.get(name, item[name])) for name in ("first_at", "last_at"))
-    first, last = dates
+    first, last = (from_millis(row.get(name, item[name])) for name in ("first_at", "last_at"))
     if first is None or last is None:
         return None
     return Since(first=first, last=last, dated=row.get("dated"))

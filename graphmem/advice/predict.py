@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from graphmem.advice.estimate import Estimator, interval
+from graphmem.advice.estimate import COUNTS, Estimator, interval
 from graphmem.advice.strengths import Strengths
 from graphmem.graph.access import read_view
 from graphmem.graph.arguments import check_function
@@ -27,10 +27,7 @@ from graphmem.store.port import Row
 Progress = Callable[[int, int], None]
 """Called with the number of predicted episodes, and of all episodes."""
 _SHARED = ("trials", "successes", "rate", "type_trials", "type_successes", "type_rate", "strengths")
-_OWN = (
-    *("text", "trials", "successes", "type_trials", "type_successes", "near_trials"),
-    *("near_successes", "near", "here_trials", "here_successes", "prior", "probability"),
-)
+_OWN = ("text", "near", "prior", "probability", *COUNTS)
 
 
 class _Asked(Input):
@@ -75,9 +72,8 @@ class Forecaster:
         near = found.lenders
         if view.agents is not None and near:  # with the wording that the agent knows
             told = view.tasks(self._graph, sorted(row["id"] for row in near))
-            near = tuple(
-                row | {"text": told[row["id"]]["text"]} for row in near if row["id"] in told
-            )
+            known = (row for row in near if row["id"] in told)
+            near = tuple(row | {"text": told[row["id"]]["text"]} for row in known)
         weights = sum(one.weight for one in found.strategies)
         basis = PredictionBasis(
             **{name: getattr(found, name) for name in _SHARED},
@@ -112,10 +108,7 @@ class Forecaster:
         )
 
     def calibrate(
-        self,
-        by: CalibrationOrder = "order",
-        *,
-        on_progress: Progress | None = None,
+        self, by: CalibrationOrder = "order", *, on_progress: Progress | None = None
     ) -> Calibration:
         """Return how well past outcomes are predicted, compared with simple predictors.
 

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from graphmem.advice.estimate import Estimate, Estimator
+from graphmem.advice.estimate import COUNTS, Estimate, Estimator
 from graphmem.advice.recall_kinds import EVIDENCE, HALF_LIFE_MS, KINDS, About, Beside
 from graphmem.graph.access import View, read_view
 from graphmem.graph.arguments import check_choice, checked_items, searched
@@ -233,19 +233,13 @@ class Recaller:
         self, tasks: Nodes, strategies: Nodes, view: View, now: int, *, by_task: bool = True
     ) -> list[Row]:
         """Return the strategies that nodes lead to; merged ones count as one."""
-        seeds: list[Row] = [
-            {
-                "task": id_,
-                "strategy": None,
-                "relevance": reached.relevance if by_task else 0.0,
-                "weight": reached.relevance,
-            }
-            for id_, reached in sorted(tasks.items())
-        ]
-        seeds += [
-            {"task": None, "strategy": id_, "relevance": reached.relevance, "weight": 0.0}
-            for id_, reached in sorted(strategies.items())
-        ]
+        seeds: list[Row] = []
+        for id_, one in sorted(tasks.items()):
+            near, weight = one.relevance if by_task else 0.0, one.relevance
+            seeds.append({"task": id_, "strategy": None, "relevance": near, "weight": weight})
+        for id_, one in sorted(strategies.items()):
+            near, weight = one.relevance, 0.0
+            seeds.append({"task": None, "strategy": id_, "relevance": near, "weight": weight})
         if not seeds:
             return []
         options = () if view.agents is None else ("agents",)
@@ -308,7 +302,7 @@ class Recaller:
             one = row["estimate"]
             yield RecallItem(
                 **{name: row[name] for name in ("id", "text", "score", "relevance", "freshness")},
-                **{name: getattr(one, name) for name in _OF_ESTIMATE},
+                **{name: getattr(one, name) for name in ("lower", "said", *COUNTS)},
                 mean=one.probability,
                 last_at=from_millis(row["last_at"]),
                 path=("text", *(_describe_step(step, texts) for step in ways[row["id"]])),
@@ -361,12 +355,6 @@ class Recaller:
         for row in rows:  # of equal failures of several agents, the most certain one
             first.setdefault((row["strategy_id"], row["error_class"]), row)
         return list(first.values())[:WARNED]
-
-
-_OF_ESTIMATE = (
-    *("lower", "said", "here_trials", "here_successes", "near_trials", "near_successes"),
-    *("type_trials", "type_successes", "trials", "successes"),
-)
 
 
 def _ranked(reached: Sequence[Row], expected: Mapping[str, Estimate]) -> list[Row]:

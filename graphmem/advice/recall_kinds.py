@@ -33,6 +33,8 @@ EVIDENCE = 5
 """Most episodes of an item."""
 HALF_LIFE_MS = 90 * 86_400_000.0
 """Milliseconds without a trial after which an item counts half."""
+_GIVEN = ("id", "text", "verdict", "source", "supporting", "opposing", "last_at", "task_types")
+"""What is sent of a general rule."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,14 +110,19 @@ class Beside:
             options += ["agents"] if seen["types"] is None else ["agents", "limited"]
         by_agent = typed and view.agents is not None and "rule" in kinds
         near = [{"id": task.id, "relevance": task.relevance} for task in asked.near[:TASKS]]
+        general = [
+            {
+                **{name: rule[name] for name in _GIVEN},
+                "latest": [{"id": one["episode"], "at": one["at"]} for one in rule["episodes"]],
+            }
+            for rule in (self._rules.of(view) if by_agent else ())
+        ]
         query: dict[str, Any] = {
             "rows": near,
             "task_type": asked.task_type,
             "fits": asked.fits,
             "consolidation": consolidation_id(self._graph.ns),
-            "general": [_rule_parameters(rule) for rule in self._rules.of(view)]
-            if by_agent
-            else [],
+            "general": general,
             "shown": [item.id for item in shown],
             "texts": [item.text for item in shown],
             "at_least": view.trials(settings),
@@ -133,44 +140,30 @@ class Beside:
         return {row["kind"]: row["rows"] for row in rows}
 
 
-_GIVEN = ("id", "text", "verdict", "source", "supporting", "opposing", "last_at", "task_types")
-
-
-def _rule_parameters(rule: Row) -> Row:
-    """Return what is sent of a general rule."""
-    latest = [{"id": one["episode"], "at": one["at"]} for one in rule["episodes"]]
-    return {**{name: rule[name] for name in _GIVEN}, "latest": latest}
-
-
 def _rule(told: Row, asked: About) -> RecallItem:
     row = told["row"]
     first = row["each"][0]
     task = next(task for task in asked.near if task.id == first["task"])
-    text, counts = f"[{row['verdict']}] {row['text']}", _counts(row)
-    here = len(row["each"]) == 1 and task.relevance == 1.0
-    return _item(
-        told,
-        kind="rule",
-        id=first["id"],
-        text=text,
-        said=f"holds in {counts} {'here' if here else 'on tasks like it'}",
-        verdict=row["verdict"],
-        path=("text", f"task: {task.text}", f"HAS_RULE {counts}", f"rule: {text}"),
-    )
+    where = "here" if len(row["each"]) == 1 and task.relevance == 1.0 else "on tasks like it"
+    return _rule_item(told, first["id"], where, ("text", f"task: {task.text}"))
 
 
 def _general_rule(told: Row, asked: About) -> RecallItem:
+    source = ", says a model" if told["row"]["source"] == MODEL else ""
+    return _rule_item(told, told["row"]["id"], f"on several tasks{source}", asked.to_type())
+
+
+def _rule_item(told: Row, identity: str, where: str, way: tuple[str, ...]) -> RecallItem:
     row = told["row"]
     text, counts = f"[{row['verdict']}] {row['text']}", _counts(row)
-    source = ", says a model" if row["source"] == MODEL else ""
     return _item(
         told,
         kind="rule",
-        id=row["id"],
+        id=identity,
         text=text,
-        said=f"holds in {counts} on several tasks{source}",
+        said=f"holds in {counts} {where}",
         verdict=row["verdict"],
-        path=(*asked.to_type(), f"HAS_RULE {counts}", f"rule: {text}"),
+        path=(*way, f"HAS_RULE {counts}", f"rule: {text}"),
     )
 
 

@@ -183,10 +183,5 @@ def _row(strengths: PoolingStrengths) -> Row:
 
 def parameters(strengths: PoolingStrengths) -> dict[str, float]:
     """Return strengths as parameters of ``forecasting.pool``."""
-    return {
-        "task_strength": strengths.task,
-        "strategy_strength": strengths.strategy,
-        "cell_strength": strengths.cell,
-        "task_slope": strengths.task_slope,
-        "strategy_slope": strengths.strategy_slope,
-    }
+    names = ("task", "strategy", "cell", "task_slope", "strategy_slope")
+    return {_COLUMNS.get(name, name): getattr(strengths, name) for name in names}

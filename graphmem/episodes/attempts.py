@@ -12,6 +12,8 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
+from traceback import walk_stack
 from typing import Self
 
 from graphmem.episodes.learning import Learner
@@ -138,7 +140,7 @@ class Attempt(Recording):
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         with _winning(error):
-            store = self._ended(error)
+            store = partial(self._store, self._end(error))
             if isinstance(error, GeneratorExit) and _within_store():
                 self._home.start(store)
             else:
@@ -189,7 +191,7 @@ class AsyncAttempt(Recording):
 
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         with _winning(error):
-            await self._awaiting.finish(self._ended(error))
+            await self._awaiting.finish(partial(self._store, self._end(error)))
 
 
 @contextmanager
@@ -206,12 +208,8 @@ def _winning(error: BaseException | None) -> Iterator[None]:
 
 def _within_store() -> bool:
     """Return whether this thread is in a call of an engine."""
-    frame = sys._getframe()
-    while frame is not None:
-        if frame.f_globals.get("__name__", "").startswith("graphmem.store."):
-            return True
-        frame = frame.f_back  # type: ignore[assignment]
-    return False
+    names = (frame.f_globals.get("__name__", "") for frame, _ in walk_stack(sys._getframe()))
+    return any(name.startswith("graphmem.store.") for name in names)
 
 
 def abandoned_id(namespace: str, key: str) -> str:
@@ -219,6 +217,7 @@ def abandoned_id(namespace: str, key: str) -> str:
     return node_id(namespace, "Abandoned", key)
 
 
+_COPIED = ("key", "agent", "task", "task_type", "error")
 Refusals = list[tuple[AbandonedAttempt, ScopeError]]
 
 
@@ -233,26 +232,17 @@ def abandon(graph: Graph, attempts: Sequence[AbandonedAttempt]) -> tuple[int, Re
             classes = classes_of({"task": attempt.task, "task_type": attempt.task_type})
             if error := refusal(scopes, attempt.agent, str(classes["type"])):
                 refused.append((attempt, error))
-            else:
-                row = _row(attempt, graph.ns)
-                rows.setdefault(row["id"], row)
+            elif (identity := abandoned_id(graph.ns, attempt.key)) not in rows:
+                rows[identity] = {
+                    **{name: getattr(attempt, name) for name in _COPIED},
+                    "id": identity,
+                    "strategies": [use.text for use in attempt.strategy],
+                    "started_at": millis(attempt.started_at),
+                    "ended_at": millis(attempt.ended_at),
+                    "step_count": len(attempt.steps),
+                    "record": canonical_json(attempt.record()),
+                }
         stored = tx.finish("attempts.abandon", rows=list(rows.values())) if rows else []
         return int(stored[0]["created"]) if stored else 0, refused
 
     return graph.transact(work, brief=True)
-
-
-def _row(attempt: AbandonedAttempt, namespace: str) -> Row:
-    return {
-        "id": abandoned_id(namespace, attempt.key),
-        "key": attempt.key,
-        "agent": attempt.agent,
-        "task": attempt.task,
-        "task_type": attempt.task_type,
-        "strategies": [use.text for use in attempt.strategy],
-        "error": attempt.error,
-        "started_at": millis(attempt.started_at),
-        "ended_at": millis(attempt.ended_at),
-        "step_count": len(attempt.steps),
-        "record": canonical_json(attempt.record()),
-    }

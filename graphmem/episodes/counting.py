@@ -13,6 +13,7 @@ the order of the given episodes does not matter.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from itertools import combinations
 from operator import itemgetter
 from typing import Any
 
@@ -150,10 +151,8 @@ def parts(rows: list[Row], now: int, known: Known) -> tuple[Parts, Excess]:
 
 def pairs_of(row: Row) -> list[tuple[str, str]]:
     """Return the pairs of strategies that an episode applied, from the smaller id."""
-    if len(row["uses"]) < 2:
-        return []
     applied = sorted(use["strategy"] for use in row["uses"] if use["applied"])
-    return [(low, high) for place, low in enumerate(applied) for high in applied[place + 1 :]]
+    return list(combinations(applied, 2))
 
 
 def _add(sums: dict[Any, Row], key: Hashable, row: Row, names: Sequence[str] = _COUNTS) -> Row:
@@ -220,15 +219,9 @@ def _outcome(row: Row, use: Row) -> Row:
     """Return what one use of a strategy counts; nothing, if it was only shown."""
     if not use["applied"]:
         return {**dict.fromkeys(_COUNTS, 0), "first_at": None, "last_at": None}
-    credit, dated = use["credit"], row["used_at"]
-    return {
-        "trials": 1,
-        "successes": row["success"],
-        "credit_sum": credit,
-        "score_sum": credit * row["score"],
-        "first_at": dated,
-        "last_at": dated,
-    }
+    counts = (1, row["success"], use["credit"], use["credit"] * row["score"])
+    times = {"first_at": row["used_at"], "last_at": row["used_at"]}
+    return {**dict(zip(_COUNTS, counts, strict=True)), **times}
 
 
 def _uses(rows: Iterable[Row], known: Known, excess: Excess) -> dict[str, list[Any]]:

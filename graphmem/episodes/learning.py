@@ -24,13 +24,7 @@ from graphmem.episodes.counting import (
 )
 from graphmem.episodes.occurrences import Occurrences
 from graphmem.episodes.rows import agrees, compared, episode_row, read_contents
-from graphmem.errors import (
-    ConflictError,
-    SettingsError,
-    StoreError,
-    ValidationError,
-    has_surrogate,
-)
+from graphmem.errors import ConflictError, SettingsError, StoreError, ValidationError, has_surrogate
 from graphmem.graph.access import View, read_scopes, read_view, refusal
 from graphmem.graph.arguments import (
     check_choice,
@@ -125,8 +119,7 @@ class Learner:
         check_function("on_reject", on_reject)
         created = skipped = 0
         rejected: list[Rejection] = []
-        rows: list[Row] = []
-        places: list[int] = []
+        waiting: list[tuple[int, Row]] = []
         seen = steps = size = 0
 
         def reject(index: int, error: ValidationError, key: str | None) -> None:
@@ -138,16 +131,15 @@ class Learner:
 
         def flush() -> None:
             nonlocal created, skipped
-            answers = self._write(rows, on_error) if rows else []
-            for place, row, answer in zip(places, rows, answers, strict=True):
+            answers = self._write([row for _, row in waiting], on_error) if waiting else []
+            for (place, row), answer in zip(waiting, answers, strict=True):
                 created += answer is True
                 skipped += answer is False
                 if isinstance(answer, ValidationError):
                     reject(place, answer, row["source_key"])
             if on_progress:
                 on_progress(seen)
-            rows.clear()
-            places.clear()
+            waiting.clear()
 
         with contextlib.closing(Occurrences()) as counted:
             for index, episode in enumerate(checked_items("episodes", episodes)):
@@ -159,12 +151,11 @@ class Learner:
                         raise
                     reject(index, error, _key_of(episode))
                     continue
-                rows.append(row)
-                places.append(index)
+                waiting.append((index, row))
                 steps += len(row["steps"])
                 size += row["_size"]
                 full = steps >= STEPS_IN_A_BATCH or size >= SIZE_OF_A_BATCH
-                if len(rows) == batch_size or full:
+                if len(waiting) == batch_size or full:
                     flush()
                     seen = steps = size = 0
         flush()
@@ -186,9 +177,9 @@ class Learner:
         if task is None and task_type is None and agent is None:
             rows = self._graph.read("learning.best", limit=limit)
         else:
-            asked = {"task_type": task_type if agent is None else None, "agent": agent}
-            tasks = self._tasks(task, task_type, agent)
-            rows = self._graph.read("learning.best_on", tasks=tasks, limit=limit, **asked)
+            kind = task_type if agent is None else None
+            asked = {"tasks": self._tasks(task, task_type, agent), "task_type": kind}
+            rows = self._graph.read("learning.best_on", agent=agent, limit=limit, **asked)
         for row in rows:
             row["last_used_at"] = from_millis(row["last_used_at"])
             row["agents"] = tuple(sorted(row["agents"]))
@@ -339,24 +330,18 @@ class Learner:
     def _decide(self, tx: Transaction, rows: list[Row]) -> None:
         """Count new episodes as trials of the policies that they took."""
         open_nodes(tx, [key for row in rows for key, _, _ in row["_took"]])
-        taken = [
-            {
-                "episode": row["id"],
-                "policies": [
-                    {"id": key.id, "steps": steps, "first": first}
-                    for key, steps, first in row["_took"]
-                ],
-            }
-            for row in rows
-        ]
-        tx.run("policies.took", rows=taken)
+        taken = []
         policies: dict[str, dict[str, None]] = {}
         for row in rows:
-            known = policies.setdefault(row["stream"], {})
-            known.update((key.id, None) for key, _, _ in row["_took"])
+            of_row = [
+                {"id": key.id, "steps": steps, "first": first} for key, steps, first in row["_took"]
+            ]
+            taken.append({"episode": row["id"], "policies": of_row})
+            policies.setdefault(row["stream"], {}).update((one["id"], None) for one in of_row)
+        tx.run("policies.took", rows=taken)
         tables = load(tx, {stream: list(ids) for stream, ids in policies.items()}, links=True)
-        for row in rows:
-            ids = [key.id for key, _, _ in row["_took"]]
+        for row, took in zip(rows, taken, strict=True):
+            ids = [one["id"] for one in took["policies"]]
             tables[row["stream"]].episode(ids, bool(row["success"]), tx.now)
         store(tx, tables.values())
 
@@ -400,12 +385,8 @@ def _just_ended(now: int, duration: float | None) -> dict[str, int]:
 
 def _about(row: Row) -> set[str]:
     """Return ids that stand for what an episode is about: if they exist, the rest does, too."""
-    about = {row["task"]}
-    for use in row["uses"]:
-        about.add(use["heuristic"])
-        if use["anti_pattern"] is not None:
-            about.add(use["anti_pattern"])
-    return about
+    lessons = {use[name] for use in row["uses"] for name in ("heuristic", "anti_pattern")}
+    return {row["task"], *lessons} - {None}
 
 
 def _episode(given: Episode | Mapping[str, Any]) -> Episode:

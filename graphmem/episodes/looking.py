@@ -68,9 +68,8 @@ class Looking:
         if success is not None:
             check_flag("success", success)
         if since is not None and (not isinstance(since, datetime) or since.tzinfo is None):
-            raise ValidationError(
-                "since", since, "is not a time with a time zone", "or leave it out"
-            )
+            problem = "is not a time with a time zone"
+            raise ValidationError("since", since, problem, "or leave it out")
         view = read_view(self._graph, agent)
         asked: dict[str, Any] = {**view.filters(self._graph), "task_type": task_type}
         asked |= {"success": success, "since": millis(since), "limit": limit}
@@ -113,16 +112,16 @@ class Looking:
         if task_type is not None:
             check_text("task_type", task_type)
         view = read_view(self._graph, agent)
-        filters = view.filters(self._graph)
+        by: dict[str, Any] = {}
         if view.agents is None:
             rows = self._graph.read("looking.tasks", task_type=task_type, sort=sort, limit=limit)
         else:
-            rows = self._graph.read("looking.tasks_by", **filters)
+            by = view.filters(self._graph)
+            rows = self._graph.read("looking.tasks_by", **by)
             seen = view.tasks(self._graph, [row["id"] for row in rows], untried=True)
             rows = [{**row, **seen[row["id"]]} for row in rows if row["id"] in seen]
             rows = [row for row in rows if task_type in (None, row["task_type"])]
             rows = sorted(rows, key=lambda row: (_PLACES[sort](row), row["id"]))[:limit]
-        by = {} if view.agents is None else filters
         options = ["by"] if by else []
         ids = [row["id"] for row in rows]
         found = self._graph.read("looking.best_on", *options, ids=ids, **by) if ids else []
@@ -148,10 +147,8 @@ class Looking:
         exact = [row for row in rows if row["id"] == identity]
         if len(rows) > 1 and not exact:
             fitting = ", ".join(f"{row['kind']} {row['id']}" for row in rows[:5])
-            more = " and more" if len(rows) > 5 else ""
-            raise ValidationError(
-                "item", given, f"fits several: {fitting}{more}", "give more of the id"
-            )
+            problem = f"fits several: {fitting}{' and more' if len(rows) > 5 else ''}"
+            raise ValidationError("item", given, problem, "give more of the id")
         if not rows:
             raise NotFoundError(
                 f"nothing in namespace {self._graph.ns!r} has an id {given[:200]!r}, or one that "
@@ -206,8 +203,6 @@ def _step(row: Row) -> StepRow:
 def _fields(stored: Row) -> Any:
     """Yield the fields that exist, with times as texts."""
     for name, value in sorted(stored.items()):
-        if value is None or value in ("", []):
-            continue
-        timed = name == "at" or name.endswith("_at")
-        moment = from_millis(value) if timed else None
-        yield name, value if moment is None else moment.isoformat()
+        if value not in (None, "", []):
+            moment = from_millis(value) if name == "at" or name.endswith("_at") else None
+            yield name, value if moment is None else moment.isoformat()

@@ -57,12 +57,8 @@ def strategies(
         return found
     if found is not None and not isinstance(found, str | list):
         return [canonical_json(found)]
-    raise ValidationError(
-        by,
-        found,
-        "does not say which strategy was used",
-        "name another field, or tools, model or agent",
-    )
+    remedy = "name another field, or tools, model or agent"
+    raise ValidationError(by, found, "does not say which strategy was used", remedy)
 
 
 def _field(fields: Mapping[str, Any], name: str) -> Any:

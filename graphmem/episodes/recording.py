@@ -145,9 +145,8 @@ class Recording:
         )
         with self._open("step"):
             if len(self._state.steps) == MAX_STEPS:
-                raise ValidationError(
-                    "steps", MAX_STEPS, "are the most of one attempt", "end it, and begin another"
-                )
+                problem, remedy = "are the most of one attempt", "end it, and begin another"
+                raise ValidationError("steps", MAX_STEPS, problem, remedy)
             self._state.steps.append(step)
 
     def used(self, *strategies: str | StrategyUse | Choice) -> None:
@@ -167,9 +166,8 @@ class Recording:
                 if before is None or not isinstance(given, str):
                     known[use.text] = use if before is None else _replaced(before, use)
             if len(known) > MAX_STRATEGIES:
-                raise ValidationError(
-                    "strategy", len(known), f"are over {MAX_STRATEGIES} in one attempt"
-                )
+                problem = f"are over {MAX_STRATEGIES} in one attempt"
+                raise ValidationError("strategy", len(known), problem)
             self._state.uses = known
 
     def succeed(
@@ -198,17 +196,9 @@ class Recording:
             ValidationError: a field is wrong, the score is that of a failure, or the attempt has an
                 outcome already, or does not run.
         """
-        self._tell(
-            "succeed",
-            success=True,
-            score=score,
-            reward=reward,
-            feedback=feedback,
-            summary=summary,
-            successes=listed(successes),
-            mistakes=listed(mistakes),
-            mistake_cards=listed(mistake_cards),
-        )
+        outcome = {"score": score, "reward": reward, "feedback": feedback, "summary": summary}
+        lists = {"successes": successes, "mistakes": mistakes, "mistake_cards": mistake_cards}
+        self._tell("succeed", {"success": True, **outcome}, lists)
 
     def fail(
         self,
@@ -238,40 +228,31 @@ class Recording:
             ValidationError: a field is wrong, the score is that of a success, or the attempt has an
                 outcome already, or does not run.
         """
-        self._tell(
-            "fail",
-            success=False,
-            error=_text_of(error) if isinstance(error, BaseException) else error,
-            score=score,
-            reward=reward,
-            feedback=feedback,
-            summary=summary,
-            successes=listed(successes),
-            mistakes=listed(mistakes),
-            mistake_cards=listed(mistake_cards),
-        )
+        text = _text_of(error) if isinstance(error, BaseException) else error
+        outcome = {"score": score, "reward": reward, "feedback": feedback, "summary": summary}
+        lists = {"successes": successes, "mistakes": mistakes, "mistake_cards": mistake_cards}
+        self._tell("fail", {"success": False, "error": text, **outcome}, lists)
 
     def _begin(self) -> None:
         """Start the time."""
-        if callable(self._terms.task):
-            raise ValidationError(
-                "task", self._terms.task, "is a function", "give a text, or decorate a function"
-            )
-        if self._terms.judge is not None and not self._decorates:
-            raise ValidationError(
-                "judge", self._terms.judge, "is for decorated functions", "call succeed or fail"
-            )
-        state = self._state
+        task, judge, state = self._terms.task, self._terms.judge, self._state
+        if callable(task):
+            remedy = "give a text, or decorate a function"
+            raise ValidationError("task", task, "is a function", remedy)
+        if judge is not None and not self._decorates:
+            remedy = "call succeed or fail"
+            raise ValidationError("judge", judge, "is for decorated functions", remedy)
         with state.lock:
             if state.pid:
-                raise ValidationError(
-                    "attempt", self._terms.task, "is begun twice", "make one for each time"
-                )
+                raise ValidationError("attempt", task, "is begun twice", "make one for each time")
             state.pid = os.getpid()
             given = self._terms.started_at
             state.started_at = self._home.graph.now() if given is None else to_millis(given)
 
-    def _tell(self, how: str, **outcome: Any) -> None:
+    def _tell(
+        self, how: str, outcome: dict[str, Any], lists: Mapping[str, Iterable[Any]] | None = None
+    ) -> None:
+        outcome |= {name: listed(items) for name, items in (lists or {}).items()}
         told = Episode(task="-", strategy=(), **outcome)
         with self._open(how):
             threshold = self._home.graph.settings.success_threshold
@@ -279,19 +260,16 @@ class Recording:
             before = self._state.outcome
             if before is not None:
                 was = "succeeded" if before["success"] else "failed"
-                raise ValidationError(
-                    how, self._terms.task, f"comes after the attempt {was}", "say it once"
-                )
+                problem = f"comes after the attempt {was}"
+                raise ValidationError(how, self._terms.task, problem, "say it once")
             self._state.outcome = outcome
 
     @contextmanager
     def _open(self, doing: str) -> Iterator[None]:
         """Hold the lock of a running attempt."""
-        state, task = self._state, self._terms.task
+        state, task, remedy = self._state, self._terms.task, "call it within the with block"
         if not state.pid:
-            raise ValidationError(
-                doing, task, "the attempt has not begun", "call it within the with block"
-            )
+            raise ValidationError(doing, task, "the attempt has not begun", remedy)
         if state.pid != os.getpid():  # its threads may hold the lock
             raise ForkedError(
                 f"{doing}: the attempt was begun in process {state.pid}, this is its child "
@@ -299,19 +277,11 @@ class Recording:
             )
         with state.lock:
             if state.ended:
-                raise ValidationError(
-                    doing, task, "the attempt has ended", "call it within the with block"
-                )
+                raise ValidationError(doing, task, "the attempt has ended", remedy)
             yield
 
-    def _ended(self, raised: BaseException | None) -> Callable[[], None]:
-        """End it; return what stores it."""
-        ended = self._end(raised)
-
-        def store() -> None:
-            self._state.episode_id = self._home.store(ended)
-
-        return store
+    def _store(self, ended: Ended) -> None:
+        self._state.episode_id = self._home.store(ended)
 
     def _end(self, raised: BaseException | None) -> Ended:
         """End it; return what to store."""
@@ -334,12 +304,8 @@ class Recording:
             seconds = (known["ended_at"] - known["started_at"]).total_seconds()
             return Episode(**known, **outcome, duration=seconds)
         if raised is None and self._terms.strict:
-            raise ValidationError(
-                "attempt",
-                self._terms.task,
-                "ended without an outcome",
-                "call succeed or fail, give a judge, or leave out strict=True",
-            )
+            remedy = "call succeed or fail, give a judge, or leave out strict=True"
+            raise ValidationError("attempt", self._terms.task, "ended without an outcome", remedy)
         return AbandonedAttempt(**known, key=uuid4().hex, error=error)
 
     def _judge(self, result: Any) -> None:
@@ -352,11 +318,9 @@ class Recording:
         if verdict is None:
             return
         if not isinstance(verdict, bool | float):
-            raise ValidationError(
-                "judge", verdict, "must return True, False, a score in [0, 1], or None"
-            )
-        named = "success" if isinstance(verdict, bool) else "score"
-        self._tell("judge", **{named: verdict})
+            problem = "must return True, False, a score in [0, 1], or None"
+            raise ValidationError("judge", verdict, problem)
+        self._tell("judge", {"success" if isinstance(verdict, bool) else "score": verdict})
 
     def _again(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Self:
         """Return a new attempt on the same terms, for the arguments of a call."""
@@ -388,13 +352,8 @@ class Recording:
         """Choose a strategy for the task, and note it as used."""
         with self._open("choose"):
             terms = self._terms
-        choice = self._home.choose(
-            terms.task_key or terms.task,
-            candidates,
-            agent=terms.agent,
-            task_type=terms.task_type,
-            **how,
-        )
+        how |= {"agent": terms.agent, "task_type": terms.task_type}
+        choice = self._home.choose(terms.task_key or terms.task, candidates, **how)
         self.used(choice)
         return choice
 
@@ -407,14 +366,12 @@ class Recording:
             ValidationError: it is not a function, or it is another one.
         """
         if not callable(function) or isinstance(function, type):
-            raise ValidationError(
-                "function", function, "is not a function", "decorate a function, below @classmethod"
-            )
+            remedy = "decorate a function, below @classmethod"
+            raise ValidationError("function", function, "is not a function", remedy)
         kind = kind_of(function)
         if self._awaiting is not None and kind in ("function", "generator"):
-            raise ValidationError(
-                "function", function, "is not async", "decorate it with the attempt of a Memory"
-            )
+            remedy = "decorate it with the attempt of a Memory"
+            raise ValidationError("function", function, "is not async", remedy)
         return decorated(function, kind, self._again, Recording._judge)  # type: ignore[return-value]
 
 

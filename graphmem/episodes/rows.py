@@ -41,6 +41,8 @@ from graphmem.store.port import Row
 from graphmem.text.error_classes import error_class
 from graphmem.text.task_types import infer_task_type
 
+_COPIED = ("task_type", "error", "feedback", "summary", "duration", "source_key", "source")
+
 
 def episode_row(
     episode: Episode,
@@ -96,7 +98,7 @@ def episode_row(
         "task_key": task_key,
         "keyed": episode.task_key is not None,
         "description": episode.task,
-        "task_type": episode.task_type,
+        **{name: getattr(episode, name) for name in _COPIED},
         **classes,
         "inferred": inferred.name,
         "inferred_rule": inferred.rule,
@@ -104,17 +106,11 @@ def episode_row(
         "success": int(outcome.success),
         "score": outcome.score,
         "reward": outcome.reward,
-        "error": episode.error,
-        "feedback": episode.feedback,
-        "summary": episode.summary,
         "started_at": started,
         "ended_at": ended,
-        "duration": episode.duration,
         "step_count": len(episode.steps),
         "use_count": len(episode.strategy),
-        "source_key": episode.source_key,
         "occurrence": occurrence,
-        "source": episode.source,
         "extra": canonical_json(episode.extra) if episode.extra else None,
         "steps": [
             _step_row(node_id(namespace, "Step", episode_id, str(index)), index, step)
@@ -154,9 +150,7 @@ def episode_row(
         "tally": tally_id(namespace, agent, kind),
         "scope": scope_id(namespace, agent),
         "_took": took(
-            namespace,
-            agent,
-            [(step.state, step.action_type, step.action) for step in episode.steps],
+            namespace, agent, [(one.state, one.action_type, one.action) for one in episode.steps]
         ),
         "_content": held,
         "_size": len(written),
@@ -180,12 +174,12 @@ def agrees(row: Row, stored: Mapping[str, Any]) -> bool:
 
 def compared(row: Row, stored: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the stored content and that of an episode, as far as they must be equal."""
-    ignored = ("started_at", "ended_at") if row["_timeless"] else ()
-    known, given = (
-        {name: held[name] for name in held if name not in ignored}
-        for held in (stored, row["_content"])
+    ignored = {"started_at", "ended_at"} if row["_timeless"] else set()
+    known, given = stored, row["_content"]
+    return (
+        {name: known[name] for name in known if name not in ignored},
+        {name: given[name] for name in given if name not in ignored},
     )
-    return known, given
 
 
 def classes_of(held: Mapping[str, Any]) -> dict[str, str | None]:

@@ -45,10 +45,7 @@ def find_warnings(
 
 
 def describe(
-    graph: Graph,
-    rows: list[Row],
-    view: View,
-    expectations: Mapping[str, Expected] | None = None,
+    graph: Graph, rows: list[Row], view: View, expectations: Mapping[str, Expected] | None = None
 ) -> list[AntiPattern]:
     """Return the readable anti-patterns of rows, with better alternatives.
 

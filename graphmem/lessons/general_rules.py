@@ -21,7 +21,8 @@ contradict it. No transaction is open while the model is asked.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,13 +46,14 @@ from graphmem.ids import node_id, rule_id
 from graphmem.lessons.anti_patterns import preferred, refresh_preferred
 from graphmem.lessons.proposals import MODEL, Proposal, ask
 from graphmem.lessons.reading import LessonReader
-from graphmem.lessons.summaries import SUMMARIES, rules_of_summaries
 from graphmem.models.consolidation import ConsolidationReport, ModelSettings
 from graphmem.store.paging import ranges, weighed
 from graphmem.store.port import Row
-from graphmem.text.sentences import normalized
+from graphmem.text.sentences import clauses, normalized
 
-REPETITION = "repetition"
+REPETITION, SUMMARIES = "repetition", "summaries"
+REPEATED = 3
+"""Fewest episodes that say a clause of a rule (as in the procedure)."""
 USES = 20_000
 """About so many uses of strategies are looked at by one statement, which holds a row for each."""
 
@@ -101,9 +103,8 @@ class Consolidator(LessonReader):
         """
         asked = ModelSettings.of(self._graph.settings) if model is True else model or None
         if asked is not None and not isinstance(asked, ModelSettings):
-            raise ValidationError(
-                "model", type(model).__name__, "is not a ModelSettings", "give one, True or None"
-            )
+            name, remedy = type(model).__name__, "give one, True or None"
+            raise ValidationError("model", name, "is not a ModelSettings", remedy)
         check_flag("force", force)
         since, every = self._since(), self._graph.settings.consolidate_every
         due = since >= every
@@ -205,8 +206,7 @@ def lock(tx: Transaction) -> bool:
 
 def stored(tx: Transaction) -> list[Row]:
     """Return the stored general rules from repetition, as they are derived."""
-    rows = [row for row in _rules(tx) if row["source"] != MODEL]
-    return [_sorted(_linked(row)) for row in rows]
+    return [_sorted(_linked(row)) for row in _rules(tx) if row["source"] != MODEL]
 
 
 def _linked(row: Row) -> Row:
@@ -227,10 +227,9 @@ def drop(tx: Transaction, episode_ids: Sequence[str]) -> Touched:
     Call it in the transaction that erases them, before erasing, and :func:`renew` afterwards, when
     the counts of tasks and rules are correct again. Its return value makes :func:`renew` faster.
     """
-    ids = list(episode_ids)
     lock(tx)
     state = _state(tx)
-    texts = tx.run("consolidation.touched", ids=ids)
+    texts = tx.run("consolidation.touched", ids=list(episode_ids))
     strategies = {row["text"] for row in texts if row["kind"] == "strategy"}
     said = ("strategy", "sentence")
     wordings = {normalized(row["text"]) for row in texts if row["kind"] in said}
@@ -266,7 +265,7 @@ def renew(tx: Transaction, touched: Touched | None = None, strategies: Sequence[
     if touched is None:
         rows, _, stamp = _find(tx, z)
     else:
-        clauses = rules_of_summaries(tx, {}) if touched.told else []
+        said = _rules_of_summaries(tx, {}) if touched.told else []
         told = [row for row in rules if touched.told and row["source"] == SUMMARIES]
         rules = [
             row
@@ -275,7 +274,7 @@ def renew(tx: Transaction, touched: Touched | None = None, strategies: Sequence[
             and (row["text"] in touched.strategies or normalized(row["text"]) in touched.wordings)
         ]
         named = {*touched.strategies, *(row["text"] for row in rules)}
-        rows = _derive(tx, z, clauses, named, set(touched.wordings))
+        rows = _derive(tx, z, said, named, set(touched.wordings))
         rules += told
         stamp = episodes if touched.current else None
     _replace(tx, {row["id"] for row in rules}, rows)
@@ -296,7 +295,7 @@ def _find(tx: Transaction, z: float) -> tuple[list[Row], int, int | None]:
     The last is None if that changed while the rules were derived: a server has no snapshots.
     """
     before = _state(tx)
-    rows = _derive(tx, z, rules_of_summaries(tx, {}))
+    rows = _derive(tx, z, _rules_of_summaries(tx, {}))
     episodes = int(before["episodes"])
     return rows, episodes, episodes if _state(tx) == before else None
 
@@ -357,8 +356,8 @@ def general_rules_of(reader: Reader, view: View, until: int | None = None) -> li
             ids = [row["id"] for row in held]
             sent = {row["id"] for row in reader.read("access.sent_rules", ids=ids, **seen)}
             held = [row for row in held if row["id"] in sent]
-        clauses = rules_of_summaries(reader, counted) if state["told"] else []
-        held += _derive(reader, state["z"], clauses, seen=counted)
+        said = _rules_of_summaries(reader, counted) if state["told"] else []
+        held += _derive(reader, state["z"], said, seen=counted)
     rows = [
         {
             **row,
@@ -375,14 +374,14 @@ def general_rules_of(reader: Reader, view: View, until: int | None = None) -> li
 def _derive(
     reader: Reader,
     z: float,
-    clauses: list[Row],
+    said: list[Row],
     strategies: set[str] | None = None,
     wordings: set[str] | None = None,
     seen: dict[str, Any] | None = None,
 ) -> list[Row]:
     """Return the general rules from repetition, by id.
 
-    ``clauses`` are the rules from summaries. With ``wordings``, only those of sentences with one of
+    ``said`` are the rules from summaries. With ``wordings``, only those of sentences with one of
     these normalized forms, of ``strategies`` (texts), and of strategies equal to one of these
     sentences. ``seen`` are the ``agents`` and ``types`` of tasks whose episodes count; without it
     all count.
@@ -409,13 +408,55 @@ def _derive(
         rows += read("consolidation.repeated_strategies", ids=ids)
     if groups:
         rows += read("consolidation.repeated_sentences", rows=groups)
-    by_id = {row["id"]: _sorted(row) for row in clauses}
+    by_id = {row["id"]: _sorted(row) for row in said}
     for row in rows:
         identity = rule_id(reader.ns, "", row["text"])
         before = by_id.get(identity)
         if before is None or _support(row) > _support(before):
             by_id[identity] = _sorted({"id": identity, "source": REPETITION, **row})
     return [by_id[identity] for identity in sorted(by_id)]
+
+
+def _rules_of_summaries(reader: Reader, seen: Mapping[str, Any]) -> list[Row]:
+    """Return the rules from the summaries of episodes without strategies and listed sentences.
+
+    A clause that is part of a longer one of the same episodes is no rule of its own. ``seen`` are
+    the ``agents`` and ``types`` of tasks whose episodes count; without it all count.
+    """
+    told = reader.read("consolidation.summaries", *(("agents",) if seen else ()), **seen)
+    there: dict[str, Counter[bool]] = {}
+    forms: dict[str, set[str]] = {}
+    saying: dict[str, list[Row]] = {}
+    for row in told:
+        there.setdefault(row["task"], Counter())[row["good"]] += 1
+        for wording, clause in clauses(row["summary"]).items():
+            saying.setdefault(wording, []).append(row)
+            forms.setdefault(wording, set()).add(clause)
+    rows: list[Row] = []
+    longer: dict[tuple[str, ...], list[str]] = {}
+    for wording in sorted(saying, key=lambda wording: (-len(wording), wording)):
+        found = saying[wording]
+        episodes = tuple(row["id"] for row in found)
+        wholes = longer.setdefault(episodes, [])
+        if len(found) < REPEATED or any(f" {wording} " in f" {whole} " for whole in wholes):
+            continue
+        wholes.append(wording)
+        tasks = {row["task"] for row in found}
+        rows.append(
+            {
+                "text": min(forms[wording], key=lambda text: (len(text), text)),
+                "episodes": list(episodes),
+                "praised": sum(there[task][True] for task in tasks),
+                "blamed": sum(there[task][False] for task in tasks),
+            }
+        )
+    if not rows:
+        return []
+    rules = reader.read("consolidation.repeated_clauses", rows=rows)
+    return [
+        {"id": node_id(reader.ns, "Rule", "", SUMMARIES, row["text"]), "source": SUMMARIES, **row}
+        for row in rules
+    ]
 
 
 def _groups(listed: Iterable[Row], wordings: set[str] | None) -> list[Row]:

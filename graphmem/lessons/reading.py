@@ -95,21 +95,16 @@ class LessonReader:
         for row in found:
             samples.setdefault((whole[row["id"]], row["supports"]), []).append(row["episode"])
         return Listed(
-            [
-                Heuristic(
-                    **_dated(row, "members"),
-                    supporting=tuple(samples.get((row["id"], True), ())[:SAMPLE]),
-                    opposing=tuple(samples.get((row["id"], False), ())[:SAMPLE]),
-                )
-                for row in rows
-            ]
+            Heuristic(
+                **_dated(row, "members"),
+                supporting=tuple(samples.get((row["id"], True), ())[:SAMPLE]),
+                opposing=tuple(samples.get((row["id"], False), ())[:SAMPLE]),
+            )
+            for row in rows
         )
 
     def anti_patterns(
-        self,
-        task_type: str | None = None,
-        agent: str | None = None,
-        min_confidence: float = 0.0,
+        self, task_type: str | None = None, agent: str | None = None, min_confidence: float = 0.0
     ) -> Listed[AntiPattern]:
         """Return what fails for agents, and what to do instead, the most certain first.
 
@@ -174,14 +169,12 @@ class LessonReader:
         counts = [(row["supporting"] + row["opposing"], row["supporting"]) for row in rows]
         rates = rates_of(self._graph, counts)
         return Listed(
-            [
-                Rule(
-                    **_dated(row, "at"),
-                    confidence=rates[count]["mean"],
-                    evidence=tuple(samples.get(row["id"], ())[:5]),
-                )
-                for row, count in zip(rows, counts, strict=True)
-            ]
+            Rule(
+                **_dated(row, "at"),
+                confidence=rates[count]["mean"],
+                evidence=tuple(samples.get(row["id"], ())[:5]),
+            )
+            for row, count in zip(rows, counts, strict=True)
         )
 
     def mistakes(
@@ -202,10 +195,8 @@ class LessonReader:
         """
         check_limit(limit)
         view = read_view(self._graph, agent)
-        given: dict[str, Any] = {
-            "task": checked_text("task", task),
-            "worker": checked_text("worker", worker),
-        }
+        texts = {"task": task, "worker": worker}
+        given: dict[str, Any] = {name: checked_text(name, text) for name, text in texts.items()}
         if view.agents is None:
             rows = self._graph.read("lessons.mistakes", limit=limit, **given)
         else:
@@ -230,16 +221,9 @@ class LessonReader:
             rows = self._graph.read("lessons.scores", tasks=ids)
         else:
             rows = self._graph.read("lessons.recent", tasks=ids, limit=last)
-        unshown = ("at", "dated")
-        return Listed(
-            [
-                Score(
-                    **{name: value for name, value in row.items() if name not in unshown},
-                    at=from_millis(row["dated"]),
-                )
-                for row in reversed(rows)
-            ]
-        )
+        for row in rows:
+            row["at"] = from_millis(row.pop("dated"))
+        return Listed(Score(**row) for row in reversed(rows))
 
     def summary(self, *, top: int = 5) -> MemorySummary:
         """Return what the lessons hold: counts, top mistakes, scores of tasks."""
@@ -252,6 +236,7 @@ class LessonReader:
         heuristics = self._graph.read("lessons.heuristics", at_least=least, above=HEURISTIC_ABOVE)
         rules = self._graph.read("lessons.rules")
         general = sum(row["task"] is None for row in rules)
+        scores = self._graph.read("lessons.task_scores", limit=TASKS)
         return MemorySummary(
             **counts,
             heuristics=len(heuristics),
@@ -259,9 +244,7 @@ class LessonReader:
             rules=len(rules) - general,
             general_rules=general,
             top_mistakes=tuple(self.mistakes(limit=top)),
-            scores=tuple(
-                TaskScore(**row) for row in self._graph.read("lessons.task_scores", limit=TASKS)
-            ),
+            scores=tuple(TaskScore(**row) for row in scores),
         )
 
 

@@ -98,9 +98,8 @@ class Upkeep:
         """
         given = {"episode_id": episode_id, "agent": agent, "user": user}
         if sum(value is not None for value in given.values()) != 1:
-            raise ValidationError(
-                "episode_id", episode_id, "is not the only one", "give one of " + ", ".join(given)
-            )
+            remedy = "give one of " + ", ".join(given)
+            raise ValidationError("episode_id", episode_id, "is not the only one", remedy)
         if compact is not None:
             check_flag("compact", compact)
         if agent is not None:
@@ -208,14 +207,10 @@ class Upkeep:
             SettingsError: no embedder is given, and the one in the settings is not that of the
                 memory.
         """
-        if isinstance(embedder, str):
-            from graphmem.search.embedding import open_embedder
+        if embedder is not None:
+            from graphmem.search.embedding import checked, open_embedder
 
-            embedder = open_embedder(embedder)
-        elif embedder is not None:
-            from graphmem.search.embedding import checked
-
-            embedder = checked(embedder)
+            embedder = open_embedder(embedder) if isinstance(embedder, str) else checked(embedder)
         check_function("on_progress", on_progress)
         return self._vectors.relink(embedder, on_progress)
 
@@ -306,7 +301,10 @@ class Upkeep:
             ConflictError: another episode was learned from this position of this file.
         """
         check_choice("format_name", format_name, FILE_FORMATS)
-        return self._exchange.import_(path, format_name, document)
+        check_document(format_name, document)
+        if format_name == "sentinel":
+            return self._exchange.import_sentinel(path, document)
+        return self._exchange.import_jsonl(path)
 
     def flush(self) -> int:
         """Write the counts of reads to the graph; return the number of items.

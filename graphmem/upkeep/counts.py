@@ -60,6 +60,8 @@ SHARED = (STRATEGIES, OUTCOMES, CO_OCCURRENCES, HEURISTICS, ANTI_PATTERNS, TASKS
 _FEW = 50
 """Most values that narrow a derivation; an engine looks through them one by one."""
 _PAGE = 1_000
+_OPPOSING = ("successes", "odds")
+"""Counts of opposing successes, and what follows from them."""
 
 
 class Facts(Paged):
@@ -178,7 +180,12 @@ class Counts(Paged):
                 for row in tx.run("lessons_maintenance.merged", ids=ids)
             ]
             if right:  # it adds up numbers of the heuristics
-                differences += _opposing(tx.run("lessons_maintenance.opposing", ids=ids))
+                rows = tx.run("lessons_maintenance.opposing", ids=ids)
+                was, should = (
+                    {row["id"]: {name: row[start + name] for name in _OPPOSING} for row in rows}
+                    for start in ("", "right_")
+                )
+                differences += differences_of(ANTI_PATTERNS, was, should)
         return Verified(differences, counted)
 
     def mend(self, tx: Transaction, page: Page) -> Rebuilt:
@@ -189,14 +196,6 @@ class Counts(Paged):
 
 def _kinds_of(label: str) -> list[Kind]:
     return [kind for kind in KINDS if kind.label == label]
-
-
-def _opposing(rows: Sequence[Row]) -> Iterator[Difference]:
-    """Yield the counts of opposing successes, and what follows from them, that are wrong."""
-    names = ("successes", "odds")
-    stored = {row["id"]: {name: row[name] for name in names} for row in rows}
-    expected = {row["id"]: {name: row[f"right_{name}"] for name in names} for row in rows}
-    return differences_of(ANTI_PATTERNS, stored, expected)
 
 
 def derive(tx: Transaction, label: str, ids: Sequence[str]) -> Rebuilt:
@@ -277,8 +276,7 @@ class Shares:
             kind.put(self._tx, renewed)
 
     def _renew_recent(self, ids: Sequence[str]) -> None:
-        lacking = [row["id"] for row in self._tx.run("shares.lacking_recent", ids=list(ids))]
-        if lacking:
+        if lacking := [row["id"] for row in self._tx.run("shares.lacking_recent", ids=list(ids))]:
             RECENT.clear(self._tx, lacking)
             RECENT.put(self._tx, RECENT.derive(self._tx, lacking, self._half_life))
 

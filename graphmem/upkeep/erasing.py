@@ -39,6 +39,10 @@ from graphmem.upkeep.counts import Shares
 PAGE = 1_000
 """Episodes, events or policies of one transaction on a server."""
 DAY = timedelta(days=1)
+_CONDITIONS = (
+    "give older_than (days, for instance 90), below_confidence (for instance 0.3), or both; "
+    "erase(agent=...) removes all of an agent"
+)
 Removed = Counter[str]
 """How many episodes and steps were removed, and how many nodes that nothing supports, by label."""
 
@@ -160,23 +164,15 @@ class Eraser:
         dry_run: bool,
     ) -> ForgetReport:
         """Remove episodes that meet all given conditions on age and confidence."""
-        conditions: dict[str, Any] = {
-            "older_than": older_than,
-            "below_confidence": below_confidence,
-        }
-        asked = _Condition(**conditions, agent=agent, dry_run=dry_run)
+        given: dict[str, Any] = {"older_than": older_than, "below_confidence": below_confidence}
+        asked = _Condition(**given, agent=agent, dry_run=dry_run)
         before = None
         if asked.older_than is not None:
             age = asked.older_than * (DAY / timedelta(milliseconds=1))
             before = max(self._graph.now() - round(min(age, 1e15)), EARLIEST)
         elif asked.below_confidence is None:
-            raise ValidationError(
-                "older_than",
-                None,
-                "is missing, and so is below_confidence",
-                "give older_than (days, for instance 90), below_confidence (for instance 0.3), or "
-                "both; erase(agent=...) removes all of an agent",
-            )
+            problem = "is missing, and so is below_confidence"
+            raise ValidationError("older_than", None, problem, _CONDITIONS)
         aged = {"before": before, "agent": asked.agent}
 
         def report(reader: Reader, ids: Sequence[str], removed: Removed) -> ForgetReport:
@@ -247,16 +243,9 @@ class Eraser:
         if not touched:
             return Removed()
         drop_episode_entries(tx, ids)
-        nodes = {
-            "Agent": sorted({row["agent"] for row in touched}),
-            "Task": sorted({row["task"] for row in touched}),
-            **{
-                label: sorted({one for row in touched for one in row[column]})
-                for label, column in (
-                    ("Strategy", "strategies"), ("Rule", "rules"), ("Mistake", "mistakes"),
-                )
-            },
-        }  # fmt: skip
+        nodes = {name: sorted({row[name.lower()] for row in touched}) for name in ("Agent", "Task")}
+        for label, name in (("Strategy", "strategies"), ("Rule", "rules"), ("Mistake", "mistakes")):
+            nodes[label] = sorted({one for row in touched for one in row[name]})
         # In the order of learning, which locks the stream of an agent first.
         lock(tx, sorted({stream_id(ns, row["agent_name"]) for row in touched}))
         for label in reversed(LABELS):
@@ -282,9 +271,8 @@ class Eraser:
         for page in paged(took):
             # Else their bounds, and values based on them, would reveal what was erased.
             tx.run("erasing.drop_crystallizations", ids=page)
-        for stream in sorted(
-            {stream_of[row["id"]] for row in experience if row["took"] or row["transitions"]}
-        ):
+        moved = {stream_of[row["id"]] for row in experience if row["took"] or row["transitions"]}
+        for stream in sorted(moved):
             removed["Policy"] += derivation.rebuild(tx, stream).removed
         for page in paged(sorted({name for row in experience for name in row["states"]})):
             tx.run("maintenance.drop_states", ids=page)

@@ -67,15 +67,6 @@ class Exchange:
         self._limits = Limits()
         self._learner = learner
 
-    def import_(
-        self, path: str | Path, format_name: FileFormat, document: str | None
-    ) -> ImportReport:
-        """Learn the episodes of a file."""
-        check_document(format_name, document)
-        if format_name == "sentinel":
-            return self._import_sentinel(path, document)
-        return self._import_jsonl(path)
-
     def export(
         self, path: str | Path, format_name: FileFormat, document: str | None
     ) -> ExportReport:
@@ -99,7 +90,7 @@ class Exchange:
             nodes, edges = self._graph.view(lambda tx: write(*selection.read(tx), open_file()))
         return ExportReport(file=str(path), format=format_name, nodes=nodes, edges=edges)
 
-    def _import_sentinel(self, path: str | Path, name: str | None) -> ImportReport:
+    def import_sentinel(self, path: str | Path, name: str | None) -> ImportReport:
         """Learn the episodes of a Sentinel file, and store its other content."""
         file = SentinelFile(_source(path), name, self._limits)
         rest = file.check()
@@ -128,7 +119,7 @@ class Exchange:
             kept=tuple(file.kept),
         )
 
-    def _import_jsonl(self, path: str | Path) -> ImportReport:
+    def import_jsonl(self, path: str | Path) -> ImportReport:
         """Learn the episodes of JSON lines, after checking all lines."""
         source = _source(path)
         levels: list[LevelRecord] = []
@@ -146,10 +137,8 @@ class Exchange:
         abandoned, refused = self._abandon(
             item for item in _lines(source, self._limits) if isinstance(item, AbandonedAttempt)
         )
-        made, entries, lenses = levels_exchange.take(
-            self._graph,
-            (item for item in _lines(source, self._limits) if isinstance(item, LevelsRecord)),
-        )
+        records = (item for item in _lines(source, self._limits) if isinstance(item, LevelsRecord))
+        made, entries, lenses = levels_exchange.take(self._graph, records)
         return ImportReport(
             file=source.name,
             format="jsonl",
@@ -178,7 +167,6 @@ class Exchange:
 
 
 def _hold(identity: str, rows: list[Row], tx: Transaction) -> None:
-    """Link a file to episodes."""
     tx.run("exchange.hold", id=identity, rows=rows)
 
 
@@ -305,13 +293,9 @@ def _difference(form: Mapping[str, Any], row: Row) -> str | None:
     kind = "plain" if own is None else "whole" if "episode" in own else "marked"
     base = _base(kind, row["_content"], _reference_of(row).origin)
     change: dict[str, Any] = {} if kind == "plain" else {"as": kind}
-    changed = {
-        name: value
-        for name, value in form.items()
-        if name not in base or canonical_json(base[name]) != canonical_json(value)
-    }
-    if changed:
-        change["set"] = changed
+    for name, value in form.items():
+        if name not in base or canonical_json(base[name]) != canonical_json(value):
+            change.setdefault("set", {})[name] = value
     if dropped := sorted(base.keys() - form.keys()):
         change["drop"] = dropped
     return canonical_json(change) if change else None
@@ -320,11 +304,10 @@ def _difference(form: Mapping[str, Any], row: Row) -> str | None:
 def _base(
     kind: str, content: Mapping[str, Any], origin: tuple[str | None, str | None, str | None]
 ) -> dict[str, Any]:
-    if kind == "whole":
-        return sentinel.write_whole(content, *origin, entry=True)
-    if kind == "marked":
-        return sentinel.write_marked(content, *origin, entry=True)
-    return sentinel.write(content, entry=True)
+    if kind == "plain":
+        return sentinel.write(content, entry=True)
+    write = sentinel.write_whole if kind == "whole" else sentinel.write_marked
+    return write(content, *origin, entry=True)
 
 
 def check_document(format_name: str, document: str | None) -> None:
@@ -336,9 +319,8 @@ def check_document(format_name: str, document: str | None) -> None:
 def _source(path: str | Path) -> Source:
     source = Source(str(checked_path("path", path)))
     if source.path == "-" or not source.is_regular:
-        raise ValidationError(
-            "file", source.path, "must be a file, as it is read twice", "write it to a file first"
-        )
+        problem = "must be a file, as it is read twice"
+        raise ValidationError("file", source.path, problem, "write it to a file first")
     return source
 
 

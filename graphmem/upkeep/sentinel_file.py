@@ -154,9 +154,8 @@ class SentinelFile:
         try:
             return sentinel.episode(form, source_key=key, entry=True)
         except ValidationError as error:
-            field = f"{sentinel.LOG}.{at}"
-            if error.field != "episode":
-                field = f"{field}.{error.field}"
+            inner = "" if error.field == "episode" else f".{error.field}"
+            field = f"{sentinel.LOG}.{at}{inner}"
             raise ValidationError(field, error.value, error.problem, error.remedy) from None
 
     def _keep(self, values: Values, name: str, beside: dict[str, bytes] | None) -> None:
@@ -250,12 +249,8 @@ class Lists:
                 of_task = known.setdefault(task, [])
                 of_task += [one for one in items if name == "score_history" or one not in of_task]
         elif canonical_json(known) != canonical_json(value):
-            raise ValidationError(
-                "document",
-                None,
-                f"the imported files {', '.join(names)} differ in {name!r}",
-                "name the one to export",
-            )
+            problem = f"the imported files {', '.join(names)} differ in {name!r}"
+            raise ValidationError("document", None, problem, "name the one to export")
 
     def _add_card(self, form: dict[str, Any], number: int) -> None:
         said = {name: str(form.get(name) or "")[:SHOWN] for name in _SAID}

@@ -99,7 +99,10 @@ DISTINCT = AfterValidator(lambda texts: tuple(sorted(set(texts))))
 AS_TUPLE = BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value)
 """Takes a list where a tuple is stored."""
 Name = Annotated[str, Field(max_length=MAX_KEY), AfterValidator(_normal)]
-TypeName = Annotated[str, AfterValidator(_normal), Field(max_length=MAX_TYPE)]
+TypeName = Annotated[
+    str, Field(max_length=MAX_TYPE), AfterValidator(_normal), Field(max_length=MAX_TYPE)
+]
+"""Normalizing can lengthen a text, so its length is checked twice."""
 Text = Annotated[str, Field(max_length=MAX_TEXT)]
 Json = Annotated[JsonValue, AfterValidator(finite_json)]
 JsonObject = Annotated[dict[str, JsonValue], AfterValidator(finite_json)]

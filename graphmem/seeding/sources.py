@@ -121,7 +121,7 @@ class Source:
                 unpacked = _Counted(gzip.GzipFile(fileobj=stream), limits, whole)
                 stream = io.BufferedReader(unpacked, HEAD)
                 head = stream.peek(HEAD)
-                if not head and unpacked.damage is not None:
+                if not head and isinstance(unpacked.damage, EOFError | OSError | zlib.error):
                     raise SeedingError(f"{self.name}: damaged gzip file: {unpacked.damage}")
             yield head, stream
         except IsADirectoryError as error:

@@ -26,6 +26,8 @@ SERVER_SCHEMES = ("neo4j", "neo4j+s", "neo4j+ssc", "bolt", "bolt+s", "bolt+ssc")
 
 def open_store(url: str | Path | None, settings: Settings) -> Store:
     """Open the engine that ``url`` names; import it only then."""
+    if not isinstance(url, str | Path | None):
+        raise SettingsError(f"url {shown(url)} is neither a url nor a folder")
     text = str(url if url is not None else settings.url or default_folder())
     masked = without_password(text)
     scheme = text.partition(":")[0].lower() if ":" in text else ""
@@ -35,7 +37,7 @@ def open_store(url: str | Path | None, settings: Settings) -> Store:
         return Neo4jStore(text, settings)
     if not text.strip():
         raise SettingsError("url is empty; give a folder, memory: or neo4j://host:port")
-    wrong = not isinstance(url, str | Path | None) or "\0" in text or has_surrogate(text)
+    wrong = "\0" in text or has_surrogate(text)
     secret = not isinstance(url, Path) and (scheme in SERVER_SCHEMES or masked != text)
     unknown = "://" in text and scheme != "file"
     if wrong or secret or unknown:

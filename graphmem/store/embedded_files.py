@@ -227,7 +227,7 @@ def find_problems(folder: Path, copy: Path, manifest: Manifest | None) -> tuple[
     if graph != manifest.graph:
         how = "missing" if graph is None else "damaged, older, or of another memory"
         problems.append(
-            f"{folder / GRAPH} is {how}: it is not checkpoint {manifest.checkpoint} "
+            f"{folder / GRAPH} is {how}, where checkpoint {manifest.checkpoint} should be "
             f"({manifest.nodes:,} nodes of {manifest.transactions:,} transactions)"
         )
     mark, size = manifest.mark, file_size(copy / LOG)

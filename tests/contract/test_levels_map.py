@@ -119,4 +119,3 @@ def test_nothing_is_one_line_and_a_circle_that_an_import_closed_is_shown() -> No
         "└ task:t:b: 0 entries",
         "  └ task:t:a (above)",
     ]
-    assert circle._repr_html_().count("<rect ") == 2

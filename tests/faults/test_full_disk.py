@@ -154,7 +154,8 @@ def test_a_search_goes_on_where_the_disk_is_full(disk: str, tmp_path: Path) -> N
     ]
     told = answer.stderr.splitlines()
     assert len(told) == len({*told}), told  # once each
-    assert "vectors are kept in memory" in told[0]
+    if disk == "limited":  # elsewhere nobody gets as far as to write vectors
+        assert "vectors are kept in memory" in told[0]
 
     names = {path.name for path in (tmp_path / "memory.graph").rglob("*")}
     assert not any(name.endswith(".new") for name in names)

@@ -55,6 +55,8 @@ DAY = 86_400_000.0
 """Milliseconds in a day."""
 LABELS = ("Episode", "Agent", "Stream", "Tally", "Task", "Strategy", "Heuristic", "AntiPattern")
 """What new episodes are about."""
+WORTH_TRYING = 0.25
+"""The short way is tried if things are known at least this likely: a failed try costs a fourth."""
 _WHOLE = {
     *("advanced", "tasks", "strategies", "recorded", "used", "outcomes", "together"),
     *("new_tallies", "tallies", "new_heuristics", "heuristics", "evidence", "failures"),
@@ -69,8 +71,9 @@ class Learner:
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self._namespace_id = node_id(graph.ns, "Namespace")
-        # Guesses: what is there, and the half-life.
+        # Guesses: what is there, how likely the rest is there too, and the half-life.
         self._seen: set[str] = set()
+        self._likely = 0.5
         self._half_life_days = graph.given.co_occurrence_half_life_days
 
     def learn(self, episode: Episode, *, dated: bool = True) -> Learned:
@@ -226,7 +229,7 @@ class Learner:
     def _add(self, row: Row) -> bool:
         """Learn an episode by one statement, if all that it is about is known; return whether."""
         about = _about(row)
-        if not is_plain(row) or not about <= self._seen:
+        if not is_plain(row) or not (about <= self._seen or self._likely > WORTH_TRYING):
             return False
         options, params = addition(row, self._graph.now())
         if self._graph.must_lock:
@@ -243,8 +246,16 @@ class Learner:
         if not grown:
             self._seen -= about
             return False
+        self._remember(about, known=True)
         self._cut(overgrown(row, grown))
         return True
+
+    def _remember(self, about: set[str], *, known: bool) -> None:
+        """Guess that the next ones find known what this one is about, and others as this one."""
+        self._likely += (known - self._likely) / 8
+        if len(self._seen) > SEEN:
+            self._seen.clear()
+        self._seen |= about
 
     def _cut(self, excess: Excess) -> None:
         """Cut off evidence beyond the sample, after the episodes that made it too much."""
@@ -255,21 +266,23 @@ class Learner:
     def _write(self, rows: list[Row], on_error: OnError) -> list[bool | ValidationError]:
         """Write a batch in one transaction: per row whether it was new, or its conflict."""
         unique, twins = _once(rows, on_error)
-        answers, excess = self._graph.transact(
+        answers, excess, known = self._graph.transact(
             lambda tx: self._work(tx, unique, on_error), brief=len(unique) == 1
         )
         self._cut(excess)
         if len(unique) == 1:
-            if len(self._seen) > SEEN:
-                self._seen.clear()
-            self._seen |= _about(unique[0])
+            about = _about(unique[0])
+            there = {*known["Task"], *known["Heuristic"], *known["AntiPattern"]}
+            self._remember(about, known=about <= there)
         left = dict(answers)
         return [
             twins[index] if index in twins else left.pop(row["id"], False)
             for index, row in enumerate(rows)
         ]
 
-    def _work(self, tx: Transaction, rows: list[Row], on_error: OnError) -> tuple[Answers, Excess]:
+    def _work(
+        self, tx: Transaction, rows: list[Row], on_error: OnError
+    ) -> tuple[Answers, Excess, Known]:
         """Write what is new."""
         if self._graph.must_lock:  # the data of these agents stays as it is seen here
             lock(tx, {row["stream"] for row in rows})
@@ -279,7 +292,7 @@ class Learner:
             for row in rows
             if answers[row["id"]] is True
         ]
-        return answers, self._record(tx, fresh, known) if fresh else Excess()
+        return answers, self._record(tx, fresh, known) if fresh else Excess(), known
 
     def _examine(
         self, tx: Transaction, rows: list[Row], on_error: OnError

@@ -193,9 +193,10 @@ class Chooser:
             counts = f"never tried; {found.successes} of {found.trials} by all others"
         if not found.trials:
             counts = "nothing was tried yet"
-        often = f"takes it {percent(propensity, 1)} of the time"
+        often = f"picks it in {percent(propensity, 1)} of draws"
         if propensity in (0.0, 1.0):
-            often = f"{'always' if propensity else 'never'} takes it"
+            often = f"{'always' if propensity else 'never'} picks it"
+        way = "Thompson sampling" if explore == "thompson" else explore
         return Considered(
             **{name: getattr(one, name) for name in _SHOWN},
             id=one.id or strategy_id(self._graph.ns, one.text),
@@ -203,7 +204,7 @@ class Chooser:
             low=low,
             high=high,
             propensity=propensity,
-            why=f"{counts}: {expected}; {explore} {often}",
+            why=f"{counts}: {expected}; {way} {often}",
             warnings=warnings,
         )
 

@@ -78,12 +78,14 @@ def test_it_says_why_with_its_numbers(learned: Memory) -> None:
     choice = learned.choose(TASK, ["ask", "guess"], explore="greedy")
     assert choice.text == "ask"
     assert choice.why.startswith("7 of 8 here; 7 of 11 in all: expected ")
-    assert choice.why.endswith("; greedy always takes it")
+    assert choice.why.endswith("; greedy always picks it")
     [other] = choice.others
     assert other.why.startswith("never tried")
-    assert other.why.endswith("; greedy never takes it")
+    assert other.why.endswith("; greedy never picks it")
     some = learned.choose(TASK, ["ask", "guess"], seed=0)
-    assert some.why.endswith(f"; thompson takes it {percent(some.propensity, 1)} of the time")
+    assert some.why.endswith(
+        f"; Thompson sampling picks it in {percent(some.propensity, 1)} of draws"
+    )
     assert learned.explain(choice).id == choice.id
 
 

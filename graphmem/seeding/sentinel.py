@@ -166,31 +166,19 @@ def mark(
     return own if occurrence is None else {**own, "occurrence": occurrence}
 
 
-def write_marked(
-    content: Mapping[str, Any], *origin: str | None, entry: bool = False
-) -> dict[str, Any]:
-    """Return the form of an episode with its origin."""
-    return {**write(content, entry=entry), OWN: mark(*origin)}
+def write_marked(content: Mapping[str, Any], *origin: str | None) -> dict[str, Any]:
+    """Return the entry of an episode with its origin."""
+    return {**write(content, entry=True), OWN: mark(*origin)}
 
 
-def write_whole(
-    content: Mapping[str, Any], *origin: str | None, entry: bool = False
-) -> dict[str, Any]:
-    """Return the form of an episode with its whole content in the field ``graphmem``."""
+def write_whole(content: Mapping[str, Any], *origin: str | None) -> dict[str, Any]:
+    """Return the entry of an episode with its whole content in the field ``graphmem``."""
     line = record(content, *origin)
-    steps = content.get("steps", ())
-    if entry:
-        fields = {name: content[name] for name in ("task", "task_key", "score") if name in content}
-        fields |= {"summary": content.get("summary", ""), "agent": "default"}
-        count = content.get("extra", {}).get("steps")
-        count = count if type(count) is int else len(steps)
-        form = {"timestamp": line.get("ended_at"), **write(fields, entry=True), "steps": count}
-    else:
-        form = write({**content, "extra": {}})
-        if steps:
-            form["steps"] = len(steps)
-        if "ended_at" in line:
-            form["timestamp"] = line["ended_at"]
+    fields = {name: content[name] for name in ("task", "task_key", "score") if name in content}
+    fields |= {"summary": content.get("summary", ""), "agent": "default"}
+    count = content.get("extra", {}).get("steps")
+    count = count if type(count) is int else len(content.get("steps", ()))
+    form = {"timestamp": line.get("ended_at"), **write(fields, entry=True), "steps": count}
     return {**form, OWN: {"episode": line}}
 
 

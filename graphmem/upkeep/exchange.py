@@ -279,7 +279,7 @@ def _contents(
 def _form(item: _Reference, content: Mapping[str, Any], *, same: bool) -> dict[str, Any]:
     """Return the form of an episode: its original form, else a complete one."""
     if item.form is None:
-        return sentinel.write_whole(content, *item.origin, entry=True)
+        return sentinel.write_whole(content, *item.origin)
     change = json.loads(item.form)
     base = _base(change.get("as", "plain"), content, item.origin)
     form = {**base, **change.get("set", {})}
@@ -307,7 +307,7 @@ def _base(
     if kind == "plain":
         return sentinel.write(content, entry=True)
     write = sentinel.write_whole if kind == "whole" else sentinel.write_marked
-    return write(content, *origin, entry=True)
+    return write(content, *origin)
 
 
 def check_document(format_name: str, document: str | None) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from graphmem import Episode, Memory
 from graphmem.errors import ConflictError, SeedingError, ValidationError
-from graphmem.seeding import Refused, detect, sentinel
+from graphmem.seeding import Refused, detect, jsonl, sentinel
 from tests.seeding.test_seeding import records, seeded
 
 CARD = {
@@ -145,7 +145,9 @@ def test_what_is_wrong_is_named_as_in_the_form(
 
 def test_an_edited_form_must_not_contradict_what_graphmem_wrote_beside_it() -> None:
     content = {"task": "t", "score": 0.5, "success": True, "reward": 0.5, "agent": "a"}
-    form = sentinel.write_whole({**content, "strategy": [{"text": "s"}]}, "k", None, None)
+    content |= {"strategy": [{"text": "s"}]}
+    whole = {"graphmem": {"episode": jsonl.record(content, "k", None, None)}}
+    form = {**sentinel.write({**content, "extra": {}}), **whole}
     assert sentinel.episode(form).source_key == "k"
     with pytest.raises(ValidationError, match=r"score: differs from what graphmem\.episode says"):
         sentinel.episode({**form, "score": 0.6})

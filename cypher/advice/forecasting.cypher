@@ -12,11 +12,11 @@ RETURN coalesce(sum(s.trials), 0) AS trials, coalesce(sum(s.successes), 0) AS su
 
 // name: forecasting.counts
 // doc: The counts of an estimate. Parts: all (uses of strategies, those on the type, and whose), strengths (of pooling), task (the given
-// doc: tasks together), near (of nearby, rows {id, similarity}), strategies (the given ones), links (to strategies like these), outcomes
-// doc: (of the given ones on the tasks, and on near ones, also by weight), merged (what strategies count as, if any are merged). least is
-// doc: the cosine of the farthest of many near ones, else 0.
+// doc: tasks together), near (of the near tasks), strategies (the given ones), links (to strategies like these), outcomes (of the given
+// doc: ones on the tasks), near outcomes (of the given ones on near tasks, also by weight), merged (what strategies count as, if any are
+// doc: merged). cosines are those of near tasks, by id; at the edge one counts for nothing.
 // option: some  only episodes of some agents (and types) count, so those of tasks are counted one by one
-// param: own list, tasks list, nearby list, type string = null, least float = 0.0, floor float = null, pooling string
+// param: own list, tasks list, near_tasks list, cosines map, edge float, type string = null, pooling string
 // param: types list = null
 // returns: part string, rows list
 MATCH (y:Tally)
@@ -42,16 +42,13 @@ WHERE a.name IN $agents AND ($types IS NULL OR e.type IN $types)                
 WITH count(e) AS trials, sum(CASE WHEN e.success THEN 1 ELSE 0 END) AS successes                                //? some
 RETURN 'task' AS part, [{trials: trials, successes: successes}] AS rows
 UNION ALL
-OPTIONAL MATCH (v:Embedder {id: $id})
-WITH edge_of($least, coalesce($floor, v.floor, v.near, 1.0)) AS edge
-UNWIND $nearby AS row
-MATCH (t:Task {id: row.id})
-WITH row.similarity AS similarity, edge, t, t.ns AS ns WHERE ns = $ns
-WITH t, similarity, edge, t.episodes AS trials, t.successes AS successes                                        //? !some
+MATCH (t:Task)
+WHERE t.id IN $near_tasks AND toString(t.ns) = $ns
+WITH t, t.episodes AS trials, t.successes AS successes                                                          //? !some
 MATCH (t)<-[:ATTEMPTED]-(e:Episode)<-[:RAN]-(a:Agent)                                                           //? some
 WHERE a.name IN $agents AND ($types IS NULL OR e.type IN $types)                                                //? some
-WITH t, similarity, edge, count(e) AS trials, sum(CASE WHEN e.success THEN 1 ELSE 0 END) AS successes           //? some
-RETURN 'near' AS part, collect({id: t.id, text: t.description, similarity: similarity, weight: nearness(similarity, edge),
+WITH t, count(e) AS trials, sum(CASE WHEN e.success THEN 1 ELSE 0 END) AS successes                               //? some
+RETURN 'near' AS part, collect({id: t.id, text: t.description, similarity: $cosines[t.id], weight: nearness($cosines[t.id], $edge),
   trials: trials, successes: successes}) AS rows
 UNION ALL
 MATCH (s:Strategy)
@@ -63,21 +60,25 @@ WHERE s.id IN $own AND toString(s.ns) = $ns
 MATCH (s)-[l:SIMILAR_TO]->(n:Strategy)
 RETURN 'links' AS part, collect({id: s.id, other: n.id, similarity: l.similarity}) AS rows
 UNION ALL
-OPTIONAL MATCH (v:Embedder {id: $id})
-WITH edge_of($least, coalesce($floor, v.floor, v.near, 1.0)) AS edge
-UNWIND [task IN $tasks | {id: task, similarity: null}] + $nearby AS row
-MATCH (t:Task {id: row.id})
-WITH row.similarity IS NULL AS here, nearness(coalesce(row.similarity, 0.0), edge) AS weight, t, t.ns AS ns
-WHERE ns = $ns
+MATCH (t:Task)
+WHERE t.id IN $tasks AND toString(t.ns) = $ns
 MATCH (t)<-[o:OUTCOME]-(s:Strategy)
 WHERE s.id IN $own
   AND o.agent IN $agents                                                                                        //? some
-WITH s.id AS id, sum(CASE WHEN here THEN o.trials ELSE 0 END) AS here_trials,
-  sum(CASE WHEN here THEN o.successes ELSE 0 END) AS here_successes, sum(CASE WHEN here THEN 0 ELSE o.trials END) AS near_trials,
-  sum(CASE WHEN here THEN 0 ELSE o.successes END) AS near_successes, sum(CASE WHEN here THEN 0.0 ELSE weight * o.trials END) AS near_weight,
-  sum(CASE WHEN here THEN 0.0 ELSE weight * o.successes END) AS near_won
-RETURN 'outcomes' AS part, collect({id: id, here_trials: here_trials, here_successes: here_successes, near_trials: near_trials,
-  near_successes: near_successes, near_weight: near_weight, near_won: near_won}) AS rows
+WITH s.id AS id, sum(o.trials) AS trials, sum(o.successes) AS successes
+RETURN 'outcomes' AS part, collect({id: id, here_trials: trials, here_successes: successes}) AS rows
+UNION ALL
+MATCH (t:Task)
+WHERE t.id IN $near_tasks AND toString(t.ns) = $ns
+MATCH (t)<-[o:OUTCOME]-(s:Strategy)
+WHERE s.id IN $own
+  AND o.agent IN $agents                                                                                        //? some
+WITH s.id AS id, o.trials AS trials, o.successes AS successes, $cosines[t.id] AS cosine
+WITH id, trials, successes, nearness(cosine, $edge) AS weight
+WITH id, sum(trials) AS near_trials, sum(successes) AS near_successes, sum(weight * trials) AS near_weight,
+  sum(weight * successes) AS near_won
+RETURN 'near outcomes' AS part, collect({id: id, near_trials: near_trials, near_successes: near_successes, near_weight: near_weight,
+  near_won: near_won}) AS rows
 UNION ALL
 CALL { MATCH ()-[l:MERGED_INTO]->() RETURN count(l) AS links }
 WITH links

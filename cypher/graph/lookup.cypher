@@ -28,12 +28,3 @@ WHERE t.description = $text AND t.ns IN [$ns]
 RETURN t.id AS id, t.key AS key, t.description AS text, t.type AS task_type, t.type_rule AS type_rule, t.episodes AS episodes,
   t.score_sum AS score_sum
 ORDER BY id;
-
-// name: lookup.linked_tasks
-// doc: The tasks that are similar to given ones, the nearest first.
-// returns: id string, similarity float
-MATCH (t:Task)
-WHERE t.id IN $ids AND toString(t.ns) = $ns
-MATCH (t)-[r:SIMILAR_TO]->(o:Task)
-RETURN o.id AS id, r.similarity AS similarity
-ORDER BY similarity DESC, id;

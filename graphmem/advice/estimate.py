@@ -20,7 +20,6 @@ from graphmem.graph.nearness import Near, Question, understood
 from graphmem.ids import heuristic_ids, node_id, strategy_id
 from graphmem.models.forecasts import PoolingStrengths
 from graphmem.numerics import beta_quantile
-from graphmem.search.edges import LINKS
 from graphmem.store.port import Row
 
 STANDARD_ERRORS = 1.0
@@ -214,16 +213,14 @@ class Estimator:
 
     def _counts(self, question: Question, own: list[str], view: View) -> _Counts:
         """Return all counts of strategies (ids) on a task and elsewhere."""
-        mine = {*question.tasks}
-        near = {key: cosine for key, cosine in question.near if key not in mine and cosine > 0.0}
+        near = {key: min(cosine, 1.0) for key, cosine in question.near}
         asked: dict[str, Any] = {
-            "id": self._embedder,
             "pooling": self._strengths.id,
             "tasks": question.tasks,
-            "nearby": [{"id": key, "similarity": min(near[key], 1.0)} for key in sorted(near)],
+            "near_tasks": sorted(near),
+            "cosines": near,
+            "edge": question.edge,
             "type": question.task_type,
-            "least": min(near.values()) if len(near) >= LINKS else 0.0,
-            "floor": question.floor,
             **view.filters(self._graph),
         }
         some = ("some",) if view.agents is not None else ()
@@ -259,7 +256,9 @@ class Estimator:
         for row in () if some else strategies:
             counts.add(row["id"], row, _ALL)
         for row in parts.get("outcomes", ()):
-            for names in (_HERE, _NEAR, _WEIGHED):
+            counts.add(row["id"], row, _HERE, _HERE)
+        for row in parts.get("near outcomes", ()):
+            for names in (_NEAR, _WEIGHED):
                 counts.add(row["id"], row, names, names)
         return counts
 

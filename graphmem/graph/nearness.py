@@ -12,29 +12,25 @@ from graphmem.graph.lookup import known_tasks
 from graphmem.store.port import Row
 from graphmem.text.task_types import GENERAL, infer_task_type
 
-SPEAKS = 10
-"""A task with fewer episodes may be new, and may not have links to similar ones yet."""
-
 
 class NearTasks(NamedTuple):
     """The known tasks that are similar enough to a text."""
 
     tasks: tuple[tuple[str, float], ...] = ()
     """Their ids and similarities, the nearest first; none is under the floor of relevance."""
+    linked: tuple[tuple[str, float], ...] = ()
+    """The few nearest, as ``SIMILAR_TO`` links them."""
     lender: str | None = None
     """The nearest task, if it is near enough to lend its type."""
-    floor: float | None = None
-    """The similarity from which the embedder of the search finds texts related."""
+    edge: float = 1.0
+    """The cosine at which another task counts for nothing."""
 
 
 class Near(Protocol):
     """Finds what is near a text in a part of the memory."""
 
-    def near_tasks(self, text: str, view: View = EVERYTHING) -> NearTasks:
-        """Return the tasks near a text."""
-
-    def fresh(self) -> object:
-        """Embed new texts, and link them if that takes no lease; None for an empty memory."""
+    def near_tasks(self, text: str, view: View = EVERYTHING, own: Sequence[str] = ()) -> NearTasks:
+        """Return the tasks near a text, without the tasks (ids) that it names."""
 
     @property
     def similar_from(self) -> float:
@@ -52,13 +48,15 @@ class Question:
     known: tuple[Row, ...]
     """All tasks that it names: rows of ``lookup.tasks``."""
     near: tuple[tuple[str, float], ...]
-    """The ids and similarities of other tasks, the nearest first."""
+    """The ids and similarities of other tasks, the nearest first, at most 256."""
+    linked: tuple[tuple[str, float], ...]
+    """The few nearest of them."""
+    edge: float
+    """The cosine at which a near task counts for nothing; at 1 it counts like the task itself."""
     task_type: str | None
     """None: it has none."""
     type_rule: str | None
     """What decided the type: ``given``, the rule that fired, or ``near: <id of the task>``."""
-    floor: float | None = None
-    """The similarity from which texts are related; None: that of the stored vectors."""
 
     @property
     def tasks(self) -> list[str]:
@@ -102,16 +100,10 @@ def understood(
     reader: Reader,
     text: str,
     view: View = EVERYTHING,
-    near: Near | NearTasks | None = None,
+    near: Near | None = None,
     task_type: str | None = None,
-    *,
-    fresh: bool = False,
 ) -> Question:
-    """Return what a question is about.
-
-    A known task has links to near tasks in the graph; with ``fresh``, a search finds those of a new
-    task.
-    For any other text ``near`` searches, or is the result of a search.
+    """Return what a question is about; ``near`` searches for near tasks.
 
     The type is the given one, else that of the known task, else that of the wording, else that of
     the nearest known task, if that is near enough. "general" means no type. Several tasks with one
@@ -119,42 +111,10 @@ def understood(
     """
     known = known_tasks(reader, text, view)
     own = [row["id"] for row in known]
-    search = None if isinstance(near, NearTasks) else near
-    if known:
-        new = search if fresh and sum(row["episodes"] for row in known) < SPEAKS else None
-        if new:
-            new.fresh()
-        found = _linked(reader, own, view)
-        if new and not found.tasks:  # its links may wait for the next write
-            found = _as_linked(new.near_tasks(text, view), own, new.similar_from)
-    elif isinstance(near, NearTasks):
-        found = near
-    else:
-        found = search.near_tasks(text, view) if search else NearTasks()
+    said = known[0]["text"] if known else text
+    found = near.near_tasks(said, view, own) if near else NearTasks()
     kind, rule = _type(reader, text, known, found, view, task_type)
-    return Question(text, tuple(known), found.tasks, kind, rule, found.floor)
-
-
-def _linked(reader: Reader, own: Sequence[str], view: View) -> NearTasks:
-    """Return the tasks that the graph links to given ones, as similar tasks."""
-    rows = reader.read("lookup.linked_tasks", ids=own)
-    nearest: dict[str, float] = {}
-    for row in rows:
-        nearest.setdefault(row["id"], row["similarity"])
-    there = view.tasks(reader, list(nearest)) if view.agents is not None else nearest
-    floor = reader.settings.relevance_floor or 0.0
-    tasks = tuple(
-        pair
-        for pair in nearest.items()
-        if pair[0] in there and pair[0] not in own and pair[1] >= floor
-    )
-    return NearTasks(tasks, tasks[0][0] if tasks else None)
-
-
-def _as_linked(near: NearTasks, own: Sequence[str], similar: float) -> NearTasks:
-    """Return the tasks of a search that will be linked to given ones."""
-    tasks = tuple(pair for pair in near.tasks if pair[0] not in own and pair[1] >= similar)
-    return NearTasks(tasks, tasks[0][0] if tasks else None, near.floor)
+    return Question(text, tuple(known), found.tasks, found.linked, found.edge, kind, rule)
 
 
 def _type(

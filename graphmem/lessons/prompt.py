@@ -154,7 +154,7 @@ class ContextWriter:
     def _lines(self, task: str, agent: str | None, lens: str | None) -> Iterator[Line]:
         """Yield candidates, in the order of their sections."""
         view = reads = read_view(self._graph, agent)
-        question = understood(self._graph, task, view, self._near, fresh=True)
+        question = understood(self._graph, task, view, self._near)
         known = [row for row in question.known if row["episodes"]]
         parts = self._parts(known, question.task_type, view)
         if "others" not in parts and _unrestricted(view):
@@ -223,7 +223,7 @@ class ContextWriter:
         errors = {text: row["error_class"] for text, row in warned.items()}
         if any(one.text not in errors for one in bad):
             names = {row["id"]: row["strategy"] for row in tried}
-            tasks = [*question.tasks, *(id_ for id_, _ in question.near)]
+            tasks = [*question.tasks, *(id_ for id_, _ in question.linked)]
             rows = self._read("context.errors", tasks=tasks, ids=list(names), agents=view.agents)
             errors = {names[row["id"]]: row["error_class"] for row in rows} | errors
         lines = []
@@ -245,7 +245,7 @@ class ContextWriter:
     def _tried(self, question: Question, view: View) -> list[Row]:
         """Return the strategies tried on a task and on near ones, the best first."""
         rows = [{"id": id_, "weight": 1.0, "own": True} for id_ in question.tasks]
-        rows += [{"id": id_, "weight": near**2, "own": False} for id_, near in question.near]
+        rows += [{"id": id_, "weight": near**2, "own": False} for id_, near in question.linked]
         if not rows:
             return []
         tried = self._read("context.tried", rows=rows, agents=view.agents)

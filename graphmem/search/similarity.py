@@ -27,6 +27,10 @@ FUSION = 60
 """The constant of reciprocal rank fusion, added to a rank (Cormack, Clarke & Buettcher 2009)."""
 ROUNDED = 1e-6
 """How far the cosine of a text with itself may be from 1."""
+NEAR_TASKS = 256
+"""Most near tasks whose outcomes count for a question."""
+_ALIKE = 0.8
+"""Cosine from which a near task counts, however many there are."""
 _UNSEEN = 100
 """The assumed number of texts of a label, if there may be more than were looked at."""
 _GROWTH = 4
@@ -95,9 +99,18 @@ class Similarity:
         return self._readable(label, LINKS, view, more, more(LINKS))
 
     def _readable(
-        self, label: str, limit: int, view: View, more: Callable[[int], Near], found: Near
+        self,
+        label: str,
+        limit: int,
+        view: View,
+        more: Callable[[int], Near],
+        found: Near,
+        least: float = -1.0,
     ) -> Near:
-        """Return what a search finds in a view: it looks at more until enough may be read."""
+        """Return what a search finds in a view: it looks at more until enough may be read.
+
+        Below a similarity :data:`LINKS` are enough.
+        """
         if view.agents is None:
             return found
         known: set[str] = set()
@@ -109,7 +122,8 @@ class Similarity:
             read = view.tasks if label == "Task" else view.strategies
             there.update(read(self._graph, ids))
             seen = [pair for pair in found if pair[0] in there]
-            if len(seen) >= limit or len(found) < size:
+            enough = LINKS if found and found[-1][1] < least else limit
+            if len(seen) >= enough or len(found) < size:
                 return seen[:limit]
             size *= _GROWTH
             found = more(size)
@@ -119,32 +133,32 @@ class Similarity:
         near = self.nearest("Strategy", text, view)
         return [pair for pair in near if pair[1] >= self.similar_from]
 
-    def near_tasks(self, text: str, view: View = EVERYTHING) -> NearTasks:
-        """Return the tasks to which a text is relevantly similar.
+    def near_tasks(self, text: str, view: View = EVERYTHING, own: Sequence[str] = ()) -> NearTasks:
+        """Return the tasks to which a text is relevantly similar, at most :data:`NEAR_TASKS`.
 
-        The nearest one can lend its type if their similarity is at least the embedder's ``near``,
-        which one in 1,000 pairs of unrelated texts exceeds.
+        ``own`` are the ids of the tasks with that text, which are left out. The nearest one can
+        lend its type if their similarity is at least the embedder's ``near``, which one in 1,000
+        pairs of unrelated texts exceeds; to a known task from ``similar`` on.
         """
-        return self._lending(self.nearest("Task", text, view), view)
-
-    def near_tasks_of(self, hits: Sequence[Hit], view: View = EVERYTHING) -> NearTasks:
-        """Return the same from the hits of a search for at least :data:`LINKS`."""
-        ranks = [
-            (hit.vector_rank, hit.id, hit.similarity)
-            for hit in hits
-            if hit.label == "Task" and hit.vector_rank and hit.vector_rank <= LINKS
-        ]
-        return self._lending([(key, similarity) for _, key, similarity in sorted(ranks)], view)
-
-    def _lending(self, near: Sequence[tuple[str, float]], view: View) -> NearTasks:
-        least = max(self._floor("Task", len(near), LINKS, view) - ROUNDED, 0.0)
-        tasks = tuple(pair for pair in near if pair[1] >= least)
-        if not tasks:
+        asked = searched("text", text)
+        index = self.fresh()
+        if index is None:
             return NearTasks()
-        thresholds = self.vectors.embedder.thresholds
-        lender = tasks[0][0] if tasks[0][1] >= thresholds.near else None
+        thresholds, size = self.vectors.embedder.thresholds, NEAR_TASKS + len(own)
         floor = thresholds.near if thresholds.floor is None else thresholds.floor
-        return NearTasks(tasks, lender, floor)
+        vector = self.vectors.of(asked, index, own if view.agents is None else ())
+        more = partial(index.near, "Task", vector)
+        near = self._readable("Task", size, view, more, more(size), floor)
+        least = max(self._floor("Task", len(near), LINKS, view) - ROUNDED, 0.0)
+        tasks = tuple(pair for pair in near if pair[1] >= least and pair[0] not in own)[:NEAR_TASKS]
+        lends = thresholds.similar if own else thresholds.near
+        from_ = thresholds.similar if own else least
+        return NearTasks(
+            tasks,
+            tuple(pair for pair in tasks[:LINKS] if pair[1] >= from_),
+            tasks[0][0] if tasks and tasks[0][1] >= lends else None,
+            min(tasks[-1][1], max(floor, _ALIKE)) if len(tasks) == NEAR_TASKS else floor,
+        )
 
     @property
     def similar_from(self) -> float:

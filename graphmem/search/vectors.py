@@ -132,14 +132,17 @@ class Vectors:
 
     # Searching
 
-    def of(self, text: str, index: SearchIndex | None = None) -> Vector:
+    def of(self, text: str, index: SearchIndex | None = None, tasks: Sequence[str] = ()) -> Vector:
         """Return the vector of a text: shape (dimensions,), of length 1.
 
-        The text may be that of a known task or strategy, whose vector an index has.
+        The text may be that of a known task or strategy, whose vector an index has; ``tasks`` are
+        the ids of tasks with that text.
         """
         vector = self._cache.get(text)
         if vector is None:
             known = None if index is None else index.known(text)
+            if known is None and index is not None and tasks:
+                known = next(iter(index.vectors("Task", tasks[:1]).values()), None)
             vector = self.embedder.embed([text])[0] if known is None else known
             self._keep({text: vector})
         return vector

@@ -21,6 +21,8 @@ _LINE = 1_000
 """Characters of a sentence on what an estimate rests on."""
 _WORDING = 60
 """Characters of the wording of a task beside its key."""
+_NEAREST = 8
+"""Most similar tasks or strategies that a sentence names."""
 _NAMED = 80
 """Most characters of a task or strategy within a sentence."""
 _LESSONS = {
@@ -257,8 +259,10 @@ def _rest(wider: str, what: str, part: Any, trials: int, successes: int) -> str:
     """Return what the rate of a task or strategy rests on: its trials, those of similar ones."""
     near = ", ".join(
         f"{_cut(one.text)!r} ({one.successes} of {one.trials}, similarity {one.similarity:.2f})"
-        for one in part.borrowed
+        for one in part.borrowed[:_NEAREST]
     )
+    if more := len(part.borrowed[_NEAREST:]):
+        near += f" and {more} more"
     worked, rate = f"{successes} of {trials} worked", percent(part.rate, 1)
     if trials:
         also = f", with similar ones {rate}: {near}"

@@ -669,9 +669,11 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         "prior_failures": 1.0,
         "embedder": "hashing",
         "dimensions": 7,
-        "least": 0.0,
         "links": 8,
         "nearby": [{"id": i, "similarity": 0.7} for i in ids(target, "Task")],
+        "near_tasks": ids(target, "Task"),
+        "cosines": dict.fromkeys(ids(target, "Task"), 0.7),
+        "edge": 0.4,
         "similar": 0.7,
         "seeds": [
             {"task": None, "strategy": None, kind: i, "relevance": 0.7, "weight": 0.7}

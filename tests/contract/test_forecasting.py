@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import math
 import random
-from itertools import groupby
+from itertools import cycle, groupby
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -51,7 +51,7 @@ def test_an_empty_memory_knows_nothing_and_says_so(memory: Memory) -> None:
 def test_the_formula_by_hand(memory: Memory) -> None:
     tried(memory, "refund", "ask", "wwwf")
     tried(memory, "refund", "wait", "ff")
-    tried(memory, "rebook", "ask", "ww")
+    tried(memory, "change a seat", "ask", "ww")
     found = memory.predict("refund", "ask")
 
     def logit(p: float) -> float:
@@ -297,6 +297,31 @@ def test_what_is_new_borrows_from_what_is_similar(opened: Opener) -> None:
     assert strategy.probability > strategy.basis.rate
     alone = memory.predict("refund a cancelled flight to paris", "sing")
     assert alone.high - alone.low < task.high - task.low
+
+
+def test_the_256_nearest_tasks_count_and_the_farthest_for_nothing(opened: Opener) -> None:
+    memory = opened(embedder="hashing")
+    tasks = [
+        f"refund flight {number} to {'paris' if number % 9 else 'rome'}" for number in range(300)
+    ]
+    memory.learn_many(
+        {"task": task, "strategy": "ask", "success": True, "agent": agent, "source_key": task}
+        for task, agent in zip(tasks, cycle(("ada", "grace")), strict=False)
+    )
+    for asked in (tasks[0], "refund my flight to rome"):
+        near = memory.predict(asked, "ask").basis.task.borrowed
+        assert len(near) == 256
+        assert asked not in {one.text for one in near}
+        assert list(near) == sorted(near, key=lambda one: (-one.similarity, one.text))
+        edge = min(0.8, near[-1].similarity)
+        for one in near:
+            weight = max(0.0, (one.similarity - edge) / (1 - edge))
+            assert one.weight == pytest.approx(weight, abs=1e-9)
+        choice = memory.choose(asked, ["ask"])
+        assert choice.near_trials == 256
+        assert choice.probability == memory.predict(asked, "ask").probability
+    own = memory.predict(tasks[0], "ask", agent="ada").basis.task.borrowed
+    assert {one.text for one in own} == {*tasks[2::2]}
 
 
 def test_a_task_has_the_type_that_context_and_recall_give_it(opened: Opener) -> None:

@@ -47,7 +47,7 @@ WHERE t.id IN $near_tasks AND toString(t.ns) = $ns
 WITH t, t.episodes AS trials, t.successes AS successes                                                          //? !some
 MATCH (t)<-[:ATTEMPTED]-(e:Episode)<-[:RAN]-(a:Agent)                                                           //? some
 WHERE a.name IN $agents AND ($types IS NULL OR e.type IN $types)                                                //? some
-WITH t, count(e) AS trials, sum(CASE WHEN e.success THEN 1 ELSE 0 END) AS successes                               //? some
+WITH t, count(e) AS trials, sum(CASE WHEN e.success THEN 1 ELSE 0 END) AS successes                                //? some
 RETURN 'near' AS part, collect({id: t.id, text: t.description, similarity: $cosines[t.id], weight: nearness($cosines[t.id], $edge),
   trials: trials, successes: successes}) AS rows
 UNION ALL

@@ -48,7 +48,7 @@ def measured(memory: Memory, size: int, calls: int) -> Iterator[Result]:
     chance = random.Random(3)
     known = [task(chance.randrange(size)) for _ in range(calls)]
     several = (chance.sample(SHARED, CANDIDATES) for _ in count())
-    whole = {"context": 10, "recall": 20, "choose": 5}
+    whole = {"context": 10, "recall": 20, "choose": 25, "predict": 15}
     for kind, texts in (("known", known), ("new", [f"{text} urgently" for text in known])):
         asked: dict[str, Callable[[str], object]] = {
             "context": memory.context,

@@ -44,7 +44,7 @@ WHERE ($types IS NULL OR e.type IN $types) AND (praised(e.score) OR blamed(e.sco
 MATCH (e)-[u:USED]->(s:Strategy)
 WHERE u.applied AND e.type <> 'general'
 //?
-WITH s.id AS id, count(*) AS counted, sum(CASE WHEN praised(e.score) THEN 1 ELSE 0 END) AS worked
+WITH s.id AS id, count(*) AS counted, sum(CASE WHEN praised(earned(e.score, u.failed)) THEN 1 ELSE 0 END) AS worked
 WITH id, counted, worked, wilson_lower(worked, counted, $z) AS lower
 WHERE worked >= 3 AND lower > 0.5
 RETURN id, counted
@@ -69,7 +69,7 @@ WHERE a.name IN $agents AND ($types IS NULL OR e.type IN $types)
 //?
 WITH text, t.id AS task, a.name AS agent, e.id AS episode, e.type AS task_type, e.recorded_at AS recorded_at,
      coalesce(e.ended_at, e.started_at) AS dated, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at,
-     CASE WHEN praised(e.score) THEN 1 ELSE 0 END AS good
+     CASE WHEN praised(earned(e.score, u.failed)) THEN 1 ELSE 0 END AS good
 ORDER BY at DESC, episode DESC
 WITH text, count(*) AS counted, sum(good) AS worked, count(DISTINCT CASE WHEN good = 1 THEN task ELSE null END) AS tasks,
      min(dated) AS first_at, max(dated) AS last_at, max(CASE WHEN good = 1 THEN at ELSE null END) AS worked_at,

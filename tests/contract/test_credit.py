@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import pytest
 
@@ -90,7 +89,7 @@ def test_a_strategy_failed_if_all_its_own_steps_did(
 
 
 def test_a_failed_run_and_what_was_only_shown_count_as_before(memory: Memory) -> None:
-    steps: list[dict[str, Any]] = [{"action_type": "a", "error": "no"}, {"action_type": "b"}]
+    steps = [Step(action_type="a", error="no"), Step(action_type="b")]
     for _ in range(2):
         memory.learn("t", ["a", "b"], success=False, error="lost", steps=steps)
         memory.learn("t", [StrategyUse("a", applied=False), "b"], success=True, steps=steps)

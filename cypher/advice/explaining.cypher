@@ -278,13 +278,13 @@ MATCH (a:Agent)-[:RAN]->(e)
 OPTIONAL MATCH (e)-[u:USED]->(s:Strategy)
 WITH e, a, u, s, u.rank AS rank
 ORDER BY rank DESC
-WITH e, a, count(CASE WHEN s.id IN $strategies THEN u.failed END) > 0 AS failed,
+WITH e, a, collect(CASE WHEN u.failed IS NOT NULL AND s.id IN $strategies THEN s.text END) AS failed,
      collect(CASE WHEN worked(u.applied, u.failed) AND NOT s.id IN $strategies THEN s.text END)[0] AS other
 OPTIONAL MATCH (e)-[:HAS_STEP]->(x:Step)
-WITH e, a, failed, other, x.error AS error, x.index AS place
-ORDER BY place DESC
+WITH e, a, failed, other, x.error AS error, x.index AS place, CASE WHEN x.action_type IN failed THEN 1 ELSE 0 END AS own
+ORDER BY own DESC, place DESC
 WITH e, a, failed, other, collect(error) AS errors
-RETURN evidence_columns(e, a, errors), failed, CASE WHEN failed THEN other END AS saved_by
+RETURN evidence_columns(e, a, errors), size(failed) > 0 AS failed, CASE WHEN size(failed) > 0 THEN other END AS saved_by
 ORDER BY coalesce(e.ended_at, e.started_at, e.recorded_at) DESC, id DESC;
 
 // name: explaining.trend

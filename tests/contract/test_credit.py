@@ -22,6 +22,7 @@ def read_invoice(memory: Memory, number: int = 0) -> str:
     with memory.attempt("read the invoice", task_type="documents") as attempt:
         attempt.used("pdf_text", "ocr")
         attempt.step("pdf_text", error=NO_TEXT.format(number))
+        attempt.step("ocr", error="the page is upside down")
         attempt.step("ocr", observation="total 12.50")
         attempt.succeed()
     assert attempt.episode_id is not None
@@ -35,6 +36,7 @@ def test_what_failed_before_a_fallback_is_told_apart_from_what_did_the_work(memo
     [failing] = memory.lessons.anti_patterns()
     assert (failing.strategy, failing.error_class) == ("pdf_text", NO_TEXT.format("<number>"))
     assert (failing.occurrences, failing.successes) == (10, 0)
+    assert failing.example == NO_TEXT.format(9)
     assert set(failing.evidence) <= set(ids)
     assert failing.better_alternative is not None
     assert failing.better_alternative.strategy == "ocr"
@@ -54,6 +56,7 @@ def test_an_explanation_tells_that_another_one_saved_the_run(memory: Memory) -> 
     assert (found.why.successes, found.why.trials, found.supporting) == (0, 1, ())
     [episode] = found.opposing
     assert (episode.success, episode.failed, episode.saved_by) == (True, True, "ocr")
+    assert episode.error == NO_TEXT.format(0)
     assert 'failed in this run; "ocr" saved it' in str(found)
     [episode] = memory.explain("ocr").supporting
     assert (episode.failed, episode.saved_by) == (False, None)

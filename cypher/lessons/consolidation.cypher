@@ -34,15 +34,14 @@ MATCH (s:Strategy)
 WHERE s.ns = $ns AND s.trials >= 3 AND ($texts IS NULL OR s.text IN $texts)
   AND s.id >= $first AND s.id < $beyond
 MATCH (s)<-[u:USED]-(e:Episode)
-WHERE u.applied AND e.type <> 'general' AND (praised(e.score) OR blamed(e.score))
+WHERE u.applied AND e.type <> 'general' AND (praised(earned(e.score, u.failed)) OR blamed(earned(e.score, u.failed)))
 //? agents
 MATCH (a:Agent)
 WHERE a.ns = $ns AND a.name IN $agents
 MATCH (a)-[:RAN]->(e:Episode)
-WHERE ($types IS NULL OR e.type IN $types) AND (praised(e.score) OR blamed(e.score))
-  AND ($until IS NULL OR e.recorded_at <= $until)
+WHERE ($types IS NULL OR e.type IN $types) AND ($until IS NULL OR e.recorded_at <= $until)
 MATCH (e)-[u:USED]->(s:Strategy)
-WHERE u.applied AND e.type <> 'general'
+WHERE u.applied AND e.type <> 'general' AND (praised(earned(e.score, u.failed)) OR blamed(earned(e.score, u.failed)))
 //?
 WITH s.id AS id, count(*) AS counted, sum(CASE WHEN praised(earned(e.score, u.failed)) THEN 1 ELSE 0 END) AS worked
 WITH id, counted, worked, wilson_lower(worked, counted, $z) AS lower
@@ -60,7 +59,7 @@ MATCH (s:Strategy)
 WHERE s.id IN $ids AND toString(s.ns) = $ns
 WITH s, s.text AS text
 MATCH (s)<-[u:USED]-(e:Episode)
-WHERE u.applied AND e.type <> 'general' AND (praised(e.score) OR blamed(e.score))
+WHERE u.applied AND e.type <> 'general' AND (praised(earned(e.score, u.failed)) OR blamed(earned(e.score, u.failed)))
 MATCH (e)-[:ATTEMPTED]->(t:Task)
 MATCH (a:Agent)-[:RAN]->(e)
 //? agents

@@ -85,6 +85,18 @@ weight * 0.95 ^ (trials - counted);
 // doc: The id of the strategy that a strategy counts as: the one that it was merged into, or itself.
 coalesce(strategy.merged_into, strategy.id);
 
+// formula: worked(success, failed)
+// doc: Whether a use of a strategy succeeded: its run did, and its own steps did not all end in an error (`failed`: their class).
+(success AND failed IS NULL);
+
+// formula: earned(score, failed)
+// doc: The score of a use of a strategy: that of the run, 0 if the use failed.
+CASE WHEN failed IS NULL THEN score ELSE 0.0 END;
+
+// formula: fault(success, failed, error_class)
+// doc: The class of the error in which a use of a strategy ended, if it failed: of its own steps, else of the run.
+coalesce(failed, CASE WHEN success THEN null ELSE error_class END);
+
 // columns: more_outcomes(x, n, k, c, w)
 // doc: What outcomes add to the counts of a node or an edge: n trials with k successes, their credit c and their scores times credit w.
 // doc: With the two below: all that counts outcomes.

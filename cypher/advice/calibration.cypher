@@ -10,7 +10,7 @@ RETURN e.id AS id, coalesce(e.source_key, e.content_hash + coalesce(e.occurrence
 
 // name: calibration.episodes
 // doc: The tasks, outcomes and applied strategies of episodes; `seq` is the number of their event in the stream of their agent. Uses are
-// doc: {whole, propensity, candidates}, by rank.
+// doc: {whole, failed (whether it did, though the run succeeded), propensity, candidates}, by rank.
 // returns: id string, task string, name string, success boolean, type string, seq integer, uses list
 MATCH (e:Episode)
 WHERE e.id IN $ids AND toString(e.ns) = $ns
@@ -22,7 +22,8 @@ WHERE u.applied
 WITH e, t, seq, u, s
 ORDER BY u.rank
 WITH e, t, seq,
-  collect(CASE WHEN s IS NULL THEN null ELSE {whole: whole(s), propensity: u.propensity, candidates: u.candidates} END) AS uses
+  collect(CASE WHEN s IS NULL THEN null
+    ELSE {whole: whole(s), failed: u.failed IS NOT NULL, propensity: u.propensity, candidates: u.candidates} END) AS uses
 RETURN e.id AS id, t.id AS task, e.task AS name, e.success AS success, e.type AS type, seq, uses
 ORDER BY id;
 

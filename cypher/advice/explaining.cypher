@@ -125,11 +125,12 @@ MATCH (s:Strategy {id: part.id})
 WITH part, s, s.ns AS ns WHERE ns = $ns
 MATCH (e:Episode)-[u:USED]->(s)
 WHERE u.applied AND ($types IS NULL OR e.type IN $types)
-  AND (part.types IS NULL OR e.type IN part.types) AND ($error_class IS NULL OR e.success OR e.error_class = $error_class)
+  AND (part.types IS NULL OR e.type IN part.types)
+  AND ($error_class IS NULL OR worked(e.success, u.failed) OR fault(e.success, u.failed, e.error_class) = $error_class)
 MATCH (a:Agent)-[:RAN]->(e)                                                                                     //? own
 WHERE a.name IN $agents                                                                                         //? own
 WITH e.id AS episode, coalesce(e.ended_at, e.started_at) AS dated, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at,
-     CASE WHEN e.success = ($error_class IS NULL) THEN 1 ELSE 0 END AS supports
+     CASE WHEN worked(e.success, u.failed) = ($error_class IS NULL) THEN 1 ELSE 0 END AS supports
 ORDER BY at DESC, episode DESC
 WITH collect({episode: episode, dated: dated, supports: supports}) AS trials, sum(supports) AS successes, count(dated) AS dated,
      min(dated) AS first_at, max(dated) AS last_at
@@ -146,12 +147,13 @@ WITH part, s, s.ns AS ns WHERE ns = $ns
 MATCH (a:Agent)-[:RAN]->(e:Episode)-[u:USED]->(s)                                                               //? !counted
 WHERE u.applied AND ($agents IS NULL OR a.name IN $agents) AND ($types IS NULL OR e.type IN $types)             //? !counted
   AND (part.types IS NULL OR e.type IN part.types)                                                              //? !counted
-  AND ($error_class IS NULL OR e.success OR e.error_class = $error_class)                                       //? !counted
+  AND ($error_class IS NULL OR worked(e.success, u.failed)                                                      //? !counted
+    OR fault(e.success, u.failed, e.error_class) = $error_class)                                                //? !counted
 MATCH (e)-[:ATTEMPTED]->(t:Task)                                                                                //? !counted
 MATCH (s)-[o:OUTCOME]->(t:Task)                                                                                 //? counted
 WHERE $agents IS NULL OR o.agent IN $agents                                                                     //? counted
 WITH CASE $by WHEN 'task' THEN t.key ELSE a.name END AS name,                                                   //? !counted
-  CASE WHEN e.success = ($error_class IS NULL) THEN 1 ELSE 0 END AS worked, 1 AS tried,                         //? !counted
+  CASE WHEN worked(e.success, u.failed) = ($error_class IS NULL) THEN 1 ELSE 0 END AS worked, 1 AS tried,       //? !counted
 WITH CASE $by WHEN 'task' THEN t.key ELSE o.agent END AS name, o.successes AS worked, o.trials AS tried,        //? counted
   CASE WHEN $by = 'task' AND t.description <> t.key THEN t.description ELSE null END AS text
 WITH name, max(text) AS text, sum(tried) AS trials, sum(worked) AS successes
@@ -266,16 +268,23 @@ RETURN t.id AS id, t.seq AS seq, t.reward AS reward, t.terminal AS terminal, n.f
 ORDER BY seq DESC;
 
 // name: explaining.episodes
-// doc: Episodes for display, latest first; the error is that of the episode, else the last one of its steps.
-// returns: evidence_columns
+// doc: Episodes for display, latest first; the error is that of the episode, else the last one of its steps. Whether one of some
+// doc: strategies failed though the run succeeded, and the last other one that it used, which saved it.
+// param: strategies list
+// returns: evidence_columns, failed boolean, saved_by string
 MATCH (e:Episode)
 WHERE e.id IN $ids AND toString(e.ns) = $ns
 MATCH (a:Agent)-[:RAN]->(e)
+OPTIONAL MATCH (e)-[u:USED]->(s:Strategy)
+WITH e, a, u, s, u.rank AS rank
+ORDER BY rank DESC
+WITH e, a, collect(CASE WHEN u.failed IS NOT NULL AND s.id IN $strategies THEN s.text END) AS failed,
+     collect(CASE WHEN worked(u.applied, u.failed) AND NOT s.id IN $strategies THEN s.text END)[0] AS other
 OPTIONAL MATCH (e)-[:HAS_STEP]->(x:Step)
-WITH e, a, x.error AS error, x.index AS place
-ORDER BY place DESC
-WITH e, a, collect(error) AS errors
-RETURN evidence_columns(e, a, errors)
+WITH e, a, failed, other, x.error AS error, x.index AS place, CASE WHEN x.action_type IN failed THEN 1 ELSE 0 END AS own
+ORDER BY own DESC, place DESC
+WITH e, a, failed, other, collect(error) AS errors
+RETURN evidence_columns(e, a, errors), size(failed) > 0 AS failed, CASE WHEN size(failed) > 0 THEN other END AS saved_by
 ORDER BY coalesce(e.ended_at, e.started_at, e.recorded_at) DESC, id DESC;
 
 // name: explaining.trend

@@ -14,7 +14,7 @@ WHERE s.ns = $ns
 MATCH (s)<-[u:USED]-(e:Episode)
 WHERE u.applied AND (e.ended_at IS NOT NULL OR e.started_at IS NOT NULL)
 WITH whole(s) AS whole, coalesce(e.ended_at, e.started_at) AS at, e.id AS episode,
-  CASE WHEN e.success THEN 1 ELSE 0 END AS success
+  CASE WHEN worked(e.success, u.failed) THEN 1 ELSE 0 END AS success
 ORDER BY at, episode
 WITH whole, collect(at) AS times, collect(success) AS outcomes, count(*) AS trials, sum(success) AS successes
 WHERE trials > 1 AND trials >= $at_least

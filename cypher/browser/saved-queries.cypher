@@ -15,8 +15,8 @@ RETURN p;
 //   :param text => "sample the stored values before filtering on them"
 MATCH (s:Strategy {text: $text}) WHERE s.ns = $ns
 MATCH (e:Episode)-[u:USED]->(s) WHERE u.applied
-WITH s, e ORDER BY coalesce(e.ended_at, e.started_at, e.recorded_at) DESC, e.id
-WITH s, e.success AS success, collect(e)[..6] AS latest
+WITH s, e, u ORDER BY coalesce(e.ended_at, e.started_at, e.recorded_at) DESC, e.id
+WITH s, e.success AND u.failed IS NULL AS success, collect(e)[..6] AS latest
 UNWIND latest AS e
 MATCH p = (e)-[:USED]->(s)
 MATCH q = (e)-[:ATTEMPTED]->(:Task)

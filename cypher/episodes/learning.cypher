@@ -290,8 +290,8 @@ WITH count(*) AS done
 UNWIND $used AS row
 MATCH (e:Episode {id: row.episode})
 MATCH (s:Strategy {id: row.strategy})
-CREATE (e)-[:USED {rank: row.rank, credit: row.credit, shown: row.shown, applied: row.applied, propensity: row.propensity,
-  explore: row.explore, candidates: row.candidates}]->(s)
+CREATE (e)-[:USED {rank: row.rank, credit: row.credit, shown: row.shown, applied: row.applied, failed: row.failed,
+  propensity: row.propensity, explore: row.explore, candidates: row.candidates}]->(s)
 WITH count(*) AS done
 //? outcomes
 UNWIND $outcomes AS row

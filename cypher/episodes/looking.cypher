@@ -97,10 +97,11 @@ WITH t.id AS task, coalesce(s.merged_into, s.id) AS way, sum(o.trials) AS trials
 //? by
 MATCH (t)<-[:ATTEMPTED]-(e:Episode)-[u:USED]->(s:Strategy)
 WHERE u.applied AND ($types IS NULL OR e.type IN $types)
-WITH DISTINCT t, e, s
+WITH DISTINCT t, e, u, s
 MATCH (e)<-[:RAN]-(a:Agent)
 WHERE a.name IN $agents
-WITH t.id AS task, s.id AS way, count(*) AS trials, sum(CASE WHEN e.success THEN 1 ELSE 0 END) AS successes
+WITH t.id AS task, s.id AS way, count(*) AS trials,
+  sum(CASE WHEN worked(e.success, u.failed) THEN 1 ELSE 0 END) AS successes
 //?
 WITH task, way, trials, successes, wilson_lower(successes, trials, $z) AS lower
 ORDER BY lower DESC, trials DESC, way

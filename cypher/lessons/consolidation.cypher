@@ -34,17 +34,16 @@ MATCH (s:Strategy)
 WHERE s.ns = $ns AND s.trials >= 3 AND ($texts IS NULL OR s.text IN $texts)
   AND s.id >= $first AND s.id < $beyond
 MATCH (s)<-[u:USED]-(e:Episode)
-WHERE u.applied AND e.type <> 'general' AND (praised(e.score) OR blamed(e.score))
+WHERE u.applied AND e.type <> 'general' AND (praised(earned(e.score, u.failed)) OR blamed(earned(e.score, u.failed)))
 //? agents
 MATCH (a:Agent)
 WHERE a.ns = $ns AND a.name IN $agents
 MATCH (a)-[:RAN]->(e:Episode)
-WHERE ($types IS NULL OR e.type IN $types) AND (praised(e.score) OR blamed(e.score))
-  AND ($until IS NULL OR e.recorded_at <= $until)
+WHERE ($types IS NULL OR e.type IN $types) AND ($until IS NULL OR e.recorded_at <= $until)
 MATCH (e)-[u:USED]->(s:Strategy)
-WHERE u.applied AND e.type <> 'general'
+WHERE u.applied AND e.type <> 'general' AND (praised(earned(e.score, u.failed)) OR blamed(earned(e.score, u.failed)))
 //?
-WITH s.id AS id, count(*) AS counted, sum(CASE WHEN praised(e.score) THEN 1 ELSE 0 END) AS worked
+WITH s.id AS id, count(*) AS counted, sum(CASE WHEN praised(earned(e.score, u.failed)) THEN 1 ELSE 0 END) AS worked
 WITH id, counted, worked, wilson_lower(worked, counted, $z) AS lower
 WHERE worked >= 3 AND lower > 0.5
 RETURN id, counted
@@ -60,7 +59,7 @@ MATCH (s:Strategy)
 WHERE s.id IN $ids AND toString(s.ns) = $ns
 WITH s, s.text AS text
 MATCH (s)<-[u:USED]-(e:Episode)
-WHERE u.applied AND e.type <> 'general' AND (praised(e.score) OR blamed(e.score))
+WHERE u.applied AND e.type <> 'general' AND (praised(earned(e.score, u.failed)) OR blamed(earned(e.score, u.failed)))
 MATCH (e)-[:ATTEMPTED]->(t:Task)
 MATCH (a:Agent)-[:RAN]->(e)
 //? agents
@@ -69,7 +68,7 @@ WHERE a.name IN $agents AND ($types IS NULL OR e.type IN $types)
 //?
 WITH text, t.id AS task, a.name AS agent, e.id AS episode, e.type AS task_type, e.recorded_at AS recorded_at,
      coalesce(e.ended_at, e.started_at) AS dated, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at,
-     CASE WHEN praised(e.score) THEN 1 ELSE 0 END AS good
+     CASE WHEN praised(earned(e.score, u.failed)) THEN 1 ELSE 0 END AS good
 ORDER BY at DESC, episode DESC
 WITH text, count(*) AS counted, sum(good) AS worked, count(DISTINCT CASE WHEN good = 1 THEN task ELSE null END) AS tasks,
      min(dated) AS first_at, max(dated) AS last_at, max(CASE WHEN good = 1 THEN at ELSE null END) AS worked_at,

@@ -48,12 +48,13 @@ ORDER BY lower DESC, confidence DESC, strategy, id;
 MATCH (t:Task)
 WHERE t.id IN $tasks AND toString(t.ns) = $ns
 MATCH (t)-[d:RECENT]->(e:Episode)
-WHERE NOT e.success AND e.error_class IS NOT NULL
 MATCH (a:Agent)-[:RAN]->(e)
 WHERE $agents IS NULL OR a.name IN $agents
 MATCH (e)-[u:USED]->(s:Strategy)
 WHERE u.applied AND whole(s) IN $ids
-WITH whole(s) AS id, e.error_class AS error_class, d.at AS at, e.id AS episode
+WITH whole(s) AS id, fault(e.success, u.failed, e.error_class) AS error_class, d.at AS at, e.id AS episode
+WHERE error_class IS NOT NULL
+WITH id, error_class, at, episode
 ORDER BY at DESC, episode DESC
 RETURN id, collect(error_class)[0] AS error_class
 ORDER BY id;

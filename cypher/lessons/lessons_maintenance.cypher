@@ -36,9 +36,9 @@ MATCH (e)-[u:USED]->(s:Strategy)
 MATCH (a:Agent)-[:RAN]->(e)
 //?
 WHERE u.applied AND e.type IS NOT NULL AND ($types IS NULL OR e.type IN $types) AND ($agents IS NULL OR a.name IN $agents)
-WITH s.id AS strategy, s.text AS text, a.name AS agent, e.type AS type, e.id AS episode, e.success AS success, e.score AS score,
-     u.credit AS credit, e.recorded_at AS recorded_at, coalesce(e.ended_at, e.started_at) AS dated,
-     coalesce(e.ended_at, e.started_at, e.recorded_at) AS at
+WITH s.id AS strategy, s.text AS text, a.name AS agent, e.type AS type, e.id AS episode,
+     worked(e.success, u.failed) AS success, earned(e.score, u.failed) AS score, u.credit AS credit, e.recorded_at AS recorded_at,
+     coalesce(e.ended_at, e.started_at) AS dated, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at
 ORDER BY at DESC, episode DESC
 WITH strategy, text, agent, type, summed_outcomes(success, credit, score), min(dated) AS first_at, max(dated) AS last_at,
      min(recorded_at) AS created_at, collect(CASE WHEN success THEN episode ELSE null END) AS supporting,
@@ -97,7 +97,7 @@ UNWIND $rows AS row
 UNWIND row.supporting + row.opposing AS episode
 MATCH (h:Heuristic {id: row.id})
 MATCH (e:Episode {id: episode})
-WITH h, e, e.success AS supports, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at
+WITH h, e, episode IN row.supporting AS supports, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at
 CREATE (h)-[:DERIVED_FROM {supports: supports, at: at}]->(e)
 RETURN count(*) AS links;
 
@@ -117,9 +117,9 @@ WHERE e.id IN $ids AND toString(e.ns) = $ns
 MATCH (e)-[u:USED]->(s:Strategy)
 MATCH (a:Agent)-[:RAN]->(e)
 //?
-WHERE u.applied AND e.success = false AND e.error_class IS NOT NULL AND ($classes IS NULL OR e.error_class IN $classes)
-  AND ($agents IS NULL OR a.name IN $agents)
-WITH s.id AS strategy, s.text AS text, a.name AS agent, e.error_class AS error_class, e.type AS type, e.id AS episode,
+WITH s, e, a, CASE WHEN u.applied THEN fault(e.success, u.failed, e.error_class) END AS error_class
+WHERE error_class IS NOT NULL AND ($classes IS NULL OR error_class IN $classes) AND ($agents IS NULL OR a.name IN $agents)
+WITH s.id AS strategy, s.text AS text, a.name AS agent, error_class, e.type AS type, e.id AS episode,
      e.recorded_at AS recorded_at, coalesce(e.ended_at, e.started_at) AS dated, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at
 ORDER BY at DESC, episode DESC
 WITH strategy, text, agent, error_class, count(*) AS occurrences, collect(DISTINCT type) AS types, min(dated) AS first_at,
@@ -336,21 +336,27 @@ SET m.seen = row.seen, m.bad_decision = row.bad_decision, m.evidence = row.evide
 RETURN count(m) AS written;
 
 // name: lessons_maintenance.classes
-// doc: The hash of content, the type of task and the class of errors of episodes, as stored.
-// returns: id string, content_hash string, type string, type_rule string, error_class string
+// doc: The hash of content, the type of task and the class of errors of episodes, and those of uses that failed ("": none), as stored.
+// returns: id string, content_hash string, type string, type_rule string, error_class string, failed list
 MATCH (e:Episode)
 WHERE e.id IN $ids AND toString(e.ns) = $ns
-RETURN e.id AS id, e.content_hash AS content_hash, e.type AS type, e.type_rule AS type_rule, e.error_class AS error_class
+OPTIONAL MATCH (e)-[u:USED]->(:Strategy)
+WITH e, u ORDER BY u.rank
+WITH e, collect(CASE WHEN u IS NULL THEN null ELSE coalesce(u.failed, '') END) AS failed
+RETURN e.id AS id, e.content_hash AS content_hash, e.type AS type, e.type_rule AS type_rule, e.error_class AS error_class, failed
 ORDER BY id;
 
 // name: lessons_maintenance.put_classes
 // mode: write
-// doc: Writes the type of task and class of errors of episodes.
+// doc: Writes the type of task and class of errors of episodes, and those of their uses that failed.
 // returns: written integer
 UNWIND $rows AS row
 MATCH (e:Episode {id: row.id})
 WITH row, e, e.ns AS ns WHERE ns = $ns
 SET e.type = row.type, e.type_rule = row.type_rule, e.error_class = row.error_class
+WITH row, e
+MATCH (e)-[u:USED]->(:Strategy)
+SET u.failed = CASE WHEN row.failed[u.rank] <> '' THEN row.failed[u.rank] END
 RETURN count(*) AS written;
 
 // name: lessons_maintenance.merged

@@ -28,7 +28,7 @@ MATCH (s:Strategy)
 WHERE s.id IN $ids AND toString(s.ns) = $ns
 MATCH (s)<-[u:USED]-(e:Episode)
 WHERE u.applied
-RETURN coalesce(e.ended_at, e.started_at) AS at, e.success AS success;
+RETURN coalesce(e.ended_at, e.started_at) AS at, worked(e.success, u.failed) AS success;
 
 // name: cycles.clear
 // mode: write

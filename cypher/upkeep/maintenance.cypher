@@ -51,9 +51,9 @@ MATCH (e)-[u:USED]->(s:Strategy)
 //?
 RETURN s.id AS id, count(e) AS uses,
        sum(CASE WHEN u.applied THEN 1 ELSE 0 END) AS trials,
-       sum(CASE WHEN u.applied AND e.success THEN 1 ELSE 0 END) AS successes,
+       sum(CASE WHEN u.applied AND worked(e.success, u.failed) THEN 1 ELSE 0 END) AS successes,
        sum(CASE WHEN u.applied THEN u.credit ELSE 0.0 END) AS credit_sum,
-       sum(CASE WHEN u.applied THEN u.credit * e.score ELSE 0.0 END) AS score_sum,
+       sum(CASE WHEN u.applied THEN u.credit * earned(e.score, u.failed) ELSE 0.0 END) AS score_sum,
        max(CASE WHEN u.applied THEN coalesce(e.ended_at, e.started_at) ELSE null END) AS last_used_at,
        min(e.recorded_at) AS created_at
 ORDER BY id;
@@ -76,7 +76,7 @@ MATCH (e)-[:ATTEMPTED]->(t:Task)
 //?
 WHERE u.applied AND ($tasks IS NULL OR t.id IN $tasks)
 MATCH (a:Agent)-[:RAN]->(e)
-RETURN s.id AS strategy, t.id AS task, a.name AS agent, summed_outcomes(e.success, u.credit, e.score),
+RETURN s.id AS strategy, t.id AS task, a.name AS agent, summed_outcomes(worked(e.success, u.failed), u.credit, earned(e.score, u.failed)),
        max(coalesce(e.ended_at, e.started_at)) AS last_at
 ORDER BY strategy, task, agent;
 
@@ -159,7 +159,8 @@ MATCH (e)-[u:USED]->(:Strategy)
 MATCH (a:Agent)-[:RAN]->(e)
 //?
 WHERE u.applied AND e.type IS NOT NULL AND ($types IS NULL OR e.type IN $types)
-RETURN a.id AS home, a.name AS agent, e.type AS type, count(*) AS trials, sum(CASE WHEN e.success THEN 1 ELSE 0 END) AS successes,
+RETURN a.id AS home, a.name AS agent, e.type AS type, count(*) AS trials,
+       sum(CASE WHEN worked(e.success, u.failed) THEN 1 ELSE 0 END) AS successes,
        min(e.recorded_at) AS created_at
 ORDER BY home, type;
 

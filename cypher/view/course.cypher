@@ -22,7 +22,7 @@ MATCH (s)<-[u:USED]-(e:Episode)<-[:ABOUT]-(v:Event)
 WHERE u.applied AND ($task_type IS NULL OR e.type = $task_type)
 MATCH (e)<-[:RAN]-(a:Agent)
 WHERE $agent IS NULL OR a.name = $agent
-WITH e.recorded_at AS recorded_at, v.seq AS seq, e.id AS id, CASE WHEN e.success THEN 1 ELSE 0 END AS worked
+WITH e.recorded_at AS recorded_at, v.seq AS seq, e.id AS id, CASE WHEN worked(e.success, u.failed) THEN 1 ELSE 0 END AS worked
 ORDER BY recorded_at, seq, id
 WITH collect(worked) AS outcomes
 WITH outcomes, CASE WHEN size(outcomes) < $parts THEN size(outcomes) ELSE $parts END AS points

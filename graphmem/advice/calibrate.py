@@ -55,7 +55,13 @@ class Trial:
     name: str = ""
     """The key of the task."""
     uses: Sequence[Row] = ()
-    """How each strategy was chosen: {whole, propensity, candidates}."""
+    """How each strategy was chosen, and failed in a success: {whole, failed, propensity, ...}."""
+
+    def worked(self, whole: str) -> bool:
+        """Return whether a strategy worked: another one may have saved the run."""
+        return self.success and not any(
+            use.get("failed") for use in self.uses if use["whole"] == whole
+        )
 
 
 @dataclass(slots=True)
@@ -77,18 +83,15 @@ class History:
 
     def add(self, trial: Trial) -> None:
         """Count an episode."""
-        won = int(trial.success)
-        counts = [self.tasks.setdefault(trial.task, [0, 0])]
+        kind = trial.task_type
+        _count(trial.success, self.tasks.setdefault(trial.task, [0, 0]))
         for strategy in trial.strategies:
-            counts.append(self.total)
-            counts.append(self.strategies.setdefault(strategy, [0, 0]))
+            counts = [self.total, self.strategies.setdefault(strategy, [0, 0])]
             counts.append(self.cells.setdefault((trial.task, strategy), [0, 0]))
-            if trial.task_type is not None:
-                counts.append(self.types.setdefault(trial.task_type, [0, 0]))
-                counts.append(self.typed.setdefault((trial.task_type, strategy), [0, 0]))
-        for count in counts:
-            count[0] += 1
-            count[1] += won
+            if kind is not None:
+                counts.append(self.types.setdefault(kind, [0, 0]))
+                counts.append(self.typed.setdefault((kind, strategy), [0, 0]))
+            _count(trial.worked(strategy), *counts)
 
     @property
     def rate(self) -> float:
@@ -255,6 +258,12 @@ class Calibrator:
                 lower=rate["lower"],
                 upper=rate["upper"],
             )
+
+
+def _count(won: bool, *counts: list[int]) -> None:
+    for count in counts:
+        count[0] += 1
+        count[1] += won
 
 
 def _shrunk(counts: Sequence[float], rate: float, strength: float) -> float:

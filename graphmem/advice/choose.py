@@ -246,7 +246,8 @@ class Chooser:
             types=None if kind is None else [kind],
             untyped=sorted(failing) if kind is None else [],
         )
-        rows = [row for row in rows if not known[row["strategy_id"]].usual]
+        told = {id_ for id_, one in known.items() if not (one.usual or one.common)}
+        rows = [row for row in rows if row["strategy_id"] in told]
         wholes = {row["id"]: row["strategy_id"] for row in rows}
         warnings: dict[str, tuple[AntiPattern, ...]] = {}
         for one in describe(self._graph, rows, view, known):

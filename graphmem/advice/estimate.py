@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import sqrt
 from operator import itemgetter
 from typing import Any
 
@@ -17,13 +18,17 @@ from graphmem.advice.strengths import DEFAULTS, Strengths, parameters
 from graphmem.graph.access import View
 from graphmem.graph.graph import Graph
 from graphmem.graph.nearness import Near, Question, understood
+from graphmem.graph.rates import PRIOR
 from graphmem.ids import heuristic_ids, node_id, strategy_id
 from graphmem.models.forecasts import PoolingStrengths
 from graphmem.numerics import beta_quantile
 from graphmem.store.port import Row
+from graphmem.text.tools import sequences
 
 STANDARD_ERRORS = 1.0
 """The normal quantile of the lower bound by which recall sorts."""
+NEARLY_ALL = 0.9
+"""A tool that this share of runs use tells runs apart by little."""
 _ALL = ("trials", "successes")
 _OF_TYPE = ("type_trials", "type_successes")
 _NEAR = ("near_trials", "near_successes")
@@ -73,6 +78,10 @@ class Estimate:
     """Whether it worked at times, and no less often than others on the type, else on all tasks.
 
     What every run uses fails as often as the runs do, with the same errors, and is not their cause.
+    """
+    common: bool
+    """Whether it is a tool (or tools alone) that nearly every run on the task and near ones uses,
+    and works no better and no worse than the others, at two standard errors: then it is no advice.
     """
 
     @property
@@ -189,6 +198,12 @@ class Estimator:
             z=STANDARD_ERRORS,
         )[0]
         parts = answer["parts"]
+        runs = counts.task["trials"] + sum(row["trials"] for row in counts.near)
+        used = {row["text"]: row["uses"] for row in rows.values()}
+        tools = sequences(used)
+        common = {
+            text for text in tools.keys() & used.keys() if _is_common(used[text], counts.all, runs)
+        }
         return Estimates(
             question=question,
             **shared,
@@ -203,6 +218,7 @@ class Estimator:
                     **{name: part[name] for name in _MADE},
                     lenders=_nearest(lent.get(key, ())),
                     usual=_is_usual(row["uses"], counts.all),
+                    common=common.issuperset(tools.get(row["text"], [row["text"]])),
                 )
                 for (key, row), part in zip(rows.items(), parts, strict=True)
             ),
@@ -362,6 +378,19 @@ def _nearest(rows: Iterable[Row]) -> tuple[Row, ...]:
     """Return what has trials, the nearest first."""
     lent = [row for row in rows if row["trials"]]
     return tuple(sorted(lent, key=lambda row: (-row["similarity"], row["text"], row["id"])))
+
+
+def _is_common(uses: Mapping[str, float], everything: Mapping[str, int], runs: int) -> bool:
+    """Return whether nearly all runs used a tool, and it is no better and no worse than others."""
+    if not uses["trials"] or uses["here_trials"] + uses["near_trials"] < NEARLY_ALL * runs:
+        return False
+    trials, successes = _OF_TYPE if uses["type_trials"] else _ALL
+    n, k, others = uses[trials], uses[successes], everything[trials] - uses[trials]
+    if not others:
+        return True
+    rate = (everything[successes] + PRIOR[0]) / (everything[trials] + sum(PRIOR))
+    error = sqrt(rate * (1.0 - rate) * (1.0 / n + 1.0 / others))
+    return abs(k / n - (everything[successes] - k) / others) <= 2.0 * error
 
 
 def _is_usual(uses: Mapping[str, float], everything: Mapping[str, int]) -> bool:

@@ -160,7 +160,7 @@ class _Replay:
         never = np.array([offered[text] == 0.0 for text in texts])
         self.rows.append(
             (
-                float(trial.success),
+                float(trial.worked(whole)),
                 min(weight, self._asked.clip or weight),
                 float((taken * means).sum()),
                 history.posterior(trial, whole, strengths)[0],

@@ -380,7 +380,8 @@ class Explainer:
         trends = self._graph.read("explaining.trend", **dated)
         course = self._graph.read("explaining.course", **dated) if row["times"] else []
         ids = {*row["supporting"], *row["opposing"]}
-        episodes = self._graph.read("explaining.episodes", ids=sorted(ids)) if ids else []
+        asked = {"ids": sorted(ids), "strategies": shown["ids"]}
+        episodes = self._graph.read("explaining.episodes", **asked) if ids else []
         readable = {one["id"]: Evidence(**_dated(one, "at")) for one in episodes}
         # An episode that used two members of one merged strategy counts twice, but is shown once.
         supporting, opposing = (

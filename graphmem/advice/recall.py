@@ -151,7 +151,8 @@ class Recaller:
         ids |= dict.fromkeys(sorted({row["strategy_id"] for row in against}))
         estimates = self._estimator.each(question, list(ids), view) if ids else ()
         expected = {one.id: one for one in estimates if one.id}
-        against = [row for row in against if not expected[row["strategy_id"]].usual][:WARNINGS]
+        told = {one.id for one in estimates if not (one.usual or one.common)}
+        against = [row for row in against if row["strategy_id"] in told][:WARNINGS]
         near = [_near_task(row, found) for row in tasks.values()]
         near.sort(key=lambda task: (-task.relevance, task.text))
         items: list[RecallItem] = []

@@ -38,7 +38,10 @@ _RECORDED = (
     *("source_key", "occurrence", "type", "type_rule", "steps", "followers", *_DETAILS),
 )
 _LATEST = ("at", "id", "description", "inferred", "inferred_rule")
-_USED = ("strategy", "rank", "credit", "shown", "applied", "propensity", "explore", "candidates")
+_USED = (
+    *("strategy", "rank", "credit", "shown", "applied", "failed"),
+    *("propensity", "explore", "candidates"),
+)
 _NEW = ("new_agents", "new_streams", "new_tasks", "new_strategies")
 _NOTHING = {"won": 0, "lost": 0}
 _LATEST_TEXTS = ("bad_decision", "evidence", "lesson")
@@ -64,7 +67,7 @@ def is_plain(row: Row) -> bool:
     """Return whether ``learning.add`` can learn an episode."""
     if row["sentences"] or row["cards"] or row["_took"] or row["used_at"] is None:
         return False
-    return bool(row["uses"]) and all(use["applied"] for use in row["uses"])
+    return bool(row["uses"]) and all(use["applied"] and not use["failed"] for use in row["uses"])
 
 
 def addition(row: Row, now: int) -> tuple[list[str], Row]:
@@ -219,7 +222,8 @@ def _outcome(row: Row, use: Row) -> Row:
     """Return what one use of a strategy counts; nothing, if it was only shown."""
     if not use["applied"]:
         return {**dict.fromkeys(_COUNTS, 0), "first_at": None, "last_at": None}
-    counts = (1, row["success"], use["credit"], use["credit"] * row["score"])
+    won, score = (0, 0.0) if use["failed"] else (row["success"], row["score"])
+    counts = (1, won, use["credit"], use["credit"] * score)
     times = {"first_at": row["used_at"], "last_at": row["used_at"]}
     return {**dict(zip(_COUNTS, counts, strict=True)), **times}
 
@@ -247,9 +251,10 @@ def _uses(rows: Iterable[Row], known: Known, excess: Excess) -> dict[str, list[A
             _add(tallies, row["tally"], {**tally, **outcome})
             lesson = {"id": use["heuristic"], "type": kind, **about, **outcome}
             held = _add(heuristics, use["heuristic"], lesson)
-            held.setdefault("won" if row["success"] else "lost", []).append(link)
+            held.setdefault("won" if outcome["successes"] else "lost", []).append(link)
             if use["anti_pattern"] is not None:
-                lesson = {"id": use["anti_pattern"], "error_class": row["error_class"]}
+                wrong = use["failed"] or row["error_class"]
+                lesson = {"id": use["anti_pattern"], "error_class": wrong}
                 held = _add(patterns, use["anti_pattern"], {**lesson, **about, **outcome})
                 held.setdefault("won", []).append(link)
                 held.setdefault("kinds", {})[kind] = use["heuristic"]

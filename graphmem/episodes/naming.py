@@ -12,6 +12,7 @@ from typing import Any
 from graphmem.errors import ValidationError
 from graphmem.ids import canonical_json
 from graphmem.models.fields import MAX_STRATEGIES
+from graphmem.text.tools import THEN
 
 TOOLS, MODEL, AGENT = "tools", "model", "agent"
 SHOWN = 12
@@ -47,8 +48,8 @@ def strategies(
     """
     if by == TOOLS:
         used = list(dict.fromkeys(tools))
-        rest = f" > ({len(used) - SHOWN} more)" if len(used) > SHOWN else ""
-        sequence = " > ".join(used[:SHOWN]) + rest if used else NONE
+        rest = f"{THEN}({len(used) - SHOWN} more)" if len(used) > SHOWN else ""
+        sequence = THEN.join(used[:SHOWN]) + rest if used else NONE
         return list(dict.fromkeys([sequence, *used]))[:MAX_STRATEGIES]
     found = model if by == MODEL else agent if by == AGENT else _field(fields or {}, by)
     if isinstance(found, str) and found.strip():

@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from graphmem.episodes.credit import failures_of
 from graphmem.episodes.occurrences import FIRST, Occurrences
 from graphmem.graph.graph import Reader
 from graphmem.ids import (
@@ -124,13 +125,16 @@ def episode_row(
                 "credit": use.credit,
                 "shown": use.shown,
                 "applied": use.applied,
+                "failed": failed,
                 **_chosen(use),
                 "heuristic": heuristic_id(namespace, agent, kind, use.text),
-                "anti_pattern": anti_pattern_id(namespace, agent, use.text, failure)
-                if failure
+                "anti_pattern": anti_pattern_id(namespace, agent, use.text, wrong)
+                if (wrong := failed or failure)
                 else None,
             }
-            for rank, use in enumerate(episode.strategy)
+            for rank, (use, failed) in enumerate(
+                zip(episode.strategy, failures_of(held), strict=True)
+            )
         ],
         "sentences": [
             {

@@ -91,6 +91,10 @@ class Expected(Protocol):
     def usual(self) -> bool:
         """Whether it worked at times, and no less often than other strategies did."""
 
+    @property
+    def common(self) -> bool:
+        """Whether it is a tool that nearly every run uses, and no advice."""
+
 
 Expect = Callable[[Question, Sequence[str], View], Sequence[Expected]]
 """Tells what to expect of strategies (texts), without those that count as another one."""

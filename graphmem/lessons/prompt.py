@@ -37,6 +37,7 @@ from graphmem.store.port import Row
 from graphmem.text.fencing import CLOSE, OPEN, fenced
 from graphmem.text.sentences import normalized
 from graphmem.text.tokens import Counter, count_tokens
+from graphmem.text.tools import sequences
 
 Shows = Callable[[str, str, str | None], Sequence[Found]]
 """Tells what a lens shows a reader that is relevant to a text, the nearest first."""
@@ -48,6 +49,8 @@ RULES, CARDS, RECENT = 5, 3, 3
 STRATEGIES, FAILURES, GENERAL = 5, 3, 5
 CANDIDATES = 6
 """So many strategies, by their counts on such tasks, are estimated for the task."""
+OF_A_TOOL = 5
+"""Outcomes from which on something is said of a tool, or of a sequence of tools."""
 LOOKED_AT, WALKED, ALL = 32, 200, 1_000_000_000
 """So many lessons of a type are weighed, by their odds; so many mistakes, the most frequent ones of
 all agents, are counted for one agent."""
@@ -208,8 +211,11 @@ class ContextWriter:
             return []
         good, bad = [], []
         blamed = _blamed(question, tried)
+        tools = sequences(texts)
         for one in self._expect(question, list(texts), view):
             won, trials = one.seen
+            if one.common or (one.text in tools and trials < OF_A_TOOL):
+                continue
             if one.probability > HEURISTIC_ABOVE and trials >= view.trials(settings):
                 good.append(one)
             elif one.usual and one.text not in blamed:

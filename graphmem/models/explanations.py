@@ -83,7 +83,8 @@ class Evidence(Output):
     """An episode for or against a belief; its score is in [0, 1].
 
     ``at`` is its end, else its start. ``error`` is the error of the episode, else the last error of
-    its steps.
+    its steps. Where what is explained ``failed`` though the run succeeded, it is an error of
+    its own steps if one is known, and ``saved_by`` is the strategy that saved the run.
     """
 
     id: str
@@ -94,6 +95,8 @@ class Evidence(Output):
     success: bool
     error: str | None
     source_key: str | None
+    failed: bool = False
+    saved_by: str | None = None
 
 
 class Share(Output):

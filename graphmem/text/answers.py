@@ -186,7 +186,11 @@ def _trend(trend: Any) -> str:
 
 
 def _episode(episode: Any) -> str:
-    line = f"{_date(episode.at)}  score {episode.score:.2f}  {_quoted(episode.task)}"
+    line = f"{_date(episode.at)}  score {episode.score:.2f}"
+    if episode.failed:
+        saved = "" if episode.saved_by is None else f"; {_quoted(episode.saved_by)} saved it"
+        line += f" (failed in this run{saved})"
+    line += f"  {_quoted(episode.task)}"
     error = "" if episode.error is None else f": {fenced(episode.error, _TEXT)}"
     return f"{line} by {_quoted(episode.agent)}{error}  ({episode.id})"
 

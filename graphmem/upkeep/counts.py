@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from graphmem.config import KEPT
+from graphmem.episodes.credit import failures_of
 from graphmem.episodes.learning import DAY, half_life_of
 from graphmem.episodes.rows import classes_of, read_contents
 from graphmem.graph.derived import (
@@ -91,7 +92,7 @@ class Facts(Paged):
             actual = None if held is None else digest(canonical_json(hashed(held)))
             wrong = [("content_hash", actual, row["content_hash"])]
             if held is not None:
-                wrong += [(name, row[name], value) for name, value in classes_of(held).items()]
+                wrong += [(name, row[name], value) for name, value in _classes(held).items()]
             differences += [
                 Difference(kind="episodes", key=row["id"], field=name, stored=was, expected=should)
                 for name, was, should in wrong
@@ -104,12 +105,17 @@ class Facts(Paged):
         contents = read_contents(tx, page.items)
         rows = []
         for row in tx.run("lessons_maintenance.classes", ids=page.items):
-            classes = classes_of(contents[row["id"]]) if row["id"] in contents else {}
+            classes = _classes(contents[row["id"]]) if row["id"] in contents else {}
             if any(row[name] != value for name, value in classes.items()):
                 rows.append({"id": row["id"], **classes})
         if rows:
             tx.run("lessons_maintenance.put_classes", rows=rows)
         return Rebuilt()
+
+
+def _classes(held: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the classes under which an episode counts, and those of its uses that failed."""
+    return {**classes_of(held), "failed": [failed or "" for failed in failures_of(held)]}
 
 
 def _took_differences(

@@ -186,7 +186,14 @@ episodes = st.builds(
     score=st.sampled_from([0.0, 0.3, 0.499, 0.5, 0.849, 0.85, 1.0]),
     agent=st.sampled_from(["anna", "ben"]),
     error=st.sampled_from([None, *ERRORS]),
-    steps=st.sampled_from([(), (Step(error="timeout after 7 s"), Step())]),
+    steps=st.sampled_from(
+        [
+            (),
+            (Step(error="timeout after 7 s"), Step()),
+            (Step(action_type="plan", error="timeout after 7 s"), Step(action="ask")),
+            (Step(action={"tool": "guess"}, error="permission denied"),),
+        ]
+    ),
     successes=sentences,
     mistakes=sentences,
     mistake_cards=st.lists(cards, max_size=2).map(tuple),

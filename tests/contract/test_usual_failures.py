@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from graphmem import Memory
+from graphmem.episodes.naming import strategies
 
 HARD, EASY = "repair the old ledger", "repair the new ledger"
 ERROR = "the books do not balance"
@@ -65,3 +66,32 @@ def test_many_tools_of_every_run_leave_room_for_a_warning(memory: Memory) -> Non
     for _ in range(2):
         memory.learn(HARD, [*tools, "guess"], success=False, error=ERROR)
     assert [one.strategy for one in memory.recall(HARD).warnings] == ["guess"]
+
+
+def test_tools_that_nearly_every_run_uses_are_no_advice(memory: Memory) -> None:
+    """Named by their tools, runs differ by what not all of them use."""
+    for number in range(20):
+        guessed, order = number % 4 == 0, ["Edit", "Bash"] if number % 2 else ["Bash", "Edit"]
+        tools = ["Search", *order] if guessed else order
+        success = not guessed and number % 3 > 0
+        memory.learn(
+            HARD,
+            strategies("tools", tools=tools),
+            success=success,
+            error=None if success else ERROR,
+        )
+    context = memory.context(HARD)
+    assert "0 of 5 here" in context
+    assert ": Search\n" in context
+    assert not any(f": {tools}\n" in context for tools in ("Bash", "Edit > Bash", "Bash > Edit"))
+    assert {one.strategy for one in memory.recall(HARD).warnings} <= {
+        "Search",
+        "Search > Bash > Edit",
+    }
+
+
+def test_a_tool_is_told_of_from_five_outcomes_on(memory: Memory) -> None:
+    for number in range(1, 6):
+        for tool, success in (("ocr", True), ("pdf_text", False)):
+            memory.learn(HARD, strategies("tools", tools=["open", tool]), success=success)
+        assert (": ocr" in memory.context(HARD)) is (number == 5)

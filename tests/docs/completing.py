@@ -32,14 +32,14 @@ def learn_everything(memory: Memory) -> None:
     """Learn an episode with all fields, and an attempt that was interrupted."""
     memory.learn(
         "t",
-        StrategyUse("a", shown=True),
+        [StrategyUse("a", shown=True), "failed"],
         success=True,
         feedback="f",
         summary="s",
         started_at=AT,
         ended_at=AT,
         duration=1.0,
-        steps=[Step(action={"a": 1}, observation="o")],
+        steps=[Step(action={"a": 1}, observation="o"), Step(action="failed", error="e")],
     )
     with contextlib.suppress(KeyboardInterrupt), memory.attempt("t", task_type="type"):
         raise KeyboardInterrupt

@@ -82,6 +82,15 @@ def test_what_counts_as_the_strategy(memory: Memory) -> None:
     assert learned == {tuple(found) for _, found in ways}
 
 
+def test_a_tool_that_raised_gets_no_credit_for_what_another_saved(memory: Memory) -> None:
+    running = Runs(memory, "test", outcome=lambda _: True, strict=True).begin(TASK)
+    running.step("pdf_text", {"name": "ocr"}, error=ValueError("no text layer"))
+    running.step("ocr", observation="3")
+    running.end("3")
+    rows = {row.text: (row.successes, row.trials) for row in memory.strategies()}
+    assert rows == {"pdf_text > ocr": (1, 1), "pdf_text": (0, 1), "ocr": (1, 1)}
+
+
 def test_whatever_a_tool_gets_or_returns_is_kept_as_far_as_it_can(memory: Memory) -> None:
     circle: list[Any] = []
     circle.append(circle)

@@ -208,7 +208,7 @@ class GraphMemMiddleware(AgentMiddleware[GraphMemState, Any, Any]):
                     answer = returned.get(one["id"] or "")
                     text = None if answer is None else str(answer.text)
                     if answer is not None and answer.status == "error":
-                        run.step(one["name"], one["args"], error=text)
+                        run.step(one["name"], one["args"], error=text or "error")
                     else:
                         raised = error if call is not None and one["id"] == call["id"] else None
                         run.step(one["name"], one["args"], text, raised)

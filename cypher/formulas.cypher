@@ -99,8 +99,13 @@ coalesce(failed, CASE WHEN success THEN null ELSE error_class END);
 
 // columns: more_outcomes(x, n, k, c, w)
 // doc: What outcomes add to the counts of a node or an edge: n trials with k successes, their credit c and their scores times credit w.
-// doc: With the two below: all that counts outcomes.
+// doc: With the three below: all that counts outcomes.
 x.trials = x.trials + n, x.successes = x.successes + k, x.credit_sum = x.credit_sum + c, x.score_sum = x.score_sum + w;
+
+// columns: less_outcomes(x, r)
+// doc: Takes the counts of a row away from those of a node or an edge.
+x.trials = x.trials - r.trials, x.successes = x.successes - r.successes, x.credit_sum = x.credit_sum - r.credit_sum,
+  x.score_sum = x.score_sum - r.score_sum;
 
 // columns: outcomes(r)
 // doc: The counts of a new node or edge, from a row that has them.
@@ -109,6 +114,45 @@ trials: r.trials, successes: r.successes, credit_sum: r.credit_sum, score_sum: r
 // columns: summed_outcomes(success, credit, score)
 // doc: The counts of outcomes, each with its credit and score.
 count(*) AS trials, sum(CASE WHEN success THEN 1 ELSE 0 END) AS successes, sum(credit) AS credit_sum, sum(credit * score) AS score_sum;
+
+// formula: effective(k, n)
+// doc: What k of n outcomes of one task or strategy count elsewhere: many of one say less there than as many of several.
+3.0 * k / (n + 3.0);
+
+// columns: more_effective(x, cell, n, k)
+// doc: What n outcomes with k successes, of which an edge or a node `cell` now has the count, add to what counts elsewhere.
+x.effective_trials = x.effective_trials + effective(cell.trials, cell.trials) - effective(cell.trials - n, cell.trials - n),
+  x.effective_successes = x.effective_successes + effective(cell.successes, cell.trials) - effective(cell.successes - k, cell.trials - n);
+
+// columns: less_effective(x, r)
+// doc: Takes what counts elsewhere in a row away from that of a node.
+x.effective_trials = x.effective_trials - r.effective_trials, x.effective_successes = x.effective_successes - r.effective_successes;
+
+// columns: summed_effective(won, held, k, n)
+// doc: What counts elsewhere of k in n outcomes of each cell with `won` successes in `held` outcomes: what goes when these go.
+sum(effective(held, held) - effective(held - n, held - n)) AS effective_trials,
+  sum(effective(won, held) - effective(won - k, held - n)) AS effective_successes;
+
+// formula: stamp(e, success)
+// doc: The time of an episode and its success as one number, by which outcomes are in order; null without a time.
+coalesce(e.ended_at, e.started_at) * 2 + CASE WHEN success THEN 1 ELSE 0 END;
+
+// formula: newest(stamps)
+// doc: The last 32 of stamps in ascending order.
+stamps[-32..];
+
+// formula: latest(held, more)
+// doc: The newest stamps of two ascending lists, of which the first may be null.
+CASE WHEN held[-1] > more[0] THEN newest(reduce(kept = held, one IN newest(more) | [old IN kept WHERE old <= one] + one
+  + [old IN kept WHERE old > one])) ELSE newest(coalesce(held, []) + more) END;
+
+// formula: spared(held, gone)
+// doc: Whether a list of newest stamps tells all that is left of it without some: it is not full, or has none of them.
+size(coalesce(held, [])) < 32 OR coalesce(gone[-1] < held[0], true);
+
+// formula: remaining(held, gone)
+// doc: Stamps in ascending order without some.
+reduce(kept = held, one IN gone | [old IN kept WHERE old < one] + [old IN kept WHERE old = one][1..] + [old IN kept WHERE old > one]);
 
 // columns: step_properties(s)
 // doc: The properties of a new step.

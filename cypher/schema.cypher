@@ -71,26 +71,29 @@ WITH t, sum(CASE WHEN e.success THEN 1 ELSE 0 END) AS successes
 SET t.successes = successes
 RETURN count(*) AS tasks;
 
-// name: schema.uses
-// doc: How often agents used strategies on types of tasks, in all namespaces.
-// returns: ns string, home string, agent string, type string, trials integer, successes integer, created_at integer
-MATCH (a:Agent)-[:RAN]->(e:Episode)-[u:USED]->(:Strategy)
-WHERE u.applied AND e.type IS NOT NULL
-RETURN a.ns AS ns, a.id AS home, a.name AS agent, e.type AS type, count(*) AS trials,
-  sum(CASE WHEN e.success THEN 1 ELSE 0 END) AS successes, min(e.recorded_at) AS created_at
-ORDER BY home, type;
-
-// name: schema.tally
+// name: schema.put_tallies
 // mode: write
-// doc: Writes missing tallies (a graphmem before schema version 5 kept none): rows of schema.uses, with their ids.
-// returns: tallies integer
+// doc: Writes what tallies lack that a graphmem before schema version 7 wrote (before 5 it wrote none).
+// returns: written integer
 UNWIND $rows AS row
 MATCH (a:Agent {id: row.home})
-OPTIONAL MATCH (y:Tally {id: row.id})
-WITH row, a, y WHERE y IS NULL
-CREATE (:Tally {id: row.id, ns: row.ns, created_at: row.created_at, agent: row.agent, type: row.type, trials: row.trials,
-  successes: row.successes})-[:COUNTS]->(a)
-RETURN count(*) AS tallies;
+MERGE (y:Tally {id: row.id})
+ON CREATE SET y.ns = a.ns, y.created_at = row.created_at, y.agent = row.agent, y.type = row.type, y.trials = row.trials,
+  y.successes = row.successes
+SET y.effective_trials = row.effective_trials, y.effective_successes = row.effective_successes
+MERGE (y)-[:COUNTS]->(a)
+RETURN count(*) AS written;
+
+// name: schema.put_outcomes
+// mode: write
+// doc: Writes what outcome edges lack that a graphmem before schema version 7 wrote.
+// returns: written integer
+UNWIND $rows AS row
+MATCH (t:Task {id: row.task})
+MATCH (s:Strategy {id: row.strategy})
+MATCH (t)<-[o:OUTCOME {agent: row.agent}]-(s)
+SET o.latest = row.latest
+RETURN count(*) AS written;
 
 // name: schema.weigh_heuristics
 // mode: write
@@ -137,16 +140,12 @@ RETURN n.success_threshold AS success_threshold, n.z AS z, n.co_occurrence_half_
 // returns: crystallize_above float, min_events integer, min_occurrences integer, anti_pattern_failures integer, consolidate_every integer
 MERGE (n:Namespace {id: $id})
 ON CREATE SET n.ns = $ns, n.created_at = $now
-WITH n, coalesce(n.success_threshold, $success_threshold) AS success_threshold, coalesce(n.z, $z) AS z,
-  coalesce(n.co_occurrence_half_life_days, $co_occurrence_half_life_days) AS co_occurrence_half_life_days,
-  coalesce(n.alpha, $alpha) AS alpha, coalesce(n.gamma, $gamma) AS gamma,
-  coalesce(n.crystallize_above, $crystallize_above) AS crystallize_above, coalesce(n.min_events, $min_events) AS min_events,
-  coalesce(n.min_occurrences, $min_occurrences) AS min_occurrences,
-  coalesce(n.anti_pattern_failures, $anti_pattern_failures) AS anti_pattern_failures,
-  coalesce(n.consolidate_every, $consolidate_every) AS consolidate_every
-SET n.success_threshold = success_threshold, n.z = z, n.co_occurrence_half_life_days = co_occurrence_half_life_days,
-  n.alpha = alpha, n.gamma = gamma, n.crystallize_above = crystallize_above, n.min_events = min_events,
-  n.min_occurrences = min_occurrences, n.anti_pattern_failures = anti_pattern_failures, n.consolidate_every = consolidate_every
+SET n += {success_threshold: coalesce(n.success_threshold, $success_threshold), z: coalesce(n.z, $z),
+  co_occurrence_half_life_days: coalesce(n.co_occurrence_half_life_days, $co_occurrence_half_life_days),
+  alpha: coalesce(n.alpha, $alpha), gamma: coalesce(n.gamma, $gamma), min_events: coalesce(n.min_events, $min_events),
+  crystallize_above: coalesce(n.crystallize_above, $crystallize_above), min_occurrences: coalesce(n.min_occurrences, $min_occurrences),
+  anti_pattern_failures: coalesce(n.anti_pattern_failures, $anti_pattern_failures),
+  consolidate_every: coalesce(n.consolidate_every, $consolidate_every)}
 RETURN n.success_threshold AS success_threshold, n.z AS z, n.co_occurrence_half_life_days AS co_occurrence_half_life_days,
   n.alpha AS alpha, n.gamma AS gamma, n.crystallize_above AS crystallize_above, n.min_events AS min_events,
   n.min_occurrences AS min_occurrences, n.anti_pattern_failures AS anti_pattern_failures, n.consolidate_every AS consolidate_every;
@@ -154,25 +153,11 @@ RETURN n.success_threshold AS success_threshold, n.z AS z, n.co_occurrence_half_
 // name: schema.resettle
 // mode: write
 // doc: Replaces the given settings of a namespace; rebuild then derives everything with them.
-// param: success_threshold float = null, z float = null, co_occurrence_half_life_days float = null, alpha float = null, gamma float = null
-// param: crystallize_above float = null, min_events integer = null, min_occurrences integer = null
-// param: anti_pattern_failures integer = null, consolidate_every integer = null
-// returns: success_threshold float, z float, co_occurrence_half_life_days float, alpha float, gamma float
-// returns: crystallize_above float, min_events integer, min_occurrences integer, anti_pattern_failures integer, consolidate_every integer
+// param: given map
+// returns: namespaces integer
 MATCH (n:Namespace {id: $id})
-WITH n, coalesce($success_threshold, n.success_threshold) AS success_threshold, coalesce($z, n.z) AS z,
-  coalesce($co_occurrence_half_life_days, n.co_occurrence_half_life_days) AS co_occurrence_half_life_days,
-  coalesce($alpha, n.alpha) AS alpha, coalesce($gamma, n.gamma) AS gamma,
-  coalesce($crystallize_above, n.crystallize_above) AS crystallize_above, coalesce($min_events, n.min_events) AS min_events,
-  coalesce($min_occurrences, n.min_occurrences) AS min_occurrences,
-  coalesce($anti_pattern_failures, n.anti_pattern_failures) AS anti_pattern_failures,
-  coalesce($consolidate_every, n.consolidate_every) AS consolidate_every
-SET n.success_threshold = success_threshold, n.z = z, n.co_occurrence_half_life_days = co_occurrence_half_life_days,
-  n.alpha = alpha, n.gamma = gamma, n.crystallize_above = crystallize_above, n.min_events = min_events,
-  n.min_occurrences = min_occurrences, n.anti_pattern_failures = anti_pattern_failures, n.consolidate_every = consolidate_every
-RETURN n.success_threshold AS success_threshold, n.z AS z, n.co_occurrence_half_life_days AS co_occurrence_half_life_days,
-  n.alpha AS alpha, n.gamma AS gamma, n.crystallize_above AS crystallize_above, n.min_events AS min_events,
-  n.min_occurrences AS min_occurrences, n.anti_pattern_failures AS anti_pattern_failures, n.consolidate_every AS consolidate_every;
+SET n += $given
+RETURN count(*) AS namespaces;
 
 // name: schema.indexes
 // doc: The existing indexes (each constraint has one).
@@ -200,8 +185,7 @@ OPTIONS {indexConfig: {`fulltext.analyzer`: 'english'}};
 // name: schema.properties
 // mode: schema
 // engine: kglite
-// doc: Tells the engine what nodes may hold: after a replay of its log, CREATE (but not SET) refuses names that it has not
-// doc: seen.
+// doc: Tells the engine what nodes may hold: after a replay of its log, CREATE (but not SET) refuses names that it has not seen.
 CREATE (n0:Episode {id: 'properties'})
 SET n0 += {ns: '', created_at: 0, recorded_at: 0, content_hash: '', task: '', keyed: true, task_type: '',
   success: true, score: 0.0, reward: 0.0, error: '', feedback: '', summary: '', started_at: 0, ended_at: 0, duration: 0.0, step_count: 0,
@@ -214,7 +198,7 @@ SET n2 += {ns: '', created_at: 0, key: '', description: '', described_at: 0, des
   type_rule: '', typed_at: 0, typed_by: '', episodes: 0, successes: 0, score_sum: 0.0}
 CREATE (n3:Strategy {id: 'properties'})
 SET n3 += {ns: '', created_at: 0, text: '', trials: 0, successes: 0, credit_sum: 0.0, score_sum: 0.0,
-  last_used_at: 0, reads: 0, last_read_at: 0, merged_into: ''}
+  effective_trials: 0.0, effective_successes: 0.0, latest: [0], last_used_at: 0, reads: 0, last_read_at: 0, merged_into: ''}
 CREATE (n4:Stream {id: 'properties'})
 SET n4 += {ns: '', created_at: 0, agent: '', level: '', last: 0, unrecorded: 0}
 CREATE (n5:State {id: 'properties'})
@@ -227,13 +211,11 @@ CREATE (n7:Transition {id: 'properties'})
 SET n7 += {ns: '', created_at: 0, stream: '', seq: 0, reward: 0.0, alpha: 0.0, gamma: 0.0, terminal: true,
   next_max: 0.0, next_actions: 0, success: true, at: 0}
 CREATE (n8:Event {id: 'properties'})
-SET n8 += {ns: '', created_at: 0, stream: '', seq: 0, kind: '', subject: '', other: '', value: 0.0, success: true,
-  at: 0, data: ''}
+SET n8 += {ns: '', created_at: 0, stream: '', seq: 0, kind: '', subject: '', other: '', value: 0.0, success: true, at: 0, data: ''}
 CREATE (n9:Cursor {id: 'properties'})
 SET n9 += {ns: '', created_at: 0, group: '', stream: '', position: 0}
 CREATE (n10:Claim {id: 'properties'})
-SET n10 += {ns: '', created_at: 0, group: '', stream: '', consumer: '', pending: [0], claimed_at: 0, deliveries:
-  0}
+SET n10 += {ns: '', created_at: 0, group: '', stream: '', consumer: '', pending: [0], claimed_at: 0, deliveries: 0}
 CREATE (n11:Prediction {id: 'properties'})
 SET n11 += {ns: '', created_at: 0, subject: '', kind: '', agent: '', probability: 0.0, expected: '',
   status: '', at: 0, due_at: 0, resolved_at: 0, actual: '', error: 0.0, happened: true, how: ''}
@@ -255,8 +237,7 @@ SET n16 += {ns: '', created_at: 0, type: '', task: '', worker: '', correct_decis
 CREATE (n17:Lock {id: 'properties'})
 SET n17 += {ns: '', created_at: 0, name: ''}
 CREATE (n18:LearningScope {id: 'properties'})
-SET n18 += {ns: '', created_at: 0, agent: '', can_learn: [''], cannot_learn: [''], share_with: [''],
-  inherit_from: [''], min_occurrences: 0}
+SET n18 += {ns: '', created_at: 0, agent: '', can_learn: [''], cannot_learn: [''], share_with: [''], inherit_from: [''], min_occurrences: 0}
 CREATE (n19:User {id: 'properties'})
 SET n19 += {ns: '', created_at: 0, name: ''}
 CREATE (n20:Preference {id: 'properties'})
@@ -284,15 +265,13 @@ SET n29 += {ns: '', created_at: 0, success_threshold: 0.0, z: 0.0, co_occurrence
   crystallize_above: 0.0, min_events: 0, min_occurrences: 0, anti_pattern_failures: 0, consolidate_every: 0}
 CREATE (n30:Level {id: 'properties'})
 SET n30 += {ns: '', created_at: 0, name: '', kind: '', owner_kind: '', owner: '', purpose: '', holds: '', ttl: 0, capacity: 0, decay: 0.0,
-  prune: 0.0, dedup: 0.0, reindex: 0.0, missed: 0, failed: 0, reindexed_at: 0, compared: 0,
-  compared_with: ''}
+  prune: 0.0, dedup: 0.0, reindex: 0.0, missed: 0, failed: 0, reindexed_at: 0, compared: 0, compared_with: ''}
 CREATE (n31:Entry {id: 'properties'})
 SET n31 += {ns: '', created_at: 0, level: '', key: '', content: '', format: '', text: '', tags: [''], tagset: '', metadata: '', base: 0.0,
   at: 0, expires_at: 0, reads: 0, last_read_at: 0, seq: 0}
 CREATE (n32:Tally {id: 'properties'})
-SET n32 += {ns: '', created_at: 0, agent: '', type: '', trials: 0, successes: 0}
+SET n32 += {ns: '', created_at: 0, agent: '', type: '', trials: 0, successes: 0, effective_trials: 0.0, effective_successes: 0.0}
 CREATE (n33:Lens {id: 'properties'})
-SET n33 += {ns: '', created_at: 0, name: '', kind: '', owner_kind: '', owner: '', purpose: '', levels: [''], tags: '', max_age: 0,
-  most: 0}
+SET n33 += {ns: '', created_at: 0, name: '', kind: '', owner_kind: '', owner: '', purpose: '', levels: [''], tags: '', max_age: 0, most: 0}
 DETACH DELETE n0, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12, n13, n14, n15, n16, n17, n18, n19, n20, n21, n22, n23, n24, n25, n26,
   n27, n28, n29, n30, n31, n32, n33;

@@ -87,20 +87,20 @@ CREATE (:Event {id: m.id + ':' + toString(m.last), ns: $ns, created_at: $now, st
 FOREACH (step IN $steps |
   CREATE (e)-[:HAS_STEP]->(:Step {step_properties(step)}))
 //? together
-WITH t, e
+WITH t, e, y
 UNWIND $pairs AS pair
 MATCH (x:Strategy {id: pair.low})
-MATCH (y:Strategy {id: pair.high})
-SET x.ns = $ns, y.ns = $ns
-MERGE (x)-[c:CO_OCCURS_WITH]->(y)
+MATCH (z:Strategy {id: pair.high})
+SET x.ns = $ns, z.ns = $ns
+MERGE (x)-[c:CO_OCCURS_WITH]->(z)
 ON CREATE SET c.count = 0, c.successes = 0, c.undated = 0, c.weight = 0.0, c.last_at = $at
 SET c.count = c.count + 1, c.successes = c.successes + $success,
   c.weight = c.undated + CASE WHEN c.last_at < $at THEN (c.weight - c.undated) * decayed(c.last_at, $at, $half_life) + 1.0
     ELSE c.weight - c.undated + decayed($at, coalesce(c.last_at, $at), $half_life) END
 SET c.last_at = later_given(c.last_at, $at)
-WITH t, e, count(*) AS pairs
+WITH t, e, y, count(*) AS pairs
 //? !together
-WITH t, e, h
+WITH t, e, y, h
   , p                                                                                                           //? failed
 //?
 UNWIND $uses AS use
@@ -108,13 +108,14 @@ MATCH (s:Strategy {id: use.strategy})
 MATCH (h:Heuristic {id: use.heuristic})                                                                         //? together
 MATCH (p:AntiPattern {id: use.anti_pattern})                                                                    //? together failed
 SET s.ns = $ns                                                                                                  //? locked
-SET more_outcomes(s, 1, $success, use.credit, use.worth), s.last_used_at = later_given(s.last_used_at, $at)
 MERGE (t)<-[o:OUTCOME {agent: $agent_name}]-(s)
 ON CREATE SET o.trials = 0, o.successes = 0, o.credit_sum = 0.0, o.score_sum = 0.0
-SET more_outcomes(o, 1, $success, use.credit, use.worth), o.last_at = later_given(o.last_at, $at)
+SET more_outcomes(o, 1, $success, use.credit, use.worth), o.last_at = later_given(o.last_at, $at), o.latest = latest(o.latest, use.latest)
+SET more_outcomes(s, 1, $success, use.credit, use.worth), s.last_used_at = later_given(s.last_used_at, $at),
+  s.latest = latest(s.latest, use.latest), more_effective(s, o, 1, $success)
 SET more_outcomes(h, 1, $success, use.credit, use.worth), h.first_at = earlier_given(h.first_at, $at),
   h.last_at = later_given(h.last_at, $at)
-SET h.odds = odds(h.successes, h.trials - h.successes)
+SET h.odds = odds(h.successes, h.trials - h.successes), more_effective(y, h, 1, $success)
 CREATE (h)-[:DERIVED_FROM {supports: $supports, at: $at}]->(e)-[:USED {rank: use.rank, credit: use.credit, shown: use.shown, applied: true
   , propensity: use.propensity, explore: use.explore, candidates: use.candidates                                //? chosen
   }]->(s)
@@ -199,10 +200,9 @@ RETURN 'AntiPattern' AS label, n.id AS id, null AS content_hash, n.created_at AS
 // option: cards  who made them
 // option: mistakes  how often they were made, with evidence and lesson of the latest card
 // param: half_life float, new_agents list, new_streams list, new_tasks list, new_strategies list, advanced list, older list
-// param: new_tallies list, tallies list
-// param: tasks list, strategies list, recorded list, used list, outcomes list, together list, new_heuristics list
-// param: heuristics list, new_anti_patterns list, anti_patterns list, opposing list, evidence list, failures list, new_rules list
-// param: sentences list, rules list, new_mistakes list, cards list, mistakes list
+// param: new_tallies list, tallies list, tasks list, strategies list, recorded list, used list, outcomes list, together list
+// param: new_heuristics list, heuristics list, new_anti_patterns list, anti_patterns list, opposing list, evidence list, failures list
+// param: new_rules list, sentences list, rules list, new_mistakes list, cards list, mistakes list
 // returns: done integer
 //? new
 FOREACH (row IN $new_agents | CREATE (:Agent {id: row.id, ns: $ns, name: row.name, created_at: $now}))
@@ -214,8 +214,8 @@ FOREACH (row IN $new_tasks |
     episodes: row.episodes, successes: row.successes, score_sum: row.score_sum})
   CREATE (:Pending {id: row.id, ns: $ns, kind: 'Task', created_at: $now}))
 FOREACH (row IN $new_strategies |
-  CREATE (:Strategy {id: row.id, ns: $ns, text: row.text, created_at: $now, outcomes(row), last_used_at: row.last_at,
-    reads: 0, last_read_at: null, merged_into: null})
+  CREATE (:Strategy {id: row.id, ns: $ns, text: row.text, created_at: $now, outcomes(row), effective_trials: 0.0,
+    effective_successes: 0.0, latest: newest(row.latest), last_used_at: row.last_at, reads: 0, last_read_at: null, merged_into: null})
   CREATE (:Pending {id: row.id, ns: $ns, kind: 'Strategy', created_at: $now}))
 WITH count(*) AS done
 //? advanced
@@ -234,7 +234,7 @@ WITH count(*) AS done
 UNWIND $new_tallies AS row
 MATCH (a:Agent {id: row.home})
 CREATE (:Tally {id: row.id, ns: $ns, created_at: $now, agent: row.agent, type: row.type, trials: row.trials,
-  successes: row.successes})-[:COUNTS]->(a)
+  successes: row.successes, effective_trials: 0.0, effective_successes: 0.0})-[:COUNTS]->(a)
 WITH count(*) AS done
 //? tallies
 UNWIND $tallies AS row
@@ -268,7 +268,7 @@ UNWIND $strategies AS row
 MATCH (s:Strategy {id: row.id})
 SET s.ns = $ns
 SET more_outcomes(s, row.trials, row.successes, row.credit_sum, row.score_sum),
-  s.last_used_at = later(s.last_used_at, row.last_at), s.created_at = earlier(s.created_at, $now)
+  s.last_used_at = later(s.last_used_at, row.last_at), s.created_at = earlier(s.created_at, $now), s.latest = latest(s.latest, row.latest)
 WITH count(*) AS done
 //? recorded
 UNWIND $recorded AS row
@@ -297,11 +297,11 @@ WITH count(*) AS done
 UNWIND $outcomes AS row
 MATCH (s:Strategy {id: row.strategy})
 MATCH (t:Task {id: row.task})
-OPTIONAL MATCH (t)<-[o:OUTCOME {agent: row.agent}]-(s)
-FOREACH (ignored IN CASE WHEN o IS NULL THEN [1] ELSE [] END |
-  CREATE (s)-[:OUTCOME {agent: row.agent, outcomes(row), last_at: row.last_at}]->(t))
-FOREACH (edge IN CASE WHEN o IS NULL THEN [] ELSE [o] END |
-  SET more_outcomes(edge, row.trials, row.successes, row.credit_sum, row.score_sum), edge.last_at = later(edge.last_at, row.last_at))
+MERGE (t)<-[o:OUTCOME {agent: row.agent}]-(s)
+ON CREATE SET o.trials = 0, o.successes = 0, o.credit_sum = 0.0, o.score_sum = 0.0
+SET more_outcomes(o, row.trials, row.successes, row.credit_sum, row.score_sum), o.last_at = later(o.last_at, row.last_at),
+  o.latest = latest(o.latest, row.latest)
+SET more_effective(s, o, row.trials, row.successes)
 WITH count(*) AS done
 //? together
 UNWIND $together AS row
@@ -322,15 +322,18 @@ WITH count(*) AS done
 //? new_heuristics
 UNWIND $new_heuristics AS row
 MATCH (s:Strategy {id: row.strategy})
-CREATE (:Heuristic {id: row.id, ns: $ns, created_at: $now, agent: row.agent, type: row.type, text: s.text, outcomes(row),
+MATCH (y:Tally {id: row.tally})
+CREATE (h:Heuristic {id: row.id, ns: $ns, created_at: $now, agent: row.agent, type: row.type, text: s.text, outcomes(row),
   odds: odds(row.successes, row.trials - row.successes), first_at: row.first_at, last_at: row.last_at})-[:RECOMMENDS]->(s)
+SET more_effective(y, h, row.trials, row.successes)
 WITH count(*) AS done
 //? heuristics
 UNWIND $heuristics AS row
 MATCH (h:Heuristic {id: row.id})
+MATCH (y:Tally {id: row.tally})
 SET more_outcomes(h, row.trials, row.successes, row.credit_sum, row.score_sum), h.first_at = earlier(h.first_at, row.first_at),
   h.last_at = later(h.last_at, row.last_at), h.created_at = earlier(h.created_at, $now)
-SET h.odds = odds(h.successes, h.trials - h.successes)
+SET h.odds = odds(h.successes, h.trials - h.successes), more_effective(y, h, row.trials, row.successes)
 WITH count(*) AS done
 //? new_anti_patterns
 UNWIND $new_anti_patterns AS row
@@ -396,8 +399,7 @@ WITH item.rule AS id,
      sum(CASE WHEN praised(row.score) AND item.success THEN 1 ELSE 0 END) AS worked,
      sum(CASE WHEN praised(row.score) THEN 1 ELSE 0 END) AS praised,
      sum(CASE WHEN blamed(row.score) AND item.mistake THEN 1 ELSE 0 END) AS failed,
-     sum(CASE WHEN blamed(row.score) THEN 1 ELSE 0 END) AS blamed,
-     min(row.used_at) AS first_at, max(row.used_at) AS last_at,
+     sum(CASE WHEN blamed(row.score) THEN 1 ELSE 0 END) AS blamed, min(row.used_at) AS first_at, max(row.used_at) AS last_at,
      max(CASE WHEN praised(row.score) AND item.success THEN row.at ELSE null END) AS worked_at,
      max(CASE WHEN blamed(row.score) AND item.mistake THEN row.at ELSE null END) AS failed_at
 ORDER BY id
@@ -445,8 +447,7 @@ WITH m, m.seen + seen AS seen, first_at, last_at, created_at,
      CASE WHEN mixed IS NULL THEN coalesce(said(latest.evidence), m.evidence) ELSE evidence[0] END AS evidence,
      CASE WHEN mixed IS NULL THEN coalesce(said(latest.lesson), m.lesson) ELSE lessons[0] END AS lesson,
      CASE WHEN newer THEN latest.episode ELSE m.last_episode END AS last_episode,
-     CASE WHEN newer THEN latest.at ELSE m.last_order END AS last_order,
-     CASE WHEN newer THEN latest.rank ELSE m.last_rank END AS last_rank,
+     CASE WHEN newer THEN latest.at ELSE m.last_order END AS last_order, CASE WHEN newer THEN latest.rank ELSE m.last_rank END AS last_rank,
      CASE WHEN older THEN earliest.episode ELSE m.first_episode END AS first_episode,
      CASE WHEN older THEN earliest.at ELSE m.first_order END AS first_order
 SET m.seen = seen, m.bad_decision = bad_decision, m.evidence = evidence, m.lesson = lesson, m.first_episode = first_episode,
@@ -526,8 +527,7 @@ UNWIND members AS member
 MATCH (s:Strategy {id: member})-[o:OUTCOME]->(t:Task)
 WITH whole, trials, successes, credit_sum, score_sum, last_used_at, lower, mean, count(DISTINCT t.id) AS tasks,
      collect(DISTINCT o.agent) AS agents
-WITH whole, trials, successes, credit_sum, score_sum, last_used_at, lower, mean, tasks, agents,
-     wilson_upper(successes, trials, $z) AS upper
+WITH whole, trials, successes, credit_sum, score_sum, last_used_at, lower, mean, tasks, agents, wilson_upper(successes, trials, $z) AS upper
 MATCH (s:Strategy {id: whole})
 RETURN s.id AS id, s.text AS text, trials, successes, mean, lower, upper, status(lower, upper, $established, $refuted) AS status,
        mean_score(score_sum, credit_sum) AS mean_score, last_used_at, tasks, agents
@@ -552,10 +552,8 @@ WITH whole, trials, successes, credit_sum, score_sum, last_used_at, tasks, agent
 ORDER BY lower DESC, mean DESC, whole
 LIMIT $limit
 MATCH (s:Strategy {id: whole})
-RETURN s.id AS id, s.text AS text, trials, successes, mean, lower, upper,
-       status(lower, upper, $established, $refuted) AS status,
-       mean_score(score_sum, credit_sum) AS mean_score,
-       last_used_at, tasks, agents
+RETURN s.id AS id, s.text AS text, trials, successes, mean, lower, upper, status(lower, upper, $established, $refuted) AS status,
+       mean_score(score_sum, credit_sum) AS mean_score, last_used_at, tasks, agents
 ORDER BY lower DESC, mean DESC, id
 LIMIT $limit;
 

@@ -62,8 +62,7 @@ WITH id, strategy, collect(CASE WHEN supports THEN episode ELSE null END) AS sup
 MATCH (h:Heuristic {id: id})
 RETURN id, h.agent AS agent, h.type AS type, h.text AS text, strategy, h.trials AS trials, h.successes AS successes,
        h.odds AS odds, h.credit_sum AS credit_sum, h.score_sum AS score_sum, h.first_at AS first_at, h.last_at AS last_at,
-       h.created_at AS created_at,
-       supporting[..5] AS supporting, opposing[..5] AS opposing
+       h.created_at AS created_at, supporting[..5] AS supporting, opposing[..5] AS opposing
 ORDER BY id;
 
 // each: kind edge = heuristics RECOMMENDS, anti_patterns WARNS_AGAINST
@@ -85,8 +84,7 @@ UNWIND $rows AS row
 MATCH (s:Strategy {id: row.strategy})
 WITH row, s, s.ns AS ns WHERE ns = $ns
 CREATE (:Heuristic {id: row.id, ns: $ns, created_at: row.created_at, agent: row.agent, type: row.type, text: row.text, outcomes(row),
-  odds: row.odds, first_at: row.first_at,
-  last_at: row.last_at})-[:RECOMMENDS]->(s)
+  odds: row.odds, first_at: row.first_at, last_at: row.last_at})-[:RECOMMENDS]->(s)
 RETURN count(*) AS written;
 
 // name: lessons_maintenance.link_heuristics
@@ -124,8 +122,7 @@ WITH s.id AS strategy, s.text AS text, a.name AS agent, error_class, e.type AS t
 ORDER BY at DESC, episode DESC
 WITH strategy, text, agent, error_class, count(*) AS occurrences, collect(DISTINCT type) AS types, min(dated) AS first_at,
      max(dated) AS last_at, min(recorded_at) AS created_at, collect(episode) AS supporting
-RETURN agent, error_class, text, strategy, types, occurrences, first_at, last_at, created_at,
-  supporting[..5] AS supporting
+RETURN agent, error_class, text, strategy, types, occurrences, first_at, last_at, created_at, supporting[..5] AS supporting
 ORDER BY strategy, agent, error_class;
 
 // name: lessons_maintenance.stored_anti_patterns
@@ -143,8 +140,7 @@ MATCH (p:AntiPattern {id: id})
 OPTIONAL MATCH (p)-[:OPPOSED_BY]->(h:Heuristic)
 WITH p, strategy, supporting, collect(h.type) AS opposed
 RETURN p.id AS id, p.agent AS agent, p.error_class AS error_class, p.text AS text, strategy, p.types AS types, opposed,
-       p.occurrences AS occurrences,
-       p.first_at AS first_at, p.last_at AS last_at, p.created_at AS created_at, supporting[..5] AS supporting
+       p.occurrences AS occurrences, p.first_at AS first_at, p.last_at AS last_at, p.created_at AS created_at, supporting[..5] AS supporting
 ORDER BY id;
 
 // name: lessons_maintenance.opposing
@@ -318,8 +314,7 @@ MATCH (m:Mistake)
 WHERE m.id IN $ids AND toString(m.ns) = $ns
 RETURN m.id AS id, m.seen AS seen, m.bad_decision AS bad_decision, m.evidence AS evidence, m.lesson AS lesson,
   m.first_episode AS first_episode, m.first_order AS first_order, m.last_episode AS last_episode, m.last_order AS last_order,
-  m.last_rank AS last_rank,
-  m.first_at AS first_at, m.last_at AS last_at, m.created_at AS created_at
+  m.last_rank AS last_rank, m.first_at AS first_at, m.last_at AS last_at, m.created_at AS created_at
 ORDER BY id;
 
 // name: lessons_maintenance.put_mistakes
@@ -331,8 +326,7 @@ MATCH (m:Mistake {id: row.id})
 WITH row, m, m.ns AS ns WHERE ns = $ns
 SET m.seen = row.seen, m.bad_decision = row.bad_decision, m.evidence = row.evidence, m.lesson = row.lesson,
   m.first_episode = row.first_episode, m.first_order = row.first_order, m.last_episode = row.last_episode, m.last_order = row.last_order,
-  m.last_rank = row.last_rank,
-  m.first_at = row.first_at, m.last_at = row.last_at, m.created_at = row.created_at
+  m.last_rank = row.last_rank, m.first_at = row.first_at, m.last_at = row.last_at, m.created_at = row.created_at
 RETURN count(m) AS written;
 
 // name: lessons_maintenance.classes

@@ -39,23 +39,36 @@ RETURN count(n) AS locked;
 // doc: The counts of strategies, derived from the facts.
 // option: share  derived from episodes (ids) alone: their share
 // returns: id string, uses integer, trials integer, successes integer, credit_sum float, score_sum float, last_used_at integer
-// returns: created_at integer
+// returns: created_at integer, effective_trials float, effective_successes float, latest list
 //? !share
 MATCH (s:Strategy)
 WHERE s.id IN $ids AND toString(s.ns) = $ns
-OPTIONAL MATCH (e:Episode)-[u:USED]->(s)
+MATCH (e:Episode)-[u:USED]->(s)
 //? share
 MATCH (e:Episode)
 WHERE e.id IN $ids AND toString(e.ns) = $ns
 MATCH (e)-[u:USED]->(s:Strategy)
 //?
-RETURN s.id AS id, count(e) AS uses,
-       sum(CASE WHEN u.applied THEN 1 ELSE 0 END) AS trials,
-       sum(CASE WHEN u.applied AND worked(e.success, u.failed) THEN 1 ELSE 0 END) AS successes,
-       sum(CASE WHEN u.applied THEN u.credit ELSE 0.0 END) AS credit_sum,
-       sum(CASE WHEN u.applied THEN u.credit * earned(e.score, u.failed) ELSE 0.0 END) AS score_sum,
-       max(CASE WHEN u.applied THEN coalesce(e.ended_at, e.started_at) ELSE null END) AS last_used_at,
-       min(e.recorded_at) AS created_at
+MATCH (a:Agent)-[:RAN]->(e)-[:ATTEMPTED]->(t:Task)
+WITH s, t, a.name AS agent, u, e, CASE WHEN u.applied THEN stamp(e, worked(e.success, u.failed)) ELSE null END AS stamp
+ORDER BY stamp
+WITH s, t, agent, count(*) AS uses, min(e.recorded_at) AS created_at,
+     sum(CASE WHEN u.applied THEN 1 ELSE 0 END) AS n, sum(CASE WHEN u.applied AND worked(e.success, u.failed) THEN 1 ELSE 0 END) AS k,
+     sum(CASE WHEN u.applied THEN u.credit ELSE 0.0 END) AS credit, newest(collect(stamp)) AS stamps,
+     sum(CASE WHEN u.applied THEN u.credit * earned(e.score, u.failed) ELSE 0.0 END) AS score,
+     max(CASE WHEN u.applied THEN coalesce(e.ended_at, e.started_at) ELSE null END) AS used_at
+OPTIONAL MATCH (t)<-[o:OUTCOME {agent: agent}]-(s)                                                              //? share
+WITH *, n AS held, k AS won                                                                                     //? !share
+WITH *, o.trials AS held, o.successes AS won                                                                    //? share
+ORDER BY stamps[-1]
+WITH s.id AS id, sum(uses) AS uses, sum(n) AS trials, sum(k) AS successes, sum(credit) AS credit_sum, sum(score) AS score_sum,
+     max(used_at) AS last_used_at, min(created_at) AS created_at, summed_effective(won, held, k, n),
+     newest(collect(CASE WHEN size(stamps) > 0 THEN stamps ELSE null END)) AS parts
+UNWIND reduce(found = [null], part IN parts | found + part) AS stamp
+WITH *
+ORDER BY stamp
+RETURN id, uses, trials, successes, credit_sum, score_sum, last_used_at, created_at, effective_trials, effective_successes,
+       newest(collect(stamp)) AS latest
 ORDER BY id;
 
 // name: maintenance.derive_outcomes
@@ -63,7 +76,7 @@ ORDER BY id;
 // option: share  derived from episodes (ids) alone: their share
 // param: tasks list = null
 // returns: strategy string, task string, agent string, trials integer, successes integer, credit_sum float, score_sum float
-// returns: last_at integer
+// returns: last_at integer, latest list
 //? !share
 MATCH (s:Strategy)
 WHERE s.id IN $ids AND toString(s.ns) = $ns
@@ -76,8 +89,11 @@ MATCH (e)-[:ATTEMPTED]->(t:Task)
 //?
 WHERE u.applied AND ($tasks IS NULL OR t.id IN $tasks)
 MATCH (a:Agent)-[:RAN]->(e)
-RETURN s.id AS strategy, t.id AS task, a.name AS agent, summed_outcomes(worked(e.success, u.failed), u.credit, earned(e.score, u.failed)),
-       max(coalesce(e.ended_at, e.started_at)) AS last_at
+WITH s.id AS strategy, t.id AS task, a.name AS agent, u, e, stamp(e, worked(e.success, u.failed)) AS stamp
+ORDER BY stamp
+RETURN strategy, task, agent, summed_outcomes(worked(e.success, u.failed), u.credit, earned(e.score, u.failed)),
+       max(coalesce(e.ended_at, e.started_at)) AS last_at,
+       newest(collect(stamp)) AS latest
 ORDER BY strategy, task, agent;
 
 // name: maintenance.derive_co_occurrences
@@ -148,40 +164,46 @@ ORDER BY id;
 // option: share  derived from episodes (ids) alone: their share
 // param: types list = null
 // returns: home string, agent string, type string, trials integer, successes integer, created_at integer
+// returns: effective_trials float, effective_successes float
 //? !share
 MATCH (a:Agent)
 WHERE a.id IN $ids AND toString(a.ns) = $ns
-MATCH (a)-[:RAN]->(e:Episode)-[u:USED]->(:Strategy)
+MATCH (a)-[:RAN]->(e:Episode)-[u:USED]->(s:Strategy)
 //? share
 MATCH (e:Episode)
 WHERE e.id IN $ids AND toString(e.ns) = $ns
-MATCH (e)-[u:USED]->(:Strategy)
+MATCH (e)-[u:USED]->(s:Strategy)
 MATCH (a:Agent)-[:RAN]->(e)
 //?
 WHERE u.applied AND e.type IS NOT NULL AND ($types IS NULL OR e.type IN $types)
-RETURN a.id AS home, a.name AS agent, e.type AS type, count(*) AS trials,
-       sum(CASE WHEN worked(e.success, u.failed) THEN 1 ELSE 0 END) AS successes,
-       min(e.recorded_at) AS created_at
+WITH s, a.id AS home, a.name AS agent, e.type AS type, count(*) AS n, sum(CASE WHEN worked(e.success, u.failed) THEN 1 ELSE 0 END) AS k,
+     min(e.recorded_at) AS created
+OPTIONAL MATCH (s)<-[:RECOMMENDS]-(h:Heuristic {agent: agent, type: type})                                      //? share
+WITH *, n AS held, k AS won                                                                                     //? !share
+WITH *, h.trials AS held, h.successes AS won                                                                    //? share
+RETURN home, agent, type, sum(n) AS trials, sum(k) AS successes, min(created) AS created_at, summed_effective(won, held, k, n)
 ORDER BY home, type;
 
 // name: maintenance.stored_strategies
 // doc: The counts of strategies, as stored.
 // returns: id string, trials integer, successes integer, credit_sum float, score_sum float, last_used_at integer, created_at integer
+// returns: effective_trials float, effective_successes float, latest list
 MATCH (s:Strategy)
 WHERE s.id IN $ids AND toString(s.ns) = $ns
 RETURN s.id AS id, s.trials AS trials, s.successes AS successes, s.credit_sum AS credit_sum, s.score_sum AS score_sum,
-       s.last_used_at AS last_used_at, s.created_at AS created_at
+       s.last_used_at AS last_used_at, s.created_at AS created_at, s.effective_trials AS effective_trials,
+       s.effective_successes AS effective_successes, coalesce(s.latest, []) AS latest
 ORDER BY id;
 
 // name: maintenance.stored_outcomes
 // doc: The outcome edges of strategies, as stored.
 // returns: strategy string, task string, agent string, trials integer, successes integer, credit_sum float, score_sum float
-// returns: last_at integer
+// returns: last_at integer, latest list
 MATCH (s:Strategy)
 WHERE s.id IN $ids AND toString(s.ns) = $ns
 MATCH (s)-[o:OUTCOME]->(t:Task)
 RETURN s.id AS strategy, t.id AS task, o.agent AS agent, o.trials AS trials, o.successes AS successes, o.credit_sum AS credit_sum,
-       o.score_sum AS score_sum, o.last_at AS last_at
+       o.score_sum AS score_sum, o.last_at AS last_at, coalesce(o.latest, []) AS latest
 ORDER BY strategy, task, agent;
 
 // name: maintenance.stored_co_occurrences
@@ -215,11 +237,12 @@ ORDER BY id;
 // name: maintenance.stored_tallies
 // doc: How often agents used strategies on types of tasks, as stored.
 // returns: id string, home string, agent string, type string, trials integer, successes integer, created_at integer
+// returns: effective_trials float, effective_successes float
 MATCH (a:Agent)
 WHERE a.id IN $ids AND toString(a.ns) = $ns
 MATCH (a)<-[:COUNTS]-(y:Tally)
 RETURN y.id AS id, a.id AS home, y.agent AS agent, y.type AS type, y.trials AS trials, y.successes AS successes,
-       y.created_at AS created_at
+       y.created_at AS created_at, y.effective_trials AS effective_trials, y.effective_successes AS effective_successes
 ORDER BY id;
 
 // name: maintenance.names_of_agents
@@ -238,7 +261,8 @@ UNWIND $rows AS row
 MATCH (s:Strategy {id: row.id})
 WITH row, s, s.ns AS ns WHERE ns = $ns
 SET s.trials = row.trials, s.successes = row.successes, s.credit_sum = row.credit_sum, s.score_sum = row.score_sum,
-    s.last_used_at = row.last_used_at, s.created_at = row.created_at
+    s.last_used_at = row.last_used_at, s.created_at = row.created_at, s.effective_trials = row.effective_trials,
+    s.effective_successes = row.effective_successes, s.latest = row.latest
 RETURN count(s) AS written;
 
 // each: kind edge Label = outcomes OUTCOME Task, co_occurrences CO_OCCURS_WITH Strategy
@@ -260,8 +284,7 @@ UNWIND $rows AS row
 MATCH (s:Strategy {id: row.strategy})
 MATCH (t:Task {id: row.task})
 WITH row, s, t, s.ns AS ns, t.ns AS other WHERE ns = $ns AND other = $ns
-CREATE (s)-[:OUTCOME {agent: row.agent, outcomes(row),
-  last_at: row.last_at}]->(t)
+CREATE (s)-[:OUTCOME {agent: row.agent, outcomes(row), last_at: row.last_at, latest: row.latest}]->(t)
 RETURN count(*) AS written;
 
 // name: maintenance.put_co_occurrences
@@ -316,7 +339,7 @@ UNWIND $rows AS row
 MATCH (a:Agent {id: row.home})
 WITH row, a, a.ns AS ns WHERE ns = $ns
 CREATE (:Tally {id: row.id, ns: $ns, created_at: row.created_at, agent: row.agent, type: row.type, trials: row.trials,
-  successes: row.successes})-[:COUNTS]->(a)
+  successes: row.successes, effective_trials: row.effective_trials, effective_successes: row.effective_successes})-[:COUNTS]->(a)
 RETURN count(*) AS written;
 
 // each: Label kind edge = Strategy strategies USED, Task tasks ATTEMPTED

@@ -11,11 +11,11 @@
 UNWIND $rows AS row
 MATCH (s:Strategy {id: row.id})
 WITH row, s, s.ns AS ns WHERE ns = $ns
-WITH row, s, s.trials - row.trials AS trials, s.successes - row.successes AS successes, s.credit_sum - row.credit_sum AS credit_sum,
-     s.score_sum - row.score_sum AS score_sum, predated(row.created_at, s.created_at) AND outlasted(row.last_used_at, s.last_used_at)
-     AND reducible(s.credit_sum, row.credit_sum) AND reducible(s.score_sum, row.score_sum) AS exact
+WITH row, s, predated(row.created_at, s.created_at) AND outlasted(row.last_used_at, s.last_used_at)
+     AND reducible(s.credit_sum, row.credit_sum) AND reducible(s.score_sum, row.score_sum) AND spared(s.latest, row.latest)
+     AND reducible(s.effective_trials, row.effective_trials) AND reducible(s.effective_successes, row.effective_successes) AS exact
 FOREACH (left IN CASE WHEN exact THEN [s] ELSE [] END |
-  SET left.trials = trials, left.successes = successes, left.credit_sum = credit_sum, left.score_sum = score_sum)
+  SET less_outcomes(left, row), less_effective(left, row), left.latest = remaining(left.latest, row.latest))
 RETURN row.id AS id, exact;
 
 // name: shares.take_outcomes
@@ -27,15 +27,12 @@ MATCH (t:Task {id: row.task})
 MATCH (s:Strategy {id: row.strategy})
 WITH row, s, t, s.ns AS ns WHERE ns = $ns
 MATCH (t)<-[o:OUTCOME {agent: row.agent}]-(s)
-WITH row, o, o.trials - row.trials AS trials, o.successes - row.successes AS successes, o.credit_sum - row.credit_sum AS credit_sum,
-     o.score_sum - row.score_sum AS score_sum, outlasted(row.last_at, o.last_at) AND reducible(o.credit_sum, row.credit_sum)
-     AND reducible(o.score_sum, row.score_sum) AS exact
-WITH row.strategy AS strategy, row.task AS task, row.agent AS agent, o, trials, successes, credit_sum, score_sum,
-     trials <= 0 AS gone, exact
+WITH row, o, o.trials <= row.trials AS gone, outlasted(row.last_at, o.last_at) AND reducible(o.credit_sum, row.credit_sum)
+     AND reducible(o.score_sum, row.score_sum) AND spared(o.latest, row.latest) AS exact
 FOREACH (edge IN CASE WHEN gone OR NOT exact THEN [o] ELSE [] END | DELETE edge)
 FOREACH (edge IN CASE WHEN exact AND NOT gone THEN [o] ELSE [] END |
-  SET edge.trials = trials, edge.successes = successes, edge.credit_sum = credit_sum, edge.score_sum = score_sum)
-RETURN strategy, task, agent, gone OR exact AS exact;
+  SET less_outcomes(edge, row), edge.latest = remaining(edge.latest, row.latest))
+RETURN row.strategy AS strategy, row.task AS task, row.agent AS agent, gone OR exact AS exact;
 
 // name: shares.take_co_occurrences
 // mode: write
@@ -67,16 +64,14 @@ WITH row, h, h.ns AS ns WHERE ns = $ns
 OPTIONAL MATCH (h)-[d:DERIVED_FROM]->(:Episode)
 WITH row, h, count(d) AS kept, sum(CASE WHEN d.supports THEN 1 ELSE 0 END) AS won
 WITH row, h, kept - won AS lost, won, h.trials - row.trials AS trials, h.successes - row.successes AS successes,
-     h.credit_sum - row.credit_sum AS credit_sum, h.score_sum - row.score_sum AS score_sum, predated(row.created_at, h.created_at)
-     AND predated(row.first_at, h.first_at) AND outlasted(row.last_at, h.last_at)
+     predated(row.created_at, h.created_at) AND predated(row.first_at, h.first_at) AND outlasted(row.last_at, h.last_at)
      AND reducible(h.credit_sum, row.credit_sum) AND reducible(h.score_sum, row.score_sum) AS exact
-WITH row.id AS id, h, trials, successes, credit_sum, score_sum, trials <= 0 AS gone,
+WITH row, h, trials, successes, trials <= 0 AS gone,
      exact AND (won >= 5 OR won = successes) AND (lost >= 5 OR lost = trials - successes) AS exact
 FOREACH (node IN CASE WHEN gone THEN [h] ELSE [] END | DETACH DELETE node)
 FOREACH (left IN CASE WHEN exact AND NOT gone THEN [h] ELSE [] END |
-  SET left.trials = trials, left.successes = successes, left.odds = odds(successes, trials - successes), left.credit_sum = credit_sum,
-    left.score_sum = score_sum)
-RETURN id, gone OR exact AS exact;
+  SET less_outcomes(left, row), left.odds = odds(successes, trials - successes))
+RETURN row.id AS id, gone OR exact AS exact;
 
 // name: shares.take_anti_patterns
 // mode: write
@@ -140,12 +135,12 @@ RETURN id;
 UNWIND $rows AS row
 MATCH (y:Tally {id: row.id})
 WITH row, y, y.ns AS ns WHERE ns = $ns
-WITH row.id AS id, y, y.trials - row.trials AS trials, y.successes - row.successes AS successes,
-     predated(row.created_at, y.created_at) AS exact
-WITH id, y, trials, successes, trials <= 0 AS gone, exact
+WITH row, y, y.trials <= row.trials AS gone, predated(row.created_at, y.created_at)
+     AND reducible(y.effective_trials, row.effective_trials) AND reducible(y.effective_successes, row.effective_successes) AS exact
 FOREACH (node IN CASE WHEN gone OR NOT exact THEN [y] ELSE [] END | DETACH DELETE node)
-FOREACH (left IN CASE WHEN exact AND NOT gone THEN [y] ELSE [] END | SET left.trials = trials, left.successes = successes)
-RETURN id, gone OR exact AS exact;
+FOREACH (left IN CASE WHEN exact AND NOT gone THEN [y] ELSE [] END |
+  SET left.trials = left.trials - row.trials, left.successes = left.successes - row.successes, less_effective(left, row))
+RETURN row.id AS id, gone OR exact AS exact;
 
 // name: shares.take_agents
 // doc: Whether the dates of agents stay when episodes are erased.

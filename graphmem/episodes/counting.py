@@ -12,6 +12,7 @@ the order of the given episodes does not matter.
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from operator import itemgetter
@@ -92,7 +93,7 @@ def addition(row: Row, now: int) -> tuple[list[str], Row]:
         "heuristics": [use["heuristic"] for use in uses],
         "anti_patterns": [use["anti_pattern"] for use in uses],
         "uses": [
-            {**use, "worth": use["credit"] * score}
+            {**use, "worth": use["credit"] * score, "latest": _stamps(row, row["success"])}
             for use in (sorted(uses, key=itemgetter("strategy")) if len(uses) > 1 else uses)
         ],
         "pairs": [{"low": low, "high": high} for low, high in pairs_of(row)],
@@ -166,6 +167,8 @@ def _add(sums: dict[Any, Row], key: Hashable, row: Row, names: Sequence[str] = _
         return total
     for name in names:
         total[name] = total[name] + row[name]
+    for stamp in row.get("latest", ()):
+        insort(total["latest"], stamp)
     if row.get("last_at") is not None:
         first, last = total["first_at"], total["last_at"]
         total["first_at"] = row["first_at"] if first is None else min(first, row["first_at"])
@@ -218,6 +221,11 @@ def _tasks(rows: Iterable[Row], known: Known, excess: Excess) -> dict[str, list[
     return {**_split(known["Task"], tasks, "tasks"), "recorded": recorded}
 
 
+def _stamps(row: Row, won: int) -> list[int]:
+    """Return the time of an outcome and its success as one number, by which they are in order."""
+    return [] if row["used_at"] is None else [row["used_at"] * 2 + won]
+
+
 def _outcome(row: Row, use: Row) -> Row:
     """Return what one use of a strategy counts; nothing, if it was only shown."""
     if not use["applied"]:
@@ -238,18 +246,21 @@ def _uses(rows: Iterable[Row], known: Known, excess: Excess) -> dict[str, list[A
     patterns: dict[str, Row] = {}
     for row in rows:
         link, agent, kind = (row["at"], row["id"]), row["agent_name"], row["type"]
+        tally = {"id": row["tally"], "home": row["agent"], "agent": agent, "type": kind}
         for use in row["uses"]:
             strategy, outcome = use["strategy"], _outcome(row, use)
             used.append({"episode": row["id"], **{name: use.get(name) for name in _USED}})
-            _add(strategies, strategy, {"id": strategy, "text": use["text"], **outcome})
+            latest = _stamps(row, outcome["successes"]) if use["applied"] else []
+            shown = {"id": strategy, "text": use["text"], **outcome}
+            _add(strategies, strategy, {**shown, "latest": latest})
             if not use["applied"]:
                 continue
             about = {"strategy": strategy, "agent": agent}
             edge = strategy, row["task"], agent
-            _add(outcomes, edge, {**about, "task": row["task"], **outcome})
-            tally = {"id": row["tally"], "home": row["agent"], "agent": agent, "type": kind}
+            _add(outcomes, edge, {**about, "task": row["task"], **outcome, "latest": [*latest]})
             _add(tallies, row["tally"], {**tally, **outcome})
-            lesson = {"id": use["heuristic"], "type": kind, **about, **outcome}
+            lesson = {"id": use["heuristic"], "type": kind, "tally": row["tally"]}
+            lesson = {**lesson, **about, **outcome}
             held = _add(heuristics, use["heuristic"], lesson)
             held.setdefault("won" if outcome["successes"] else "lost", []).append(link)
             if use["anti_pattern"] is not None:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 from graphmem.errors import SchemaVersionError
 from graphmem.ids import tally_id
-from graphmem.store.paging import pages
+from graphmem.store.paging import BEYOND, pages
 from graphmem.store.port import SCHEMA_VERSION, Row
 from graphmem.store.queries import procedure, schema_of
 
 Run = Callable[..., list[Row]]
 PAGE = 1_000
-"""Rows of one statement."""
+"""Nodes of one statement."""
+UPGRADED = {"agents": ("tallies",), "strategies": ("strategies", "outcomes")}
+"""What older versions did not keep, by the nodes that it belongs to."""
 
 
 def check(read: Run) -> int:
@@ -50,9 +53,22 @@ def outdated(version: int) -> bool:
 def upgrade(read: Run, execute: Run) -> None:
     """Derive the counts that older versions did not keep; a repeated call changes nothing."""
     execute(procedure("schema.count_successes"))
-    rows = read(procedure("schema.uses"))
-    for page in pages(rows, PAGE):
-        named = [{**row, "id": tally_id(row["ns"], row["agent"], row["type"])} for row in page]
-        execute(procedure("schema.tally"), rows=named)
+    for namespace in read(procedure("maintenance.namespaces")):
+        for label, kinds in UPGRADED.items():
+            scope = {"ns": namespace["namespace"], "first": "", "beyond": BEYOND}
+            found = read(procedure(f"maintenance.ids_{label}"), **scope)
+            for page in pages([row["id"] for row in found], PAGE):
+                for kind in kinds:
+                    _derive(kind, {"ns": namespace["namespace"], "ids": page}, read, execute)
     execute(procedure("schema.weigh_heuristics"))
     execute(procedure("schema.weigh_anti_patterns"))
+
+
+def _derive(kind: str, scope: dict[str, Any], read: Run, execute: Run) -> None:
+    rows = read(procedure(f"maintenance.derive_{kind}").wanting(), **scope)
+    if kind == "tallies":
+        rows = [{**row, "id": tally_id(scope["ns"], row["agent"], row["type"])} for row in rows]
+    if kind == "strategies":
+        execute(procedure("maintenance.put_strategies"), rows=rows, ns=scope["ns"])
+    else:
+        execute(procedure(f"schema.put_{kind}"), rows=rows)

@@ -299,4 +299,4 @@ def resettle(tx: Transaction) -> None:
     """Keep the explicitly given settings from now on."""
     given = tx.graph.given
     wanted = {name: getattr(given, name) for name in KEPT if name in given.model_fields_set}
-    tx.run("schema.resettle", id=tx.graph.namespace_id, **wanted)
+    tx.run("schema.resettle", id=tx.graph.namespace_id, given=wanted)

@@ -23,8 +23,8 @@ from tests.cli.running import good, run, start
 
 
 def test_init_creates_a_memory_once(url: str) -> None:
-    assert "is ready (schema version 6)" in good("--url", url, "init").out
-    assert good("--url", url, "--json", "init").json == {"url": url, "schema_version": 6}
+    assert "is ready (schema version 7)" in good("--url", url, "init").out
+    assert good("--url", url, "--json", "init").json == {"url": url, "schema_version": 7}
 
 
 def test_learn_and_learn_again(url: str) -> None:

@@ -37,8 +37,8 @@ STRENGTHS: dict[str, JsonValue] = {
 STORE_WIDE = {
     *("schema.version", "schema.stamp", "schema.indexes", "maintenance.namespaces"),
     "maintenance.inhabited",
-    *("schema.count_successes", "schema.uses", "schema.tally"),
-    *("schema.weigh_heuristics", "schema.weigh_anti_patterns"),
+    *(f"schema.put_{kind}" for kind in ("tallies", "outcomes")),
+    *("schema.count_successes", "schema.weigh_heuristics", "schema.weigh_anti_patterns"),
 }
 """These concern the store, not a namespace: nobody calls them with what is not theirs."""
 
@@ -260,7 +260,8 @@ Rows = list[dict[str, Any]]
 READS: dict[str, Any] = {"reads": 7, "at": 7}
 VECTOR = [1.0, 0.0]
 LATE: dict[str, Any] = {"created_at": 2**60, "first_at": None, "last_at": None}
-SHARE = {"trials": 0, "successes": 0, "credit_sum": 0.1, "score_sum": 0.1, **LATE}
+GONE = {"effective_trials": 0.1, "effective_successes": 0.1, "latest": []}
+SHARE = {"trials": 0, "successes": 0, "credit_sum": 0.1, "score_sum": 0.1, **GONE, **LATE}
 TIMES = {"created_at": 77, "first_at": 77, "last_at": 77}
 NUMBERS = {"trials": 77, "successes": 7, "credit_sum": 7.0, "score_sum": 7.0}
 EACH: dict[str, tuple[str, dict[str, Any]]] = {
@@ -687,6 +688,7 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         "words": "shared task",
         "strengths": STRENGTHS,
         **kept_settings(),
+        "given": kept_settings(),
         "pooling": ids(target, "Pooling")[0],
         "type": "shared",
         "trials": 10,

@@ -405,17 +405,52 @@ def test_a_batch_teaches_what_its_episodes_teach_one_by_one(memory: Memory, cloc
             strategy=[f"main {number % 2}", "always"],
             success=number % 3 == 0,
             agent=f"agent {number % 2}",
-            started_at=DAY + timedelta(hours=number) if number % 4 else None,
+            started_at=DAY + timedelta(hours=number // 2) if number % 4 else None,
             source_key=str(number),
         )
-        for number in range(40)
+        for number in range(60)
     ]
-    assert memory.learn_many(episodes).created == 40
+    assert memory.learn_many(episodes).created == 60
     with reference(memory) as single, reference(memory) as mixed:
-        for episode in episodes:
+        for episode in random.Random(3).sample(episodes, len(episodes)):
             single._learner.learn(episode, dated=False)
         mixed.learn_many(random.Random(7).sample(episodes, len(episodes)), batch_size=7)
         assert dump(single) == dump(memory) == dump(mixed)
+    checked(memory)
+
+
+def test_the_latest_outcomes_are_kept_and_many_of_one_task_count_less(memory: Memory) -> None:
+    """Whatever the order in which they come; an erased one makes room for an older one."""
+
+    def held() -> tuple[Any, ...]:
+        [row] = memory.query(
+            "MATCH (y:Tally)-[:COUNTS]->(:Agent)-[:RAN]->(:Episode)-[:USED]->(s:Strategy) "
+            "WHERE y.ns = $ns MATCH (s)-[o:OUTCOME]->(t:Task) WITH DISTINCT y, s, o, t "
+            "ORDER BY t.description RETURN s.latest AS latest, collect(o.latest) AS on_tasks, "
+            "[s.effective_trials, s.effective_successes, y.effective_trials] AS effective"
+        )
+        return row["latest"], row["on_tasks"], row["effective"]
+
+    stamps: list[int] = []
+    for number in range(50):
+        hour, success = number * 7 % 50, number % 3 > 0
+        ended = DAY + timedelta(hours=hour)
+        learned = memory.learn("ab"[hour // 40], "plan", success=success, ended_at=ended)
+        stamps.append(to_millis(ended) * 2 + success)
+        if hour == 49:
+            last = learned.episode_id
+    memory.learn_many([Episode(task="a", strategy="plan", success=True)])
+    stamps.sort()
+    won = [sum(stamp % 2 for stamp in some) for some in (stamps[:40], stamps[40:])]
+    latest, on_tasks, effective = held()
+    assert (latest, on_tasks) == (stamps[-32:], [stamps[8:40], stamps[40:]])
+    expected = 3 * 41 / 44 + 3 * 10 / 13, 3 * (won[0] + 1) / 44 + 3 * won[1] / 13, 3 * 51 / 54
+    assert effective == pytest.approx(expected)
+
+    memory.upkeep.erase(last)
+    latest, on_tasks, effective = held()
+    assert (latest, on_tasks) == (stamps[-33:-1], [stamps[8:40], stamps[40:-1]])
+    assert effective[2] == pytest.approx(3 * 50 / 53)
     checked(memory)
 
 

@@ -16,10 +16,15 @@ from tests.contract.populating import learned, populate
 FORGET = (
     adhoc("MATCH (y:Tally) WHERE y.ns = $ns DETACH DELETE y", "write"),
     adhoc("MATCH (t:Task) WHERE t.ns = $ns REMOVE t.successes", "write"),
+    adhoc(
+        "MATCH (s:Strategy)-[o:OUTCOME]->() WHERE s.ns = $ns "
+        "REMOVE o.latest, s.latest, s.effective_trials, s.effective_successes",
+        "write",
+    ),
     adhoc("MATCH (h:Heuristic) WHERE h.ns = $ns REMOVE h.odds", "write"),
     adhoc("MATCH (p:AntiPattern) WHERE p.ns = $ns REMOVE p.odds, p.successes", "write"),
 )
-"""What a graphmem before schema version 6 did not keep."""
+"""What a graphmem before schema version 7 did not keep."""
 
 
 class TestStore(StoreConformance):

@@ -75,6 +75,13 @@ def beta_quantile(p: float, a: float, b: float) -> float:
     return 1.0 / (1.0 + math.exp(-logit))
 
 
+def wilson_lower(p: float, n: float, z: float) -> float:
+    """Return the lower Wilson bound of a rate p in n > 0 trials (Wilson 1927, JASA 22:209-212)."""
+    square = z * z / n
+    spread = z * math.sqrt((p * (1.0 - p) + square / 4.0) / n)
+    return max((p + square / 2.0 - spread) / (1.0 + square), 0.0)
+
+
 def least(function: Callable[[Floats], float], start: Floats, around: float) -> Floats:
     """Return the place of a function's minimum, by search along each axis (Hooke and Jeeves 1961).
 

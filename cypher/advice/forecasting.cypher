@@ -4,30 +4,34 @@
 // `types` the included types of tasks (null: all).
 
 // name: forecasting.totals
-// doc: Trials and successes of all strategies together, over all tasks and agents.
-// returns: trials integer, successes integer
-MATCH (s:Strategy)
-WHERE s.ns = $ns
-RETURN coalesce(sum(s.trials), 0) AS trials, coalesce(sum(s.successes), 0) AS successes;
+// doc: Trials of all strategies together, over all tasks and agents, and what they count.
+// returns: trials integer, n float, k float
+MATCH (y:Tally)
+WHERE y.ns = $ns
+RETURN coalesce(sum(y.trials), 0) AS trials, coalesce(sum(y.effective_trials), 0.0) AS n,
+  coalesce(sum(y.effective_successes), 0.0) AS k;
 
 // name: forecasting.counts
-// doc: The counts of an estimate. Parts: all (uses of strategies, those on the type, and whose), strengths (of pooling), task (the given
-// doc: tasks together), near (of the near tasks), strategies (the given ones), links (to strategies like these), outcomes (of the given
-// doc: ones on the tasks), near outcomes (of the given ones on near tasks, also by weight), merged (what strategies count as, if any are
-// doc: merged). cosines are those of near tasks, by id; at the edge one counts for nothing.
-// option: some  only episodes of some agents (and types) count, so those of tasks are counted one by one
-// param: own list, tasks list, near_tasks list, cosines map, edge float, type string = null, pooling string
+// doc: The counts of an estimate. Parts: all (uses of strategies, those on the type, and whose), strengths (of pooling), task (episodes of
+// doc: the given tasks), here (uses of all strategies on them), near (episodes of near tasks: n of one task count like
+// doc: n * most / (n + most) here, and `gone` of them no more elsewhere), strategies (the given ones), links (to strategies like these),
+// doc: outcomes (of the given ones on the tasks), near outcomes (of these on near tasks), nearest (on the nearest few), merged (what
+// doc: strategies count as, if any are merged).
+// option: some  only episodes of some agents (and types) count, so those of tasks and strategies are counted one by one
+// param: own list, tasks list, near_tasks list, nearest list, most map, type string = null, pooling string
 // param: types list = null
 // returns: part string, rows list
 MATCH (y:Tally)
 WHERE y.ns = $ns
   AND y.agent IN $agents AND ($types IS NULL OR y.type IN $types)                                               //? some
-WITH sum(y.trials) AS trials, sum(y.successes) AS successes, sum(CASE WHEN y.type = $type THEN y.trials ELSE 0 END) AS type_trials,
+WITH sum(y.trials) AS trials, sum(y.successes) AS successes, sum(y.effective_trials) AS n, sum(y.effective_successes) AS k,
+  sum(CASE WHEN y.type = $type THEN y.trials ELSE 0 END) AS type_trials,
   sum(CASE WHEN y.type = $type THEN y.successes ELSE 0 END) AS type_successes,
-  collect(CASE WHEN y.type = $type THEN {agent: y.agent, type: y.type} END) AS tallies                          //? !some
-  collect({agent: y.agent, type: y.type}) AS tallies                                                            //? some
-RETURN 'all' AS part, [{trials: trials, successes: successes, type_trials: type_trials, type_successes: type_successes,
-  tallies: tallies}] AS rows
+  sum(CASE WHEN y.type = $type THEN y.effective_trials ELSE 0.0 END) AS type_n,
+  sum(CASE WHEN y.type = $type THEN y.effective_successes ELSE 0.0 END) AS type_k,
+  collect({agent: y.agent, type: y.type}) AS tallies
+RETURN 'all' AS part, [{trials: trials, successes: successes, n: n, k: k, type_trials: type_trials, type_successes: type_successes,
+  type_n: type_n, type_k: type_k, tallies: tallies}] AS rows
 UNION ALL
 MATCH (p:Pooling {id: $pooling})
 WITH p, p.ns AS ns WHERE ns = $ns
@@ -43,17 +47,38 @@ WITH count(e) AS trials, sum(CASE WHEN e.success THEN 1 ELSE 0 END) AS successes
 RETURN 'task' AS part, [{trials: trials, successes: successes}] AS rows
 UNION ALL
 MATCH (t:Task)
+WHERE t.id IN $tasks AND toString(t.ns) = $ns
+MATCH (t)<-[o:OUTCOME]-(:Strategy)
+WHERE o.agent IN $agents                                                                                        //? some
+WITH sum(o.trials) AS trials, sum(o.successes) AS successes, sum(effective(o.trials, o.trials)) AS n,
+  sum(effective(o.successes, o.trials)) AS k
+RETURN 'here' AS part, [{trials: trials, successes: successes, n: n, k: k}] AS rows
+UNION ALL
+MATCH (t:Task)
 WHERE t.id IN $near_tasks AND toString(t.ns) = $ns
 WITH t, t.episodes AS trials, t.successes AS successes                                                          //? !some
 MATCH (t)<-[:ATTEMPTED]-(e:Episode)<-[:RAN]-(a:Agent)                                                           //? some
 WHERE a.name IN $agents AND ($types IS NULL OR e.type IN $types)                                                //? some
-WITH t, count(e) AS trials, sum(CASE WHEN e.success THEN 1 ELSE 0 END) AS successes                                //? some
-RETURN 'near' AS part, collect({id: t.id, text: t.description, similarity: $cosines[t.id], weight: nearness($cosines[t.id], $edge),
-  trials: trials, successes: successes}) AS rows
+WITH t, count(e) AS trials, sum(CASE WHEN e.success THEN 1 ELSE 0 END) AS successes                             //? some
+WITH trials, successes, $most[t.id] AS most
+WITH sum(trials) AS trials, sum(trials * most / (trials + most)) AS n, sum(successes * most / (trials + most)) AS k,
+  sum(trials * most / (1.0 + most)) AS gone_n, sum(successes * most / (1.0 + most)) AS gone_k
+RETURN 'near' AS part, [{trials: trials, n: n, k: k, gone_n: gone_n, gone_k: gone_k}] AS rows
 UNION ALL
 MATCH (s:Strategy)
 WHERE s.id IN $own AND toString(s.ns) = $ns
-RETURN 'strategies' AS part, collect({id: s.id, text: s.text, trials: s.trials, successes: s.successes}) AS rows
+OPTIONAL MATCH (s)-[o:OUTCOME]->(:Task)                                                                         //? some
+WHERE o.agent IN $agents                                                                                        //? some
+WITH s, o ORDER BY o.last_at DESC                                                                               //? some
+WITH s, sum(effective(o.trials, o.trials)) AS n, sum(effective(o.successes, o.trials)) AS k,                     //? some
+  collect(o.latest)[..32] AS latest                                                                             //? some
+RETURN 'strategies' AS part, collect({id: s.id, text: s.text, trials: s.trials, successes: s.successes
+//? some
+  , n: n, k: k, latest: latest
+//? !some
+  , n: s.effective_trials, k: s.effective_successes, latest: [s.latest]
+//?
+  }) AS rows
 UNION ALL
 MATCH (s:Strategy)
 WHERE s.id IN $own AND toString(s.ns) = $ns
@@ -65,20 +90,31 @@ WHERE t.id IN $tasks AND toString(t.ns) = $ns
 MATCH (t)<-[o:OUTCOME]-(s:Strategy)
 WHERE s.id IN $own
   AND o.agent IN $agents                                                                                        //? some
-WITH s.id AS id, sum(o.trials) AS trials, sum(o.successes) AS successes
-RETURN 'outcomes' AS part, collect({id: id, here_trials: trials, here_successes: successes}) AS rows
+WITH s.id AS id, sum(o.trials) AS trials, sum(o.successes) AS successes, sum(effective(o.trials, o.trials)) AS n,
+  sum(effective(o.successes, o.trials)) AS k, collect(o.latest) AS latest
+RETURN 'outcomes' AS part, collect({id: id, here_trials: trials, here_successes: successes, here_n: n, here_k: k,
+  here_latest: latest}) AS rows
 UNION ALL
 MATCH (t:Task)
 WHERE t.id IN $near_tasks AND toString(t.ns) = $ns
 MATCH (t)<-[o:OUTCOME]-(s:Strategy)
 WHERE s.id IN $own
   AND o.agent IN $agents                                                                                        //? some
-WITH s.id AS id, o.trials AS trials, o.successes AS successes, $cosines[t.id] AS cosine
-WITH id, trials, successes, nearness(cosine, $edge) AS weight
-WITH id, sum(trials) AS near_trials, sum(successes) AS near_successes, sum(weight * trials) AS near_weight,
-  sum(weight * successes) AS near_won
-RETURN 'near outcomes' AS part, collect({id: id, near_trials: near_trials, near_successes: near_successes, near_weight: near_weight,
-  near_won: near_won}) AS rows
+WITH s.id AS id, t.id AS task, sum(o.trials) AS trials, sum(o.successes) AS successes
+WITH id, trials, successes, $most[task] AS most
+WITH id, sum(trials) AS trials, sum(successes) AS successes, sum(trials * most / (trials + most)) AS n,
+  sum(successes * most / (trials + most)) AS k, sum(effective(trials, trials) * most / (1.0 + most)) AS gone_n,
+  sum(effective(successes, trials) * most / (1.0 + most)) AS gone_k
+RETURN 'near outcomes' AS part, collect({id: id, near_trials: trials, near_successes: successes, near_n: n, near_k: k, gone_n: gone_n,
+  gone_k: gone_k}) AS rows
+UNION ALL
+MATCH (t:Task)
+WHERE t.id IN $nearest AND toString(t.ns) = $ns
+MATCH (t)<-[o:OUTCOME]-(s:Strategy)
+WHERE s.id IN $own
+  AND o.agent IN $agents                                                                                        //? some
+WITH s.id AS id, t, sum(o.trials) AS trials, sum(o.successes) AS successes
+RETURN 'nearest' AS part, collect({id: id, task: t.id, text: t.description, trials: trials, successes: successes}) AS rows
 UNION ALL
 CALL { MATCH ()-[l:MERGED_INTO]->() RETURN count(l) AS links }
 WITH links
@@ -87,12 +123,39 @@ MATCH (s:Strategy)
 WHERE s.ns = $ns AND s.merged_into IS NOT NULL
 RETURN 'merged' AS part, collect({id: s.id, whole: s.merged_into}) AS rows;
 
+// name: forecasting.lately
+// doc: The latest outcomes of strategies by task, and what others had there: stamps (time * 2 + success), not older than the first of them.
+// option: some  only those of some agents
+// returns: id string, task string, type string, text string, stamps list, trials integer, successes integer
+UNWIND $rows AS row
+MATCH (s:Strategy {id: row.id})
+WITH row, s, s.ns AS ns WHERE ns = $ns
+MATCH (s)-[o:OUTCOME]->(t:Task)
+WHERE o.last_at >= row.first
+  AND o.agent IN $agents                                                                                        //? some
+RETURN s.id AS id, t.id AS task, t.type AS type, t.description AS text, o.latest AS stamps,
+//? some
+  0 AS trials, 0 AS successes
+//? !some
+  t.episodes - o.trials AS trials, t.successes - o.successes AS successes
+//?
+ORDER BY id, task;
+
+// name: forecasting.named
+// doc: Tasks by id, in words, and how often they were attempted.
+// returns: id string, text string, trials integer, successes integer
+MATCH (t:Task)
+WHERE t.id IN $ids AND toString(t.ns) = $ns
+RETURN t.id AS id, t.description AS text, t.episodes AS trials, t.successes AS successes
+ORDER BY id;
+
 // name: forecasting.typed
 // doc: The outcomes of heuristics: of agents on types of tasks with strategies.
-// returns: id string, trials integer, successes integer
+// returns: id string, trials integer, successes integer, n float, k float
 MATCH (h:Heuristic)
 WHERE h.id IN $ids AND toString(h.ns) = $ns
-RETURN h.id AS id, h.trials AS trials, h.successes AS successes
+RETURN h.id AS id, h.trials AS trials, h.successes AS successes, effective(h.trials, h.trials) AS n,
+  effective(h.successes, h.trials) AS k
 ORDER BY id;
 
 // name: forecasting.lent
@@ -117,59 +180,6 @@ MATCH (n:Strategy {id: id})
 RETURN borrower, id, n.text AS text, similarity, nearness(similarity, edge) AS weight, trials, successes
 ORDER BY similarity DESC, id, borrower;
 
-// name: forecasting.pool
-// install: pooled_outcome
-// doc: The probability that strategies work on a task, from counts. Every rate is shrunk toward the next wider one. For the task: that of
-// doc: near tasks (by weight), of its type, of all. For a strategy on the type: that on other types, of similar strategies (by weight), of
-// doc: all; its outcomes on the task itself count later. The distances of task and strategy from the rate of the type add up in logits;
-// doc: they count the less, the less the two rates are known. This prior is updated by the outcomes of the strategy on near tasks, then by
-// doc: those on the task itself. Several strategies give the mean of their logits, weighted by 1/(trials + 1)². The concentration is the
-// doc: worth of the rate on this task in trials; worth leaves out what no trial elsewhere tells, that tasks differ; lower is its Wilson
-// doc: bound. Rows: {place, trials, successes, type_trials, type_successes, near_weight, near_won, here_trials, here_successes, borrowed
-// doc: [{weight, trials, successes}]}; the last like `task_borrowed`.
-// param: trials integer, successes integer, type_trials integer = 0, type_successes integer = 0, task_trials integer
-// param: task_successes integer, task_borrowed list, rows, prior_successes
-// param: prior_failures, task_strength float = 2.0, strategy_strength float = 2.0, cell_strength float = 1.0, near_strength float = 2.0
-// param: task_slope float = 1.0, strategy_slope float = 1.0, z float = 1.0
-// returns: probability float, concentration float, parts list
-WITH posterior_mean($successes, $trials, $prior_successes, $prior_failures) AS rate
-WITH rate, shrunk($type_successes, $type_trials, rate, $task_strength) AS type_rate,
-     reduce(sum = 0.0, n IN $task_borrowed | sum + n.weight * n.successes) AS k,
-     reduce(sum = 0.0, n IN $task_borrowed | sum + n.weight * n.trials) AS n,
-     reduce(sum = 0.0, n IN $task_borrowed | sum + n.weight) AS lent
-WITH *, shrunk(k, n, type_rate, $task_strength) AS near_rate, logit(rate) AS middle, logit(type_rate) AS typical
-WITH *, shrunk($task_successes, $task_trials, near_rate, $task_strength) AS task_rate
-WITH rate, type_rate, near_rate, task_rate, middle, typical, $task_slope * (logit(task_rate) - typical) AS start,
-     blurred($task_slope, $task_trials, task_rate, $task_strength + lent, near_rate) AS task_blur
-UNWIND $rows AS row
-WITH *, reduce(sum = 0.0, n IN row.borrowed | sum + n.weight * n.successes) AS k,
-     reduce(sum = 0.0, n IN row.borrowed | sum + n.weight * n.trials) AS n,
-     less(row.type_trials, row.here_trials) AS typed, less(row.type_successes, row.here_successes) AS typed_won,
-     less(row.trials, larger(row.type_trials, row.here_trials)) AS others,
-     less(row.successes, larger(row.type_successes, row.here_successes)) AS others_won
-WITH *, shrunk(k, n, rate, $strategy_strength) AS lent_rate
-WITH *, shrunk(smaller(others_won, others), others, lent_rate, $strategy_strength) AS other_rate
-WITH *, logit(other_rate) - middle + typical AS position
-WITH *, logistic(position) AS expected
-WITH *, shrunk(smaller(typed_won, typed), typed, expected, $strategy_strength) AS strategy_rate
-WITH *, blurred($strategy_slope, typed + others, strategy_rate, $strategy_strength, expected) AS blur
-WITH *, typical + (start + $strategy_slope * (logit(strategy_rate) - typical)) / sqrt(1.0 + (task_blur + blur) / 8.0) AS there
-WITH *, logistic(there) AS prior
-WITH *, shrunk(row.near_won, row.near_weight, prior, $near_strength) AS near, prior * (1.0 - prior) AS spread,
-     strategy_rate * (1.0 - strategy_rate) AS own_spread
-WITH *, shrunk(row.here_successes, row.here_trials, near, $cell_strength) AS probability,
-     1.0 / ((row.trials + 1) * (row.trials + 1)) AS weight,
-     row.here_trials + row.near_weight + 1.0 / (smaller(spread, own_spread) * blur) AS worth,
-     row.here_trials + 1.0 / (1.0 / $cell_strength + 1.0 / (1.0 / (spread * (task_blur + blur)) + row.near_weight)) AS concentration
-ORDER BY row.place
-WITH sum(weight * logit(probability)) AS position, sum(weight * concentration) AS concentrations, sum(weight) AS weights,
-  collect({rate: rate, type_rate: type_rate, near_rate: near_rate, task_rate: task_rate, lent_rate: lent_rate, other_rate: other_rate,
-  strategy_rate: strategy_rate, prior: prior, near: near, probability: probability, concentration: concentration, worth: worth,
-  weight: weight, lower: wilson_lower(probability * worth, worth, $z)}) AS parts
-WITH position, concentrations, CASE WHEN weights > 0.0 THEN weights ELSE null END AS weights, parts
-RETURN CASE WHEN size(parts) = 1 THEN parts[0].probability WHEN weights IS NULL THEN null
-  ELSE logistic(position / weights) END AS probability, concentrations / weights AS concentration, parts;
-
 // name: forecasting.task_keys
 // doc: The attempted tasks.
 // returns: id string, key string
@@ -180,20 +190,24 @@ ORDER BY key, id;
 
 // name: forecasting.wholes
 // doc: The counts of all strategies, and the ids of what they count as.
-// returns: id string, whole string, trials integer, successes integer
+// returns: id string, whole string, n float, k float, trials integer, successes integer
 MATCH (s:Strategy)
 WHERE s.ns = $ns
-RETURN s.id AS id, whole(s) AS whole, s.trials AS trials, s.successes AS successes
+RETURN s.id AS id, whole(s) AS whole, coalesce(s.effective_trials, 0.0) AS n, coalesce(s.effective_successes, 0.0) AS k, s.trials AS trials,
+  s.successes AS successes
 ORDER BY id;
 
 // name: forecasting.cells
 // doc: The counts of strategies on tasks, and those of these tasks: the data for fitting strengths.
-// returns: task string, task_trials integer, task_successes integer, whole string, trials integer, successes integer
+// returns: task string, task_n float, task_k float, whole string, trials integer, successes integer
 MATCH (t:Task)
 WHERE t.id IN $ids AND toString(t.ns) = $ns
 MATCH (t)<-[o:OUTCOME]-(s:Strategy)
-RETURN t.id AS task, t.episodes AS task_trials, t.successes AS task_successes, whole(s) AS whole,
-       sum(o.trials) AS trials, sum(o.successes) AS successes
+WITH t.id AS task, whole(s) AS whole, sum(o.trials) AS trials, sum(o.successes) AS successes, sum(effective(o.trials, o.trials)) AS n,
+  sum(effective(o.successes, o.trials)) AS k
+WITH task, sum(n) AS task_n, sum(k) AS task_k, collect({whole: whole, trials: trials, successes: successes}) AS cells
+UNWIND cells AS cell
+RETURN task, task_n, task_k, cell.whole AS whole, cell.trials AS trials, cell.successes AS successes
 ORDER BY task, whole;
 
 // name: forecasting.pooling

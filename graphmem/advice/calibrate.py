@@ -1,17 +1,32 @@
 """Calibration: replays the history and predicts each episode before counting it.
 
-The counts are the same as those in the graph, and the formula is that of the procedure
-``forecasting.pool``; a test compares the two. The strengths of pooling are fitted again each time
-the replayed history has grown by a fifth.
+The counts are the same as those in the graph, and :mod:`graphmem.advice.beliefs` judges both; a
+test compares them. The strengths of pooling are fitted again each time the replayed history has
+grown by a fifth.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import math
+from bisect import insort
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import get_args
 
-from graphmem.advice.pooling import NEAR, Floats, blurred, fit, logistic, logit, prior_mean
+from graphmem.advice.beliefs import (
+    NOTHING,
+    Lately,
+    Own,
+    Pair,
+    Shared,
+    at_most,
+    effective,
+    judge,
+    lend,
+)
+from graphmem.advice.formula import LATEST, Belief, Floats
+from graphmem.advice.pooling import fit
 from graphmem.advice.strengths import DEFAULTS, LEAST
 from graphmem.arrays import NDArray, np
 from graphmem.graph.arguments import check_choice
@@ -36,7 +51,6 @@ BINS = 10
 GROWTH = 1.2
 """Growth factor of the history until the next fit of strengths."""
 _PAGE = 2_000
-_NOTHING = (0, 0)
 Similar = dict[str, list[tuple[str, float]]]
 """Similar tasks or strategies, and what one of their outcomes counts for, by id."""
 Progress = Callable[[int, int], None]
@@ -54,6 +68,8 @@ class Trial:
     task_type: str | None = None
     name: str = ""
     """The key of the task."""
+    used_at: int | None = None
+    """When it ended, else began (ms); None: it has no date."""
     uses: Sequence[Row] = ()
     """How each strategy was chosen, and failed in a success: {whole, failed, propensity, ...}."""
 
@@ -64,81 +80,182 @@ class Trial:
         )
 
 
+class Sums:
+    """A pair of sums."""
+
+    __slots__ = ("pair",)
+
+    def __init__(self) -> None:
+        self.pair: Pair = NOTHING
+
+    def move(self, before: Pair, after: Pair) -> None:
+        """Replace a part."""
+        n, k = self.pair
+        self.pair = n + after[0] - before[0], k + after[1] - before[1]
+
+
+class Cell:
+    """The outcomes of something: their counts, and the latest ones with a date."""
+
+    __slots__ = ("latest", "successes", "trials")
+
+    def __init__(self) -> None:
+        self.trials = self.successes = 0
+        self.latest: list[tuple[int, str]] = []
+        """Stamps (time * 2 + success) and tasks, ascending."""
+
+    def add(self, won: bool, used_at: int | None, task: str) -> None:
+        """Count an outcome."""
+        self.trials += 1
+        self.successes += won
+        if used_at is not None:
+            insort(self.latest, (used_at * 2 + won, task))
+            del self.latest[:-LATEST]
+
+    @property
+    def worth(self) -> Pair:
+        """What it counts elsewhere."""
+        return effective(self.trials, self.trials), effective(self.successes, self.trials)
+
+
+_NONE = Cell()
+
+
 @dataclass(slots=True)
 class History:
-    """The counts of episodes; lists are [trials, successes]."""
+    """The counts of episodes."""
 
     similar: Similar
     """Similar tasks and strategies, and what one of their outcomes counts for."""
-    total: list[int] = field(default_factory=lambda: [0, 0])
-    tasks: dict[str, list[int]] = field(default_factory=dict)
-    strategies: dict[str, list[int]] = field(default_factory=dict)
-    cells: dict[tuple[str, str], list[int]] = field(default_factory=dict)
-    """By task and strategy."""
-    types: dict[str, list[int]] = field(default_factory=dict)
-    typed: dict[tuple[str, str], list[int]] = field(default_factory=dict)
-    """By type of task and strategy."""
+    total: Cell = field(default_factory=Cell)
+    tasks: dict[str, Cell] = field(default_factory=dict)
+    """The episodes of each task."""
+    strategies: dict[str, Cell] = field(default_factory=dict)
+    cells: dict[str, dict[str, Cell]] = field(default_factory=dict)
+    """By task, then by strategy."""
+    typed: dict[tuple[str, str | None], Cell] = field(default_factory=dict)
+    """By strategy and type of task."""
+    types: dict[str, str | None] = field(default_factory=dict)
+    """The type of each task."""
+    _worths: dict[Hashable, Sums] = field(default_factory=lambda: defaultdict(Sums))
+    """What all outcomes are worth, by type; of each strategy, by id; at tasks, by (task,)."""
+    _typed: Counter[str | None] = field(default_factory=Counter)
+    """How many uses of strategies there are of each type."""
+    _kinds: dict[str, set[str | None]] = field(default_factory=lambda: defaultdict(set))
     _in_force: PoolingStrengths = DEFAULTS
     _due: float = LEAST
 
     def add(self, trial: Trial) -> None:
         """Count an episode."""
-        kind = trial.task_type
-        _count(trial.success, self.tasks.setdefault(trial.task, [0, 0]))
+        task, kind, at = trial.task, trial.task_type, trial.used_at
+        self.tasks.setdefault(task, Cell()).add(trial.success, None, task)
+        self.types[task] = kind
         for strategy in trial.strategies:
-            counts = [self.total, self.strategies.setdefault(strategy, [0, 0])]
-            counts.append(self.cells.setdefault((trial.task, strategy), [0, 0]))
-            if kind is not None:
-                counts.append(self.types.setdefault(kind, [0, 0]))
-                counts.append(self.typed.setdefault((kind, strategy), [0, 0]))
-            _count(trial.worked(strategy), *counts)
+            won = trial.worked(strategy)
+            cell = self.cells.setdefault(task, {}).setdefault(strategy, Cell())
+            typed = self.typed.setdefault((strategy, kind), Cell())
+            cell_before, typed_before = cell.worth, typed.worth
+            for one in (self.total, self.strategies.setdefault(strategy, Cell()), cell, typed):
+                one.add(won, None if one in (self.total, typed) else at, task)
+            for sums in (self._worths[strategy], self._worths[(task,)]):
+                sums.move(cell_before, cell.worth)
+            for name in {None, kind}:  # None: all types, and none
+                self._worths["type", name].move(typed_before, typed.worth)
+            self._kinds[strategy].add(kind)
+            self._typed[kind] += 1
 
     @property
     def rate(self) -> float:
         """The overall rate, in (0, 1)."""
-        return (self.total[1] + PRIOR[0]) / (self.total[0] + sum(PRIOR))
+        return (self.total.successes + PRIOR[0]) / (self.total.trials + sum(PRIOR))
 
     def predict(self, trial: Trial, strengths: PoolingStrengths) -> float:
         """Return the probability that an episode succeeds, in (0, 1)."""
         strategies = trial.strategies or ("",)
-        positions = [self.posterior(trial, strategy, strengths)[0] for strategy in strategies]
-        known = (self.strategies.get(strategy, _NOTHING) for strategy in strategies)
-        return _mean(positions, list(map(_weight, known)))
+        told = self.judge(trial, strategies, strengths).probability.tolist()
+        return _mean(told, [_weight(self.strategies.get(one, _NONE)) for one in strategies])
 
-    def posterior(
-        self, trial: Trial, strategy: str, strengths: PoolingStrengths
-    ) -> tuple[float, float]:
-        """Return what is expected of a strategy where an episode was: the mean, and its worth.
+    def judge(self, trial: Trial, strategies: Sequence[str], strengths: PoolingStrengths) -> Belief:
+        """Return what is believed of strategies where an episode was."""
+        task, kind = trial.task, trial.task_type
+        most = {
+            other: at_most(weight)
+            for other, weight in self.similar.get(task, ())
+            if other in self.tasks
+        }
+        near = [0.0] * 5
+        for other, limit in most.items():
+            known = self.tasks[other]
+            share, part = limit / (known.trials + limit), limit / (1.0 + limit)
+            n, k = known.trials, known.successes
+            columns = (n, n * share, k * share, n * part, k * part)
+            near = [a + b for a, b in zip(near, columns, strict=True)]
+        here = self.cells.get(task, {}).values()
+        shared = Shared(
+            all_trials=self.total.trials,
+            everything=self._worths["type", None].pair,
+            type_trials=self._typed.get(kind, 0) if kind is not None else 0,
+            typed=self._worths["type", kind].pair if kind is not None else NOTHING,
+            here_raw=(sum(one.trials for one in here), sum(one.successes for one in here)),
+            here=self._worths[(task,)].pair,
+            near_trials=int(near[0]),
+            near=(near[1], near[2]),
+            near_gone=(near[3], near[4]),
+        )
+        owns = [self._own(task, kind, one, most) for one in strategies]
 
-        The worth is over 0, in trials: what ways to choose take it for.
-        """
-        rate, kind, near_tasks = self.rate, trial.task_type or "", self.similar.get(trial.task, ())
-        type_rate = _shrunk(self.types.get(kind, _NOTHING), rate, strengths.task)
-        lent = _lent((self.tasks.get(task), weight) for task, weight in near_tasks)
-        near_rate = _shrunk(lent, type_rate, strengths.task)
-        tried = self.tasks.get(trial.task, _NOTHING)
-        task_rate = _shrunk(tried, near_rate, strengths.task)
-        here = self.cells.get((trial.task, strategy), _NOTHING)
-        own = self.strategies.get(strategy, _NOTHING)
-        typed = self.typed.get((kind, strategy), _NOTHING)
-        others = _without(own, (max(typed[0], here[0]), max(typed[1], here[1])))
-        typed = _without(typed, here)
-        lenders = self.similar.get(strategy, ())
-        lent = _lent((self.strategies.get(other), weight) for other, weight in lenders)
-        lent_rate = _shrunk(lent, rate, strengths.strategy)
-        other_rate = _shrunk(others, lent_rate, strengths.strategy)
-        expected = logistic(logit(other_rate) - logit(rate) + logit(type_rate))
-        strategy_rate = _shrunk(typed, expected, strengths.strategy)
-        near = sum(weight for task, weight in near_tasks if task in self.tasks)
-        slope, weight = strengths.task_slope, strengths.task + near
-        task_blur = blurred(slope, tried[0], task_rate, weight, near_rate)
-        slope, elsewhere = strengths.strategy_slope, typed[0] + others[0]
-        blur = blurred(slope, elsewhere, strategy_rate, strengths.strategy, expected)
-        mean = prior_mean(type_rate, task_rate, strategy_rate, strengths, task_blur + blur)
-        lent = _lent((self.cells.get((task, strategy)), weight) for task, weight in near_tasks)
-        spread = min(mean * (1.0 - mean), strategy_rate * (1.0 - strategy_rate))
-        worth = here[0] + lent[0] + 1.0 / (spread * blur)
-        return _shrunk(here, _shrunk(lent, mean, NEAR), strengths.cell), worth
+        def lately(places: Sequence[int]) -> dict[int, list[Lately]]:
+            return {place: list(self._lately(strategies[place], trial, most)) for place in places}
+
+        return judge(shared, owns, strengths, lately).belief
+
+    def _own(self, task: str, kind: str | None, strategy: str, most: Mapping[str, float]) -> Own:
+        known = self.strategies.get(strategy, _NONE)
+        typed = self.typed.get((strategy, kind), _NONE) if kind is not None else _NONE
+        here = self.cells.get(task, {}).get(strategy, _NONE)
+        kinds = [self.typed[strategy, one].worth for one in self._kinds.get(strategy, ())]
+        near, gone, lent = [0.0] * 4, [0.0, 0.0], [0.0, 0.0]
+        for other, limit in most.items():
+            cell = self.cells.get(other, {}).get(strategy)
+            if cell is not None:
+                share, left = limit / (cell.trials + limit), limit / (1.0 + limit)
+                columns = (cell.trials, cell.successes)
+                near = [
+                    a + b
+                    for a, b in zip(near, (*columns, *(n * share for n in columns)), strict=True)
+                ]
+                gone = [a + b * left for a, b in zip(gone, cell.worth, strict=True)]
+        for other, weight in self.similar.get(strategy, ()):
+            known_other = self.strategies.get(other, _NONE)
+            pair = lend(weight, known_other.trials, known_other.successes)
+            lent = [a + b for a, b in zip(lent, pair, strict=True)]
+        return Own(
+            trials=known.trials,
+            successes=known.successes,
+            effective=self._worths[strategy].pair if known.trials else NOTHING,
+            type_trials=typed.trials,
+            type_successes=typed.successes,
+            everything=(sum(n for n, _ in kinds), sum(k for _, k in kinds)),
+            typed=typed.worth,
+            here_trials=here.trials,
+            here_successes=here.successes,
+            here=here.worth,
+            near_trials=int(near[0]),
+            near_successes=int(near[1]),
+            near=(near[2], near[3]),
+            gone=(gone[0], gone[1]),
+            lent=(lent[0], lent[1]),
+            latest=[stamp for stamp, _ in known.latest],
+            here_latest=[stamp for stamp, _ in here.latest],
+        )
+
+    def _lately(self, strategy: str, trial: Trial, most: Mapping[str, float]) -> Iterator[Lately]:
+        for stamp, task in self.strategies[strategy].latest:
+            all_, own = self.tasks[task], self.cells[task][strategy]
+            others = (all_.trials - own.trials, all_.successes - own.successes)
+            typed = trial.task_type is not None and self.types[task] == trial.task_type
+            limit = None if task == trial.task else most.get(task, 0.0)
+            yield Lately(stamp, task, typed, others, limit)
 
     def baselines(self, trial: Trial) -> tuple[float, float, float, float]:
         """Return the rates: overall, of the task, of the strategies, of the strategies on the task.
@@ -147,12 +264,12 @@ class History:
         """
         rate = self.rate
         names = trial.strategies or ("",)
-        known = [self.strategies.get(name, _NOTHING) for name in names]
-        cells = [self.cells.get((trial.task, name), _NOTHING) for name in names]
+        known = [self.strategies.get(name, _NONE) for name in names]
+        cells = [self.cells.get(trial.task, {}).get(name, _NONE) for name in names]
         weights = [_weight(one) for one in known]
         return (
             rate,
-            _shrunk(self.tasks.get(trial.task, _NOTHING), rate, 2.0),
+            _shrunk(self.tasks.get(trial.task, _NONE), rate, 2.0),
             _mean([_shrunk(one, rate, 2.0) for one in known], weights),
             _mean([_shrunk(one, rate, 2.0) for one in cells], weights),
         )
@@ -161,15 +278,22 @@ class History:
         """Return the strengths fitted to these episodes."""
         numbers = {task: number for number, task in enumerate(self.tasks)}
         rows = [
-            (numbers[task], *self.tasks[task], *self.strategies[strategy], *count)
-            for (task, strategy), count in self.cells.items()
+            (
+                numbers[task],
+                *self._worths[(task,)].pair,
+                *self._worths[strategy].pair,
+                *(self.strategies[strategy].trials, self.strategies[strategy].successes),
+                *(cell.trials, cell.successes),
+            )
+            for task, cells in self.cells.items()
+            for strategy, cell in cells.items()
         ]
-        return fit(rows, self.total[0], self.total[1], PRIOR)
+        return fit(rows, self.total.trials, self._worths["type", None].pair)
 
     def strengths_then(self) -> PoolingStrengths:
         """Return the strengths in force after these episodes, which are fitted now and then."""
-        if self.total[0] >= self._due:
-            self._in_force, self._due = self.strengths(), self.total[0] * GROWTH
+        if self.total.trials >= self._due:
+            self._in_force, self._due = self.strengths(), self.total.trials * GROWTH
         return self._in_force
 
 
@@ -223,7 +347,13 @@ class Calibrator:
                 wholes = tuple(dict.fromkeys(use["whole"] for use in row["uses"]))
                 shown = {name: row[name] for name in ("task", "success", "name", "uses")}
                 kind = None if row["type"] == GENERAL else row["type"]
-                trial = Trial(key=one["key"], strategies=wholes, task_type=kind, **shown)
+                trial = Trial(
+                    key=one["key"],
+                    strategies=wholes,
+                    task_type=kind,
+                    used_at=one["used_at"],
+                    **shown,
+                )
                 placed.append((recorded if by == "order" else (one["at"], *recorded), trial))
         placed.sort(key=lambda pair: pair[0])
         return [trial for _, trial in placed]
@@ -260,31 +390,9 @@ class Calibrator:
             )
 
 
-def _count(won: bool, *counts: list[int]) -> None:
-    for count in counts:
-        count[0] += 1
-        count[1] += won
-
-
-def _shrunk(counts: Sequence[float], rate: float, strength: float) -> float:
+def _shrunk(cell: Cell, rate: float, strength: float) -> float:
     """Return the rate of trials and successes, shrunk toward a wider one."""
-    return (counts[1] + strength * rate) / (counts[0] + strength)
-
-
-def _without(counts: Sequence[int], part: Sequence[int]) -> tuple[int, int]:
-    """Return trials and successes without a part of them; there may be more in the part."""
-    trials = max(counts[0] - part[0], 0)
-    return trials, min(max(counts[1] - part[1], 0), trials)
-
-
-def _lent(lent: Iterable[tuple[Sequence[int] | None, float]]) -> tuple[float, float]:
-    """Return the weighted sums of trials and successes of similar tasks or strategies."""
-    n = k = 0.0
-    for count, weight in lent:
-        if count:
-            n += weight * count[0]
-            k += weight * count[1]
-    return n, k
+    return (cell.successes + strength * rate) / (cell.trials + strength)
 
 
 def places_of(told: Floats) -> NDArray[np.int64]:
@@ -317,14 +425,14 @@ def _auc(told: Floats, came: Floats) -> float | None:
     return (rank_sum - won * (won + 1) / 2.0) / (won * (len(came) - won))
 
 
-def _weight(counts: Sequence[int]) -> float:
+def _weight(cell: Cell) -> float:
     """Return the weight of a strategy among the strategies of an episode."""
-    return 1.0 / (counts[0] + 1) ** 2
+    return 1.0 / (cell.trials + 1) ** 2
 
 
 def _mean(values: Sequence[float], weights: Sequence[float]) -> float:
     """Return the weighted mean of probabilities, in logits."""
     if len(values) == 1:
         return values[0]
-    total = sum(weight * logit(value) for value, weight in zip(values, weights, strict=True))
-    return logistic(total / sum(weights))
+    total = sum(w * math.log(p / (1.0 - p)) for p, w in zip(values, weights, strict=True))
+    return 1.0 / (1.0 + math.exp(-total / sum(weights)))

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from graphmem.advice.estimate import COUNTS, Estimate, Estimates, Estimator, interval
 from graphmem.advice.recall import Recaller
-from graphmem.advice.ways import Chances, lasting, probabilities
+from graphmem.advice.ways import Chances, probabilities
 from graphmem.errors import NotFoundError
 from graphmem.graph.access import View, read_view
 from graphmem.graph.arguments import check_choice, check_function
@@ -105,11 +105,8 @@ class Chooser:
         from graphmem.arrays import np
 
         rng = np.random.default_rng(asked.seed)
-        here = np.array([one.here_trials for one in several])
-        worth = np.array([one.worth for one in several])
-        worth = lasting(worth, here, found.task_trials, found.strengths.cell)
-        means = np.array([one.probability for one in several])
-        odds = probabilities(means, worth, explore, chances, rng)
+        met, cell = found.task_trials, found.strengths.cell
+        odds = probabilities(found.belief, met, cell, explore, chances, rng)
         taken = int(np.searchsorted(odds.cumsum(), rng.random() * odds.sum(), "right"))
         warnings = self._warnings(found, view)
         considered = [

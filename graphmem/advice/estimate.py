@@ -1,44 +1,62 @@
 """The one estimate: what to expect of strategies on a task, from counts in the graph.
 
-It is made here alone; recall, context, choose, predict, explain and warnings read it from
-:class:`Estimator`. Every rate is shrunk toward the next wider one. For a task: that of near tasks,
-of its type, of all tasks; for a strategy likewise. ``forecasting.pool`` computes it from the counts
-that are read here.
+Recall, context, choose, predict, explain and warnings read it from :class:`Estimator`, which reads
+the counts; :mod:`graphmem.advice.beliefs` makes beliefs of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from math import sqrt
+from dataclasses import dataclass, field
+from math import exp, log, sqrt
 from operator import itemgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from graphmem.advice.strengths import DEFAULTS, Strengths, parameters
+from graphmem.advice.strengths import DEFAULTS, Strengths
 from graphmem.graph.access import View
 from graphmem.graph.graph import Graph
 from graphmem.graph.nearness import Near, Question, understood
 from graphmem.graph.rates import PRIOR
-from graphmem.ids import heuristic_ids, node_id, strategy_id
+from graphmem.ids import from_millis, heuristic_ids, node_id, strategy_id
+from graphmem.models.changes import Change
 from graphmem.models.forecasts import PoolingStrengths
-from graphmem.numerics import beta_quantile
+from graphmem.numerics import beta_quantile, wilson_lower
 from graphmem.store.port import Row
 from graphmem.text.tools import sequences
+
+if TYPE_CHECKING:
+    from graphmem.advice.beliefs import Lately, Own, Shared
+    from graphmem.advice.formula import Belief, Turn
 
 STANDARD_ERRORS = 1.0
 """The normal quantile of the lower bound by which recall sorts."""
 NEARLY_ALL = 0.9
 """A tool that this share of runs use tells runs apart by little."""
+NAMED = 8
+"""So many near tasks are named."""
+KINDS = 64
+"""Agents times types of task up to which the heuristics of a strategy are read one by one."""
+LATEST = 32
+"""How many latest outcomes are kept."""
 _ALL = ("trials", "successes")
 _OF_TYPE = ("type_trials", "type_successes")
 _NEAR = ("near_trials", "near_successes")
 _HERE = ("here_trials", "here_successes")
-_WEIGHED = ("near_weight", "near_won")
 COUNTS = (*_ALL, *_OF_TYPE, *_NEAR, *_HERE)
 """The counts of outcomes that an estimate has."""
-_MADE = (
-    *("strategy_rate", "prior", "near", "probability", "concentration", "worth", "weight"),
-    "lower",
+_WORTHS = (
+    "n",
+    "k",
+    "all_n",
+    "all_k",
+    "type_n",
+    "type_k",
+    "here_n",
+    "here_k",
+    "near_n",
+    "near_k",
+    "gone_n",
+    "gone_k",
 )
 
 
@@ -72,6 +90,10 @@ class Estimate:
     """The same worth, with tasks that look alike counted as one."""
     lower: float
     """The Wilson bound of the estimate at :data:`STANDARD_ERRORS`, with that worth."""
+    change: Change | None
+    """The change that it assumes: on the task, else on all tasks."""
+    nearest: Row | None
+    """Its outcomes on the nearest task where it was tried: {text, similarity, trials, ...}."""
     weight: float
     """Its weight among several strategies that are used together."""
     usual: bool
@@ -121,14 +143,14 @@ class Estimates:
     task_trials: int
     task_successes: int
     task_rate: float
-    lenders: tuple[Row, ...]
-    """Near tasks, the nearest first."""
     strategies: tuple[Estimate, ...]
     """The strategies as they were given, without those that count as an earlier one."""
     probability: float
     """What to expect of all of them used together."""
     concentration: float
     strengths: PoolingStrengths
+    belief: Belief
+    """What is believed of the strategies; to choose, one draws from it."""
 
 
 class Estimator:
@@ -181,61 +203,76 @@ class Estimator:
                 rows[text] = {"id": None, "text": text, "uses": _unused()}
             else:  # what is merged with an earlier one counts as that
                 rows.setdefault(known["id"], known)
-        shared = {**counts.all, **{f"task_{name}": counts.task[name] for name in _ALL}}
-        answer = self._graph.read(
-            "forecasting.pool",
-            **shared,
-            task_borrowed=counts.near,
-            rows=[
-                {
-                    "place": place,
-                    **{name: row["uses"][name] for name in (*_ALL, *_OF_TYPE, *_WEIGHED, *_HERE)},
-                    "borrowed": lent.get(key, ()),
-                }
-                for place, (key, row) in enumerate(rows.items())
-            ],
-            **parameters(strengths),
-            z=STANDARD_ERRORS,
-        )[0]
-        parts = answer["parts"]
-        runs = counts.task["trials"] + sum(row["trials"] for row in counts.near)
+        from graphmem.advice.beliefs import judge
+
+        uses = [row["uses"] for row in rows.values()]
+        owns = [_own(one, lent.get(key, ())) for key, one in zip(rows, uses, strict=True)]
+        lately = _Latest(self._graph, question, counts, list(rows), view)
+        judged = judge(counts.shared, owns, strengths, lately.read)
+        belief, expected = judged.belief, judged.expected
+        worth, concentration = belief.size(belief.elsewhere), belief.size(belief.known)
+        runs = counts.task["trials"] + counts.near_trials
         used = {row["text"]: row["uses"] for row in rows.values()}
         tools = sequences(used)
         common = {
             text for text in tools.keys() & used.keys() if _is_common(used[text], counts.all, runs)
         }
+        estimates = tuple(
+            Estimate(
+                id=row["id"],
+                text=row["text"],
+                texts=counts.texts(key) if row["id"] else (),
+                **{name: row["uses"][name] for name in COUNTS},
+                lenders=_nearest(lent.get(key, ())),
+                strategy_rate=float(expected.strategy_rate[judged.first[place]]),
+                prior=float(expected.prior[judged.first[place]]),
+                near=float(expected.near[judged.first[place]]),
+                probability=(probability := float(belief.probability[place])),
+                concentration=float(concentration[place]),
+                worth=float(worth[place]),
+                weight=1.0 / (row["uses"]["trials"] + 1) ** 2,
+                lower=wilson_lower(probability, float(worth[place]), STANDARD_ERRORS),
+                change=lately.change(place, row, judged.turns[place]),
+                nearest=counts.nearest.get(key),
+                usual=_is_usual(row["uses"], counts.all),
+                common=common.issuperset(tools.get(row["text"], [row["text"]])),
+            )
+            for place, (key, row) in enumerate(rows.items())
+        )
+        together = _together(estimates)
         return Estimates(
             question=question,
-            **shared,
-            **{name: parts[0][name] for name in ("rate", "type_rate", "task_rate")},
-            lenders=_nearest(counts.near),
-            strategies=tuple(
-                Estimate(
-                    id=row["id"],
-                    text=row["text"],
-                    texts=counts.texts(key) if row["id"] else (),
-                    **{name: row["uses"][name] for name in COUNTS},
-                    **{name: part[name] for name in _MADE},
-                    lenders=_nearest(lent.get(key, ())),
-                    usual=_is_usual(row["uses"], counts.all),
-                    common=common.issuperset(tools.get(row["text"], [row["text"]])),
-                )
-                for (key, row), part in zip(rows.items(), parts, strict=True)
-            ),
-            probability=answer["probability"],
-            concentration=answer["concentration"],
+            **{name: counts.all[name] for name in (*_ALL, *_OF_TYPE)},
+            **{f"task_{name}": counts.task[name] for name in _ALL},
+            rate=float(expected.rate[0]),
+            type_rate=float(expected.type_rate[0]),
+            task_rate=float(expected.task_rate[0]),
+            strategies=estimates,
+            probability=together[0],
+            concentration=together[1],
             strengths=strengths,
+            belief=belief,
+        )
+
+    def near_tasks(self, question: Question) -> tuple[Row, ...]:
+        """Return the few nearest tasks of a question, with what one outcome there counts for."""
+        few = dict(question.near[:NAMED])
+        rows = self._graph.read("forecasting.named", ids=sorted(few)) if few else []
+        most = _most(question)
+        return _nearest(
+            row | {"similarity": few[row["id"]], "weight": most[row["id"]] / (1 + most[row["id"]])}
+            for row in rows
         )
 
     def _counts(self, question: Question, own: list[str], view: View) -> _Counts:
         """Return all counts of strategies (ids) on a task and elsewhere."""
-        near = {key: min(cosine, 1.0) for key, cosine in question.near}
+        most = _most(question)
         asked: dict[str, Any] = {
             "pooling": self._strengths.id,
             "tasks": question.tasks,
-            "near_tasks": sorted(near),
-            "cosines": near,
-            "edge": question.edge,
+            "near_tasks": sorted(most),
+            "nearest": [key for key, _ in question.near[:NAMED]],
+            "most": most,
             "type": question.task_type,
             **view.filters(self._graph),
         }
@@ -249,34 +286,53 @@ class Estimator:
             parts = {row["part"]: row["rows"] for row in rows}
         everything, strategies = parts["all"][0], parts.get("strategies", ())
         counts = _Counts(
-            all={name: value for name, value in everything.items() if name != "tallies"},
+            all=everything,
             task=parts["task"][0],
-            near=parts.get("near", []),
+            shared=_shared(everything, parts["here"][0], parts["near"][0]),
+            near_trials=parts["near"][0]["trials"] or 0,
             links=parts.get("links", []),
             strengths=next(iter(parts.get("strengths", ())), None),
             wholes=wholes,
             strategies={row["id"]: row | {"uses": _unused()} for row in strategies},
             some=bool(some),
         )
-        kinds = [(one["agent"], one["type"]) for one in everything["tallies"]]
-        if kinds and strategies:
-            keys = [(row["id"], kind) for row in strategies for _, kind in kinds]
-            ids = heuristic_ids(self._graph.ns, kinds, [row["text"] for row in strategies])
-            of = dict(zip(ids, keys, strict=True))
-            for row in self._graph.read("forecasting.typed", ids=list(of)):
-                identity, kind = of[row["id"]]
-                if kind == question.task_type:
-                    counts.add(identity, row, _OF_TYPE)
-                if some:
-                    counts.add(identity, row, _ALL)
-        for row in () if some else strategies:
-            counts.add(row["id"], row, _ALL)
+        self._add_uses(counts, question)
         for row in parts.get("outcomes", ()):
-            counts.add(row["id"], row, _HERE, _HERE)
+            counts.add(row["id"], row, (*_HERE, "here_n", "here_k"))
+            counts.uses(row["id"])["here_latest"] += [one for one in row["here_latest"] if one]
         for row in parts.get("near outcomes", ()):
-            for names in (_NEAR, _WEIGHED):
-                counts.add(row["id"], row, names, names)
+            counts.add(row["id"], row, (*_NEAR, "near_n", "near_k", "gone_n", "gone_k"))
+        cosines = dict(question.near[:NAMED])
+        for row in sorted(parts.get("nearest", ()), key=lambda row: -cosines[row["task"]]):
+            key = counts.whole(row["id"])
+            counts.nearest.setdefault(key, row | {"similarity": cosines[row["task"]]})
         return counts
+
+    def _add_uses(self, counts: _Counts, question: Question) -> None:
+        """Add the uses of strategies on all tasks, and on the type, where agents learned there."""
+        strategies, some = counts.strategies.values(), counts.some
+        tallies = [(one["agent"], one["type"]) for one in counts.all["tallies"]]
+        kinds = tallies
+        if len(tallies) > KINDS and not some:
+            kinds = [one for one in tallies if one[1] == question.task_type]
+        keys = [(row["id"], kind) for row in strategies for _, kind in kinds]
+        ids = heuristic_ids(self._graph.ns, kinds, [row["text"] for row in strategies])
+        of = dict(zip(ids, keys, strict=True))
+        for row in self._graph.read("forecasting.typed", ids=list(of)) if of else ():
+            identity, kind = of[row["id"]]
+            counts.add(identity, row, ("all_n", "all_k"), ("n", "k"))
+            if kind == question.task_type:
+                counts.add(identity, row, _OF_TYPE, _ALL)
+                counts.add(identity, row, ("type_n", "type_k"), ("n", "k"))
+            if some:
+                counts.add(identity, row, _ALL)
+        for row in strategies:
+            counts.add(row["id"], row, ("n", "k"))
+            if not some:
+                counts.add(row["id"], row, _ALL)
+            if kinds is not tallies:
+                counts.add(row["id"], row, ("all_n", "all_k"), ("n", "k"))
+            counts.uses(row["id"])["latest"] += [one for one in row["latest"] if one]
 
     def _lent(
         self,
@@ -313,13 +369,77 @@ class Estimator:
         return lent
 
 
+class _Latest:
+    """The latest outcomes of candidates, by task."""
+
+    def __init__(
+        self, graph: Graph, question: Question, counts: _Counts, keys: Sequence[str], view: View
+    ) -> None:
+        self._graph = graph
+        self._question = question
+        self._counts = counts
+        self._keys = keys
+        self._view = view
+        self._found: Mapping[int, Sequence[Lately]] = {}
+
+    def read(self, places: Sequence[int]) -> Mapping[int, Sequence[Lately]]:
+        """Return the latest outcomes of candidates (places) with their tasks, ascending."""
+        from graphmem.advice.beliefs import Lately
+
+        of = {one: place for place in places for one in self._counts.members(self._keys[place])}
+        first = {place: self._stamps(place)[0] for place in places}
+        asked = [{"id": one, "first": first[place] // 2} for one, place in of.items()]
+        some = ("some",) if self._view.agents is not None else ()
+        most: dict[str, float | None] = {**_most(self._question)}
+        most |= dict.fromkeys(self._question.tasks)
+        found: dict[int, list[Lately]] = {place: [] for place in places}
+        kind, agents = self._question.task_type, self._view.agents
+        for row in self._graph.read("forecasting.lately", *some, rows=asked, agents=agents):
+            others = (row["trials"], row["successes"])
+            typed = kind is not None and row["type"] == kind
+            found[of[row["id"]]] += [
+                Lately(stamp, row["task"], typed, others, most.get(row["task"], 0.0))
+                for stamp in row["stamps"] or ()
+            ]
+        self._found = {
+            place: sorted(latest, key=itemgetter(0))[-LATEST:] for place, latest in found.items()
+        }
+        return self._found
+
+    def change(self, place: int, row: Row, turns: tuple[Turn | None, Turn | None]) -> Change | None:
+        """Return the change that is assumed of a candidate."""
+        here, everywhere = turns
+        turn = everywhere or here
+        if turn is None or not row["id"]:
+            return None
+        uses, stamps = row["uses"], self._stamps(place, "latest" if everywhere else "here_latest")
+        trials, successes = (uses[name] for name in (_ALL if everywhere else _HERE))
+        before = stamps[: turn.place]
+        return Change(
+            strategy=row["text"],
+            task=None if everywhere else self._question.text,
+            since=from_millis(stamps[turn.place] // 2),
+            until=from_millis(before[-1] // 2) if before else None,
+            trials_before=trials - turn.trials,
+            successes_before=successes - turn.successes,
+            trials_since=turn.trials,
+            successes_since=turn.successes,
+            certainty=turn.certainty,
+        )
+
+    def _stamps(self, place: int, name: str = "latest") -> list[int]:
+        row = self._counts.strategies[self._keys[place]]
+        return _last(row["uses"][name])
+
+
 @dataclass(frozen=True, slots=True)
 class _Counts:
     """The parts of ``forecasting.counts``, and the uses of strategies."""
 
-    all: Mapping[str, int]
+    all: Mapping[str, Any]
     task: Mapping[str, int]
-    near: Sequence[Row]
+    shared: Shared
+    near_trials: int
     links: Sequence[Row]
     strengths: Row | None
     wholes: Mapping[str, str]
@@ -327,6 +447,8 @@ class _Counts:
     """By id: {id, text, uses}."""
     some: bool
     """Whether they are those of some agents alone, who know only what they tried."""
+    nearest: dict[str, Row] = field(default_factory=dict)
+    """By the id of the whole: its outcomes on the nearest task where it was tried."""
 
     def whole(self, identity: str) -> str:
         """Return the id of what a strategy counts as."""
@@ -348,13 +470,18 @@ class _Counts:
                 return {**whole, "text": row["text"]}
         return None
 
+    def uses(self, identity: str) -> dict[str, Any]:
+        """Return the counts of what a strategy counts as."""
+        uses: dict[str, Any] = self.strategies[self.whole(identity)]["uses"]
+        return uses
+
     def add(
-        self, identity: str, row: Row, names: tuple[str, str], held: tuple[str, str] = _ALL
+        self, identity: str, row: Row, names: Sequence[str], held: Sequence[str] | None = None
     ) -> None:
-        """Add trials and successes of a strategy to what it counts as."""
-        uses = self.strategies[self.whole(identity)]["uses"]
-        for name, value in zip(names, held, strict=True):
-            uses[name] += row[value]
+        """Add columns of a row to the counts of what a strategy counts as."""
+        uses = self.uses(identity)
+        for name, value in zip(names, held or names, strict=True):
+            uses[name] += row[value] or 0
 
 
 def interval(probability: float, concentration: float, level: float = 0.95) -> tuple[float, float]:
@@ -370,8 +497,72 @@ def interval(probability: float, concentration: float, level: float = 0.95) -> t
     return min(low, probability), max(high, probability)
 
 
-def _unused() -> dict[str, float]:
-    return dict.fromkeys((*COUNTS, *_WEIGHED), 0)
+def _unused() -> dict[str, Any]:
+    return {**dict.fromkeys((*COUNTS, *_WORTHS), 0), "latest": [], "here_latest": []}
+
+
+def _last(lists: Iterable[Sequence[int]]) -> list[int]:
+    """Return the latest of several lists of stamps."""
+    return sorted(stamp for stamps in lists for stamp in stamps)[-LATEST:]
+
+
+def _most(question: Question) -> dict[str, float]:
+    """Return what near tasks (ids) count for, at most, in trials."""
+    from graphmem.advice.beliefs import at_most
+
+    room = max(1.0 - question.edge, 1e-9)
+    near = ((key, (cosine - question.edge) / room) for key, cosine in question.near)
+    return {key: at_most(weight) for key, weight in near if weight > 0.0}
+
+
+def _shared(everything: Row, here: Row, near: Row) -> Shared:
+    from graphmem.advice.beliefs import Shared
+
+    return Shared(
+        all_trials=everything["trials"],
+        everything=_pair(everything, "n", "k"),
+        type_trials=everything["type_trials"],
+        typed=_pair(everything, "type_n", "type_k"),
+        here_raw=_pair(here, "trials", "successes"),
+        here=_pair(here, "n", "k"),
+        near_trials=near["trials"] or 0,
+        near=_pair(near, "n", "k"),
+        near_gone=_pair(near, "gone_n", "gone_k"),
+    )
+
+
+def _pair(row: Row, *names: str) -> tuple[float, float]:
+    n, k = (float(row[name] or 0.0) for name in names)
+    return n, k
+
+
+def _own(uses: Mapping[str, Any], lenders: Iterable[Row]) -> Own:
+    """Return what is known of a candidate."""
+    from graphmem.advice.beliefs import Own, lend
+
+    lent = [lend(row["weight"], row["trials"], row["successes"]) for row in lenders]
+    return Own(
+        **{name: uses[name] for name in COUNTS},
+        effective=(uses["n"], uses["k"]),
+        everything=(uses["all_n"], uses["all_k"]),
+        typed=(uses["type_n"], uses["type_k"]),
+        here=(uses["here_n"], uses["here_k"]),
+        near=(uses["near_n"], uses["near_k"]),
+        gone=(uses["gone_n"], uses["gone_k"]),
+        lent=(sum(n for n, _ in lent), sum(k for _, k in lent)),
+        latest=_last(uses["latest"]),
+        here_latest=_last(uses["here_latest"]),
+    )
+
+
+def _together(estimates: Sequence[Estimate]) -> tuple[float, float]:
+    """Return what to expect of several strategies together: the mean of their log odds."""
+    weights = sum(one.weight for one in estimates)
+    mean = sum(one.weight * log(one.probability / (1.0 - one.probability)) for one in estimates)
+    concentration = sum(one.weight * one.concentration for one in estimates) / weights
+    if len(estimates) == 1:
+        return estimates[0].probability, concentration
+    return 1.0 / (1.0 + exp(-mean / weights)), concentration
 
 
 def _nearest(rows: Iterable[Row]) -> tuple[Row, ...]:

@@ -23,8 +23,8 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from graphmem.advice.calibrate import Calibrator, History, Progress, Trial
-from graphmem.advice.pooling import Floats
-from graphmem.advice.ways import Chances, lasting, probabilities
+from graphmem.advice.formula import Belief, Floats
+from graphmem.advice.ways import Chances, probabilities
 from graphmem.arrays import np, product
 from graphmem.errors import NotFoundError, ValidationError
 from graphmem.graph.graph import Graph
@@ -149,12 +149,9 @@ class _Replay:
             alike = fsum(p for text, p in offered.items() if self._whole(text) == whole)
             propensity = max(propensity, alike)
         wholes = [self._whole(text) for text in texts]
-        posteriors = [history.posterior(trial, one, strengths) for one in wholes]
-        means, known = (np.array(part) for part in zip(*posteriors, strict=True))
-        here = [history.cells.get((trial.task, one), _NOTHING)[0] for one in wholes]
-        met = history.tasks.get(trial.task, _NOTHING)[0]
-        worth = lasting(known, np.array(here), met, strengths.cell)
-        taken = self._read_chances(trial.name, texts, means, worth)
+        belief = history.judge(trial, wholes, strengths)
+        met = history.tasks[trial.task].trials if trial.task in history.tasks else 0
+        taken = self._read_chances(trial.name, texts, belief, met, strengths.cell)
         mine = np.array([one == whole for one in wholes])
         weight = float(taken[mine].sum()) / propensity
         never = np.array([offered[text] == 0.0 for text in texts])
@@ -162,20 +159,20 @@ class _Replay:
             (
                 float(trial.worked(whole)),
                 min(weight, self._asked.clip or weight),
-                float((taken * means).sum()),
-                history.posterior(trial, whole, strengths)[0],
+                float((taken * belief.probability).sum()),
+                float(history.judge(trial, [whole], strengths).probability[0]),
                 float(taken[never].sum()),
             )
         )
 
     def _read_chances(
-        self, task: str, texts: Sequence[str], means: Floats, worth: Floats
+        self, task: str, texts: Sequence[str], belief: Belief, met: int, cell: float
     ) -> Floats:
         explore = self._asked.explore
         if explore is None:
             return np.full(len(texts), 1.0 / len(texts))
         if isinstance(explore, str):
-            return probabilities(means, worth, explore, self._chances, self._rng)
+            return probabilities(belief, met, cell, explore, self._chances, self._rng)
         given = explore(task, tuple(texts))
         remedy = "return a dict with the probability of each candidate; they sum to 1"
         if not isinstance(given, Mapping) or not given.keys() <= set(texts):

@@ -16,7 +16,6 @@ import pydantic
 
 from graphmem.errors import StoreError
 from graphmem.graph.graph import Graph, Transaction
-from graphmem.graph.rates import PRIOR
 from graphmem.ids import node_id
 from graphmem.models import Difference
 from graphmem.models.forecasts import PoolingStrengths
@@ -40,6 +39,7 @@ LEAST = 100
 MAX_CELLS = 200_000
 """Most entries for fitting; a larger history is sampled by the keys of tasks."""
 _PAGE = 1_000
+_COUNTS = ("n", "k", "trials", "successes")
 _COLUMNS = {name: f"{name}_strength" for name in ("task", "strategy", "cell")}
 """The properties of ``Pooling`` whose names are not those of the model."""
 
@@ -138,23 +138,24 @@ class Strengths:
             return DEFAULTS
         from graphmem.advice import pooling
 
-        return pooling.fit(cells, totals["trials"], totals["successes"], PRIOR)
+        return pooling.fit(cells, totals["trials"], (totals["n"], totals["k"]))
 
-    def _cells(self) -> list[tuple[int, ...]]:
+    def _cells(self) -> list[tuple[float, ...]]:
         """Read the data for fitting: rows as :func:`graphmem.advice.pooling.fit` takes them."""
-        wholes: dict[str, tuple[int, int]] = {}
+        wholes: dict[str, list[float]] = {}
         for row in self._graph.read("forecasting.wholes"):
-            trials, successes = wholes.get(row["whole"], (0, 0))
-            wholes[row["whole"]] = trials + row["trials"], successes + row["successes"]
+            counts = wholes.setdefault(row["whole"], [0.0] * len(_COUNTS))
+            for place, name in enumerate(_COUNTS):
+                counts[place] += row[name]
         tasks = self._graph.read("forecasting.task_keys")
         tasks.sort(key=lambda row: (hashlib.sha256(row["key"].encode()).digest(), row["id"]))
-        cells: list[tuple[int, ...]] = []
+        cells: list[tuple[float, ...]] = []
         numbers = {row["id"]: number for number, row in enumerate(tasks)}
         for ids in pages(list(numbers), _PAGE):
             cells += [
                 (
-                    *(numbers[row["task"]], row["task_trials"], row["task_successes"]),
-                    *wholes.get(row["whole"], (row["trials"], row["successes"])),
+                    *(numbers[row["task"]], row["task_n"], row["task_k"]),
+                    *wholes[row["whole"]],
                     *(row["trials"], row["successes"]),
                 )
                 for row in self._graph.read("forecasting.cells", ids=ids)
@@ -179,9 +180,3 @@ def _strengths(row: Row | None) -> PoolingStrengths | None:
 
 def _row(strengths: PoolingStrengths) -> Row:
     return {_COLUMNS.get(name, name): value for name, value in strengths.model_dump().items()}
-
-
-def parameters(strengths: PoolingStrengths) -> dict[str, float]:
-    """Return strengths as parameters of ``forecasting.pool``."""
-    names = ("task", "strategy", "cell", "task_slope", "strategy_slope")
-    return {_COLUMNS.get(name, name): getattr(strengths, name) for name in names}

@@ -10,7 +10,9 @@ from graphmem.models.fields import Input, Unit
 
 if TYPE_CHECKING:
     import numpy as np
+    from numpy.random import Generator as Rng
 
+    from graphmem.advice.formula import Belief
     from graphmem.arrays import NDArray
     from graphmem.models.choices import Explore
 
@@ -27,44 +29,50 @@ class Chances(Input):
 
     epsilon: Unit = 0.1
     width: Annotated[float, Field(ge=0.0, allow_inf_nan=False)] = 1.0
-    sharpness: float = 4.0
+    sharpness: float = 2.0
 
 
 def probabilities(
-    means: Floats, worth: Floats, way: Explore, chances: Chances, rng: np.random.Generator
+    belief: Belief, met: int, cell: float, way: Explore, chances: Chances, rng: Rng
 ) -> Floats:
-    """Return the probability with which a way takes each of some candidates; equal ones share.
+    """Return the probability of taking each of some candidates; equal ones share.
 
-    Thompson sampling draws rates for all candidates :data:`DRAWS` times, and takes one of these
-    draws by chance. One more draw gives each candidate the same chance. So no candidate is ever
-    given up, and the choices can show what any other way would have got.
+    Thompson sampling draws a run of outcomes and then a rate for all candidates :data:`DRAWS`
+    times, and takes one of these draws by chance. One more draw gives each candidate the same
+    chance. So no candidate is ever given up, and the choices can show what any other way would have
+    got.
+
+    Args:
+        belief: what is believed of the candidates.
+        met: how often the task was met. One that came often will come again, so it pays to find
+            out how it differs; that takes several trials of each candidate.
+        cell: how many trials what is expected of the task counts for.
+        way: the way to choose.
+        chances: what the ways need besides.
+        rng: draws.
     """
     from graphmem.arrays import np
 
-    count = len(means)
+    means, count = belief.probability, len(belief.probability)
+    rest = belief.elsewhere / (1.0 + belief.elsewhere * met / ((met + 4.0 * count) * cell))
     if way == "thompson":
-        known = worth * chances.sharpness
         order = rng.permutation(count)  # so that equal rates do not always go to the first
-        alpha, beta = (means * known)[order], ((1.0 - means) * known)[order]
-        best = rng.beta(alpha, beta, (DRAWS, count)).argmax(axis=1)
+        ends = belief.weights[order].cumsum(axis=1)
+        drawn = rng.random((DRAWS, count)) * ends[:, -1]
+        parts = np.stack(
+            [np.searchsorted(row, column) for row, column in zip(ends, drawn.T, strict=True)]
+        ).T.clip(0, ends.shape[1] - 1)
+        at = np.broadcast_to(order, parts.shape), parts
+        known, rates = (belief.here + rest)[at] * chances.sharpness, belief.rates[at]
+        best = rng.beta(rates * known, (1.0 - rates) * known).argmax(axis=1)
         won = np.bincount(order[best], minlength=count)
-        drawn: Floats = (won + 1.0 / count) / (DRAWS + 1)
-        return drawn
+        taken: Floats = (won + 1.0 / count) / (DRAWS + 1)
+        return taken
     if way == "ucb":
+        worth = belief.size(rest)
         means = means + chances.width * np.sqrt(means * (1.0 - means) / (worth + 1.0))
     highest = means >= means.max() - _EQUAL
     greedy: Floats = highest / highest.sum()
     if way == "epsilon":
         return chances.epsilon / count + (1.0 - chances.epsilon) * greedy
     return greedy
-
-
-def lasting(worth: Floats, here: Floats, met: int, strength: float) -> Floats:
-    """Return the worth of candidates for choosing, in trials, on a task that was met so often.
-
-    A task that came often will come again, so it pays to find out how it differs; that takes
-    several trials of each candidate.
-    """
-    known = worth - here
-    lasts: Floats = here + known / (1.0 + known * met / ((met + 4.0 * len(worth)) * strength))
-    return lasts

@@ -174,7 +174,6 @@ def test_what_ends_is_accepted(text: str) -> None:
 
 BY_NAME = (
     "schema.indexes",
-    "forecasting.pool",
     "entries.matching",
     "entries.fitting",
     "search.nearest_entries",

@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 from scipy.special import betaincinv
 from scipy.stats import chi2
 
-from graphmem.advice.pooling import Floats
+from graphmem.advice.formula import Floats
 from graphmem.numerics import beta_quantile, chi_squared_tail, least
 
 PARAMETERS = st.floats(-3, 4).map(lambda power: 0.5 + 10.0**power)

@@ -1,0 +1,303 @@
+"""From counts to beliefs: what the graph, or a replayed history, tells of candidates on a task.
+
+:func:`judge` is the one place where counts become the chance that a strategy works. The graph's
+counts come from :mod:`graphmem.advice.estimate`, those of a past moment from
+:mod:`graphmem.advice.calibrate`; the formulas are in :mod:`graphmem.advice.formula`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from graphmem.advice import formula
+from graphmem.advice.formula import Belief, Counts, Expected, Floats, Runs, Turn
+from graphmem.arrays import NDArray, np
+from graphmem.graph.rates import PRIOR
+from graphmem.models.forecasts import PoolingStrengths
+
+Pair = tuple[float, float]
+"""Trials and successes, or what they are worth."""
+SUSPECT = 0.05
+"""The chance of a change of a strategy everywhere from which its latest outcomes are looked at."""
+SHARE = 0.02
+"""Starts of a run that are less probable are left out."""
+MOST = 999.0
+"""What a task with the same text counts for, at most, in trials."""
+LENT = 4.0
+"""What a similar strategy lends, at most, in trials."""
+NOTHING: Pair = (0.0, 0.0)
+
+
+@dataclass(slots=True)
+class Shared:
+    """What all candidates share; pairs of (trials, successes), mostly in worths."""
+
+    all_trials: int = 0
+    everything: Pair = NOTHING
+    """What all outcomes count elsewhere."""
+    type_trials: int = 0
+    typed: Pair = NOTHING
+    """Those on the type of the task, which is a part of everything."""
+    here_raw: Pair = NOTHING
+    """All strategies on the task, as counts."""
+    here: Pair = NOTHING
+    near_trials: int = 0
+    near: Pair = NOTHING
+    """All strategies on near tasks, by weight."""
+    near_gone: Pair = NOTHING
+    """What of them counts as near, as counts."""
+
+
+@dataclass(slots=True)
+class Own:
+    """What is known of one candidate."""
+
+    trials: int = 0
+    successes: int = 0
+    effective: Pair = NOTHING
+    """What its outcomes of all tasks are worth."""
+    type_trials: int = 0
+    type_successes: int = 0
+    everything: Pair = NOTHING
+    """Its part of :attr:`Shared.everything`."""
+    typed: Pair = NOTHING
+    """Its part of :attr:`Shared.typed`."""
+    here_trials: int = 0
+    here_successes: int = 0
+    here: Pair = NOTHING
+    """Its part of :attr:`Shared.here`."""
+    near_trials: int = 0
+    near_successes: int = 0
+    near: Pair = NOTHING
+    """What its outcomes on near tasks are worth on this one."""
+    gone: Pair = NOTHING
+    """What of :attr:`effective` counts as near."""
+    lent: Pair = NOTHING
+    """What similar strategies lend."""
+    latest: Sequence[int] = ()
+    """Its latest outcomes on all tasks: time * 2 + success, ascending."""
+    here_latest: Sequence[int] = ()
+    """The same on the task."""
+
+
+class Lately(NamedTuple):
+    """One of the latest outcomes of a strategy."""
+
+    stamp: int
+    """Time (ms) * 2 + success."""
+    task: Hashable
+    typed: bool
+    """Whether the task has the type that is asked about."""
+    others: Pair
+    """Trials and successes of other strategies on that task."""
+    most: float | None
+    """What a near task counts for, at most; None for the task itself, 0 for one that is far."""
+
+
+LookUp = Callable[[Sequence[int]], Mapping[int, Sequence[Lately]]]
+"""Gives the latest outcomes of candidates (places) with their tasks, ascending."""
+
+
+@dataclass(slots=True)
+class Judgement:
+    """What is believed of candidates, and why."""
+
+    belief: Belief
+    expected: Expected
+    """The rows of :attr:`first` are those of the candidates, if they did not change everywhere."""
+    first: NDArray[np.int64]
+    turns: list[tuple[Turn | None, Turn | None]] = field(default_factory=list)
+    """By candidate: its change on the task, and everywhere."""
+
+
+def effective(k: float, n: float) -> float:
+    """Return what k of n outcomes of one cell count elsewhere (the formula of the same name)."""
+    return k * formula.SPREAD / (n + formula.SPREAD)
+
+
+def at_most(weight: float, most: float = MOST) -> float:
+    """Return what a neighbour counts for, at most, of which one outcome counts for a weight."""
+    return min(weight / (1.0 - weight), most) if weight < 1.0 else most
+
+
+def lend(weight: float, trials: int, successes: int) -> Pair:
+    """Return what a similar strategy lends, of which one outcome counts for a weight."""
+    most = at_most(weight, LENT)
+    share = most / (trials + most) if most > 0.0 else 0.0
+    return trials * share, successes * share
+
+
+def judge(
+    shared: Shared, owns: Sequence[Own], strengths: PoolingStrengths, look_up: LookUp
+) -> Judgement:
+    """Return what is believed of candidates on a task."""
+    every = [_stamps(own.latest) for own in owns]
+    wide = _mixed(
+        [
+            (own.trials - len(latest), own.successes - sum(latest))
+            for own, latest in zip(owns, every, strict=True)
+        ],
+        every,
+        formula.DRIFT,
+        formula.TEMPER,
+    )
+    suspects = [int(place) for place in np.flatnonzero(wide.weights[:, 0] < 1.0 - SUSPECT)]
+    found = look_up(suspects) if suspects else {}
+    rows: list[tuple[int, float, Sequence[Lately] | None]] = []
+    turns: list[Turn | None] = [None] * len(owns)
+    for place, own in enumerate(owns):
+        latest = found.get(place, ())
+        if not latest:
+            rows.append((place, 1.0, None))
+            continue
+        runs = _changes(own, latest, shared)
+        turns[place] = formula.find_turn(runs, 0, own.trials, own.successes)
+        shares = np.where(runs.weights[0] > SHARE, runs.weights[0], 0.0)
+        for start in map(int, np.flatnonzero(shares)):
+            since = latest[start - 1 :] if start else None
+            rows.append((place, float(shares[start] / shares.sum()), since))
+    of = np.array([place for place, _, _ in rows])
+    counts = Counts(
+        *(
+            _columns(one)
+            for one in zip(
+                *(_around(shared, owns[place], since) for place, _, since in rows), strict=True
+            )
+        )
+    )
+    expected = formula.expect(counts, PRIOR, strengths)
+    pairs = []
+    for place, _, since in rows:
+        own = owns[place]
+        stamps = (
+            own.here_latest
+            if since is None
+            else [stamp for stamp in own.here_latest if stamp >= since[0].stamp]
+        )
+        bits = _stamps(stamps)
+        block = (own.here_trials - len(bits), own.here_successes - sum(bits))
+        pairs.append((block if since is None else NOTHING, bits))
+    runs = _mixed([block for block, _ in pairs], [bits for _, bits in pairs], formula.HAZARD)
+    shares = np.array([share for _, share, _ in rows])
+    belief = formula.believe(of, shares, expected, runs, strengths.cell)
+    first = np.searchsorted(of, np.arange(len(owns)))
+    told = []
+    for place, own in enumerate(owns):
+        row = int(first[place])
+        here = None
+        if rows[row][2] is None:
+            here = formula.find_turn(runs, row, own.here_trials, own.here_successes)
+        told.append((here, turns[place]))
+    return Judgement(belief, expected, first, told)
+
+
+def _stamps(stamps: Sequence[int]) -> list[int]:
+    return [stamp & 1 for stamp in stamps]
+
+
+def _mixed(
+    blocks: Sequence[Pair], latest: Sequence[Sequence[int]], hazard: float, power: float = 1.0
+) -> Runs:
+    columns = max(map(len, latest))
+    outcomes = np.zeros((len(latest), columns))
+    for row, one in enumerate(latest):
+        outcomes[row, : len(one)] = one
+    lengths = np.array([len(one) for one in latest])
+    n, k = _columns(blocks)
+    return formula.mix(n, k, outcomes, lengths, hazard, power)
+
+
+def _columns(pairs: Sequence[Pair]) -> tuple[Floats, Floats]:
+    table = np.array(pairs, dtype=np.float64).reshape(-1, 2)
+    return table[:, 0], table[:, 1]
+
+
+def _changes(own: Own, latest: Sequence[Lately], shared: Shared) -> Runs:
+    """Return the runs of a strategy on all tasks; a failure on a hard task says less."""
+    n, k = shared.everything
+    rate = (k + PRIOR[0]) / (n + sum(PRIOR))
+    offsets = []
+    for one in latest:
+        trials, successes = one.others
+        worth = effective(trials, trials)
+        here = (effective(successes, trials) + 2.0 * rate) / (worth + 2.0)
+        offsets.append(np.log(here / (1.0 - here)) - np.log(rate / (1.0 - rate)))
+    outcomes = np.array([[one.stamp & 1 for one in latest]], dtype=np.float64)
+    return formula.mix(
+        np.array([own.trials - len(latest)], dtype=np.float64),
+        np.array([own.successes - outcomes.sum()]),
+        outcomes,
+        np.array([len(latest)]),
+        formula.DRIFT,
+        formula.TEMPER,
+        np.array([offsets]),
+    )
+
+
+def _less(pair: Pair, *parts: Pair) -> Pair:
+    """Return a pair without parts of it."""
+    n = max(pair[0] - sum(part[0] for part in parts), 0.0)
+    return n, min(max(pair[1] - sum(part[1] for part in parts), 0.0), n)
+
+
+def _diluted(pair: Pair, trials: float, gone: Sequence[float]) -> Pair:
+    """Return a worth of so many trials without some of them."""
+    share = min(gone[0] / trials, 1.0) if trials > 0.0 else 1.0
+    rate = gone[1] / gone[0] if gone[0] else 0.0
+    return _less(pair, (pair[0] * share, pair[0] * share * rate))
+
+
+def _around(shared: Shared, own: Own, since: Sequence[Lately] | None) -> tuple[Pair, ...]:
+    """Return the pairs of :class:`Counts` for a candidate, from all its outcomes or the latest."""
+    # What others did on near tasks is known for all strategies together: each has its share.
+    own_near = own.near_trials / shared.near_trials if shared.near_trials else 0.0
+    rate = own.near[1] / own.near[0] if own.near[0] else 0.0
+    part = shared.near[0] * own_near
+    near = _less(shared.near, (part, part * rate))
+    # What counts on the task and near ones does not count again in the wider rates.
+    here = _less(shared.here_raw, (own.here_trials, own.here_successes))
+    gone = [n * (1.0 - own_near) + m for n, m in zip(shared.near_gone, here, strict=True)]
+    typed = _less(shared.typed, own.typed)
+    others = (
+        _diluted(
+            _less(shared.everything, own.everything, typed),
+            shared.all_trials - own.trials - shared.type_trials + own.type_trials,
+            NOTHING if shared.type_trials else gone,
+        ),
+        _diluted(typed, shared.type_trials - own.type_trials, gone),
+        near,
+        _less(shared.here, own.here),
+        own.lent,
+    )
+    if since is not None:
+        return (*others, *_recent(since))
+    elsewhere = _less(own.effective, own.here, own.gone)
+    mine = NOTHING
+    if own.trials and own.type_trials:
+        per = own.effective[0] / own.trials
+        mine = _less((own.type_trials * per, own.type_successes * per), own.here, own.gone)
+        mine = min(mine[0], elsewhere[0]), min(mine[1], elsewhere[1])
+    return (*others, _less(elsewhere, mine), mine, own.near)
+
+
+def _recent(since: Sequence[Lately]) -> tuple[Pair, Pair, Pair]:
+    """Return what some latest outcomes count for elsewhere, on the type, and as near."""
+    cells: dict[Hashable, list[Lately]] = {}
+    for one in since:
+        if one.most is not None:
+            cells.setdefault(one.task, []).append(one)
+    sums = [[0.0, 0.0], [0.0, 0.0], [0.0, 0.0]]
+    for cell in cells.values():
+        first, n, k = cell[0], len(cell), sum(one.stamp & 1 for one in cell)
+        most = first.most or 0.0
+        left = 1.0 / (1.0 + most)
+        for place, share in (
+            (int(first.typed), left * formula.SPREAD / (n + formula.SPREAD)),
+            (2, most / (n + most)),
+        ):
+            sums[place][0] += n * share
+            sums[place][1] += k * share
+    elsewhere, typed, near = ((n, k) for n, k in sums)
+    return elsewhere, typed, near

@@ -1,0 +1,295 @@
+"""The formula of the estimate: the chance that a strategy works on a task now.
+
+Two parts, both on arrays with one row for each strategy (and each assumed change of it):
+
+- :func:`expect` shrinks every rate toward the next wider one: that of the strategy on the task
+  toward near tasks, these toward the strategy's and the task's rates elsewhere. No outcome counts
+  at two levels, and many outcomes of one task count elsewhere like few (:func:`worth`).
+- :func:`mix` weighs how long the present run of outcomes has lasted: Bayesian online changepoint
+  detection (Adams and MacKay 2007, arXiv:0710.3742).
+
+``docs/explanation/predictions.md`` explains them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from graphmem.arrays import NDArray, np
+from graphmem.models.forecasts import PoolingStrengths
+
+Floats = NDArray[np.float64]
+
+SPREAD = 3.0
+"""What all outcomes of one cell together are worth elsewhere, at most, in trials."""
+NEAR = 2.0
+"""The weight of the expected rate of a strategy beside its outcomes on near tasks, in trials."""
+BLUR = 8.0
+"""The variance at which a distance in log odds counts for 0.7 of itself."""
+LATEST = 32
+"""How many latest outcomes may hold a change."""
+HAZARD = 0.02
+"""The chance of a change of a strategy on a task, an outcome."""
+DRIFT = 0.001
+"""The same for a strategy on all tasks."""
+TEMPER = 0.5
+"""The power of the likelihood of outcomes on all tasks: what comes close together is alike."""
+RARE = 0.1
+"""How much rarer changes are taken for where one draws or warns."""
+CERTAIN = 0.95
+"""The least certainty of a change that is told."""
+GAP = 0.25
+"""The least distance of the rates before and since."""
+_EDGE = 20.7
+
+
+def worth(n: Floats | float, most: Floats | float = SPREAD) -> Floats:
+    """Return what n outcomes of one cell are worth elsewhere, in trials: n v / (n + v)."""
+    n = np.asarray(n, dtype=np.float64)
+    return np.where(n > 0.0, n * most / np.maximum(n + most, 1e-12), 0.0)
+
+
+def logit(p: Floats) -> Floats:
+    """Return the log odds of probabilities in (0, 1)."""
+    odds: Floats = np.log(p / (1.0 - p))
+    return odds
+
+
+def logistic(x: Floats) -> Floats:
+    """Return the probabilities of log odds, at least 1e-9 away from 0 and 1."""
+    p: Floats = 1.0 / (1.0 + np.exp(-np.clip(x, -_EDGE, _EDGE)))
+    return p
+
+
+def shrunk(k: Floats, n: Floats, rate: Floats | float, strength: float) -> Floats:
+    """Return the rate of k successes in n trials, shrunk toward a wider one."""
+    n = np.maximum(n, 0.0)
+    p: Floats = (np.clip(k, 0.0, n) + strength * rate) / (n + strength)
+    return p
+
+
+class Runs(NamedTuple):
+    """How long the present run has lasted: a row for each sequence, a column for each start."""
+
+    weights: Floats
+    """The chance of each start; column 0: the present run has lasted since ever."""
+    trials: Floats
+    successes: Floats
+
+
+def mix(
+    trials: Floats,
+    successes: Floats,
+    outcomes: Floats,
+    lengths: NDArray[np.int64],
+    hazard: float,
+    power: float = 1.0,
+    offsets: Floats | None = None,
+) -> Runs:
+    """Return the chances of the starts of the present run, and its outcomes.
+
+    Args:
+        trials: all outcomes before the latest, shape (rows,).
+        successes: the successes among these.
+        outcomes: the latest outcomes, the oldest first, as 0 or 1; shape (rows, columns).
+        lengths: how many of the columns each row has.
+        hazard: the chance of a change before an outcome.
+        power: what the likelihood is raised to.
+        offsets: how much easier than usual each outcome was, in log odds.
+    """
+    rows, columns = outcomes.shape
+    weights = np.zeros((rows, columns + 1))
+    n, k = np.zeros_like(weights), np.zeros_like(weights)
+    weights[:, 0], n[:, 0], k[:, 0] = 1.0, trials, successes
+    for at in range(columns):
+        there = lengths > at
+        x = outcomes[:, at : at + 1]
+        rate = (k[:, : at + 1] + 0.5) / (n[:, : at + 1] + 1.0)
+        fresh: Floats | float = 0.5**power
+        if offsets is not None:
+            rate = logistic(logit(rate) + offsets[:, at : at + 1])
+            easy = logistic(offsets[:, at])
+            fresh = np.where(x[:, 0] > 0.0, easy, 1.0 - easy) ** power
+        likely = np.where(x > 0.0, rate, 1.0 - rate) ** power
+        begins = np.where(n[:, 0] > 0.0, hazard, 0.0) if at == 0 else hazard
+        grown = weights[:, : at + 1] * likely * (1.0 - np.reshape(begins, (-1, 1)))
+        new = begins * weights[:, : at + 1].sum(axis=1) * fresh
+        total = grown.sum(axis=1) + new
+        weights[:, : at + 1] = np.where(
+            there[:, None], grown / total[:, None], weights[:, : at + 1]
+        )
+        weights[:, at + 1] = np.where(there, new / total, 0.0)
+        n[:, : at + 2] += there[:, None]
+        k[:, : at + 2] += np.where(there[:, None], x, 0.0)
+    return Runs(weights, n, k)
+
+
+@dataclass(slots=True)
+class Counts:
+    """What is known around strategies on a task; arrays of shape (rows,), in worths of trials.
+
+    A pair is (trials, successes). No outcome is in two of them.
+    """
+
+    everything: tuple[Floats, Floats]
+    """Other strategies, on all types of task."""
+    typed_all: tuple[Floats, Floats]
+    """Other strategies, on the type of the task."""
+    near_all: tuple[Floats, Floats]
+    """Other strategies, on near tasks."""
+    task: tuple[Floats, Floats]
+    """Other strategies, on the task."""
+    lent: tuple[Floats, Floats]
+    """Similar strategies."""
+    elsewhere: tuple[Floats, Floats]
+    """The strategy, on other types."""
+    typed: tuple[Floats, Floats]
+    """The strategy, on other tasks of the type that are not near."""
+    near: tuple[Floats, Floats]
+    """The strategy, on near tasks."""
+
+
+class Expected(NamedTuple):
+    """What to expect before the outcomes on the task itself; arrays of shape (rows,)."""
+
+    rate: Floats
+    type_rate: Floats
+    near_rate: Floats
+    task_rate: Floats
+    lent_rate: Floats
+    other_rate: Floats
+    strategy_rate: Floats
+    prior: Floats
+    near: Floats
+    """The expected rate."""
+    elsewhere: Floats
+    """What it is worth, in trials, if tasks that look alike are one."""
+    known: Floats
+    """What it is worth on this task, in trials."""
+
+
+def expect(counts: Counts, prior: tuple[float, float], strengths: PoolingStrengths) -> Expected:
+    """Return the rates of strategies on a task, from the widest to that of near tasks."""
+    task, strategy = strengths.task, strengths.strategy
+    n, k = counts.everything
+    rate = (k + prior[0]) / (n + sum(prior))
+    type_rate = shrunk(counts.typed_all[1], counts.typed_all[0], rate, task)
+    near_rate = shrunk(counts.near_all[1], counts.near_all[0], type_rate, task)
+    task_rate = shrunk(counts.task[1], counts.task[0], near_rate, task)
+    lent_rate = shrunk(counts.lent[1], counts.lent[0], rate, strategy)
+    other_rate = shrunk(counts.elsewhere[1], counts.elsewhere[0], lent_rate, strategy)
+    typical = logit(type_rate)
+    wide = logistic(logit(other_rate) - logit(rate) + typical)
+    strategy_rate = shrunk(counts.typed[1], counts.typed[0], wide, strategy)
+    blur = strengths.task_slope**2 / (
+        counts.task[0] * task_rate * (1.0 - task_rate)
+        + (task + counts.near_all[0]) * near_rate * (1.0 - near_rate)
+    )
+    own = strengths.strategy_slope**2 / (
+        (counts.elsewhere[0] + counts.typed[0]) * strategy_rate * (1.0 - strategy_rate)
+        + strategy * wide * (1.0 - wide)
+    )
+    distance = strengths.task_slope * (logit(task_rate) - typical)
+    distance += strengths.strategy_slope * (logit(strategy_rate) - typical)
+    before = logistic(typical + distance / np.sqrt(1.0 + (blur + own) / BLUR))
+    near = shrunk(counts.near[1], counts.near[0], before, NEAR)
+    spread, own_spread = before * (1.0 - before), strategy_rate * (1.0 - strategy_rate)
+    elsewhere = counts.near[0] + 1.0 / (np.minimum(spread, own_spread) * own)
+    known = counts.near[0] + 1.0 / (spread * (blur + own))
+    known = 1.0 / (1.0 / strengths.cell + 1.0 / known)
+    return Expected(
+        *(rate, type_rate, near_rate, task_rate, lent_rate, other_rate, strategy_rate),
+        *(before, near, elsewhere, known),
+    )
+
+
+class Belief(NamedTuple):
+    """What is believed of candidates: mixtures of Betas, of shape (candidates, parts)."""
+
+    weights: Floats
+    """The chance of each part; those of a candidate sum up to 1."""
+    rates: Floats
+    """The means of the parts."""
+    here: Floats
+    """How many outcomes on the task itself each part has."""
+    elsewhere: Floats
+    """What the rest is worth, in trials, if tasks that look alike are one."""
+    known: Floats
+    """What the rest is worth on this task, in trials."""
+    probability: Floats
+    """The chance that each works the next time; shape (candidates,)."""
+
+    def size(self, rest: Floats) -> Floats:
+        """Return how many trials have as much spread, with a worth of the rest; (candidates,)."""
+        mean = (self.weights * self.rates).sum(axis=1)
+        within = self.rates * (1.0 - self.rates) / (self.here + rest + 1.0)
+        spread = (self.weights * (within + (self.rates - mean[:, None]) ** 2)).sum(axis=1)
+        sizes: Floats = np.maximum(mean * (1.0 - mean) / spread - 1.0, 0.1)
+        return sizes
+
+
+def believe(
+    of: NDArray[np.int64], shares: Floats, expected: Expected, runs: Runs, cell: float
+) -> Belief:
+    """Join what is expected with the outcomes on the task itself.
+
+    Args:
+        of: the candidate of each row, in order; each has one.
+        shares: the chance of each row, among those of its candidate.
+        expected: what is expected of the rows elsewhere.
+        runs: their outcomes on the task.
+        cell: how many trials what is expected counts for.
+    """
+    near = expected.near[:, None]
+    rates = (runs.successes + cell * near) / (runs.trials + cell)
+    next_one = (1.0 - HAZARD) * (runs.weights * rates).sum(axis=1) + HAZARD * expected.near
+    drawn = shares[:, None] * cautious(runs.weights)
+    place = np.arange(len(of)) - np.searchsorted(of, of)
+    shape = int(of[-1]) + 1, int(place.max()) + 1, rates.shape[1]
+    tables = []
+    for values in (drawn, rates, runs.trials, expected.elsewhere, expected.known):
+        table = np.full(shape, 0.0 if values is drawn else 0.5)
+        table[of, place] = values if values.ndim == 2 else values[:, None]
+        tables.append(table.reshape(shape[0], -1))
+    weights, means, here, elsewhere, known = tables
+    probability: Floats = np.bincount(of, shares * next_one).astype(np.float64)
+    return Belief(weights, means, here, elsewhere, known, probability)
+
+
+def cautious(weights: Floats) -> Floats:
+    """Return the chances of the starts of a run if changes are rare.
+
+    To expect a change costs little where one predicts; where one draws or warns, it costs more.
+    """
+    rare = weights * np.where(np.arange(weights.shape[1]) > 0, RARE, 1.0)
+    sums: Floats = rare / rare.sum(axis=1, keepdims=True)
+    return sums
+
+
+class Turn(NamedTuple):
+    """The most probable change in a sequence of outcomes."""
+
+    place: int
+    """Which of the latest outcomes was the first of the present run, from 0."""
+    certainty: float
+    trials: int
+    """How many outcomes the present run has."""
+    successes: int
+
+
+def find_turn(runs: Runs, row: int, trials: int, successes: int) -> Turn | None:
+    """Return the change in a row of runs, of which there are so many outcomes; None without one.
+
+    It is certain to :data:`CERTAIN`, and the rates before and since differ by :data:`GAP`.
+    """
+    weights = runs.weights[row : row + 1]
+    if weights.shape[1] < 2:
+        return None
+    certainty = 1.0 - float(cautious(weights)[0, 0])
+    start = int(weights[0, 1:].argmax()) + 1
+    n, k = int(runs.trials[row, start]), int(runs.successes[row, start])
+    before = (successes - k + 0.5) / (trials - n + 1.0)
+    if certainty < CERTAIN or abs((k + 0.5) / (n + 1.0) - before) < GAP:
+        return None
+    return Turn(start - 1, certainty, n, k)

@@ -182,26 +182,32 @@ def expect(counts: Counts, prior: tuple[float, float], strengths: PoolingStrengt
     typical = logit(type_rate)
     wide = logistic(logit(other_rate) - logit(rate) + typical)
     strategy_rate = shrunk(counts.typed[1], counts.typed[0], wide, strategy)
-    blur = strengths.task_slope**2 / (
-        counts.task[0] * task_rate * (1.0 - task_rate)
-        + (task + counts.near_all[0]) * near_rate * (1.0 - near_rate)
-    )
-    own = strengths.strategy_slope**2 / (
-        (counts.elsewhere[0] + counts.typed[0]) * strategy_rate * (1.0 - strategy_rate)
-        + strategy * wide * (1.0 - wide)
-    )
-    distance = strengths.task_slope * (logit(task_rate) - typical)
+    around = _variance(strengths.task_slope, near_rate, counts.near_all[0], type_rate, task)
+    beyond = _variance(strengths.task_slope, task_rate, counts.task[0], near_rate, task)
+    elsewhere = counts.elsewhere[0] + counts.typed[0]
+    own = _variance(strengths.strategy_slope, strategy_rate, elsewhere, wide, strategy)
+    distance = strengths.task_slope * (logit(near_rate) - typical)
     distance += strengths.strategy_slope * (logit(strategy_rate) - typical)
-    before = logistic(typical + distance / np.sqrt(1.0 + (blur + own) / BLUR))
+    before = logistic(typical + distance / np.sqrt(1.0 + (around + own) / BLUR))
+    # What it did on near tasks counts beside what others did there, as the task may be another.
     near = shrunk(counts.near[1], counts.near[0], before, NEAR)
-    spread, own_spread = before * (1.0 - before), strategy_rate * (1.0 - strategy_rate)
-    elsewhere = counts.near[0] + 1.0 / (np.minimum(spread, own_spread) * own)
-    known = counts.near[0] + 1.0 / (spread * (blur + own))
-    known = 1.0 / (1.0 / strengths.cell + 1.0 / known)
+    further = strengths.task_slope * (logit(task_rate) - logit(near_rate))
+    expected = logistic(logit(near) + further / np.sqrt(1.0 + beyond / BLUR))
+    spread = expected * (1.0 - expected)
+    least = np.minimum(spread, strategy_rate * (1.0 - strategy_rate))
+    known = counts.near[0] + 1.0 / (spread * (around + own))
+    known = 1.0 / (1.0 / strengths.cell + 1.0 / known + spread * beyond)
+    alike = counts.near[0] + 1.0 / (least * own)
     return Expected(
         *(rate, type_rate, near_rate, task_rate, lent_rate, other_rate, strategy_rate),
-        *(before, near, elsewhere, known),
+        *(before, expected, alike, known),
     )
+
+
+def _variance(slope: float, rate: Floats, n: Floats, wider: Floats, strength: float) -> Floats:
+    """Return how uncertain a rate of n trials is, in log odds, times the square of a slope."""
+    known: Floats = n * rate * (1.0 - rate) + strength * wider * (1.0 - wider)
+    return slope**2 / known
 
 
 class Belief(NamedTuple):

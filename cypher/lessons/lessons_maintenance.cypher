@@ -336,11 +336,13 @@ SET m.seen = row.seen, m.bad_decision = row.bad_decision, m.evidence = row.evide
 RETURN count(m) AS written;
 
 // name: lessons_maintenance.classes
-// doc: The hash of content, the type of task and the class of errors of episodes, as stored.
-// returns: id string, content_hash string, type string, type_rule string, error_class string
+// doc: The hash of content, the type of task, the class of errors and the outcome of episodes, as stored.
+// returns: id string, content_hash string, type string, type_rule string, error_class string, success boolean, score float, reward float
+// returns: error string
 MATCH (e:Episode)
 WHERE e.id IN $ids AND toString(e.ns) = $ns
-RETURN e.id AS id, e.content_hash AS content_hash, e.type AS type, e.type_rule AS type_rule, e.error_class AS error_class
+RETURN e.id AS id, e.content_hash AS content_hash, e.type AS type, e.type_rule AS type_rule, e.error_class AS error_class,
+  e.success AS success, e.score AS score, e.reward AS reward, e.error AS error
 ORDER BY id;
 
 // name: lessons_maintenance.put_classes

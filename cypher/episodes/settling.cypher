@@ -1,0 +1,55 @@
+// Outcomes that were told after episodes had ended: (Settlement)-[:SETTLES]->(Episode). The latest one is that of the episode.
+
+// name: settling.find
+// doc: What one of several ids stands for: an episode, one by what brought it to life, or an attempt without an outcome (as JSON).
+// returns: id string, record string
+MATCH (e:Episode)
+WHERE e.id IN $ids AND toString(e.ns) = $ns
+RETURN e.id AS id, null AS record
+UNION ALL
+MATCH (x:Settlement)
+WHERE x.id IN $ids AND toString(x.ns) = $ns
+MATCH (x)-[:SETTLES]->(e:Episode)
+RETURN e.id AS id, null AS record
+UNION ALL
+MATCH (a:Abandoned)
+WHERE a.id IN $ids AND toString(a.ns) = $ns
+RETURN a.id AS id, a.record AS record;
+
+// name: settling.told
+// doc: The outcomes of episodes that were told later, the earliest first; `former` is the one that was learned, with a null success if there
+// doc: was none.
+// returns: id string, episode string, at integer, outcome map, former map, source_key string, content_hash string, occurrence string
+MATCH (e:Episode)
+WHERE e.id IN $ids AND toString(e.ns) = $ns
+MATCH (x:Settlement)-[:SETTLES]->(e)
+RETURN x.id AS id, e.id AS episode, x.at AS at, {success: x.success, score: x.score, reward: x.reward, error: x.error} AS outcome,
+  {success: x.former_success, score: x.former_score, reward: x.former_reward, error: x.former_error} AS former,
+  e.source_key AS source_key, e.content_hash AS content_hash, e.occurrence AS occurrence
+ORDER BY episode, at;
+
+// name: settling.tell
+// mode: write
+// doc: Adds an outcome to an episode: {id, at, success, score, reward, error, former (such an outcome)}.
+// param: episode string, told map
+// returns: told integer
+MATCH (e:Episode {id: $episode})
+WITH e, e.ns AS ns WHERE ns = $ns
+CREATE (:Settlement {id: $told.id, ns: $ns, created_at: $now, at: $told.at, success: $told.success, score: $told.score,
+  reward: $told.reward, error: $told.error, former_success: $told.former.success, former_score: $told.former.score,
+  former_reward: $told.former.reward, former_error: $told.former.error})-[:SETTLES]->(e)
+RETURN count(*) AS told;
+
+// name: settling.put
+// mode: write
+// doc: Gives episodes the outcome that was told last, and removes the links to them of lessons about another one.
+// returns: written integer
+UNWIND $rows AS row
+MATCH (e:Episode {id: row.id})
+WITH row, e, e.ns AS ns WHERE ns = $ns
+OPTIONAL MATCH (e)<-[d:DERIVED_FROM]-(n)
+WHERE n:AntiPattern OR n:Heuristic
+WITH row, e, collect(d) AS links
+FOREACH (link IN links | DELETE link)
+SET e.success = row.success, e.score = row.score, e.reward = row.reward, e.error = row.error, e.error_class = row.error_class
+RETURN count(*) AS written;

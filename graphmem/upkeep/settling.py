@@ -159,7 +159,7 @@ class Settler:
         ids = [row["id"]]
         before, general = Shares(tx, ids), consolidation.drop(tx, ids)
         tx.run("settling.put", rows=[{**row, "error_class": classes_of(row)["error_class"]}])
-        at = int(row.get("ended_at", row.get("started_at", row["recorded_at"])))
+        at = _ended(row, row["recorded_at"])
         Shares(tx, ids).replace(before, row["success"], at)
         derive(tx, "Rule", nodes["Rule"])
         consolidation.renew(tx, general, nodes["Strategy"])
@@ -180,9 +180,14 @@ def _resolved(told: Any, learned: Row, threshold: float) -> Row:
     return {"success": success, "score": score, "reward": reward, "error": error}
 
 
+def _ended(held: Row, undated: int) -> int:
+    """Return when an episode ended, else when it began."""
+    return next((held[name] for name in ("ended_at", "started_at") if name in held), undated)
+
+
 def _checked_time(at: datetime | None, learned: Row, now: int, known: Sequence[int]) -> int:
     """Return when an outcome was told; of several that were told at one time each is later."""
-    ended = int(learned.get("ended_at", learned.get("started_at", EARLIEST)))
+    ended = _ended(learned, EARLIEST)
     asked = millis(at)
     if asked is None:
         return max(now, ended, *(one + 1 for one in known))

@@ -17,8 +17,8 @@ WHERE a.id IN $ids AND toString(a.ns) = $ns
 RETURN a.id AS id, a.record AS record;
 
 // name: settling.told
-// doc: The outcomes of episodes that were told later, the earliest first; `former` is the one that was learned, with a null success if there
-// doc: was none.
+// doc: The outcomes of episodes that were told later, the earliest first; `former` is the one that was learned; its success is null
+// doc: if there was none.
 // returns: id string, episode string, at integer, outcome map, former map, source_key string, content_hash string, occurrence string
 MATCH (e:Episode)
 WHERE e.id IN $ids AND toString(e.ns) = $ns
@@ -30,14 +30,14 @@ ORDER BY episode, at;
 
 // name: settling.tell
 // mode: write
-// doc: Adds an outcome to an episode: {id, at, success, score, reward, error, former (such an outcome)}.
-// param: episode string, told map
+// doc: Adds outcomes to episodes. Rows: {episode, id, at, success, score, reward, error, former (such an outcome)}.
 // returns: told integer
-MATCH (e:Episode {id: $episode})
-WITH e, e.ns AS ns WHERE ns = $ns
-CREATE (:Settlement {id: $told.id, ns: $ns, created_at: $now, at: $told.at, success: $told.success, score: $told.score,
-  reward: $told.reward, error: $told.error, former_success: $told.former.success, former_score: $told.former.score,
-  former_reward: $told.former.reward, former_error: $told.former.error})-[:SETTLES]->(e)
+UNWIND $rows AS row
+MATCH (e:Episode {id: row.episode})
+WITH row, e, e.ns AS ns WHERE ns = $ns
+CREATE (:Settlement {id: row.id, ns: $ns, created_at: $now, at: row.at, success: row.success, score: row.score, reward: row.reward,
+  error: row.error, former_success: row.former.success, former_score: row.former.score, former_reward: row.former.reward,
+  former_error: row.former.error})-[:SETTLES]->(e)
 RETURN count(*) AS told;
 
 // name: settling.put

@@ -35,6 +35,7 @@ class _Outcome(Input):
     score: Unit | None = None
     error: Text | None = None
     at: Moment | None = None
+    agent: Name | None = None
     reward: None = None
 
     def model_post_init(self, _: Any, /) -> None:
@@ -63,6 +64,7 @@ class Settler:
         score: float | None = None,
         error: str | None = None,
         at: datetime | None = None,
+        agent: str | None = None,
     ) -> Settled:
         """Tell an outcome that came after an episode ended, such as a thumbs-down an hour later.
 
@@ -79,13 +81,16 @@ class Settler:
             error: what went wrong; None: the error that was learned, if there was one.
             at: when the outcome was told, with time zone; not before the episode ended. Default:
                 now.
+            agent: only if it is of this agent; None: of any.
 
         Raises:
             NotFoundError: there is no such episode or attempt in this namespace.
             ValidationError: no outcome or two are given, or ``at`` is in the future or too early.
             ScopeError: the agent of the attempt may not learn this type of task.
         """
-        told = _Outcome(episode=episode, success=success, score=score, error=error, at=at)
+        told = _Outcome(
+            episode=episode, success=success, score=score, error=error, at=at, agent=agent
+        )
         if (told.at is not None) and (millis(told.at) or 0) > self._graph.now():
             raise ValidationError("at", told.at, "lies in the future", "leave it out for now")
         return self._graph.transact(lambda tx: self._settle(tx, told))
@@ -105,13 +110,21 @@ class Settler:
         ns, key = self._graph.ns, told.episode
         meant = (key, node_id(ns, "Episode", "key", key), abandoned_id(ns, key))
         rows = tx.run("settling.find", ids=[*meant, node_id(ns, "Settlement", key)])
-        if not rows:
-            problem = f"no episode or attempt {key!r} in namespace {ns!r}"
-            raise NotFoundError(f"{problem}; give an id or a source key")
         rows.sort(key=lambda row: row["record"] is not None)
-        if rows[0]["record"] is None:
-            return self._change(tx, rows[0]["id"], told)
-        return self._revive(tx, rows[0]["id"], AbandonedAttempt.from_json(rows[0]["record"]), told)
+        if not rows:
+            raise self._unknown(told)
+        found = rows[0]
+        if found["record"] is None:
+            return self._change(tx, found["id"], told)
+        attempt = AbandonedAttempt.from_json(found["record"])
+        if told.agent not in (None, attempt.agent):
+            raise self._unknown(told)
+        return self._revive(tx, found["id"], attempt, told)
+
+    def _unknown(self, told: _Outcome) -> NotFoundError:
+        whose = f" of {told.agent}" if told.agent else ""
+        problem = f"no episode or attempt {told.episode!r}{whose} in namespace {self._graph.ns!r}"
+        return NotFoundError(f"{problem}; give an id or a source key")
 
     def _revive(
         self, tx: Transaction, identity: str, attempt: AbandonedAttempt, told: _Outcome
@@ -132,8 +145,8 @@ class Settler:
     ) -> Settled:
         """Settle an episode; ``revived`` is the id that it had as an attempt without outcome."""
         touched, nodes = hold(tx, [identity])
-        if not touched:
-            raise NotFoundError(f"no episode {identity!r} in namespace {self._graph.ns!r}")
+        if not touched or told.agent not in (None, touched[0]["agent_name"]):
+            raise self._unknown(told)
         learned = read_contents(tx, [identity])[identity]
         before = tx.run("settling.told", ids=[identity])
         outcome = _resolved(told, learned, tx.settings.success_threshold)
@@ -147,7 +160,7 @@ class Settler:
             return Settled(episode_id=identity, changed=False, former=formers(before))
         former = dict.fromkeys(outcome) if revived else first
         row = {"id": key, "at": at, "outcome": outcome, "former": former}
-        tx.run("settling.tell", episode=identity, told={**row, **outcome})
+        tx.run("settling.tell", rows=[{"episode": identity, **row, **outcome}])
         told_all = sorted([*before, row], key=lambda row: int(row["at"]))
         present = before[-1]["outcome"] if before else first
         if told_all[-1] is row and present != outcome:
@@ -157,12 +170,14 @@ class Settler:
     def _replace(self, tx: Transaction, row: Row, nodes: dict[str, list[str]]) -> None:
         """Give an episode another outcome, and let what was derived from it follow."""
         ids = [row["id"]]
-        before, general = Shares(tx, ids), consolidation.drop(tx, ids)
+        before = Shares(tx, ids)
+        general = consolidation.drop(tx, ids) if consolidation.lock(tx) else None
         tx.run("settling.put", rows=[{**row, "error_class": classes_of(row)["error_class"]}])
         at = _ended(row, row["recorded_at"])
         Shares(tx, ids).replace(before, row["success"], at)
         derive(tx, "Rule", nodes["Rule"])
-        consolidation.renew(tx, general, nodes["Strategy"])
+        if general is not None:
+            consolidation.renew(tx, general, nodes["Strategy"])
         took = [one for found in tx.run("erasing.experience", ids=ids) for one in found["took"]]
         if took:
             rebuilding.rebuild(tx, stream_id(tx.ns, row["agent_name"]))

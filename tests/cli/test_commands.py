@@ -23,8 +23,8 @@ from tests.cli.running import good, run, start
 
 
 def test_init_creates_a_memory_once(url: str) -> None:
-    assert "is ready (schema version 6)" in good("--url", url, "init").out
-    assert good("--url", url, "--json", "init").json == {"url": url, "schema_version": 6}
+    assert "is ready (schema version 7)" in good("--url", url, "init").out
+    assert good("--url", url, "--json", "init").json == {"url": url, "schema_version": 7}
 
 
 def test_learn_and_learn_again(url: str) -> None:
@@ -36,6 +36,20 @@ def test_learn_and_learn_again(url: str) -> None:
     assert again["created"] is False
     [row] = good("--url", url, "--json", "list", "episodes", "--strategy", "refund").json
     assert (row["id"], row["agent"], row["success"]) == (again["episode_id"], "anna", True)
+
+
+def test_settle_an_outcome_that_comes_later(url: str) -> None:
+    good("--url", url, "learn", "refund a flight", "refund", "--success", "--source-key", "run/1")
+    told = ("settle", "run/1", "--failure", "--error", "charged twice")
+    settled = good("--url", url, "--json", *told).json
+    assert (settled["changed"], settled["former"][0]["success"]) == (True, True)
+    assert "known already" in good("--url", url, *told).out
+    [row] = good("--url", url, "--json", "list", "episodes").json
+    assert (row["success"], row["error"]) == (False, "charged twice")
+    unknown = run("--url", url, "settle", "run/2", "--success")
+    assert (unknown.code, "run/2" in unknown.err) == (2, True)
+    undecided = run("--url", url, "settle", "run/1")
+    assert (undecided.code, "success: the outcome is unknown" in undecided.err) == (2, True)
 
 
 def test_demo_needs_nothing_but_itself(tmp_path: Path) -> None:
@@ -148,7 +162,7 @@ COMMANDS = dict(commands())
 
 
 def test_there_are_few_commands() -> None:
-    assert len(cli.commands) <= 24
+    assert len(cli.commands) <= 25
     assert len(COMMANDS) <= 58
 
 

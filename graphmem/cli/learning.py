@@ -187,6 +187,7 @@ def _print_report(report: SeedReport, refused: str | None) -> None:
     click.echo(
         f"{counted(report.created, 'episode')} learned, {report.skipped:,} known already, "
         f"{report.refused:,} refused, from {counted(report.files, 'file')}"
+        + (f"; {report.settled:,} settled by what was told later" if report.settled else "")
     )
     if report.refusals and refused is None:
         alike = Counter((item.field, item.reason) for item in report.refusals)

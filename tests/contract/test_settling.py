@@ -145,7 +145,9 @@ class TestOutcome:
     def test_an_error_that_was_learned_stays_and_a_given_reward_too(self, memory: Memory) -> None:
         memory.learn("a", "x", success=False, error="timeout", reward=7.0, source_key="run")
         memory.settle("run", score=0.2)
-        row = memory.query("MATCH (e:Episode) RETURN e.reward AS reward, e.error AS error")[0]
+        row = memory.query(
+            "MATCH (e:Episode {ns: $ns}) RETURN e.reward AS reward, e.error AS error"
+        )[0]
         assert dict(row) == {"reward": 7.0, "error": "timeout"}
 
     def test_the_asynchronous_memory_settles_too(self, memory: Memory) -> None:

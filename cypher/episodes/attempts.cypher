@@ -3,9 +3,8 @@
 
 // name: attempts.abandon
 // mode: write
-// doc: Stores attempts that ended without an outcome; existing ones stay as they are, and so do those that are episodes by
-// doc: now. Rows: {id, episode, key, agent, task, task_type, strategies,
-// doc: error, started_at, ended_at, step_count, record}, each id once.
+// doc: Stores attempts that ended without an outcome; those that are there, or are episodes by now, stay as they are. Rows, each id once:
+// doc: {id, episode, key, agent, task, task_type, strategies, error, started_at, ended_at, step_count, record}.
 // returns: created integer
 UNWIND $rows AS row
 OPTIONAL MATCH (known:Abandoned {id: row.id})

@@ -3,18 +3,11 @@
 // name: settling.find
 // doc: What one of several ids stands for: an episode, one by what brought it to life, or an attempt without an outcome (as JSON).
 // returns: id string, record string
-MATCH (e:Episode)
-WHERE e.id IN $ids AND toString(e.ns) = $ns
-RETURN e.id AS id, null AS record
+MATCH (e:Episode) WHERE e.id IN $ids AND toString(e.ns) = $ns RETURN e.id AS id, null AS record
 UNION ALL
-MATCH (x:Settlement)
-WHERE x.id IN $ids AND toString(x.ns) = $ns
-MATCH (x)-[:SETTLES]->(e:Episode)
-RETURN e.id AS id, null AS record
+MATCH (x:Settlement)-[:SETTLES]->(e:Episode) WHERE x.id IN $ids AND toString(x.ns) = $ns RETURN e.id AS id, null AS record
 UNION ALL
-MATCH (a:Abandoned)
-WHERE a.id IN $ids AND toString(a.ns) = $ns
-RETURN a.id AS id, a.record AS record;
+MATCH (a:Abandoned) WHERE a.id IN $ids AND toString(a.ns) = $ns RETURN a.id AS id, a.record AS record;
 
 // name: settling.told
 // doc: The outcomes of episodes that were told later, the earliest first; `former` is the one that was learned; its success is null
@@ -42,7 +35,7 @@ RETURN count(*) AS told;
 
 // name: settling.put
 // mode: write
-// doc: Gives episodes the outcome that was told last, and removes the links to them of lessons about another one.
+// doc: Gives episodes their outcome and classes, and removes the links to them of lessons that counted others.
 // returns: written integer
 UNWIND $rows AS row
 MATCH (e:Episode {id: row.id})
@@ -51,5 +44,6 @@ OPTIONAL MATCH (e)<-[d:DERIVED_FROM]-(n)
 WHERE n:AntiPattern OR n:Heuristic
 WITH row, e, collect(d) AS links
 FOREACH (link IN links | DELETE link)
-SET e.success = row.success, e.score = row.score, e.reward = row.reward, e.error = row.error, e.error_class = row.error_class
+SET e.success = row.success, e.score = row.score, e.reward = row.reward, e.error = row.error, e.error_class = row.error_class,
+  e.type = row.type, e.type_rule = row.type_rule
 RETURN count(*) AS written;

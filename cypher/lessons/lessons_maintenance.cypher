@@ -345,16 +345,6 @@ RETURN e.id AS id, e.content_hash AS content_hash, e.type AS type, e.type_rule A
   e.success AS success, e.score AS score, e.reward AS reward, e.error AS error
 ORDER BY id;
 
-// name: lessons_maintenance.put_classes
-// mode: write
-// doc: Writes the type of task and class of errors of episodes.
-// returns: written integer
-UNWIND $rows AS row
-MATCH (e:Episode {id: row.id})
-WITH row, e, e.ns AS ns WHERE ns = $ns
-SET e.type = row.type, e.type_rule = row.type_rule, e.error_class = row.error_class
-RETURN count(*) AS written;
-
 // name: lessons_maintenance.merged
 // doc: The strategies whose property for merging differs from their edge.
 // returns: id string, stored string, expected string

@@ -91,10 +91,8 @@ class Facts(Paged):
             held = contents.get(row["id"])
             actual = None if held is None else digest(canonical_json(hashed(held)))
             wrong = [("content_hash", actual, row["content_hash"])]
-            if held is not None:
-                outcome = told.get(row["id"], {})
-                right = {**outcome, **classes_of({**held, **outcome})}
-                wrong += [(name, row[name], value) for name, value in right.items()]
+            right = _counted(held, told.get(row["id"], {}))
+            wrong += [(name, row[name], value) for name, value in right.items()]
             differences += [
                 Difference(kind="episodes", key=row["id"], field=name, stored=was, expected=should)
                 for name, was, should in wrong
@@ -106,18 +104,19 @@ class Facts(Paged):
         """Let episodes count by their latest outcome, under the right classes."""
         contents = read_contents(tx, page.items)
         told = outcomes_of(tx, page.items)
-        wrong: dict[str, list[Row]] = {"lessons_maintenance.put_classes": [], "settling.put": []}
+        rows = []
         for row in tx.run("lessons_maintenance.classes", ids=page.items):
-            held, outcome = contents.get(row["id"], {}), told.get(row["id"], {})
-            right = {**outcome, **classes_of({**held, **outcome})} if held else {}
+            right = _counted(contents.get(row["id"]), told.get(row["id"], {}))
             if any(row[name] != value for name, value in right.items()):
-                for name in ("settling.put",) if outcome else ():
-                    wrong[name].append({"id": row["id"], **right})
-                wrong["lessons_maintenance.put_classes"].append({"id": row["id"], **right})
-        for name, rows in wrong.items():
-            if rows:
-                tx.run(name, rows=rows)
+                rows.append({**row, **right})
+        if rows:
+            tx.run("settling.put", rows=rows)
         return Rebuilt()
+
+
+def _counted(held: Row | None, told: Row) -> Row:
+    """Return the outcome that was told of an episode, and the classes under which it counts."""
+    return {} if held is None else {**told, **classes_of({**held, **told})}
 
 
 def _took_differences(

@@ -172,7 +172,7 @@ class Settler:
         ids = [row["id"]]
         before = Shares(tx, ids)
         general = consolidation.drop(tx, ids) if consolidation.lock(tx) else None
-        tx.run("settling.put", rows=[{**row, "error_class": classes_of(row)["error_class"]}])
+        tx.run("settling.put", rows=[{**row, **classes_of(row)}])
         at = _ended(row, row["recorded_at"])
         Shares(tx, ids).replace(before, row["success"], at)
         derive(tx, "Rule", nodes["Rule"])

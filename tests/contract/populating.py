@@ -271,7 +271,6 @@ EACH: dict[str, tuple[str, dict[str, Any]]] = {
     "maintenance.put_agents": ("Agent", {"created_at": 77}),
     "lessons_maintenance.put_rules": ("Rule", {"worked": 77}),
     "lessons_maintenance.put_mistakes": ("Mistake", {"seen": 77}),
-    "lessons_maintenance.put_classes": ("Episode", {"type": "77"}),
     "shares.take_strategies": ("Strategy", {"last_used_at": None, **SHARE}),
     "shares.take_heuristics": ("Heuristic", SHARE),
     "shares.take_anti_patterns": ("AntiPattern", {"occurrences": 1, **LATE}),

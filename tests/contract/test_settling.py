@@ -230,8 +230,9 @@ class TestDerived:
         memory.learn("a", "x", success=True, source_key="run")
         memory.settle("run", success=False)
         graph = memory._graph
-        row = {"id": memory.episodes()[0].id, "success": True, "score": 1.0, "reward": 1.0}
-        graph.write("settling.put", rows=[row])
+        outcome = {"success": True, "score": 1.0, "reward": 1.0}
+        [row] = graph.read("lessons_maintenance.classes", ids=[memory.episodes()[0].id])
+        graph.write("settling.put", rows=[{**row, **outcome}])
 
         assert memory.verify().differing["episodes"] == 3
         memory.upkeep.rebuild()

@@ -146,9 +146,10 @@ stamps[-32..];
 CASE WHEN held[-1] > more[0] THEN newest(reduce(kept = held, one IN newest(more) | [old IN kept WHERE old <= one] + one
   + [old IN kept WHERE old > one])) ELSE newest(coalesce(held, []) + more) END;
 
-// formula: spared(held, gone)
-// doc: Whether a list of newest stamps tells all that is left of it without some: it is not full, or has none of them.
-size(coalesce(held, [])) < 32 OR coalesce(gone[-1] < held[0], true);
+// formula: spared(held, gone, added)
+// doc: Whether a list of newest stamps tells all that is left of it without some: it is not full, has none of them, or gets others of
+// doc: the same time in their place.
+size(coalesce(held, [])) < 32 OR coalesce(gone[-1] < held[0], true) OR coalesce(size(added) > 0 AND gone[0] > held[0] + 1, false);
 
 // formula: remaining(held, gone)
 // doc: Stamps in ascending order without some.

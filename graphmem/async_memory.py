@@ -343,6 +343,7 @@ class AsyncMemory(_Awaited[Memory]):
     remember = delegate("_producers", Producers.remember)
     watch = delegate("_producers", Producers.watch)
     learn_many = _in_thread(Memory.learn_many, writes=True)
+    settle = _in_thread(Memory.settle, writes=True)
     record_episode = _in_thread(Memory.record_episode, writes=True)
     context = _in_thread(Memory.context)
     recall = _in_thread(Memory.recall)

@@ -45,6 +45,8 @@ from graphmem.search.entries import EntrySearch
 from graphmem.search.similarity import Similarity
 from graphmem.store import Limits, Rows, Store, open_store, queries
 from graphmem.upkeep import Upkeep
+from graphmem.upkeep.exchange import Exchange
+from graphmem.upkeep.settling import Settler
 from graphmem.upkeep.verifying import Maintainer
 
 if TYPE_CHECKING:
@@ -117,9 +119,17 @@ class Memory:
         self._explainer = Explainer(graph, self.lessons, self._forecaster)
         self._chooser = Chooser(graph, estimator, self._recaller)
         self._maintainer = Maintainer(graph, similarity.vectors, strengths)
+        self._settler = settler = Settler(graph, learner)
         self._network = network = Network(graph)
         self._communities = Communities(graph)
-        self.upkeep = Upkeep(graph, self._maintainer, similarity.vectors, learner, reads, network)
+        self.upkeep = Upkeep(
+            graph,
+            self._maintainer,
+            similarity.vectors,
+            Exchange(graph, learner, settler),
+            reads,
+            network,
+        )
         """Rebuilding, erasing, exporting: see :class:`graphmem.upkeep.Upkeep`."""
         self._attempts = Attempts(
             graph,
@@ -353,6 +363,7 @@ class Memory:
         return self._attempts.current()
 
     learn_many = delegate("_learner", Learner.learn_many)
+    settle = delegate("_settler", Settler.settle)
 
     def record_episode(self, form: Mapping[str, Any]) -> Learned:
         """Learn an episode in the Sentinel form, in one durable transaction.

@@ -3,12 +3,13 @@
 
 // name: attempts.abandon
 // mode: write
-// doc: Stores attempts that ended without an outcome; existing ones stay as they are. Rows: {id, key, agent, task, task_type, strategies,
-// doc: error, started_at, ended_at, step_count, record}, each id once.
+// doc: Stores attempts that ended without an outcome; those that are there, or are episodes by now, stay as they are. Rows, each id once:
+// doc: {id, episode, key, agent, task, task_type, strategies, error, started_at, ended_at, step_count, record}.
 // returns: created integer
 UNWIND $rows AS row
 OPTIONAL MATCH (known:Abandoned {id: row.id})
-WITH row, known WHERE known IS NULL
+OPTIONAL MATCH (e:Episode {id: row.episode})
+WITH row, known, e WHERE known IS NULL AND e IS NULL
 CREATE (:Abandoned {id: row.id, ns: $ns, created_at: $now, key: row.key, agent: row.agent, task: row.task, task_type: row.task_type,
   strategies: row.strategies, error: row.error, started_at: row.started_at, ended_at: row.ended_at, step_count: row.step_count,
   record: row.record})

@@ -330,28 +330,18 @@ SET m.seen = row.seen, m.bad_decision = row.bad_decision, m.evidence = row.evide
 RETURN count(m) AS written;
 
 // name: lessons_maintenance.classes
-// doc: The hash of content, the type of task and the class of errors of episodes, and those of uses that failed ("": none), as stored.
-// returns: id string, content_hash string, type string, type_rule string, error_class string, failed list
+// doc: The hash of content, the type of task, the class of errors and the outcome of episodes, and the classes of errors of uses that failed
+// doc: ("": none), as stored.
+// returns: id string, content_hash string, type string, type_rule string, error_class string, success boolean, score float, reward float
+// returns: error string, failed list
 MATCH (e:Episode)
 WHERE e.id IN $ids AND toString(e.ns) = $ns
 OPTIONAL MATCH (e)-[u:USED]->(:Strategy)
 WITH e, u ORDER BY u.rank
 WITH e, collect(CASE WHEN u IS NULL THEN null ELSE coalesce(u.failed, '') END) AS failed
-RETURN e.id AS id, e.content_hash AS content_hash, e.type AS type, e.type_rule AS type_rule, e.error_class AS error_class, failed
+RETURN e.id AS id, e.content_hash AS content_hash, e.type AS type, e.type_rule AS type_rule, e.error_class AS error_class,
+  e.success AS success, e.score AS score, e.reward AS reward, e.error AS error, failed
 ORDER BY id;
-
-// name: lessons_maintenance.put_classes
-// mode: write
-// doc: Writes the type of task and class of errors of episodes, and those of their uses that failed.
-// returns: written integer
-UNWIND $rows AS row
-MATCH (e:Episode {id: row.id})
-WITH row, e, e.ns AS ns WHERE ns = $ns
-SET e.type = row.type, e.type_rule = row.type_rule, e.error_class = row.error_class
-WITH row, e
-MATCH (e)-[u:USED]->(:Strategy)
-SET u.failed = CASE WHEN row.failed[u.rank] <> '' THEN row.failed[u.rank] END
-RETURN count(*) AS written;
 
 // name: lessons_maintenance.merged
 // doc: The strategies whose property for merging differs from their edge.

@@ -69,11 +69,11 @@ RETURN 'Episode' AS label, null AS id, count(e) AS lost, sum(COUNT { (e)-[:HAS_S
 
 // name: erasing.drop_events
 // mode: write
-// doc: Removes the events of episodes and the transitions taken from them.
+// doc: Removes the events of episodes, the outcomes that were told later, and the transitions taken from them.
 // returns: removed integer
 MATCH (e:Episode)
 WHERE e.id IN $ids AND toString(e.ns) = $ns
-OPTIONAL MATCH (x:Event)-[:ABOUT]->(e)
+OPTIONAL MATCH (x)-[:ABOUT|SETTLES]->(e)
 WITH e, collect(x) AS events
 OPTIONAL MATCH (t:Transition)-[:OF]->(e)
 WITH events, collect(t) AS transitions

@@ -12,10 +12,10 @@ UNWIND $rows AS row
 MATCH (s:Strategy {id: row.id})
 WITH row, s, s.ns AS ns WHERE ns = $ns
 WITH row, s, predated(row.created_at, s.created_at) AND outlasted(row.last_used_at, s.last_used_at)
-     AND reducible(s.credit_sum, row.credit_sum) AND reducible(s.score_sum, row.score_sum) AND spared(s.latest, row.latest)
+     AND reducible(s.credit_sum, row.credit_sum) AND reducible(s.score_sum, row.score_sum) AND spared(s.latest, row.latest, row.added)
      AND reducible(s.effective_trials, row.effective_trials) AND reducible(s.effective_successes, row.effective_successes) AS exact
 FOREACH (left IN CASE WHEN exact THEN [s] ELSE [] END |
-  SET less_outcomes(left, row), less_effective(left, row), left.latest = remaining(left.latest, row.latest))
+  SET less_outcomes(left, row), less_effective(left, row), left.latest = latest(remaining(left.latest, row.latest), coalesce(row.added, [])))
 RETURN row.id AS id, exact;
 
 // name: shares.take_outcomes
@@ -28,10 +28,10 @@ MATCH (s:Strategy {id: row.strategy})
 WITH row, s, t, s.ns AS ns WHERE ns = $ns
 MATCH (t)<-[o:OUTCOME {agent: row.agent}]-(s)
 WITH row, o, o.trials <= row.trials AS gone, outlasted(row.last_at, o.last_at) AND reducible(o.credit_sum, row.credit_sum)
-     AND reducible(o.score_sum, row.score_sum) AND spared(o.latest, row.latest) AS exact
+     AND reducible(o.score_sum, row.score_sum) AND spared(o.latest, row.latest, row.added) AS exact
 FOREACH (edge IN CASE WHEN gone OR NOT exact THEN [o] ELSE [] END | DELETE edge)
 FOREACH (edge IN CASE WHEN exact AND NOT gone THEN [o] ELSE [] END |
-  SET less_outcomes(edge, row), edge.latest = remaining(edge.latest, row.latest))
+  SET less_outcomes(edge, row), edge.latest = latest(remaining(edge.latest, row.latest), coalesce(row.added, [])))
 RETURN row.strategy AS strategy, row.task AS task, row.agent AS agent, gone OR exact AS exact;
 
 // name: shares.take_co_occurrences
@@ -101,6 +101,29 @@ WITH DISTINCT p, p.ns AS ns WHERE ns = $ns
 MATCH (p)-[:OPPOSED_BY]->(h:Heuristic)
 WITH p, sum(h.successes) AS successes
 SET p.successes = successes, p.odds = odds(p.occurrences, successes)
+RETURN count(*) AS written;
+
+// name: shares.weigh_strategies
+// mode: write
+// doc: Adds up what the outcomes of strategies count elsewhere.
+// returns: written integer
+MATCH (n:Strategy)
+WHERE n.id IN $ids AND toString(n.ns) = $ns
+MATCH (n)-[o:OUTCOME]->(:Task)
+WITH n, sum(effective(o.trials, o.trials)) AS trials, sum(effective(o.successes, o.trials)) AS successes
+SET n.effective_trials = trials, n.effective_successes = successes
+RETURN count(*) AS written;
+
+// name: shares.weigh_tallies
+// mode: write
+// doc: Adds up what the outcomes of agents on types of tasks count elsewhere.
+// returns: written integer
+MATCH (n:Tally)
+WHERE n.id IN $ids AND toString(n.ns) = $ns
+MATCH (o:Heuristic)
+WHERE o.ns = $ns AND o.agent = n.agent AND o.type = n.type
+WITH n, sum(effective(o.trials, o.trials)) AS trials, sum(effective(o.successes, o.trials)) AS successes
+SET n.effective_trials = trials, n.effective_successes = successes
 RETURN count(*) AS written;
 
 // name: shares.take_tasks

@@ -1,4 +1,4 @@
-"""Fill a memory: init, learn, seed."""
+"""Fill a memory: init, learn, settle, seed."""
 
 from __future__ import annotations
 
@@ -71,6 +71,29 @@ def learn(options: Options, /, task: str, strategies: tuple[str, ...], **outcome
     learned = options.memory(must_exist=False).learn(task, list(strategies), **outcome)
     done = "learned" if learned.created else "known already:"
     options.show(learned, f"{done} episode {learned.episode_id}")
+
+
+@click.command()
+@click.argument("episode")
+@click.option("--success/--failure", default=None, help="Whether it worked.")
+@click.option("--score", type=float, help="How well it worked, in [0, 1].")
+@click.option("--error", help="What went wrong.")
+@moment("--at", "When this was told [now]")
+@click.option("--agent", help="Only if it is an episode of this agent.")
+@click.pass_obj
+def settle(options: Options, /, episode: str, **outcome: Any) -> None:
+    """Tell the outcome of EPISODE that came after it ended.
+
+    EPISODE is its id or source key, or the id or key of an abandoned attempt. From then on this is
+    its outcome; `explain EPISODE_ID` shows the former one.
+
+    \b
+    Example:
+      graphmem settle run-17/3 --failure --error "the customer was charged twice"
+    """
+    settled = options.memory().settle(episode, **outcome)
+    done = "settled" if settled.changed else "known already:"
+    options.show(settled, f"{done} episode {settled.episode_id}")
 
 
 @click.command()
@@ -164,6 +187,7 @@ def _print_report(report: SeedReport, refused: str | None) -> None:
     click.echo(
         f"{counted(report.created, 'episode')} learned, {report.skipped:,} known already, "
         f"{report.refused:,} refused, from {counted(report.files, 'file')}"
+        + (f"; {report.settled:,} settled by what was told later" if report.settled else "")
     )
     if report.refusals and refused is None:
         alike = Counter((item.field, item.reason) for item in report.refusals)

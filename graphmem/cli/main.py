@@ -17,7 +17,18 @@ from graphmem.printable import guarded, without_passwords
 
 _SECTIONS = {
     "On a first day": (
-        *("demo", "seed", "learn", "choose", "context", "recall", "predict", "explain", "list"),
+        *(
+            "demo",
+            "seed",
+            "learn",
+            "settle",
+            "choose",
+            "context",
+            "recall",
+            "predict",
+            "explain",
+            "list",
+        ),
         "ui",
     ),
     "More to ask": ("query", "calibrate", "evaluate"),
@@ -28,7 +39,7 @@ _SECTIONS = {
 _MODULES = {
     **dict.fromkeys(("choose", "context", "recall", "predict"), "asking"),
     **dict.fromkeys(("calibrate", "evaluate"), "measuring"),
-    **dict.fromkeys(("init", "learn", "seed"), "learning"),
+    **dict.fromkeys(("init", "learn", "seed", "settle"), "learning"),
     **dict.fromkeys(("procedures", "query"), "cypher"),
     **dict.fromkeys(("ui", "mcp"), "serving"),
 }

@@ -236,6 +236,7 @@ def abandon(graph: Graph, attempts: Sequence[AbandonedAttempt]) -> tuple[int, Re
                 rows[identity] = {
                     **{name: getattr(attempt, name) for name in _COPIED},
                     "id": identity,
+                    "episode": node_id(graph.ns, "Episode", "key", attempt.key),
                     "strategies": [use.text for use in attempt.strategy],
                     "started_at": millis(attempt.started_at),
                     "ended_at": millis(attempt.ended_at),

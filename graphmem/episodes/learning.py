@@ -281,7 +281,7 @@ class Learner:
         ]
 
     def _work(
-        self, tx: Transaction, rows: list[Row], on_error: OnError
+        self, tx: Transaction, rows: list[Row], on_error: OnError, *, last: bool = True
     ) -> tuple[Answers, Excess, Known]:
         """Write what is new."""
         if self._graph.must_lock:  # the data of these agents stays as it is seen here
@@ -292,7 +292,11 @@ class Learner:
             for row in rows
             if answers[row["id"]] is True
         ]
-        return answers, self._record(tx, fresh, known) if fresh else Excess(), known
+        return answers, self._record(tx, fresh, known, last=last) if fresh else Excess(), known
+
+    def learn_within(self, tx: Transaction, row: Row) -> None:
+        """Learn one episode in a transaction that goes on."""
+        self._work(tx, [{**row, "_place": 0}], "raise", last=False)
 
     def _examine(
         self, tx: Transaction, rows: list[Row], on_error: OnError
@@ -319,7 +323,7 @@ class Learner:
             raise next(iter(refused.values()))
         return {row["id"]: row["id"] not in known for row in rows} | refused, nodes
 
-    def _record(self, tx: Transaction, rows: list[Row], known: Known) -> Excess:
+    def _record(self, tx: Transaction, rows: list[Row], known: Known, *, last: bool) -> Excess:
         """Write new episodes and what follows from them; return what has too much evidence."""
         added, excess = parts(rows, tx.now, known)
         half_life = None
@@ -333,7 +337,7 @@ class Learner:
                 if name in _WHOLE and done[0]["done"] != len(lists[name]):
                     raise ChangedError("something was erased while this was written")
         else:
-            run = tx.run if deciding else tx.finish
+            run = tx.finish if last and not deciding else tx.run
             lists = {name: part for given in added.values() for name, part in given.items()}
             run("learning.add_many", *added, half_life=half_life, **lists)
         if deciding:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any, Literal
 
+from graphmem.episodes.rows import formers
 from graphmem.errors import NotFoundError, ValidationError
 from graphmem.graph.access import read_view
 from graphmem.graph.arguments import check_choice, check_flag, check_limit, check_text, checked_text
@@ -85,6 +86,12 @@ class Looking:
         for row in rows:
             row |= {"at": from_millis(row["at"]), "recorded_at": from_millis(row["recorded_at"])}
             row["strategies"] = tuple(row["strategies"])
+        told: dict[str, list[Row]] = {}
+        for one in self._graph.read("settling.told", ids=[row["id"] for row in rows]):
+            told.setdefault(one["episode"], []).append(one)
+        for row in rows:
+            if known := told.get(row["id"]):
+                row |= {"settled_at": from_millis(known[-1]["at"]), "former": formers(known)}
         return Listed(EpisodeRow(**row) for row in rows)
 
     def tasks(
@@ -160,6 +167,10 @@ class Looking:
         steps: list[Row] = []
         if found["kind"] == "episode":
             steps = self._graph.read("learning.steps_of", ids=[found["id"]])[:STEPS]
+            told = self._graph.read("settling.told", ids=[found["id"]])
+            if told:
+                former = [one.model_dump(mode="json") for one in formers(told)]
+                found["fields"] |= {"settled_at": told[-1]["at"], "former": former}
         return Item(
             kind=found["kind"],
             id=found["id"],

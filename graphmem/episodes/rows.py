@@ -7,7 +7,7 @@ is a pure function of the episode, so `verify` and `rebuild` can compute it agai
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from graphmem.episodes.credit import failures_of
@@ -18,6 +18,7 @@ from graphmem.ids import (
     anti_pattern_id,
     canonical_json,
     digest,
+    from_millis,
     heuristic_id,
     node_id,
     rule_id,
@@ -37,6 +38,7 @@ from graphmem.models.episodes import (
     resolve,
     without_bad_decision,
 )
+from graphmem.models.reports import Told
 from graphmem.policies.streams import took
 from graphmem.store.port import Row
 from graphmem.text.error_classes import error_class
@@ -232,7 +234,7 @@ def _card_row(namespace: str, task_key: str, rank: int, card: MistakeCard) -> Ro
 
 
 def read_contents(reader: Reader, ids: list[str]) -> dict[str, dict[str, Any]]:
-    """Return the content of stored episodes (see :mod:`graphmem.models.episodes`)."""
+    """Return the content of stored episodes (see :mod:`graphmem.models.episodes`), as learned."""
     contents: dict[str, dict[str, Any]] = {}
     rows = reader.read("learning.episodes", ids=ids)
     for row in sorted(rows, key=lambda row: (row["part"] != "episode", int(row["rank"]))):
@@ -248,7 +250,25 @@ def read_contents(reader: Reader, ids: list[str]) -> dict[str, dict[str, Any]]:
             for name in Step.model_fields
         }
         contents[row["id"]].setdefault("steps", []).append(_present(step))
+    for row in reader.read("settling.told", ids=list(contents)):
+        if row["former"]["success"] is not None:
+            contents[row["episode"]].pop("error", None)
+            contents[row["episode"]] |= _present(row["former"])
     return contents
+
+
+def formers(rows: Sequence[Row]) -> tuple[Told, ...]:
+    """Return the outcomes of an episode that others replaced, from its ``settling.told``."""
+    learned = [{"at": None, **rows[0]["former"]}] if rows else []
+    if any(row["former"]["success"] is None for row in rows):
+        learned = [{"at": None, **dict.fromkeys(rows[0]["former"])}]
+    told = [{"at": from_millis(row["at"]), **row["outcome"]} for row in rows[:-1]]
+    return tuple(Told(**{name: one[name] for name in Told.model_fields}) for one in learned + told)
+
+
+def outcomes_of(reader: Reader, ids: list[str]) -> dict[str, Row]:
+    """Return the outcomes of episodes that were told later, the latest of each."""
+    return {row["episode"]: row["outcome"] for row in reader.read("settling.told", ids=ids)}
 
 
 def _card(fields: Row) -> Row:

@@ -106,12 +106,14 @@ from graphmem.models.reports import LossReport as LossReport
 from graphmem.models.reports import RebuildReport as RebuildReport
 from graphmem.models.reports import Rejection as Rejection
 from graphmem.models.reports import RelinkReport as RelinkReport
+from graphmem.models.reports import Settled as Settled
 from graphmem.models.reports import SimilarStrategy as SimilarStrategy
 from graphmem.models.reports import Stats as Stats
 from graphmem.models.reports import Status as Status
 from graphmem.models.reports import StepRow as StepRow
 from graphmem.models.reports import StrategyRow as StrategyRow
 from graphmem.models.reports import TaskRow as TaskRow
+from graphmem.models.reports import Told as Told
 from graphmem.models.reports import VerifyReport as VerifyReport
 from graphmem.models.scopes import Scope as Scope
 from graphmem.models.users import Preference as Preference

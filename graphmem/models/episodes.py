@@ -258,6 +258,23 @@ class AbandonedAttempt(_Work):
         return {"abandoned": True, **record, "strategy": record["strategy"]}
 
 
+class SettlementRecord(Line):
+    """An outcome of an episode that was told later: a line of an export.
+
+    The episode is named by its source key, else by the hash of its content and its occurrence.
+    ``revived`` says that it was an attempt without an outcome before.
+    """
+
+    held: Literal["settlement"] = "settlement"
+    source_key: Name | None = None
+    content_hash: Name | None = None
+    occurrence: Name | None = None
+    at: Moment
+    score: Unit
+    error: Text | None = None
+    revived: bool = False
+
+
 class Outcome(NamedTuple):
     """The resolved outcome of an episode."""
 

@@ -19,6 +19,27 @@ class Learned(Output):
     created: bool
 
 
+class Told(Output):
+    """An outcome that an episode had: as learned (``at`` is None), or told later, at a time.
+
+    ``success`` and ``score`` are None for an attempt that ended without an outcome.
+    """
+
+    at: datetime | None
+    success: bool | None
+    score: float | None
+    error: str | None
+
+
+class Settled(Output):
+    """The answer of ``settle``: ``changed`` is False if the memory knew the outcome already."""
+
+    episode_id: str
+    changed: bool
+    former: tuple[Told, ...] = ()
+    """The outcomes that others replaced, the earliest first."""
+
+
 class Rejection(Output):
     """One refused record: its position, and the reason."""
 
@@ -216,6 +237,8 @@ class ImportReport(Output):
     refused: tuple[Rejection, ...] = ()
     abandoned: int = 0
     """New attempts without an outcome."""
+    settled: int = 0
+    """New outcomes of episodes that were told later."""
     levels: int = 0
     """New levels."""
     entries: int = 0
@@ -237,7 +260,8 @@ class ExportReport(Output):
     derived: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
     abandoned: int = 0
-    """Attempts without an outcome, which only JSON lines can hold."""
+    settled: int = 0
+    """Attempts without an outcome, and outcomes that were told later: only in JSON lines."""
     levels: int = 0
     entries: int = 0
     lenses: int = 0
@@ -263,6 +287,10 @@ class EpisodeRow(Output):
     at: datetime | None
     recorded_at: datetime
     source_key: str | None
+    settled_at: datetime | None = None
+    """When the outcome was told, if that was later (see ``settle``)."""
+    former: tuple[Told, ...] = ()
+    """The outcomes that it replaced, the earliest first."""
 
 
 class TaskRow(Output):

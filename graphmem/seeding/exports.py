@@ -16,6 +16,7 @@ from graphmem.seeding.tables import Parts, Reading, Table, TableReader
 from graphmem.seeding.traces import Groups
 
 Row = Mapping[str, Any]
+Judgement = tuple[str | None, str, Any]
 _CAPITAL = re.compile(r"(?<=[a-z0-9])[A-Z]")
 _LISTS = ("tags", "comments", "observations", "scores", "input", "output", "metadata")
 """Columns of traces of Langfuse that may be lists, and are no scores."""
@@ -86,7 +87,7 @@ def _read_mlflow_span(span: Row) -> Row:
     return {**span, "attributes": content, "name": name, "error": error}
 
 
-def _read_mlflow_judgements(assessments: Sequence[Row]) -> Iterator[tuple[str | None, str, Any]]:
+def _read_mlflow_judgements(assessments: Sequence[Row]) -> Iterator[Judgement]:
 
     def at(one: Row) -> str:
         return str(one.get("last_update_time") or one.get("last_update_time_ms") or "")
@@ -103,9 +104,10 @@ def _read_mlflow_judgements(assessments: Sequence[Row]) -> Iterator[tuple[str | 
 def _split_langsmith(records: list[dict[str, Any]]) -> Parts:
     waiting = [one for one in records if "run_type" in one][::-1]
     if not waiting:
-        raise ValidationError("run_type", None, "is missing: there is feedback, but no run")
+        key = records[0].get("trace_id") or records[0]["run_id"]
+        return _told(key, "created_at", records, lambda one: (one.get("run_id"), *_feedback(one)))
     runs: dict[str, Row] = {}
-    judgements: list[tuple[str | None, str, Any]] = []
+    judgements: list[Judgement] = []
     while waiting:
         run = waiting.pop()
         waiting += list(run.get("child_runs") or ())[::-1]
@@ -160,17 +162,28 @@ def _split_langfuse(records: list[dict[str, Any]]) -> Parts:
             scores.append(row)
     if not trace and not observations:
         key = records[0]["trace_id"]
-        raise ValidationError("trace", key, "has scores, but is not in this file", "join the files")
+        return _told(key, "timestamp", scores, _judgement)
     columns = {name: one for name in trace if (one := _column(name, trace[name])) is not None}
-    judgements: list[tuple[str | None, str, Any]] = [(None, *column) for column in columns.items()]
+    judgements: list[Judgement] = [(None, *column) for column in columns.items()]
     scores.sort(key=lambda one: str(one.get("timestamp") or ""))
-    judgements += [(one.get("observation_id"), one["name"], _score(one)) for one in scores]
+    judgements += map(_judgement, scores)
     spans = [
         {**one, "error": (one.get("status_message") or "error") if failed else None}
         for one in observations.values()
         for failed in (one.get("level") == "ERROR",)
     ] or [{"id": trace.get("id"), "name": trace.get("name") or "trace"}]
     return {k: v for k, v in trace.items() if k not in columns}, spans, judgements
+
+
+def _judgement(score: Row) -> Judgement:
+    return score.get("observation_id"), score["name"], _score(score)
+
+
+def _told(key: str, at: str, records: Sequence[Row], read: Callable[[Row], Judgement]) -> Parts:
+    """Return what was told of a run that is not in the file, and when the latest was told."""
+    ordered = sorted(records, key=lambda one: str(one.get(at) or ""))
+    trace = {"id": key, "trace_id": key, "told_at": ordered[-1].get(at)}
+    return trace, [], [read(one) for one in ordered]
 
 
 def _read_langfuse_row(record: Row) -> dict[str, Any]:

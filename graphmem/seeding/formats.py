@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
@@ -80,6 +81,20 @@ class Unsettled:
     """The record as it was written, whose fields may give the strategy."""
     unknown: ValidationError | None = None
     """What to say if no outcome is found; None: that it is unknown."""
+    later: bool = False
+    """Whether the file has only what was told later of a run that was learned before."""
+    told_at: datetime | None = None
+    """When that was told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Later:
+    """An outcome of a run that was learned before."""
+
+    key: str
+    success: bool | None
+    score: float | None
+    at: datetime | None
 
 
 Record = tuple[int, Episode] | Unsettled | Refused

@@ -14,9 +14,14 @@ from typing import Any, BinaryIO
 from graphmem.errors import ValidationError
 from graphmem.ids import from_millis
 from graphmem.models import AbandonedAttempt, Episode
+from graphmem.models.episodes import SettlementRecord
 from graphmem.models.flow import LEVELS_RECORDS, LevelsRecord
 from graphmem.seeding.formats import Format, Origin, Record, Refused, Unsettled
 from graphmem.seeding.reading import BOM, read_lines
+
+Held = Episode | AbandonedAttempt | SettlementRecord | LevelsRecord
+"""What a line of an export holds."""
+_HELD: Mapping[str, type[Held]] = {**LEVELS_RECORDS, "settlement": SettlementRecord}
 
 
 def detect(head: bytes) -> bool:
@@ -40,9 +45,7 @@ def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
             yield Refused(item[0], field, reason)
 
 
-def read_all(
-    stream: BinaryIO, origin: Origin
-) -> Iterator[tuple[int, Episode | AbandonedAttempt | LevelsRecord] | Refused]:
+def read_all(stream: BinaryIO, origin: Origin) -> Iterator[tuple[int, Held] | Refused]:
     """Yield the episodes, abandoned attempts, levels, entries and lenses of a file."""
     for item in _read(stream, origin, may_be_open=False):
         if not isinstance(item, Unsettled):
@@ -51,7 +54,7 @@ def read_all(
 
 def _read(
     stream: BinaryIO, origin: Origin, *, may_be_open: bool
-) -> Iterator[tuple[int, Episode | AbandonedAttempt | LevelsRecord] | Unsettled | Refused]:
+) -> Iterator[tuple[int, Held] | Unsettled | Refused]:
     for number, line in read_lines(stream, origin.limits):
         unsettled = None
         try:
@@ -86,14 +89,14 @@ def _open(number: int, line: bytes, error: ValidationError, *, by_field: bool) -
     )
 
 
-def _kind(line: bytes) -> type[Episode | AbandonedAttempt | LevelsRecord]:
+def _kind(line: bytes) -> type[Held]:
     if b'"abandoned"' in line or b'"held"' in line:
         with suppress(ValueError):  # the error of an episode says what is wrong
             value = json.loads(line)
             if isinstance(value, dict) and value.get("abandoned") is True:
                 return AbandonedAttempt
             if isinstance(value, dict) and isinstance(value.get("held"), str):
-                return LEVELS_RECORDS.get(value["held"], Episode)
+                return _HELD.get(value["held"], Episode)
     return Episode
 
 

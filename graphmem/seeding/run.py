@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Protocol
 
 from graphmem.config import Settings
-from graphmem.errors import SeedingError, ValidationError
+from graphmem.errors import NotFoundError, SeedingError, ValidationError
 from graphmem.graph.graph import Graph
-from graphmem.models import Episode, LearnReport, Rejection
+from graphmem.models import Episode, LearnReport, Rejection, Settled
 from graphmem.models.fields import Output
-from graphmem.seeding.formats import Origin, Record, Refused, detect, find
+from graphmem.seeding.formats import Later, Origin, Record, Refused, detect, find
 from graphmem.seeding.outcomes import EXAMPLES, Outcomes
 from graphmem.seeding.reading import DamagedError, Limits
 from graphmem.seeding.settling import Settling
@@ -45,6 +45,8 @@ class SeedReport(Output):
     created: int
     skipped: int
     refused: int
+    settled: int = 0
+    """Episodes that got another outcome, which was told later."""
     refusals: tuple[Refusal, ...] = ()
     unmatched: int = 0
     unmatched_keys: tuple[str, ...] = ()
@@ -60,6 +62,10 @@ class Learns(Protocol):
     @property
     def learn_many(self) -> Callable[..., LearnReport]:
         """Learn episodes in batches, and report the refused ones."""
+
+    @property
+    def settle(self) -> Callable[..., Settled]:
+        """Give an episode the outcome that was told later."""
 
 
 def seed(
@@ -120,7 +126,7 @@ def seed(
         file = Path(outcomes).resolve()
         logs = [log for log in logs if not (log.found and Path(log.path).resolve() == file)]
     settling = Settling(agent, strategy_from, evaluator, joined, settings.success_threshold)
-    created = skipped = refused = 0
+    created = skipped = refused = settled = 0
     refusals: list[Refusal] = []
     done = 0
 
@@ -144,15 +150,17 @@ def seed(
         origin = Origin(source.name, source.stem, agent, limits, source.file, strategy_from)
         found = _read(source, format_name or source.format, origin)
         records = islice(settling.settle(found), limit)
-        report = _learn(memory, records, refuse, advance, batch_size)
+        report, changed = _learn(memory, records, refuse, advance, batch_size)
         created += report.created
         skipped += report.skipped
+        settled += changed
     unmatched = list(joined.without_record()) if joined else []
     return SeedReport(
         files=len(logs),
         created=created,
         skipped=skipped,
         refused=refused,
+        settled=settled,
         refusals=tuple(refusals),
         unmatched=len(unmatched),
         unmatched_keys=tuple(unmatched[:EXAMPLES]),
@@ -161,12 +169,16 @@ def seed(
 
 def _learn(
     memory: Learns,
-    records: Iterator[tuple[int, Episode] | Refused],
+    records: Iterator[tuple[int, Episode | Later] | Refused],
     refuse: Callable[[Refused], None],
     advance: Callable[[int], None],
     batch_size: int,
-) -> LearnReport:
-    """Learn the records of one log by one call, which tells equal ones apart by their order."""
+) -> tuple[LearnReport, int]:
+    """Learn the records of one log by one call, which tells equal ones apart by their order.
+
+    Then settle what was told later; also return how many episodes got another outcome.
+    """
+    later: list[tuple[int, Later]] = []
     numbers: list[int] = []
     """The numbers in the log of the episodes that are not durable yet."""
     durable = 0
@@ -176,6 +188,8 @@ def _learn(
             if isinstance(record, Refused):
                 refuse(record)
                 advance(1)
+            elif isinstance(record[1], Later):
+                later.append((record[0], record[1]))
             else:
                 numbers.append(record[0])
                 yield record[1]
@@ -189,9 +203,19 @@ def _learn(
     def reject(bad: Rejection) -> None:
         refuse(Refused(numbers[bad.index - durable], bad.field, bad.reason))
 
-    return memory.learn_many(
+    report = memory.learn_many(
         episodes(), batch_size=batch_size, on_error="collect", on_progress=count, on_reject=reject
     )
+    settled = known = 0
+    for number, told in later:
+        try:
+            outcome = {"success": told.success, "score": told.score}
+            changed = memory.settle(told.key, **outcome, at=told.at).changed
+            settled, known = settled + changed, known + (not changed)
+        except (NotFoundError, ValidationError) as error:
+            refuse(Refused(number, getattr(error, "field", "episode"), str(error)))
+        advance(1)
+    return report.model_copy(update={"skipped": report.skipped + known}), settled
 
 
 def _read(source: Source, format_name: str | None, origin: Origin) -> Iterator[Record]:

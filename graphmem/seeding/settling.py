@@ -11,7 +11,7 @@ from graphmem.episodes import naming
 from graphmem.errors import ValidationError
 from graphmem.models import Episode
 from graphmem.seeding.chats import tools
-from graphmem.seeding.formats import Record, Refused, Unsettled
+from graphmem.seeding.formats import Later, Record, Refused, Unsettled
 from graphmem.seeding.outcomes import Joined, Outcomes
 from graphmem.seeding.places import rename_field
 
@@ -35,15 +35,16 @@ class Settling:
             if value is not None and not (isinstance(value, str) and value.strip()):
                 raise ValidationError(name, value, "must be a text that is not blank")
 
-    def settle(self, records: Iterator[Record]) -> Iterator[tuple[int, Episode] | Refused]:
-        """Yield episodes and refusals."""
+    def settle(self, records: Iterator[Record]) -> Iterator[tuple[int, Episode | Later] | Refused]:
+        """Yield episodes, later outcomes of others, and refusals."""
         for item in records:
             if isinstance(item, Refused):
                 yield item
                 continue
             record: Mapping[str, Any] = {}
             if isinstance(item, Unsettled):
-                number, record, make = item.number, item.record, partial(self._episode, item)
+                number, record = item.number, item.record
+                make = partial(self._later if item.later else self._episode, item)
             else:
                 number, make = item[0], partial(self._check, item[1])
             try:
@@ -71,6 +72,12 @@ class Settling:
         if own is not joined:
             self._compare(episode, joined)
         return episode
+
+    def _later(self, item: Unsettled) -> Later:
+        own = self._judge(item.outcomes)
+        if own is None:
+            raise item.unknown or ValidationError("outcome", None, "is unknown")
+        return Later(item.fields["source_key"], own.success, own.score, item.told_at)
 
     def _check(self, episode: Episode) -> Episode:
         """Return an episode with the strategies asked for, if nothing contradicts its outcome."""

@@ -27,7 +27,15 @@ from graphmem.seeding import chats
 from graphmem.seeding.formats import Format, Origin, Record, Unsettled, read_record
 from graphmem.seeding.reading import BOM, Limits, Values, read_objects
 from graphmem.seeding.sources import Source
-from graphmem.seeding.traces import OTHER, Span, judge, make_episode, parse_time, root_of
+from graphmem.seeding.traces import (
+    OTHER,
+    Span,
+    judge,
+    make_episode,
+    parse_time,
+    root_of,
+    split_judgements,
+)
 
 Form = str | list[str]
 Reading = tuple[int, str | None, Callable[[], Any]]
@@ -358,6 +366,17 @@ class TableReader:
     def _make_trace(self, parts: Callable[[Any], Parts], number: int, records: Any) -> Unsettled:
         table = self.table
         trace, rows, judgements = parts(records)
+        if not rows:
+            told = {name: one for about, name, one in judgements if about in (None, trace["id"])}
+            outcomes, unknown = split_judgements({k: v for k, v in told.items() if v is not None})
+            return Unsettled(
+                number,
+                {"source_key": trace["id"]},
+                outcomes,
+                unknown=unknown,
+                later=True,
+                told_at=parse_time(trace["told_at"]),
+            )
         spans = [self._span(row) for row in rows]
         root = root_of(spans)
         if table.spans.whole and root.parent is not None:

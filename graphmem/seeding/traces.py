@@ -99,12 +99,7 @@ def make_episode(
         **fields,
     }
     episode["task"] = chats.cut_task(episode["task"])
-    outcomes, unclear = _split_judgements(judgements)
-    unknown = None
-    if unclear:
-        problem = "is neither a success nor a score in [0, 1]"
-        remedy = "join an outcome with --outcomes"
-        unknown = ValidationError("score", canonical_json(unclear), problem, remedy)
+    outcomes, unknown = split_judgements(judgements)
     return Unsettled(
         number,
         episode,
@@ -192,10 +187,10 @@ def judge(value: Any) -> bool | float | None:
     return None
 
 
-def _split_judgements(
+def split_judgements(
     judgements: Mapping[str, Any],
-) -> tuple[dict[str, bool | float], dict[str, Any]]:
-    """Return the judgements that are an outcome, and those that are unclear."""
+) -> tuple[dict[str, bool | float], ValidationError | None]:
+    """Return the judgements that are an outcome, and what to say of those that are unclear."""
     outcomes: dict[str, bool | float] = {}
     unclear: dict[str, Any] = {}
     for name, value in judgements.items():
@@ -206,7 +201,11 @@ def _split_judgements(
             unclear[name] = value
         else:
             outcomes[name] = outcome
-    return outcomes, unclear
+    if not unclear:
+        return outcomes, None
+    problem = "is neither a success nor a score in [0, 1]"
+    remedy = "join an outcome with --outcomes"
+    return outcomes, ValidationError("score", canonical_json(unclear), problem, remedy)
 
 
 def parse_time(value: Any, zone: tzinfo | None = UTC) -> datetime | None:

@@ -7,7 +7,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from graphmem.episodes.learning import Learner
 from graphmem.errors import ValidationError
 from graphmem.graph.arguments import check_choice, check_flag, check_function, checked_path
 from graphmem.graph.graph import Graph
@@ -42,7 +41,7 @@ class Upkeep:
         graph: Graph,
         maintainer: Maintainer,
         vectors: Vectors,
-        learner: Learner,
+        exchange: Exchange,
         reads: Reads,
         network: Network,
     ) -> None:
@@ -50,7 +49,7 @@ class Upkeep:
         self._maintainer = maintainer
         self._vectors = vectors
         self._eraser = Eraser(graph, vectors)
-        self._exchange = Exchange(graph, learner)
+        self._exchange = exchange
         self._reads = reads
         self._network = network
 

@@ -13,7 +13,7 @@ from typing import Any
 from graphmem.config import KEPT
 from graphmem.episodes.credit import failures_of
 from graphmem.episodes.learning import DAY, half_life_of
-from graphmem.episodes.rows import classes_of, read_contents
+from graphmem.episodes.rows import classes_of, outcomes_of, read_contents
 from graphmem.graph.derived import (
     AGENTS,
     ANTI_PATTERNS,
@@ -86,13 +86,14 @@ class Facts(Paged):
     def compare(self, tx: Transaction, page: Page) -> Verified:
         """Compare episodes with the hash of their content, and with what follows from it."""
         contents = read_contents(tx, page.items)
+        told = outcomes_of(tx, page.items)
         differences = list(_took_differences(tx, page.items, contents))
         for row in tx.run("lessons_maintenance.classes", ids=page.items):
             held = contents.get(row["id"])
             actual = None if held is None else digest(canonical_json(hashed(held)))
             wrong = [("content_hash", actual, row["content_hash"])]
-            if held is not None:
-                wrong += [(name, row[name], value) for name, value in _classes(held).items()]
+            right = _counted(held, told.get(row["id"], {}))
+            wrong += [(name, row[name], value) for name, value in right.items()]
             differences += [
                 Difference(kind="episodes", key=row["id"], field=name, stored=was, expected=should)
                 for name, was, should in wrong
@@ -101,21 +102,27 @@ class Facts(Paged):
         return Verified(differences, {"episodes": len(page.items)})
 
     def mend(self, tx: Transaction, page: Page) -> Rebuilt:
-        """Let episodes count under the right classes; the facts never change."""
+        """Let episodes count by their latest outcome, under the right classes."""
         contents = read_contents(tx, page.items)
+        told = outcomes_of(tx, page.items)
         rows = []
         for row in tx.run("lessons_maintenance.classes", ids=page.items):
-            classes = _classes(contents[row["id"]]) if row["id"] in contents else {}
-            if any(row[name] != value for name, value in classes.items()):
-                rows.append({"id": row["id"], **classes})
+            right = _counted(contents.get(row["id"]), told.get(row["id"], {}))
+            if any(row[name] != value for name, value in right.items()):
+                rows.append({**row, **right})
         if rows:
-            tx.run("lessons_maintenance.put_classes", rows=rows)
+            tx.run("settling.put", rows=rows)
         return Rebuilt()
 
 
-def _classes(held: Mapping[str, Any]) -> dict[str, Any]:
+def counted_classes(held: Mapping[str, Any]) -> Row:
     """Return the classes under which an episode counts, and those of its uses that failed."""
     return {**classes_of(held), "failed": [failed or "" for failed in failures_of(held)]}
+
+
+def _counted(held: Row | None, told: Row) -> Row:
+    """Return the outcome that was told of an episode, and the classes under which it counts."""
+    return {} if held is None else {**told, **counted_classes({**held, **told})}
 
 
 def _took_differences(
@@ -230,9 +237,9 @@ class Shares:
     """The shares of some episodes, read before these are removed."""
 
     def __init__(self, tx: Transaction, episodes: Sequence[str]) -> None:
-        self._tx = tx
+        self._tx, self._episodes = tx, episodes
         self._half_life = half_life_of(tx) * DAY
-        self._rows = {
+        self.rows = {
             kind.name: kind.derive(tx, episodes, self._half_life, "share") for kind in SHARED
         }
 
@@ -249,11 +256,11 @@ class Shares:
             there = set(page)
             for kind in SHARED:
                 if kind.label == label:
-                    rows = [row for row in self._rows[kind.name] if row[kind.home] in there]
+                    rows = [row for row in self.rows[kind.name] if row[kind.home] in there]
                     for some in pages(rows, _PAGE):
-                        self._take(kind, some)
+                        self.take_rows(kind, some)
             if label == "Strategy":
-                lessons = [row for row in self._rows[HEURISTICS.name] if row["strategy"] in there]
+                lessons = [row for row in self.rows[HEURISTICS.name] if row["strategy"] in there]
                 for some in pages(lessons, _PAGE):
                     self._tx.run("shares.weigh_anti_patterns", rows=some)
             if label == "Task":
@@ -262,7 +269,7 @@ class Shares:
                 texts.mark()
         return removed
 
-    def _take(self, kind: Kind, rows: list[Row]) -> None:
+    def take_rows(self, kind: Kind, rows: list[Row]) -> None:
         """Take shares from items; derive those anew of which a share does not tell everything."""
         keys = kind.take(self._tx, rows, self._half_life)
         rows = [row for row in rows if kind.key_of(row) in keys]
@@ -281,10 +288,64 @@ class Shares:
         else:
             kind.put(self._tx, renewed)
 
+    def replace(self, before: Shares, at: int) -> None:
+        """Put the shares of an episode that stays in the place of those that it had ``before``.
+
+        Its lessons have lost their links to it, and get new ones; ``at`` is its place among others.
+        """
+        (episode,) = self._episodes
+        link = {"episode": episode, "at": at}
+        for kind in SHARED:
+            was, now = (by_key(kind, shares.rows[kind.name]) for shares in (before, self))
+            fresh = [now[key] for key in now.keys() - was.keys()]
+            if kind is HEURISTICS:
+                evidence = [
+                    {"id": row["id"], **link, "supports": row["successes"] > 0}
+                    for row in now.values()
+                ]
+                self._add("evidence", evidence)
+            elif kind is ANTI_PATTERNS:
+                self._add_anti_patterns(fresh)
+                self._add("failures", [{"id": row["id"], **link} for row in now.values()])
+            lost = [_lost(row, now.get(key)) for key, row in was.items() if row != now.get(key)]
+            self.take_rows(kind, lost)
+        self._tx.run("shares.weigh_anti_patterns", rows=self.rows[HEURISTICS.name])
+        for kind in (STRATEGIES, TALLIES):
+            ids = [kind.key_of(row) for row in self.rows[kind.name]]
+            self._tx.run(f"shares.weigh_{kind.name}", ids=ids)
+
+    def _add_anti_patterns(self, rows: list[Row]) -> None:
+        """Count failures of a class of errors that an episode did not have before."""
+        stored = ANTI_PATTERNS.stored(self._tx, sorted({row["strategy"] for row in rows}))
+        there = {row["id"] for row in stored}
+        for row in rows:
+            name = "anti_patterns" if row["id"] in there else "new_anti_patterns"
+            self._add(name, [{**row, "trials": row["occurrences"]}], row["created_at"])
+
+    def _add(self, name: str, rows: list[Row], now: int | None = None) -> None:
+        dated = {} if now is None else {"now": now}
+        if rows:
+            self._tx.run("learning.add_many", name, half_life=None, **{name: rows}, **dated)
+
     def _renew_recent(self, ids: Sequence[str]) -> None:
         if lacking := [row["id"] for row in self._tx.run("shares.lacking_recent", ids=list(ids))]:
             RECENT.clear(self._tx, lacking)
             RECENT.put(self._tx, RECENT.derive(self._tx, lacking, self._half_life))
+
+
+def _lost(was: Row, now: Row | None) -> Row:
+    """Return what a share lost, with the times and texts that it had."""
+    if now is None:
+        return was
+    lost = {
+        name: value
+        if name.endswith("_at") or not isinstance(value, int | float)
+        else value - now[name]
+        for name, value in was.items()
+    }
+    # What outcomes count elsewhere does not add up: it is derived at the end.
+    lost |= {name: 0.0 for name in lost if name.startswith("effective_")}
+    return {**lost, "added": now["latest"]} if "latest" in was else lost
 
 
 def _lock(tx: Transaction, label: str, ids: Sequence[str]) -> None:

@@ -239,20 +239,8 @@ class Eraser:
     def _remove(self, tx: Transaction, ids: Sequence[str]) -> Removed:
         """Remove episodes, and their shares of everything to which they contributed."""
         ns = self._graph.ns
-        touched = _gather(tx, "erasing.touched", ids)
-        if not touched:
-            return Removed()
         drop_episode_entries(tx, ids)
-        nodes = {name: sorted({row[name.lower()] for row in touched}) for name in ("Agent", "Task")}
-        for label, name in (("Strategy", "strategies"), ("Rule", "rules"), ("Mistake", "mistakes")):
-            nodes[label] = sorted({one for row in touched for one in row[name]})
-        # In the order of learning, which locks the stream of an agent first.
-        lock(tx, sorted({stream_id(ns, row["agent_name"]) for row in touched}))
-        for label in reversed(LABELS):
-            for page in paged(nodes[label]):
-                tx.run(upkeep("lock", label), ids=page)
-        # Another process may have erased some while this one waited for the locks.
-        touched = _gather(tx, "erasing.touched", ids)
+        touched, nodes = hold(tx, ids)
         if not touched:
             return Removed()
         # The latest first: an engine that keeps a node's edges in a list finds these at its end.
@@ -327,6 +315,22 @@ class Eraser:
 def _nodes(removed: Removed) -> dict[str, int]:
     """Return how many nodes were removed because nothing supports them, by label."""
     return {name: count for name, count in sorted(removed.items()) if count and name.istitle()}
+
+
+def hold(tx: Transaction, ids: Sequence[str]) -> tuple[list[Row], dict[str, list[str]]]:
+    """Lock what episodes touch; return the rows of those that are there, and the ids by label."""
+    touched = _gather(tx, "erasing.touched", ids)
+    nodes = {name: sorted({row[name.lower()] for row in touched}) for name in ("Agent", "Task")}
+    for label, name in (("Strategy", "strategies"), ("Rule", "rules"), ("Mistake", "mistakes")):
+        nodes[label] = sorted({one for row in touched for one in row[name]})
+    if touched:  # in the order of learning, which locks the stream of an agent first
+        lock(tx, sorted({stream_id(tx.ns, row["agent_name"]) for row in touched}))
+        for label in reversed(LABELS):
+            for page in paged(nodes[label]):
+                tx.run(upkeep("lock", label), ids=page)
+        # Another process may have erased some while this one waited for the locks.
+        touched = _gather(tx, "erasing.touched", ids)
+    return touched, nodes
 
 
 def _gather(tx: Transaction, name: str, ids: Sequence[str]) -> list[Row]:

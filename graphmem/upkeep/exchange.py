@@ -26,11 +26,12 @@ from graphmem.errors import NotFoundError, SeedingError, ValidationError
 from graphmem.files import writing
 from graphmem.graph.arguments import checked_path
 from graphmem.graph.graph import Graph, Transaction
-from graphmem.ids import canonical_json, node_id
+from graphmem.ids import canonical_json, from_millis, node_id
 from graphmem.kinds import ExportFormat, FileFormat
 from graphmem.lessons.general_rules import consolidation_id
 from graphmem.levels import exchange as levels_exchange
 from graphmem.models import AbandonedAttempt, Episode, Rejection
+from graphmem.models.episodes import SettlementRecord
 from graphmem.models.flow import LevelRecord, LevelsRecord
 from graphmem.models.reports import ExportReport, ImportReport
 from graphmem.network.formats import graphml, mermaid
@@ -43,6 +44,7 @@ from graphmem.store.paging import pages
 from graphmem.store.port import Row
 from graphmem.upkeep import tables
 from graphmem.upkeep.sentinel_file import Document, Lists, SentinelFile
+from graphmem.upkeep.settling import Settler
 
 BATCH = 500
 FORM = "sentinel_log"
@@ -62,10 +64,11 @@ class _Reference(NamedTuple):
 class Exchange:
     """Imports and exports files of one namespace."""
 
-    def __init__(self, graph: Graph, learner: Learner) -> None:
+    def __init__(self, graph: Graph, learner: Learner, settler: Settler) -> None:
         self._graph = graph
         self._limits = Limits()
         self._learner = learner
+        self._settler = settler
 
     def export(
         self, path: str | Path, format_name: FileFormat, document: str | None
@@ -137,6 +140,10 @@ class Exchange:
         abandoned, refused = self._abandon(
             item for item in _lines(source, self._limits) if isinstance(item, AbandonedAttempt)
         )
+        settled = 0
+        for item in _lines(source, self._limits):
+            if isinstance(item, SettlementRecord):
+                settled += self._settler.restore(item)
         records = (item for item in _lines(source, self._limits) if isinstance(item, LevelsRecord))
         made, entries, lenses = levels_exchange.take(self._graph, records)
         return ImportReport(
@@ -146,6 +153,7 @@ class Exchange:
             skipped=report.skipped,
             refused=(*report.rejected, *refused),
             abandoned=abandoned,
+            settled=settled,
             levels=made,
             entries=entries,
             lenses=lenses,
@@ -183,6 +191,11 @@ def _jsonl(tx: Transaction, file: TextIO, path: str) -> ExportReport:
         which = FIRST if key is None and occurrence is None else occurrence
         write(jsonl.record(stored, key, which, source))
         episodes += 1
+    settled = 0
+    for page in pages([row["id"] for row in tx.run("exchange.episodes")]):
+        for row in tx.run("settling.told", ids=page):
+            write(_settlement(row))
+            settled += 1
     abandoned = tx.run("attempts.records")
     file.writelines(f"{row['record']}\n" for row in abandoned)
     kinds = Counter[str]()
@@ -194,6 +207,7 @@ def _jsonl(tx: Transaction, file: TextIO, path: str) -> ExportReport:
         format="jsonl",
         episodes=episodes,
         abandoned=len(abandoned),
+        settled=settled,
         levels=kinds["level"],
         entries=kinds["entry"],
         lenses=kinds["lens"],
@@ -250,6 +264,14 @@ def _sentinel(tx: Transaction, file: TextIO, path: str, name: str | None) -> Exp
         derived=derived,
         kept=tuple(name for name in beside if name not in derived),
     )
+
+
+def _settlement(row: Row) -> Row:
+    named = ("source_key",) if row["source_key"] else ("content_hash", "occurrence")
+    told = {**{name: row[name] for name in named}, "at": from_millis(row["at"])}
+    told |= {name: row["outcome"][name] for name in ("score", "error")}
+    record = SettlementRecord(**told, revived=row["former"]["success"] is None)
+    return {"held": record.held, **record.model_dump(mode="json", exclude_defaults=True)}
 
 
 def _documents(tx: Transaction, name: str | None) -> list[Row]:
@@ -326,7 +348,7 @@ def _source(path: str | Path) -> Source:
 
 def _lines(
     source: Source, limits: Limits
-) -> Iterator[Episode | AbandonedAttempt | LevelsRecord | Refused]:
+) -> Iterator[Episode | AbandonedAttempt | SettlementRecord | LevelsRecord | Refused]:
     with source.open(limits) as (_, stream):
         number = 0
         for item in jsonl.read_all(stream, Origin(source.name, source.stem, limits=limits)):

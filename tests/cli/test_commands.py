@@ -38,6 +38,20 @@ def test_learn_and_learn_again(url: str) -> None:
     assert (row["id"], row["agent"], row["success"]) == (again["episode_id"], "anna", True)
 
 
+def test_settle_an_outcome_that_comes_later(url: str) -> None:
+    good("--url", url, "learn", "refund a flight", "refund", "--success", "--source-key", "run/1")
+    told = ("settle", "run/1", "--failure", "--error", "charged twice")
+    settled = good("--url", url, "--json", *told).json
+    assert (settled["changed"], settled["former"][0]["success"]) == (True, True)
+    assert "known already" in good("--url", url, *told).out
+    [row] = good("--url", url, "--json", "list", "episodes").json
+    assert (row["success"], row["error"]) == (False, "charged twice")
+    unknown = run("--url", url, "settle", "run/2", "--success")
+    assert (unknown.code, "run/2" in unknown.err) == (2, True)
+    undecided = run("--url", url, "settle", "run/1")
+    assert (undecided.code, "success: the outcome is unknown" in undecided.err) == (2, True)
+
+
 def test_demo_needs_nothing_but_itself(tmp_path: Path) -> None:
     few = ("demo", "--questions", "40")
     shown = good("--json", *few, GRAPHMEM_URL=str(tmp_path / "untouched.graph")).json
@@ -148,7 +162,7 @@ COMMANDS = dict(commands())
 
 
 def test_there_are_few_commands() -> None:
-    assert len(cli.commands) <= 24
+    assert len(cli.commands) <= 25
     assert len(COMMANDS) <= 58
 
 

@@ -126,6 +126,7 @@ def calls(memory: Memory, folder: Path) -> dict[str, Callable[[], Arguments]]:
         "predict": {"strategy": ["shared a", "shared b"]},
         "episodes": {"since": DAY},
         "show": {"item": lambda: first("Episode")},
+        "settle": {"episode": lambda: first("Episode"), "score": 0.4, "agent": None},
         "to_networkx": {"around": "shared a", "kinds": ["strategy", "task"], "limit": 500},
         "evaluate": {"explore": "thompson"},
         "query": {"cypher": "learning.best", "params": {"limit": 3}},

@@ -81,7 +81,9 @@ def populate(memory: Memory, tag: str) -> None:
     teach(memory, tag)
     generalize(memory, tag)
     memory.upkeep.relink("hashing")
-    memory.learn("shared pending", "shared pending", success=True, source_key=f"{tag}/pending")
+    given: dict[str, Any] = {"source_key": f"{tag}/pending", "error": "shared error"}
+    memory.learn("shared pending", "shared pending", success=True, **given)
+    memory.settle(f"{tag}/pending", score=0.8, error="another")
     memory.store.write(
         procedure("forecasting.put_pooling"),
         ns=memory.namespace,
@@ -270,7 +272,6 @@ EACH: dict[str, tuple[str, dict[str, Any]]] = {
     "maintenance.put_agents": ("Agent", {"created_at": 77}),
     "lessons_maintenance.put_rules": ("Rule", {"worked": 77}),
     "lessons_maintenance.put_mistakes": ("Mistake", {"seen": 77}),
-    "lessons_maintenance.put_classes": ("Episode", {"type": "77"}),
     "shares.take_strategies": ("Strategy", {"last_used_at": None, **SHARE}),
     "shares.take_heuristics": ("Heuristic", SHARE),
     "shares.take_anti_patterns": ("AntiPattern", {"occurrences": 1, **LATE}),
@@ -455,9 +456,14 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
             for name, label in (("strategies", "Strategy"), ("tasks", "Task"))
         },
         "attempts.abandon": [
-            {"id": i, "key": "x", "strategies": []}
+            {"id": i, "episode": "x", "key": "x", "strategies": []}
             for i in (f"abandoned in {ns}", *ids(target, "Abandoned"))
         ],
+        "settling.tell": [
+            {"id": f"told of {i}", "episode": i, "at": 7, "former": {}}
+            for i in ids(target, "Episode")
+        ],
+        "settling.put": [{"id": i, "success": True} for i in ids(target, "Episode")],
         "levels.put": [{"id": held["level"], "purpose": "77"}],
         "levels.subscribe": subscriptions,
         "levels.unsubscribe": subscriptions,
@@ -507,7 +513,7 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
             *("Transition", "Prediction", "Cycle", "Cursor", "Claim"),
             *("Document", "User", "Preference", "Knowledge", "Statement", "LearningScope"),
             *("Rule", "Consolidation", "Pending", "Pooling", "Abandoned", "Level", "Entry"),
-            *("Lens", "Tally"),
+            *("Lens", "Tally", "Settlement"),
         )
         for i in ids(target, label)
     ]

@@ -28,6 +28,7 @@ ASKING = [
     "graphmem_strategies",
     "graphmem_status",
 ]
+WRITING = ["graphmem_learn", "graphmem_settle"]
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -61,6 +62,7 @@ def test_an_agent_asks_acts_and_learns(opened: Opener, mode: str) -> None:
         assert not (await good(client, "learn", **again))["created"]
         changed = await refused(client, "learn", **{**again, "success": False})
         assert "learned before with other content" in changed
+        assert (await good(client, "settle", episode="run/1", success=False))["changed"]
         assert (await good(client, "status"))["episodes"] == 8
 
     namespace = memory.namespace
@@ -76,12 +78,12 @@ def test_an_agent_asks_acts_and_learns(opened: Opener, mode: str) -> None:
 @pytest.mark.parametrize(
     ("access", "more"),
     [
-        (Access(), ["graphmem_learn"]),
+        (Access(), WRITING),
         (Access(read_only=True), []),
-        (Access(admin=True), ["graphmem_learn", "graphmem_erase"]),
+        (Access(admin=True), [*WRITING, "graphmem_erase"]),
         (
             Access(levels=True),
-            ["graphmem_learn", *(f"graphmem_levels_{name}" for name in ("recall", "map", "add"))],
+            [*WRITING, *(f"graphmem_levels_{name}" for name in ("recall", "map", "add"))],
         ),
     ],
 )
@@ -94,7 +96,9 @@ def test_a_server_offers_what_it_may_do(access: Access, more: list[str]) -> None
             assert tool.output_schema
             hints = tool.annotations
             assert hints is not None
-            assert hints.read_only_hint == (not tool.name.endswith(("learn", "add", "erase")))
+            assert hints.read_only_hint == (
+                not tool.name.endswith(("learn", "settle", "add", "erase"))
+            )
             assert hints.destructive_hint == (tool.name == "graphmem_erase")
 
     talk(build(lambda: Memory.open("memory:"), access), work)
@@ -237,10 +241,12 @@ def test_what_episodes_hold_cannot_close_the_fence(memory: Memory) -> None:
 def test_a_server_speaks_for_its_agent(opened: Opener) -> None:
     memory = opened()
     memory.scopes.set("bob", share_with=[])
-    memory.learn(FLIGHT, "what only bob knows", success=True, agent="bob")
+    bobs = memory.learn(FLIGHT, "what only bob knows", success=True, agent="bob")
 
     async def work(client: Client) -> None:
         assert "speaks for ada" in await refused(client, "recall", task=FLIGHT, agent="bob")
+        settled = await refused(client, "settle", episode=bobs.episode_id, success=False)
+        assert "no episode or attempt" in settled
         await good(client, "learn", task=FLIGHT, strategy="ask", success=True)
         found = await good(client, "recall", task=FLIGHT)
         assert [item["text"] for item in found["rows"]] == ["ask"]

@@ -14,7 +14,7 @@ from graphmem import Memory
 from graphmem.errors import SeedingError, ValidationError
 from graphmem.models import Episode
 from graphmem.seeding import Limits, Origin, Record, Refused, SeedReport, seed, sources
-from graphmem.seeding.formats import find
+from graphmem.seeding.formats import Later, find
 from graphmem.seeding.jsonl import dump
 from graphmem.seeding.outcomes import Outcomes
 from graphmem.seeding.settling import Settling
@@ -47,7 +47,8 @@ def settled(
     joined = None if outcomes is None else Outcomes.of(outcomes, Limits())
     settling = Settling(agent, strategy_from, evaluator, joined, 0.5)
     told = settling.settle(iter(found))
-    return [item if isinstance(item, Refused) else item[1] for item in told]
+    items = [item if isinstance(item, Refused) else item[1] for item in told]
+    return [item for item in items if not isinstance(item, Later)]
 
 
 def seeded(memory: Memory, *paths: Path | str, **options: Any) -> SeedReport:

@@ -274,6 +274,39 @@ def test_spans_without_a_root_are_refused_and_orphans_kept() -> None:
     assert "go round in a circle" in reasons("langsmith", in_lines(runs))[0]
 
 
+@pytest.mark.parametrize("name", ["langsmith", "langfuse"])
+def test_feedback_on_a_run_that_is_known_settles_it(
+    memory: Memory, tmp_path: Path, name: str
+) -> None:
+    """It comes later, in a file of its own; on others it is refused, and again it is known."""
+    (runs := tmp_path / "runs.jsonl").write_text(FORMS[name])
+    seeded(memory, runs, evaluator="correct", strategy_from="model")
+    [right] = memory.episodes(success=True)
+    told: Rows = [
+        {"id": "f", "run_id": right.source_key, "key": "thumb", "score": 0, "feedback_source": {}},
+        {"id": "g", "run_id": "never seen", "key": "thumb", "score": 0, "feedback_source": {}},
+    ]
+    at = "created_at"
+    if name == "langfuse":
+        at = "timestamp"
+        told = [
+            {"id": one["id"], "traceId": one["run_id"], "name": "thumb", "value": 0,
+             "dataType": "NUMERIC", "authorUserId": None} for one in told
+        ]  # fmt: skip
+    (feedback := tmp_path / "told.jsonl").write_text(
+        in_lines([{**one, at: "2026-11-02T12:00:00Z"} for one in told])
+    )
+
+    report = seeded(memory, feedback)
+
+    assert (report.settled, report.skipped, report.refused) == (1, 0, 1)
+    assert "never seen" in report.refusals[0].reason
+    assert not memory.episodes(success=True)
+    assert memory.show(right.id).fields["settled_at"] == "2026-11-02T12:00:00+00:00"
+    again = seeded(memory, feedback)
+    assert (again.settled, again.skipped) == (0, 1)
+
+
 def test_a_chat_tells_of_calls_that_have_no_spans() -> None:
     call = {"type": "ai", "content": "", "tool_calls": [{"id": "1", "name": "f", "args": {"a": 1}}]}
     answer = {"type": "tool", "tool_call_id": "1", "content": "found"}

@@ -31,7 +31,7 @@ from graphmem.models import Step
 from graphmem.models.choices import Choice, Explore
 from graphmem.models.lessons import AntiPattern
 from graphmem.models.levels import Added
-from graphmem.models.reports import EraseReport, Learned, Stats
+from graphmem.models.reports import EraseReport, Learned, Settled, Stats
 from graphmem.text.tokens import count_tokens
 
 Task = Annotated[str, Field(description="The task in words, or its key.")]
@@ -325,6 +325,24 @@ class Tools:
             source_key=source_key,
             steps=steps or (),
             source="mcp",
+        )
+
+    @tool("write", "Settle an episode")
+    def graphmem_settle(
+        self,
+        episode: Annotated[str, Field(description="Its id or source key, or of an attempt.")],
+        success: Annotated[bool | None, Field(description="Whether it worked after all.")] = None,
+        score: Annotated[
+            float | None, Field(ge=0, le=1, description="How well, instead of success.")
+        ] = None,
+        error: Annotated[str | None, Field(description="What went wrong, as it was told.")] = None,
+    ) -> Settled:
+        """Correct the outcome of an episode when the user or a test tells it later.
+
+        It replaces what was learned. Give success or score, as it was said; don't guess.
+        """
+        return self.memory.settle(
+            episode, success=success, score=score, error=error, agent=self._agent()
         )
 
     @tool("erase", "Erase for good")

@@ -18,7 +18,7 @@ RETURN coalesce(sum(y.trials), 0) AS trials, coalesce(sum(y.effective_trials), 0
 // doc: outcomes (of the given ones on the tasks), near outcomes (of these on near tasks), nearest (on the nearest few), merged (what
 // doc: strategies count as, if any are merged).
 // option: some  only episodes of some agents (and types) count, so those of tasks and strategies are counted one by one
-// param: own list, tasks list, near_tasks list, nearest list, most map, type string = null, pooling string
+// param: own list, tasks list, near_tasks list, nearest list, near_most map, type string = null, pooling string
 // param: types list = null
 // returns: part string, rows list
 MATCH (y:Tally)
@@ -60,7 +60,7 @@ WITH t, t.episodes AS trials, t.successes AS successes                          
 MATCH (t)<-[:ATTEMPTED]-(e:Episode)<-[:RAN]-(a:Agent)                                                           //? some
 WHERE a.name IN $agents AND ($types IS NULL OR e.type IN $types)                                                //? some
 WITH t, count(e) AS trials, sum(CASE WHEN e.success THEN 1 ELSE 0 END) AS successes                             //? some
-WITH trials, successes, $most[t.id] AS most
+WITH trials, successes, $near_most[t.id] AS most
 WITH sum(trials) AS trials, sum(trials * most / (trials + most)) AS n, sum(successes * most / (trials + most)) AS k,
   sum(trials * most / (1.0 + most)) AS gone_n, sum(successes * most / (1.0 + most)) AS gone_k
 RETURN 'near' AS part, [{trials: trials, n: n, k: k, gone_n: gone_n, gone_k: gone_k}] AS rows
@@ -101,7 +101,7 @@ MATCH (t)<-[o:OUTCOME]-(s:Strategy)
 WHERE s.id IN $own
   AND o.agent IN $agents                                                                                        //? some
 WITH s.id AS id, t.id AS task, sum(o.trials) AS trials, sum(o.successes) AS successes
-WITH id, trials, successes, $most[task] AS most
+WITH id, trials, successes, $near_most[task] AS most
 WITH id, sum(trials) AS trials, sum(successes) AS successes, sum(trials * most / (trials + most)) AS n,
   sum(successes * most / (trials + most)) AS k, sum(effective(trials, trials) * most / (1.0 + most)) AS gone_n,
   sum(effective(successes, trials) * most / (1.0 + most)) AS gone_k

@@ -330,8 +330,8 @@ SET m.seen = row.seen, m.bad_decision = row.bad_decision, m.evidence = row.evide
 RETURN count(m) AS written;
 
 // name: lessons_maintenance.classes
-// doc: The hash of content, the type of task, the class of errors and the outcome of episodes, and the classes of errors of uses that failed
-// doc: ("": none), as stored.
+// doc: The hash of content, the type of task, the class of errors and the outcome of episodes, and the classes of errors of uses that
+// doc: failed ("": none), as stored.
 // returns: id string, content_hash string, type string, type_rule string, error_class string, success boolean, score float, reward float
 // returns: error string, failed list
 MATCH (e:Episode)

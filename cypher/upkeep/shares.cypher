@@ -15,7 +15,8 @@ WITH row, s, predated(row.created_at, s.created_at) AND outlasted(row.last_used_
      AND reducible(s.credit_sum, row.credit_sum) AND reducible(s.score_sum, row.score_sum) AND spared(s.latest, row.latest, row.added)
      AND reducible(s.effective_trials, row.effective_trials) AND reducible(s.effective_successes, row.effective_successes) AS exact
 FOREACH (left IN CASE WHEN exact THEN [s] ELSE [] END |
-  SET less_outcomes(left, row), less_effective(left, row), left.latest = latest(remaining(left.latest, row.latest), coalesce(row.added, [])))
+  SET less_outcomes(left, row), less_effective(left, row),
+    left.latest = latest(remaining(left.latest, row.latest), coalesce(row.added, [])))
 RETURN row.id AS id, exact;
 
 // name: shares.take_outcomes

@@ -272,7 +272,7 @@ class Estimator:
             "tasks": question.tasks,
             "near_tasks": sorted(most),
             "nearest": [key for key, _ in question.near[:NAMED]],
-            "most": most,
+            "near_most": most,
             "type": question.task_type,
             **view.filters(self._graph),
         }
@@ -296,7 +296,7 @@ class Estimator:
             strategies={row["id"]: row | {"uses": _unused()} for row in strategies},
             some=bool(some),
         )
-        self._add_uses(counts, question)
+        self._add_uses(counts, question, typed=asked["types"] is not None)
         for row in parts.get("outcomes", ()):
             counts.add(row["id"], row, (*_HERE, "here_n", "here_k"))
             counts.uses(row["id"])["here_latest"] += [one for one in row["here_latest"] if one]
@@ -308,7 +308,7 @@ class Estimator:
             counts.nearest.setdefault(key, row | {"similarity": cosines[row["task"]]})
         return counts
 
-    def _add_uses(self, counts: _Counts, question: Question) -> None:
+    def _add_uses(self, counts: _Counts, question: Question, *, typed: bool) -> None:
         """Add the uses of strategies on all tasks, and on the type, where agents learned there."""
         strategies, some = counts.strategies.values(), counts.some
         tallies = [(one["agent"], one["type"]) for one in counts.all["tallies"]]
@@ -327,6 +327,10 @@ class Estimator:
             if some:
                 counts.add(identity, row, _ALL)
         for row in strategies:
+            if typed:  # edges of strategies do not tell types apart
+                uses = counts.uses(row["id"])
+                uses["n"], uses["k"] = uses["all_n"], uses["all_k"]
+                continue
             counts.add(row["id"], row, ("n", "k"))
             if not some:
                 counts.add(row["id"], row, _ALL)

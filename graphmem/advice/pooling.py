@@ -21,6 +21,8 @@ from graphmem.numerics import least
 
 CERTAIN = 2.5758
 """Standard errors that the gain must exceed: two-sided 99 % of a normal distribution."""
+FEWEST = 10
+"""Fewest tasks: of fewer, the standard error of a gain tells nothing."""
 _NAMES = ("task", "strategy", "cell", "task_slope", "strategy_slope")
 _SPREAD = np.array([1.0, 1.0, 1.0, 0.5, 0.5])
 _LOW, _HIGH = np.log([0.05, 0.05, 0.5, 0.05, 0.05]), math.log(500.0)
@@ -68,7 +70,7 @@ def fit(
     spread = math.sqrt(float(((gains - gains.mean()) ** 2).sum()))
     score = float(f"{gain / spread:.6g}") if spread > 1e-9 else 0.0
     basis: dict[str, float] = {"trials": trials, "gain": gain, "score": score}
-    if score > CERTAIN:
+    if score > CERTAIN and len(gains) >= FEWEST:
         basis |= {"fitted": True, **dict(zip(_NAMES, strengths.tolist(), strict=True))}
     return DEFAULTS.model_copy(update=basis)
 

@@ -23,7 +23,6 @@ from graphmem.store.queries import Query, procedure
 
 DAY = datetime(2026, 5, 1, tzinfo=UTC)
 HERE: dict[str, JsonValue] = {"place": "here"}
-LENT: list[JsonValue] = [{"weight": 0.5, "trials": 4, "successes": 3}]
 THERE: dict[str, JsonValue] = {"place": "there"}
 PARTS = ("rules", "mistakes", "heuristics", "anti_patterns", "general_rules", "episodes")
 STRENGTHS: dict[str, JsonValue] = {
@@ -486,11 +485,7 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         ],
         "exchange.hold": [{"episode": i, "position": 7} for i in ids(target, "Episode")],
         "events.append": [{"id": f"{ns}:{i}", "subject": i, "kind": "set"} for i in policies],
-        "forecasting.pool": [
-            {"place": 0, "trials": 0, "successes": 0, "borrowed": LENT}
-            | {"type_trials": 0, "type_successes": 0, "near_weight": 0.5, "near_won": 0.5}
-            | {"here_trials": 0, "here_successes": 0}
-        ],
+        "forecasting.lately": [{"id": i, "first": 0} for i in ids(target, "Strategy")],
         "forecasting.lent": [
             {"borrower": "another", "id": i, "similarity": 0.7, "members": [i]}
             for i in ids(target, "Strategy")
@@ -679,7 +674,8 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         "links": 8,
         "nearby": [{"id": i, "similarity": 0.7} for i in ids(target, "Task")],
         "near_tasks": ids(target, "Task"),
-        "cosines": dict.fromkeys(ids(target, "Task"), 0.7),
+        "nearest": ids(target, "Task"),
+        "near_most": dict.fromkeys(ids(target, "Task"), 0.7),
         "edge": 0.4,
         "similar": 0.7,
         "seeds": [
@@ -700,9 +696,6 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         "trials": 10,
         "successes": 6,
         "sort": "trials",
-        "task_trials": 0,
-        "task_successes": 0,
-        "task_borrowed": LENT,
     }
     if query.name == "learning.add_many":
         known |= {name: [] for name, param in query.params.items() if param.type == "list"}

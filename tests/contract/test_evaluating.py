@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from graphmem.advice.calibrate import Calibrator, History
 from graphmem.advice.strengths import DEFAULTS
 from graphmem.errors import NotFoundError, ValidationError
 from graphmem.models import Estimate, Evaluation
+from tests.conftest import Opener
 from tests.contract.teaching import graph_of
 
 CHANCES = {"ask": 0.5, "wait": 0.3, "guess": 0.2}
@@ -105,8 +107,15 @@ def test_the_numbers_by_hand(memory: Memory) -> None:
     )
 
 
-def test_the_replayed_posterior_is_that_of_a_choice(memory: Memory) -> None:
-    memory.learn_many(log(60, seed=3))
+@pytest.mark.parametrize("dated", [False, True])
+def test_the_replayed_belief_is_that_of_a_choice(opened: Opener, dated: bool) -> None:
+    memory = opened(relevance_floor=0.99)
+    episodes = log(150, seed=3)
+    for number, episode in enumerate(episodes):
+        if dated:  # at the end, everything fails
+            ended = {"ended_at": datetime(2026, 1, 1, tzinfo=UTC) + timedelta(hours=number)}
+            episode.update(ended | ({"success": False} if number >= 120 else {}))
+    memory.learn_many(episodes)
     graph = graph_of(memory)
     calibrator = Calibrator(graph)
     history = History({})
@@ -118,8 +127,9 @@ def test_the_replayed_posterior_is_that_of_a_choice(memory: Memory) -> None:
     for task in TASKS:
         choice = memory.choose(task, list(CHANCES))
         for one in (choice, *choice.others):
-            told = history.posterior(trials[names[task]], names[one.text], DEFAULTS)
-            assert (one.probability, one.worth) == pytest.approx(told)
+            told = history.judge(trials[names[task]], [names[one.text]], DEFAULTS)
+            assert one.probability == pytest.approx(float(told.probability[0]))
+            assert one.worth == pytest.approx(float(told.size(told.elsewhere)[0]))
 
 
 NODES = (

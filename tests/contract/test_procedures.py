@@ -31,7 +31,7 @@ ANSWERING = (
 CHANGING = ("lessons", "erasing.", "shares.", "learning.add")
 """Of what begins so and writes each has something to do here, but for UNCHANGING."""
 UNCHANGING = {
-    "shares.weigh_anti_patterns",
+    *("shares.weigh_anti_patterns", "shares.weigh_strategies", "shares.weigh_tallies"),
     *("lessons_maintenance.drop_rules", "lessons_maintenance.drop_mistakes"),
     "lessons_maintenance.hold_rules",
     *("lessons.trim_heuristics", "lessons.trim_anti_patterns", "lessons.trim_tasks"),

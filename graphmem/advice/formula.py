@@ -99,30 +99,39 @@ def mix(
         offsets: how much easier than usual each outcome was, in log odds.
     """
     rows, columns = outcomes.shape
-    weights = np.zeros((rows, columns + 1))
-    n, k = np.zeros_like(weights), np.zeros_like(weights)
-    weights[:, 0], n[:, 0], k[:, 0] = 1.0, trials, successes
-    for at in range(columns):
-        there = lengths > at
-        x = outcomes[:, at : at + 1]
-        rate = (k[:, : at + 1] + 0.5) / (n[:, : at + 1] + 1.0)
-        fresh: Floats | float = 0.5**power
-        if offsets is not None:
-            rate = logistic(logit(rate) + offsets[:, at : at + 1])
-            easy = logistic(offsets[:, at])
-            fresh = np.where(x[:, 0] > 0.0, easy, 1.0 - easy) ** power
-        likely = np.where(x > 0.0, rate, 1.0 - rate) ** power
-        begins = np.where(n[:, 0] > 0.0, hazard, 0.0) if at == 0 else hazard
-        grown = weights[:, : at + 1] * likely * (1.0 - np.reshape(begins, (-1, 1)))
-        new = begins * weights[:, : at + 1].sum(axis=1) * fresh
-        total = grown.sum(axis=1) + new
-        weights[:, : at + 1] = np.where(
-            there[:, None], grown / total[:, None], weights[:, : at + 1]
-        )
-        weights[:, at + 1] = np.where(there, new / total, 0.0)
-        n[:, : at + 2] += there[:, None]
-        k[:, : at + 2] += np.where(there[:, None], x, 0.0)
-    return Runs(weights, n, k)
+    begin = np.maximum(np.arange(columns + 1) - 1, 0)[:, None]  # the first outcome of each run
+    at = np.arange(columns)
+    known = np.zeros((rows, columns + 1))
+    known[:, 1:] = np.where(at < lengths[:, None], outcomes, 0.0).cumsum(axis=1)
+    n = np.maximum(np.minimum(at, lengths[:, None])[:, None, :] - begin, 0).astype(np.float64)
+    k = np.maximum(known[:, None, :-1] - known[:, begin[:, 0]][:, :, None], 0.0)
+    n[:, 0] += trials[:, None]
+    k[:, 0] += successes[:, None]
+    rate = (k + 0.5) / (n + 1.0)
+    if offsets is not None:
+        rate = logistic(logit(rate) + offsets[:, None, :])
+    likely = np.where(outcomes[:, None, :] > 0.0, rate, 1.0 - rate)
+    if power != 1.0:
+        likely = likely**power
+    begins = np.where(at < lengths[:, None], hazard, 0.0)
+    if columns:
+        begins[:, 0] *= trials > 0.0  # the first of all outcomes begins no second run
+    lasts = np.where(at > begin, 1.0 - begins[:, None, :], 1.0)
+    lasts[:, 0] = 1.0 - begins
+    there = (at >= begin) & (at < lengths[:, None, None])
+    grown = np.where(there, likely * lasts, 1.0).cumprod(axis=2)
+    started = np.ones((rows, columns + 1))
+    total = np.ones(rows)
+    for place in range(columns):
+        started[:, place + 1] = begins[:, place] * total
+        total = (started[:, : place + 2] * grown[:, : place + 2, place]).sum(axis=1)
+    weights = started * grown[:, :, -1] if columns else started
+    weights /= weights.sum(axis=1, keepdims=True)
+    left = np.maximum(lengths[:, None] - begin[:, 0], 0.0)
+    right = np.maximum(known[:, -1:] - known[:, begin[:, 0]], 0.0)
+    left[:, 0] += trials
+    right[:, 0] += successes
+    return Runs(weights, left, right)
 
 
 @dataclass(slots=True)

@@ -48,7 +48,7 @@ class Question:
     known: tuple[Row, ...]
     """All tasks that it names: rows of ``lookup.tasks``."""
     near: tuple[tuple[str, float], ...]
-    """The ids and similarities of other tasks, the nearest first, at most 256."""
+    """The ids and similarities of other tasks, the nearest first, at most 128."""
     linked: tuple[tuple[str, float], ...]
     """The few nearest of them."""
     edge: float

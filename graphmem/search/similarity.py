@@ -27,7 +27,7 @@ FUSION = 60
 """The constant of reciprocal rank fusion, added to a rank (Cormack, Clarke & Buettcher 2009)."""
 ROUNDED = 1e-6
 """How far the cosine of a text with itself may be from 1."""
-NEAR_TASKS = 256
+NEAR_TASKS = 128
 """Most near tasks whose outcomes count for a question."""
 _ALIKE = 0.8
 """Cosine from which a near task counts, however many there are."""

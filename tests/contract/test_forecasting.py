@@ -225,7 +225,7 @@ def test_what_is_new_borrows_from_what_is_similar(opened: Opener) -> None:
     assert strategy.probability > strategy.basis.rate
 
 
-def test_the_256_nearest_tasks_count_and_the_farthest_for_nothing(opened: Opener) -> None:
+def test_the_128_nearest_tasks_count_and_the_farthest_for_nothing(opened: Opener) -> None:
     memory = opened(embedder="hashing")
     tasks = [
         f"refund flight {number} to {'paris' if number % 9 else 'rome'}" for number in range(300)
@@ -241,7 +241,7 @@ def test_the_256_nearest_tasks_count_and_the_farthest_for_nothing(opened: Opener
         assert list(near) == sorted(near, key=lambda one: (-one.similarity, one.text))
         assert all(0.0 < one.weight < one.similarity for one in near)
         choice = memory.choose(asked, ["ask"])
-        assert 200 < choice.near_trials < 256
+        assert 100 < choice.near_trials < 128
         assert choice.probability == memory.predict(asked, "ask").probability
     own = memory.predict(tasks[0], "ask", agent="ada").basis.task.borrowed
     assert {one.text for one in own} < {*tasks[2::2]}

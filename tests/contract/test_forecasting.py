@@ -241,7 +241,7 @@ def test_the_128_nearest_tasks_count_and_the_farthest_for_nothing(opened: Opener
         assert list(near) == sorted(near, key=lambda one: (-one.similarity, one.text))
         assert all(0.0 < one.weight < one.similarity for one in near)
         choice = memory.choose(asked, ["ask"])
-        assert 100 < choice.near_trials < 128
+        assert 50 < choice.near_trials < 128
         assert choice.probability == memory.predict(asked, "ask").probability
     own = memory.predict(tasks[0], "ask", agent="ada").basis.task.borrowed
     assert {one.text for one in own} < {*tasks[2::2]}

@@ -66,8 +66,7 @@ WITH id, sum(uses) AS uses, sum(n) AS trials, sum(k) AS successes, sum(credits) 
      max(used_at) AS last_used_at, min(created) AS created_at, summed_effective(won, held, k, n),
      newest(collect(CASE WHEN size(stamps) > 0 THEN stamps ELSE null END)) AS parts
 UNWIND reduce(found = [null], part IN parts | found + part) AS stamp
-WITH *
-ORDER BY stamp
+WITH * ORDER BY stamp
 RETURN id, uses, trials, successes, credit_sum, score_sum, last_used_at, created_at, effective_trials, effective_successes,
        newest(collect(stamp)) AS latest
 ORDER BY id;

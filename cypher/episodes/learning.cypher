@@ -84,8 +84,7 @@ CREATE (t)-[:RECENT {at: $at}]->(e)
 CREATE (:Event {id: m.id + ':' + toString(m.last), ns: $ns, created_at: $now, stream: m.id, seq: m.last,
   kind: 'episode', subject: $id})-[:ABOUT]->(e)
 //? stepped
-FOREACH (step IN $steps |
-  CREATE (e)-[:HAS_STEP]->(:Step {step_properties(step)}))
+FOREACH (step IN $steps | CREATE (e)-[:HAS_STEP]->(:Step {step_properties(step)}))
 //? together
 WITH t, e, y
 UNWIND $pairs AS pair
@@ -109,13 +108,14 @@ MATCH (h:Heuristic {id: use.heuristic})                                         
 MATCH (p:AntiPattern {id: use.anti_pattern})                                                                    //? together failed
 SET s.ns = $ns                                                                                                  //? locked
 MERGE (t)<-[o:OUTCOME {agent: $agent_name}]-(s)
-ON CREATE SET o.trials = 0, o.successes = 0, o.credit_sum = 0.0, o.score_sum = 0.0
-SET more_outcomes(o, 1, $success, use.credit, use.worth), o.last_at = later_given(o.last_at, $at), o.latest = latest(o.latest, use.latest)
+ON CREATE SET o.trials = 0, o.successes = 0, o.credit_sum = 0.0, o.score_sum = 0.0, o.latest = []
+SET o.latest = coalesce(o.latest, [])                                                                           //? locked
+SET more_outcomes(o, 1, $success, use.credit, use.worth), o.last_at = later_given(o.last_at, $at), o.latest = joined(o.latest, use.stamp)
 SET more_outcomes(s, 1, $success, use.credit, use.worth), s.last_used_at = later_given(s.last_used_at, $at),
-  s.latest = latest(s.latest, use.latest), more_effective(s, o, 1, $success)
+  s.latest = joined(s.latest, use.stamp), next_effective(s, o, $success)
 SET more_outcomes(h, 1, $success, use.credit, use.worth), h.first_at = earlier_given(h.first_at, $at),
   h.last_at = later_given(h.last_at, $at)
-SET h.odds = odds(h.successes, h.trials - h.successes), more_effective(y, h, 1, $success)
+SET h.odds = odds(h.successes, h.trials - h.successes), next_effective(y, h, $success)
 CREATE (h)-[:DERIVED_FROM {supports: $supports, at: $at}]->(e)-[:USED {rank: use.rank, credit: use.credit, shown: use.shown, applied: true
   , propensity: use.propensity, explore: use.explore, candidates: use.candidates                                //? chosen
   }]->(s)
@@ -251,8 +251,7 @@ WITH t, row, row.latest AS latest, row.typed AS typed,
      row.typed IS NOT NULL AND (t.typed_at IS NULL OR newer(row.typed.at, row.typed.id, t.typed_at, t.typed_by)) AS types
 WITH t, row, latest, typed, describes, types, describes AND typed IS NULL AND t.typed_at IS NULL AS infers,
      CASE WHEN describes AND latest.description <> t.description THEN [t.id] ELSE [] END AS reworded
-FOREACH (id IN reworded |
-  MERGE (waiting:Pending {id: id})
+FOREACH (id IN reworded | MERGE (waiting:Pending {id: id})
   ON CREATE SET waiting.ns = $ns, waiting.kind = 'Task', waiting.created_at = $now)
 SET t += {episodes: coalesce(t.episodes, 0) + row.episodes, successes: coalesce(t.successes, 0) + row.successes,
   score_sum: coalesce(t.score_sum, 0.0) + row.score_sum, created_at: earlier(t.created_at, $now),
@@ -283,8 +282,7 @@ CREATE (a)-[:RAN]->(e:Episode {id: row.id, ns: $ns, created_at: $now, recorded_a
 CREATE (:Event {id: m.id + ':' + toString(m.last - row.followers), ns: $ns, created_at: $now, stream: m.id, seq: m.last - row.followers,
   kind: 'episode', subject: row.id})-[:ABOUT]->(e)
 FOREACH (at IN row.recent | CREATE (t)-[:RECENT {at: at}]->(e))
-FOREACH (step IN row.steps |
-  CREATE (e)-[:HAS_STEP]->(:Step {step_properties(step)}))
+FOREACH (step IN row.steps | CREATE (e)-[:HAS_STEP]->(:Step {step_properties(step)}))
 WITH count(*) AS done
 //? used
 UNWIND $used AS row

@@ -49,24 +49,25 @@ MATCH (e:Episode)
 WHERE e.id IN $ids AND toString(e.ns) = $ns
 MATCH (e)-[u:USED]->(s:Strategy)
 //?
-MATCH (a:Agent)-[:RAN]->(e)-[:ATTEMPTED]->(t:Task)
-WITH s, t, a.name AS agent, u, e, CASE WHEN u.applied THEN stamp(e, worked(e.success, u.failed)) ELSE null END AS stamp
+MATCH (a:Agent)-[:RAN]->(e)
+MATCH (e)-[:ATTEMPTED]->(t:Task)
+WITH s.id AS id, t.id AS task, a.name AS agent, u.applied AS applied, u.credit AS credit, worked(e.success, u.failed) AS success,
+     earned(e.score, u.failed) AS score, e.recorded_at AS recorded_at, coalesce(e.ended_at, e.started_at) AS dated,
+     stamp(e, worked(e.success, u.failed)) AS stamp
 ORDER BY stamp
-WITH s, t, agent, count(*) AS uses, min(e.recorded_at) AS created_at,
-     sum(CASE WHEN u.applied THEN 1 ELSE 0 END) AS n, sum(CASE WHEN u.applied AND worked(e.success, u.failed) THEN 1 ELSE 0 END) AS k,
-     sum(CASE WHEN u.applied THEN u.credit ELSE 0.0 END) AS credit, newest(collect(stamp)) AS stamps,
-     sum(CASE WHEN u.applied THEN u.credit * earned(e.score, u.failed) ELSE 0.0 END) AS score,
-     max(CASE WHEN u.applied THEN coalesce(e.ended_at, e.started_at) ELSE null END) AS used_at
-OPTIONAL MATCH (t)<-[o:OUTCOME {agent: agent}]-(s)                                                              //? share
+WITH id, task, agent, count(*) AS uses, min(recorded_at) AS created, newest(collect(CASE WHEN applied THEN stamp ELSE null END)) AS stamps,
+     sum(CASE WHEN applied THEN 1 ELSE 0 END) AS n, sum(CASE WHEN applied AND success THEN 1 ELSE 0 END) AS k,
+     sum(CASE WHEN applied THEN credit ELSE 0.0 END) AS credits, sum(CASE WHEN applied THEN credit * score ELSE 0.0 END) AS scores,
+     max(CASE WHEN applied THEN dated ELSE null END) AS used_at
+OPTIONAL MATCH (:Task {id: task})<-[o:OUTCOME {agent: agent}]-(:Strategy {id: id})                              //? share
 WITH *, n AS held, k AS won                                                                                     //? !share
 WITH *, o.trials AS held, o.successes AS won                                                                    //? share
 ORDER BY stamps[-1]
-WITH s.id AS id, sum(uses) AS uses, sum(n) AS trials, sum(k) AS successes, sum(credit) AS credit_sum, sum(score) AS score_sum,
-     max(used_at) AS last_used_at, min(created_at) AS created_at, summed_effective(won, held, k, n),
+WITH id, sum(uses) AS uses, sum(n) AS trials, sum(k) AS successes, sum(credits) AS credit_sum, sum(scores) AS score_sum,
+     max(used_at) AS last_used_at, min(created) AS created_at, summed_effective(won, held, k, n),
      newest(collect(CASE WHEN size(stamps) > 0 THEN stamps ELSE null END)) AS parts
 UNWIND reduce(found = [null], part IN parts | found + part) AS stamp
-WITH *
-ORDER BY stamp
+WITH * ORDER BY stamp
 RETURN id, uses, trials, successes, credit_sum, score_sum, last_used_at, created_at, effective_trials, effective_successes,
        newest(collect(stamp)) AS latest
 ORDER BY id;
@@ -89,11 +90,10 @@ MATCH (e)-[:ATTEMPTED]->(t:Task)
 //?
 WHERE u.applied AND ($tasks IS NULL OR t.id IN $tasks)
 MATCH (a:Agent)-[:RAN]->(e)
-WITH s.id AS strategy, t.id AS task, a.name AS agent, u, e, stamp(e, worked(e.success, u.failed)) AS stamp
+WITH s.id AS strategy, t.id AS task, a.name AS agent, worked(e.success, u.failed) AS success, u.credit AS credit,
+     earned(e.score, u.failed) AS score, coalesce(e.ended_at, e.started_at) AS dated, stamp(e, worked(e.success, u.failed)) AS stamp
 ORDER BY stamp
-RETURN strategy, task, agent, summed_outcomes(worked(e.success, u.failed), u.credit, earned(e.score, u.failed)),
-       max(coalesce(e.ended_at, e.started_at)) AS last_at,
-       newest(collect(stamp)) AS latest
+RETURN strategy, task, agent, summed_outcomes(success, credit, score), max(dated) AS last_at, newest(collect(stamp)) AS latest
 ORDER BY strategy, task, agent;
 
 // name: maintenance.derive_co_occurrences
@@ -176,9 +176,9 @@ MATCH (e)-[u:USED]->(s:Strategy)
 MATCH (a:Agent)-[:RAN]->(e)
 //?
 WHERE u.applied AND e.type IS NOT NULL AND ($types IS NULL OR e.type IN $types)
-WITH s, a.id AS home, a.name AS agent, e.type AS type, count(*) AS n, sum(CASE WHEN worked(e.success, u.failed) THEN 1 ELSE 0 END) AS k,
-     min(e.recorded_at) AS created
-OPTIONAL MATCH (s)<-[:RECOMMENDS]-(h:Heuristic {agent: agent, type: type})                                      //? share
+WITH s.id AS strategy, a.id AS home, a.name AS agent, e.type AS type, count(*) AS n,
+     sum(CASE WHEN worked(e.success, u.failed) THEN 1 ELSE 0 END) AS k, min(e.recorded_at) AS created
+OPTIONAL MATCH (:Strategy {id: strategy})<-[:RECOMMENDS]-(h:Heuristic {agent: agent, type: type})               //? share
 WITH *, n AS held, k AS won                                                                                     //? !share
 WITH *, h.trials AS held, h.successes AS won                                                                    //? share
 RETURN home, agent, type, sum(n) AS trials, sum(k) AS successes, min(created) AS created_at, summed_effective(won, held, k, n)

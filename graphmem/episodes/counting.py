@@ -93,7 +93,7 @@ def addition(row: Row, now: int) -> tuple[list[str], Row]:
         "heuristics": [use["heuristic"] for use in uses],
         "anti_patterns": [use["anti_pattern"] for use in uses],
         "uses": [
-            {**use, "worth": use["credit"] * score, "latest": _stamps(row, row["success"])}
+            {**use, "worth": use["credit"] * score, "stamp": _stamps(row, row["success"])[0]}
             for use in (sorted(uses, key=itemgetter("strategy")) if len(uses) > 1 else uses)
         ],
         "pairs": [{"low": low, "high": high} for low, high in pairs_of(row)],

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from pydantic import JsonValue
 
+from graphmem.advice.changes import Changes
 from graphmem.advice.choose import Chooser
 from graphmem.advice.estimate import Estimator
 from graphmem.advice.explain import Explainer
@@ -115,6 +116,7 @@ class Memory:
         self._recaller = Recaller(graph, similarity, estimator)
         self._forecaster = Forecaster(graph, strengths, estimator)
         self._explainer = Explainer(graph, self.lessons, self._forecaster)
+        self._changes = Changes(graph)
         self._chooser = Chooser(graph, estimator, self._recaller)
         self._maintainer = Maintainer(graph, similarity.vectors, strengths)
         self._network = network = Network(graph)
@@ -415,6 +417,7 @@ class Memory:
         return recalled
 
     choose = delegate("_chooser", Chooser.choose)
+    changes = delegate("_changes", Changes.changes)
     predict = delegate("_forecaster", Forecaster.predict)
     explain = delegate("_explainer", Explainer.explain)
 

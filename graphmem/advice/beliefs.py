@@ -7,8 +7,10 @@ counts come from :mod:`graphmem.advice.estimate`, those of a past moment from
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import NamedTuple
 
 from graphmem.advice import formula
@@ -133,31 +135,19 @@ def judge(
     shared: Shared, owns: Sequence[Own], strengths: PoolingStrengths, look_up: LookUp
 ) -> Judgement:
     """Return what is believed of candidates on a task."""
-    every = [_stamps(own.latest) for own in owns]
-    wide = _mixed(
-        [
-            (own.trials - len(latest), own.successes - sum(latest))
-            for own, latest in zip(owns, every, strict=True)
-        ],
-        every,
-        formula.DRIFT,
-        formula.TEMPER,
-    )
-    suspects = [int(place) for place in np.flatnonzero(wide.weights[:, 0] < 1.0 - SUSPECT)]
-    found = look_up(suspects) if suspects else {}
-    rows: list[tuple[int, float, Sequence[Lately] | None]] = []
+    found, wide = changing(owns, shared.everything, look_up)
+    wide_turns = formula.find_turns(wide, [_counted(owns[place]) for place in found], rare=1.0)
     turns: list[Turn | None] = [None] * len(owns)
-    for place, own in enumerate(owns):
-        latest = found.get(place, ())
-        if not latest:
-            rows.append((place, 1.0, None))
-            continue
-        runs = _changes(own, latest, shared)
-        turns[place] = formula.find_turn(runs, 0, own.trials, own.successes)
-        shares = np.where(runs.weights[0] > SHARE, runs.weights[0], 0.0)
+    rows: list[tuple[int, float, Sequence[Lately] | None]] = [
+        (place, 1.0, None) for place in range(len(owns)) if place not in found
+    ]
+    for row, (place, latest) in enumerate(found.items()):
+        turns[place] = wide_turns.get(row)
+        shares = np.where(wide.weights[row] > SHARE, wide.weights[row], 0.0)
         for start in map(int, np.flatnonzero(shares)):
             since = latest[start - 1 :] if start else None
             rows.append((place, float(shares[start] / shares.sum()), since))
+    rows.sort(key=itemgetter(0))
     of = np.array([place for place, _, _ in rows])
     counts = Counts(
         *(
@@ -179,34 +169,64 @@ def judge(
         bits = _stamps(stamps)
         block = (own.here_trials - len(bits), own.here_successes - sum(bits))
         pairs.append((block if since is None else NOTHING, bits))
-    runs = _mixed([block for block, _ in pairs], [bits for _, bits in pairs], formula.HAZARD)
+    runs = mixed([block for block, _ in pairs], [bits for _, bits in pairs], formula.HAZARD)
     shares = np.array([share for _, share, _ in rows])
     belief = formula.believe(of, shares, expected, runs, strengths.cell)
     first = np.searchsorted(of, np.arange(len(owns)))
-    told = []
-    for place, own in enumerate(owns):
-        row = int(first[place])
-        here = None
-        if rows[row][2] is None:
-            here = formula.find_turn(runs, row, own.here_trials, own.here_successes)
-        told.append((here, turns[place]))
+    here = formula.find_turns(
+        runs,
+        [(own.here_trials, own.here_successes) for own in (owns[place] for place, _, _ in rows)],
+    )
+    told = [
+        (here.get(row) if rows[row][2] is None else None, turn)
+        for row, turn in zip(map(int, first), turns, strict=True)
+    ]
     return Judgement(belief, expected, first, told)
+
+
+def changing(
+    owns: Sequence[Own], everything: Pair, look_up: LookUp
+) -> tuple[dict[int, Sequence[Lately]], Runs]:
+    """Return who may have changed on all tasks: the latest outcomes by place, and a row of runs.
+
+    ``everything`` is what all outcomes count (:attr:`Shared.everything`).
+    """
+    every = [_stamps(own.latest) for own in owns]
+    blocks = [
+        (own.trials - len(latest), own.successes - sum(latest))
+        for own, latest in zip(owns, every, strict=True)
+    ]
+    wide = mixed(blocks, every, formula.DRIFT, formula.TEMPER)
+    suspects = [int(place) for place in np.flatnonzero(wide.weights[:, 0] < 1.0 - SUSPECT)]
+    looked_up = look_up(suspects) if suspects else {}
+    found = {place: latest for place, latest in looked_up.items() if latest}
+    return found, _changes([owns[place] for place in found], list(found.values()), everything)
+
+
+def mixed(
+    blocks: Sequence[Pair],
+    latest: Sequence[Sequence[int]],
+    hazard: float,
+    power: float = 1.0,
+    offsets: Sequence[Sequence[float]] = (),
+) -> Runs:
+    """Return the runs (:func:`graphmem.advice.formula.mix`) of lists of 0 and 1, and older ones."""
+    columns = max(map(len, latest), default=0)
+    outcomes, easier = np.zeros((len(latest), columns)), np.zeros((len(offsets), columns))
+    for table, lists in ((outcomes, latest), (easier, offsets)):
+        for row, one in enumerate(lists):
+            table[row, : len(one)] = one
+    lengths = np.array([len(one) for one in latest], dtype=np.int64)
+    n, k = _columns(blocks)
+    return formula.mix(n, k, outcomes, lengths, hazard, power, easier if offsets else None)
+
+
+def _counted(own: Own) -> tuple[int, int]:
+    return own.trials, own.successes
 
 
 def _stamps(stamps: Sequence[int]) -> list[int]:
     return [stamp & 1 for stamp in stamps]
-
-
-def _mixed(
-    blocks: Sequence[Pair], latest: Sequence[Sequence[int]], hazard: float, power: float = 1.0
-) -> Runs:
-    columns = max(map(len, latest))
-    outcomes = np.zeros((len(latest), columns))
-    for row, one in enumerate(latest):
-        outcomes[row, : len(one)] = one
-    lengths = np.array([len(one) for one in latest])
-    n, k = _columns(blocks)
-    return formula.mix(n, k, outcomes, lengths, hazard, power)
 
 
 def _columns(pairs: Sequence[Pair]) -> tuple[Floats, Floats]:
@@ -214,26 +234,25 @@ def _columns(pairs: Sequence[Pair]) -> tuple[Floats, Floats]:
     return table[:, 0], table[:, 1]
 
 
-def _changes(own: Own, latest: Sequence[Lately], shared: Shared) -> Runs:
-    """Return the runs of a strategy on all tasks; a failure on a hard task says less."""
-    n, k = shared.everything
+def _changes(owns: Sequence[Own], latest: Sequence[Sequence[Lately]], everything: Pair) -> Runs:
+    """Return the runs of strategies on all tasks; a failure on a hard task says less."""
+    n, k = everything
     rate = (k + PRIOR[0]) / (n + sum(PRIOR))
-    offsets = []
-    for one in latest:
+    usual = math.log(rate / (1.0 - rate))
+
+    def offset(one: Lately) -> float:
         trials, successes = one.others
         worth = effective(trials, trials)
         here = (effective(successes, trials) + 2.0 * rate) / (worth + 2.0)
-        offsets.append(np.log(here / (1.0 - here)) - np.log(rate / (1.0 - rate)))
-    outcomes = np.array([[one.stamp & 1 for one in latest]], dtype=np.float64)
-    return formula.mix(
-        np.array([own.trials - len(latest)], dtype=np.float64),
-        np.array([own.successes - outcomes.sum()]),
-        outcomes,
-        np.array([len(latest)]),
-        formula.DRIFT,
-        formula.TEMPER,
-        np.array([offsets]),
-    )
+        return math.log(here / (1.0 - here)) - usual
+
+    outcomes = [_stamps([one.stamp for one in many]) for many in latest]
+    blocks = [
+        (own.trials - len(bits), own.successes - sum(bits))
+        for own, bits in zip(owns, outcomes, strict=True)
+    ]
+    offsets = [[offset(one) for one in many] for many in latest]
+    return mixed(blocks, outcomes, formula.DRIFT, formula.TEMPER, offsets)
 
 
 def _less(pair: Pair, *parts: Pair) -> Pair:

@@ -1,4 +1,4 @@
-"""Ask the memory before acting: choose, context, recall, predict."""
+"""Ask the memory before acting: choose, context, recall, predict, changes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from graphmem.cli.options import Options, at_most, several
+from graphmem.cli.options import Options, at_most, moment, several
 from graphmem.cli.printing import cell, print_json, print_rows, progress
 from graphmem.printable import percent
 
@@ -228,3 +228,25 @@ def _print_prediction(prediction: OutcomePrediction) -> None:
     click.echo(f"expected {expected} ({bounds}), {tried} on this task")
     for line in prediction.basis.lines:
         click.echo(f"  {cell(line)}")
+
+
+@click.command()
+@click.option("--task", help="Only of strategies tried on this task: its key, id or wording.")
+@with_rights
+@moment("--after", "Only changes since this time")
+@click.pass_obj
+def changes(options: Options, /, **how: Any) -> None:
+    """Show what began to work better or worse, and when, the most certain first.
+
+    \b
+    Examples:
+      graphmem --url ./airline.graph changes
+      graphmem --url ./airline.graph --json changes --task 12 --after 2026-05-01T00:00Z
+    """
+    options.show_rows(
+        options.memory().changes(**how),
+        "strategy task since before=successes_before/trials_before "
+        "since_then=successes_since/trials_since certain=certainty%",
+        "nothing changed for certain; it takes some dated outcomes before and since",
+        task=lambda one: "everywhere" if one.task is None else one.task,
+    )

@@ -63,7 +63,7 @@ WHOLE = {
     "cycles.list",
     *("forecasting.totals", "forecasting.counts", "scopes.task_types", "forecasting.wholes"),
     *("forecasting.task_keys", "forecasting.drop_pooling"),
-    *("calibration.ids", "calibration.similar"),
+    *("calibration.ids", "calibration.similar", "changes.mixed"),
     *("choosing.best", "choosing.best_of"),
     *("looking.episodes", "looking.tasks", "looking.tasks_by", "looking.find"),
     "network.nodes",

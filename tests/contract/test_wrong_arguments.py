@@ -59,6 +59,7 @@ WRONG: dict[str, dict[str, Sequence[Any]]] = {
         "resamples": (99,),
         "on_progress": (5,),
     },
+    "changes": {"task": TEXTS, "agent": AGENTS, "after": (NAIVE, "today")},
     "evidence": {"limit": NUMBERS},
     "explain": {"item": ("", "  ", LONE, "x" * 10_001, 7, None, b"x", object())},
     "learn_many": {

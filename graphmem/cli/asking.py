@@ -27,6 +27,7 @@ UNKNOWN = (
     "recall` says which task is the most like it"
 )
 with_rights = click.option("--agent", help="Use only what this agent may read.")
+with_past = moment("--as-of", "From what was recorded by this time")
 
 
 def open_for_search(options: Options) -> Memory:
@@ -144,10 +145,9 @@ def context(options: Options, /, task: str, max_tokens: int, **reading: Any) -> 
 @at_most(5)
 @with_rights
 @several("--kind", "kinds", metavar="KIND", help="Only this: strategy, rule, heuristic or policy.")
+@with_past
 @click.pass_obj
-def recall(
-    options: Options, text: str, limit: int, agent: str | None, kinds: tuple[Any, ...]
-) -> None:
+def recall(options: Options, /, text: str, kinds: tuple[Any, ...], **how: Any) -> None:
     """Show strategies that worked on tasks like TEXT.
 
     It also shows other items that fit, and what to avoid.
@@ -163,7 +163,7 @@ def recall(
       graphmem --url ./airline.graph recall "change a seat" --kind rule --kind policy
     """
     memory = open_for_search(options)
-    recalled = memory.recall(text, limit, agent, kinds=kinds or None)
+    recalled = memory.recall(text, kinds=kinds or None, **how)
     options.show(recalled, _print_recalled)
 
 
@@ -206,8 +206,9 @@ def _find_source(item: RecallItem) -> str:
 @click.argument("task")
 @click.argument("strategies", metavar="STRATEGY...", nargs=-1, required=True)
 @with_rights
+@with_past
 @click.pass_obj
-def predict(options: Options, task: str, strategies: tuple[str, ...], agent: str | None) -> None:
+def predict(options: Options, /, task: str, strategies: tuple[str, ...], **how: Any) -> None:
     """Show the probability that STRATEGY works on TASK, and why. TASK is its key or wording.
 
     With several strategies: the probability that an episode with all of them succeeds.
@@ -216,8 +217,9 @@ def predict(options: Options, task: str, strategies: tuple[str, ...], agent: str
     Examples:
       graphmem --url ./airline.graph predict 12 cancel_reservation
       graphmem --url ./airline.graph predict "change a seat" get_user_details think --agent ada
+      graphmem --url ./airline.graph predict 12 cancel_reservation --as-of 2026-05-01T00:00Z
     """
-    options.show(options.memory().predict(task, strategies, agent), _print_prediction)
+    options.show(options.memory().predict(task, strategies, **how), _print_prediction)
 
 
 def _print_prediction(prediction: OutcomePrediction) -> None:

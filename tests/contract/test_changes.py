@@ -1,15 +1,20 @@
-"""What changed: since when, where, and how sure."""
+"""What changed: since when, where, and how sure; and what was believed at a time."""
 
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import hypothesis
 import hypothesis.strategies as st
+import pytest
 
-from graphmem import Memory, Settings
+from graphmem import Episode, Memory, Settings
+from graphmem.errors import NotFoundError, ValidationError
+from graphmem.graph.graph import Graph
+from graphmem.ids import to_millis
 from graphmem.models.changes import Change
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -148,3 +153,77 @@ def test_the_order_of_arrival_does_not_matter(seed: int) -> None:
     assert len(straight) == 2
     episodes_left = chance.sample(episodes, len(episodes))
     assert found() == straight
+
+
+# What was believed
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], datetime]:
+    """Set the clock that episodes are recorded by."""
+
+    def stands_at(number: float) -> datetime:
+        moment = day(number)
+        monkeypatch.setattr(Graph, "now", lambda _: to_millis(moment))
+        return moment
+
+    return stands_at
+
+
+def believed(memory: Memory, as_of: datetime | None = None) -> list[Any]:
+    asked: dict[str, Any] = {"agent": "ada", "as_of": as_of}
+    prediction = memory.predict("print a page", "old printer", **asked)
+    strategies = memory.strategies(as_of=as_of)
+    recalled = memory.recall("print a page", at=day(100), **asked)
+    return [
+        pytest.approx(prediction.probability),
+        strategies,
+        [
+            (item.text, item.trials, item.successes, pytest.approx(item.mean))
+            for item in recalled.items
+        ],
+        memory.explain("old printer", **asked),
+        memory.explain("old printer", as_of=as_of).why,
+    ]
+
+
+def test_what_was_believed_follows_from_what_was_recorded_by_then(
+    memory: Memory, clock: Callable[[float], datetime]
+) -> None:
+    first = clock(10)
+    memory.learn_many([*run("old printer", "+" * 9, agent="ada"), *run("fax", "+-+", agent="ada")])
+    memory.learn("print a page", "old printer", success=True, error="slow", agent="bob")
+    memory.learn_many(
+        [Episode(task="print a leaf", strategy="fax", success=True, agent="ada")]
+    )  # without a date
+    then = clock(20)
+    before = believed(memory)
+    clock(30)
+    memory.learn_many(run("old printer", "-" * 9, agent="ada", first=3))  # dated before, told later
+    memory.learn("print a page", "scanner", success=True, agent="ada")
+    assert believed(memory) != before
+    assert believed(memory, then) == before
+    assert memory.strategies(as_of=day(30)) == memory.strategies()
+    with pytest.raises(NotFoundError, match="scanner"):
+        memory.explain("scanner", as_of=then)
+    with pytest.raises(NotFoundError, match=f"first episode was recorded at {first:%Y-%m-%d}"):
+        memory.strategies(as_of=day(9))
+    with pytest.raises(ValidationError, match="future"):
+        memory.strategies(as_of=day(31))
+
+
+def test_what_is_erased_was_never_known_and_rights_are_those_of_today(
+    memory: Memory, clock: Callable[[float], datetime]
+) -> None:
+    then = clock(10)
+    memory.learn_many([*run("ask", "+++", agent="ada"), *run("look", "++", agent="bob")])
+    clock(20)
+    assert len(memory.strategies(as_of=then)) == 2
+    memory.upkeep.erase(memory.evidence("look")[0].id)
+    assert [row.trials for row in memory.strategies(as_of=then)] == [3, 1]
+    assert memory.recall("print a page", agent="bob", as_of=then).items[0].trials == 1
+    memory.scopes.set("ada", share_with=["bob"])
+    memory.scopes.set("bob", inherit_from=["ada"])
+    assert len(memory.recall("print a page", agent="bob", as_of=then).items) == 2
+    memory.lessons.merge("ask", "look")
+    assert [row.trials for row in memory.strategies(as_of=then)] == [4]

@@ -418,7 +418,7 @@ class Memory:
             NotFoundError: nothing was recorded by ``as_of``.
         """
         if as_of is not None:
-            past = self._past.at(as_of)
+            past: Memory = self._past.at(as_of)
             return past.recall(text, limit, agent, max_hops, at=at or as_of, kinds=kinds)
         recalled = self._recaller.recall(text, limit, agent, max_hops, at=at, kinds=kinds)
         for kind, label in (("strategy", "Strategy"), ("policy", "Policy")):
@@ -453,7 +453,7 @@ class Memory:
             NotFoundError: nothing was recorded by ``as_of``.
         """
         if as_of is not None:
-            past = self._past.at(as_of)
+            past: Memory = self._past.at(as_of)
             return past.strategies(task, task_type=task_type, agent=agent, limit=limit)
         rows = self._learner.best(task, task_type, agent, limit)
         self._reads.note("Strategy", [row.id for row in rows])

@@ -15,7 +15,6 @@ from graphmem.ids import from_millis, to_millis
 from graphmem.models.changes import Change
 from graphmem.models.fields import Input, Moment
 from graphmem.notebook.frames import Listed
-from graphmem.store.paging import pages
 from graphmem.store.port import Row
 
 if TYPE_CHECKING:
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
 
 LATEST = 32
 """How many latest outcomes are kept."""
-PAGE = 8_192
-"""How many sequences of outcomes are looked at together."""
 
 
 class _Asked(Input):
@@ -70,14 +67,12 @@ class Changes:
         tried = None if tasks is None else {row["id"] for row in pairs}
         wide = self._everywhere(view, tried)
         told: list[tuple[Row, Turn]] = list(wide.values())
-        for page in pages(pairs, PAGE):
-            latest = [[stamp & 1 for stamp in row["latest"]] for row in page]
-            runs = mixed(_blocks(page), latest, HAZARD)
-            for place, turn in find_turns(runs, _counts(page)).items():
-                row = page[place]
-                known = wide.get(row["id"])
-                if known is None or _better(row, turn) != _better(*known):
-                    told.append((row, turn))
+        runs = mixed(_counts(pairs), [row["latest"] for row in pairs], HAZARD)
+        for place, turn in find_turns(runs, _counts(pairs)).items():
+            row = pairs[place]
+            known = wide.get(row["id"])
+            if known is None or _better(row, turn) != _better(*known):
+                told.append((row, turn))
         if after is not None:
             told = [(row, turn) for row, turn in told if _since(row, turn) >= to_millis(after)]
         texts = self._texts(row["id"] for row, _ in told)
@@ -157,15 +152,6 @@ def change_of(strategy: str, task: str | None, row: Mapping[str, Any], turn: Tur
         successes_since=turn.successes,
         certainty=turn.certainty,
     )
-
-
-def _blocks(rows: Sequence[Row]) -> list[tuple[int, int]]:
-    """Return the trials and successes before the latest outcomes."""
-    bits = ([stamp & 1 for stamp in row["latest"]] for row in rows)
-    return [
-        (row["trials"] - len(one), row["successes"] - sum(one))
-        for row, one in zip(rows, bits, strict=True)
-    ]
 
 
 def _counts(rows: Iterable[Row]) -> list[tuple[int, int]]:

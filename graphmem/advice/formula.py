@@ -280,7 +280,7 @@ class Turn(NamedTuple):
 
 
 def find_turns(
-    runs: Runs, counts: Sequence[tuple[int, int]], rare: float = RARE
+    runs: Runs, counts: Sequence[tuple[float, float]], rare: float = RARE
 ) -> dict[int, Turn]:
     """Return the changes in rows of runs (by row), of which there are so many outcomes each.
 

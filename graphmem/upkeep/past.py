@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from graphmem.config import Settings
 from graphmem.episodes.learning import Learner, half_life_of
@@ -29,46 +29,33 @@ from graphmem.search.edges import Edges
 from graphmem.search.vectors import Vectors
 from graphmem.seeding import jsonl
 from graphmem.store.paging import pages
-from graphmem.store.port import TEXTS, Row, Store
+from graphmem.store.port import Row
 
 if TYPE_CHECKING:
-    from graphmem.search.embedding import Embedder, Thresholds
-    from graphmem.store.port import Vector
+    from graphmem.search.embedding import Embedder
 
 BATCH = 500
-
-
-class Opened(Protocol):
-    """A memory."""
-
-    store: Store
-
-    def close(self) -> None:
-        """Close it."""
-
-
-M = TypeVar("M", bound=Opened)
 
 
 class _Asked(Input):
     as_of: Moment
 
 
-class Past(Generic[M]):
+class Past:
     """The past of one namespace; the memory of the time that was last asked for is kept."""
 
     def __init__(
-        self, graph: Graph, vectors: Vectors, opened: Callable[[Settings, Embedder], M]
+        self, graph: Graph, vectors: Vectors, opened: Callable[[Settings, Embedder], Any]
     ) -> None:
         self._graph = graph
         self._vectors = vectors
         self._opened = opened
         """Opens an empty memory in this process, of the same namespace."""
         self._lock = threading.RLock()
-        self._kept: tuple[object, M] | None = None
+        self._kept: tuple[object, Any] | None = None
         in_child(self, _forget)
 
-    def at(self, as_of: datetime) -> M:
+    def at(self, as_of: datetime) -> Any:
         """Return a memory of what was recorded by a time.
 
         Raises:
@@ -101,11 +88,12 @@ class Past(Generic[M]):
         if kept is not None:
             kept[1].close()
 
-    def _learned(self, moment: int, scopes: Sequence[Row], merged: Sequence[tuple[str, str]]) -> M:
+    def _learned(
+        self, moment: int, scopes: Sequence[Row], merged: Sequence[tuple[str, str]]
+    ) -> Any:
         half_life = {"co_occurrence_half_life_days": half_life_of(self._graph)}
         settings = self._graph.settings.model_copy(update={"count_reads": False, **half_life})
-        embedder = _Remembered(self._vectors)
-        memory = self._opened(settings, embedder)
+        memory = self._opened(settings, self._vectors.embedder)
         try:
             graph = _Recorded(memory.store, self._graph.ns, settings)
             learner = Learner(graph)
@@ -117,7 +105,7 @@ class Past(Generic[M]):
             for whole, part in merged:
                 if {whole, part} <= texts.keys():
                     Lessons(graph).merge(whole, part)
-            embedder.of = lambda label: Edges(graph).texts_of(label)
+            self._vectors.share(graph)
         except BaseException:
             memory.close()
             raise
@@ -146,7 +134,7 @@ def _episode(row: Row, held: Mapping[str, Any]) -> Episode:
     return Episode(**jsonl.record(held, key, which, row["source"]))
 
 
-def _forget(past: Past[Any]) -> None:
+def _forget(past: Past) -> None:
     past._lock, past._kept = threading.RLock(), None
 
 
@@ -157,49 +145,3 @@ class _Recorded(Graph):
 
     def now(self) -> int:
         return self.recorded_at
-
-
-class _Remembered:
-    """An embedder that knows the vectors of texts that are embedded already."""
-
-    def __init__(self, vectors: Vectors) -> None:
-        self._vectors = vectors
-        self._known: dict[str, Vector] | None = None
-        self.of: Callable[[str], dict[str, str]] = lambda _: {}
-        """Gives the texts that will be embedded, by id, of a label."""
-
-    @property
-    def name(self) -> str:
-        return self._vectors.embedder.name
-
-    @property
-    def dimensions(self) -> int:
-        return self._vectors.embedder.dimensions
-
-    @property
-    def thresholds(self) -> Thresholds:
-        return self._vectors.embedder.thresholds
-
-    def embed(self, texts: Sequence[str], /) -> Vector:
-        from graphmem.arrays import np
-
-        if self._known is None:
-            self._known = dict(self._remembered())
-        missing = [text for text in dict.fromkeys(texts) if text not in self._known]
-        new = (
-            dict(zip(missing, self._vectors.embedder.embed(missing), strict=True))
-            if missing
-            else {}
-        )
-        return np.stack([new[text] if text in new else self._known[text] for text in texts])
-
-    def _remembered(self) -> Iterator[tuple[str, Vector]]:
-        index = self._vectors.fresh()
-        if index is None:
-            return
-        for label in TEXTS:
-            texts = self.of(label)
-            for page in pages(sorted(texts), BATCH):
-                there = index.with_vectors(label, {key: texts[key] for key in page})
-                vectors = index.vectors(label, sorted(there))
-                yield from ((texts[key], vector) for key, vector in vectors.items())

@@ -42,7 +42,7 @@ WHOLE = {
     *("levels.flow", "entries.texts", "upkeep.astray", "lenses.list"),
     *(f"views.{what}" for what in ("knowledge", "strategies", "heuristics", "policies", "facts")),
     "scopes.list",
-    "exchange.episodes",
+    *("exchange.episodes", "exchange.recorded"),
     "exchange.documents",
     "scopes.drop",
     "consolidation.state",

@@ -348,6 +348,7 @@ class AsyncMemory(_Awaited[Memory]):
     context = _in_thread(Memory.context)
     recall = _in_thread(Memory.recall)
     choose = _in_thread(Memory.choose)
+    changes = _in_thread(Memory.changes)
     predict = _in_thread(Memory.predict)
     explain = _in_thread(Memory.explain)
     strategies = _in_thread(Memory.strategies)

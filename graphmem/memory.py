@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from pydantic import JsonValue
 
+from graphmem.advice.changes import Changes
 from graphmem.advice.choose import Chooser
 from graphmem.advice.estimate import Estimator
 from graphmem.advice.explain import Explainer
@@ -46,6 +47,7 @@ from graphmem.search.similarity import Similarity
 from graphmem.store import Limits, Rows, Store, open_store, queries
 from graphmem.upkeep import Upkeep
 from graphmem.upkeep.exchange import Exchange
+from graphmem.upkeep.past import Past
 from graphmem.upkeep.settling import Settler
 from graphmem.upkeep.verifying import Maintainer
 
@@ -114,9 +116,11 @@ class Memory:
         """The ledger of predictions: see :class:`graphmem.policies.ledger.Predictions`."""
         self.cycles = Cycles(graph)
         """Cycles in time: see :class:`graphmem.policies.cycles.Cycles`."""
+        self._past = past = Past(graph, similarity.vectors, partial(_within, namespace))
         self._recaller = Recaller(graph, similarity, estimator)
-        self._forecaster = Forecaster(graph, strengths, estimator)
-        self._explainer = Explainer(graph, self.lessons, self._forecaster)
+        self._forecaster = Forecaster(graph, strengths, estimator, past.at)
+        self._explainer = Explainer(graph, self.lessons, self._forecaster, past.at)
+        self._changes = Changes(graph)
         self._chooser = Chooser(graph, estimator, self._recaller)
         self._maintainer = Maintainer(graph, similarity.vectors, strengths)
         self._settler = settler = Settler(graph, learner)
@@ -200,6 +204,7 @@ class Memory:
         self.levels.stop()
         self.events.stop()
         self._reads.close()
+        self._past.close()
         self.store.close()
 
     def learn(
@@ -397,6 +402,7 @@ class Memory:
         *,
         at: datetime | None = None,
         kinds: Sequence[Kind] | None = None,
+        as_of: datetime | None = None,
     ) -> Recall:
         """Return strategies that worked on similar tasks, and strategies to avoid.
 
@@ -415,17 +421,23 @@ class Memory:
             at: the time for computing freshness; default: now.
             kinds: which of "strategy", "rule", "heuristic" and "policy" to return; default: all.
                 Rules, heuristics and policies come after the strategies, at most 3 of each.
+            as_of: what was recalled at this time, as in :meth:`predict`.
 
         Raises:
             ValidationError: an argument is wrong; the text is empty, or contains a lone surrogate.
             SettingsError: the memory was built with another embedder.
+            NotFoundError: nothing was recorded by ``as_of``.
         """
+        if as_of is not None:
+            past: Memory = self._past.at(as_of)
+            return past.recall(text, limit, agent, max_hops, at=at or as_of, kinds=kinds)
         recalled = self._recaller.recall(text, limit, agent, max_hops, at=at, kinds=kinds)
         for kind, label in (("strategy", "Strategy"), ("policy", "Policy")):
             self._reads.note(label, [item.id for item in recalled.items if item.kind == kind])
         return recalled
 
     choose = delegate("_chooser", Chooser.choose)
+    changes = delegate("_changes", Changes.changes)
     predict = delegate("_forecaster", Forecaster.predict)
     explain = delegate("_explainer", Explainer.explain)
 
@@ -436,6 +448,7 @@ class Memory:
         task_type: str | None = None,
         agent: str | None = None,
         limit: int = 10,
+        as_of: datetime | None = None,
     ) -> Listed[StrategyRow]:
         """Return strategies, the best lower bound of the success rate first.
 
@@ -444,7 +457,15 @@ class Memory:
             task_type: only tasks of this type.
             agent: only outcomes of this agent.
             limit: most strategies to return.
+            as_of: what was known at this time, as in :meth:`predict`.
+
+        Raises:
+            ValidationError: an argument is wrong.
+            NotFoundError: nothing was recorded by ``as_of``.
         """
+        if as_of is not None:
+            past: Memory = self._past.at(as_of)
+            return past.strategies(task, task_type=task_type, agent=agent, limit=limit)
         rows = self._learner.best(task, task_type, agent, limit)
         self._reads.note("Strategy", [row.id for row in rows])
         return Listed(rows)
@@ -495,3 +516,8 @@ class Memory:
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         self.close()
+
+
+def _within(namespace: str, settings: Settings, embedder: Embedder) -> Memory:
+    """Return an empty memory within this process."""
+    return Memory(open_store("memory:", settings), namespace, settings, embedder)

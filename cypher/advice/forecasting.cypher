@@ -5,9 +5,12 @@
 
 // name: forecasting.totals
 // doc: Trials of all strategies together, over all tasks and agents, and what they count.
+// option: some  only episodes of some agents (and types) count
+// param: types list = null
 // returns: trials integer, n float, k float
 MATCH (y:Tally)
 WHERE y.ns = $ns
+  AND y.agent IN $agents AND ($types IS NULL OR y.type IN $types)                                               //? some
 RETURN coalesce(sum(y.trials), 0) AS trials, coalesce(sum(y.effective_trials), 0.0) AS n,
   coalesce(sum(y.effective_successes), 0.0) AS k;
 

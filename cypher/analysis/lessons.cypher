@@ -1,36 +1,5 @@
-// Analysis queries on lessons: what gets worse, what costs most, what has no remedy, and where
-// agents disagree. Run one with `graphmem query NAME`, or paste the output of `graphmem procedures
+// Analysis queries on lessons: what costs most, what has no remedy, and where agents disagree. Run one with `graphmem query NAME`, or paste the output of `graphmem procedures
 // list analysis.NAME` into Neo4j Browser. Merged strategies count as one.
-
-// name: analysis.getting_worse
-// install: getting_worse
-// doc: Strategies whose later half of dated trials (with the middle one) succeeded less often than the earlier half, by the fall of the
-// doc: posterior mean; certain if the bounds of the halves do not overlap.
-// param: at_least integer = 8
-// returns: strategy string, earlier_trials integer, earlier_successes integer, later_trials integer, later_successes integer, fall float
-// returns: certain boolean, later_from integer
-MATCH (s:Strategy)
-WHERE s.ns = $ns
-MATCH (s)<-[u:USED]-(e:Episode)
-WHERE u.applied AND (e.ended_at IS NOT NULL OR e.started_at IS NOT NULL)
-WITH whole(s) AS whole, coalesce(e.ended_at, e.started_at) AS at, e.id AS episode,
-  CASE WHEN worked(e.success, u.failed) THEN 1 ELSE 0 END AS success
-ORDER BY at, episode
-WITH whole, collect(at) AS times, collect(success) AS outcomes, count(*) AS trials, sum(success) AS successes
-WHERE trials > 1 AND trials >= $at_least
-WITH whole, times, outcomes, trials, successes, toInteger(floor(trials / 2.0)) AS half
-WITH whole, times[half] AS later_from, half AS earlier_trials, trials - half AS later_trials, successes,
-     reduce(total = 0, outcome IN outcomes[..half] | total + outcome) AS earlier_successes
-WITH whole, later_from, earlier_trials, later_trials, earlier_successes, successes - earlier_successes AS later_successes
-WITH whole, later_from, earlier_trials, later_trials, earlier_successes, later_successes,
-     posterior_mean(earlier_successes, earlier_trials, $prior_successes, $prior_failures)
-       - posterior_mean(later_successes, later_trials, $prior_successes, $prior_failures) AS fall
-WHERE fall > 0 AND later_successes * earlier_trials < earlier_successes * later_trials
-MATCH (w:Strategy {id: whole})
-RETURN w.text AS strategy, earlier_trials, earlier_successes, later_trials, later_successes, fall,
-       wilson_upper(later_successes, later_trials, $z) < wilson_lower(earlier_successes, earlier_trials, $z) AS certain, later_from
-ORDER BY fall DESC, strategy
-LIMIT $limit;
 
 // name: analysis.costly_errors
 // install: costly_errors

@@ -5,13 +5,23 @@
 // both are JSON. The rest can mention any episode, so it is removed when one is erased.
 
 // name: exchange.episodes
-// doc: The episodes of a namespace, earliest first, with their source keys, and what tells equal ones without a key apart.
-// returns: id string, source_key string, occurrence string, source string, at integer
+// doc: The episodes of a namespace (those recorded by a time), earliest first, with their source keys, and what tells equal ones without
+// doc: a key apart.
+// param: until integer = null
+// returns: id string, source_key string, occurrence string, source string, at integer, recorded_at integer
+MATCH (e:Episode)
+WHERE e.ns = $ns AND ($until IS NULL OR e.recorded_at <= $until)
+RETURN e.id AS id, e.source_key AS source_key, e.occurrence AS occurrence, e.source AS source,
+  coalesce(e.ended_at, e.started_at, e.recorded_at) AS at, e.recorded_at AS recorded_at
+ORDER BY at, id;
+
+// name: exchange.recorded
+// doc: How many episodes were recorded by a time, and when the first of all was.
+// param: until integer
+// returns: episodes integer, first integer
 MATCH (e:Episode)
 WHERE e.ns = $ns
-RETURN e.id AS id, e.source_key AS source_key, e.occurrence AS occurrence, e.source AS source,
-  coalesce(e.ended_at, e.started_at, e.recorded_at) AS at
-ORDER BY at, id;
+RETURN sum(CASE WHEN e.recorded_at <= $until THEN 1 ELSE 0 END) AS episodes, min(e.recorded_at) AS first;
 
 // name: exchange.documents
 // install: documents

@@ -7,8 +7,10 @@ counts come from :mod:`graphmem.advice.estimate`, those of a past moment from
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import NamedTuple
 
 from graphmem.advice import formula
@@ -25,6 +27,8 @@ SHARE = 0.02
 """Starts of a run that are less probable are left out."""
 MOST = 999.0
 """What a task with the same text counts for, at most, in trials."""
+PAGE = 1_024
+"""How many sequences of outcomes are looked at together."""
 LENT = 4.0
 """What a similar strategy lends, at most, in trials."""
 NOTHING: Pair = (0.0, 0.0)
@@ -133,31 +137,20 @@ def judge(
     shared: Shared, owns: Sequence[Own], strengths: PoolingStrengths, look_up: LookUp
 ) -> Judgement:
     """Return what is believed of candidates on a task."""
-    every = [_stamps(own.latest) for own in owns]
-    wide = _mixed(
-        [
-            (own.trials - len(latest), own.successes - sum(latest))
-            for own, latest in zip(owns, every, strict=True)
-        ],
-        every,
-        formula.DRIFT,
-        formula.TEMPER,
-    )
-    suspects = [int(place) for place in np.flatnonzero(wide.weights[:, 0] < 1.0 - SUSPECT)]
-    found = look_up(suspects) if suspects else {}
-    rows: list[tuple[int, float, Sequence[Lately] | None]] = []
+    found, wide = changing(owns, shared.everything, look_up)
+    every = [(owns[place].trials, owns[place].successes) for place in found]
+    wide_turns = formula.find_turns(wide, every, rare=1.0)
     turns: list[Turn | None] = [None] * len(owns)
-    for place, own in enumerate(owns):
-        latest = found.get(place, ())
-        if not latest:
-            rows.append((place, 1.0, None))
-            continue
-        runs = _changes(own, latest, shared)
-        turns[place] = formula.find_turn(runs, 0, own.trials, own.successes)
-        shares = np.where(runs.weights[0] > SHARE, runs.weights[0], 0.0)
+    rows: list[tuple[int, float, Sequence[Lately] | None]] = [
+        (place, 1.0, None) for place in range(len(owns)) if place not in found
+    ]
+    for row, (place, latest) in enumerate(found.items()):
+        turns[place] = wide_turns.get(row)
+        shares = np.where(wide.weights[row] > SHARE, wide.weights[row], 0.0)
         for start in map(int, np.flatnonzero(shares)):
             since = latest[start - 1 :] if start else None
             rows.append((place, float(shares[start] / shares.sum()), since))
+    rows.sort(key=itemgetter(0))
     of = np.array([place for place, _, _ in rows])
     counts = Counts(
         *(
@@ -168,72 +161,88 @@ def judge(
         )
     )
     expected = formula.expect(counts, PRIOR, strengths)
-    pairs = []
+    pairs: list[tuple[Pair, Sequence[int]]] = []
     for place, _, since in rows:
         own = owns[place]
-        stamps = (
-            own.here_latest
-            if since is None
-            else [stamp for stamp in own.here_latest if stamp >= since[0].stamp]
-        )
-        bits = _stamps(stamps)
-        block = (own.here_trials - len(bits), own.here_successes - sum(bits))
-        pairs.append((block if since is None else NOTHING, bits))
-    runs = _mixed([block for block, _ in pairs], [bits for _, bits in pairs], formula.HAZARD)
+        stamps, counted = own.here_latest, (own.here_trials, own.here_successes)
+        if since is not None:
+            stamps = [stamp for stamp in stamps if stamp >= since[0].stamp]
+            counted = len(stamps), sum(stamp & 1 for stamp in stamps)
+        pairs.append((counted, stamps))
+    runs = mixed([one for one, _ in pairs], [stamps for _, stamps in pairs], formula.HAZARD)
     shares = np.array([share for _, share, _ in rows])
     belief = formula.believe(of, shares, expected, runs, strengths.cell)
     first = np.searchsorted(of, np.arange(len(owns)))
-    told = []
-    for place, own in enumerate(owns):
-        row = int(first[place])
-        here = None
-        if rows[row][2] is None:
-            here = formula.find_turn(runs, row, own.here_trials, own.here_successes)
-        told.append((here, turns[place]))
+    here = formula.find_turns(runs, [one for one, _ in pairs])
+    told = [
+        (here.get(row) if rows[row][2] is None else None, turn)
+        for row, turn in zip(map(int, first), turns, strict=True)
+    ]
     return Judgement(belief, expected, first, told)
 
 
-def _stamps(stamps: Sequence[int]) -> list[int]:
-    return [stamp & 1 for stamp in stamps]
+def changing(
+    owns: Sequence[Own], everything: Pair, look_up: LookUp
+) -> tuple[dict[int, Sequence[Lately]], Runs]:
+    """Return who may have changed on all tasks: the latest outcomes by place, and a row of runs.
+
+    ``everything`` is what all outcomes count (:attr:`Shared.everything`).
+    """
+    counts = [(own.trials, own.successes) for own in owns]
+    wide = mixed(counts, [own.latest for own in owns], formula.DRIFT, formula.TEMPER)
+    suspects = [int(place) for place in np.flatnonzero(wide.weights[:, 0] < 1.0 - SUSPECT)]
+    looked_up = look_up(suspects) if suspects else {}
+    found = {place: latest for place, latest in looked_up.items() if latest}
+    n, k = everything
+    rate = (k + PRIOR[0]) / (n + sum(PRIOR))
+    usual = math.log(rate / (1.0 - rate))
+
+    def offset(one: Lately) -> float:
+        """Return how much easier than usual its task is: a failure on a hard one says less."""
+        trials, successes = one.others
+        worth = effective(trials, trials)
+        here = (effective(successes, trials) + 2.0 * rate) / (worth + 2.0)
+        return math.log(here / (1.0 - here)) - usual
+
+    latest = [[one.stamp for one in many] for many in found.values()]
+    offsets = [[offset(one) for one in many] for many in found.values()]
+    counts = [counts[place] for place in found]
+    return found, mixed(counts, latest, formula.DRIFT, formula.TEMPER, offsets)
 
 
-def _mixed(
-    blocks: Sequence[Pair], latest: Sequence[Sequence[int]], hazard: float, power: float = 1.0
+def mixed(
+    counts: Sequence[Pair],
+    latest: Sequence[Sequence[int]],
+    hazard: float,
+    power: float = 1.0,
+    offsets: Sequence[Sequence[float]] = (),
 ) -> Runs:
-    columns = max(map(len, latest))
-    outcomes = np.zeros((len(latest), columns))
-    for row, one in enumerate(latest):
-        outcomes[row, : len(one)] = one
-    lengths = np.array([len(one) for one in latest])
-    n, k = _columns(blocks)
-    return formula.mix(n, k, outcomes, lengths, hazard, power)
+    """Return the runs (:func:`graphmem.advice.formula.mix`) of what has so many outcomes.
+
+    These are trials and successes; the latest of them are stamps, ascending.
+    """
+    columns = max(map(len, latest), default=0)
+    outcomes, easier = np.zeros((2, len(latest), columns))
+    for row, stamps in enumerate(latest):
+        outcomes[row, : len(stamps)] = [stamp & 1 for stamp in stamps]
+    for row, one in enumerate(offsets):
+        easier[row, : len(one)] = one
+    lengths = np.array([len(one) for one in latest], dtype=np.int64)
+    n, k = _columns(counts)
+    n, k = n - lengths, k - outcomes.sum(axis=1)
+    runs = []
+    for at in range(0, len(latest) or 1, PAGE):
+        part = slice(at, at + PAGE)
+        easy = easier[part] if offsets else None
+        runs.append(
+            formula.mix(n[part], k[part], outcomes[part], lengths[part], hazard, power, easy)
+        )
+    return Runs(*map(np.concatenate, zip(*runs, strict=True)))
 
 
 def _columns(pairs: Sequence[Pair]) -> tuple[Floats, Floats]:
     table = np.array(pairs, dtype=np.float64).reshape(-1, 2)
     return table[:, 0], table[:, 1]
-
-
-def _changes(own: Own, latest: Sequence[Lately], shared: Shared) -> Runs:
-    """Return the runs of a strategy on all tasks; a failure on a hard task says less."""
-    n, k = shared.everything
-    rate = (k + PRIOR[0]) / (n + sum(PRIOR))
-    offsets = []
-    for one in latest:
-        trials, successes = one.others
-        worth = effective(trials, trials)
-        here = (effective(successes, trials) + 2.0 * rate) / (worth + 2.0)
-        offsets.append(np.log(here / (1.0 - here)) - np.log(rate / (1.0 - rate)))
-    outcomes = np.array([[one.stamp & 1 for one in latest]], dtype=np.float64)
-    return formula.mix(
-        np.array([own.trials - len(latest)], dtype=np.float64),
-        np.array([own.successes - outcomes.sum()]),
-        outcomes,
-        np.array([len(latest)]),
-        formula.DRIFT,
-        formula.TEMPER,
-        np.array([offsets]),
-    )
 
 
 def _less(pair: Pair, *parts: Pair) -> Pair:

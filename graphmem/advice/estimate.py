@@ -12,12 +12,13 @@ from math import exp, log, sqrt
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
+from graphmem.advice.changes import LATEST, change_of, latest_of
 from graphmem.advice.strengths import DEFAULTS, Strengths
 from graphmem.graph.access import View
 from graphmem.graph.graph import Graph
 from graphmem.graph.nearness import Near, Question, understood
 from graphmem.graph.rates import PRIOR
-from graphmem.ids import from_millis, heuristic_ids, node_id, strategy_id
+from graphmem.ids import heuristic_ids, node_id, strategy_id
 from graphmem.models.changes import Change
 from graphmem.models.forecasts import PoolingStrengths
 from graphmem.numerics import beta_quantile, wilson_lower
@@ -36,8 +37,6 @@ NAMED = 8
 """So many near tasks are named."""
 KINDS = 64
 """Agents times types of task up to which the heuristics of a strategy are read one by one."""
-LATEST = 32
-"""How many latest outcomes are kept."""
 _ALL = ("trials", "successes")
 _OF_TYPE = ("type_trials", "type_successes")
 _NEAR = ("near_trials", "near_successes")
@@ -418,22 +417,13 @@ class _Latest:
             return None
         uses, stamps = row["uses"], self._stamps(place, "latest" if everywhere else "here_latest")
         trials, successes = (uses[name] for name in (_ALL if everywhere else _HERE))
-        before = stamps[: turn.place]
-        return Change(
-            strategy=row["text"],
-            task=None if everywhere else self._question.text,
-            since=from_millis(stamps[turn.place] // 2),
-            until=from_millis(before[-1] // 2) if before else None,
-            trials_before=trials - turn.trials,
-            successes_before=successes - turn.successes,
-            trials_since=turn.trials,
-            successes_since=turn.successes,
-            certainty=turn.certainty,
-        )
+        task = None if everywhere else self._question.text
+        found = {"trials": trials, "successes": successes, "latest": stamps}
+        return change_of(row["text"], task, found, turn)
 
     def _stamps(self, place: int, name: str = "latest") -> list[int]:
         row = self._counts.strategies[self._keys[place]]
-        return _last(row["uses"][name])
+        return latest_of(row["uses"][name])
 
 
 @dataclass(frozen=True, slots=True)
@@ -505,11 +495,6 @@ def _unused() -> dict[str, Any]:
     return {**dict.fromkeys((*COUNTS, *_WORTHS), 0), "latest": [], "here_latest": []}
 
 
-def _last(lists: Iterable[Sequence[int]]) -> list[int]:
-    """Return the latest of several lists of stamps."""
-    return sorted(stamp for stamps in lists for stamp in stamps)[-LATEST:]
-
-
 def _most(question: Question) -> dict[str, float]:
     """Return what near tasks (ids) count for, at most, in trials."""
     from graphmem.advice.beliefs import at_most
@@ -554,8 +539,8 @@ def _own(uses: Mapping[str, Any], lenders: Iterable[Row]) -> Own:
         near=(uses["near_n"], uses["near_k"]),
         gone=(uses["gone_n"], uses["gone_k"]),
         lent=(sum(n for n, _ in lent), sum(k for _, k in lent)),
-        latest=_last(uses["latest"]),
-        here_latest=_last(uses["here_latest"]),
+        latest=latest_of(uses["latest"]),
+        here_latest=latest_of(uses["here_latest"]),
     )
 
 

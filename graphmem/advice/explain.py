@@ -8,7 +8,8 @@ inserted.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from itertools import chain
 from typing import Any
 
@@ -64,10 +65,17 @@ _WORDS = {
 class Explainer:
     """Explains the beliefs of one namespace."""
 
-    def __init__(self, graph: Graph, lessons: LessonReader, forecaster: Forecaster) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        lessons: LessonReader,
+        forecaster: Forecaster,
+        past: Callable[[datetime], Any],
+    ) -> None:
         self._graph = graph
         self._lessons = lessons
         self._forecaster = forecaster
+        self._past = past
         self._items = Items(graph)
 
     def explain(
@@ -77,6 +85,7 @@ class Explainer:
         kind: str | None = None,
         agent: str | None = None,
         task: str | None = None,
+        as_of: datetime | None = None,
     ) -> Explanation:
         """Return why the memory believes something: ``print(memory.explain("refund"))``.
 
@@ -93,12 +102,18 @@ class Explainer:
             agent: use only episodes that this agent may read; None: all.
             task: its key, id or wording. For a strategy, heuristic or anti-pattern the answer then
                 also says what :meth:`predict` expects of the strategy there, and why.
+            as_of: what was believed at this time, as in :meth:`predict`.
 
         Raises:
-            NotFoundError: there is no such item, or the agent may not read its evidence.
+            NotFoundError: there is no such item, or the agent may not read its evidence; or nothing
+                was recorded by ``as_of``.
             ValidationError: an argument is wrong, or a text matches several items; the error lists
                 them.
         """
+        if as_of is not None:
+            how = {"kind": kind, "agent": agent, "task": task}
+            past: Explanation = self._past(as_of).explain(item, **how)
+            return past
         view = read_view(self._graph, agent)
         read = view.filters(self._graph)
         rows = self._items.find(item, kind, view)

@@ -13,6 +13,7 @@ Two parts, both on arrays with one row for each strategy (and each assumed chang
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -272,13 +273,13 @@ def believe(
     return Belief(weights, means, here, elsewhere, known, probability)
 
 
-def cautious(weights: Floats) -> Floats:
+def cautious(weights: Floats, rare: float = RARE) -> Floats:
     """Return the chances of the starts of a run if changes are rare.
 
     To expect a change costs little where one predicts; where one draws or warns, it costs more.
     """
-    rare = weights * np.where(np.arange(weights.shape[1]) > 0, RARE, 1.0)
-    sums: Floats = rare / rare.sum(axis=1, keepdims=True)
+    rarer = weights * np.where(np.arange(weights.shape[1]) > 0, rare, 1.0)
+    sums: Floats = rarer / rarer.sum(axis=1, keepdims=True)
     return sums
 
 
@@ -293,18 +294,27 @@ class Turn(NamedTuple):
     successes: int
 
 
-def find_turn(runs: Runs, row: int, trials: int, successes: int) -> Turn | None:
-    """Return the change in a row of runs, of which there are so many outcomes; None without one.
+def find_turns(
+    runs: Runs, counts: Sequence[tuple[float, float]], rare: float = RARE
+) -> dict[int, Turn]:
+    """Return the changes in rows of runs (by row), of which there are so many outcomes each.
 
-    It is certain to :data:`CERTAIN`, and the rates before and since differ by :data:`GAP`.
+    They are certain to :data:`CERTAIN`, and the rates before and since differ by :data:`GAP`.
+
+    Args:
+        runs: what :func:`mix` returned.
+        counts: all trials and successes of each row.
+        rare: how much rarer changes are than it was assumed for the runs.
     """
-    weights = runs.weights[row : row + 1]
-    if weights.shape[1] < 2:
-        return None
-    certainty = 1.0 - float(cautious(weights)[0, 0])
-    start = int(weights[0, 1:].argmax()) + 1
-    n, k = int(runs.trials[row, start]), int(runs.successes[row, start])
-    before = (successes - k + 0.5) / (trials - n + 1.0)
-    if certainty < CERTAIN or abs((k + 0.5) / (n + 1.0) - before) < GAP:
-        return None
-    return Turn(start - 1, certainty, n, k)
+    found: dict[int, Turn] = {}
+    if runs.weights.shape[1] < 2:
+        return found
+    certainty = 1.0 - cautious(runs.weights, rare)[:, 0]
+    for row in map(int, np.flatnonzero(certainty >= CERTAIN)):
+        trials, successes = counts[row]
+        start = int(runs.weights[row, 1:].argmax()) + 1
+        n, k = int(runs.trials[row, start]), int(runs.successes[row, start])
+        before = (successes - k + 0.5) / (trials - n + 1.0)
+        if abs((k + 0.5) / (n + 1.0) - before) >= GAP:
+            found[row] = Turn(start - 1, float(certainty[row]), n, k)
+    return found

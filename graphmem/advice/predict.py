@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -38,13 +39,26 @@ class _Asked(Input):
 class Forecaster:
     """Predicts outcomes in one namespace."""
 
-    def __init__(self, graph: Graph, strengths: Strengths, estimator: Estimator) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        strengths: Strengths,
+        estimator: Estimator,
+        past: Callable[[datetime], Any],
+    ) -> None:
         self._graph = graph
         self._strengths = strengths
         self._estimator = estimator
+        self._past = past
+        """Gives a memory of what was recorded by a time."""
 
     def predict(
-        self, task: str, strategy: str | Sequence[str], agent: str | None = None
+        self,
+        task: str,
+        strategy: str | Sequence[str],
+        agent: str | None = None,
+        *,
+        as_of: datetime | None = None,
     ) -> OutcomePrediction:
         """Return the probability that a strategy works on a task, and the data behind it.
 
@@ -58,12 +72,19 @@ class Forecaster:
             strategy: its text or id, or several used together: then the mean of their logits, in
                 which rarely tried ones weigh more.
             agent: use only episodes that this agent may read; None: all.
+            as_of: what was believed at this time, with time zone: only episodes that were recorded
+                by then count, whatever their own dates. Rights, merges and settings are those of
+                today. The first question about a time learns these episodes again, in this process.
 
         Raises:
-            ValidationError: an argument is wrong.
+            ValidationError: an argument is wrong; ``as_of`` is in the future.
+            NotFoundError: nothing was recorded by ``as_of``.
             SettingsError: it must search for similar ones, and the memory was built with another
                 embedder.
         """
+        if as_of is not None:
+            past: OutcomePrediction = self._past(as_of).predict(task, strategy, agent)
+            return past
         given: Any = (strategy,) if isinstance(strategy, str) else strategy
         asked = _Asked(task=task, strategy=given)
         text, texts = asked.task, list(dict.fromkeys(asked.strategy))

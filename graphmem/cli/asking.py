@@ -1,4 +1,4 @@
-"""Ask the memory before acting: choose, context, recall, predict."""
+"""Ask the memory before acting: choose, context, recall, predict, changes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from graphmem.cli.options import Options, at_most, several
+from graphmem.cli.options import Options, at_most, moment, several
 from graphmem.cli.printing import cell, print_json, print_rows, progress
 from graphmem.printable import percent
 
@@ -27,6 +27,7 @@ UNKNOWN = (
     "recall` says which task is the most like it"
 )
 with_rights = click.option("--agent", help="Use only what this agent may read.")
+with_past = moment("--as-of", "From what was recorded by this time")
 
 
 def open_for_search(options: Options) -> Memory:
@@ -144,10 +145,9 @@ def context(options: Options, /, task: str, max_tokens: int, **reading: Any) -> 
 @at_most(5)
 @with_rights
 @several("--kind", "kinds", metavar="KIND", help="Only this: strategy, rule, heuristic or policy.")
+@with_past
 @click.pass_obj
-def recall(
-    options: Options, text: str, limit: int, agent: str | None, kinds: tuple[Any, ...]
-) -> None:
+def recall(options: Options, /, text: str, kinds: tuple[Any, ...], **how: Any) -> None:
     """Show strategies that worked on tasks like TEXT.
 
     It also shows other items that fit, and what to avoid.
@@ -163,7 +163,7 @@ def recall(
       graphmem --url ./airline.graph recall "change a seat" --kind rule --kind policy
     """
     memory = open_for_search(options)
-    recalled = memory.recall(text, limit, agent, kinds=kinds or None)
+    recalled = memory.recall(text, kinds=kinds or None, **how)
     options.show(recalled, _print_recalled)
 
 
@@ -206,8 +206,9 @@ def _find_source(item: RecallItem) -> str:
 @click.argument("task")
 @click.argument("strategies", metavar="STRATEGY...", nargs=-1, required=True)
 @with_rights
+@with_past
 @click.pass_obj
-def predict(options: Options, task: str, strategies: tuple[str, ...], agent: str | None) -> None:
+def predict(options: Options, /, task: str, strategies: tuple[str, ...], **how: Any) -> None:
     """Show the probability that STRATEGY works on TASK, and why. TASK is its key or wording.
 
     With several strategies: the probability that an episode with all of them succeeds.
@@ -216,8 +217,9 @@ def predict(options: Options, task: str, strategies: tuple[str, ...], agent: str
     Examples:
       graphmem --url ./airline.graph predict 12 cancel_reservation
       graphmem --url ./airline.graph predict "change a seat" get_user_details think --agent ada
+      graphmem --url ./airline.graph predict 12 cancel_reservation --as-of 2026-05-01T00:00Z
     """
-    options.show(options.memory().predict(task, strategies, agent), _print_prediction)
+    options.show(options.memory().predict(task, strategies, **how), _print_prediction)
 
 
 def _print_prediction(prediction: OutcomePrediction) -> None:
@@ -228,3 +230,25 @@ def _print_prediction(prediction: OutcomePrediction) -> None:
     click.echo(f"expected {expected} ({bounds}), {tried} on this task")
     for line in prediction.basis.lines:
         click.echo(f"  {cell(line)}")
+
+
+@click.command()
+@click.option("--task", help="Only of strategies tried on this task: its key, id or wording.")
+@with_rights
+@moment("--after", "Only changes since this time")
+@click.pass_obj
+def changes(options: Options, /, **how: Any) -> None:
+    """Show what began to work better or worse, and when, the most certain first.
+
+    \b
+    Examples:
+      graphmem --url ./airline.graph changes
+      graphmem --url ./airline.graph --json changes --task 12 --after 2026-05-01T00:00Z
+    """
+    options.show_rows(
+        options.memory().changes(**how),
+        "strategy task since before=successes_before/trials_before "
+        "since_then=successes_since/trials_since certain=certainty%",
+        "nothing changed for certain; it takes some dated outcomes before and since",
+        task=lambda one: "everywhere" if one.task is None else one.task,
+    )

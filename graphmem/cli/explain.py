@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from graphmem.cli.options import Options
+from graphmem.cli.options import Options, moment
 from graphmem.cli.printing import cell, print_facts, print_rows
 from graphmem.kinds import ITEM_KINDS
 
@@ -24,6 +24,7 @@ _ID = re.compile("[0-9a-f]{6,32}")
 )
 @click.option("--agent", help="Use only episodes that this agent may read.")
 @click.option("--task", help="Say also what is expected of the strategy on this task, and why.")
+@moment("--as-of", "From what was recorded by this time")
 @click.option("--cypher", is_flag=True, help="Print a query that Neo4j Browser shows as a graph.")
 @click.pass_obj
 def explain(options: Options, /, item: str, cypher: bool, **how: Any) -> None:
@@ -51,8 +52,8 @@ def explain(options: Options, /, item: str, cypher: bool, **how: Any) -> None:
     if found is not None and found.kind not in ITEM_KINDS:
         if cypher or any(how.values()):
             raise click.UsageError(
-                f"--kind, --agent, --task and --cypher are not for a {found.kind}, which has no "
-                "verdict"
+                f"--kind, --agent, --task, --as-of and --cypher are not for a {found.kind}, which "
+                "has no verdict"
             )
         options.show(found, _print_item)
         return

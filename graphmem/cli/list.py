@@ -62,7 +62,7 @@ KINDS: Mapping[str, Kind] = {
     ),
     "strategies": Kind(
         lambda memory, **given: memory.strategies(**given),
-        "limit task task_type agent like",
+        "limit task task_type agent like as_of",
         "strategy=text worked=successes/trials mean 95_%_bounds=lower..upper status tasks "
         "last_used=last_used_at",
         "nothing is known of this yet: no episode used a strategy there",
@@ -194,6 +194,7 @@ _SIMILAR = Kind(
 @click.option("--strategy", help="episodes: only with this strategy, its text or id.")
 @click.option("--success/--failure", default=None, help="episodes: that worked, or did not.")
 @moment("--since", "episodes: since this time")
+@moment("--as-of", "strategies: from what was recorded by this time")
 @click.option(
     "--sort", help="tasks: by trials (most first), the best or worst bound, or the latest episode."
 )

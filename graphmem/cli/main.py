@@ -31,13 +31,13 @@ _SECTIONS = {
         ),
         "ui",
     ),
-    "More to ask": ("query", "calibrate", "evaluate"),
+    "More to ask": ("changes", "query", "calibrate", "evaluate"),
     "Parts of a memory": ("lessons", "policies", "people", "levels", "events", "upkeep"),
     "Setting up": ("init", "doctor", "mcp", "hooks", "procedures"),
 }
 """What the help lists, in order."""
 _MODULES = {
-    **dict.fromkeys(("choose", "context", "recall", "predict"), "asking"),
+    **dict.fromkeys(("choose", "context", "recall", "predict", "changes"), "asking"),
     **dict.fromkeys(("calibrate", "evaluate"), "measuring"),
     **dict.fromkeys(("init", "learn", "seed", "settle"), "learning"),
     **dict.fromkeys(("procedures", "query"), "cypher"),

@@ -330,6 +330,20 @@ class Vectors:
                 links=links,
             )
 
+    def share(self, graph: Graph) -> None:
+        """Give the same texts in another store the vectors that are stored here."""
+        stored = self._edges.state()
+        if stored["name"] is None:
+            return
+        own, other = self._opened(stored), graph.store.index(graph.ns)
+        other.open(stored["name"], stored["dimensions"])
+        for label in TEXTS:
+            for page in pages(sorted(Edges(graph).texts_of(label)), PAGE):
+                texts = read_texts(graph.read, label, page)
+                found = own.vectors(label, sorted(own.with_vectors(label, texts)))
+                vectors = {texts[key]: vector for key, vector in found.items()}
+                other.put(label, {key: texts[key] for key in found}, vectors)
+
     def tidy(self) -> None:
         """Remove erased texts for good."""
         stored = self._edges.state()

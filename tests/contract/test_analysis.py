@@ -50,65 +50,9 @@ def asked(memory: Memory, name: str, columns: str, **given: Any) -> list[tuple[A
     return [tuple(row[column] for column in columns.split()) for row in rows]
 
 
-class TestGettingWorse:
-    def test_the_later_half_of_dated_trials_is_held_against_the_earlier(
-        self, memory: Memory
-    ) -> None:
-        known = [
-            *attempts("worked once", "++++++------"),
-            *attempts("wavers", "+++--+-+-"),
-            *attempts("steady", "+-+-+-+-+-+-"),
-            *attempts("improves", "----++++"),
-            *attempts("rare", "+-"),
-            *attempts("hopeless", "-" * 9),  # 0 of 5 has a lower mean than 0 of 4, and is no worse
-        ]
-        # Dates decide, not the order in which episodes are learned.
-        memory.learn_many(reversed(known))
-        columns = (
-            "strategy earlier_trials earlier_successes later_trials later_successes fall certain "
-            "later_from"
-        )
-        assert asked(memory, "getting_worse", columns) == [
-            # 0 of 6 reaches up to .390, 6 of 6 down to .610.
-            ("worked once", 6, 6, 6, 0, pytest.approx(7 / 8 - 1 / 8), True, millis(days(6))),
-            # The later half has the middle one.
-            ("wavers", 4, 3, 5, 2, pytest.approx(4 / 6 - 3 / 7), False, millis(days(4))),
-        ]
-        rows = asked(memory, "getting_worse", "strategy fall", at_least=2)
-        assert [name for name, _ in rows] == ["worked once", "rare", "wavers"]
-        assert rows[1][1] == pytest.approx(2 / 3 - 1 / 3)
-        assert len(memory.query("analysis.getting_worse", at_least=2, limit=1)) == 1
-
-    def test_trials_without_a_date_and_uses_that_were_not_applied_do_not_count(
-        self, memory: Memory
-    ) -> None:
-        memory.learn_many(
-            [
-                *attempts("steady", "++++++++"),
-                *attempts("steady", "--------", dated=False),
-                *attempts(
-                    [StrategyUse("other"), StrategyUse("steady", applied=False)],
-                    "--------",
-                    first=20,
-                ),
-            ]
-        )
-        assert memory.query("analysis.getting_worse") == []
-        for number in range(8):  # the start dates an episode that has no end
-            memory.learn("t", "s", success=number < 4, started_at=days(number))
-        [row] = memory.query("analysis.getting_worse")
-        assert (row["earlier_successes"], row["later_successes"]) == (4, 0)
-
-
 @pytest.mark.parametrize(
     ("name", "one", "other", "wanted"),
     [
-        (
-            "getting_worse",
-            [*attempts("look it up", "++++")],
-            [*attempts("search for it", "----", first=4)],
-            {"fall": pytest.approx(5 / 6 - 1 / 6)},
-        ),
         (
             "no_alternative",
             [*attempts("walk", "-", error="too far")],

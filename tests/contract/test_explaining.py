@@ -78,17 +78,16 @@ class TestStrategies:
         assert hers.since is not None
         assert (hers.since.first, hers.since.last, hers.since.dated) == (START, day(5), 6)
 
-    def test_the_trend_is_that_of_the_query_for_people(self, memory: Memory) -> None:
+    def test_the_trend_holds_the_later_half_against_the_earlier(self, memory: Memory) -> None:
         for number in range(13):
             attempts(memory, "fades", int(number < 6), int(number >= 6), ended_at=day(number))
             attempts(memory, "grows", int(number >= 6), int(number < 6), ended_at=day(number))
-        [worse] = memory.query("analysis.getting_worse")
         trend = memory.explain("fades").trend
         assert trend is not None
-        assert (trend.direction, trend.certain) == ("falls", worse["certain"])
-        assert trend.change == pytest.approx(-worse["fall"])
-        for name in ("earlier_trials", "earlier_successes", "later_trials", "later_successes"):
-            assert getattr(trend, name) == worse[name]
+        assert (trend.direction, trend.certain) == ("falls", True)
+        assert trend.change == pytest.approx(1 / 9 - 7 / 8)
+        assert (trend.earlier_trials, trend.earlier_successes) == (6, 6)
+        assert (trend.later_trials, trend.later_successes) == (7, 0)
         assert trend.later_from == day(6)
 
         better = memory.explain("grows").trend

@@ -76,6 +76,9 @@ READS: dict[str, Callable[[Memory, str, Asked], Any]] = {
         for task in (*SHARED_TASKS[:2], f"{MARK} task")
         for strategy in (SHARED_STRATEGIES[0], f"{MARK} way", list(SHARED_STRATEGIES))
     ],
+    "changes": lambda m, a, names: [
+        m.changes(task, agent=a) for task in (None, *SHARED_TASKS, f"{MARK} task")
+    ],
     "explain": lambda m, a, names: asked_of(names, lambda name: said(m.explain, name, agent=a)),
     "strategies": lambda m, a, names: [
         m.strategies(agent=a),

@@ -39,7 +39,7 @@ UNCHANGING = {
 }
 """These lock, or remove what is not there while others have done their part."""
 SILENT = {
-    *("analysis.getting_worse", "analysis.no_alternative", "analysis.disputed_strategies"),
+    *("analysis.no_alternative", "analysis.disputed_strategies"),
     *("analysis.became", "calibration.similar"),
 }
 """These need a longer history for an answer; the tests of analysis have one."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,6 +21,7 @@ from tests.contract.teaching import dump
 
 NAN, INFINITE, HUGE, LONE = math.nan, math.inf, 10**400, "half of \ud83d"
 NAIVE = datetime(2026, 5, 1)
+MOMENTS = (NAIVE, "today", datetime(9000, 1, 1, tzinfo=UTC))
 NUMBERS = (0, -1, 1.5, True, "10", 10**30)
 TEXTS = (7, LONE, ["x"])
 AGENTS = ("", *TEXTS)
@@ -59,8 +60,9 @@ WRONG: dict[str, dict[str, Sequence[Any]]] = {
         "resamples": (99,),
         "on_progress": (5,),
     },
+    "changes": {"task": TEXTS, "agent": AGENTS, "after": MOMENTS[:2]},
     "evidence": {"limit": NUMBERS},
-    "explain": {"item": ("", "  ", LONE, "x" * 10_001, 7, None, b"x", object())},
+    "explain": {"item": ("", "  ", LONE, "x" * 10_001, 7, None, b"x", object()), "as_of": MOMENTS},
     "learn_many": {
         "episodes": (None, 5),
         "on_error": ("ignore", "", None, 1, "Raise"),
@@ -72,6 +74,7 @@ WRONG: dict[str, dict[str, Sequence[Any]]] = {
         "strategy.0": ("", LONE, [7]),
         "strategy.1": (["ask", ""],),
         "agent": ("",),
+        "as_of": MOMENTS,
     },
     "recall": {
         "text": ("", " \n", "x" * 100_001, LONE, 7),
@@ -79,8 +82,9 @@ WRONG: dict[str, dict[str, Sequence[Any]]] = {
         "max_hops": (-1, 5, 1.0),
         "agent": ("",),
         "at": (NAIVE, "today"),
+        "as_of": MOMENTS,
     },
-    "strategies": {"limit": NUMBERS},
+    "strategies": {"limit": NUMBERS, "as_of": MOMENTS},
     "events.consume": {
         "group": ("", 7),
         "consumer": (" ", "\ud800"),

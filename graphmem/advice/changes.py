@@ -1,0 +1,168 @@
+"""What changed: strategies that began to work better or worse, on a task or everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+from graphmem.graph.access import View, read_view
+from graphmem.graph.arguments import checked_text
+from graphmem.graph.graph import Graph
+from graphmem.graph.lookup import task_ids
+from graphmem.ids import from_millis, to_millis
+from graphmem.models.changes import Change
+from graphmem.models.fields import Input, Moment
+from graphmem.notebook.frames import Listed
+from graphmem.store.port import Row
+
+if TYPE_CHECKING:
+    from graphmem.advice.beliefs import Lately
+    from graphmem.advice.formula import Turn
+
+LATEST = 32
+"""How many latest outcomes are kept."""
+
+
+class _Asked(Input):
+    after: Moment | None
+
+
+class Changes:
+    """Finds what changed in one namespace."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+
+    def changes(
+        self, task: str | None = None, agent: str | None = None, after: datetime | None = None
+    ) -> Listed[Change]:
+        """Return what began to work better or worse, the most certain first.
+
+        A strategy that changed on all its tasks is told once, with ``task=None``; else every task
+        on which it changed is told. Only the latest change of each counts, among its latest 32
+        dated outcomes. It must be certain to .95, and the rates before and since must be .25 apart.
+        Merged strategies count as one.
+
+        Args:
+            task: only strategies tried on this task (its key, id or wording), and what they did
+                there or everywhere; None: on all tasks.
+            agent: use only outcomes that this agent may read; None: all.
+            after: only changes since this time, with time zone; None: all.
+
+        Raises:
+            ValidationError: an argument is wrong.
+        """
+        from graphmem.advice.beliefs import mixed
+        from graphmem.advice.formula import HAZARD, find_turns
+
+        after = _Asked(after=after).after
+        view = read_view(self._graph, agent)
+        name = checked_text("task", task)
+        tasks = None if name is None else task_ids(self._graph, name, view)
+        if tasks == []:
+            return Listed()
+        pairs = self._read(view, "pairs", tasks=tasks)
+        tried = None if tasks is None else {row["id"] for row in pairs}
+        wide = self._everywhere(view, tried)
+        told: list[tuple[Row, Turn]] = list(wide.values())
+        runs = mixed(_counts(pairs), [row["latest"] for row in pairs], HAZARD)
+        for place, turn in find_turns(runs, _counts(pairs)).items():
+            row = pairs[place]
+            known = wide.get(row["id"])
+            if known is None or _better(row, turn) != _better(*known):
+                told.append((row, turn))
+        if after is not None:
+            told = [(row, turn) for row, turn in told if _since(row, turn) >= to_millis(after)]
+        texts = self._texts(row["id"] for row, _ in told)
+        named = view.tasks(self._graph, sorted({row["task"] for row, _ in told} - {None}))
+        told.sort(
+            key=lambda one: (-one[1].certainty, -_since(*one), one[0]["id"], one[0]["task"] or "")
+        )
+        return Listed(
+            change_of(texts[row["id"]], row["task"] and named[row["task"]]["text"], row, turn)
+            for row, turn in told
+            if row["task"] is None or row["task"] in named
+        )
+
+    def _read(self, view: View, *options: str, tasks: Sequence[str] | None = None) -> list[Row]:
+        """Return what had both outcomes: rows of ``changes.mixed``, ``latest`` being stamps."""
+        some = ("some",) if view.agents is not None else ()
+        asked = {"tasks": tasks, **view.filters(self._graph)}
+        rows = self._graph.read("changes.mixed", *options, *some, **asked)
+        return [row | {"latest": latest_of(row["latest"])} for row in rows]
+
+    def _everywhere(self, view: View, among: set[str] | None) -> dict[str, tuple[Row, Turn]]:
+        """Return the strategies that changed on all tasks, by id."""
+        from graphmem.advice.beliefs import Lately, Own, changing
+        from graphmem.advice.formula import find_turns
+
+        rows = [row for row in self._read(view) if among is None or row["id"] in among]
+        owns = [Own(row["trials"], row["successes"], latest=row["latest"]) for row in rows]
+        some = ("some",) if view.agents is not None else ()
+        filters = view.filters(self._graph)
+        total = self._graph.read("forecasting.totals", *some, **filters)[0]
+
+        def look_up(places: Sequence[int]) -> Mapping[int, Sequence[Lately]]:
+            of = {one: place for place in places for one in rows[place]["members"]}
+            asked = [{"id": one, "first": owns[of[one]].latest[0] // 2} for one in of]
+            found: dict[int, list[Lately]] = {place: [] for place in places}
+            for row in self._graph.read(
+                "forecasting.lately", *some, rows=asked, agents=view.agents
+            ):
+                if filters["types"] is None or row["type"] in filters["types"]:
+                    others = row["trials"], row["successes"]
+                    found[of[row["id"]]] += [
+                        Lately(stamp, row["task"], False, others, None) for stamp in row["stamps"]
+                    ]
+            # What happened on one task alone is a change there.
+            return {
+                place: sorted(latest, key=itemgetter(0))[-LATEST:]
+                for place, latest in found.items()
+                if len({one.task for one in latest}) > 1
+            }
+
+        found, runs = changing(owns, (total["n"], total["k"]), look_up)
+        changed = [rows[place] for place in found]
+        turns = find_turns(runs, _counts(changed), rare=1.0)
+        return {changed[at]["id"]: (changed[at], turn) for at, turn in turns.items()}
+
+    def _texts(self, ids: Iterable[str]) -> dict[str, str]:
+        rows = self._graph.read("lookup.subjects", ids=sorted({*ids}))
+        return {row["id"]: row["text"] for row in rows}
+
+
+def latest_of(lists: Iterable[Sequence[int] | None]) -> list[int]:
+    """Return the latest of several lists of stamps (time in ms * 2 + success), ascending."""
+    return sorted(stamp for stamps in lists for stamp in stamps or ())[-LATEST:]
+
+
+def change_of(strategy: str, task: str | None, row: Mapping[str, Any], turn: Turn) -> Change:
+    """Return a change of what had so many {trials, successes, latest (stamps)}."""
+    stamps = row["latest"]
+    return Change(
+        strategy=strategy,
+        task=task,
+        since=from_millis(stamps[turn.place] // 2),
+        until=from_millis(stamps[turn.place - 1] // 2) if turn.place else None,
+        trials_before=row["trials"] - turn.trials,
+        successes_before=row["successes"] - turn.successes,
+        trials_since=turn.trials,
+        successes_since=turn.successes,
+        certainty=turn.certainty,
+    )
+
+
+def _counts(rows: Iterable[Row]) -> list[tuple[int, int]]:
+    return [(row["trials"], row["successes"]) for row in rows]
+
+
+def _since(row: Row, turn: Turn) -> int:
+    return int(row["latest"][turn.place]) // 2
+
+
+def _better(row: Row, turn: Turn) -> bool:
+    """Return whether it works better since a change."""
+    before = row["trials"] - turn.trials, row["successes"] - turn.successes
+    return bool(turn.successes * before[0] > before[1] * turn.trials)

@@ -1,0 +1,229 @@
+"""What changed: since when, where, and how sure; and what was believed at a time."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import hypothesis
+import hypothesis.strategies as st
+import pytest
+
+from graphmem import Episode, Memory, Settings
+from graphmem.errors import NotFoundError, ValidationError
+from graphmem.graph.graph import Graph
+from graphmem.ids import to_millis
+from graphmem.models.changes import Change
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+LETTERS = {"+": True, "-": False}
+
+
+def day(number: float) -> datetime:
+    return START + timedelta(days=number)
+
+
+def run(
+    strategy: str, letters: str, task: str = "print a page", first: int = 0, **given: Any
+) -> list[dict[str, Any]]:
+    """Episodes, one a day: + worked, - failed. ``task`` may have the number of the day."""
+    return [
+        {
+            "task": task.format(number % 6),
+            "strategy": strategy,
+            "success": LETTERS[letter],
+            "ended_at": day(first + number),
+            "source_key": f"{strategy}/{task}/{first}/{number}/{given}",
+            **given,
+        }
+        for number, letter in enumerate(letters)
+    ]
+
+
+def told(changes: list[Change]) -> list[tuple[str, str | None, str]]:
+    return [
+        (
+            one.strategy,
+            one.task,
+            f"{one.successes_before}/{one.trials_before} {one.successes_since}/{one.trials_since}",
+        )
+        for one in changes
+    ]
+
+
+def test_what_changed_is_told_with_its_dates_the_most_certain_first(memory: Memory) -> None:
+    memory.learn_many(
+        [
+            *run("old printer", "+" * 40 + "-" * 20),
+            *run("new printer", "-" * 15 + "+" * 8),
+            *run("steady printer", "+-++" * 15),
+            *run("never worked", "-" * 60),
+        ]
+    )
+    changes = memory.changes()
+    assert told(changes) == [
+        ("old printer", "print a page", "40/40 0/20"),
+        ("new printer", "print a page", "0/15 8/8"),
+    ]
+    assert (changes[0].until, changes[0].since) == (day(39), day(40))
+    assert 1.0 >= changes[0].certainty >= changes[1].certainty >= 0.95
+    assert memory.changes(after=day(40)) == changes[:1]
+    assert memory.changes(after=day(40.5)) == []
+    assert memory.changes("print a page") == changes
+    assert memory.changes("sing") == []
+
+
+def test_what_changed_on_all_tasks_is_told_once(memory: Memory) -> None:
+    memory.learn_many(
+        [
+            *run("smtp", "+" * 40 + "-" * 30, "mail {}"),
+            *run("api", "++-" * 20, "mail {}"),
+            *run("fax", "+" * 20, "mail {}"),
+            *run("fax", "+" * 20 + "-" * 12, "mail 2", first=20),
+        ]
+    )
+    found = [("fax", "mail 2", "23/23 0/12"), ("smtp", None, "40/40 0/30")]
+    assert sorted(told(memory.changes()), key=str) == found
+    assert told(memory.changes("mail 1")) == found[1:]
+
+
+def test_a_hard_task_is_no_change(memory: Memory) -> None:
+    """Everything fails on it; so that a strategy fails there too says little of the strategy."""
+    memory.learn_many(
+        [
+            *run("ask", "+" * 30, "easy {}"),
+            *run("look", "+" * 30, "easy {}"),
+            *run("ask", "-" * 10, "hard {}", first=30),
+            *[one for way in "abcdef" for one in run(way, "-" * 12, "hard {}")],
+        ]
+    )
+    assert memory.changes() == []
+
+
+def test_merged_strategies_change_as_one(memory: Memory) -> None:
+    memory.learn_many([*run("ask", "+" * 20), *run("inquire", "-" * 12, first=20)])
+    assert memory.changes() == []
+    memory.lessons.merge("inquire", "ask")
+    [one] = memory.changes()
+    assert (one.successes_before, one.trials_since) == (20, 12)
+
+
+def test_an_agent_sees_only_what_it_may_read(memory: Memory) -> None:
+    memory.learn_many(
+        [
+            *run("ask", "+" * 20 + "-" * 20, agent="ada", task_type="paper"),
+            *run("look", "+" * 20 + "-" * 20, "mail {}", agent="ada"),
+            *run("ask", "+-" * 10, agent="grace", task_type="paper"),
+            *run("look", "+-" * 10, "mail {}", agent="grace"),
+        ]
+    )
+    both = [("ask", "print a page", "20/20 0/20"), ("look", None, "20/20 0/20")]
+    assert sorted(told(memory.changes(agent="ada"))) == both
+    assert memory.changes(agent="grace") == memory.changes(agent="nobody") == []
+    memory.scopes.set("ada", share_with=["grace"])
+    memory.scopes.set("grace", inherit_from=["ada"])
+    assert memory.changes("print a page", "grace") == memory.changes("print a page") != []
+    memory.scopes.set("grace", inherit_from=["ada"], cannot_learn=["paper"])
+    assert memory.changes("print a page", "grace") == []
+
+
+@hypothesis.settings(max_examples=10, deadline=None)
+@hypothesis.given(seed=st.integers(0, 2**32))
+def test_the_order_of_arrival_does_not_matter(seed: int) -> None:
+    chance = random.Random(seed)
+    episodes = [
+        *run("ask", "+" * 45 + "-" * 20),
+        *run("look", "-" * 20 + "+" * 45, "mail {}"),
+        *run("sing", "+-" * 10),
+        *run("sing", "-" * 30, first=1_000, ended_at=None),
+    ]
+
+    def found() -> list[Change]:
+        with Memory.open("memory:", settings=Settings(embedder="hashing")) as memory:
+            while episodes_left:
+                size = chance.choice([1, 3, 30])
+                memory.learn_many(episodes_left[:size])
+                del episodes_left[:size]
+            return list(memory.changes())
+
+    episodes_left = list(episodes)
+    straight = found()
+    assert len(straight) == 2
+    episodes_left = chance.sample(episodes, len(episodes))
+    assert found() == straight
+
+
+# What was believed
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], datetime]:
+    """Set the clock that episodes are recorded by."""
+
+    def stands_at(number: float) -> datetime:
+        moment = day(number)
+        monkeypatch.setattr(Graph, "now", lambda _: to_millis(moment))
+        return moment
+
+    return stands_at
+
+
+def believed(memory: Memory, as_of: datetime | None = None) -> list[Any]:
+    asked: dict[str, Any] = {"agent": "ada", "as_of": as_of}
+    prediction = memory.predict("print a page", "old printer", **asked)
+    strategies = memory.strategies(as_of=as_of)
+    recalled = memory.recall("print a page", at=day(100), **asked)
+    return [
+        pytest.approx(prediction.probability),
+        strategies,
+        [
+            (item.text, item.trials, item.successes, pytest.approx(item.mean))
+            for item in recalled.items
+        ],
+        memory.explain("old printer", **asked),
+        memory.explain("old printer", as_of=as_of).why,
+    ]
+
+
+def test_what_was_believed_follows_from_what_was_recorded_by_then(
+    memory: Memory, clock: Callable[[float], datetime]
+) -> None:
+    first = clock(10)
+    memory.learn_many([*run("old printer", "+" * 9, agent="ada"), *run("fax", "+-+", agent="ada")])
+    memory.learn("print a page", "old printer", success=True, error="slow", agent="bob")
+    memory.learn_many(
+        [Episode(task="print a leaf", strategy="fax", success=True, agent="ada")]
+    )  # without a date
+    then = clock(20)
+    before = believed(memory)
+    clock(30)
+    memory.learn_many(run("old printer", "-" * 9, agent="ada", first=3))  # dated before, told later
+    memory.learn("print a page", "scanner", success=True, agent="ada")
+    assert believed(memory) != before
+    assert believed(memory, then) == before
+    assert memory.strategies(as_of=day(30)) == memory.strategies()
+    with pytest.raises(NotFoundError, match="scanner"):
+        memory.explain("scanner", as_of=then)
+    with pytest.raises(NotFoundError, match=f"first episode was recorded at {first:%Y-%m-%d}"):
+        memory.strategies(as_of=day(9))
+    with pytest.raises(ValidationError, match="future"):
+        memory.strategies(as_of=day(31))
+
+
+def test_what_is_erased_was_never_known_and_rights_are_those_of_today(
+    memory: Memory, clock: Callable[[float], datetime]
+) -> None:
+    then = clock(10)
+    memory.learn_many([*run("ask", "+++", agent="ada"), *run("look", "++", agent="bob")])
+    clock(20)
+    assert len(memory.strategies(as_of=then)) == 2
+    memory.upkeep.erase(memory.evidence("look")[0].id)
+    assert [row.trials for row in memory.strategies(as_of=then)] == [3, 1]
+    assert memory.recall("print a page", agent="bob", as_of=then).items[0].trials == 1
+    memory.scopes.set("ada", share_with=["bob"])
+    memory.scopes.set("bob", inherit_from=["ada"])
+    assert len(memory.recall("print a page", agent="bob", as_of=then).items) == 2
+    memory.lessons.merge("ask", "look")
+    assert [row.trials for row in memory.strategies(as_of=then)] == [4]

@@ -30,7 +30,7 @@ FOUND = 15
 """Most candidates if the caller gives none."""
 RECALLED = 10
 """Most of these that recall finds."""
-_SHOWN = ("text", "probability", "worth", *COUNTS)
+_SHOWN = ("text", "probability", "worth", "change", *COUNTS)
 
 
 class _Asked(Input):

@@ -27,7 +27,7 @@ from graphmem.store.port import Row
 Progress = Callable[[int, int], None]
 """Called with the number of predicted episodes, and of all episodes."""
 _SHARED = ("trials", "successes", "rate", "type_trials", "type_successes", "type_rate", "strengths")
-_OWN = ("text", "near", "prior", "probability", *COUNTS)
+_OWN = ("text", "near", "prior", "probability", "change", *COUNTS)
 
 
 class _Asked(Input):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from graphmem.models.changes import Change
 from graphmem.models.fields import Output
 from graphmem.text import answers
 
@@ -47,6 +48,7 @@ class StrategyBasis(Output):
     ``rate`` is shrunk toward the overall rate. ``prior`` is the probability expected from task and
     strategy, ``probability`` the same updated by the trials on this task. All are in (0, 1). If
     several strategies are given, ``weight`` is the share of this one in the mean of the logits.
+    ``change`` is the change that ``probability`` assumes, if any.
     """
 
     text: str
@@ -64,6 +66,7 @@ class StrategyBasis(Output):
     near: float
     probability: float
     weight: float
+    change: Change | None
     borrowed: tuple[Borrowed, ...]
 
 

@@ -115,6 +115,7 @@ def explanation(one: Any) -> Iterator[str]:
         yield f"  since: {_date(one.since.first)} to {_date(one.since.last)}{dated}"
     if one.trend is not None:
         yield f"  trend: {_trend(one.trend)}"
+    yield from (f"  changed: {change(turn)}" for turn in one.changes)
     if one.policy is not None:
         yield from _policy(one.policy)
     for name, episodes in (("for", one.supporting), ("against", one.opposing)):
@@ -171,8 +172,9 @@ def _date(moment: datetime | None) -> str:
     return "no date   " if moment is None else moment.strftime("%Y-%m-%d")
 
 
-def _of(counts: Any, part: str = "") -> str:
-    successes, trials = (getattr(counts, f"{part}{name}") for name in ("successes", "trials"))
+def _of(counts: Any, part: str = "", suffix: str = "") -> str:
+    names = ("successes", "trials")
+    successes, trials = (getattr(counts, f"{part}{name}{suffix}") for name in names)
     return f"{successes:,} of {trials:,}"
 
 
@@ -183,6 +185,14 @@ def _trend(trend: Any) -> str:
         return f"steady ({halves})"
     sure = "the bounds do not overlap" if trend.certain else "not certain, the bounds overlap"
     return f"{trend.direction} by {abs(trend.change):.2f} ({halves}; {sure})"
+
+
+def change(turn: Any) -> str:
+    """Return a change in words, without what changed."""
+    until = "earlier" if turn.until is None else f"until {_date(turn.until)}"
+    before, since = (_of(turn, suffix=end) for end in ("_before", "_since"))
+    sure = percent(turn.certainty)
+    return f"{before} {until}, {since} since {_date(turn.since)} (certain to {sure})"
 
 
 def _episode(episode: Any) -> str:
@@ -257,6 +267,9 @@ def basis(one: Any) -> Iterator[str]:
                 "expected; together "
             )
         yield f"{name} on this task: {so_far}{percent(part.probability, 1)}"
+        if part.change is not None:
+            where = "on all tasks" if part.change.task is None else "on this task"
+            yield f"{name} changed {where}: {change(part.change)}"
 
 
 def _rest(wider: str, what: str, part: Any, trials: int, successes: int) -> str:

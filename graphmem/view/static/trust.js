@@ -27,7 +27,7 @@ export async function trust(api) {
 function curves(byAgent) {
   const points = (rows) => rows.map((row) => [row.at, row.successes / row.episodes]);
   const sum = (rows, name) => rows.reduce((all, row) => all + row[name], 0);
-  const note = el("p", { class: "small soft" }, "Each point is the rate of at least 20 episodes in a row, where there are as many.");
+  const note = el("p", { class: "small soft" }, "Each point is the rate of at least 20 episodes in a row, where there are as many; they are in order of their times.");
   if (byAgent.size > inks.length) {
     const agents = [...byAgent].map(([name, rows]) => ({ name, rows, all: sum(rows, "episodes"), good: sum(rows, "successes") }))
       .sort((a, b) => b.good / b.all - a.good / a.all);

@@ -127,7 +127,8 @@ class Forecaster:
         check_function("on_progress", on_progress)
         from graphmem.advice.calibrate import Calibrator
 
-        return Calibrator(self._graph).calibrate(by, self._strengths.refit, on_progress)
+        calibrator = Calibrator(self._graph, self._estimator.near)
+        return calibrator.calibrate(by, self._strengths.refit, on_progress)
 
 
 def _borrowed(rows: Iterable[Row]) -> tuple[Borrowed, ...]:

@@ -87,6 +87,7 @@ function calibration(told) {
   const points = told.bins.filter((bin) => bin.count)
     .map((bin) => [bin.mean, bin.share, bin.lower, bin.upper]);
   return [
+    el("p", {}, el("b", {}, told.verdict)),
     el("p", {}, `Over ${count(told.episodes)} episodes the Brier score is ${told.brier.toFixed(3)}`,
       told.auc === null ? "" : `, AUC ${told.auc.toFixed(3)}`, `, mean error ${told.ece.toFixed(3)}.`),
     el("p", { class: "small soft" }, "The lower the Brier score the better: 0 is perfect, and 50% each time gets 0.25. AUC is how often ",

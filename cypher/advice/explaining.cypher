@@ -308,16 +308,21 @@ RETURN CASE WHEN change > 0 AND difference > 0 THEN 'rises' WHEN change < 0 AND 
   earlier_successes, later_trials, later_successes, later_from;
 
 // name: explaining.course
-// doc: Counts and bounds after the dated trials so far, at a limited number of points; outcomes as in explaining.trend.
+// doc: Counts and bounds of the latest trials at a limited number of points in time; outcomes as in explaining.trend. A point counts a
+// doc: quarter of all trials, from 5 to 20, or more where some would be left out.
 // param: times list, outcomes list, points integer = 40
 // returns: at integer, trials integer, successes integer, mean float, lower float, upper float
-WITH size($outcomes) AS all_trials
-UNWIND range(1, CASE WHEN all_trials < $points THEN all_trials ELSE $points END) AS place
-WITH all_trials, toInteger(ceil(toFloat(all_trials) * place / CASE WHEN all_trials < $points THEN all_trials ELSE $points END)) AS trials
-WITH trials, $times[all_trials - trials] AS at, reduce(sum = 0, one IN $outcomes[all_trials - trials..] | sum + one) AS successes
+WITH size($outcomes) AS n
+WITH n, CASE WHEN n < $points THEN n ELSE $points END AS points
+WITH n, points, CASE WHEN n < 20 THEN 5 WHEN n < 80 THEN toInteger(n / 4) WHEN n < 20 * points THEN 20
+  ELSE toInteger(n / points) + 1 END AS span
+UNWIND range(1, points) AS place
+WITH place, span, n - toInteger(ceil(toFloat(n) * place / points)) AS after
+WITH place, $times[after] AS at, $outcomes[after..after + span] AS some
+WITH place, at, size(some) AS trials, reduce(sum = 0, one IN some | sum + one) AS successes
 RETURN at, trials, successes, posterior_mean(successes, trials, $prior_successes, $prior_failures) AS mean,
   wilson_lower(successes, trials, $z) AS lower, wilson_upper(successes, trials, $z) AS upper
-ORDER BY trials;
+ORDER BY place;
 
 // name: explaining.turns
 // install: turns

@@ -31,6 +31,7 @@ from graphmem.advice.strengths import DEFAULTS, LEAST
 from graphmem.arrays import NDArray, np
 from graphmem.graph.arguments import check_choice
 from graphmem.graph.graph import Graph
+from graphmem.graph.nearness import Near
 from graphmem.graph.rates import PRIOR, rates_of
 from graphmem.ids import node_id
 from graphmem.models.forecasts import (
@@ -44,10 +45,13 @@ from graphmem.models.forecasts import (
 from graphmem.search.edges import LINKS
 from graphmem.store.paging import pages
 from graphmem.store.port import Row
+from graphmem.text import answers
 from graphmem.text.task_types import GENERAL
 
 BINS = 10
 """Number of bins of equal width."""
+UNITS = 20
+"""So many tasks are enough to be independent units."""
 GROWTH = 1.2
 """Growth factor of the history until the next fit of strengths."""
 _PAGE = 2_000
@@ -300,8 +304,10 @@ class History:
 class Calibrator:
     """Measures the predictions of one namespace."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, near: Near | None = None) -> None:
         self._graph = graph
+        self._near = near
+        """Finds near tasks; None: they are those to which the graph has links."""
 
     def calibrate(
         self,
@@ -314,27 +320,46 @@ class Calibrator:
         trials = self.trials(by)
         history = History(self.similar())
         told, came = np.empty((len(trials), 5)), np.empty(len(trials))
-        for place, trial in enumerate(trials):
+        for place, trial in enumerate(self.replayed(trials, history)):
             told[place, 0] = history.predict(trial, history.strengths_then())
             told[place, 1:], came[place] = history.baselines(trial), trial.success
             history.add(trial)
             if on_progress and (place % 500 == 499 or place + 1 == len(trials)):
                 on_progress(place + 1, len(trials))
+        baselines = tuple(
+            Baseline(
+                name=name,
+                **scores(told[:, at], came),
+                **_gain(told[:, 0], told[:, at], came, [trial.task for trial in trials]),
+            )
+            for at, name in enumerate(get_args(BaselineName), 1)
+        )
+        brier = scores(told[:, 0], came)["brier"]
         return Calibration(
             by=by,
+            verdict=answers.verdict(len(came), brier, baselines),
             episodes=len(came),
             successes=int(came.sum()),
             **scores(told[:, 0], came),
             bins=tuple(self._bins(told[:, 0], came)),
             z=self._graph.settings.z,
-            baselines=tuple(
-                Baseline(name=name, **scores(told[:, at], came))
-                for at, name in enumerate(get_args(BaselineName), 1)
-            ),
+            baselines=baselines,
             strengths=strengths(),
         )
 
     # Reading
+
+    def replayed(self, trials: Sequence[Trial], history: History) -> Iterator[Trial]:
+        """Yield episodes, each after the history knows what was near its task then."""
+        tasks = [trial.task for trial in trials]
+        found = self._near.near_before(tasks) if self._near is not None else None
+        if found is None:
+            yield from trials
+            return
+        for trial, near in zip(trials, found, strict=True):
+            history.similar[trial.task] = near
+            yield trial
+            del history.similar[trial.task]
 
     def trials(self, by: CalibrationOrder) -> list[Trial]:
         """Return all episodes, in order."""
@@ -412,6 +437,26 @@ def scores(told: Floats, came: Floats) -> dict[str, float | None]:
         "auc": _auc(told, came),
         "ece": float(np.abs(gaps).sum() / len(came)),
     }
+
+
+def _gain(
+    told: Floats, simple: Floats, came: Floats, tasks: Sequence[str]
+) -> dict[str, float | None]:
+    """Return how much lower the Brier score is than that of a simple predictor, and its error.
+
+    The error is that of the paired differences. Those on one task are alike, so the tasks are the
+    independent units if there are enough.
+    """
+    if len(came) < 2:
+        return {"gain": None, "gain_error": None}
+    better = (simple - came) ** 2 - (told - came) ** 2
+    gain = float(better.mean())
+    _, units = np.unique(tasks, return_inverse=True)
+    if (count := int(units.max()) + 1) < UNITS:
+        units, count = np.arange(len(came)), len(came)
+    sums = np.bincount(units, better - gain)
+    error = math.sqrt(count / (count - 1) * float((sums**2).sum())) / len(came)
+    return {"gain": gain, "gain_error": error}
 
 
 def _auc(told: Floats, came: Floats) -> float | None:

@@ -30,7 +30,7 @@ FOUND = 15
 """Most candidates if the caller gives none."""
 RECALLED = 10
 """Most of these that recall finds."""
-_SHOWN = ("text", "probability", "worth", *COUNTS)
+_SHOWN = ("text", "probability", "worth", "change", *COUNTS)
 
 
 class _Asked(Input):
@@ -170,7 +170,7 @@ class Chooser:
         asked = Asked(explore=explore, strategies=given, clip=clip, seed=seed, resamples=resamples)
         sharpness = self._graph.settings.choice_sharpness
         chances = Chances(epsilon=epsilon, width=width, sharpness=sharpness)
-        return Evaluator(self._graph).evaluate(asked, chances, on_progress)
+        return Evaluator(self._graph, self._estimator.near).evaluate(asked, chances, on_progress)
 
     def _considered(
         self,

@@ -158,8 +158,8 @@ class Estimator:
     def __init__(self, graph: Graph, strengths: Strengths, near: Near) -> None:
         self._graph = graph
         self._strengths = strengths
-        self._near = near
-        """Finds what is near an unknown task or strategy."""
+        self.near = near
+        """Finds what is near a task or strategy."""
         self._embedder = node_id(graph.ns, "Embedder", graph.ns)
 
     def estimates(
@@ -169,8 +169,8 @@ class Estimator:
 
         What is not known borrows from what is similar to it.
         """
-        question = understood(self._graph, task, view, self._near, task_type)
-        return self._estimates(question, strategies, view, self._near)
+        question = understood(self._graph, task, view, self.near, task_type)
+        return self._estimates(question, strategies, view, self.near)
 
     def each(
         self, question: Question, strategies: Sequence[str], view: View

@@ -28,6 +28,7 @@ from graphmem.advice.ways import Chances, probabilities
 from graphmem.arrays import np, product
 from graphmem.errors import NotFoundError, ValidationError
 from graphmem.graph.graph import Graph
+from graphmem.graph.nearness import Near
 from graphmem.ids import strategy_id
 from graphmem.models.choices import Estimate, Evaluation, Explore, LeftOut
 from graphmem.models.fields import AS_TUPLE, MAX_STRATEGIES, Input, Name
@@ -69,9 +70,9 @@ way takes candidates that had no chance."""
 class Evaluator:
     """Evaluates ways to choose in one namespace."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, near: Near) -> None:
         self._graph = graph
-        self._calibrator = Calibrator(graph)
+        self._calibrator = Calibrator(graph, near)
 
     def evaluate(self, asked: Asked, chances: Chances, on_progress: Progress | None) -> Evaluation:
         """Return what a way would have got."""
@@ -84,7 +85,8 @@ class Evaluator:
         wholes = {row["id"]: row["whole"] for row in self._graph.read("forecasting.wholes")}
         replay = _Replay(self._graph.ns, wholes, asked, chances)
         history = History(self._calibrator.similar())
-        for place, (trial, choices) in enumerate(zip(trials, chosen, strict=True), 1):
+        replayed = self._calibrator.replayed(trials, history)
+        for place, (trial, choices) in enumerate(zip(replayed, chosen, strict=True), 1):
             if len(choices) == 1:
                 replay.add(trial, choices[0], history, history.strengths_then())
             history.add(trial)

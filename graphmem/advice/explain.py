@@ -23,6 +23,7 @@ from graphmem.ids import from_millis, rule_id, state_id
 from graphmem.kinds import ItemKind
 from graphmem.lessons.general_rules import general_rules_of
 from graphmem.lessons.reading import LessonReader
+from graphmem.models.changes import Change
 from graphmem.models.explanations import (
     CoursePoint,
     Evidence,
@@ -394,6 +395,7 @@ class Explainer:
         dated = {"times": row["times"], "outcomes": row["outcomes"]}
         trends = self._graph.read("explaining.trend", **dated)
         course = self._graph.read("explaining.course", **dated) if row["times"] else []
+        alike = by_task is not None and by_task.groups == 1
         ids = {*row["supporting"], *row["opposing"]}
         asked = {"ids": sorted(ids), "strategies": shown["ids"]}
         episodes = self._graph.read("explaining.episodes", **asked) if ids else []
@@ -415,6 +417,7 @@ class Explainer:
             since=_since(row, item),
             trend=Trend(**_dated(trends[0], "later_from")) if trends else None,
             course=tuple(CoursePoint(**_dated(point, "at")) for point in course),
+            changes=tuple(_changes(item["text"], row["times"], row["outcomes"], alike=alike)),
             supporting=supporting,
             opposing=opposing,
             by_task=by_task or Shares(),
@@ -502,6 +505,30 @@ def _since(row: Row, item: Row) -> Since | None:
     if first is None or last is None:
         return None
     return Since(first=first, last=last, dated=row.get("dated"))
+
+
+def _changes(
+    text: str, times: Sequence[int], outcomes: Sequence[int], *, alike: bool
+) -> Iterable[Change]:
+    """Yield the changes of a rate in order; ``alike``: all outcomes are of one task."""
+    from graphmem.advice import formula
+
+    hazard, power = (formula.HAZARD, 1.0) if alike else (formula.DRIFT, formula.TEMPER)
+    at, worked = times[::-1], outcomes[::-1]
+    turns = formula.split_course(worked, hazard, power)
+    ends = [0, *(place for place, _ in turns), len(worked)]
+    for (place, certainty), first, last in zip(turns, ends, ends[2:], strict=False):
+        yield Change(
+            strategy=text,
+            task=None,
+            since=from_millis(at[place]),
+            until=from_millis(at[place - 1]),
+            trials_before=place - first,
+            successes_before=sum(worked[first:place]),
+            trials_since=last - place,
+            successes_since=sum(worked[place:last]),
+            certainty=certainty,
+        )
 
 
 def _dated(row: Row, name: str) -> Row:

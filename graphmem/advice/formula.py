@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import exp, lgamma, log
 from typing import NamedTuple
 
 from graphmem.arrays import NDArray, np
@@ -42,6 +43,8 @@ CERTAIN = 0.95
 """The least certainty of a change that is told."""
 GAP = 0.25
 """The least distance of the rates before and since."""
+PLACES = 500
+"""Where a change in a long sequence may be, at most so many places."""
 _EDGE = 20.7
 
 
@@ -318,3 +321,45 @@ def find_turns(
         if abs((k + 0.5) / (n + 1.0) - before) >= GAP:
             found[row] = Turn(start - 1, float(certainty[row]), n, k)
     return found
+
+
+def split_course(
+    outcomes: Sequence[int], hazard: float = DRIFT, power: float = TEMPER
+) -> list[tuple[int, float]]:
+    """Return where the rate of outcomes (0 or 1, the oldest first) changed, and how sure that is.
+
+    The places (from 1) are those of the most probable runs (optimal partitioning, Jackson et al.
+    2005, IEEE Signal Process. Lett. 12:105-108), by the same evidence as in :func:`mix`. Of more
+    than :data:`PLACES` outcomes only so many places are looked at.
+    """
+    total, odds = len(outcomes), hazard * RARE
+    won = np.concatenate(([0], np.cumsum(outcomes, dtype=np.int64)))
+    halves = np.array([lgamma(number + 0.5) for number in range(total + 1)]) - lgamma(0.5)
+    wholes = np.array([lgamma(number + 1.0) for number in range(total + 1)])
+
+    def evidence(start: NDArray[np.int64] | int, end: NDArray[np.int64] | int) -> Floats:
+        n, k = end - start, won[end] - won[start]
+        told: Floats = power * (halves[k] + halves[n - k] - wholes[n])
+        return told
+
+    ends = np.unique(np.linspace(0, total, min(total, PLACES) + 1).astype(np.int64))
+    best, before = np.zeros(len(ends)), np.zeros(len(ends), dtype=np.int64)
+    for at in range(1, len(ends)):
+        scores = best[:at] + evidence(ends[:at], int(ends[at])) + log(odds)
+        scores[0] -= log(odds)
+        before[at] = scores.argmax()
+        best[at] = scores[before[at]]
+    cuts = [len(ends) - 1]
+    while cuts[-1] > 0:
+        cuts.append(int(before[cuts[-1]]))
+    cuts = [int(ends[cut]) for cut in reversed(cuts)]
+    turns = []
+    for start, place, end in zip(cuts, cuts[1:], cuts[2:], strict=False):
+        inside = ends[(ends > start) & (ends < end)]
+        gains = evidence(start, inside) + evidence(inside, end) - evidence(start, end)
+        against = -float(np.logaddexp.reduce(gains)) - log(odds)
+        certainty = 1.0 / (1.0 + exp(min(against, 700.0)))
+        rates = [(won[b] - won[a] + 0.5) / (b - a + 1.0) for a, b in ((start, place), (place, end))]
+        if certainty >= CERTAIN and abs(rates[1] - rates[0]) >= GAP:
+            turns.append((place, certainty))
+    return turns

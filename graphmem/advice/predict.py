@@ -28,7 +28,7 @@ from graphmem.store.port import Row
 Progress = Callable[[int, int], None]
 """Called with the number of predicted episodes, and of all episodes."""
 _SHARED = ("trials", "successes", "rate", "type_trials", "type_successes", "type_rate", "strengths")
-_OWN = ("text", "near", "prior", "probability", *COUNTS)
+_OWN = ("text", "near", "prior", "probability", "change", *COUNTS)
 
 
 class _Asked(Input):
@@ -148,7 +148,8 @@ class Forecaster:
         check_function("on_progress", on_progress)
         from graphmem.advice.calibrate import Calibrator
 
-        return Calibrator(self._graph).calibrate(by, self._strengths.refit, on_progress)
+        calibrator = Calibrator(self._graph, self._estimator.near)
+        return calibrator.calibrate(by, self._strengths.refit, on_progress)
 
 
 def _borrowed(rows: Iterable[Row]) -> tuple[Borrowed, ...]:

@@ -10,16 +10,11 @@ from graphmem.cli import plotting
 from graphmem.cli.options import Options, several
 from graphmem.cli.printing import print_answer, print_facts, print_rows, progress
 from graphmem.printable import counted
+from graphmem.text.answers import BASELINES
 
 if TYPE_CHECKING:
     from graphmem.models import Calibration, Evaluation
 
-_BASELINES = {
-    "global": "rate of all",
-    "task": "rate of the task",
-    "strategy": "rate of the strategy",
-    "cell": "rate of the strategy on the task",
-}
 _LEFT_OUT = {
     "no_propensity": "whose record does not say how a strategy was chosen",
     "several_choices": "whose record says it of several strategies",
@@ -52,9 +47,10 @@ def _print_calibration(found: Calibration) -> None:
     print_rows(
         (found, *found.baselines),
         "predicted_by Brier=brier log_loss AUC=auc calibration_error=ece",
-        predicted_by=lambda one: _BASELINES[one.name] if one is not found else "this memory",
+        predicted_by=lambda one: BASELINES[one.name] if one is not found else "this memory",
     )
     click.echo(f"{found.successes:,} of {found.episodes:,} episodes succeeded")
+    click.echo(found.verdict)
     click.echo("strengths of pooling")
     print_answer(found.strengths)
 

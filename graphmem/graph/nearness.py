@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -31,6 +31,9 @@ class Near(Protocol):
 
     def near_tasks(self, text: str, view: View = EVERYTHING, own: Sequence[str] = ()) -> NearTasks:
         """Return the tasks near a text, without the tasks (ids) that it names."""
+
+    def near_before(self, tasks: Sequence[str]) -> Iterator[list[tuple[str, float]]] | None:
+        """Return what was near each task (id) of a history when only those before it were known."""
 
     @property
     def similar_from(self) -> float:

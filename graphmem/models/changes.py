@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from graphmem.models.fields import Output
+from graphmem.text import answers
 
 
 class Change(Output):
@@ -24,3 +25,8 @@ class Change(Output):
     trials_since: int
     successes_since: int
     certainty: float
+
+    @property
+    def sentence(self) -> str:
+        """The same in words."""
+        return answers.change(self)

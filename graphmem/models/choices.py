@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
+from graphmem.models.changes import Change
 from graphmem.models.fields import Output
 from graphmem.models.lessons import AntiPattern
 
@@ -20,7 +21,8 @@ class Considered(Output):
     95 % credible interval. In choosing, that rate counts for ``worth`` (over 0) trials; this leaves
     out how much tasks differ, because trials on other tasks cannot tell that. ``propensity`` in [0,
     1] is the probability with which the way to choose takes this candidate. ``known`` says whether
-    the memory has the strategy. ``why`` says in a sentence which outcomes moved these numbers.
+    the memory has the strategy. ``why`` says in a sentence which outcomes moved these numbers;
+    ``change`` is the change that they assume, if any.
     ``warnings`` are anti-patterns against the strategy; they change no number, because the numbers
     include its failures already.
     """
@@ -46,6 +48,7 @@ class Considered(Output):
     """Trials on all tasks, by the agents that the caller may read."""
     successes: int
     why: str
+    change: Change | None
     warnings: tuple[AntiPattern, ...]
 
 

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Literal
 
 from graphmem.kinds import ItemKind
+from graphmem.models.changes import Change
 from graphmem.models.fields import Output
 from graphmem.models.forecasts import OutcomePrediction
 from graphmem.models.lessons import Alternative, Verdict
@@ -66,9 +67,10 @@ class Trend(Output):
 
 
 class CoursePoint(Output):
-    """The counts and bounds after a number of dated trials, at the time of the last.
+    """The counts and bounds of the latest dated trials at a time: what worked then.
 
-    Of a strategy with more than 2,000 trials it counts the latest 2,000.
+    They are a quarter of all, from 5 to 20, or more where else some would be left out (the first
+    points have less). Of a strategy with more than 2,000 trials it counts the latest 2,000.
     """
 
     at: datetime
@@ -179,8 +181,9 @@ class Explanation(Output):
 
     ``agent``, ``task_types``, ``error_class``, ``verdict``, ``task`` and ``source`` describe the
     item, as far as its kind has them. ``read_as`` is the agent whose access rights applied. Samples
-    and tables are bounded; ``course`` shows the dated trials at 40 points at most. ``cypher`` is a
-    query that Neo4j Browser shows as a small graph.
+    and tables are bounded; ``course`` shows the dated trials at 40 points at most. ``changes`` are
+    those of its rate over all these trials, each counted from the one before to the one after it.
+    ``cypher`` is a query that Neo4j Browser shows as a small graph.
     """
 
     _rows = "supporting"
@@ -199,6 +202,7 @@ class Explanation(Output):
     since: Since | None
     trend: Trend | None
     course: tuple[CoursePoint, ...]
+    changes: tuple[Change, ...]
     supporting: tuple[Evidence, ...]
     opposing: tuple[Evidence, ...]
     by_task: Shares

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from graphmem.models.changes import Change
 from graphmem.models.fields import Output
 from graphmem.text import answers
 
@@ -47,6 +48,7 @@ class StrategyBasis(Output):
     ``rate`` is shrunk toward the overall rate. ``prior`` is the probability expected from task and
     strategy, ``probability`` the same updated by the trials on this task. All are in (0, 1). If
     several strategies are given, ``weight`` is the share of this one in the mean of the logits.
+    ``change`` is the change that ``probability`` assumes, if any.
     """
 
     text: str
@@ -64,6 +66,7 @@ class StrategyBasis(Output):
     near: float
     probability: float
     weight: float
+    change: Change | None
     borrowed: tuple[Borrowed, ...]
 
 
@@ -147,13 +150,19 @@ class CalibrationBin(Output):
 
 
 class Baseline(Output):
-    """The scores of a simple predictor on the same episodes, as in :class:`Calibration`."""
+    """The scores of a simple predictor on the same episodes, as in :class:`Calibration`.
+
+    ``gain`` is by how much the memory's Brier score is lower, ``gain_error`` its standard error
+    over tasks (over episodes below 20 tasks); None with less than two episodes.
+    """
 
     name: BaselineName
     brier: float | None
     log_loss: float | None
     auc: float | None
     ece: float | None
+    gain: float | None
+    gain_error: float | None
 
 
 class Calibration(Output):
@@ -163,12 +172,14 @@ class Calibration(Output):
     ``log_loss`` the mean negative logarithm (in nats) of the probability of the actual outcome;
     ``auc`` the probability that a success got a higher probability than a failure (None if all
     outcomes are equal); ``ece`` the mean distance of probability and share over 10 bins of equal
-    width, weighted by their counts.
+    width, weighted by their counts. ``verdict`` says whether the memory predicts better than the
+    best simple rate, and what to do if that is better by more than two standard errors.
     """
 
     _rows = "bins"
 
     by: CalibrationOrder
+    verdict: str
     episodes: int
     successes: int
     brier: float | None

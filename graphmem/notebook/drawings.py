@@ -31,13 +31,10 @@ def interval(low: float | None, middle: float | None, high: float | None) -> str
 
 
 def course(points: Sequence[Any]) -> str:
-    """Return the bounds after each number of trials, as a band with the mean as a line."""
-    most = max(points[-1].trials, 2)
-    first = min(points[0].trials, most - 1)
+    """Return the bounds of each point as a band, with the rate as a line."""
 
-    def x(point: Any) -> float:
-        share = float(point.trials - first) / (most - first)
-        return float(_LEFT + share * (_WIDTH - _LEFT - _RIGHT))
+    def x(place: int) -> float:
+        return _LEFT + place / max(len(points) - 1, 1) * (_WIDTH - _LEFT - _RIGHT)
 
     def y(value: float) -> float:
         return _TOP + (1 - value) * (_HEIGHT - _TOP - _BOTTOM)
@@ -47,19 +44,23 @@ def course(points: Sequence[Any]) -> str:
         f'stroke="currentColor" opacity=".3"/>{_letters(_LEFT - 6, y(value) + 4, name, "end")}'
         for value, name in ((0.0, "0"), (0.5, "0.5"), (1.0, "1"))
     )
-    upper = [f"{x(point):.1f},{y(point.upper):.1f}" for point in points]
-    lower = [f"{x(point):.1f},{y(point.lower):.1f}" for point in reversed(points)]
-    mean = [f"{x(point):.1f},{y(point.mean):.1f}" for point in points]
+    upper, rate, lower = (
+        [f"{x(place):.1f},{y(value):.1f}" for place, value in enumerate(values)]
+        for values in zip(
+            *((one.upper, one.successes / one.trials, one.lower) for one in points), strict=True
+        )
+    )
     last = points[-1]
     return _svg(
         _WIDTH,
         _HEIGHT,
-        f"success rate after {counted(last.trials, 'trial')}: {last.lower:.2f} to {last.upper:.2f}",
+        f"success rate over time, of the latest {counted(last.trials, 'trial')}: "
+        f"{last.lower:.2f} to {last.upper:.2f}",
         axes
-        + f'<polygon points="{" ".join(upper + lower)}" fill="{_BLUE}" opacity=".3"/>'
-        + f'<polyline points="{" ".join(mean)}" fill="none" stroke="{_BLUE}" stroke-width="2"/>'
-        + _letters(_LEFT, _HEIGHT - 6, f"{points[0].trials:,} ({points[0].at:%Y-%m-%d})")
-        + _letters(_WIDTH - _RIGHT, _HEIGHT - 6, f"{last.trials:,} ({last.at:%Y-%m-%d})", "end"),
+        + f'<polygon points="{" ".join(upper + lower[::-1])}" fill="{_BLUE}" opacity=".3"/>'
+        + f'<polyline points="{" ".join(rate)}" fill="none" stroke="{_BLUE}" stroke-width="2"/>'
+        + _letters(_LEFT, _HEIGHT - 6, f"{points[0].at:%Y-%m-%d}")
+        + _letters(_WIDTH - _RIGHT, _HEIGHT - 6, f"{last.at:%Y-%m-%d}", "end"),
     )
 
 

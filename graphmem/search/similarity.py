@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,12 +16,13 @@ from graphmem.models.reports import SimilarStrategy
 from graphmem.notebook.frames import Listed
 from graphmem.search.edges import LINKS
 from graphmem.search.vectors import Vectors
+from graphmem.store.paging import pages
 from graphmem.store.port import TEXTS, Near
 from graphmem.text.words import words
 
 if TYPE_CHECKING:
     from graphmem.search.embedding import Embedder
-    from graphmem.store.port import Cosines
+    from graphmem.store.port import Cosines, Vector
 
 FUSION = 60
 """The constant of reciprocal rank fusion, added to a rank (Cormack, Clarke & Buettcher 2009)."""
@@ -29,6 +30,9 @@ ROUNDED = 1e-6
 """How far the cosine of a text with itself may be from 1."""
 NEAR_TASKS = 128
 """Most near tasks whose outcomes count for a question."""
+COMPARED = 20_000
+"""Most tasks of a history that are all compared with each other."""
+_BLOCK = 256
 _ALIKE = 0.8
 """Cosine from which a near task counts, however many there are."""
 _UNSEEN = 100
@@ -145,7 +149,7 @@ class Similarity:
         if index is None:
             return NearTasks()
         thresholds, size = self.vectors.embedder.thresholds, NEAR_TASKS + len(own)
-        floor = thresholds.near if thresholds.floor is None else thresholds.floor
+        floor = self._lowest
         vector = self.vectors.of(asked, index, own if view.agents is None else ())
         more = partial(index.near, "Task", vector)
         near = self._readable("Task", size, view, more, more(size), floor)
@@ -159,6 +163,50 @@ class Similarity:
             tasks[0][0] if tasks and tasks[0][1] >= lends else None,
             min(tasks[-1][1], max(floor, _ALIKE)) if len(tasks) == NEAR_TASKS else floor,
         )
+
+    @property
+    def _lowest(self) -> float:
+        """The similarity below which no task is near."""
+        thresholds = self.vectors.embedder.thresholds
+        return thresholds.near if thresholds.floor is None else thresholds.floor
+
+    def near_before(self, tasks: Sequence[str]) -> Iterator[list[tuple[str, float]]] | None:
+        """Return what was near each task (id) of a history when only those before it were known.
+
+        That is an item for each task, in order: the ids of near tasks, and the weight of an outcome
+        there, over 0. None: the history has more than :data:`COMPARED` tasks, or no vectors.
+        """
+        distinct = list(dict.fromkeys(tasks))
+        index = self.fresh() if len(distinct) <= COMPARED else None
+        return None if index is None else self._near_before(tasks, *index.matrix("Task", distinct))
+
+    def _near_before(
+        self, tasks: Sequence[str], there: Sequence[str], matrix: Vector
+    ) -> Iterator[list[tuple[str, float]]]:
+        from graphmem.arrays import np, product
+
+        given, relevant = self._graph.settings.relevance_floor, self.vectors.embedder.thresholds
+        places, floor, known = {key: place for place, key in enumerate(there)}, self._lowest, 0
+        for page in pages(tasks, _BLOCK):
+            rows = [places[key] for key in page if key in places]
+            scores = iter(product(matrix[rows], matrix[: max([known, *rows]) + 1].T))
+            for place in (places.get(key) for key in page):
+                if place is None:
+                    yield []
+                    continue
+                row = next(scores)[:known]
+                if place < known:
+                    row[place] = -1.0
+                least = relevant.relevant(known) if given is None else given
+                near = np.flatnonzero(row >= max(least - ROUNDED, 0.0))
+                edge = floor
+                if len(near) >= NEAR_TASKS:
+                    near = near[np.argpartition(-row[near], NEAR_TASKS - 1)[:NEAR_TASKS]]
+                    edge = min(float(row[near].min()), max(floor, _ALIKE))
+                weights = (row[near] - edge) / max(1.0 - edge, 1e-9)
+                pairs = zip(near.tolist(), weights.tolist(), strict=True)
+                yield [(there[other], weight) for other, weight in pairs if weight > 0.0]
+                known = max(known, place + 1)
 
     @property
     def similar_from(self) -> float:

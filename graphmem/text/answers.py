@@ -25,6 +25,24 @@ _NEAREST = 8
 """Most similar tasks or strategies that a sentence names."""
 _NAMED = 80
 """Most characters of a task or strategy within a sentence."""
+_FEWEST = 20
+"""Fewest episodes of which a verdict is given."""
+BASELINES = {
+    "global": "rate of all",
+    "task": "rate of the task",
+    "strategy": "rate of the strategy",
+    "cell": "rate of the strategy on the task",
+}
+_REMEDIES = {
+    "global": "strategies and tasks tell little here: name fewer strategies, each a choice that "
+    "comes back, or learn more episodes",
+    "task": "the strategy tells little here: name fewer strategies, each a choice that comes back",
+    "strategy": "tasks that look alike mislead here: set relevance_floor higher, or give tasks a "
+    "type",
+    "cell": "what is known from other tasks misleads here: set relevance_floor higher, and read "
+    "the counts of the task itself",
+}
+"""What to do where a simple rate predicts better."""
 _LESSONS = {
     "recommended": "recommended for tasks of type",
     "warned against": "warned against because of",
@@ -115,6 +133,7 @@ def explanation(one: Any) -> Iterator[str]:
         yield f"  since: {_date(one.since.first)} to {_date(one.since.last)}{dated}"
     if one.trend is not None:
         yield f"  trend: {_trend(one.trend)}"
+    yield from (f"  changed: {change(turn)}" for turn in one.changes)
     if one.policy is not None:
         yield from _policy(one.policy)
     for name, episodes in (("for", one.supporting), ("against", one.opposing)):
@@ -171,8 +190,9 @@ def _date(moment: datetime | None) -> str:
     return "no date   " if moment is None else moment.strftime("%Y-%m-%d")
 
 
-def _of(counts: Any, part: str = "") -> str:
-    successes, trials = (getattr(counts, f"{part}{name}") for name in ("successes", "trials"))
+def _of(counts: Any, part: str = "", suffix: str = "") -> str:
+    names = ("successes", "trials")
+    successes, trials = (getattr(counts, f"{part}{name}{suffix}") for name in names)
     return f"{successes:,} of {trials:,}"
 
 
@@ -183,6 +203,14 @@ def _trend(trend: Any) -> str:
         return f"steady ({halves})"
     sure = "the bounds do not overlap" if trend.certain else "not certain, the bounds overlap"
     return f"{trend.direction} by {abs(trend.change):.2f} ({halves}; {sure})"
+
+
+def change(turn: Any) -> str:
+    """Return a change in words, without what changed."""
+    until = "earlier" if turn.until is None else f"until {_date(turn.until)}"
+    before, since = (_of(turn, suffix=end) for end in ("_before", "_since"))
+    sure = percent(turn.certainty)
+    return f"{before} {until}, {since} since {_date(turn.since)} (certain to {sure})"
 
 
 def _episode(episode: Any) -> str:
@@ -257,6 +285,23 @@ def basis(one: Any) -> Iterator[str]:
                 "expected; together "
             )
         yield f"{name} on this task: {so_far}{percent(part.probability, 1)}"
+        if part.change is not None:
+            where = "on all tasks" if part.change.task is None else "on this task"
+            yield f"{name} changed {where}: {change(part.change)}"
+
+
+def verdict(episodes: int, brier: float | None, baselines: Sequence[Any]) -> str:
+    """Return whether a memory predicts its history better than the best simple rate."""
+    if brier is None or episodes < _FEWEST:
+        return f"{counted(episodes, 'episode')} of at least {_FEWEST}: too few to judge predictions"
+    best = min(baselines, key=lambda one: one.brier)
+    gain, error, rate = best.gain, best.gain_error, BASELINES[best.name]
+    beside = f"Brier score {brier:.3f} beside {best.brier:.3f}, a difference of {abs(gain):.3f}"
+    beside += f" with a standard error of {error:.3f}"
+    if abs(gain) <= 2.0 * error:
+        return f"the memory predicts about as well as the best simple rate, the {rate}: {beside}"
+    how, then = ("better", "") if gain > 0.0 else ("worse", f"; {_REMEDIES[best.name]}")
+    return f"the memory predicts {how} than the best simple rate, the {rate}: {beside}{then}"
 
 
 def _rest(wider: str, what: str, part: Any, trials: int, successes: int) -> str:

@@ -60,6 +60,8 @@ def explain(memory: Memory, given: Given) -> dict[str, Any]:
     _name_alternatives(memory, [answer])
     for row in answer["by_task"]["rows"]:
         row["id"] = task_id(memory.namespace, row["name"])
+    for row, change in zip(answer["changes"], explained.changes, strict=True):
+        row["said"] = change.sentence
     expected, strategy = explained.expected, None
     if explained.kind in ("strategy", "heuristic"):
         strategy = strategy_id(memory.namespace, explained.text)
@@ -85,7 +87,8 @@ def history(memory: Memory, given: Given) -> dict[str, Any]:
 def uses(memory: Memory, given: Given) -> dict[str, Any]:
     """Return the counts and bounds of a strategy in the order in which it was learned."""
     asked = {name: given[name] for name in ("agent", "task_type") if name in given}
-    return {"points": memory.query("course.uses", id=_needed(given, "id"), **asked)}
+    [found] = memory.query("course.uses", id=_needed(given, "id"), **asked)
+    return {"points": memory.query("explaining.course", **found) if found["times"] else []}
 
 
 def neighbourhood(memory: Memory, given: Given) -> dict[str, Any]:

@@ -118,7 +118,7 @@ def found() -> Iterator[Result]:
     steady = draw.random((rows, 200)) < draw.uniform(0.05, 0.95, (rows, 1))
     ever = np.zeros(rows, dtype=bool)
     for length in range(5, 201, 5):
-        ever |= told(steady[:, :length])
+        ever |= told(steady[:, :length]) > 0.0
     what = "1,000 steady histories of 200: a change is told at the end; at any time"
     yield Result(what, f"{told(steady).mean():.3f}; {ever.mean():.3f}", "", "", "at most .01")
 
@@ -131,9 +131,8 @@ def told(outcomes: np.ndarray[tuple[int, int], np.dtype[np.bool_]]) -> Numbers:
     lengths = np.full(rows, columns)
     trials = np.full(rows, float(before.shape[1]))
     runs = formula.mix(trials, before.sum(axis=1) * 1.0, latest, lengths, formula.HAZARD)
-    sums = outcomes.sum(axis=1)
-    turns = [formula.find_turn(runs, row, outcomes.shape[1], int(sums[row])) for row in range(rows)]
-    return np.array([turn is not None for turn in turns])
+    counts = [(float(outcomes.shape[1]), float(won)) for won in outcomes.sum(axis=1)]
+    return np.isin(np.arange(rows), list(formula.find_turns(runs, counts))).astype(np.float64)
 
 
 def concluded(url: str) -> Iterator[Result]:

@@ -164,6 +164,7 @@ def test_calibrate_shows_scores_and_draws_them(learned: str, tmp_path: Path) -> 
         scores = [f"{one[name]:.3f}" for name in ("brier", "log_loss", "auc", "ece")]
         assert [*title.split(), *scores] in rows
     assert "9 of 15 episodes succeeded" in shown
+    assert found["verdict"] in shown
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 

@@ -94,8 +94,30 @@ class TestStrategies:
         assert better is not None
         assert (better.direction, better.certain) == ("rises", True)
         course = memory.explain("grows").course
-        assert [point.trials for point in course] == list(range(1, 14))
-        assert (course[-1].successes, course[-1].at) == (7, day(12))
+        assert [point.trials for point in course] == [min(number, 5) for number in range(1, 14)]
+        assert [point.successes for point in course[5:]] == [0, 1, 2, 3, 4, 5, 5, 5]
+        assert course[-1].at == day(12)
+
+    def test_it_says_when_the_rate_changed(self, memory: Memory) -> None:
+        for number in range(45):
+            worked = int(not 20 <= number < 35)
+            attempts(memory, "breaks", worked, 1 - worked, ended_at=day(number))
+            attempts(memory, "steady", number % 3 > 0, number % 3 == 0, ended_at=day(number))
+        assert memory.explain("steady").changes == ()
+        told = memory.explain("breaks", task="deploy")
+        counts = [(one.since, one.successes_since, one.trials_since) for one in told.changes]
+        assert counts == [(day(20), 0, 15), (day(35), 10, 10)]
+        [_, latest] = told.changes
+        assert (latest.until, latest.successes_before, latest.trials_before) == (day(34), 0, 15)
+        assert latest.certainty > 0.99
+        assert "changed: 0 of 15 until 2026-02-04, 10 of 10 since 2026-02-05" in str(told)
+
+        assert told.expected is not None
+        [basis] = told.expected.basis.strategies
+        assert basis.change is not None
+        assert (basis.change.since, basis.change.trials_since) == (day(35), 10)
+        assert f"changed on this task: {basis.change.sentence}" in str(told)
+        assert memory.choose("deploy", ["breaks"]).change == basis.change
 
     def test_for_a_task_it_says_what_predict_expects_there(self, memory: Memory) -> None:
         for success in (True, True, False):

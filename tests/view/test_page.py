@@ -181,6 +181,16 @@ def test_a_point_of_a_learning_curve_has_twenty_episodes_where_there_are_as_many
     assert all(0 < a["at"] < b["at"] < 1 for a, b in pairwise(of["often"]))
 
 
+def test_success_of_agents_is_in_order_of_time(page: TestClient, memory: Memory) -> None:
+    memory.learn_many(
+        Episode(task="t", strategy="s", agent="late", success=59 - minute < 20, ended_at=at)
+        for minute in reversed(range(20, 60))
+        for at in [datetime(2026, 5, 1, 9, minute, tzinfo=UTC)]
+    )
+    parts = [row for row in page.get("/api/course").json()["parts"] if row["agent"] == "late"]
+    assert [row["successes"] for row in parts] == [0, 20]
+
+
 def test_it_changes_the_memory_only_where_that_was_asked_for(
     page: TestClient, memory: Memory
 ) -> None:

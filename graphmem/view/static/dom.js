@@ -97,8 +97,8 @@ export function bar(lower, upper, mean) {
       : svg("rect", { class: "mean", x: 120 * mean - 1, y: 1, width: 2, height: 12 }));
 }
 
-// Lines of shares: lines are [{points: [[x, y, lower, upper]], kind, name}], x from 0 to 1.
-export function plot(lines, { from = "", to = "", even = false, said = "", labels = null } = {}) {
+// Lines of shares: lines are [{points: [[x, y, lower, upper]], kind, name}], x from 0 to 1; marks are places on x.
+export function plot(lines, { from = "", to = "", even = false, said = "", labels = null, marks = [] } = {}) {
   const [width, height, left, top, bottom] = [640, 240, 48, 10, 26];
   const x = (value) => left + value * (width - left - 10);
   const y = (value) => top + (1 - value) * (height - top - bottom);
@@ -122,6 +122,7 @@ export function plot(lines, { from = "", to = "", even = false, said = "", label
   return svg("svg", { viewBox: `0 0 ${width} ${height}`, class: "plot", role: "img", "aria-label": said },
     grid,
     even ? svg("line", { class: "even", x1: x(0), y1: y(0), x2: x(1), y2: y(1) }) : null,
+    marks.map((at) => svg("line", { class: "mark", x1: x(at), x2: x(at), y1: y(0), y2: y(1) })),
     drawn,
     svg("text", { x: left, y: height - 6 }, from),
     svg("text", { x: width - 10, y: height - 6, "text-anchor": "end" }, to));

@@ -27,7 +27,7 @@ export async function trust(api) {
 function curves(byAgent) {
   const points = (rows) => rows.map((row) => [row.at, row.successes / row.episodes]);
   const sum = (rows, name) => rows.reduce((all, row) => all + row[name], 0);
-  const note = el("p", { class: "small soft" }, "Each point is the rate of at least 20 episodes in a row, where there are as many.");
+  const note = el("p", { class: "small soft" }, "Each point is the rate of at least 20 episodes in a row, where there are as many; they are in order of their times.");
   if (byAgent.size > inks.length) {
     const agents = [...byAgent].map(([name, rows]) => ({ name, rows, all: sum(rows, "episodes"), good: sum(rows, "successes") }))
       .sort((a, b) => b.good / b.all - a.good / a.all);
@@ -87,6 +87,7 @@ function calibration(told) {
   const points = told.bins.filter((bin) => bin.count)
     .map((bin) => [bin.mean, bin.share, bin.lower, bin.upper]);
   return [
+    el("p", {}, el("b", {}, told.verdict)),
     el("p", {}, `Over ${count(told.episodes)} episodes the Brier score is ${told.brier.toFixed(3)}`,
       told.auc === null ? "" : `, AUC ${told.auc.toFixed(3)}`, `, mean error ${told.ece.toFixed(3)}.`),
     el("p", { class: "small soft" }, "The lower the Brier score the better: 0 is perfect, and 50% each time gets 0.25. AUC is how often ",

@@ -154,12 +154,19 @@ function overTime(api, told) {
   if (!course.length) return el("p", { class: "soft" }, "No evidence has a date, so there is no curve.");
   const times = course.map((point) => Date.parse(point.at));
   const [first, span] = [times[0], times.at(-1) - times[0]];
-  const points = course.map((point, index) =>
-    [span ? (times[index] - first) / span : 0.5, point.mean, point.lower, point.upper]);
-  return plot([{ points, band: true, dots: points.length < 20 }], {
-    from: day(course[0].at), to: day(course.at(-1).at), said: "the rate over time, with its bounds",
-  });
+  const at = (time) => (span ? (time - first) / span : 0.5);
+  return [
+    plot([{ points: course.map((point, index) => [at(times[index]), ...windowed(point)]), band: true, dots: course.length < 20 }], {
+      from: day(course[0].at), to: day(course.at(-1).at), said: "the rate over time, with its bounds",
+      marks: told.changes.map((change) => at(Date.parse(change.since))).filter((place) => place >= 0),
+    }),
+    el("p", { class: "small soft" }, WINDOW),
+    told.changes.map((change) => el("p", { class: "change" }, el("b", {}, "Changed: "), change.said)),
+  ];
 }
+
+const WINDOW = "Each point is the rate of the trials just before it, not of all so far.";
+const windowed = (point) => [point.successes / point.trials, point.lower, point.upper];
 
 // Without dates: in the order in which it was learned.
 function inOrder(api, told) {
@@ -170,12 +177,11 @@ function inOrder(api, told) {
       id: told.strategy, agent: told.agent, task_type: heuristic ? told.task_types[0] : null,
     });
     if (!points.length) { out.replaceChildren(el("p", { class: "soft" }, "No episodes yet.")); return; }
-    const all = points.at(-1).trials;
     out.replaceChildren(
-      plot([{ points: points.map((row) => [row.trials / all, row.mean, row.lower, row.upper]), band: true, dots: points.length < 20 }], {
-        from: "first trial", to: `trial ${count(all)}`, said: "the rate in the order of learning, with its bounds",
+      plot([{ points: points.map((row, index) => [(index + 1) / points.length, ...windowed(row)]), band: true, dots: points.length < 20 }], {
+        from: "first trial", to: `trial ${count(told.why.trials)}`, said: "the rate in the order of learning, with its bounds",
       }),
-      el("p", { class: "small soft" }, "The evidence has no dates: this is the order in which it was learned."));
+      el("p", { class: "small soft" }, "The evidence has no dates: this is the order in which it was learned. ", WINDOW));
   }, out);
   return out;
 }

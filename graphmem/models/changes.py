@@ -24,3 +24,12 @@ class Change(Output):
     trials_since: int
     successes_since: int
     certainty: float
+
+    @property
+    def said(self) -> str:
+        """Its counts and its time (UTC): ``30 of 30 until 30 Sep 2026, 0 of 30 since``."""
+        ended = self.until or self.since
+        form = "%H:%M, %-d %b %Y" if ended.date() == self.since.date() else "%-d %b %Y"
+        when = f"{'until' if self.until else 'before'} {ended:{form}}"
+        before = f"{self.successes_before} of {self.trials_before} {when}"
+        return f"{before}, {self.successes_since} of {self.trials_since} since"

@@ -269,9 +269,9 @@ ORDER BY seq DESC;
 
 // name: explaining.episodes
 // doc: Episodes for display, latest first; the error is that of the episode, else the last one of its steps. Whether one of some
-// doc: strategies failed though the run succeeded, and the last other one that it used, which saved it.
+// doc: strategies failed though the run succeeded, the last other one that it used, which saved it, and all that it used, the last one first.
 // param: strategies list
-// returns: evidence_columns, failed boolean, saved_by string
+// returns: evidence_columns, failed boolean, saved_by string, used list
 MATCH (e:Episode)
 WHERE e.id IN $ids AND toString(e.ns) = $ns
 MATCH (a:Agent)-[:RAN]->(e)
@@ -279,12 +279,13 @@ OPTIONAL MATCH (e)-[u:USED]->(s:Strategy)
 WITH e, a, u, s, u.rank AS rank
 ORDER BY rank DESC
 WITH e, a, collect(CASE WHEN u.failed IS NOT NULL AND s.id IN $strategies THEN s.text END) AS failed,
-     collect(CASE WHEN worked(u.applied, u.failed) AND NOT s.id IN $strategies THEN s.text END)[0] AS other
+     collect(CASE WHEN worked(u.applied, u.failed) AND NOT s.id IN $strategies THEN s.text END)[0] AS other,
+     collect(CASE WHEN u.applied THEN s.text + CASE WHEN e.success AND u.failed IS NOT NULL THEN ' (failed)' ELSE '' END END) AS used
 OPTIONAL MATCH (e)-[:HAS_STEP]->(x:Step)
-WITH e, a, failed, other, x.error AS error, x.index AS place, CASE WHEN x.action_type IN failed THEN 1 ELSE 0 END AS own
+WITH e, a, failed, other, used, x.error AS error, x.index AS place, CASE WHEN x.action_type IN failed THEN 1 ELSE 0 END AS own
 ORDER BY own DESC, place DESC
-WITH e, a, failed, other, collect(error) AS errors
-RETURN evidence_columns(e, a, errors), size(failed) > 0 AS failed, CASE WHEN size(failed) > 0 THEN other END AS saved_by
+WITH e, a, failed, other, used, collect(error) AS errors
+RETURN evidence_columns(e, a, errors), size(failed) > 0 AS failed, CASE WHEN size(failed) > 0 THEN other END AS saved_by, used
 ORDER BY coalesce(e.ended_at, e.started_at, e.recorded_at) DESC, id DESC;
 
 // name: explaining.trend

@@ -112,10 +112,10 @@ RETURN DISTINCT whole(s) AS id, e.id AS episode, one.at AS at
 ORDER BY at DESC, episode DESC;
 
 // name: recall.warnings
-// doc: The anti-patterns, on types of tasks (null: on all), of strategies that failed more often with their error than they worked; for
-// doc: some strategies (untyped), those on tasks without a type. It looks through all anti-patterns: to find an edge, the embedded engine
+// doc: The anti-patterns, on types of tasks (null: on all), of strategies; for some strategies (untyped), those on tasks
+// doc: without a type. It looks through all anti-patterns: to find an edge, the embedded engine
 // doc: walks along all edges of a node, also those to the episodes that used a strategy.
-// param: types list = null, untyped list = [], at_least integer = 2, above float = 0.5, texts list = []
+// param: types list = null, untyped list = [], at_least integer = 2, texts list = []
 // returns: id string, agent string, strategy_id string, strategy string, error_class string, task_types list, occurrences integer
 // returns: successes integer, confidence float, lower float, upper float, status string, first_at integer, last_at integer, members list
 MATCH (p:AntiPattern)
@@ -137,7 +137,6 @@ WITH agent, error_class, whole, members, reduce(known = [], some IN types | know
 WITH agent, error_class, whole, members, types, occurrences, first_at, last_at, successes,
      posterior_mean(occurrences, trials, $prior_successes, $prior_failures) AS confidence,
      wilson_lower(occurrences, trials, $z) AS lower, wilson_upper(occurrences, trials, $z) AS upper
-WHERE confidence > $above
 MATCH (s:Strategy {id: whole})
 RETURN members[0] AS id, agent, whole AS strategy_id, s.text AS strategy, error_class, types AS task_types, occurrences, successes,
   confidence, lower, upper, status(lower, upper, $established, $refuted) AS status, first_at, last_at, members

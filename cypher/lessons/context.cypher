@@ -15,7 +15,7 @@ MATCH (t)<-[:ATTEMPTED]-(e:Episode)<-[:RAN]-(a:Agent)
 WHERE a.name IN $agents AND ($types IS NULL OR e.type IN $types)
 WITH e.score AS score, e.summary AS summary, e.id AS id, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at
 ORDER BY at DESC, id DESC
-WITH count(*) AS episodes, sum(score) AS total, collect({score: score, summary: summary})[..$most_episodes] AS latest
+WITH count(*) AS episodes, sum(score) AS total, collect({id: id, score: score, summary: summary})[..$most_episodes] AS latest
 WHERE episodes > 0
 RETURN episodes, total / episodes AS mean_score, latest;
 
@@ -192,7 +192,7 @@ WHERE $agents IS NULL OR a.name IN $agents
 WITH e, d.at AS at
 ORDER BY at DESC, e.id DESC
 LIMIT $most_episodes
-RETURN 'episodes' AS part, collect({score: e.score, task_type: e.type, summary: e.summary}) AS rows
+RETURN 'episodes' AS part, collect({id: e.id, score: e.score, task_type: e.type, summary: e.summary}) AS rows
 UNION ALL
 CALL { MATCH ()-[l:MERGED_INTO]->() RETURN count(l) AS links }
 WITH links

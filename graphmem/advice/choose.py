@@ -17,9 +17,8 @@ from graphmem.errors import NotFoundError
 from graphmem.graph.access import View, read_view
 from graphmem.graph.arguments import check_choice, check_function
 from graphmem.graph.graph import Graph
-from graphmem.graph.rates import HEURISTIC_ABOVE
 from graphmem.ids import strategy_id
-from graphmem.lessons.anti_patterns import describe, find_warnings
+from graphmem.lessons.anti_patterns import describe, find_warnings, is_told
 from graphmem.models.choices import Choice, Considered, Evaluation, Explore, OwnWay
 from graphmem.models.fields import AS_TUPLE, MAX_CANDIDATES, Input, Name, TypeName
 from graphmem.models.lessons import AntiPattern
@@ -109,12 +108,13 @@ class Chooser:
         odds = probabilities(found.belief, met, cell, explore, chances, rng)
         taken = int(np.searchsorted(odds.cumsum(), rng.random() * odds.sum(), "right"))
         warnings = self._warnings(found, view)
-        considered = [
+        chosen, *considered = (
             self._considered(one, propensity, explore, found, warnings.get(one.id or "", ()))
-            for one, propensity in zip(several, odds.tolist(), strict=True)
-        ]
-        chosen = considered.pop(min(taken, len(several) - 1))
-        considered.sort(key=lambda one: (-one.propensity, -one.probability, one.text))
+            for place, one, propensity in sorted(
+                zip(range(len(several)), several, odds.tolist(), strict=True),
+                key=lambda each: (each[0] != min(taken, len(several) - 1), each[1].order),
+            )
+        )
         return Choice(
             **{name: getattr(chosen, name) for name in Considered.model_fields},
             task=asked.task,
@@ -182,14 +182,9 @@ class Chooser:
     ) -> Considered:
         low, high = interval(one.probability, one.concentration)
         expected = f"expected {percent(one.probability)} ({percent(low)} to {percent(high)})"
-        counts = one.said
-        if not one.trials and (lent := [row for row in one.lenders if row["weight"]]):
-            won, trials = (sum(row[name] for row in lent) for name in ("successes", "trials"))
-            counts = f"never tried; {won} of {trials} by strategies like it"
-        elif not one.trials:
-            counts = f"never tried; {found.successes} of {found.trials} by all others"
-        if not found.trials:
-            counts = "nothing was tried yet"
+        said = one.said
+        if not one.trials and found.trials and not any(row["weight"] for row in one.lenders):
+            said += f"; {found.successes} of {found.trials} by all others"
         often = f"picks it in {percent(propensity, 1)} of draws"
         if propensity in (0.0, 1.0):
             often = f"{'always' if propensity else 'never'} picks it"
@@ -201,7 +196,7 @@ class Chooser:
             low=low,
             high=high,
             propensity=propensity,
-            why=f"{counts}: {expected}; {way} {often}",
+            why=f"{said}; {expected}; {way} {often}",
             warnings=warnings,
         )
 
@@ -228,26 +223,23 @@ class Chooser:
     def _warnings(self, found: Estimates, view: View) -> Mapping[str, tuple[AntiPattern, ...]]:
         """Return the anti-patterns of candidates on the type of the task, by id.
 
-        Candidates that fail no more often than other strategies have none.
-        Without a type: those on any type, and those on tasks without a type of strategies that are
-        expected to fail on this task.
+        Candidates that fail no more often than other strategies, or are expected to work here, have
+        none. Without a type: those on any type, and those on tasks without a type.
         """
         known = {one.id: one for one in found.strategies if one.id is not None}
         kind = found.question.task_type
-        failing = {id_ for id_, one in known.items() if one.probability <= HEURISTIC_ABOVE}
         rows = find_warnings(
             self._graph,
             list(known),
             {text for one in known.values() for text in one.texts},
             view,
             types=None if kind is None else [kind],
-            untyped=sorted(failing) if kind is None else [],
+            untyped=sorted(known) if kind is None else [],
         )
-        told = {id_ for id_, one in known.items() if not (one.usual or one.common)}
-        rows = [row for row in rows if row["strategy_id"] in told]
+        rows = [row for row in rows if is_told(row, known)]
         wholes = {row["id"]: row["strategy_id"] for row in rows}
         warnings: dict[str, tuple[AntiPattern, ...]] = {}
-        for one in describe(self._graph, rows, view, known):
+        for one in describe(self._graph, rows, view, found.question, known):
             whole = wholes[one.id]
             warnings[whole] = (*warnings.get(whole, ()), one)
         return warnings

@@ -8,16 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import exp, log, sqrt
+from math import exp, log
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from graphmem.advice.changes import LATEST, change_of, latest_of
 from graphmem.advice.strengths import DEFAULTS, Strengths
+from graphmem.advice.telling import (
+    STANDARD_ERRORS,
+    conclude,
+    describe_evidence,
+    is_common,
+    is_usual,
+)
 from graphmem.graph.access import View
 from graphmem.graph.graph import Graph
-from graphmem.graph.nearness import Near, Question, understood
-from graphmem.graph.rates import PRIOR
+from graphmem.graph.nearness import Conclusion, Near, Question, understood
 from graphmem.ids import heuristic_ids, node_id, strategy_id
 from graphmem.models.changes import Change
 from graphmem.models.forecasts import PoolingStrengths
@@ -29,14 +35,12 @@ if TYPE_CHECKING:
     from graphmem.advice.beliefs import Lately, Own, Shared
     from graphmem.advice.formula import Belief, Turn
 
-STANDARD_ERRORS = 1.0
-"""The normal quantile of the lower bound by which recall sorts."""
-NEARLY_ALL = 0.9
-"""A tool that this share of runs use tells runs apart by little."""
 NAMED = 8
 """So many near tasks are named."""
 KINDS = 64
 """Agents times types of task up to which the heuristics of a strategy are read one by one."""
+MOVES = 0.5
+"""Outcomes that are worth fewer trials move an estimate by little."""
 _ALL = ("trials", "successes")
 _OF_TYPE = ("type_trials", "type_successes")
 _NEAR = ("near_trials", "near_successes")
@@ -89,10 +93,12 @@ class Estimate:
     """The same worth, with tasks that look alike counted as one."""
     lower: float
     """The Wilson bound of the estimate at :data:`STANDARD_ERRORS`, with that worth."""
+    task_type: str | None
     change: Change | None
     """The change that it assumes: on the task, else on all tasks."""
     nearest: Row | None
-    """Its outcomes on the nearest task where it was tried: {text, similarity, trials, ...}."""
+    """Its outcomes on the nearest task where it was tried: {text, similarity, trials, successes};
+    ``others`` tells whether those on less similar tasks are worth half a trial or more."""
     weight: float
     """Its weight among several strategies that are used together."""
     usual: bool
@@ -113,19 +119,30 @@ class Estimate:
         return max(near, (self.type_successes, self.type_trials), key=itemgetter(1))
 
     @property
+    def nearby(self) -> bool:
+        """Whether it was tried on the task or on near ones."""
+        return self.here_trials + self.near_trials > 0
+
+    @property
+    def conclusion(self) -> Conclusion:
+        """What its outcomes tell of it now."""
+        return conclude(self)
+
+    @property
+    def evidence(self) -> str:
+        """The counts that moved it, and where they are from: ``26 of 30 here``."""
+        return describe_evidence(self)
+
+    @property
     def said(self) -> str:
-        """The counts that moved it, in words: ``26 of 30 here; 37 of 60 on tasks like it``."""
-        here, near = self.here_trials, self.near_trials
-        told = here + near
-        typed = told if self.type_trials <= told else self.type_trials
-        parts = (
-            (self.here_successes, here, "here", here),
-            (self.near_successes, near, "on tasks like it", near),
-            (self.type_successes, self.type_trials, "on its type", typed > told),
-            (self.successes, self.trials, "in all", self.trials > typed),
-        )
-        said = [f"{won} of {trials} {where}" for won, trials, where, tells in parts if tells]
-        return "; ".join(said) or "never tried"
+        """The conclusion and the counts that it rests on: ``likely: 26 of 30 here``."""
+        return f"{self.conclusion}: {self.evidence}"
+
+    @property
+    def order(self) -> tuple[float | str, ...]:
+        """Sorts estimates by what is expected (one half if too little is known), then certainty."""
+        known = self.conclusion != "too little known"
+        return -round(self.probability, 2) if known else -0.5, -self.lower, self.text
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +231,7 @@ class Estimator:
         used = {row["text"]: row["uses"] for row in rows.values()}
         tools = sequences(used)
         common = {
-            text for text in tools.keys() & used.keys() if _is_common(used[text], counts.all, runs)
+            text for text in tools.keys() & used.keys() if is_common(used[text], counts.all, runs)
         }
         estimates = tuple(
             Estimate(
@@ -231,9 +248,10 @@ class Estimator:
                 worth=float(worth[place]),
                 weight=1.0 / (row["uses"]["trials"] + 1) ** 2,
                 lower=wilson_lower(probability, float(worth[place]), STANDARD_ERRORS),
+                task_type=question.task_type,
                 change=lately.change(place, row, judged.turns[place]),
                 nearest=counts.nearest.get(key),
-                usual=_is_usual(row["uses"], counts.all),
+                usual=is_usual(row["uses"], counts.all),
                 common=common.issuperset(tools.get(row["text"], [row["text"]])),
             )
             for place, (key, row) in enumerate(rows.items())
@@ -303,8 +321,13 @@ class Estimator:
             counts.add(row["id"], row, (*_NEAR, "near_n", "near_k", "gone_n", "gone_k"))
         cosines = dict(question.near[:NAMED])
         for row in sorted(parts.get("nearest", ()), key=lambda row: -cosines[row["task"]]):
-            key = counts.whole(row["id"])
-            counts.nearest.setdefault(key, row | {"similarity": cosines[row["task"]]})
+            worth = most.get(row["task"], 0.0)
+            worth *= row["trials"] / (row["trials"] + worth) if worth else 0.0
+            others = counts.uses(row["id"])["near_n"] - worth >= MOVES
+            counts.nearest.setdefault(
+                counts.whole(row["id"]),
+                row | {"similarity": cosines[row["task"]], "others": others},
+            )
         return counts
 
     def _add_uses(self, counts: _Counts, question: Question, *, typed: bool) -> None:
@@ -558,28 +581,3 @@ def _nearest(rows: Iterable[Row]) -> tuple[Row, ...]:
     """Return what has trials, the nearest first."""
     lent = [row for row in rows if row["trials"]]
     return tuple(sorted(lent, key=lambda row: (-row["similarity"], row["text"], row["id"])))
-
-
-def _is_common(uses: Mapping[str, float], everything: Mapping[str, int], runs: int) -> bool:
-    """Return whether nearly all runs used a tool, and it is no better and no worse than others."""
-    if not uses["trials"] or uses["here_trials"] + uses["near_trials"] < NEARLY_ALL * runs:
-        return False
-    trials, successes = _OF_TYPE if uses["type_trials"] else _ALL
-    n, k, others = uses[trials], uses[successes], everything[trials] - uses[trials]
-    if not others:
-        return True
-    rate = (everything[successes] + PRIOR[0]) / (everything[trials] + sum(PRIOR))
-    error = sqrt(rate * (1.0 - rate) * (1.0 / n + 1.0 / others))
-    return abs(k / n - (everything[successes] - k) / others) <= 2.0 * error
-
-
-def _is_usual(uses: Mapping[str, float], everything: Mapping[str, int]) -> bool:
-    """Return whether a strategy worked at times, and no less often than the others, if any.
-
-    That is on the type of the task, if it was used there. What never worked is not usual, even
-    where nothing else worked either.
-    """
-    trials, successes = _OF_TYPE if uses["type_trials"] else _ALL
-    others, won = everything[trials] - uses[trials], everything[successes] - uses[successes]
-    better = uses[successes] * others >= won * uses[trials]
-    return others > 0 and uses[successes] > 0 and bool(better)

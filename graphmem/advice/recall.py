@@ -24,7 +24,7 @@ from graphmem.graph.graph import Graph
 from graphmem.graph.nearness import understood
 from graphmem.graph.rates import HEURISTIC_ABOVE
 from graphmem.ids import from_millis, to_millis
-from graphmem.lessons.anti_patterns import describe, find_warnings
+from graphmem.lessons.anti_patterns import describe, find_warnings, is_told
 from graphmem.models.fields import AS_TUPLE, Input, Moment
 from graphmem.models.recall import Kind, NearTask, Recall, RecallItem
 from graphmem.search.similarity import ROUNDED, Hit, Similarity
@@ -148,11 +148,11 @@ class Recaller:
         question = understood(self._graph, asked, view, self._similarity)
         against = self._warned(reached, tasks, view)
         ids = dict.fromkeys([row["id"] for row in reached[:most]])
-        ids |= dict.fromkeys(sorted({row["strategy_id"] for row in against}))
+        bad = [row["strategy_id"] for row in against if row["confidence"] > HEURISTIC_ABOVE]
+        ids |= dict.fromkeys(sorted({*bad[:WARNED]}))
         estimates = self._estimator.each(question, list(ids), view) if ids else ()
         expected = {one.id: one for one in estimates if one.id}
-        told = {one.id for one in estimates if not (one.usual or one.common)}
-        against = [row for row in against if row["strategy_id"] in told][:WARNINGS]
+        against = [row for row in against if is_told(row, expected)][:WARNINGS]
         near = [_near_task(row, found) for row in tasks.values()]
         near.sort(key=lambda task: (-task.relevance, task.text))
         items: list[RecallItem] = []
@@ -161,7 +161,14 @@ class Recaller:
             items += self._items(chosen, reached, walk, tasks, view)
         if found:
             lends = self._similarity.vectors.embedder.thresholds.near
-            about = About(near, question.task_type, question.type_rule, lends, view, now)
+            about = About(
+                *(near, question.task_type, question.type_rule, lends, view, now),
+                lambda texts: {
+                    one.text
+                    for one in self._estimator.each(question, texts, view)
+                    if one.conclusion == "stopped working"
+                },
+            )
             items += self._beside.items(about, wanted, items)
         return Recall(
             text=asked,
@@ -169,7 +176,7 @@ class Recaller:
             type_rule=question.type_rule,
             embedder=self._similarity.vectors.searched_with if found else None,
             items=tuple(items),
-            warnings=tuple(describe(self._graph, against, view, expected)),
+            warnings=tuple(describe(self._graph, against, view, question, expected)),
             tasks=tuple(near[:EVIDENCE]),
             nearest=near[0] if near else self._nearest(found, view),
             floor=floors["Task"] if found else None,
@@ -298,7 +305,7 @@ class Recaller:
             id_: row["text"] for row in ranked for id_ in (row["id"], *(row["members"] or ()))
         }
         evidence = self._evidence(ways, {row["id"]: row["first"] for row in chosen}, view)
-        for row in chosen:
+        for row in sorted(chosen, key=lambda row: (*row["estimate"].order[:2], -row["score"])):
             one = row["estimate"]
             yield RecallItem(
                 **{name: row[name] for name in ("id", "text", "score", "relevance", "freshness")},
@@ -347,14 +354,14 @@ class Recaller:
             {text for row in near for text in row["texts"]},
             view,
             types=sorted(types - {GENERAL}),
-            untyped=sorted(row["id"] for row in near if GENERAL in types and _fails(row)),
+            untyped=sorted(row["id"] for row in near if GENERAL in types),
         )
         relevance = {row["id"]: row["relevance"] for row in near}
         rows.sort(key=lambda row: (-relevance[row["strategy_id"]] * row["lower"], row["strategy"]))
         first: dict[tuple[str, str], Row] = {}
         for row in rows:  # of equal failures of several agents, the most certain one
             first.setdefault((row["strategy_id"], row["error_class"]), row)
-        return list(first.values())[:WARNED]
+        return list(first.values())
 
 
 def _ranked(reached: Sequence[Row], expected: Mapping[str, Estimate]) -> list[Row]:
@@ -381,12 +388,6 @@ def _failed(one: Estimate) -> bool:
     """Return whether a strategy was tried on the task or near ones, and never worked there."""
     trials = one.here_trials + one.near_trials
     return trials > 0 and not one.here_successes + one.near_successes
-
-
-def _fails(row: Row) -> bool:
-    """Return whether a strategy mostly fails on the near tasks, by its outcomes there alone."""
-    trials = row["near_trials"]
-    return bool(trials) and (trials - row["near_successes"] + 1) / (trials + 2) > HEURISTIC_ABOVE
 
 
 def _near_task(row: Row, found: Sequence[Hit]) -> NearTask:

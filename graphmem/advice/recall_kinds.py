@@ -1,7 +1,7 @@
 """What ``recall`` tells besides strategies: rules, heuristics and policies that fit a text.
 
 A rule fits if it is one of a near task, or a general one on the type of the text. A heuristic fits
-if it is on that type. A policy fits if the latest episodes on near tasks took it, and it is the
+if it is on that type, and its strategy did not stop working. A policy fits if the latest episodes on near tasks took it, and it is the
 best of its state or crystallized. Near tasks count by their relevance; a type has the relevance of
 its nearest task, but at least that of a task near enough to lend its type. An item that repeats a
 shown strategy is left out. ``cypher/advice/recall_kinds.cypher`` finds and scores the items.
@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from graphmem.advice.estimate import STANDARD_ERRORS
+from graphmem.advice.telling import STANDARD_ERRORS
 from graphmem.graph.access import View
 from graphmem.graph.graph import Graph
 from graphmem.graph.rates import HEURISTIC_ABOVE
@@ -49,6 +49,8 @@ class About:
     """The similarity from which a task lends its type."""
     view: View
     now: int
+    stopped: Callable[[Sequence[str]], Collection[str]]
+    """Tells which strategies (texts) stopped working."""
 
     @property
     def fits(self) -> float:
@@ -81,6 +83,9 @@ class Beside:
         if not {*kinds} - {"strategy"} or not (asked.near or typed):
             return
         told = self._read_rows(asked, kinds, shown, typed=typed)
+        if rows := told.get("heuristics"):
+            stopped = asked.stopped([row["row"]["text"] for row in rows])
+            told["heuristics"] = [row for row in rows if row["row"]["text"] not in stopped]
         if "heuristic" in kinds:  # a general rule says the same of several types
             known = {row["row"]["text"] for row in told.get("heuristics", ())}
             rules = told.get("general rules", ())

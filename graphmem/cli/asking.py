@@ -152,9 +152,9 @@ def recall(options: Options, /, text: str, kinds: tuple[Any, ...], **how: Any) -
 
     It also shows other items that fit, and what to avoid.
 
-    At most --limit strategies come first, then at most 3 rules, 3 heuristics and 3 policies. A
-    score orders them: how similar the tasks are, times the lower bound of the expected success
-    rate, times how recent the trials are.
+    At most --limit strategies come first, by what is expected of them, then at most 3 rules, 3
+    heuristics and 3 policies. A score selects them: how similar the tasks are, times the lower
+    bound of the expected success rate, times how recent the trials are.
 
     \b
     Examples:
@@ -185,13 +185,13 @@ def _print_recalled(recalled: Recall) -> None:
     for item in recalled.items:
         by_kind.setdefault(item.kind, []).append(item)
     for kind, items in by_kind.items():
-        columns = f"score {kind}=text expected=mean% what_speaks_for_it=said found_by"
+        columns = f"{kind}=text what_is_known=said found_by score"
         print_rows(items, columns, found_by=_find_source)
     if recalled.warnings:
         print_rows(
             recalled.warnings,
             "avoid=strategy it_fails_with=error_class failures=occurrences worked=successes "
-            "expected_here=expected% instead=better_alternative.strategy",
+            "here=said instead=better_alternative.strategy",
         )
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from graphmem.graph.access import EVERYTHING, View
 from graphmem.graph.graph import Reader
 from graphmem.graph.lookup import known_tasks
+from graphmem.models.changes import Change
 from graphmem.store.port import Row
 from graphmem.text.task_types import GENERAL, infer_task_type
 
@@ -67,6 +68,17 @@ class Question:
         return [row["id"] for row in self.known]
 
 
+Conclusion = Literal[
+    "likely",
+    "about as often as not",
+    "rarely",
+    "too little known",
+    "stopped working",
+    "works again",
+]
+"""What outcomes tell of a strategy on a task."""
+
+
 class Expected(Protocol):
     """What to expect of a strategy on a task, from its outcomes there and elsewhere."""
 
@@ -79,12 +91,28 @@ class Expected(Protocol):
         """The probability that it works."""
 
     @property
-    def lower(self) -> float:
-        """A lower bound of the probability."""
+    def conclusion(self) -> Conclusion:
+        """What its outcomes tell of it now."""
+
+    @property
+    def change(self) -> Change | None:
+        """The change that it assumes."""
+
+    @property
+    def evidence(self) -> str:
+        """The counts that moved it, in words."""
 
     @property
     def said(self) -> str:
-        """The counts that moved it, in words."""
+        """The conclusion and the evidence."""
+
+    @property
+    def order(self) -> tuple[float | str, ...]:
+        """Sorts by what is expected, then by certainty."""
+
+    @property
+    def nearby(self) -> bool:
+        """Whether it was tried on the task or on near ones."""
 
     @property
     def seen(self) -> tuple[int, int]:

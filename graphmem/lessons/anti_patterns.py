@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from graphmem.graph.access import View
 from graphmem.graph.graph import Graph, Reader, Transaction
-from graphmem.graph.nearness import Expected
+from graphmem.graph.nearness import Expected, Question
 from graphmem.graph.rates import HEURISTIC_ABOVE
 from graphmem.ids import from_millis
 from graphmem.models.lessons import Alternative, AntiPattern
@@ -28,7 +28,7 @@ def find_warnings(
     types: Sequence[str] | None,
     untyped: Sequence[str],
 ) -> list[Row]:
-    """Return the anti-patterns of strategies that failed more often than they worked."""
+    """Return the anti-patterns of strategies; :func:`is_told` says which of them are warnings."""
     if not strategies:
         return []
     rows = graph.read(
@@ -39,18 +39,35 @@ def find_warnings(
         untyped=untyped,
         agents=view.agents,
         at_least=view.failures(graph.settings),
-        above=HEURISTIC_ABOVE,
     )
     return [row for row in rows if view.allows(*row["task_types"])]
 
 
+def is_told(row: Row, expected: Mapping[str, Expected]) -> bool:
+    """Return whether an anti-pattern warns of a strategy on a task, by what to expect of it there.
+
+    It does if the strategy stopped working. Else it does if the strategy failed more often than it
+    worked, and than others did, and is not expected to work now.
+    """
+    one = expected.get(row["strategy_id"])
+    if one is None or one.common:
+        return False
+    fails = row["confidence"] > HEURISTIC_ABOVE and not one.usual
+    works = one.conclusion in ("likely", "works again", "about as often as not")
+    return one.conclusion == "stopped working" or (fails and not works)
+
+
 def describe(
-    graph: Graph, rows: list[Row], view: View, expectations: Mapping[str, Expected] | None = None
+    graph: Graph,
+    rows: list[Row],
+    view: View,
+    question: Question | None = None,
+    expectations: Mapping[str, Expected] | None = None,
 ) -> list[AntiPattern]:
     """Return the readable anti-patterns of rows, with better alternatives.
 
     With what to expect of their strategies (by id) on a task they are warnings: those that are
-    expected to fail there come first. Then only what was tried on the tasks of the failures can be
+    expected to fail there come first. Then only what was tried on that task and near ones can be
     an alternative, so that the time does not grow with the memory.
     """
     for row in rows:
@@ -59,8 +76,13 @@ def describe(
     expected = expectations or {}
     rows.sort(key=lambda row: one.probability if (one := expected.get(row["strategy_id"])) else 0.0)
     failures = _failures(graph, rows)
+    grounds = dict(failures)
     of_types = _of_types(graph, failures, view.agents) if expectations is None else {}
-    better = _alternatives(graph, rows, failures, view.agents, of_types)
+    if question:
+        near = {*question.tasks, *dict(question.near)}
+        for id_, found_there in failures.items():
+            grounds[id_] = [failure for failure in found_there if failure["task"] in near]
+    better = _alternatives(graph, rows, grounds, view.agents, of_types, expected)
     found = []
     for row in rows:
         latest, one = failures[row["id"]], expected.get(row["strategy_id"])
@@ -107,6 +129,7 @@ def _alternatives(
     failures: Mapping[str, Sequence[Row]],
     agents: Sequence[str] | None,
     of_types: Mapping[str, list[Row]],
+    expected: Mapping[str, Expected] | None = None,
 ) -> dict[str, tuple[str, Alternative]]:
     """Return the alternatives that did better than the strategies of anti-patterns (rows).
 
@@ -135,6 +158,8 @@ def _alternatives(
         for ground, others in grounds:
             own = next((one for one in others if one["strategy_id"] == row["strategy_id"]), None)
             best = next((one for one in others if one is not own), None)
+            if own and (now := (expected or {}).get(row["strategy_id"])) and now.change:
+                own = {**own, "mean": now.probability}
             if own and best and best["lower"] > own["mean"]:
                 chosen[row["id"]] = best, own, ground
                 break

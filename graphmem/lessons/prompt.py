@@ -6,7 +6,7 @@ its strength, which is
 - for lessons with counts for and against (rules, heuristics, anti-patterns): the posterior mean
   (for + a) / (for + against + a + b) of the settings' Beta prior; half of it for a model's rule;
 - for a mistake that was seen n times: (n + a) / (n + a + b);
-- for the latest episodes: 1, 1/2, 1/3; for the mean score: 1;
+- for the latest attempts: 1, 1/2, 1/3; for the mean score: 1;
 - for entries of a lens: their similarity to the task.
 
 The budget is filled greedily: the next line is the one with the most value per token that still
@@ -20,7 +20,8 @@ Text from episodes and levels is data. The first line says so, and a fence that 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from graphmem.graph.access import EVERYTHING, View, read_view
@@ -32,11 +33,12 @@ from graphmem.lessons.general_rules import AgentRules, consolidation_id
 from graphmem.lessons.proposals import MODEL
 from graphmem.models.levels import Found, words_of
 from graphmem.models.recall import ContextQuery
-from graphmem.printable import counted, percent
+from graphmem.printable import counted
 from graphmem.store.port import Row
 from graphmem.text.fencing import CLOSE, OPEN, fenced
 from graphmem.text.sentences import normalized
-from graphmem.text.tokens import Counter, count_tokens
+from graphmem.text.tokens import Counter as TokenCounter
+from graphmem.text.tokens import count_tokens
 from graphmem.text.tools import sequences
 
 Shows = Callable[[str, str, str | None], Sequence[Found]]
@@ -74,11 +76,12 @@ ELSEWHERE = Section("mistakes made on other tasks:", 0.6)
 HEURISTICS = Section("works on such tasks:", 0.8)
 ANTI_PATTERNS = Section("rarely works on such tasks:", 0.8)
 GENERAL_RULES = Section("general rules:", 0.7)
-EPISODES = Section("last episodes:", 0.5)
+TRIED = Section("tried on such tasks:", 0.6)
+ATTEMPTS = Section("last attempts:", 0.5)
 NOTED = Section("noted before:", 1.0)
 SECTIONS = (
-    *(SCORE, WORKS, AVOID, MISTAKES, ELSEWHERE, HEURISTICS, ANTI_PATTERNS, GENERAL_RULES),
-    *(EPISODES, NOTED),
+    *(SCORE, WORKS, AVOID, MISTAKES, ELSEWHERE, HEURISTICS, ANTI_PATTERNS, TRIED),
+    *(GENERAL_RULES, ATTEMPTS, NOTED),
 )
 
 
@@ -182,15 +185,27 @@ class ContextWriter:
         yield from on_such_tasks
         if episodes or on_such_tasks:
             yield from self._general(parts, view)
-        for place, row in enumerate(recent[:RECENT], 1):
-            text = fenced(row["summary"] or "", SHOWN)
-            said = f": {text}" if text else ""
-            yield Line(EPISODES, 1 / place, f"- score {row['score']:.2f}{said}")
+        for place, (text, times) in enumerate(self._attempts(recent[:RECENT]).items(), 1):
+            yield Line(ATTEMPTS, 1 / place, f"- {f'{times}x ' if times > 1 else ''}{text}")
         if lens is not None and self._shows is not None:
             text = question.known[0]["text"] if question.known else task
             for one in self._shows(lens, text, agent):
                 shown = fenced(words_of(one.content), SHOWN)
                 yield Line(NOTED, one.similarity or 0.0, f"- {shown}", _about("NOTED", shown))
+
+    def _attempts(self, recent: Sequence[Row]) -> Mapping[str, int]:
+        """Return the latest episodes in words, the latest first, and how often each is repeated."""
+        summaries = {row["id"]: row["summary"] for row in recent}
+        asked = {"ids": list(summaries), "strategies": []}
+        attempts: Counter[str] = Counter()
+        for row in self._read("explaining.episodes", **asked) if recent else ():
+            used, error = ", ".join(reversed(row["used"])), None if row["success"] else row["error"]
+            how = ("worked" if row["success"] else "failed", f"(score {row['score']:.2f})")
+            plain = row["score"] in (0.0, 1.0)
+            told = [fenced(text, SHOWN) for text in (used, error, summaries[row["id"]]) if text]
+            if told:
+                attempts[": ".join([" ".join(how[: 1 if plain else 2]), *told])] += 1
+        return attempts
 
     # What works and what rarely works on such tasks
 
@@ -209,44 +224,55 @@ class ContextWriter:
         texts = dict.fromkeys(row["strategy"] for row in (*works, *warned.values(), *fails))
         if not texts or self._expect is None:
             return []
-        good, bad = [], []
-        blamed = _blamed(question, tried)
-        tools = sequences(texts)
-        for one in self._expect(question, list(texts), view):
+        blamed, tools = _blamed(question, tried), sequences(texts)
+        good: list[Expected] = []
+        bad: list[Expected] = []
+        rest: list[Expected] = []
+        for one in sorted(self._expect(question, list(texts), view), key=lambda one: one.order):
             won, trials = one.seen
-            if one.common or (one.text in tools and trials < OF_A_TOOL):
+            least = OF_A_TOOL if one.text in tools else view.min_occurrences or 1
+            part = _part(one, one.usual and one.text not in blamed)
+            if one.common or trials < least or part is None:
                 continue
-            if one.probability > HEURISTIC_ABOVE and trials >= view.trials(settings):
+            if part is HEURISTICS and trials >= view.trials(settings):
                 good.append(one)
-            elif one.usual and one.text not in blamed:
-                continue
-            elif one.text in warned or (
-                one.probability <= HEURISTIC_ABOVE and trials - won >= view.failures(settings)
+            elif part is ANTI_PATTERNS and (
+                one.change or one.text in warned or trials - won >= view.failures(settings)
             ):
-                bad.append(one)
-        good.sort(key=lambda one: (-one.lower, -one.probability, one.text))
-        bad = sorted(bad, key=lambda one: (one.probability, one.text))[:FAILURES]
+                bad.insert(0, one)
+            elif one.nearby:
+                rest.append(one)
+        bad = bad[:FAILURES]
         errors = {text: row["error_class"] for text, row in warned.items()}
-        if any(one.text not in errors for one in bad):
-            names = {row["id"]: row["strategy"] for row in tried}
-            tasks = [*question.tasks, *(id_ for id_, _ in question.linked)]
-            rows = self._read("context.errors", tasks=tasks, ids=list(names), agents=view.agents)
-            errors = {names[row["id"]]: row["error_class"] for row in rows} | errors
+        if any(one.change or one.text not in errors for one in (*bad, *rest)):
+            errors |= self._errors(question, tried, view)
         lines = []
         for one in good[:STRATEGIES]:
             below = []
-            if one.text in warned and not one.usual:  # it failed elsewhere
+            if one.text in warned and not (one.usual or one.change):  # it failed elsewhere
                 row = warned[one.text]
                 below = [("but", f"failed {row['occurrences']}x with {row['error_class']}")]
-            text = _above(f"- {_describe_expected(one)}: ", one.text, below)
+            text = _above(f"- {one.said}: ", one.text, below)
             about = _about("WORKS", fenced(one.text, SHOWN))
             lines.append(Line(HEURISTICS, one.probability, text, about))
+        near = (one for one in good if one.nearby)
+        best = next((f"{fenced(one.text, SHOWN // 2)}, {one.evidence}" for one in near), None)
         for one in bad:
-            better = good[0].text if good and good[0].lower > one.probability else None
-            less = (("error", errors.get(one.text)), ("instead", better))
-            text = _above(f"- {_describe_expected(one)}: ", one.text, less)
+            less = (("error", errors.get(one.text)), ("instead", best if one.nearby else None))
+            text = _above(f"- {one.said}: ", one.text, less)
             lines.append(Line(ANTI_PATTERNS, 1 - one.probability, text))
+        for one in rest[:FAILURES]:
+            error = errors.get(one.text) if one.probability <= HEURISTIC_ABOVE else None
+            text = _above(f"- {one.said}: ", one.text, [("error", error)])
+            lines.append(Line(TRIED, one.probability, text))
         return lines
+
+    def _errors(self, question: Question, tried: Sequence[Row], view: View) -> dict[str, str]:
+        """Return the class of the latest error of strategies on a task and on near ones."""
+        names = {row["id"]: row["strategy"] for row in tried}
+        tasks = [*question.tasks, *(id_ for id_, _ in question.linked)]
+        rows = self._read("context.errors", tasks=tasks, ids=list(names), agents=view.agents)
+        return {names[row["id"]]: row["error_class"] for row in rows}
 
     def _tried(self, question: Question, view: View) -> list[Row]:
         """Return the strategies tried on a task and on near ones, the best first."""
@@ -370,9 +396,13 @@ def _blamed(question: Question, tried: Sequence[Row]) -> set[str]:
     return {row["strategy"] for row in tried if not beside_others or row["here_trials"] < episodes}
 
 
-def _describe_expected(one: Expected) -> str:
-    """Return the outcomes of a strategy, and what to expect of it, in words."""
-    return f"{one.said}, expected {percent(one.probability)}"
+def _part(one: Expected, usual: bool) -> Section | None:
+    """Return where a strategy is told; what is usual is not to blame unless it stopped working."""
+    if one.conclusion in ("likely", "works again"):
+        return HEURISTICS
+    if usual and one.conclusion != "stopped working" and one.probability <= HEURISTIC_ABOVE:
+        return None
+    return ANTI_PATTERNS if one.conclusion in ("rarely", "stopped working") else TRIED
 
 
 def _unrestricted(view: View) -> bool:
@@ -383,7 +413,7 @@ def _unrestricted(view: View) -> bool:
     )
 
 
-def fitted(lines: list[Line], max_tokens: int, count: Counter) -> str:
+def fitted(lines: list[Line], max_tokens: int, count: TokenCounter) -> str:
     """Return the most valuable lines that fit, fenced; "" if none fits.
 
     The line with the most value per token goes first; within a section, lines keep their order. The

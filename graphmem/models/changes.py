@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from graphmem.models.fields import Output
-from graphmem.text import answers
+from graphmem.printable import percent
 
 
 class Change(Output):
@@ -27,6 +27,15 @@ class Change(Output):
     certainty: float
 
     @property
+    def said(self) -> str:
+        """Its counts and its time (UTC): ``30 of 30 until 30 Sep 2026, 0 of 30 since``."""
+        ended = self.until or self.since
+        form = "%H:%M, %-d %b %Y" if ended.date() == self.since.date() else "%-d %b %Y"
+        when = f"{'until' if self.until else 'before'} {ended:{form}}"
+        before = f"{self.successes_before} of {self.trials_before} {when}"
+        return f"{before}, {self.successes_since} of {self.trials_since} since"
+
+    @property
     def sentence(self) -> str:
-        """The same in words."""
-        return answers.change(self)
+        """The same with its certainty."""
+        return f"{self.said} (certain to {percent(self.certainty)})"

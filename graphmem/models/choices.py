@@ -53,7 +53,7 @@ class Considered(Output):
 
 
 class Choice(Considered):
-    """The candidate that was taken, and how; the others, the most likely ones first.
+    """The candidate that was taken, and how; the others, by what is expected of them.
 
     Give it to ``learn`` as the strategy: the episode then keeps with which probability, and in
     which way, the strategy was chosen. Its ``propensity`` is over 0. Nothing is written until then.

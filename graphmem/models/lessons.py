@@ -7,7 +7,6 @@ from typing import Literal
 
 from graphmem.models.fields import Output
 from graphmem.models.reports import Status
-from graphmem.printable import percent
 from graphmem.text.task_types import GENERAL
 
 Verdict = Literal["WORKS", "AVOID"]
@@ -82,6 +81,7 @@ class AntiPattern(Output):
     them. ``example`` is the latest error, unmasked; ``evidence`` holds the ids of the latest 5
     failures. In a warning before a task, ``expected`` is what to expect of the strategy on that
     task, and ``said`` the counts behind it: failures on other tasks may say little about this one.
+    What is expected to work there, as it recovered, is not warned of, whatever the ``status``.
     """
 
     id: str
@@ -107,18 +107,16 @@ class AntiPattern(Output):
     expected: float | None = None
     """The probability that it works on the given task; None: no task was given."""
     said: str | None = None
-    """The counts that moved it, in words."""
+    """What that rests on, in words: the conclusion, and the counts behind it."""
 
     @property
     def sentence(self) -> str:
-        """Its numbers, and what to expect here: ``failed 7 of 9 on web with ...``."""
+        """What to expect here, and all its numbers: ``rarely: 1 of 8 here; failed 7 of 9 ...``."""
         types = ", ".join(name for name in self.task_types if name != GENERAL)
         trials = self.occurrences + self.successes
         where = f" on {types}" if types else ""
         sentence = f"failed {self.occurrences} of {trials}{where} with {self.error_class!r}"
-        if self.expected is None:
-            return sentence
-        return f"{sentence}; expected {percent(self.expected)} here ({self.said})"
+        return sentence if self.said is None else f"{self.said}; {sentence}"
 
 
 class Rule(Output):

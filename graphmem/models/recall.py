@@ -41,7 +41,7 @@ class RecallItem(Output):
     lower: float
     freshness: float
     said: str
-    """The counts that speak for it, in words: ``26 of 30 here; 37 of 60 on tasks like it``."""
+    """What is known of it, in words: ``likely: 9 of 10 on 'refund a flight', like this one``."""
     here_trials: int = 0
     """For a strategy: trials on this very task, by the agents that the caller may read."""
     here_successes: int = 0
@@ -83,8 +83,10 @@ class NearTask(Output):
 class Recall(Output):
     """Recalled strategies for a task, the best first, and what to avoid.
 
-    ``warnings`` are strategies that failed on tasks of the same types, repeatedly with the same
-    error and more often than they worked, and that work less often than others there, or never.
+    Strategies are in the order of what is expected of them, then of certainty; too little known
+    counts as one half. ``warnings`` are strategies that failed on tasks of the same types,
+    repeatedly with the same error and more often than they worked, that work less often than others
+    there, or never, and are not expected to work now; and those that stopped working.
     ``tasks`` are the known tasks behind the answer, the most relevant first (at most 5). All are
     empty if nothing relevant is known: no text is as similar as the floor demands. ``nearest`` is
     the most similar known task, relevant or not.

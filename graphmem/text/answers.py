@@ -133,7 +133,7 @@ def explanation(one: Any) -> Iterator[str]:
         yield f"  since: {_date(one.since.first)} to {_date(one.since.last)}{dated}"
     if one.trend is not None:
         yield f"  trend: {_trend(one.trend)}"
-    yield from (f"  changed: {change(turn)}" for turn in one.changes)
+    yield from (f"  changed: {turn.sentence}" for turn in one.changes)
     if one.policy is not None:
         yield from _policy(one.policy)
     for name, episodes in (("for", one.supporting), ("against", one.opposing)):
@@ -203,14 +203,6 @@ def _trend(trend: Any) -> str:
         return f"steady ({halves})"
     sure = "the bounds do not overlap" if trend.certain else "not certain, the bounds overlap"
     return f"{trend.direction} by {abs(trend.change):.2f} ({halves}; {sure})"
-
-
-def change(turn: Any) -> str:
-    """Return a change in words, without what changed."""
-    until = "earlier" if turn.until is None else f"until {_date(turn.until)}"
-    before, since = (_of(turn, suffix=end) for end in ("_before", "_since"))
-    sure = percent(turn.certainty)
-    return f"{before} {until}, {since} since {_date(turn.since)} (certain to {sure})"
 
 
 def _episode(episode: Any) -> str:
@@ -287,7 +279,7 @@ def basis(one: Any) -> Iterator[str]:
         yield f"{name} on this task: {so_far}{percent(part.probability, 1)}"
         if part.change is not None:
             where = "on all tasks" if part.change.task is None else "on this task"
-            yield f"{name} changed {where}: {change(part.change)}"
+            yield f"{name} changed {where}: {part.change.sentence}"
 
 
 def verdict(episodes: int, brier: float | None, baselines: Sequence[Any]) -> str:

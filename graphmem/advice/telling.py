@@ -1,0 +1,108 @@
+"""What is told of an estimate: what its outcomes mean, where they are from, if it is advice."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import sqrt
+from typing import TYPE_CHECKING
+
+from graphmem.graph.nearness import Conclusion
+from graphmem.graph.rates import HEURISTIC_ABOVE, PRIOR
+from graphmem.numerics import wilson_lower
+from graphmem.text.fencing import fenced
+
+if TYPE_CHECKING:
+    from graphmem.advice.estimate import Estimate
+
+STANDARD_ERRORS = 1.0
+"""The normal quantile of the bounds of an estimate, as recall uses them."""
+LIKELY, RARELY = 0.6, 0.4
+"""What is expected from the one on is likely, under the other one rare."""
+NEARLY_ALL = 0.9
+"""A tool that this share of runs use tells runs apart by little."""
+WIDE = 0.4
+"""With a greater distance of its bounds, too little is known of an estimate of few outcomes."""
+ENOUGH = 5
+"""So many outcomes are known well; on the task itself they leave little to say to others."""
+NAMED = 60
+"""Characters of the text of another task or strategy."""
+
+
+def conclude(one: Estimate) -> Conclusion:
+    """Return what the outcomes behind an estimate tell."""
+    change = one.change
+    upper = 1.0 - wilson_lower(1.0 - one.probability, one.worth, STANDARD_ERRORS)
+    before = change.successes_before / change.trials_before if change else HEURISTIC_ABOVE
+    if one.probability < RARELY and before > HEURISTIC_ABOVE:
+        return "stopped working"
+    if not one.seen[1] or (one.seen[1] < ENOUGH and upper - one.lower > WIDE):
+        return "too little known"
+    if one.probability < RARELY:
+        return "rarely"
+    if one.probability < LIKELY:
+        return "about as often as not"
+    return "works again" if change and 0.0 < before <= HEURISTIC_ABOVE else "likely"
+
+
+def describe_evidence(one: Estimate) -> str:
+    """Return the outcomes that moved an estimate, and where they are from, the nearest first."""
+    near, here = one.nearest, one.here_trials
+    alike = f"on {_quoted(near['text'])}, like this one" if near else ""
+    if one.change:
+        where = f", {alike}" if near and near["trials"] == one.trials else ", on all tasks"
+        return one.change.said + ("" if one.change.task or here == one.trials else where)
+    if not one.trials:
+        lent = [row for row in one.lenders if row["weight"]]
+        if not lent:
+            return "never tried"
+        won, trials = (sum(row[name] for row in lent) for name in ("successes", "trials"))
+        others = " and others" * (len(lent) > 1)
+        return f"never tried; {won} of {trials} by {_quoted(lent[0]['text'])}{others}, like it"
+    won, rest, few = one.near_successes, one.near_trials, here < ENOUGH
+    parts = [(one.here_successes, here, "here", here)]
+    if near:
+        parts.append((near["successes"], near["trials"], alike, few))
+        won, rest, few = won - near["successes"], rest - near["trials"], few and near["others"]
+    parts.append((won, rest, "on less similar tasks", few and rest))
+    told = sum(trials for _, trials, _, tells in parts if tells)
+    typed = one.type_trials > here + one.near_trials and here < ENOUGH
+    parts.append((one.type_successes, one.type_trials, f"on {one.task_type} tasks", typed))
+    told = one.type_trials if typed else told
+    where = "in all" if told else "on other tasks, none like this one"
+    parts.append((one.successes, one.trials, where, one.trials > told and here < ENOUGH))
+    return "; ".join(f"{won} of {trials} {where}" for won, trials, where, tells in parts if tells)
+
+
+def _quoted(text: str) -> str:
+    return f"'{fenced(text, NAMED)}'"
+
+
+def is_common(uses: Mapping[str, float], everything: Mapping[str, int], runs: int) -> bool:
+    """Return whether nearly all runs used a tool, and it is no better and no worse than others."""
+    if not uses["trials"] or uses["here_trials"] + uses["near_trials"] < NEARLY_ALL * runs:
+        return False
+    trials, successes = _columns(uses)
+    n, k, others = uses[trials], uses[successes], everything[trials] - uses[trials]
+    if not others:
+        return True
+    rate = (everything[successes] + PRIOR[0]) / (everything[trials] + sum(PRIOR))
+    error = sqrt(rate * (1.0 - rate) * (1.0 / n + 1.0 / others))
+    return abs(k / n - (everything[successes] - k) / others) <= 2.0 * error
+
+
+def is_usual(uses: Mapping[str, float], everything: Mapping[str, int]) -> bool:
+    """Return whether a strategy worked at times, and no less often than the others, if any.
+
+    That is on the type of the task, if it was used there. What never worked is not usual, even
+    where nothing else worked either.
+    """
+    trials, successes = _columns(uses)
+    others, won = everything[trials] - uses[trials], everything[successes] - uses[successes]
+    better = uses[successes] * others >= won * uses[trials]
+    return others > 0 and uses[successes] > 0 and bool(better)
+
+
+def _columns(uses: Mapping[str, float]) -> tuple[str, str]:
+    """Return the names of the counts on the type, if there are any, else on all tasks."""
+    typed = "type_" if uses["type_trials"] else ""
+    return f"{typed}trials", f"{typed}successes"

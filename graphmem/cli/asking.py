@@ -15,7 +15,6 @@ from graphmem.printable import percent
 if TYPE_CHECKING:
     from graphmem.memory import Memory
     from graphmem.models.choices import Choice
-    from graphmem.models.forecasts import OutcomePrediction
     from graphmem.models.recall import Recall, RecallItem
 
 MANY = 200
@@ -217,14 +216,4 @@ def predict(options: Options, task: str, strategies: tuple[str, ...], agent: str
       graphmem --url ./airline.graph predict 12 cancel_reservation
       graphmem --url ./airline.graph predict "change a seat" get_user_details think --agent ada
     """
-    options.show(options.memory().predict(task, strategies, agent), _print_prediction)
-
-
-def _print_prediction(prediction: OutcomePrediction) -> None:
-    bounds = f"{percent(prediction.low)} to {percent(prediction.high)}, 95% credible"
-    trials = prediction.trials
-    tried = {0: "not tried", 1: "tried once"}.get(trials, f"tried {trials:,} times")
-    expected = percent(prediction.probability)
-    click.echo(f"expected {expected} ({bounds}), {tried} on this task")
-    for line in prediction.basis.lines:
-        click.echo(f"  {cell(line)}")
+    options.show(options.memory().predict(task, strategies, agent), click.echo)

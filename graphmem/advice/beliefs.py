@@ -44,6 +44,8 @@ class Shared:
     type_trials: int = 0
     typed: Pair = NOTHING
     """Those on the type of the task, which is a part of everything."""
+    episodes: Pair = NOTHING
+    """Of the task, as counts; some may name no strategy."""
     here_raw: Pair = NOTHING
     """All strategies on the task, as counts."""
     here: Pair = NOTHING
@@ -269,6 +271,8 @@ def _around(shared: Shared, own: Own, since: Sequence[Lately] | None) -> tuple[P
     here = _less(shared.here_raw, (own.here_trials, own.here_successes))
     gone = [n * (1.0 - own_near) + m for n, m in zip(shared.near_gone, here, strict=True)]
     typed = _less(shared.typed, own.typed)
+    n, k = _less(shared.episodes, shared.here_raw)  # they count like those of one more strategy
+    others_here = _less(shared.here, own.here)
     others = (
         _diluted(
             _less(shared.everything, own.everything, typed),
@@ -277,7 +281,7 @@ def _around(shared: Shared, own: Own, since: Sequence[Lately] | None) -> tuple[P
         ),
         _diluted(typed, shared.type_trials - own.type_trials, gone),
         near,
-        _less(shared.here, own.here),
+        (others_here[0] + effective(n, n), others_here[1] + effective(k, n)),
         own.lent,
     )
     if since is not None:

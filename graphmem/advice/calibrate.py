@@ -194,12 +194,13 @@ class History:
             n, k = known.trials, known.successes
             columns = (n, n * share, k * share, n * part, k * part)
             near = [a + b for a, b in zip(near, columns, strict=True)]
-        here = self.cells.get(task, {}).values()
+        here, known = self.cells.get(task, {}).values(), self.tasks.get(task, _NONE)
         shared = Shared(
             all_trials=self.total.trials,
             everything=self._worths["type", None].pair,
             type_trials=self._typed.get(kind, 0) if kind is not None else 0,
             typed=self._worths["type", kind].pair if kind is not None else NOTHING,
+            episodes=(known.trials, known.successes),
             here_raw=(sum(one.trials for one in here), sum(one.successes for one in here)),
             here=self._worths[(task,)].pair,
             near_trials=int(near[0]),

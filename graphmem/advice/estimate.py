@@ -305,7 +305,7 @@ class Estimator:
         counts = _Counts(
             all=everything,
             task=parts["task"][0],
-            shared=_shared(everything, parts["here"][0], parts["near"][0]),
+            shared=_shared(everything, parts["task"][0], parts["here"][0], parts["near"][0]),
             near_trials=parts["near"][0]["trials"] or 0,
             links=parts.get("links", []),
             strengths=next(iter(parts.get("strengths", ())), None),
@@ -527,7 +527,7 @@ def _most(question: Question) -> dict[str, float]:
     return {key: at_most(weight) for key, weight in near if weight > 0.0}
 
 
-def _shared(everything: Row, here: Row, near: Row) -> Shared:
+def _shared(everything: Row, task: Row, here: Row, near: Row) -> Shared:
     from graphmem.advice.beliefs import Shared
 
     return Shared(
@@ -535,6 +535,7 @@ def _shared(everything: Row, here: Row, near: Row) -> Shared:
         everything=_pair(everything, "n", "k"),
         type_trials=everything["type_trials"],
         typed=_pair(everything, "type_n", "type_k"),
+        episodes=_pair(task, "trials", "successes"),
         here_raw=_pair(here, "trials", "successes"),
         here=_pair(here, "n", "k"),
         near_trials=near["trials"] or 0,

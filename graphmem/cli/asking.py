@@ -15,7 +15,6 @@ from graphmem.printable import percent
 if TYPE_CHECKING:
     from graphmem.memory import Memory
     from graphmem.models.choices import Choice
-    from graphmem.models.forecasts import OutcomePrediction
     from graphmem.models.recall import Recall, RecallItem
 
 MANY = 200
@@ -219,17 +218,7 @@ def predict(options: Options, /, task: str, strategies: tuple[str, ...], **how: 
       graphmem --url ./airline.graph predict "change a seat" get_user_details think --agent ada
       graphmem --url ./airline.graph predict 12 cancel_reservation --as-of 2026-05-01T00:00Z
     """
-    options.show(options.memory().predict(task, strategies, **how), _print_prediction)
-
-
-def _print_prediction(prediction: OutcomePrediction) -> None:
-    bounds = f"{percent(prediction.low)} to {percent(prediction.high)}, 95% credible"
-    trials = prediction.trials
-    tried = {0: "not tried", 1: "tried once"}.get(trials, f"tried {trials:,} times")
-    expected = percent(prediction.probability)
-    click.echo(f"expected {expected} ({bounds}), {tried} on this task")
-    for line in prediction.basis.lines:
-        click.echo(f"  {cell(line)}")
+    options.show(options.memory().predict(task, strategies, **how), click.echo)
 
 
 @click.command()

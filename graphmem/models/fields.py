@@ -26,6 +26,7 @@ from pydantic import (
 from graphmem.errors import ValidationError
 from graphmem.ids import canonical_json, to_millis
 from graphmem.printable import counted
+from graphmem.text import answers
 
 if TYPE_CHECKING:
     from graphmem.notebook.frames import Library
@@ -193,6 +194,10 @@ class Output(_Model):
         if self._rows is None:
             return type(self)
         return _model_in(type(self).model_fields[self._rows].annotation)
+
+    def __str__(self) -> str:
+        """Return the answer in a few lines for people; ``repr`` has all of it."""
+        return answers.printed(self)
 
     def _repr_html_(self) -> str:
         from graphmem.notebook.html import answer

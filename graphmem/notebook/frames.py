@@ -16,7 +16,7 @@ LIBRARIES: tuple[Library, ...] = ("pandas", "polars")
 
 
 class Listed(list[T]):
-    """A list of answers, or of rows, that a notebook shows as a table."""
+    """A list of answers, or of rows: a line for each if printed, a table in a notebook."""
 
     def to_frame(self, library: Library | None = None) -> Any:
         """Return the list as a frame, a row for each of its items.
@@ -29,6 +29,11 @@ class Listed(list[T]):
             ValidationError: ``library`` is another.
         """
         return frame(self, library)
+
+    def __str__(self) -> str:
+        from graphmem.text.answers import printed
+
+        return printed(self) if self else "[]"
 
     def _repr_html_(self) -> str:
         from graphmem.notebook.html import rows

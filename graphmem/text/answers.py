@@ -5,7 +5,7 @@ The answers are models of ``graphmem.models``, which print themselves with these
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -43,10 +43,67 @@ _REMEDIES = {
     "the counts of the task itself",
 }
 """What to do where a simple rate predicts better."""
+_FEW = 5
+"""Most rows of an answer that is printed."""
+_WORDS = ("sentence", "why", "said", "verdict")
+"""Fields that say an answer in words."""
 _LESSONS = {
     "recommended": "recommended for tasks of type",
     "warned against": "warned against because of",
 }
+
+
+def printed(one: Any) -> str:
+    """Return an answer, or a list of them, as a few lines for people."""
+    return "\n".join(map(_line, one) if isinstance(one, Sequence) else _lines(one))
+
+
+def _lines(one: Any) -> Iterator[str]:
+    if hasattr(one, "items"):
+        nothing = "" if one.items or one.warnings else "nothing is known of such tasks: "
+        yield f"{nothing}{_quoted(one.text)}"
+    elif (rests_on := getattr(one, "basis", None)) is None:
+        yield _line(one)
+    else:
+        bounds = f"{percent(one.low)} to {percent(one.high)}, 95% credible"
+        times = counted(one.trials, "time")
+        tried = {0: "not tried", 1: "tried once"}.get(one.trials, f"tried {times}")
+        yield f"expected {percent(one.probability)} ({bounds}), {tried} on this task"
+        yield from (f"  {fenced(line, _LINE)}" for line in basis(rests_on))
+    for name, mark in (("items", ""), ("others", ""), ("warnings", "warning: "), ("rejected", "")):
+        rows = getattr(one, name, ())
+        yield from (f"  {mark}{_line(row)}" for row in rows[:_FEW])
+        if more := len(rows[_FEW:]):
+            yield f"  {mark}and {more:,} more"
+
+
+def _line(one: Any) -> str:
+    """Return an answer in a line: in its own words, else its short fields by name."""
+    own = next((getattr(one, name, None) for name in _WORDS if getattr(one, name, None)), None)
+    fields = dict(one) if isinstance(one, Mapping) or hasattr(one, "model_dump") else {"": one}
+    name = next((fields[name] for name in ("text", "strategy", "task") if fields.get(name)), "")
+    if own and own == fields.get("said") and "mean" in fields:
+        own = f"expected {percent(fields['mean'])}: {own}"
+    if own:
+        return f"{fenced(str(name), _TEXT)}: {fenced(own, _LINE)}" if name else fenced(own, _LINE)
+    if {"trials", "successes"} <= fields.keys():
+        fields["worked"] = f"{fields.pop('successes'):,} of {fields.pop('trials'):,}"
+    if "id" in fields:
+        fields["id"] = fields.pop("id")  # it comes last
+    facts = (
+        f"{name} {_fact(value)}".replace("_", " ", name.count("_")).strip()
+        for name, value in fields.items()
+        if value not in (None, "", (), {}, [])
+    )
+    return ", ".join(facts)
+
+
+def _fact(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.3f}"
+    if isinstance(value, Mapping | tuple | list):
+        return f"({len(value):,})"
+    return _date(value) if isinstance(value, datetime) else fenced(str(value), _TEXT)
 
 
 def tree(levels_map: Any, max_tokens: int) -> str:

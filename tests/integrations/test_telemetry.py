@@ -214,7 +214,7 @@ def test_log_lines_hold_no_contents(memory: Memory, caplog: pytest.LogCaptureFix
     memory.levels.put("collective:to", ttl=60)
     memory.levels.pull("collective:to", "collective:from", transformer=fails)
     memory.levels.add("collective:from", {"said": SECRET})
-    assert SECRET in str(memory.levels.tick())
+    assert SECRET in repr(memory.levels.tick())
     memory.remember("collective:from", extract=fails)(lambda text: text)(SECRET)
     memory.events.on("entry", group="test", attempts=1)(fails)
     memory.events.run(follow=False)

@@ -119,6 +119,23 @@ def test_any_text_stays_a_text(text: str) -> None:
     read(Listed([{text: text}, made(models.StrategyRow, text)])._repr_html_())
 
 
+def test_print_is_for_people_and_repr_is_exact() -> None:
+    """A few lines, without characters that a terminal would obey."""
+    for answer in (one for one in CLASSES if one.__str__ is Output.__str__):
+        for text in HOSTILE:
+            shown = str(made(answer, text))
+            assert shown
+            assert not {"\x00", "\x1b", "\u202e", "\ud800"} & set(shown)
+    why = "4 of 5 here: expected 71%"
+    choice = made(models.Choice, "ask").model_copy(update={"why": why})
+    assert str(choice).splitlines()[:3] == [f"ask: {why}", "  ask: ask", "  ask: ask"]
+    assert repr(choice).startswith("Choice(id='ask', text='ask', known=True, probability=0.5")
+    row = {"agent": "ada", "rate": 2 / 3, "last_at": MOMENT}
+    assert str(Listed([row, choice])) == f"agent ada, rate 0.667, last at 2026-05-04\nask: {why}"
+    assert str(Listed()) == "[]"
+    assert repr(Listed([row])) == repr([row])
+
+
 def test_pictures_are_drawn() -> None:
     for answer, picture in ((models.Explanation, "polyline"), (models.Calibration, "circle")):
         assert f"<{picture} " in made(answer, "a")._repr_html_()

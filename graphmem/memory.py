@@ -421,7 +421,8 @@ class Memory:
             at: the time for computing freshness; default: now.
             kinds: which of "strategy", "rule", "heuristic" and "policy" to return; default: all.
                 Rules, heuristics and policies come after the strategies, at most 3 of each.
-            as_of: what was recalled at this time, as in :meth:`predict`.
+            as_of: what was recalled at this time, as in :meth:`predict`; rules and policies are
+                those that follow from the episodes alone.
 
         Raises:
             ValidationError: an argument is wrong; the text is empty, or contains a lone surrogate.

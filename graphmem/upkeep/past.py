@@ -77,7 +77,7 @@ class Past:
         state = (moment, known["episodes"], scopes, merged)
         with self._lock:
             if self._kept is None or self._kept[0] != state:
-                self.close()
+                # The former one is not closed: another thread may be asking it.
                 self._kept = (state, self._learned(moment, scopes, merged))
             return self._kept[1]
 

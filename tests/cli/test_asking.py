@@ -186,3 +186,22 @@ def test_evaluate_shows_the_estimates_of_the_method(url: str) -> None:
     assert f"doubly robust {one['value']:.3f} {bounds} {gain}" in rows
     assert f"effective {expected['effective']:.3f}" in rows
     assert "left out: 1 episode whose record does not say how a strategy was chosen" in rows
+
+
+def test_what_changed_and_what_was_believed_before(learned: str) -> None:
+    assert good("--url", learned, "changes").out.startswith("nothing changed for certain")
+    with Memory.open(learned) as memory:
+        for _ in range(20):
+            memory.learn("refund", "wait", success=True)
+    shown = good("--url", learned, "changes", "--task", "refund").out
+    [row] = [line for line in shown.splitlines() if line.split()[:1] == ["wait"]]
+    assert row.split()[1] == "refund"
+    assert "0 of 5" in row
+    assert "20 of 20" in row
+    [found] = good("--url", learned, "--json", "changes", "--task", "refund").json
+    assert (found["trials_before"], found["successes_since"]) == (5, 20)
+    now = ("--as-of", "2999-01-01T00:00Z")
+    for command in (("predict", "refund", "ask"), ("recall", "refund"), ("explain", "ask")):
+        assert "lies in the future" in run("--url", learned, *command, *now).err
+    first = run("--url", learned, "list", "strategies", "--as-of", "2020-01-01T00:00Z")
+    assert "the first episode was recorded at" in first.err

@@ -453,6 +453,60 @@ def test_the_same_graph_gives_the_same_text(
             assert memory.context(task, max_tokens=budget) == other.context(task, max_tokens=budget)
 
 
+class TestChanges:
+    PDF = "make a PDF report"
+
+    def learn(self, memory: Memory, tool: str, outcomes: str, day: int = 0) -> None:
+        memory.learn_many(
+            {
+                "task": self.PDF,
+                "strategy": tool,
+                "success": letter == "w",
+                "error": None if letter == "w" else "protocol unknown",
+                "ended_at": DAY + timedelta(days=day + number),
+            }
+            for number, letter in enumerate(outcomes)
+        )
+
+    def test_what_stopped_working_is_a_warning_everywhere(self, memory: Memory) -> None:
+        self.learn(memory, "wkhtmltopdf", 30 * "w" + 30 * "f")
+        self.learn(memory, "headless chrome", 2 * "wwfwwfwwfw", day=30)
+        stopped = "stopped working: 30 of 30 until 30 May 2026, 0 of 30 since"
+        assert memory.context(self.PDF).splitlines()[3:-1] == [
+            *("works on such tasks:", "- likely: 14 of 20 here: headless chrome"),
+            *("rarely works on such tasks:", f"- {stopped}: wkhtmltopdf"),
+            *("  error: protocol unknown", "  instead: headless chrome, 14 of 20 here"),
+            *("last attempts:", "- 3x failed: wkhtmltopdf: protocol unknown"),
+        ]
+        found = memory.recall(self.PDF)
+        assert [item.said for item in found.items] == ["likely: 14 of 20 here", stopped]
+        choice = memory.choose(self.PDF, explore="greedy")
+        assert choice.others[0].why.startswith(f"{stopped}; expected ")
+        for [warning] in (found.warnings, choice.others[0].warnings):
+            assert warning.sentence == f"{stopped}; failed 30 of 60 with 'protocol unknown'"
+            assert warning.better_alternative is not None
+            assert warning.better_alternative.strategy == "headless chrome"
+
+    def test_what_recovered_is_no_warning(self, memory: Memory) -> None:
+        self.learn(memory, "wkhtmltopdf", 10 * "w" + 25 * "f" + 20 * "w")
+        self.learn(memory, "headless chrome", 10 * "wf", day=20)
+        again = "works again: 10 of 35 until 4 Jun 2026, 20 of 20 since"
+        assert f"works on such tasks:\n- {again}: wkhtmltopdf\n" in memory.context(self.PDF)
+        assert ANTI_PATTERNS.heading not in memory.context(self.PDF)
+        found = memory.recall(self.PDF)
+        assert found.items[0].said == again
+        assert found.warnings == memory.choose(self.PDF, ["wkhtmltopdf"]).warnings == ()
+        [whole] = [one for one in memory.lessons.anti_patterns() if one.strategy == "wkhtmltopdf"]
+        assert (whole.occurrences, whole.successes) == (25, 30)
+
+    def test_one_success_is_told_as_what_it_is(self, memory: Memory) -> None:
+        self.learn(memory, "headless chrome", "w")
+        assert memory.context(self.PDF).splitlines()[3:-1] == [
+            *("tried on such tasks:", "- too little known: 1 of 1 here: headless chrome"),
+            *("last attempts:", "- worked: headless chrome"),
+        ]
+
+
 class TestScopes:
     def test_and_what_is_shared_with_it(self, memory: Memory) -> None:
         fill(memory, agent="ada")

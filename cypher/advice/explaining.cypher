@@ -269,7 +269,7 @@ ORDER BY seq DESC;
 
 // name: explaining.episodes
 // doc: Episodes for display, latest first; the error is that of the episode, else the last one of its steps. Whether one of some
-// doc: strategies failed though the run succeeded, the last other one that it used, which saved it, and all that it used, the last one first.
+// doc: strategies failed though the run succeeded, the last other one, which saved it, and all that it used, the last one first.
 // param: strategies list
 // returns: evidence_columns, failed boolean, saved_by string, used list
 MATCH (e:Episode)

@@ -20,23 +20,27 @@ LIKELY, RARELY = 0.6, 0.4
 """What is expected from the one on is likely, under the other one rare."""
 NEARLY_ALL = 0.9
 """A tool that this share of runs use tells runs apart by little."""
-WIDE = 0.4
-"""With a greater distance of its bounds, too little is known of an estimate of few outcomes."""
+WIDE = 0.45
+"""With a greater distance of the bounds, too little is known of what has few outcomes."""
 ENOUGH = 5
 """So many outcomes are known well; on the task itself they leave little to say to others."""
+MOVED = 0.2
+"""Where the estimate is so far from the rate of these, others moved it."""
 NAMED = 60
 """Characters of the text of another task or strategy."""
 
 
 def conclude(one: Estimate) -> Conclusion:
     """Return what the outcomes behind an estimate tell."""
-    change = one.change
-    upper = 1.0 - wilson_lower(1.0 - one.probability, one.worth, STANDARD_ERRORS)
+    change, seen = one.change, one.seen[1]
     before = change.successes_before / change.trials_before if change else HEURISTIC_ABOVE
     if one.probability < RARELY and before > HEURISTIC_ABOVE:
         return "stopped working"
-    if not one.seen[1] or (one.seen[1] < ENOUGH and upper - one.lower > WIDE):
-        return "too little known"
+    if seen < ENOUGH:
+        p, n = one.probability, min(one.worth, seen + 1.0)
+        lower, other = (wilson_lower(rate, n, STANDARD_ERRORS) for rate in (p, 1.0 - p))
+        if not seen or 1.0 - other - lower > WIDE:
+            return "too little known"
     if one.probability < RARELY:
         return "rarely"
     if one.probability < LIKELY:
@@ -58,18 +62,20 @@ def describe_evidence(one: Estimate) -> str:
         won, trials = (sum(row[name] for row in lent) for name in ("successes", "trials"))
         others = " and others" * (len(lent) > 1)
         return f"never tried; {won} of {trials} by {_quoted(lent[0]['text'])}{others}, like it"
-    won, rest, few = one.near_successes, one.near_trials, here < ENOUGH
+    won, rest = one.near_successes, one.near_trials
+    few = here < ENOUGH or abs(one.here_successes / here - one.probability) > MOVED
     parts = [(one.here_successes, here, "here", here)]
     if near:
         parts.append((near["successes"], near["trials"], alike, few))
-        won, rest, few = won - near["successes"], rest - near["trials"], few and near["others"]
-    parts.append((won, rest, "on less similar tasks", few and rest))
+        won, rest = won - near["successes"], rest - near["trials"]
+    moves = few and rest and not (near and not near["others"])
+    parts.append((won, rest, "on less similar tasks", moves))
     told = sum(trials for _, trials, _, tells in parts if tells)
-    typed = one.type_trials > here + one.near_trials and here < ENOUGH
+    typed = few and one.type_trials > here + one.near_trials
     parts.append((one.type_successes, one.type_trials, f"on {one.task_type} tasks", typed))
     told = one.type_trials if typed else told
     where = "in all" if told else "on other tasks, none like this one"
-    parts.append((one.successes, one.trials, where, one.trials > told and here < ENOUGH))
+    parts.append((one.successes, one.trials, where, few and one.trials > told))
     return "; ".join(f"{won} of {trials} {where}" for won, trials, where, tells in parts if tells)
 
 

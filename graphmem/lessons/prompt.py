@@ -21,7 +21,7 @@ Text from episodes and levels is data. The first line says so, and a fence that 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from graphmem.graph.access import EVERYTHING, View, read_view
@@ -80,7 +80,7 @@ TRIED = Section("tried on such tasks:", 0.6)
 ATTEMPTS = Section("last attempts:", 0.5)
 NOTED = Section("noted before:", 1.0)
 SECTIONS = (
-    *(SCORE, WORKS, AVOID, MISTAKES, ELSEWHERE, HEURISTICS, ANTI_PATTERNS, TRIED),
+    *(SCORE, WORKS, AVOID, MISTAKES, ELSEWHERE, HEURISTICS, TRIED, ANTI_PATTERNS),
     *(GENERAL_RULES, ATTEMPTS, NOTED),
 )
 
@@ -181,11 +181,11 @@ class ContextWriter:
             yield from self._on_task(known, parts, view)
         elif reads.reader is not None:
             yield from self._made_before(reads.reader, view)
-        on_such_tasks = self._on_such_tasks(question, parts, reads)
+        on_such_tasks, common = self._on_such_tasks(question, parts, reads)
         yield from on_such_tasks
         if episodes or on_such_tasks:
             yield from self._general(parts, view)
-        for place, (text, times) in enumerate(self._attempts(recent[:RECENT]).items(), 1):
+        for place, (text, times) in enumerate(self._attempts(recent[:RECENT], common).items(), 1):
             yield Line(ATTEMPTS, 1 / place, f"- {f'{times}x ' if times > 1 else ''}{text}")
         if lens is not None and self._shows is not None:
             text = question.known[0]["text"] if question.known else task
@@ -193,13 +193,19 @@ class ContextWriter:
                 shown = fenced(words_of(one.content), SHOWN)
                 yield Line(NOTED, one.similarity or 0.0, f"- {shown}", _about("NOTED", shown))
 
-    def _attempts(self, recent: Sequence[Row]) -> Mapping[str, int]:
-        """Return the latest episodes in words, the latest first, and how often each is repeated."""
+    def _attempts(self, recent: Sequence[Row], common: Set[str]) -> Mapping[str, int]:
+        """Return the latest episodes in words, the latest first, and how often each is repeated.
+
+        They do without the tools that nearly every run uses, and those that a sequence names.
+        """
         summaries = {row["id"]: row["summary"] for row in recent}
         asked = {"ids": list(summaries), "strategies": []}
         attempts: Counter[str] = Counter()
         for row in self._read("explaining.episodes", **asked) if recent else ():
-            used, error = ", ".join(reversed(row["used"])), None if row["success"] else row["error"]
+            error = None if row["success"] else row["error"]
+            several = [tools for tools in sequences(row["used"]).values() if len(tools) > 1]
+            named = {*common, *(tool for tools in several for tool in tools)}
+            used = ", ".join(one for one in reversed(row["used"]) if one not in named)
             how = ("worked" if row["success"] else "failed", f"(score {row['score']:.2f})")
             plain = row["score"] in (0.0, 1.0)
             told = [fenced(text, SHOWN) for text in (used, error, summaries[row["id"]]) if text]
@@ -211,9 +217,8 @@ class ContextWriter:
 
     def _on_such_tasks(
         self, question: Question, parts: dict[str, list[Row]], view: View
-    ) -> list[Line]:
-        """Return what works on a task, and what fails: by counts first, then by estimates."""
-        settings = self._graph.settings
+    ) -> tuple[list[Line], set[str]]:
+        """Return what works on a task, and what fails, and which tools nearly every run uses."""
         tried = self._tried(question, view)
         heuristics, failures = self._of_type(question.task_type, parts, view)
         warned: dict[str, Row] = {}
@@ -223,31 +228,14 @@ class ContextWriter:
         works = [*tried[:CANDIDATES], *heuristics[:CANDIDATES]]
         texts = dict.fromkeys(row["strategy"] for row in (*works, *warned.values(), *fails))
         if not texts or self._expect is None:
-            return []
-        blamed, tools = _blamed(question, tried), sequences(texts)
-        good: list[Expected] = []
-        bad: list[Expected] = []
-        rest: list[Expected] = []
-        for one in sorted(self._expect(question, list(texts), view), key=lambda one: one.order):
-            won, trials = one.seen
-            least = OF_A_TOOL if one.text in tools else view.min_occurrences or 1
-            part = _part(one, one.usual and one.text not in blamed)
-            if one.common or trials < least or part is None:
-                continue
-            if part is HEURISTICS and trials >= view.trials(settings):
-                good.append(one)
-            elif part is ANTI_PATTERNS and (
-                one.change or one.text in warned or trials - won >= view.failures(settings)
-            ):
-                bad.insert(0, one)
-            elif one.nearby:
-                rest.append(one)
-        bad = bad[:FAILURES]
+            return [], set()
+        found = self._expect(question, list(texts), view)
+        good, bad, rest = self._parted(found, _blamed(question, tried), warned, view)
         errors = {text: row["error_class"] for text, row in warned.items()}
         if any(one.change or one.text not in errors for one in (*bad, *rest)):
             errors |= self._errors(question, tried, view)
         lines = []
-        for one in good[:STRATEGIES]:
+        for one in good:
             below = []
             if one.text in warned and not (one.usual or one.change):  # it failed elsewhere
                 row = warned[one.text]
@@ -255,17 +243,47 @@ class ContextWriter:
             text = _above(f"- {one.said}: ", one.text, below)
             about = _about("WORKS", fenced(one.text, SHOWN))
             lines.append(Line(HEURISTICS, one.probability, text, about))
-        near = (one for one in good if one.nearby)
-        best = next((f"{fenced(one.text, SHOWN // 2)}, {one.evidence}" for one in near), None)
+        best = None
+        for one in (*good, *rest):
+            if one.nearby and one.probability > HEURISTIC_ABOVE:
+                best = f"{fenced(one.text, SHOWN // 2)}, {one.evidence.partition('; ')[0]}"
+                break
+        for one in rest:
+            error = errors.get(one.text) if one.probability <= HEURISTIC_ABOVE else None
+            text = _above(f"- {one.said}: ", one.text, [("error", error)])
+            lines.append(Line(TRIED, one.probability, text))
         for one in bad:
             less = (("error", errors.get(one.text)), ("instead", best if one.nearby else None))
             text = _above(f"- {one.said}: ", one.text, less)
             lines.append(Line(ANTI_PATTERNS, 1 - one.probability, text))
-        for one in rest[:FAILURES]:
-            error = errors.get(one.text) if one.probability <= HEURISTIC_ABOVE else None
-            text = _above(f"- {one.said}: ", one.text, [("error", error)])
-            lines.append(Line(TRIED, one.probability, text))
-        return lines
+        return lines, {one.text for one in found if one.common}
+
+    def _parted(
+        self, found: Sequence[Expected], blamed: Set[str], warned: Collection[str], view: View
+    ) -> tuple[list[Expected], list[Expected], list[Expected]]:
+        """Return what works, what fails (the worst first), and what else was tried near the task.
+
+        What is usual is not to blame unless it stopped working.
+        """
+        good: list[Expected] = []
+        bad: list[Expected] = []
+        rest: list[Expected] = []
+        tools = sequences(one.text for one in found)
+        for one in sorted(found, key=lambda one: one.order):
+            (won, trials), stopped = one.seen, one.conclusion == "stopped working"
+            usual = one.usual and one.text not in blamed and one.probability <= HEURISTIC_ABOVE
+            least = OF_A_TOOL if one.text in tools else view.min_occurrences or 1
+            fails = one.text in warned or trials - won >= view.failures(self._graph.settings)
+            if one.common or trials < least or (usual and not stopped):
+                continue
+            works = one.conclusion in ("likely", "works again")
+            if works and trials >= view.trials(self._graph.settings):
+                good.append(one)
+            elif stopped or (fails and one.conclusion == "rarely"):
+                bad.insert(0, one)
+            elif one.nearby:
+                rest.append(one)
+        return good[:STRATEGIES], bad[:FAILURES], rest[:FAILURES]
 
     def _errors(self, question: Question, tried: Sequence[Row], view: View) -> dict[str, str]:
         """Return the class of the latest error of strategies on a task and on near ones."""
@@ -394,15 +412,6 @@ def _blamed(question: Question, tried: Sequence[Row]) -> set[str]:
     episodes = sum(row["episodes"] for row in question.known)
     beside_others = sum(row["here_trials"] > 0 for row in tried) > 1
     return {row["strategy"] for row in tried if not beside_others or row["here_trials"] < episodes}
-
-
-def _part(one: Expected, usual: bool) -> Section | None:
-    """Return where a strategy is told; what is usual is not to blame unless it stopped working."""
-    if one.conclusion in ("likely", "works again"):
-        return HEURISTICS
-    if usual and one.conclusion != "stopped working" and one.probability <= HEURISTIC_ABOVE:
-        return None
-    return ANTI_PATTERNS if one.conclusion in ("rarely", "stopped working") else TRIED
 
 
 def _unrestricted(view: View) -> bool:

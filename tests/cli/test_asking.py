@@ -36,7 +36,7 @@ def test_a_choice_says_why_and_shows_all_candidates(learned: str) -> None:
     choice = good("--url", learned, "--json", *command).json
     assert shown[0] == choice["text"] == "ask"
     assert shown[1] == f"  {choice['why']}"
-    assert choice["why"].startswith("4 of 5 here; 9 of 10 in all: ")
+    assert choice["why"].startswith("likely: 4 of 5 here; expected ")
     rows = [line for line in shown if line.split()[:1] in (["ask"], ["wait"], ["sing"])][1:]
     assert [row.split()[0] for row in rows] == ["ask", *(x["text"] for x in choice["others"])]
     assert "100.0%" in rows[0]
@@ -93,7 +93,7 @@ def test_context_is_text_and_nothing_else(url: str) -> None:
         "<<<",
     ]
     assert shown.endswith("\n>>>\n")
-    assert "- score 0.90: went well[31m > obey" in shown
+    assert "worked (score 0.90): look first: went well[31m > obey" in shown
     found = good("--json", *context, "task 1", "--max-tokens", "90").json
     assert found["context"] + "\n" == shown
     assert 0 < found["tokens"] <= 90

@@ -77,10 +77,10 @@ def test_what_is_expected_is_what_predict_says(learned: Memory) -> None:
 def test_it_says_why_with_its_numbers(learned: Memory) -> None:
     choice = learned.choose(TASK, ["ask", "guess"], explore="greedy")
     assert choice.text == "ask"
-    assert choice.why.startswith("7 of 8 here; 7 of 11 in all: expected ")
+    assert choice.why.startswith("likely: 7 of 8 here; expected ")
     assert choice.why.endswith("; greedy always picks it")
     [other] = choice.others
-    assert other.why.startswith("never tried")
+    assert other.why.startswith("too little known: never tried")
     assert other.why.endswith("; greedy never picks it")
     some = learned.choose(TASK, ["ask", "guess"], seed=0)
     assert some.why.endswith(
@@ -186,8 +186,9 @@ def test_what_was_never_tried_is_expected_to_be_as_what_is_like_it(memory: Memor
     low, middle, other = (found[text] for text in news)
     assert low.probability < middle.probability
     assert low.probability < other.probability
-    assert low.why.startswith("never tried; 0 of 8 by strategies like it: ")
-    assert other.why.startswith("never tried; 4 of 16 by all others: ")
+    tells = "too little known: never tried; "
+    assert low.why.startswith(f"{tells}0 of 8 by 'ask for the booking number', like it; expected ")
+    assert other.why.startswith(f"{tells}4 of 16 by all others; expected ")
     assert not any(one.known for one in found.values())
 
 
@@ -221,10 +222,9 @@ def test_an_anti_pattern_is_shown_and_removes_nothing(memory: Memory) -> None:
     [other] = choice.others
     [warning] = other.warnings
     assert (warning.strategy, warning.occurrences) == ("hurry", 3)
-    assert (warning.expected, warning.said) == (other.probability, "0 of 3 here")
+    assert (warning.expected, warning.said) == (other.probability, "rarely: 0 of 3 here")
     assert warning.sentence == (
-        f"failed 3 of 3 on web with {warning.error_class!r}; "
-        f"expected {other.probability:.0%} here (0 of 3 here)"
+        f"rarely: 0 of 3 here; failed 3 of 3 on web with {warning.error_class!r}"
     )
     assert warning.better_alternative is not None
     assert 0 < other.probability < choice.probability
@@ -232,7 +232,7 @@ def test_an_anti_pattern_is_shown_and_removes_nothing(memory: Memory) -> None:
     assert memory.choose(TASK, ["hurry"], task_type="sql").warnings == ()
     [elsewhere] = memory.choose("an unknown thing", ["hurry"]).warnings
     assert elsewhere.id == warning.id
-    assert elsewhere.said == "0 of 3 in all"
+    assert elsewhere.said == "too little known: 0 of 3 on other tasks, none like this one"
     tried(memory, TASK, "rush", "f", task_type="web")
     memory.lessons.merge("rush", "hurry")
     [of_merged] = memory.choose(TASK, ["hurry", "ask"], explore="greedy").others[0].warnings

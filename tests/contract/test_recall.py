@@ -132,7 +132,7 @@ def test_what_is_expected_is_what_a_prediction_says(compass: Memory) -> None:
                         getattr(part, name) for name in names
                     ]
     best = item(compass.recall(REFUND), "ask first")
-    assert best.said == "4 of 7 here"
+    assert best.said == "about as often as not: 4 of 7 here"
 
 
 NESTED = ("here_", "near_", "type_", "")
@@ -345,7 +345,10 @@ def test_warnings_come_with_what_did_better(compass: Memory) -> None:
     assert (warning.strategy, warning.occurrences, warning.successes) == ("guess", 3, 0)
     expected = compass.predict("refund a cancelled flight", "guess").probability
     assert warning.expected == pytest.approx(expected, rel=1e-12)
-    assert warning.sentence.startswith("failed 3 of 3")
+    assert warning.sentence == (
+        "rarely: 0 of 3 on 'refund a flight', like this one; "
+        "failed 3 of 3 with 'no booking <number>'"
+    )
     assert warning.better_alternative is not None
     assert warning.better_alternative.strategy == "ask first"
 

@@ -95,7 +95,7 @@ def test_the_prompt_gets_what_is_known_of_it(memory: Memory, session: Session) -
     assert said["hookSpecificOutput"]["hookEventName"] == "UserPromptSubmit"
     text = said["hookSpecificOutput"]["additionalContext"]
     assert "mean score 1.00 (4 episodes)" in text
-    assert "Bash" not in text  # each run used it, which is no advice
+    assert ": Bash" not in text  # each run used it, which is no advice
     short = answer(asked, Terms(max_tokens=1), lambda _: memory)
     assert short is None
 

@@ -102,7 +102,9 @@ def test_over_standard_input_and_output(url: str, settings: Settings, mode: str)
         assert "Ask before you act" in (client.instructions or "")
         await good(client, "learn", task=FLIGHT, strategy="check the fare rules", success=True)
         found = await good(client, "recall", task="refund the flight")
-        assert found["rows"][0]["said"] == "1 of 1 on tasks like it"
+        assert found["rows"][0]["said"] == (
+            "too little known: 1 of 1 on 'refund a cancelled flight', like this one"
+        )
 
     talk(over_stdio(url, **env), work, mode)
 

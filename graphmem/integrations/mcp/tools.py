@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 import threading
 from collections.abc import Callable, Sequence
@@ -162,7 +163,7 @@ class Tools:
         lines: dict[str, int] = {}
 
         def count(text: str) -> int:
-            tokens = count_tokens(text)
+            tokens = count_tokens(json.dumps(text, ensure_ascii=False))
             if text.endswith("\n"):  # a line; the text itself is counted, too
                 lines[text[:-1]] = tokens
             return tokens

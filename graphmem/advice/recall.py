@@ -21,7 +21,7 @@ from graphmem.advice.recall_kinds import EVIDENCE, HALF_LIFE_MS, KINDS, About, B
 from graphmem.graph.access import View, read_view
 from graphmem.graph.arguments import check_choice, checked_items, searched
 from graphmem.graph.graph import Graph
-from graphmem.graph.nearness import understood
+from graphmem.graph.nearness import STOPPED, understood
 from graphmem.graph.rates import HEURISTIC_ABOVE
 from graphmem.ids import from_millis, to_millis
 from graphmem.lessons.anti_patterns import describe, find_warnings, is_told
@@ -166,7 +166,7 @@ class Recaller:
                 lambda texts: {
                     one.text
                     for one in self._estimator.each(question, texts, view)
-                    if one.conclusion == "stopped working"
+                    if one.conclusion == STOPPED
                 },
             )
             items += self._beside.items(about, wanted, items)

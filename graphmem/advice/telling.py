@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from math import sqrt
 from typing import TYPE_CHECKING
 
-from graphmem.graph.nearness import Conclusion
+from graphmem.graph.nearness import STOPPED, Conclusion
 from graphmem.graph.rates import HEURISTIC_ABOVE, PRIOR
 from graphmem.numerics import wilson_lower
 from graphmem.text.fencing import fenced
@@ -35,7 +35,7 @@ def conclude(one: Estimate) -> Conclusion:
     change, seen = one.change, one.seen[1]
     before = change.successes_before / change.trials_before if change else HEURISTIC_ABOVE
     if one.probability < RARELY and before > HEURISTIC_ABOVE:
-        return "stopped working"
+        return STOPPED
     if seen < ENOUGH:
         p, n = one.probability, min(one.worth, seen + 1.0)
         lower, other = (wilson_lower(rate, n, STANDARD_ERRORS) for rate in (p, 1.0 - p))

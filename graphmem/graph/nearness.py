@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol
+from typing import Final, Literal, NamedTuple, Protocol
 
 from graphmem.graph.access import EVERYTHING, View
 from graphmem.graph.graph import Reader
 from graphmem.graph.lookup import known_tasks
-from graphmem.models.changes import Change
 from graphmem.store.port import Row
 from graphmem.text.task_types import GENERAL, infer_task_type
 
@@ -77,6 +76,7 @@ Conclusion = Literal[
     "works again",
 ]
 """What outcomes tell of a strategy on a task."""
+STOPPED: Final = "stopped working"
 
 
 class Expected(Protocol):
@@ -93,10 +93,6 @@ class Expected(Protocol):
     @property
     def conclusion(self) -> Conclusion:
         """What its outcomes tell of it now."""
-
-    @property
-    def change(self) -> Change | None:
-        """The change that it assumes."""
 
     @property
     def evidence(self) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from graphmem.graph.access import View
 from graphmem.graph.graph import Graph, Reader, Transaction
-from graphmem.graph.nearness import Expected, Question
+from graphmem.graph.nearness import STOPPED, Expected, Question
 from graphmem.graph.rates import HEURISTIC_ABOVE
 from graphmem.ids import from_millis
 from graphmem.models.lessons import Alternative, AntiPattern
@@ -54,7 +54,7 @@ def is_told(row: Row, expected: Mapping[str, Expected]) -> bool:
         return False
     fails = row["confidence"] > HEURISTIC_ABOVE and not one.usual
     works = one.conclusion in ("likely", "works again", "about as often as not")
-    return one.conclusion == "stopped working" or (fails and not works)
+    return one.conclusion == STOPPED or (fails and not works)
 
 
 def describe(
@@ -158,7 +158,8 @@ def _alternatives(
         for ground, others in grounds:
             own = next((one for one in others if one["strategy_id"] == row["strategy_id"]), None)
             best = next((one for one in others if one is not own), None)
-            if own and (now := (expected or {}).get(row["strategy_id"])) and now.change:
+            now = (expected or {}).get(row["strategy_id"])
+            if own and now and now.conclusion == STOPPED:
                 own = {**own, "mean": now.probability}
             if own and best and best["lower"] > own["mean"]:
                 chosen[row["id"]] = best, own, ground

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from graphmem.graph.access import EVERYTHING, View, read_view
 from graphmem.graph.arguments import check_function
 from graphmem.graph.graph import Graph
-from graphmem.graph.nearness import Expect, Expected, Near, Question, understood
+from graphmem.graph.nearness import STOPPED, Expect, Expected, Near, Question, understood
 from graphmem.graph.rates import HEURISTIC_ABOVE, PRIOR
 from graphmem.lessons.general_rules import AgentRules, consolidation_id
 from graphmem.lessons.proposals import MODEL
@@ -232,12 +232,14 @@ class ContextWriter:
         found = self._expect(question, list(texts), view)
         good, bad, rest = self._parted(found, _blamed(question, tried), warned, view)
         errors = {text: row["error_class"] for text, row in warned.items()}
-        if any(one.change or one.text not in errors for one in (*bad, *rest)):
+        if any(one.conclusion == STOPPED or one.text not in errors for one in (*bad, *rest)):
             errors |= self._errors(question, tried, view)
         lines = []
         for one in good:
             below = []
-            if one.text in warned and not (one.usual or one.change):  # it failed elsewhere
+            if (
+                one.text in warned and not one.usual and one.conclusion != "works again"
+            ):  # it failed elsewhere
                 row = warned[one.text]
                 below = [("but", f"failed {row['occurrences']}x with {row['error_class']}")]
             text = _above(f"- {one.said}: ", one.text, below)
@@ -270,7 +272,7 @@ class ContextWriter:
         rest: list[Expected] = []
         tools = sequences(one.text for one in found)
         for one in sorted(found, key=lambda one: one.order):
-            (won, trials), stopped = one.seen, one.conclusion == "stopped working"
+            (won, trials), stopped = one.seen, one.conclusion == STOPPED
             usual = one.usual and one.text not in blamed and one.probability <= HEURISTIC_ABOVE
             least = OF_A_TOOL if one.text in tools else view.min_occurrences or 1
             fails = one.text in warned or trials - won >= view.failures(self._graph.settings)

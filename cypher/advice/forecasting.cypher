@@ -129,7 +129,8 @@ RETURN 'merged' AS part, collect({id: s.id, whole: s.merged_into}) AS rows;
 // name: forecasting.lately
 // doc: The latest outcomes of strategies by task, and what others had there: stamps (time * 2 + success), not older than the first of them.
 // option: some  only those of some agents
-// returns: id string, task string, type string, text string, stamps list, trials integer, successes integer
+// returns: id string, task string, type string, text string, stamps list, tried integer, won integer, trials integer
+// returns: successes integer
 UNWIND $rows AS row
 MATCH (s:Strategy {id: row.id})
 WITH row, s, s.ns AS ns WHERE ns = $ns
@@ -137,6 +138,7 @@ MATCH (s)-[o:OUTCOME]->(t:Task)
 WHERE o.last_at >= row.first
   AND o.agent IN $agents                                                                                        //? some
 RETURN s.id AS id, t.id AS task, t.type AS type, t.description AS text, o.latest AS stamps,
+  o.trials AS tried, o.successes AS won,
 //? some
   0 AS trials, 0 AS successes
 //? !some

@@ -1,4 +1,5 @@
-// Analysis queries on lessons: what costs most, what has no remedy, and where agents disagree. Run one with `graphmem query NAME`, or paste the output of `graphmem procedures
+// Analysis queries on lessons: what costs most, what has no remedy, and where agents disagree. Run one with `graphmem query NAME`, or
+// paste the output of `graphmem procedures
 // list analysis.NAME` into Neo4j Browser. Merged strategies count as one.
 
 // name: analysis.costly_errors

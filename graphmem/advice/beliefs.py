@@ -96,6 +96,8 @@ class Lately(NamedTuple):
     task: Hashable
     typed: bool
     """Whether the task has the type that is asked about."""
+    own: Pair
+    """Trials and successes of the strategy on that task, with this one."""
     others: Pair
     """Trials and successes of other strategies on that task."""
     most: float | None
@@ -195,21 +197,33 @@ def changing(
     suspects = [int(place) for place in np.flatnonzero(wide.weights[:, 0] < 1.0 - SUSPECT)]
     looked_up = look_up(suspects) if suspects else {}
     found = {place: latest for place, latest in looked_up.items() if latest}
-    n, k = everything
-    rate = (k + PRIOR[0]) / (n + sum(PRIOR))
-    usual = math.log(rate / (1.0 - rate))
-
-    def offset(one: Lately) -> float:
-        """Return how much easier than usual its task is: a failure on a hard one says less."""
-        trials, successes = one.others
-        worth = effective(trials, trials)
-        here = (effective(successes, trials) + 2.0 * rate) / (worth + 2.0)
-        return math.log(here / (1.0 - here)) - usual
-
+    offsets = [_offsets(owns[place], latest, everything) for place, latest in found.items()]
     latest = [[one.stamp for one in many] for many in found.values()]
-    offsets = [[offset(one) for one in many] for many in found.values()]
     counts = [counts[place] for place in found]
     return found, mixed(counts, latest, formula.DRIFT, formula.TEMPER, offsets)
+
+
+def _offsets(own: Own, latest: Sequence[Lately], everything: Pair) -> list[float]:
+    """Return how much easier than usual for a strategy the tasks of its outcomes are, in log odds.
+
+    What is known of a task are its other outcomes there, else those of others. So it is no change
+    that an agent no longer uses it where it never worked.
+    """
+    rate = (everything[1] + PRIOR[0]) / (everything[0] + sum(PRIOR))
+    usual = _log_odds((own.successes + 1.0) / (own.trials + 2.0))
+    offsets = []
+    for one in latest:
+        n, k = one.others
+        there = (effective(k, n) + 2.0 * rate) / (effective(n, n) + 2.0)
+        known = 1.0 / (1.0 + math.exp(_log_odds(rate) - _log_odds(there) - usual))
+        tried, won = one.own[0] - 1, one.own[1] - (one.stamp & 1)
+        offsets.append(_log_odds((won + 2.0 * known) / (tried + 2.0)) - usual)
+    return offsets
+
+
+def _log_odds(p: float) -> float:
+    p = min(max(p, 1e-6), 1.0 - 1e-6)
+    return math.log(p / (1.0 - p))
 
 
 def mixed(

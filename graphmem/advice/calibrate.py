@@ -260,7 +260,7 @@ class History:
             others = (all_.trials - own.trials, all_.successes - own.successes)
             typed = trial.task_type is not None and self.types[task] == trial.task_type
             limit = None if task == trial.task else most.get(task, 0.0)
-            yield Lately(stamp, task, typed, others, limit)
+            yield Lately(stamp, task, typed, (own.trials, own.successes), others, limit)
 
     def baselines(self, trial: Trial) -> tuple[float, float, float, float]:
         """Return the rates: overall, of the task, of the strategies, of the strategies on the task.

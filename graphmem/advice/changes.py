@@ -112,9 +112,11 @@ class Changes:
                 "forecasting.lately", *some, rows=asked, agents=view.agents
             ):
                 if filters["types"] is None or row["type"] in filters["types"]:
+                    own = row["tried"], row["won"]
                     others = row["trials"], row["successes"]
                     found[of[row["id"]]] += [
-                        Lately(stamp, row["task"], False, others, None) for stamp in row["stamps"]
+                        Lately(stamp, row["task"], False, own, others, None)
+                        for stamp in row["stamps"]
                     ]
             # What happened on one task alone is a change there.
             return {

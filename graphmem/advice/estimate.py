@@ -421,10 +421,10 @@ class _Latest:
         found: dict[int, list[Lately]] = {place: [] for place in places}
         kind, agents = self._question.task_type, self._view.agents
         for row in self._graph.read("forecasting.lately", *some, rows=asked, agents=agents):
-            others = (row["trials"], row["successes"])
+            own, others = (row["tried"], row["won"]), (row["trials"], row["successes"])
             typed = kind is not None and row["type"] == kind
             found[of[row["id"]]] += [
-                Lately(stamp, row["task"], typed, others, most.get(row["task"], 0.0))
+                Lately(stamp, row["task"], typed, own, others, most.get(row["task"], 0.0))
                 for stamp in row["stamps"] or ()
             ]
         self._found = {

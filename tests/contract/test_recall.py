@@ -331,10 +331,8 @@ def test_variety_puts_back_what_says_the_same(
     learn(compass, REFUND, "hurry", True, True)
     assert texts(compass.recall("refund a cancelled flight", limit=2)) == ["ask first", "hurry"]
     monkeypatch.setattr("graphmem.advice.recall.VARIETY", 0.0)
-    assert texts(compass.recall("refund a cancelled flight", limit=2)) == [
-        "ask first",
-        "ask before you do it",
-    ]
+    alike = {"ask first", "ask before you do it"}
+    assert {*texts(compass.recall("refund a cancelled flight", limit=2))} == alike
 
 
 def test_warnings_come_with_what_did_better(compass: Memory) -> None:

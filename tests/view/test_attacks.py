@@ -210,6 +210,7 @@ def attack(app: Any, ids: list[str]) -> None:
 def test_a_route_that_writes_needs_write(memory: Memory) -> None:
     """With all that the page itself sends, nothing is written without ``--write``."""
     populated(memory)
+    memory.recall("a task")  # who asks first stores the vectors
     counted = "MATCH (n) WHERE n.ns = $ns RETURN count(n) AS n"
     before = memory.query(counted), memory.stats()
     reading, writing = build(memory, TOKEN, {HOST}), build(memory, TOKEN, {HOST}, write=True)

@@ -26,7 +26,7 @@ Floats = NDArray[np.float64]
 SPREAD = 3.0
 """What all outcomes of one cell together are worth elsewhere, at most, in trials."""
 NEAR = 2.0
-"""The weight of the expected rate of a strategy beside its outcomes on near tasks, in trials."""
+"""What is expected elsewhere weighs so many trials beside outcomes on a type or on near tasks."""
 BLUR = 8.0
 """The variance at which a distance in log odds counts for 0.7 of itself."""
 LATEST = 32
@@ -187,15 +187,15 @@ def expect(counts: Counts, prior: tuple[float, float], strengths: PoolingStrengt
     task, strategy = strengths.task, strengths.strategy
     n, k = counts.everything
     rate = (k + prior[0]) / (n + sum(prior))
-    type_rate = shrunk(counts.typed_all[1], counts.typed_all[0], rate, task)
-    near_rate = shrunk(counts.near_all[1], counts.near_all[0], type_rate, task)
+    type_rate = shrunk(counts.typed_all[1], counts.typed_all[0], rate, NEAR)
+    near_rate = shrunk(counts.near_all[1], counts.near_all[0], type_rate, NEAR)
     task_rate = shrunk(counts.task[1], counts.task[0], near_rate, task)
     lent_rate = shrunk(counts.lent[1], counts.lent[0], rate, strategy)
     other_rate = shrunk(counts.elsewhere[1], counts.elsewhere[0], lent_rate, strategy)
     typical = logit(type_rate)
     wide = logistic(logit(other_rate) - logit(rate) + typical)
     strategy_rate = shrunk(counts.typed[1], counts.typed[0], wide, strategy)
-    around = _variance(strengths.task_slope, near_rate, counts.near_all[0], type_rate, task)
+    around = _variance(strengths.task_slope, near_rate, counts.near_all[0], type_rate, NEAR)
     beyond = _variance(strengths.task_slope, task_rate, counts.task[0], near_rate, task)
     elsewhere = counts.elsewhere[0] + counts.typed[0]
     own = _variance(strengths.strategy_slope, strategy_rate, elsewhere, wide, strategy)

@@ -2,7 +2,7 @@
 
 This is empirical Bayes: each outcome of the history is predicted from all others (leave one out),
 and the strengths with the least log loss win, under a weak prior around the defaults (the logarithm
-of a strength has a standard deviation of 1, that of a slope 1/2). The defaults stay in force until
+of a strength has a standard deviation of 1). The defaults stay in force until
 the gain in log loss is over :data:`CERTAIN` standard errors. The independent units are tasks,
 because episodes of one task are not independent.
 """
@@ -23,9 +23,8 @@ CERTAIN = 2.5758
 """Standard errors that the gain must exceed: two-sided 99 % of a normal distribution."""
 FEWEST = 10
 """Fewest tasks: of fewer, the standard error of a gain tells nothing."""
-_NAMES = ("task", "strategy", "cell", "task_slope", "strategy_slope")
-_SPREAD = np.array([1.0, 1.0, 1.0, 0.5, 0.5])
-_LOW, _HIGH = np.log([0.05, 0.05, 0.5, 0.05, 0.05]), math.log(500.0)
+_NAMES = ("task", "strategy", "cell")
+_LOW, _HIGH = np.log([0.05, 0.05, 0.5]), math.log(500.0)
 """Bounds of the fit. No rate on a task is said to be all or nothing: half a trial is left."""
 
 
@@ -59,7 +58,7 @@ def fit(
     def loss(x: Floats) -> float:
         x = np.clip(x, _LOW, _HIGH)
         total = float(product(times, losses(unique, np.exp(x))))
-        return total + 0.5 * float((((x - center) / _SPREAD) ** 2).sum())
+        return total + 0.5 * float(((x - center) ** 2).sum())
 
     best = np.exp(np.clip(least(loss, center, 0.7), _LOW, _HIGH))
     strengths = np.array([float(f"{value:.4g}") for value in best])

@@ -296,7 +296,7 @@ def test_what_an_agent_never_tried_borrows_though_others_did(opened: Opener) -> 
 def biased(number: int = 400) -> list[dict[str, Any]]:
     """Tasks that are easy or hard, whatever is done; how it is done hardly counts."""
     draw = random.Random(11)
-    rates = {f"task {place}": draw.choice([0.05, 0.95]) for place in range(20)}
+    rates = {f"task {place}": draw.choice([0.05, 0.95]) for place in range(60)}
     return [
         {
             "task": task,
@@ -325,7 +325,7 @@ def test_strengths_are_fitted_to_the_history_and_kept(memory: Memory) -> None:
     assert found.fitted
     assert found.trials == 300
     assert found.score > 2.57
-    assert found.strategy_slope < 1 or found.strategy > 2
+    assert found.task < 1
     [row] = stored(memory)
     assert (row["trials"], row["task"], row["slope"]) == (300, found.task, found.strategy_slope)
     memory.learn_many(episodes[300:320])

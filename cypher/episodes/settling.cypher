@@ -12,11 +12,13 @@ MATCH (a:Abandoned) WHERE a.id IN $ids AND toString(a.ns) = $ns RETURN a.id AS i
 // name: settling.told
 // doc: The outcomes of episodes that were told later, the earliest first; `former` is the one that was learned; its success is null
 // doc: if there was none.
-// returns: id string, episode string, at integer, outcome map, former map, source_key string, content_hash string, occurrence string
+// returns: id string, episode string, at integer, created_at integer, outcome map, former map
+// returns: source_key string, content_hash string, occurrence string
 MATCH (e:Episode)
 WHERE e.id IN $ids AND toString(e.ns) = $ns
 MATCH (x:Settlement)-[:SETTLES]->(e)
-RETURN x.id AS id, e.id AS episode, x.at AS at, {success: x.success, score: x.score, reward: x.reward, error: x.error} AS outcome,
+RETURN x.id AS id, e.id AS episode, x.at AS at, x.created_at AS created_at,
+  {success: x.success, score: x.score, reward: x.reward, error: x.error} AS outcome,
   {success: x.former_success, score: x.former_score, reward: x.former_reward, error: x.former_error} AS former,
   e.source_key AS source_key, e.content_hash AS content_hash, e.occurrence AS occurrence
 ORDER BY episode, at;

@@ -118,7 +118,11 @@ class Past:
 
         def read() -> Iterator[tuple[int, Episode]]:
             for page in pages(rows, BATCH):
-                contents = read_contents(self._graph, [row["id"] for row in page])
+                ids = [row["id"] for row in page]
+                contents = read_contents(self._graph, ids)
+                for told in self._graph.read("settling.told", ids=ids):  # the earliest first
+                    if told["created_at"] <= moment:
+                        contents[told["episode"]] |= told["outcome"]
                 for row in page:
                     if (held := contents.get(row["id"])) is not None:
                         dated = "ended_at" in held or "started_at" in held

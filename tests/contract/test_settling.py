@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -297,6 +298,17 @@ class TestExchange:
         assert told(other) == told(memory)
         assert other.upkeep.import_(path, "jsonl").settled == 0
         checked(other)
+
+
+def test_the_past_counts_what_was_told_by_then(memory: Memory) -> None:
+    memory.learn("refund", "ask", success=True, source_key="run 1")
+    before = datetime.now(UTC)
+    time.sleep(0.01)
+    memory.settle("run 1", success=False, error="the customer came back")
+    after = datetime.now(UTC)
+    assert memory.predict("refund", "ask", as_of=before).probability > 0.6
+    assert memory.predict("refund", "ask", as_of=after).probability < 0.4
+    assert memory.predict("refund", "ask").probability < 0.4
 
 
 class TestWrong:

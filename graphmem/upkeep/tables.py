@@ -105,7 +105,8 @@ class _Writer:
                 "".join(
                     f"MATCH (n:{label}) WHERE n.id IN {json.dumps(known)} SET n.{name} = [];\n"
                     for (label, name), known in self._empty.items()
-                ),
+                )
+                + "MATCH (:Strategy)-[o:OUTCOME]->() WHERE o.latest IS NULL SET o.latest = [];\n",
                 encoding="utf-8",
             )
         for file in self._folder.iterdir():

@@ -126,7 +126,12 @@ def calls(memory: Memory, folder: Path) -> dict[str, Callable[[], Arguments]]:
         "predict": {"strategy": ["shared a", "shared b"]},
         "episodes": {"since": DAY},
         "show": {"item": lambda: first("Episode")},
-        "settle": {"episode": lambda: first("Episode"), "score": 0.4, "agent": None},
+        "settle": {
+            "episode": lambda: first("Episode"),
+            "score": 0.4,
+            "success": None,
+            "agent": None,
+        },
         "to_networkx": {"around": "shared a", "kinds": ["strategy", "task"], "limit": 500},
         "evaluate": {"explore": "thompson"},
         "query": {"cypher": "learning.best", "params": {"limit": 3}},

@@ -148,10 +148,16 @@ ORDER BY id, task;
 
 // name: forecasting.named
 // doc: Tasks by id, in words, and how often they were attempted.
+// option: some  only episodes of some agents (and types) count
+// param: types list = null
 // returns: id string, text string, trials integer, successes integer
 MATCH (t:Task)
 WHERE t.id IN $ids AND toString(t.ns) = $ns
-RETURN t.id AS id, t.description AS text, t.episodes AS trials, t.successes AS successes
+WITH t, t.episodes AS trials, t.successes AS successes                                                          //? !some
+MATCH (t)<-[:ATTEMPTED]-(e:Episode)<-[:RAN]-(a:Agent)                                                           //? some
+WHERE a.name IN $agents AND ($types IS NULL OR e.type IN $types)                                                //? some
+WITH t, count(e) AS trials, sum(CASE WHEN e.success THEN 1 ELSE 0 END) AS successes                             //? some
+RETURN t.id AS id, t.description AS text, trials, successes
 ORDER BY id;
 
 // name: forecasting.typed

@@ -271,10 +271,12 @@ class Estimator:
             belief=belief,
         )
 
-    def near_tasks(self, question: Question) -> tuple[Row, ...]:
+    def near_tasks(self, question: Question, view: View) -> tuple[Row, ...]:
         """Return the few nearest tasks of a question, with what one outcome there counts for."""
         few = dict(question.near[:NAMED])
-        rows = self._graph.read("forecasting.named", ids=sorted(few)) if few else []
+        some = ("some",) if view.agents is not None else ()
+        asked = {"ids": sorted(few), **view.filters(self._graph)}
+        rows = self._graph.read("forecasting.named", *some, **asked) if few else []
         most = _most(question)
         return _nearest(
             row | {"similarity": few[row["id"]], "weight": most[row["id"]] / (1 + most[row["id"]])}
@@ -320,13 +322,16 @@ class Estimator:
         for row in parts.get("near outcomes", ()):
             counts.add(row["id"], row, (*_NEAR, "near_n", "near_k", "gone_n", "gone_k"))
         cosines = dict(question.near[:NAMED])
+        # An agent reads its own wording of a task.
+        told = view.tasks(self._graph, sorted(cosines)) if view.agents is not None else {}
         for row in sorted(parts.get("nearest", ()), key=lambda row: -cosines[row["task"]]):
             worth = most.get(row["task"], 0.0)
             worth *= row["trials"] / (row["trials"] + worth) if worth else 0.0
             others = counts.uses(row["id"])["near_n"] - worth >= MOVES
+            text = told[row["task"]]["text"] if row["task"] in told else row["text"]
             counts.nearest.setdefault(
                 counts.whole(row["id"]),
-                row | {"similarity": cosines[row["task"]], "others": others},
+                row | {"text": text, "similarity": cosines[row["task"]], "others": others},
             )
         return counts
 
@@ -406,7 +411,6 @@ class _Latest:
         self._counts = counts
         self._keys = keys
         self._view = view
-        self._found: Mapping[int, Sequence[Lately]] = {}
 
     def read(self, places: Sequence[int]) -> Mapping[int, Sequence[Lately]]:
         """Return the latest outcomes of candidates (places) with their tasks, ascending."""
@@ -427,10 +431,9 @@ class _Latest:
                 Lately(stamp, row["task"], typed, own, others, most.get(row["task"], 0.0))
                 for stamp in row["stamps"] or ()
             ]
-        self._found = {
+        return {
             place: sorted(latest, key=itemgetter(0))[-LATEST:] for place, latest in found.items()
         }
-        return self._found
 
     def change(self, place: int, row: Row, turns: tuple[Turn | None, Turn | None]) -> Change | None:
         """Return the change that is assumed of a candidate."""

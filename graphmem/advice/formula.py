@@ -8,7 +8,7 @@ Two parts, both on arrays with one row for each strategy (and each assumed chang
 - :func:`mix` weighs how long the present run of outcomes has lasted: Bayesian online changepoint
   detection (Adams and MacKay 2007, arXiv:0710.3742).
 
-``docs/explanation/predictions.md`` explains them.
+``docs/explanation/prediction.md`` explains them.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ class Forecaster:
         text, texts = asked.task, list(dict.fromkeys(asked.strategy))
         view = read_view(self._graph, agent)
         found = self._estimator.estimates(text, texts, view)
-        near = self._estimator.near_tasks(found.question)
+        near = self._estimator.near_tasks(found.question, view)
         if view.agents is not None and near:  # with the wording that the agent knows
             told = view.tasks(self._graph, sorted(row["id"] for row in near))
             known = (row for row in near if row["id"] in told)

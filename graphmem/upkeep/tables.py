@@ -88,6 +88,8 @@ class _Writer:
         self._arguments = [*_OPTIONS]
         self._counts = [0, 0]
         self._empty: dict[tuple[str, str], list[str]] = {}
+        self._hollow: set[tuple[str, str]] = set()
+        """Types of edges, and their properties that are empty lists."""
 
     def write(self) -> tuple[int, int]:
         """Write all files."""
@@ -100,13 +102,16 @@ class _Writer:
                 self._edges(label, known)
         text = "\n".join(self._arguments) + "\n"
         (self._folder / ARGUMENTS).write_text(text, encoding="utf-8")
-        if self._empty:  # tables cannot hold an empty list
+        if self._empty or self._hollow:  # tables cannot hold an empty list
             (self._folder / AFTER).write_text(
                 "".join(
                     f"MATCH (n:{label}) WHERE n.id IN {json.dumps(known)} SET n.{name} = [];\n"
                     for (label, name), known in self._empty.items()
                 )
-                + "MATCH (:Strategy)-[o:OUTCOME]->() WHERE o.latest IS NULL SET o.latest = [];\n",
+                + "".join(
+                    f"MATCH ()-[r:{kind}]->() WHERE r.{name} IS NULL SET r.{name} = [];\n"
+                    for kind, name in sorted(self._hollow)
+                ),
                 encoding="utf-8",
             )
         for file in self._folder.iterdir():
@@ -135,6 +140,7 @@ class _Writer:
                 name = f"{label}-{kind}-{other}"
                 table = found[kind, other] = _Table(self._folder, name, ends)
             table.add((row["id"], row["other"]), row["held"])
+            self._hollow |= {(kind, name) for name, value in row["held"].items() if value == []}
             self._counts[1] += 1
         for (kind, _), table in found.items():
             self._arguments.append(f"--relationships={kind}={table.end()}")

@@ -192,6 +192,18 @@ def test_an_agent_is_told_from_what_it_may_read(memory: Memory) -> None:
     assert memory.predict("refund", "ask", agent="hopper").trials == 4
 
 
+def test_an_agent_is_told_of_near_tasks_in_its_words_and_counts(opened: Opener) -> None:
+    memory = opened(embedder="hashing")
+    keyed: dict[str, Any] = {"task_key": "paris", "success": True}
+    memory.learn("refund a cancelled flight to paris", "ask", agent="ada", **keyed)
+    for _ in range(3):
+        memory.learn("refund the flight of a secret guest", "ask", agent="grace", **keyed)
+    asked = "refund a cancelled flight to rome"
+    [near] = memory.predict(asked, "ask", agent="ada").basis.task.borrowed
+    assert (near.text, near.trials) == ("refund a cancelled flight to paris", 1)
+    assert "secret" not in memory.choose(asked, ["ask"], agent="ada").why
+
+
 def test_an_agent_is_told_nothing_of_types_that_it_may_not_learn(memory: Memory) -> None:
     for task_type in ("billing", "support"):
         memory.learn(task_type, "ask", success=True, agent="ada", task_type=task_type)

@@ -6,7 +6,7 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -139,18 +139,49 @@ def test_every_view_shows_what_the_memory_holds(
         look_at_all(Person(chromium, address, tmp_path), chromium)
         [long] = memory.episodes(agent=SCRIPT)
         [item] = memory.strategies("refund-1", limit=1)
-        views = ("", "?q=refund%20a%20cancelled%20flight", "lessons", "trust")
-        of_items = (f"show/{long.id}", f"item/{item.id}", f"near/{item.id}")
-        look_on_a_phone(Person(chromium, address, tmp_path), chromium, (*views, *of_items))
+        views = {
+            "": "What works best",
+            "?q=refund%20a%20cancelled%20flight": "Try, best",
+            "lessons": "Lessons",
+            "trust": "trusted",
+            f"show/{long.id}": "Steps",
+            f"item/{item.id}": "Against it",
+            f"near/{item.id}": "All of it",
+        }
+        look_on_a_phone(Person(chromium, address, tmp_path), chromium, views)
 
 
-def look_on_a_phone(person: Person, chromium: webdriver.Chrome, views: Sequence[str]) -> None:
+def test_what_was_left_does_not_replace_what_was_opened(
+    chromium: webdriver.Chrome, tmp_path: Path
+) -> None:
+    with Memory.open("memory:") as memory, served(memory) as address:
+        person = Person(chromium, address, tmp_path)
+        person.open()
+        person.seen("This memory is empty")
+        chromium.execute_script(SLOW_LESSONS)
+        chromium.execute_async_script("""
+            location.hash = "#/lessons"; const done = arguments[0];
+            setTimeout(() => { location.hash = "#/levels"; setTimeout(done, 1500); }, 50);
+        """)
+        assert "No levels" in chromium.find_element(By.TAG_NAME, "main").text
+
+
+SLOW_LESSONS = """
+const fetched = window.fetch;
+window.fetch = async (url, given) => {
+  if (url.includes("lessons")) await new Promise((ready) => setTimeout(ready, 1000));
+  return fetched(url, given);
+};
+"""
+
+
+def look_on_a_phone(person: Person, chromium: webdriver.Chrome, views: Mapping[str, str]) -> None:
     """No view is wider than a phone, even one of words that are."""
     chromium.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", PHONE)
     try:
-        for view in views:
+        for view, said in views.items():
             person.go(view)
-            person.seen("What works best|Try, best|Lessons|trusted|Steps|Against it|All of it")
+            person.seen(said)
             wide = chromium.execute_script("return document.documentElement.scrollWidth")
             assert wide <= PHONE["width"], f"{view or 'ask'} is wider than a phone"
     finally:

@@ -71,7 +71,9 @@ async function shownNow() {
     else link.removeAttribute("aria-current");
   }
   main.setAttribute("aria-busy", "true");
-  const later = setTimeout(() => main.replaceChildren(el("p", { class: "soft" }, "Loading …")), 300);
+  const later = setTimeout(() => {
+    if (turn === shown) main.replaceChildren(el("p", { class: "soft" }, "Loading …"));
+  }, 300);
   const queue = []; // what the view can do without comes later, in its place
   let content;
   try {

@@ -16,12 +16,11 @@ RETURN coalesce(sum(y.trials), 0) AS trials, coalesce(sum(y.effective_trials), 0
 
 // name: forecasting.counts
 // doc: The counts of an estimate. Parts: all (uses of strategies, those on the type, and whose), strengths (of pooling), task (episodes of
-// doc: the given tasks), here (uses of all strategies on them), near (episodes of near tasks: n of one task count like
-// doc: n * most / (n + most) here, and `gone` of them no more elsewhere), strategies (the given ones), links (to strategies like these),
-// doc: outcomes (of the given ones on the tasks), near outcomes (of these on near tasks), nearest (on the nearest few), merged (what
-// doc: strategies count as, if any are merged).
+// doc: the given tasks), here (uses of all strategies on them), near (near tasks: [id, episodes, successes, the text of the nearest few]),
+// doc: strategies (the given ones), links (to strategies like these), outcomes (of the given ones on the tasks), near outcomes (of these on
+// doc: near tasks: [strategy, task, trials, successes]), merged (what strategies count as, if any are merged).
 // option: some  only episodes of some agents (and types) count, so those of tasks and strategies are counted one by one
-// param: own list, tasks list, near_tasks list, nearest list, near_most map, type string = null, pooling string
+// param: own list, tasks list, near_tasks list, nearest list, type string = null, pooling string
 // param: types list = null
 // returns: part string, rows list
 MATCH (y:Tally)
@@ -63,10 +62,7 @@ WITH t, t.episodes AS trials, t.successes AS successes                          
 MATCH (t)<-[:ATTEMPTED]-(e:Episode)<-[:RAN]-(a:Agent)                                                           //? some
 WHERE a.name IN $agents AND ($types IS NULL OR e.type IN $types)                                                //? some
 WITH t, count(e) AS trials, sum(CASE WHEN e.success THEN 1 ELSE 0 END) AS successes                             //? some
-WITH trials, successes, $near_most[t.id] AS most
-WITH sum(trials) AS trials, sum(trials * most / (trials + most)) AS n, sum(successes * most / (trials + most)) AS k,
-  sum(trials * most / (1.0 + most)) AS gone_n, sum(successes * most / (1.0 + most)) AS gone_k
-RETURN 'near' AS part, [{trials: trials, n: n, k: k, gone_n: gone_n, gone_k: gone_k}] AS rows
+RETURN 'near' AS part, collect([t.id, trials, successes, CASE WHEN t.id IN $nearest THEN t.description END]) AS rows
 UNION ALL
 MATCH (s:Strategy)
 WHERE s.id IN $own AND toString(s.ns) = $ns
@@ -103,21 +99,7 @@ WHERE t.id IN $near_tasks AND toString(t.ns) = $ns
 MATCH (t)<-[o:OUTCOME]-(s:Strategy)
 WHERE s.id IN $own
   AND o.agent IN $agents                                                                                        //? some
-WITH s.id AS id, t.id AS task, sum(o.trials) AS trials, sum(o.successes) AS successes
-WITH id, trials, successes, $near_most[task] AS most
-WITH id, sum(trials) AS trials, sum(successes) AS successes, sum(trials * most / (trials + most)) AS n,
-  sum(successes * most / (trials + most)) AS k, sum(effective(trials, trials) * most / (1.0 + most)) AS gone_n,
-  sum(effective(successes, trials) * most / (1.0 + most)) AS gone_k
-RETURN 'near outcomes' AS part, collect({id: id, near_trials: trials, near_successes: successes, near_n: n, near_k: k, gone_n: gone_n,
-  gone_k: gone_k}) AS rows
-UNION ALL
-MATCH (t:Task)
-WHERE t.id IN $nearest AND toString(t.ns) = $ns
-MATCH (t)<-[o:OUTCOME]-(s:Strategy)
-WHERE s.id IN $own
-  AND o.agent IN $agents                                                                                        //? some
-WITH s.id AS id, t, sum(o.trials) AS trials, sum(o.successes) AS successes
-RETURN 'nearest' AS part, collect({id: id, task: t.id, text: t.description, trials: trials, successes: successes}) AS rows
+RETURN 'near outcomes' AS part, collect([s.id, t.id, o.trials, o.successes]) AS rows
 UNION ALL
 CALL { MATCH ()-[l:MERGED_INTO]->() RETURN count(l) AS links }
 WITH links
@@ -129,7 +111,7 @@ RETURN 'merged' AS part, collect({id: s.id, whole: s.merged_into}) AS rows;
 // name: forecasting.lately
 // doc: The latest outcomes of strategies by task, and what others had there: stamps (time * 2 + success), not older than the first of them.
 // option: some  only those of some agents
-// returns: id string, task string, type string, text string, stamps list, tried integer, won integer, trials integer
+// returns: id string, task string, type string, stamps list, tried integer, won integer, trials integer
 // returns: successes integer
 UNWIND $rows AS row
 MATCH (s:Strategy {id: row.id})
@@ -137,7 +119,7 @@ WITH row, s, s.ns AS ns WHERE ns = $ns
 MATCH (s)-[o:OUTCOME]->(t:Task)
 WHERE o.last_at >= row.first
   AND o.agent IN $agents                                                                                        //? some
-RETURN s.id AS id, t.id AS task, t.type AS type, t.description AS text, o.latest AS stamps,
+RETURN s.id AS id, t.id AS task, t.type AS type, o.latest AS stamps,
   o.trials AS tried, o.successes AS won,
 //? some
   0 AS trials, 0 AS successes
@@ -145,20 +127,6 @@ RETURN s.id AS id, t.id AS task, t.type AS type, t.description AS text, o.latest
   t.episodes - o.trials AS trials, t.successes - o.successes AS successes
 //?
 ORDER BY id, task;
-
-// name: forecasting.named
-// doc: Tasks by id, in words, and how often they were attempted.
-// option: some  only episodes of some agents (and types) count
-// param: types list = null
-// returns: id string, text string, trials integer, successes integer
-MATCH (t:Task)
-WHERE t.id IN $ids AND toString(t.ns) = $ns
-WITH t, t.episodes AS trials, t.successes AS successes                                                          //? !some
-MATCH (t)<-[:ATTEMPTED]-(e:Episode)<-[:RAN]-(a:Agent)                                                           //? some
-WHERE a.name IN $agents AND ($types IS NULL OR e.type IN $types)                                                //? some
-WITH t, count(e) AS trials, sum(CASE WHEN e.success THEN 1 ELSE 0 END) AS successes                             //? some
-RETURN t.id AS id, t.description AS text, trials, successes
-ORDER BY id;
 
 // name: forecasting.typed
 // doc: The outcomes of heuristics: of agents on types of tasks with strategies.

@@ -75,7 +75,6 @@ class Own:
     here: Pair = NOTHING
     """Its part of :attr:`Shared.here`."""
     near_trials: int = 0
-    near_successes: int = 0
     near: Pair = NOTHING
     """What its outcomes on near tasks are worth on this one."""
     gone: Pair = NOTHING

@@ -246,7 +246,6 @@ class History:
             here_successes=here.successes,
             here=here.worth,
             near_trials=int(near[0]),
-            near_successes=int(near[1]),
             near=(near[2], near[3]),
             gone=(gone[0], gone[1]),
             lent=(lent[0], lent[1]),

@@ -95,32 +95,21 @@ class Changes:
 
     def _everywhere(self, view: View, among: set[str] | None) -> dict[str, tuple[Row, Turn]]:
         """Return the strategies that changed on all tasks, by id."""
-        from graphmem.advice.beliefs import Lately, Own, changing
+        from graphmem.advice.beliefs import Own, changing
         from graphmem.advice.formula import find_turns
 
         rows = [row for row in self._read(view) if among is None or row["id"] in among]
         owns = [Own(row["trials"], row["successes"], latest=row["latest"]) for row in rows]
         some = ("some",) if view.agents is not None else ()
-        filters = view.filters(self._graph)
-        total = self._graph.read("forecasting.totals", *some, **filters)[0]
+        total = self._graph.read("forecasting.totals", *some, **view.filters(self._graph))[0]
 
         def look_up(places: Sequence[int]) -> Mapping[int, Sequence[Lately]]:
             of = {one: place for place in places for one in rows[place]["members"]}
-            asked = [{"id": one, "first": owns[of[one]].latest[0] // 2} for one in of]
-            found: dict[int, list[Lately]] = {place: [] for place in places}
-            for row in self._graph.read(
-                "forecasting.lately", *some, rows=asked, agents=view.agents
-            ):
-                if filters["types"] is None or row["type"] in filters["types"]:
-                    own = row["tried"], row["won"]
-                    others = row["trials"], row["successes"]
-                    found[of[row["id"]]] += [
-                        Lately(stamp, row["task"], False, own, others, None)
-                        for stamp in row["stamps"]
-                    ]
+            first = {place: owns[place].latest[0] for place in places}
+            found = read_lately(self._graph, view, of, first)
             # What happened on one task alone is a change there.
             return {
-                place: sorted(latest, key=itemgetter(0))[-LATEST:]
+                place: latest
                 for place, latest in found.items()
                 if len({one.task for one in latest}) > 1
             }
@@ -133,6 +122,43 @@ class Changes:
     def _texts(self, ids: Iterable[str]) -> dict[str, str]:
         rows = self._graph.read("lookup.subjects", ids=sorted({*ids}))
         return {row["id"]: row["text"] for row in rows}
+
+
+def read_lately(
+    graph: Graph,
+    view: View,
+    of: Mapping[str, int],
+    first: Mapping[int, int],
+    kind: str | None = None,
+    most: Mapping[str, float | None] | None = None,
+) -> dict[int, list[Lately]]:
+    """Return the latest outcomes of strategies by place, ascending.
+
+    Args:
+        graph: reads them.
+        view: what counts.
+        of: the place of each strategy (id).
+        first: the oldest stamp that counts, by place.
+        kind: the type of task that is asked about.
+        most: what a near task (id) counts for (:attr:`Lately.most`).
+    """
+    from graphmem.advice.beliefs import Lately
+
+    some, types = ("some",) if view.agents is not None else (), view.filters(graph)["types"]
+    asked = [{"id": one, "first": first[place] // 2} for one, place in of.items()]
+    found: dict[int, list[Lately]] = {place: [] for place in first}
+    for row in graph.read("forecasting.lately", *some, rows=asked, agents=view.agents):
+        if types is None or row["type"] in types:
+            own, others = (row["tried"], row["won"]), (row["trials"], row["successes"])
+            typed, worth = (
+                kind is not None and row["type"] == kind,
+                (most or {}).get(row["task"], 0.0),
+            )
+            found[of[row["id"]]] += [
+                Lately(stamp, row["task"], typed, own, others, worth)
+                for stamp in row["stamps"] or ()
+            ]
+    return {place: sorted(latest, key=itemgetter(0))[-LATEST:] for place, latest in found.items()}
 
 
 def latest_of(lists: Iterable[Sequence[int] | None]) -> list[int]:

@@ -12,7 +12,7 @@ from math import exp, log
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from graphmem.advice.changes import LATEST, change_of, latest_of
+from graphmem.advice.changes import change_of, latest_of, read_lately
 from graphmem.advice.strengths import DEFAULTS, Strengths
 from graphmem.advice.telling import (
     STANDARD_ERRORS,
@@ -58,6 +58,7 @@ _WORTHS = (
     "here_k",
     "near_n",
     "near_k",
+    "around_n",
     "gone_n",
     "gone_k",
 )
@@ -97,7 +98,7 @@ class Estimate:
     change: Change | None
     """The change that it assumes: on the task, else on all tasks."""
     nearest: Row | None
-    """Its outcomes on the nearest task where it was tried: {text, similarity, trials, successes};
+    """The nearest task where it was tried, with its outcomes: a row of :attr:`Estimates.near`;
     ``others`` tells whether those on less similar tasks are worth half a trial or more."""
     weight: float
     """Its weight among several strategies that are used together."""
@@ -167,6 +168,8 @@ class Estimates:
     strengths: PoolingStrengths
     belief: Belief
     """What is believed of the strategies; to choose, one draws from it."""
+    near: tuple[Row, ...]
+    """The few nearest tasks: {id, text, trials, successes, similarity, weight of one outcome}."""
 
 
 class Estimator:
@@ -223,8 +226,15 @@ class Estimator:
 
         uses = [row["uses"] for row in rows.values()]
         owns = [_own(one, lent.get(key, ())) for key, one in zip(rows, uses, strict=True)]
-        lately = _Latest(self._graph, question, counts, list(rows), view)
-        judged = judge(counts.shared, owns, strengths, lately.read)
+        keys = list(rows)
+
+        def look_up(places: Sequence[int]) -> Mapping[int, Sequence[Lately]]:
+            of = {one: place for place in places for one in counts.members(keys[place])}
+            first = {place: owns[place].latest[0] for place in places}
+            most: dict[str, float | None] = {**counts.most, **dict.fromkeys(question.tasks)}
+            return read_lately(self._graph, view, of, first, question.task_type, most)
+
+        judged = judge(counts.shared, owns, strengths, look_up)
         belief, expected = judged.belief, judged.expected
         worth, concentration = belief.size(belief.elsewhere), belief.size(belief.known)
         runs = counts.task["trials"] + counts.near_trials
@@ -249,7 +259,7 @@ class Estimator:
                 weight=1.0 / (row["uses"]["trials"] + 1) ** 2,
                 lower=wilson_lower(probability, float(worth[place]), STANDARD_ERRORS),
                 task_type=question.task_type,
-                change=lately.change(place, row, judged.turns[place]),
+                change=_change(question, row, owns[place], judged.turns[place]),
                 nearest=counts.nearest.get(key),
                 usual=is_usual(row["uses"], counts.all),
                 common=common.issuperset(tools.get(row["text"], [row["text"]])),
@@ -269,70 +279,63 @@ class Estimator:
             concentration=together[1],
             strengths=strengths,
             belief=belief,
-        )
-
-    def near_tasks(self, question: Question, view: View) -> tuple[Row, ...]:
-        """Return the few nearest tasks of a question, with what one outcome there counts for."""
-        few = dict(question.near[:NAMED])
-        some = ("some",) if view.agents is not None else ()
-        asked = {"ids": sorted(few), **view.filters(self._graph)}
-        rows = self._graph.read("forecasting.named", *some, **asked) if few else []
-        most = _most(question)
-        return _nearest(
-            row | {"similarity": few[row["id"]], "weight": most[row["id"]] / (1 + most[row["id"]])}
-            for row in rows
+            near=_nearest(counts.near.values()),
         )
 
     def _counts(self, question: Question, own: list[str], view: View) -> _Counts:
         """Return all counts of strategies (ids) on a task and elsewhere."""
         most = _most(question)
+        nearest = dict(question.near[:NAMED])
         asked: dict[str, Any] = {
             "pooling": self._strengths.id,
             "tasks": question.tasks,
             "near_tasks": sorted(most),
-            "nearest": [key for key, _ in question.near[:NAMED]],
-            "near_most": most,
+            "nearest": sorted(nearest),
             "type": question.task_type,
             **view.filters(self._graph),
         }
         some = ("some",) if view.agents is not None else ()
         rows = self._graph.read("forecasting.counts", *some, own=own, **asked)
-        parts: dict[str, list[Row]] = {row["part"]: row["rows"] for row in rows}
+        parts: dict[str, list[Any]] = {row["part"]: row["rows"] for row in rows}
         wholes = {row["id"]: row["whole"] for row in parts.get("merged", ())}
         if with_others := {wholes[one] for one in own if one in wholes}:
             own += [one for one, whole in wholes.items() if whole in with_others]
             rows = self._graph.read("forecasting.counts", *some, own=sorted({*own}), **asked)
             parts = {row["part"]: row["rows"] for row in rows}
         everything, strategies = parts["all"][0], parts.get("strategies", ())
+        around = {key: row for key, *row in parts.get("near", ())}
+        similar = dict(question.near)
+        # An agent reads its own wording of a task.
+        told = view.tasks(self._graph, sorted({*nearest} & {*around})) if some else {}
+        near = {
+            key: {"id": key, "text": told[key]["text"] if key in told else around[key][2]}
+            | {"trials": around[key][0], "successes": around[key][1]}
+            | {"similarity": similarity, "weight": most[key] / (1.0 + most[key])}
+            for key, similarity in nearest.items()
+            if key in (told if some else around)
+        }
         counts = _Counts(
             all=everything,
             task=parts["task"][0],
-            shared=_shared(everything, parts["task"][0], parts["here"][0], parts["near"][0]),
-            near_trials=parts["near"][0]["trials"] or 0,
+            shared=_shared(everything, parts["task"][0], parts["here"][0], around, most),
             links=parts.get("links", []),
             strengths=next(iter(parts.get("strengths", ())), None),
             wholes=wholes,
             strategies={row["id"]: row | {"uses": _unused()} for row in strategies},
             some=bool(some),
+            near=near,
+            near_trials=sum(around[key][0] for key in similar if key in around),
+            most=most,
         )
         self._add_uses(counts, question, typed=asked["types"] is not None)
         for row in parts.get("outcomes", ()):
             counts.add(row["id"], row, (*_HERE, "here_n", "here_k"))
             counts.uses(row["id"])["here_latest"] += [one for one in row["here_latest"] if one]
-        for row in parts.get("near outcomes", ()):
-            counts.add(row["id"], row, (*_NEAR, "near_n", "near_k", "gone_n", "gone_k"))
-        cosines = dict(question.near[:NAMED])
-        # An agent reads its own wording of a task.
-        told = view.tasks(self._graph, sorted(cosines)) if view.agents is not None else {}
-        for row in sorted(parts.get("nearest", ()), key=lambda row: -cosines[row["task"]]):
-            worth = most.get(row["task"], 0.0)
-            worth *= row["trials"] / (row["trials"] + worth) if worth else 0.0
-            others = counts.uses(row["id"])["near_n"] - worth >= MOVES
-            text = told[row["task"]]["text"] if row["task"] in told else row["text"]
-            counts.nearest.setdefault(
-                counts.whole(row["id"]),
-                row | {"text": text, "similarity": cosines[row["task"]], "others": others},
-            )
+        cells: dict[tuple[str, str], tuple[int, int]] = {}
+        for [identity, task, trials, successes] in parts.get("near outcomes", ()):
+            n, k = cells.get((identity, task), (0, 0))
+            cells[identity, task] = n + trials, k + successes
+        counts.add_near(cells, similar)
         return counts
 
     def _add_uses(self, counts: _Counts, question: Question, *, typed: bool) -> None:
@@ -400,58 +403,6 @@ class Estimator:
         return lent
 
 
-class _Latest:
-    """The latest outcomes of candidates, by task."""
-
-    def __init__(
-        self, graph: Graph, question: Question, counts: _Counts, keys: Sequence[str], view: View
-    ) -> None:
-        self._graph = graph
-        self._question = question
-        self._counts = counts
-        self._keys = keys
-        self._view = view
-
-    def read(self, places: Sequence[int]) -> Mapping[int, Sequence[Lately]]:
-        """Return the latest outcomes of candidates (places) with their tasks, ascending."""
-        from graphmem.advice.beliefs import Lately
-
-        of = {one: place for place in places for one in self._counts.members(self._keys[place])}
-        first = {place: self._stamps(place)[0] for place in places}
-        asked = [{"id": one, "first": first[place] // 2} for one, place in of.items()]
-        some = ("some",) if self._view.agents is not None else ()
-        most: dict[str, float | None] = {**_most(self._question)}
-        most |= dict.fromkeys(self._question.tasks)
-        found: dict[int, list[Lately]] = {place: [] for place in places}
-        kind, agents = self._question.task_type, self._view.agents
-        for row in self._graph.read("forecasting.lately", *some, rows=asked, agents=agents):
-            own, others = (row["tried"], row["won"]), (row["trials"], row["successes"])
-            typed = kind is not None and row["type"] == kind
-            found[of[row["id"]]] += [
-                Lately(stamp, row["task"], typed, own, others, most.get(row["task"], 0.0))
-                for stamp in row["stamps"] or ()
-            ]
-        return {
-            place: sorted(latest, key=itemgetter(0))[-LATEST:] for place, latest in found.items()
-        }
-
-    def change(self, place: int, row: Row, turns: tuple[Turn | None, Turn | None]) -> Change | None:
-        """Return the change that is assumed of a candidate."""
-        here, everywhere = turns
-        turn = everywhere or here
-        if turn is None or not row["id"]:
-            return None
-        uses, stamps = row["uses"], self._stamps(place, "latest" if everywhere else "here_latest")
-        trials, successes = (uses[name] for name in (_ALL if everywhere else _HERE))
-        task = None if everywhere else self._question.text
-        found = {"trials": trials, "successes": successes, "latest": stamps}
-        return change_of(row["text"], task, found, turn)
-
-    def _stamps(self, place: int, name: str = "latest") -> list[int]:
-        row = self._counts.strategies[self._keys[place]]
-        return latest_of(row["uses"][name])
-
-
 @dataclass(frozen=True, slots=True)
 class _Counts:
     """The parts of ``forecasting.counts``, and the uses of strategies."""
@@ -459,7 +410,6 @@ class _Counts:
     all: Mapping[str, Any]
     task: Mapping[str, int]
     shared: Shared
-    near_trials: int
     links: Sequence[Row]
     strengths: Row | None
     wholes: Mapping[str, str]
@@ -467,6 +417,12 @@ class _Counts:
     """By id: {id, text, uses}."""
     some: bool
     """Whether they are those of some agents alone, who know only what they tried."""
+    near: Mapping[str, Row]
+    """The few nearest tasks by id, the nearest first: rows of :attr:`Estimates.near`."""
+    near_trials: int
+    """Episodes of all near tasks."""
+    most: Mapping[str, float]
+    """What near and less similar tasks (ids) count for, at most, in trials."""
     nearest: dict[str, Row] = field(default_factory=dict)
     """By the id of the whole: its outcomes on the nearest task where it was tried."""
 
@@ -503,6 +459,45 @@ class _Counts:
         for name, value in zip(names, held or names, strict=True):
             uses[name] += row[value] or 0
 
+    def add_near(
+        self, cells: Mapping[tuple[str, str], tuple[int, int]], similar: Mapping[str, float]
+    ) -> None:
+        """Add the (trials, successes) of strategies on similar tasks and less similar ones."""
+        from graphmem.advice.beliefs import effective
+
+        for (identity, task), (n, k) in cells.items():
+            uses, share, gone = self.uses(identity), *_shares(self.most[task], n)
+            uses["around_n"] += n
+            if task in similar:
+                uses["near_trials"] += n
+                uses["near_successes"] += k
+            uses["near_n"] += n * share
+            uses["near_k"] += k * share
+            uses["gone_n"] += effective(n, n) * gone
+            uses["gone_k"] += effective(k, n) * gone
+        told = [cell for cell in cells if cell[1] in self.near]
+        for identity, task in sorted(told, key=lambda cell: -similar[cell[1]]):
+            n, k = cells[identity, task]
+            others = self.uses(identity)["near_n"] - n * _shares(self.most[task], n)[0] >= MOVES
+            self.nearest.setdefault(
+                self.whole(identity),
+                self.near[task] | {"trials": n, "successes": k, "others": others},
+            )
+
+
+def _change(
+    question: Question, row: Row, own: Own, turns: tuple[Turn | None, Turn | None]
+) -> Change | None:
+    """Return the change that is assumed of a candidate: everywhere, else on the task."""
+    here, everywhere = turns
+    turn = everywhere or here
+    if turn is None or not row["id"]:
+        return None
+    latest = own.latest if everywhere else own.here_latest
+    trials, successes = (row["uses"][name] for name in (_ALL if everywhere else _HERE))
+    found = {"trials": trials, "successes": successes, "latest": latest}
+    return change_of(row["text"], None if everywhere else question.text, found, turn)
+
 
 def interval(probability: float, concentration: float, level: float = 0.95) -> tuple[float, float]:
     """Return the central credible interval of an expected rate, around it.
@@ -526,13 +521,24 @@ def _most(question: Question) -> dict[str, float]:
     from graphmem.advice.beliefs import at_most
 
     room = max(1.0 - question.edge, 1e-9)
-    near = ((key, (cosine - question.edge) / room) for key, cosine in question.near)
+    near = ((key, (cosine - question.edge) / room) for key, cosine in question.around)
     return {key: at_most(weight) for key, weight in near if weight > 0.0}
 
 
-def _shared(everything: Row, task: Row, here: Row, near: Row) -> Shared:
+def _shares(most: float, trials: int) -> tuple[float, float]:
+    """Return what an outcome counts for on a near task, and what of it no longer counts elsewhere.
+
+    It is one of so many there, which count for ``most`` together, at most.
+    """
+    return most / (trials + most), most / (1.0 + most)
+
+
+def _shared(
+    everything: Row, task: Row, here: Row, near: Mapping[str, Sequence[Any]], most: dict[str, float]
+) -> Shared:
     from graphmem.advice.beliefs import Shared
 
+    weighed = [(n, k, *_shares(most[key], n)) for key, (n, k, _) in near.items()]
     return Shared(
         all_trials=everything["trials"],
         everything=_pair(everything, "n", "k"),
@@ -541,9 +547,12 @@ def _shared(everything: Row, task: Row, here: Row, near: Row) -> Shared:
         episodes=_pair(task, "trials", "successes"),
         here_raw=_pair(here, "trials", "successes"),
         here=_pair(here, "n", "k"),
-        near_trials=near["trials"] or 0,
-        near=_pair(near, "n", "k"),
-        near_gone=_pair(near, "gone_n", "gone_k"),
+        near_trials=sum(n for n, *_ in weighed),
+        near=(sum(n * one for n, _, one, _ in weighed), sum(k * one for _, k, one, _ in weighed)),
+        near_gone=(
+            sum(n * one for n, *_, one in weighed),
+            sum(k * one for _, k, _, one in weighed),
+        ),
     )
 
 
@@ -558,7 +567,8 @@ def _own(uses: Mapping[str, Any], lenders: Iterable[Row]) -> Own:
 
     lent = [lend(row["weight"], row["trials"], row["successes"]) for row in lenders]
     return Own(
-        **{name: uses[name] for name in COUNTS},
+        **{name: uses[name] for name in COUNTS if not name.startswith("near")},
+        near_trials=uses["around_n"],
         effective=(uses["n"], uses["k"]),
         everything=(uses["all_n"], uses["all_k"]),
         typed=(uses["type_n"], uses["type_k"]),

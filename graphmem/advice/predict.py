@@ -90,11 +90,6 @@ class Forecaster:
         text, texts = asked.task, list(dict.fromkeys(asked.strategy))
         view = read_view(self._graph, agent)
         found = self._estimator.estimates(text, texts, view)
-        near = self._estimator.near_tasks(found.question, view)
-        if view.agents is not None and near:  # with the wording that the agent knows
-            told = view.tasks(self._graph, sorted(row["id"] for row in near))
-            known = (row for row in near if row["id"] in told)
-            near = tuple(row | {"text": told[row["id"]]["text"]} for row in known)
         weights = sum(one.weight for one in found.strategies)
         basis = PredictionBasis(
             **{name: getattr(found, name) for name in _SHARED},
@@ -105,7 +100,7 @@ class Forecaster:
                 trials=found.task_trials,
                 successes=found.task_successes,
                 rate=found.task_rate,
-                borrowed=_borrowed(near),
+                borrowed=_borrowed(found.near),
             ),
             strategies=tuple(
                 StrategyBasis(

@@ -20,6 +20,8 @@ class NearTasks(NamedTuple):
     """Their ids and similarities, the nearest first; none is under the floor of relevance."""
     linked: tuple[tuple[str, float], ...] = ()
     """The few nearest, as ``SIMILAR_TO`` links them."""
+    around: tuple[tuple[str, float], ...] = ()
+    """The near and less similar ones, whose outcomes count for little each, at most 128."""
     lender: str | None = None
     """The nearest task, if it is near enough to lend its type."""
     edge: float = 1.0
@@ -51,9 +53,11 @@ class Question:
     known: tuple[Row, ...]
     """All tasks that it names: rows of ``lookup.tasks``."""
     near: tuple[tuple[str, float], ...]
-    """The ids and similarities of other tasks, the nearest first, at most 128."""
+    """The ids and similarities of other tasks that are relevant to it, the nearest first."""
     linked: tuple[tuple[str, float], ...]
     """The few nearest of them."""
+    around: tuple[tuple[str, float], ...]
+    """The near and less similar ones, whose outcomes count for little each, at most 128."""
     edge: float
     """The cosine at which a near task counts for nothing; at 1 it counts like the task itself."""
     task_type: str | None
@@ -145,7 +149,8 @@ def understood(
     said = known[0]["text"] if known else text
     found = near.near_tasks(said, view, own) if near else NearTasks()
     kind, rule = _type(reader, text, known, found, view, task_type)
-    return Question(text, tuple(known), found.tasks, found.linked, found.edge, kind, rule)
+    near_ones = found.tasks, found.linked, found.around
+    return Question(text, tuple(known), *near_ones, found.edge, kind, rule)
 
 
 def _type(

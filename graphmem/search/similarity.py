@@ -149,19 +149,23 @@ class Similarity:
         if index is None:
             return NearTasks()
         thresholds, size = self.vectors.embedder.thresholds, NEAR_TASKS + len(own)
-        floor = self._lowest
+        floor, given = self._lowest, self._graph.settings.relevance_floor
         vector = self.vectors.of(asked, index, own if view.agents is None else ())
         more = partial(index.near, "Task", vector)
         near = self._readable("Task", size, view, more, more(size), floor)
         least = max(self._floor("Task", len(near), LINKS, view) - ROUNDED, 0.0)
-        tasks = tuple(pair for pair in near if pair[1] >= least and pair[0] not in own)[:NEAR_TASKS]
+        lowest = least if given is not None else min(floor, least)
+        around = tuple(pair for pair in near if pair[1] >= lowest and pair[0] not in own)
+        around = around[:NEAR_TASKS]
+        tasks = tuple(pair for pair in around if pair[1] >= least)
         lends = thresholds.similar if own else thresholds.near
         from_ = thresholds.similar if own else least
         return NearTasks(
             tasks,
             tuple(pair for pair in tasks[:LINKS] if pair[1] >= from_),
+            around,
             tasks[0][0] if tasks and tasks[0][1] >= lends else None,
-            min(tasks[-1][1], max(floor, _ALIKE)) if len(tasks) == NEAR_TASKS else floor,
+            min(around[-1][1], max(floor, _ALIKE)) if len(around) == NEAR_TASKS else floor,
         )
 
     @property
@@ -185,8 +189,9 @@ class Similarity:
     ) -> Iterator[list[tuple[str, float]]]:
         from graphmem.arrays import np, product
 
-        given, relevant = self._graph.settings.relevance_floor, self.vectors.embedder.thresholds
-        places, floor, known = {key: place for place, key in enumerate(there)}, self._lowest, 0
+        given, floor, known = self._graph.settings.relevance_floor, self._lowest, 0
+        places = {key: place for place, key in enumerate(there)}
+        lowest = max((floor if given is None else given) - ROUNDED, 0.0)
         for page in pages(tasks, _BLOCK):
             rows = [places[key] for key in page if key in places]
             scores = iter(product(matrix[rows], matrix[: max([known, *rows]) + 1].T))
@@ -197,8 +202,7 @@ class Similarity:
                 row = next(scores)[:known]
                 if place < known:
                     row[place] = -1.0
-                least = relevant.relevant(known) if given is None else given
-                near = np.flatnonzero(row >= max(least - ROUNDED, 0.0))
+                near = np.flatnonzero(row >= lowest)
                 edge = floor
                 if len(near) >= NEAR_TASKS:
                     near = near[np.argpartition(-row[near], NEAR_TASKS - 1)[:NEAR_TASKS]]

@@ -675,7 +675,6 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         "nearby": [{"id": i, "similarity": 0.7} for i in ids(target, "Task")],
         "near_tasks": ids(target, "Task"),
         "nearest": ids(target, "Task"),
-        "near_most": dict.fromkeys(ids(target, "Task"), 0.7),
         "edge": 0.4,
         "similar": 0.7,
         "seeds": [

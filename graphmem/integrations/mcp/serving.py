@@ -16,12 +16,13 @@ import anyio
 import pydantic
 import uvicorn
 from mcp.server.stdio import stdio_server
+from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.message import SessionMessage
 from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from graphmem.addresses import bracketed, is_loopback, listening
+from graphmem.addresses import bracketed, hosts_of, is_loopback, listening
 from graphmem.errors import StorageError, ValidationError
 from graphmem.integrations.mcp.server import Server
 from graphmem.printable import unguarded
@@ -110,7 +111,15 @@ def over_http(
         )
     token = None if token_file is None else _token(token_file)
     with closing(listening(host, int(port))) as opened:
-        app: ASGIApp = server.streamable_http_app(streamable_http_path=PATH, host=host)
+        names = hosts_of(host, opened.getsockname()[1])
+        checks = TransportSecuritySettings(
+            enable_dns_rebinding_protection=is_loopback(host),
+            allowed_hosts=names,
+            allowed_origins=[f"http://{name}" for name in names],
+        )
+        app: ASGIApp = server.streamable_http_app(
+            streamable_http_path=PATH, transport_security=checks
+        )
         if token is not None:
             app = _guarded(app, f"Bearer {token}".encode())
         tell(f"http://{bracketed(host)}:{opened.getsockname()[1]}{PATH}")

@@ -24,12 +24,15 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from graphmem.addresses import bracketed, hosts_of, is_loopback, listening
 from graphmem.errors import StorageError, ValidationError
+from graphmem.files import open_input
 from graphmem.integrations.mcp.server import Server
 from graphmem.printable import unguarded
 
 PATH = "/mcp"
 _LEAST = 16
 """Fewest characters of a token: a shorter one can be guessed."""
+_MOST = 10_000
+"""Most bytes of a file with a token."""
 _GRACE = 5
 """Seconds that an ending server waits for its clients."""
 _ID = re.compile(r'"id"\s*:\s*(\d{1,18}\b|"[^"\\]{1,100}")')
@@ -153,7 +156,8 @@ def _guarded(app: ASGIApp, expected: bytes) -> ASGIApp:
 
 def _token(file: Path) -> str:
     try:
-        token = file.read_text(encoding="utf-8").strip()
+        with open_input(file) as opened:
+            token = opened.read(_MOST).decode().strip()
     except (OSError, UnicodeDecodeError) as error:
         raise StorageError(f"the token in {file} cannot be read: {error}") from error
     if len(token) < _LEAST or not token.isascii() or not token.isprintable() or " " in token:

@@ -172,6 +172,10 @@ id: s.id, ns: $ns, created_at: $now, index: s.index, action_type: s.action_type,
 // doc: Whether an episode is later than the one (id `by`) at the time `held`; of two at one time the one with the greater id.
 at > held OR (at = held AND id > by);
 
+// formula: beyond(at, id, gone, by)
+// doc: Whether a link is later than all episodes that are erased, of which the latest (id `by`) is of the time `gone` (null: none is).
+gone IS NULL OR newer(at, id, gone, by);
+
 // formula: mean_score(score_sum, credit_sum)
 // doc: The mean score of episodes, weighted by the credit of a strategy in them; null without credit.
 CASE WHEN credit_sum > 0 THEN score_sum / credit_sum ELSE null END;

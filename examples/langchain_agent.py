@@ -52,7 +52,7 @@ class MadeUpModel(BaseChatModel):
 
 
 def has_the_number(run: Run) -> bool:
-    return str(run.answer) == "There are 42."
+    return run.answer == "There are 42."
 
 
 with Memory.open(sys.argv[1] if len(sys.argv) > 1 else "memory:") as memory:

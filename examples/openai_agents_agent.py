@@ -32,7 +32,7 @@ def front_desk(turn: int) -> ModelStep:
 
 
 def helped(run: Run) -> bool:
-    return str(run.answer) == SENT
+    return run.answer == SENT
 
 
 async def main(memory: Memory) -> None:

@@ -43,7 +43,7 @@ def made_up_model(messages: list[ModelMessage], info: AgentInfo) -> ModelRespons
 
 
 def is_right(run: Run) -> bool:
-    return str(run.answer).endswith(f" {STOCK[run.task.split()[-1]]}")
+    return run.answer.endswith(f" {STOCK[run.task.split()[-1]]}")
 
 
 with Memory.open(sys.argv[1] if len(sys.argv) > 1 else "memory:") as memory:

@@ -23,6 +23,12 @@ def bracketed(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
+def hosts_of(host: str, port: int) -> list[str]:
+    """Return the ``Host`` headers of requests that are meant for a server."""
+    names = {host, "localhost", "127.0.0.1"} if is_loopback(host) else {host}
+    return sorted(f"{bracketed(name)}:{port}" for name in names)
+
+
 def listening(host: str, port: int) -> socket.socket:
     """Return a socket that listens; port 0 takes a free one.
 

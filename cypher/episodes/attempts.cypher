@@ -39,9 +39,10 @@ ORDER BY ended_at, id;
 
 // name: attempts.drop
 // mode: write
-// doc: Removes attempts without an outcome.
+// doc: Removes attempts without an outcome, of an agent or of any.
+// param: agent string = null
 // returns: removed integer
 MATCH (a:Abandoned)
-WHERE a.id IN $ids AND toString(a.ns) = $ns
+WHERE a.id IN $ids AND toString(a.ns) = $ns AND ($agent IS NULL OR a.agent = $agent)
 DELETE a
 RETURN count(*) AS removed;

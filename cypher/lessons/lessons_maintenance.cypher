@@ -24,7 +24,8 @@ RETURN count(*) AS removed;
 // option: share  derived from episodes (ids) alone: their share
 // param: types list = null
 // returns: agent string, type string, text string, strategy string, trials integer, successes integer, odds float, credit_sum float
-// returns: score_sum float, first_at integer, last_at integer, created_at integer, supporting list, opposing list
+// returns: score_sum float, first_at integer, last_at integer, created_at integer, supporting list, opposing list, won_at integer
+// returns: lost_at integer
 //? !share
 MATCH (s:Strategy)
 WHERE s.id IN $ids AND toString(s.ns) = $ns
@@ -41,10 +42,11 @@ WITH s.id AS strategy, s.text AS text, a.name AS agent, e.type AS type, e.id AS 
      coalesce(e.ended_at, e.started_at) AS dated, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at
 ORDER BY at DESC, episode DESC
 WITH strategy, text, agent, type, summed_outcomes(success, credit, score), min(dated) AS first_at, max(dated) AS last_at,
-     min(recorded_at) AS created_at, collect(CASE WHEN success THEN episode ELSE null END) AS supporting,
+     min(recorded_at) AS created_at, max(CASE WHEN success THEN at ELSE null END) AS won_at,
+     max(CASE WHEN success THEN null ELSE at END) AS lost_at, collect(CASE WHEN success THEN episode ELSE null END) AS supporting,
      collect(CASE WHEN success THEN null ELSE episode END) AS opposing
 RETURN agent, type, text, strategy, trials, successes, odds(successes, trials - successes) AS odds, credit_sum, score_sum, first_at,
-       last_at, created_at, supporting[..5] AS supporting, opposing[..5] AS opposing
+       last_at, created_at, supporting[..5] AS supporting, opposing[..5] AS opposing, won_at, lost_at
 ORDER BY strategy, agent, type;
 
 // name: lessons_maintenance.stored_heuristics
@@ -104,7 +106,7 @@ RETURN count(*) AS links;
 // option: share  derived from episodes (ids) alone: their share
 // param: classes list = null
 // returns: agent string, error_class string, text string, strategy string, types list, occurrences integer, first_at integer
-// returns: last_at integer, created_at integer, supporting list
+// returns: last_at integer, created_at integer, supporting list, failed_at integer
 //? !share
 MATCH (s:Strategy)
 WHERE s.id IN $ids AND toString(s.ns) = $ns
@@ -121,8 +123,8 @@ WITH s.id AS strategy, s.text AS text, a.name AS agent, error_class, e.type AS t
      e.recorded_at AS recorded_at, coalesce(e.ended_at, e.started_at) AS dated, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at
 ORDER BY at DESC, episode DESC
 WITH strategy, text, agent, error_class, count(*) AS occurrences, collect(DISTINCT type) AS types, min(dated) AS first_at,
-     max(dated) AS last_at, min(recorded_at) AS created_at, collect(episode) AS supporting
-RETURN agent, error_class, text, strategy, types, occurrences, first_at, last_at, created_at, supporting[..5] AS supporting
+     max(dated) AS last_at, min(recorded_at) AS created_at, max(at) AS failed_at, collect(episode) AS supporting
+RETURN agent, error_class, text, strategy, types, occurrences, first_at, last_at, created_at, supporting[..5] AS supporting, failed_at
 ORDER BY strategy, agent, error_class;
 
 // name: lessons_maintenance.stored_anti_patterns

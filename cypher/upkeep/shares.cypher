@@ -1,8 +1,9 @@
 // Takes the shares of erased episodes away from what was derived, so that erasing does not depend on how many other episodes there are.
 //
 // A share is what maintenance.derive_* and lessons_maintenance.derive_* (option: share) derive from the erased episodes alone. What a
-// share does not tell is derived anew from the episodes that are left: an earliest or latest time that went, evidence beyond the sample, a
-// sum that rounding could make wrong (`reducible`). Each row of an answer says whether a share was taken exactly.
+// share does not tell is derived anew from the episodes that are left: an earliest or latest time that went, evidence that moves up into the
+// sample (links to episodes before the sample can be missing), a sum that rounding could make wrong (`reducible`). Each row of an answer
+// says whether a share was taken exactly.
 
 // name: shares.take_strategies
 // mode: write
@@ -62,13 +63,15 @@ RETURN low, high, gone OR exact AS exact;
 UNWIND $rows AS row
 MATCH (h:Heuristic {id: row.id})
 WITH row, h, h.ns AS ns WHERE ns = $ns
-OPTIONAL MATCH (h)-[d:DERIVED_FROM]->(:Episode)
-WITH row, h, count(d) AS kept, sum(CASE WHEN d.supports THEN 1 ELSE 0 END) AS won
-WITH row, h, kept - won AS lost, won, h.trials - row.trials AS trials, h.successes - row.successes AS successes,
+OPTIONAL MATCH (h)-[d:DERIVED_FROM]->(e:Episode)
+WITH row, h, count(d) AS kept, sum(CASE WHEN d.supports THEN 1 ELSE 0 END) AS won,
+     sum(CASE WHEN d.supports AND beyond(d.at, e.id, row.won_at, row.supporting[0]) THEN 1 ELSE 0 END) AS won_since,
+     sum(CASE WHEN NOT d.supports AND beyond(d.at, e.id, row.lost_at, row.opposing[0]) THEN 1 ELSE 0 END) AS lost_since
+WITH row, h, kept - won AS lost, won, won_since, lost_since, h.trials - row.trials AS trials, h.successes - row.successes AS successes,
      predated(row.created_at, h.created_at) AND predated(row.first_at, h.first_at) AND outlasted(row.last_at, h.last_at)
      AND reducible(h.credit_sum, row.credit_sum) AND reducible(h.score_sum, row.score_sum) AS exact
 WITH row, h, trials, successes, trials <= 0 AS gone,
-     exact AND (won >= 5 OR won = successes) AND (lost >= 5 OR lost = trials - successes) AS exact
+     exact AND (won_since >= 5 OR won = successes) AND (lost_since >= 5 OR lost = trials - successes) AS exact
 FOREACH (node IN CASE WHEN gone THEN [h] ELSE [] END | DETACH DELETE node)
 FOREACH (left IN CASE WHEN exact AND NOT gone THEN [h] ELSE [] END |
   SET less_outcomes(left, row), left.odds = odds(successes, trials - successes))
@@ -82,11 +85,11 @@ RETURN row.id AS id, gone OR exact AS exact;
 UNWIND $rows AS row
 MATCH (p:AntiPattern {id: row.id})
 WITH row, p, p.ns AS ns WHERE ns = $ns
-OPTIONAL MATCH (p)-[d:DERIVED_FROM]->(:Episode)
-WITH row, p, count(d) AS kept
-WITH row.id AS id, p, kept, p.occurrences - row.occurrences AS occurrences, predated(row.created_at, p.created_at)
+OPTIONAL MATCH (p)-[d:DERIVED_FROM]->(e:Episode)
+WITH row, p, count(d) AS kept, sum(CASE WHEN beyond(d.at, e.id, row.failed_at, row.supporting[0]) THEN 1 ELSE 0 END) AS since
+WITH row.id AS id, p, kept, since, p.occurrences - row.occurrences AS occurrences, predated(row.created_at, p.created_at)
      AND predated(row.first_at, p.first_at) AND outlasted(row.last_at, p.last_at) AND size(p.types) = 1 AS exact
-WITH id, p, occurrences, occurrences <= 0 AS gone, exact AND (kept >= 5 OR kept = occurrences) AS exact
+WITH id, p, occurrences, occurrences <= 0 AS gone, exact AND (since >= 5 OR kept = occurrences) AS exact
 FOREACH (node IN CASE WHEN gone THEN [p] ELSE [] END | DETACH DELETE node)
 FOREACH (left IN CASE WHEN exact AND NOT gone THEN [p] ELSE [] END | SET left.occurrences = occurrences)
 RETURN id, gone OR exact AS exact;
@@ -143,13 +146,15 @@ FOREACH (left IN CASE WHEN exact THEN [t] ELSE [] END |
 RETURN row.id AS id, exact;
 
 // name: shares.lacking_recent
-// doc: Tasks with fewer links to their latest episodes than there should be.
+// doc: Tasks whose links may lack some of their latest episodes.
 // returns: id string
-MATCH (t:Task)
-WHERE t.id IN $ids AND toString(t.ns) = $ns
-OPTIONAL MATCH (t)-[d:RECENT]->(:Episode)
-WITH t.id AS id, t.episodes AS episodes, count(d) AS kept
-WHERE kept < 20 AND kept < episodes
+UNWIND $rows AS row
+MATCH (t:Task {id: row.id})
+WITH row, t, t.ns AS ns WHERE ns = $ns
+OPTIONAL MATCH (t)-[d:RECENT]->(e:Episode)
+WITH t.id AS id, t.episodes AS episodes, count(d) AS kept,
+     sum(CASE WHEN beyond(d.at, e.id, row.described_at, row.described_by) THEN 1 ELSE 0 END) AS since
+WHERE since < 20 AND kept < episodes
 RETURN id;
 
 // name: shares.take_tallies

@@ -24,7 +24,10 @@ _NAMES = "`graphmem procedures list --subject analysis` says what each name answ
 @click.argument("name", required=False)
 @click.option("-e", "--execute", "text", metavar="CYPHER", help="Cypher that only reads.")
 @click.option(
-    "--file", type=click.File(errors="surrogateescape"), metavar="FILE", help="A file of Cypher."
+    "--file",
+    type=click.Path(exists=True, dir_okay=False, allow_dash=True),
+    metavar="FILE",
+    help="A file of Cypher.",
 )
 @click.option("-p", "--param", "given", multiple=True, metavar="NAME=VALUE", help="A parameter.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
@@ -33,7 +36,7 @@ def query(
     options: Options,
     name: str | None,
     text: str | None,
-    file: Any,
+    file: str | None,
     given: tuple[str, ...],
     as_csv: bool,
 ) -> None:
@@ -60,7 +63,10 @@ def query(
     if name is not None:
         cypher = _find_query(name)
     elif file is not None:
-        cypher = file.read()
+        from graphmem.seeding.sources import Source
+
+        with Source(file).open() as (_, stream):
+            cypher = stream.read().decode(errors="surrogateescape")
     rows = options.memory().query(cypher, parameters)
     columns = list(rows[0]) if rows else []
     if as_csv:

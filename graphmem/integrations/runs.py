@@ -211,7 +211,8 @@ class Running:
         if attempt is None:
             return
         steps, told = tuple(self._steps), describe_error(error)
-        run = Run(self.task, answer, steps, told, self.agent, stated, metadata or {})
+        text = "" if answer is None else _text(answer)
+        run = Run(self.task, text, steps, told, self.agent, stated, metadata or {}, answer)
         runs = self._runs
         raised = error if isinstance(error, BaseException) else None
         leave_unjudged(attempt)

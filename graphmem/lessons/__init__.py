@@ -11,7 +11,7 @@ from __future__ import annotations
 from graphmem.errors import ValidationError
 from graphmem.graph.graph import Transaction
 from graphmem.graph.lookup import find_strategy
-from graphmem.lessons.general_rules import Consolidator
+from graphmem.lessons.general_rules import Consolidator, renew_preferred
 
 __all__ = ["Lessons"]
 
@@ -50,6 +50,7 @@ class Lessons(Consolidator):
         if part["merged_into"] not in (None, part["id"]):
             raise ValidationError("other", other, "was merged already", "unmerge it first")
         tx.run("lessons.merge", whole=whole["id"], part=part["id"])
+        renew_preferred(tx)
         return str(whole["id"])
 
     def unmerge(self, strategy: str) -> int:
@@ -65,6 +66,7 @@ class Lessons(Consolidator):
             identity = find_strategy(tx, "strategy", strategy)["id"]
             tx.run("maintenance.lock_strategies", ids=[identity])
             rows = tx.run("lessons.unmerge", ids=[identity])
+            renew_preferred(tx)
             return sum(int(row["unmerged"]) for row in rows)
 
         return self._graph.transact(work)

@@ -285,6 +285,12 @@ def renew(tx: Transaction, touched: Touched | None = None, strategies: Sequence[
         tx.run("lessons.clear_preferred", ids=list(strategies))
 
 
+def renew_preferred(tx: Transaction) -> None:
+    """Link anti-patterns to their alternatives again, unless there are newer episodes."""
+    if lock(tx) and (state := _state(tx))["stamp"] == state["episodes"]:
+        refresh_preferred(tx)
+
+
 def _state(reader: Reader) -> Row:
     return reader.read("consolidation.state", id=consolidation_id(reader.ns))[0]
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from graphmem.errors import SeedingError
+from graphmem.files import open_input
 from graphmem.seeding.formats import GZIP, HEAD, formats
 from graphmem.seeding.reading import Limits
 
@@ -110,7 +111,7 @@ class Source:
         The stream ends at a limit; ``damage`` has the error.
         """
         try:
-            raw = sys.stdin.buffer if self.file is None else self.file.open("rb")
+            raw = sys.stdin.buffer if self.file is None else open_input(self.file)
         except OSError as error:
             raise SeedingError(f"{self.path}: {error.strerror or error}") from error
         try:

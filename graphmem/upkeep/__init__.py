@@ -85,7 +85,7 @@ class Upkeep:
 
         Args:
             episode_id: id of the episode, or of an abandoned attempt. Give one of the three.
-            agent: name of the agent.
+            agent: name of the agent; beside an id: erase the episode only if it is this agent's.
             user: name of the user.
             compact: rewrite the files at once. None: only for an agent or a user; one episode then
                 stays in the log until the next checkpoint, at the latest until the memory is
@@ -96,17 +96,19 @@ class Upkeep:
             ValidationError: none or several are given.
         """
         given = {"episode_id": episode_id, "agent": agent, "user": user}
+        if episode_id is not None:
+            del given["agent"]
         if sum(value is not None for value in given.values()) != 1:
-            remedy = "give one of " + ", ".join(given)
+            remedy = "give one of episode_id, agent, user"
             raise ValidationError("episode_id", episode_id, "is not the only one", remedy)
         if compact is not None:
             check_flag("compact", compact)
-        if agent is not None:
+        if episode_id is not None:
+            report = self._eraser.erase_episode(episode_id, agent)
+        elif agent is not None:
             report = self._eraser.erase_agent(agent)
-        elif user is not None:
-            report = self._eraser.erase_user(user)
         else:
-            report = self._eraser.erase_episode(str(episode_id))
+            report = self._eraser.erase_user(str(user))
         if compact or (compact is None and episode_id is None):
             report = report.model_copy(update=self._eraser.compact())
         return report

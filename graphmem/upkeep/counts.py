@@ -264,7 +264,7 @@ class Shares:
                 for some in pages(lessons, _PAGE):
                     self._tx.run("shares.weigh_anti_patterns", rows=some)
             if label == "Task":
-                self._renew_recent(page)
+                self._renew_recent([row for row in self.rows[TASKS.name] if row["id"] in there])
             if texts:
                 texts.mark()
         return removed
@@ -327,8 +327,8 @@ class Shares:
         if rows:
             self._tx.run("learning.add_many", name, half_life=None, **{name: rows}, **dated)
 
-    def _renew_recent(self, ids: Sequence[str]) -> None:
-        if lacking := [row["id"] for row in self._tx.run("shares.lacking_recent", ids=list(ids))]:
+    def _renew_recent(self, rows: list[Row]) -> None:
+        if lacking := [row["id"] for row in self._tx.run("shares.lacking_recent", rows=rows)]:
             RECENT.clear(self._tx, lacking)
             RECENT.put(self._tx, RECENT.derive(self._tx, lacking, self._half_life))
 
@@ -343,6 +343,9 @@ def _lost(was: Row, now: Row | None) -> Row:
         else value - now[name]
         for name, value in was.items()
     }
+    # On a side of the sample where the episode stays, no link is lost.
+    sides = ("won_at", "lost_at", "failed_at")
+    lost |= {side: None for side in sides if side in was and was[side] == now[side]}
     # What outcomes count elsewhere does not add up: it is derived at the end.
     lost |= {name: 0.0 for name in lost if name.startswith("effective_")}
     return {**lost, "added": now["latest"]} if "latest" in was else lost

@@ -68,15 +68,20 @@ class Eraser:
         self._vectors = vectors
         self._cycles = Cycles(graph)
 
-    def erase_episode(self, episode_id: str) -> EraseReport:
-        """Remove an episode (or an abandoned attempt) and its exact share of derived numbers."""
+    def erase_episode(self, episode_id: str, agent: str | None) -> EraseReport:
+        """Remove an episode (or an abandoned attempt), of an agent or of any, with its share."""
         check_text("episode_id", episode_id)
+        name = checked_agent(agent)
 
         def work(tx: Transaction) -> EraseReport:
-            removed = self._remove(tx, [episode_id])
-            abandoned = 0 if removed else _drop_abandoned(tx, [episode_id])
+            there = tx.run("erasing.touched", ids=[episode_id])
+            own = [row["id"] for row in there if name in (None, row["agent_name"])]
+            removed = self._remove(tx, own)
+            abandoned = 0 if removed else _drop_abandoned(tx, [episode_id], name)
             if not removed and not abandoned:
-                raise NotFoundError(f"no episode {episode_id!r} in namespace {self._graph.ns!r}")
+                whose = f" of {name!r}" if name else ""
+                place = f"in namespace {self._graph.ns!r}"
+                raise NotFoundError(f"no episode {episode_id!r}{whose} {place}")
             return EraseReport(
                 episode_id=episode_id,
                 episodes=removed["episodes"],
@@ -379,6 +384,7 @@ def _drop_events(tx: Transaction, ids: Sequence[str]) -> None:
         tx.run("maintenance.drop_states", ids=states)
 
 
-def _drop_abandoned(tx: Transaction, ids: Sequence[str]) -> int:
+def _drop_abandoned(tx: Transaction, ids: Sequence[str], agent: str | None = None) -> int:
     """Remove attempts without an outcome, from which nothing was derived; return how many."""
-    return sum(int(tx.run("attempts.drop", ids=page)[0]["removed"]) for page in paged(ids))
+    dropped = (tx.run("attempts.drop", ids=page, agent=agent) for page in paged(ids))
+    return sum(int(rows[0]["removed"]) for rows in dropped)

@@ -9,7 +9,7 @@ from contextlib import closing
 import anyio
 import uvicorn
 
-from graphmem.addresses import bracketed, is_loopback, listening
+from graphmem.addresses import bracketed, hosts_of, is_loopback, listening
 from graphmem.errors import ValidationError
 from graphmem.memory import Memory
 from graphmem.view.page import build
@@ -51,8 +51,7 @@ def serve(
     with closing(listening(host, port)) as opened:
         port = opened.getsockname()[1]
         token = secrets.token_urlsafe(32)
-        names = {host, "localhost", "127.0.0.1"} if is_loopback(host) else {host}
-        app = build(memory, token, {f"{bracketed(name)}:{port}" for name in names}, write=write)
+        app = build(memory, token, {*hosts_of(host, port)}, write=write)
         config = uvicorn.Config(
             app,
             log_config=None,

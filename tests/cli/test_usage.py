@@ -42,7 +42,7 @@ WRONG = (
     ("query outcoms", "no query 'outcoms'; did you mean outcomes? there are agents, "),
     ("query analysis.what_work", "did you mean what_works"),
     ("query outcomes", "parameter task (string) is missing; in the shell --param task="),
-    ("query --file no-such-file.cypher", "No such file"),
+    ("query --file no-such-file.cypher", "does not exist"),
     ("query what_works -p nonsense", "give NAME=VALUE"),
     ("query what_works -p no_such_parameter=1", "no_such_parameter"),
     ("procedures list no.such", "no.such"),

@@ -292,6 +292,20 @@ def test_what_one_episode_takes_does_not_depend_on_the_others(
     checked(memory)
 
 
+@pytest.mark.parametrize("success", [True, False])
+def test_the_latest_evidence_is_right_after_a_batch_of_equal_outcomes(
+    memory: Memory, success: bool
+) -> None:
+    """A batch links only its own latest episodes, so links to earlier ones are missing."""
+    memory.learn("t", "plan", success=success, error="timeout", ended_at=day(-90))
+    batch = {"task": "t", "strategy": "plan", "success": success, "error": "timeout"}
+    memory.learn_many([batch] * 25)
+    latest = memory.query("MATCH (e:Episode) WHERE e.ns = $ns RETURN e.id AS id ORDER BY id DESC")
+    for row in latest[1:3]:
+        memory.upkeep.erase(row["id"])
+        checked(memory)
+
+
 def _known_by(memory: Memory, key: str) -> str:
     [row] = memory.query(
         "MATCH (e:Episode) WHERE e.ns = $ns AND e.source_key = $key RETURN e.id AS id", key=key

@@ -53,6 +53,21 @@ def test_two_strategies_count_as_one(memory: Memory) -> None:
     checked(memory)
 
 
+def test_alternatives_follow_a_merge_after_consolidation(memory: Memory) -> None:
+    attempts(memory, "ask", 8)
+    attempts(memory, "look", 3)
+    fail(memory, "hope", "timeout after 1 s")
+    fail(memory, "hope", "timeout after 2 s")
+    memory.lessons.consolidate(force=True)
+    before = dump(memory)
+    memory.lessons.merge("look", "ask")  # the alternative is now "look", with 11 successes
+    checked(memory)
+    memory.lessons.unmerge("ask")
+    assert dump(memory) == before
+    memory.lessons.merge("ask", "hope")  # what was better is the same now
+    checked(memory)
+
+
 @pytest.mark.parametrize("asked", [{"task": "deploy"}, {"task_type": "ops"}, {"agent": "anna"}])
 def test_they_count_as_one_wherever_strategies_are_read(
     memory: Memory, asked: dict[str, str]

@@ -216,7 +216,7 @@ TOGETHER: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("predictions.expect", "probability", {"probability": None}),
     ("predictions.resolve", "actual", {"happened": None}),
     ("predictions.resolve", "happened", {"happened": None, "actual": {"a": 1}}),
-    ("upkeep.erase", "episode_id", {"agent": "x"}),
+    ("upkeep.erase", "episode_id", {"user": "x"}),
     ("upkeep.erase", "episode_id", {"agent": "x", "user": "x"}),
     ("upkeep.erase", "episode_id", {"episode_id": None}),
     ("upkeep.erase", "episode_id", {"episode_id": None, "agent": "x", "user": "x"}),
@@ -258,7 +258,7 @@ def test_what_is_wrong_is_named_and_nothing_is_written(opened: Opener, tmp_path:
     [
         ("choose", {"explore": "luck"}, "give one of thompson, greedy, ucb, epsilon"),
         ("explain", {"kind": "idea"}, "give one of strategy, heuristic"),
-        ("upkeep.erase", {"agent": "x"}, "give one of episode_id, agent, user"),
+        ("upkeep.erase", {"user": "x"}, "give one of episode_id, agent, user"),
     ],
 )
 def test_the_remedy_lists_what_there_is(

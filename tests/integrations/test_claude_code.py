@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from graphmem import Memory
+from graphmem.integrations.claude_code import transcript
 from graphmem.integrations.claude_code.hooks import Terms, answer, learn_session, task_of
 from graphmem.integrations.claude_code.outcome import last_run, parse_statement, without_statement
 from graphmem.integrations.claude_code.transcript import Call, Work, works
@@ -315,13 +317,15 @@ def ran(*commands: tuple[str, int | str]) -> Work:
 def test_a_run_of_the_test_counts_where_its_exit_tells(
     command: str, code: int | str, how: bool | None
 ) -> None:
-    assert last_run(ran((command, code)), "pytest") is how
+    told = last_run(ran((command, code)), "pytest")
+    assert (None if isinstance(told, str) else told) is how
 
 
 def test_the_last_run_of_the_test_counts(session: Session) -> None:
     assert last_run(ran(("pytest", 1), ("pytest", 0), ("ls", 0)), "pytest") is True
     assert last_run(ran(("pytest", 0), ("pytest", 1)), "pytest") is False
-    assert last_run(ran(("pytest", 0), ("pytest | tail", 0)), "pytest") is None
+    hidden = last_run(ran(("pytest", 0), ("pytest | tail", 0)), "pytest")
+    assert hidden == "the line with 'pytest' does not end as the command does"
     assert last_run(ran(("uv run pytest -x", 0)), "uv run pytest") is True
     assert last_run(ran(), "pytest") is None
     for more in (  # it was stopped, goes on, or its failing is no error
@@ -336,4 +340,37 @@ def test_the_last_run_of_the_test_counts(session: Session) -> None:
     session.runs("pytest", toolDenialKind="user-rejected")
     with session.path.open("rb") as lines:
         told = [last_run(work, "pytest") for work in works(lines, [])]
-    assert told == [True, None, None, None, None]
+    assert told == [True, *["'pytest' was stopped, or goes on"] * 4]
+
+
+def test_a_test_that_fails_without_an_exit_code_is_told(session: Session) -> None:
+    session.prompt("test it")
+    session.calls("Bash", {"command": "pytest"}, "the tool failed", error=True)
+    with Memory.open("memory:") as memory:
+        learned = learn_session(memory, session.ended(), PYTEST)
+    assert (learned.learned, learned.unjudged) == (0, 1)
+    [problem] = learned.problems
+    assert problem.startswith("prompt 1: 'pytest' ended in an error without an exit code")
+
+
+def test_a_transcript_is_a_regular_file_of_limited_size(
+    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fixing(session)
+    with session.path.open("ab") as file:
+        file.write(b'{"type": "user", "x": "' + b"x" * 3_000 + b'"}\n')
+    os.mkfifo(pipe := tmp_path / "pipe")
+    monkeypatch.setattr(transcript, "LONGEST", 1_000)
+    with Memory.open("memory:") as memory:
+        for path in (pipe, Path("/dev/zero")):
+            given = session.ended() | {"transcript_path": str(path)}
+            [problem] = learn_session(memory, given, PYTEST).problems
+            assert "is no regular file" in problem
+        learned = learn_session(memory, session.ended(), PYTEST)
+        assert (learned.learned, len(learned.problems)) == (2, 1)
+        assert "1 line without" in learned.problems[0]
+        for bound, value, told in (("MOST", 3_000, "has more than 3,000 b"), ("SECONDS", -1, "-1")):
+            monkeypatch.setattr(transcript, bound, value)
+            cut = learn_session(memory, session.ended(), PYTEST)
+            assert (cut.learned, len(cut.problems)) == (0, 1)
+            assert told in cut.problems[0]

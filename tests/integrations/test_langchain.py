@@ -135,7 +135,8 @@ def test_the_judge_sees_the_whole_run(memory: Memory) -> None:
     agent = agent_of(memory, script, outcome=seen.append, response_format=Total, agent="ada")
     agent.invoke(ask())
     [run] = seen
-    assert (run.task, run.answer, run.agent, run.error) == (TASK, Total(euros=7), "ada", None)
+    assert (run.task, run.output, run.agent, run.error) == (TASK, Total(euros=7), "ada", None)
+    assert run.answer == '{"euros":7}'
     assert [step.action_type for step in run.steps] == ["look"]
     assert len(run.metadata["messages"]) == 5
 

@@ -258,6 +258,26 @@ def test_a_server_speaks_for_its_agent(opened: Opener) -> None:
     assert row.agent == "ada"
 
 
+def test_an_admin_that_speaks_for_an_agent_erases_what_is_its_own(memory: Memory) -> None:
+    bobs = memory.learn(FLIGHT, "ask", success=True, agent="bob").episode_id
+    adas = memory.learn(FLIGHT, "ask", success=True, agent="ada").episode_id
+    with memory.attempt(FLIGHT, agent="bob") as unknown:
+        pass
+    memory.people.prefer("carl", "tone", "short")
+
+    async def work(client: Client) -> None:
+        for episode in (bobs, unknown.episode_id):
+            assert "no episode" in await refused(client, "erase", episode_id=episode)
+        assert "speaks for ada" in await refused(client, "erase", agent="bob")
+        assert "speaks for ada" in await refused(client, "erase", user="carl")
+        assert "give one of" in await refused(client, "erase")
+        assert (await good(client, "erase", episode_id=adas))["episodes"] == 1
+        status = await good(client, "status")
+        assert (status["episodes"], status["abandoned"]) == (1, 1)
+
+    talk(build(lambda: memory, Access(agent="ada", admin=True)), work)
+
+
 def test_erasing_and_levels_where_they_are_offered(memory: Memory) -> None:
     taught(memory)
     memory.levels.default("ada")

@@ -156,8 +156,10 @@ def test_what_is_wrong_over_http(tmp_path: Path) -> None:
             head = {"Content-Type": "application/json", **ACCEPT, **headers}
             return httpx2.post(address, content=content, headers=head, timeout=PATIENCE)
 
-        assert post(line(HELLO), Host="evil.example.com").status_code == 421
-        assert post(line(HELLO), Origin="http://evil.example.com").status_code == 403
+        own = address.split("/")[2]
+        for host in ("evil.example.com", f"{own}.evil.com", "127.0.0.1:1"):
+            assert post(line(HELLO), Host=host).status_code == 421
+            assert post(line(HELLO), Origin=f"http://{host}").status_code == 403
         assert post(b"{nonsense").json()["error"]["code"] == -32_700
         assert post(line(calling(2, task="x" * 5_000_000))).status_code == 413
         assert post(line(calling(2)), **{"Mcp-Session-Id": "none"}).status_code == 404

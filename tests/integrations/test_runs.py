@@ -144,6 +144,21 @@ def test_the_context_is_what_the_memory_knows(memory: Memory) -> None:
     assert len(episodes(memory)) == 4
 
 
+def test_a_function_that_fails_on_runs_that_raised_is_told_once_with_the_remedy(
+    memory: Memory, caplog: pytest.LogCaptureFixture
+) -> None:
+    runs = Runs(memory, "test", outcome=lambda run: run.output["rows"] == 3)
+    for _ in range(2):
+        runs.begin(TASK).end(error=ValueError("no such table"))
+    [told] = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert "failed with TypeError at " in told.getMessage()
+    assert 'run.answer is ""' in told.getMessage()
+    text = Runs(memory, "test", outcome=lambda run: "3" in run.answer)
+    text.begin(TASK).end(error=ValueError("no such table"))
+    text.begin(TASK).end({"rows": 3})
+    assert sorted(row["success"] for row in episodes(memory)) == [False, True]
+
+
 def test_errors_of_the_memory_do_not_break_a_run(
     opened: Opener, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from graphmem.episodes.attempts import abandoned_id
 from graphmem.episodes.naming import TOOLS, strategies
-from graphmem.errors import GraphMemError, NotFoundError, ValidationError
+from graphmem.errors import GraphMemError, NotFoundError, StorageError, ValidationError
 from graphmem.integrations.claude_code.outcome import last_run, parse_statement, without_statement
-from graphmem.integrations.claude_code.transcript import Call, Work, works
+from graphmem.integrations.claude_code.transcript import Call, Work, read_lines, works
 from graphmem.integrations.outcomes import Judge, Run, judge_of
 from graphmem.models import AbandonedAttempt, Step
 from graphmem.models.fields import MAX_STEPS
@@ -119,14 +119,18 @@ def learn_session(memory: Memory, given: dict[str, Any], terms: Terms) -> Learni
     path, judge = Path(given["transcript_path"]).expanduser(), judge_of(terms.outcome or "stated")
     damaged: list[int] = []
     learning = Learning()
-    with path.open("rb") as lines:
-        for work, outcome in match_statements(works(lines, damaged)):
+    try:
+        for work, outcome in match_statements(works(read_lines(path), damaged)):
             try:
                 _learn(memory, given["session_id"], work, outcome, terms, judge, learning)
             except GraphMemError as error:
                 if error.retryable:
                     raise
                 learning.problems.append(f"prompt {work.number}: {error}")
+    except StorageError as error:
+        if error.retryable:
+            raise
+        learning.problems.append(str(error))
     if learning.learned:  # a question embeds new texts, so that no prompt waits for that
         with contextlib.suppress(GraphMemError):
             memory.context(AGENT, max_tokens=1)
@@ -185,8 +189,11 @@ def _learn(
     )
     if outcome is None:
         test = last_run(work, terms.test_command) if terms.test_command else None
+        if isinstance(test, str):
+            learning.problems.append(f"prompt {work.number}: {test}, so it says no outcome")
+            test = None
         steps = tuple(common["steps"])
-        run = Run(common["task"], work.answer, steps, None, agent, test, common["extra"])
+        run = Run(common["task"], work.answer or "", steps, None, agent, test, common["extra"])
         try:
             outcome = judge(run)
         except GraphMemError:

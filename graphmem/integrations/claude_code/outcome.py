@@ -37,8 +37,8 @@ def parse_statement(said: str | None) -> bool | float | None:
     return score if 0 <= score <= 1 else None
 
 
-def last_run(work: Work, command: str) -> bool | None:
-    """Return how the last run of a test command ended, None if no run tells.
+def last_run(work: Work, command: str) -> bool | str | None:
+    """Return how the last run of a test command ended; or why it does not tell; None: none ran.
 
     A run tells if the exit status of its line is that of the command: the command comes last, is
     not piped into another program, and does not run in the background.
@@ -47,12 +47,16 @@ def last_run(work: Work, command: str) -> bool | None:
     for call in reversed(work.calls):
         line = call.input.get("command")
         if call.name == "Bash" and isinstance(line, str) and (how := _how_it_runs(line, words)):
-            if how == "hidden" or call.text is None or call.untold:
-                return None
+            if how == "hidden":
+                return f"the line with {command!r} does not end as the command does"
+            if call.text is None or call.untold:
+                return f"{command!r} was stopped, or goes on"
             if not call.failed:
                 return True
             code = _FAILED.match(call.text)
-            return False if how == "alone" and code and 0 < int(code[1]) <= _ABOVE else None
+            if how == "alone" and code and 0 < int(code[1]) <= _ABOVE:
+                return False
+            return f"{command!r} ended in an error without an exit code of its own"
     return None
 
 

@@ -8,14 +8,24 @@ local commands) are no prompts.
 from __future__ import annotations
 
 import json
+import os
 import re
+import stat
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import Path
 from typing import Any
+
+from graphmem.errors import StorageError
 
 LONGEST = 16_000_000
 """Most bytes of a line."""
+MOST = 64_000_000
+"""Most bytes of a transcript."""
+SECONDS = 10.0
+"""Most seconds in which a transcript is read, and its prompts are learned."""
 _ADDED = re.compile(
     r"<(?:ide_\w+|system-reminder|user-prompt-submit-hook)>.*?</[\w-]+>\s*", re.DOTALL
 )
@@ -54,6 +64,31 @@ class Work:
     answer: str | None = None
     model: str | None = None
     replied: bool = False
+
+
+def read_lines(path: Path) -> Iterator[bytes]:
+    """Yield the lines of a transcript.
+
+    Raises:
+        StorageError: it is no regular file, too large, or takes too long.
+    """
+    end, left = time.monotonic() + SECONDS, MOST
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))  # a pipe does not block
+    with os.fdopen(handle, "rb") as file:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise StorageError(f"{path} is no regular file, so it is no transcript")
+        begun = False  # a long line comes in parts, of which only the first one is yielded
+        while part := file.readline(min(LONGEST, left) + 1):
+            left -= len(part)
+            if left < 0:
+                raise StorageError(f"{path} has more than {MOST:,} bytes; the rest is not learned")
+            if time.monotonic() > end:
+                raise StorageError(
+                    f"{path} took more than {SECONDS:g} seconds; the same hook learns the rest"
+                )
+            if not begun:
+                yield part
+            begun = not part.endswith(b"\n")
 
 
 def works(lines: Iterable[bytes], refused: list[int]) -> Iterator[Work]:

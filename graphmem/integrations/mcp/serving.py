@@ -16,19 +16,23 @@ import anyio
 import pydantic
 import uvicorn
 from mcp.server.stdio import stdio_server
+from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.message import SessionMessage
 from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from graphmem.addresses import bracketed, is_loopback, listening
+from graphmem.addresses import bracketed, hosts_of, is_loopback, listening
 from graphmem.errors import StorageError, ValidationError
+from graphmem.files import open_input
 from graphmem.integrations.mcp.server import Server
 from graphmem.printable import unguarded
 
 PATH = "/mcp"
 _LEAST = 16
 """Fewest characters of a token: a shorter one can be guessed."""
+_MOST = 10_000
+"""Most bytes of a file with a token."""
 _GRACE = 5
 """Seconds that an ending server waits for its clients."""
 _ID = re.compile(r'"id"\s*:\s*(\d{1,18}\b|"[^"\\]{1,100}")')
@@ -110,7 +114,15 @@ def over_http(
         )
     token = None if token_file is None else _token(token_file)
     with closing(listening(host, int(port))) as opened:
-        app: ASGIApp = server.streamable_http_app(streamable_http_path=PATH, host=host)
+        names = hosts_of(host, opened.getsockname()[1])
+        checks = TransportSecuritySettings(
+            enable_dns_rebinding_protection=is_loopback(host),
+            allowed_hosts=names,
+            allowed_origins=[f"http://{name}" for name in names],
+        )
+        app: ASGIApp = server.streamable_http_app(
+            streamable_http_path=PATH, transport_security=checks
+        )
         if token is not None:
             app = _guarded(app, f"Bearer {token}".encode())
         tell(f"http://{bracketed(host)}:{opened.getsockname()[1]}{PATH}")
@@ -144,7 +156,8 @@ def _guarded(app: ASGIApp, expected: bytes) -> ASGIApp:
 
 def _token(file: Path) -> str:
     try:
-        token = file.read_text(encoding="utf-8").strip()
+        with open_input(file) as opened:
+            token = opened.read(_MOST).decode().strip()
     except (OSError, UnicodeDecodeError) as error:
         raise StorageError(f"the token in {file} cannot be read: {error}") from error
     if len(token) < _LEAST or not token.isascii() or not token.isprintable() or " " in token:

@@ -354,7 +354,13 @@ class Tools:
         user: Annotated[str | None, Field(description="Everything of this user.")] = None,
     ) -> EraseReport:
         """Erase an episode, an agent or a user for good, as if it had never been. Give one."""
-        return self.memory.upkeep.erase(episode_id, agent=agent, user=user)
+        own = self._access.agent
+        if user is not None and own is not None:
+            problem = f"this server speaks for {own}, to whom no user belongs"
+            raise ValidationError("user", user, problem, "give an episode or the agent")
+        name = self._agent(agent)
+        whose = agent if episode_id is None else name
+        return self.memory.upkeep.erase(episode_id, agent=whose, user=user)
 
     @tool("read", "Recall from levels")
     def graphmem_levels_recall(

@@ -5,7 +5,8 @@ its strength, which is
 
 - for lessons with counts for and against (rules, heuristics, anti-patterns): the posterior mean
   (for + a) / (for + against + a + b) of the settings' Beta prior; half of it for a model's rule;
-- for a mistake that was seen n times: (n + a) / (n + a + b);
+- for a mistake that was seen n times: (n + a) / (n + a + b); half of it if no run that made it
+  scored under .50;
 - for the latest attempts: 1, 1/2, 1/3; for the mean score: 1;
 - for entries of a lens: their similarity to the task.
 
@@ -58,6 +59,8 @@ LOOKED_AT, WALKED, ALL = 32, 200, 1_000_000_000
 all agents, are counted for one agent."""
 MODEL_SHARE = 0.5
 """The worth of a model's rule, relative to a measured rule with the same counts."""
+WEAKER = 0.5
+"""The worth of a mistake that only runs with a score of .50 or more made, relative to others."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -352,19 +355,25 @@ class ContextWriter:
     ) -> Iterator[Line]:
         if view.agents is None:
             rules, cards = parts.get("rules", []), parts.get("mistakes", [])
+            slips = parts.get("slips", [])
         else:
             seen = view.filters(self._graph)
             tasks = [row["id"] for row in known]
             rules = self._read("lessons.rules_by", tasks=tasks, **seen)[: 2 * RULES]
-            cards = []
+            cards, slips = [], []
             for row in known:
                 cards += self._read("lessons.mistakes_by", task=row["key"], **seen)
+                slips += self._read("lessons.slips", task=row["key"], limit=CARDS, **seen)
             cards = sorted(cards, key=lambda card: -card["seen"])[:CARDS]
         for section, verdict in ((WORKS, "WORKS"), (AVOID, "AVOID")):
             for row in [row for row in rules if row["verdict"] == verdict][:RULES]:
                 yield _rule(section, verdict, row)
         for row in cards:
             yield _card(MISTAKES, row)
+        for row in slips[:CARDS]:
+            strength, text = _mean(row["seen"], row["seen"]), fenced(row["type"], SHOWN)
+            line = f"- {row['seen']}x, weaker: {text}"
+            yield Line(MISTAKES, WEAKER * strength, line, _about("AVOID", text))
 
     def _made_before(self, worker: str, view: View) -> Iterator[Line]:
         """Yield what an agent did wrong on other tasks, if it never tried this one."""
@@ -397,7 +406,8 @@ def _rule(section: Section, verdict: str, row: Row, said: str = "", share: float
 
 def _card(section: Section, row: Row) -> Line:
     """Return a line on a mistake."""
-    below = ("instead", row["correct_decision"]), ("lesson", row["lesson"])
+    names = {"instead": "correct_decision", "lesson": "lesson", "evidence": "evidence"}
+    below = [(name, row[field]) for name, field in names.items()]
     text = _above(f"- {row['seen']}x: ", row["type"], below)
     return Line(section, _mean(row["seen"], row["seen"]), text)
 

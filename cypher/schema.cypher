@@ -189,7 +189,7 @@ OPTIONS {indexConfig: {`fulltext.analyzer`: 'english'}};
 CREATE (n0:Episode {id: 'properties'})
 SET n0 += {ns: '', created_at: 0, recorded_at: 0, content_hash: '', task: '', keyed: true, task_type: '',
   success: true, score: 0.0, reward: 0.0, error: '', feedback: '', summary: '', started_at: 0, ended_at: 0, duration: 0.0, step_count: 0,
-  use_count: 0, source_key: '', occurrence: '', source: '', extra: '', type: '', type_rule: '', error_class: ''}
+  use_count: 0, source_key: '', occurrence: '', source: '', user: '', extra: '', type: '', type_rule: '', error_class: ''}
 CREATE (n1:Step {id: 'properties'})
 SET n1 += {ns: '', created_at: 0, index: 0, action_type: '', action: '', observation: '', reward: 0.0, error: '',
   state: '', next_state: '', terminal: true}
@@ -245,7 +245,7 @@ SET n20 += {ns: '', created_at: 0, user: '', category: '', text: '', source: '',
 CREATE (n21:Knowledge {id: 'properties'})
 SET n21 += {ns: '', created_at: 0, domain: '', fact: ''}
 CREATE (n22:Statement {id: 'properties'})
-SET n22 += {ns: '', created_at: 0, source: '', confidence: 0.0, user: '', at: 0}
+SET n22 += {ns: '', created_at: 0, valid_from: 0, valid_to: 0, source: '', confidence: 0.0, user: '', at: 0}
 CREATE (n23:Consolidation {id: 'properties'})
 SET n23 += {ns: '', created_at: 0, at: 0, episodes: 0, stamp: 0, z: 0.0, renewals: 0, method: 0}
 CREATE (n24:Document {id: 'properties'})

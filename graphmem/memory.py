@@ -37,6 +37,7 @@ from graphmem.models.reports import Learned, StrategyRow
 from graphmem.network import Communities, Network
 from graphmem.notebook.frames import Listed
 from graphmem.people import People
+from graphmem.people.facts import FactFinder
 from graphmem.people.scopes import LearningScopes
 from graphmem.policies import Policies
 from graphmem.policies.cycles import Cycles
@@ -107,7 +108,8 @@ class Memory:
         self.levels = Levels(graph, search, Outlets(learner.learn_many, self.people.know, answer))
         """Entries that agents hold for a time: see :class:`graphmem.levels.Levels`."""
         noted = partial(relevant_entries, self.levels, search.floor)
-        self._context = ContextWriter(graph, similarity, estimator.each, noted)
+        facts = FactFinder(graph, search).find
+        self._context = ContextWriter(graph, similarity, estimator.each, noted, facts)
         self.scopes = LearningScopes(graph)
         """What agents may learn and read: see :class:`graphmem.people.scopes.LearningScopes`."""
         self.events = Events(graph)
@@ -117,7 +119,7 @@ class Memory:
         self.cycles = Cycles(graph)
         """Cycles in time: see :class:`graphmem.policies.cycles.Cycles`."""
         self._past = past = Past(graph, similarity.vectors, partial(_within, namespace))
-        self._recaller = Recaller(graph, similarity, estimator)
+        self._recaller = Recaller(graph, similarity, estimator, facts)
         self._forecaster = Forecaster(graph, strengths, estimator, past.at)
         self._explainer = Explainer(graph, self.lessons, self._forecaster, past.at)
         self._changes = Changes(graph)
@@ -216,6 +218,7 @@ class Memory:
         score: float | None = None,
         reward: float | None = None,
         agent: str = "default",
+        user: str | None = None,
         task_type: str | None = None,
         task_key: str | None = None,
         steps: Iterable[Step] = (),
@@ -246,6 +249,7 @@ class Memory:
             score: degree of success, in [0, 1].
             reward: any finite number; default: the score.
             agent: name of the agent.
+            user: for whom it worked; ``upkeep.erase(user=...)`` also removes the episode.
             task_type: a class of tasks; default: the known type of the task, else one inferred from
                 its wording.
             task_key: a stable key for a task whose wording varies; default: the wording.
@@ -276,6 +280,7 @@ class Memory:
             score=score,
             reward=reward,
             agent=agent,
+            user=user,
             task_type=task_type,
             task_key=task_key,
             steps=listed(steps),
@@ -299,6 +304,7 @@ class Memory:
         task: str | Callable[..., str],
         *,
         agent: str | None = None,
+        user: str | None = None,
         task_type: str | None = None,
         task_key: str | None = None,
         source: str | None = None,
@@ -324,6 +330,8 @@ class Memory:
                 the call and returns it.
             agent: name of the agent; the context has its access rights. None: the episode belongs
                 to "default", and the context has everything.
+            user: for whom it works, as in :meth:`learn`; the context has the preferences of this
+                user.
             task_type: a class of tasks, as in :meth:`learn`.
             task_key: a stable key for a task whose wording varies.
             source: its origin, as information for people.
@@ -346,6 +354,7 @@ class Memory:
             Terms(
                 task=task,
                 agent=agent,
+                user=user,
                 task_type=task_type,
                 task_key=task_key,
                 source=source,
@@ -403,6 +412,7 @@ class Memory:
         at: datetime | None = None,
         kinds: Sequence[Kind] | None = None,
         as_of: datetime | None = None,
+        user: str | None = None,
     ) -> Recall:
         """Return strategies that worked on similar tasks, and strategies to avoid.
 
@@ -422,7 +432,8 @@ class Memory:
             kinds: which of "strategy", "rule", "heuristic" and "policy" to return; default: all.
                 Rules, heuristics and policies come after the strategies, at most 3 of each.
             as_of: what was recalled at this time, as in :meth:`predict`; rules and policies are
-                those that follow from the episodes alone.
+                those that follow from the episodes alone, and there are no facts.
+            user: also return the preferences of this user, before the facts near the text.
 
         Raises:
             ValidationError: an argument is wrong; the text is empty, or contains a lone surrogate.
@@ -432,7 +443,8 @@ class Memory:
         if as_of is not None:
             past: Memory = self._past.at(as_of)
             return past.recall(text, limit, agent, max_hops, at=at or as_of, kinds=kinds)
-        recalled = self._recaller.recall(text, limit, agent, max_hops, at=at, kinds=kinds)
+        how: dict[str, Any] = {"at": at, "kinds": kinds, "user": user}
+        recalled = self._recaller.recall(text, limit, agent, max_hops, **how)
         for kind, label in (("strategy", "Strategy"), ("policy", "Policy")):
             self._reads.note(label, [item.id for item in recalled.items if item.kind == kind])
         return recalled

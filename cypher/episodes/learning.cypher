@@ -9,7 +9,7 @@
 // An episode is what episodes/rows.py makes of it:
 //   {id, content_hash, agent, agent_name, task, task_key, keyed, description, task_type, at,
 //    used_at, success (0 or 1), score, reward, error, feedback, summary, started_at, ended_at,
-//    duration, step_count, use_count, source_key, occurrence, source, extra, type, type_rule, inferred, inferred_rule, error_class,
+//    duration, step_count, use_count, source_key, occurrence, source, user, extra, type, type_rule, inferred, inferred_rule, error_class,
 //    steps [{id, index, action_type, action, observation, reward, error, state, next_state, terminal}]}
 // `at` orders episodes (ended, else started, else recorded), `used_at` is null without a date. Of a strategy, `worth` is credit times
 // score. A co-occurrence goes from the smaller id; its weight is a count that decays with the half-life, held at last_at, and episodes
@@ -27,7 +27,7 @@
 // option: failed  it failed, with a class of errors
 // option: worked  it succeeded, which speaks against the anti-patterns of its strategies
 // option: typed  its type of task was given
-// option: detailed  it has an error (or the class of one), feedback, summary, duration, source or extra data
+// option: detailed  it has a user, an error (or the class of one), feedback, summary, duration, source or extra data
 // option: stepped  it has steps
 // option: together  it used several strategies
 // option: chosen  it is known how one of them was chosen
@@ -36,7 +36,7 @@
 // param: half_life float, heuristics list, anti_patterns list, used integer, uses list, pairs list, steps list, at integer
 // param: supports boolean, content_hash string, description string, keyed boolean, task_type string, success integer
 // param: score float, reward float, error string, feedback string, summary string, started_at integer, ended_at integer
-// param: duration float, step_count integer, source_key string, occurrence string, source string, extra string, type string
+// param: duration float, step_count integer, source_key string, occurrence string, source string, user string, extra string, type string
 // param: type_rule string, error_class string
 // returns: episodes integer, heuristic string, trials integer, successes integer, occurrences integer
 //? !failed
@@ -77,7 +77,8 @@ CREATE (a)-[:RAN]->(e:Episode {id: $id, ns: $ns, created_at: $now, recorded_at: 
   keyed: $keyed, success: $supports, score: $score, reward: $reward, step_count: $step_count, use_count: $used, source_key: $source_key,
   occurrence: $occurrence, task_type: $task_type, started_at: $started_at, ended_at: $ended_at,
 //? detailed
-  error: $error, feedback: $feedback, summary: $summary, duration: $duration, source: $source, extra: $extra, error_class: $error_class,
+  user: $user, error: $error, feedback: $feedback, summary: $summary, duration: $duration, source: $source, extra: $extra,
+  error_class: $error_class,
 //?
   type: $type, type_rule: $type_rule})-[:ATTEMPTED]->(t)
 CREATE (t)-[:RECENT {at: $at}]->(e)
@@ -278,7 +279,8 @@ CREATE (a)-[:RAN]->(e:Episode {id: row.id, ns: $ns, created_at: $now, recorded_a
   task: row.description, keyed: row.keyed, task_type: row.task_type, success: row.success = 1, score: row.score, reward: row.reward,
   error: row.error, feedback: row.feedback, summary: row.summary, started_at: row.started_at, ended_at: row.ended_at,
   duration: row.duration, step_count: row.step_count, use_count: row.use_count, source_key: row.source_key, occurrence: row.occurrence,
-  source: row.source, extra: row.extra, type: row.type, type_rule: row.type_rule, error_class: row.error_class})-[:ATTEMPTED]->(t)
+  source: row.source, user: row.user, extra: row.extra, type: row.type, type_rule: row.type_rule,
+  error_class: row.error_class})-[:ATTEMPTED]->(t)
 CREATE (:Event {id: m.id + ':' + toString(m.last - row.followers), ns: $ns, created_at: $now, stream: m.id, seq: m.last - row.followers,
   kind: 'episode', subject: row.id})-[:ABOUT]->(e)
 FOREACH (at IN row.recent | CREATE (t)-[:RECENT {at: at}]->(e))
@@ -464,8 +466,9 @@ WHERE e.id IN $ids AND toString(e.ns) = $ns
 MATCH (a:Agent)-[:RAN]->(e)
 MATCH (e)-[:ATTEMPTED]->(t:Task)
 RETURN e.id AS id, 'episode' AS part, 0 AS rank,
-  {agent: a.name, task_key: CASE WHEN e.keyed THEN t.key END, task: e.task, task_type: e.task_type, success: e.success, score: e.score,
-  reward: e.reward, error: e.error, feedback: e.feedback, summary: e.summary, started_at: e.started_at, ended_at: e.ended_at,
+  {agent: a.name, user: e.user, task_key: CASE WHEN e.keyed THEN t.key END, task: e.task, task_type: e.task_type, success: e.success,
+  score: e.score, reward: e.reward, error: e.error, feedback: e.feedback, summary: e.summary, started_at: e.started_at,
+  ended_at: e.ended_at,
   duration: e.duration, extra: e.extra} AS fields
 UNION ALL
 MATCH (e:Episode)

@@ -120,7 +120,7 @@ WHERE n.ns = $ns AND n.id >= $first AND n.id < $beyond
 RETURN 'episode' AS kind, n.id AS id, {
     task: n.task, task_type: n.type, success: n.success, score: n.score, reward: n.reward, error: n.error, feedback: n.feedback,
     summary: n.summary, started_at: n.started_at, ended_at: n.ended_at, recorded_at: n.recorded_at, duration: n.duration,
-    steps: n.step_count, source_key: n.source_key, source: n.source, extra: n.extra} AS fields
+    steps: n.step_count, source_key: n.source_key, source: n.source, user: n.user, extra: n.extra} AS fields
 UNION ALL
 MATCH (n:Abandoned)
 WHERE n.ns = $ns AND n.id >= $first AND n.id < $beyond

@@ -71,7 +71,7 @@ WHERE m.ns = $ns
 WITH m, CASE WHEN m.worker = $worker THEN 1 ELSE 0 END AS own
 ORDER BY own DESC, m.seen DESC, m.last_order DESC, m.id
 LIMIT $most
-WITH m, own, m.seen AS seen, m.lesson AS lesson, m.last_order AS at                                                     //? !agents
+WITH m, own, m.seen AS seen, m.lesson AS lesson, m.evidence AS evidence, m.last_order AS at                               //? !agents
 //? agents
 MATCH (m)<-[k:MADE]-(e:Episode)
 WITH m, own, k, e
@@ -79,16 +79,17 @@ MATCH (e)<-[:RAN]-(a:Agent)
 WHERE a.name IN $agents AND ($types IS NULL OR e.type IN $types)
 WITH m, own, k, e.id AS episode, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at
 ORDER BY at DESC, episode DESC, k.rank DESC
-WITH m, own, count(k) AS seen, collect(said(k.lesson))[0] AS lesson, max(at) AS at
+WITH m, own, count(k) AS seen, collect(said(k.lesson))[0] AS lesson, collect(said(k.evidence))[0] AS evidence, max(at) AS at
 //?
 ORDER BY at DESC, m.id
 WITH m.type AS type, m.worker AS worker, m.correct_decision AS correct_decision, max(own) AS own, sum(seen) AS seen, max(at) AS at,
-     collect(lesson)[0] AS lesson
+     collect(lesson)[0] AS lesson, collect(evidence)[0] AS evidence
 WHERE own = 1 OR seen >= 2
-WITH type, correct_decision, seen, lesson, at
+WITH type, correct_decision, seen, lesson, evidence, at
 ORDER BY seen DESC, at DESC, type, correct_decision
 LIMIT $limit
-RETURN 'mistakes' AS part, collect({type: type, correct_decision: correct_decision, seen: seen, lesson: lesson}) AS rows
+RETURN 'mistakes' AS part,
+       collect({type: type, correct_decision: correct_decision, seen: seen, lesson: lesson, evidence: evidence}) AS rows
 UNION ALL
 MATCH (r:Rule)
 WHERE r.ns = $ns AND r.task IS NOT NULL AND r.failed >= 2
@@ -115,7 +116,8 @@ RETURN 'sentences' AS part, collect({text: text, supporting: supporting, opposin
 
 // name: context.parts
 // doc: The lessons for tasks of a type: one row for each part that is not empty. Parts: rules (those of the tasks that hold, latest first),
-// doc: mistakes (on the tasks with the keys, most frequent first), heuristics and anti-patterns (of the type, best and most certain first,
+// doc: mistakes (on the tasks with the keys, most frequent first), slips (sentences that the latest twenty episodes of a task list as
+// doc: mistakes, and that are no rule), heuristics and anti-patterns (of the type, best and most certain first,
 // doc: ignoring merging), general rules (best supported first; those of models last), episodes (of the tasks, latest first), merged (a
 // doc: merged strategy, if any; it looks through the strategies only if the store has links of merged ones), others (an agent besides the
 // doc: given ones, if any). The parameters most_... limit the numbers of rows; of heuristics and anti-patterns those with the best odds are
@@ -142,7 +144,21 @@ WITH m
 ORDER BY m.seen DESC, m.last_order DESC, m.id
 LIMIT $most_mistakes
 RETURN 'mistakes' AS part,
-       collect({type: m.type, correct_decision: m.correct_decision, seen: m.seen, lesson: m.lesson}) AS rows
+       collect({type: m.type, correct_decision: m.correct_decision, seen: m.seen, lesson: m.lesson, evidence: m.evidence}) AS rows
+UNION ALL
+MATCH (t:Task)
+WHERE t.id IN $tasks AND toString(t.ns) = $ns
+MATCH (t)-[d:RECENT]->(e:Episode)
+WITH t, d.at AS at, e
+ORDER BY at DESC, e.id DESC
+WITH t, collect({episode: e.id, at: at})[..20] AS recent
+UNWIND recent AS one
+MATCH (e:Episode {id: one.episode})-[l:LISTED]->(r:Rule)
+WHERE r.verdict IS NULL AND NOT l.as_success
+WITH r, count(DISTINCT e) AS seen, max(one.at) AS at
+ORDER BY seen DESC, at DESC, r.id
+LIMIT $most_mistakes
+RETURN 'slips' AS part, collect({type: r.text, seen: seen}) AS rows
 UNION ALL
 MATCH (h:Heuristic)
 WHERE h.type IN [$task_type] AND h.ns IN [$ns] AND h.trials >= $at_least AND ($agents IS NULL OR h.agent IN $agents)

@@ -281,6 +281,31 @@ RETURN m.id AS id, m.type AS type, m.task AS task, m.worker AS worker, m.correct
 ORDER BY seen DESC, m.last_order DESC, id
 LIMIT $limit;
 
+// name: lessons.slips
+// doc: Sentences that more episodes list as a mistake than as a success, and that are no rule, most frequent first, then latest first: as
+// doc: the mistakes of runs that were not bad enough to blame. Of all agents, or of given ones on given types of tasks.
+// param: agents list = null, types list = null, task string = null, limit integer = 30
+// returns: id string, type string, task string, seen integer, first_episode string, last_episode string, first_at integer, last_at integer
+MATCH (r:Rule)
+WHERE r.ns = $ns AND r.source = 'episodes' AND ($task IS NULL OR r.task = $task) AND (r.verdict IS NULL OR $agents IS NOT NULL)
+MATCH (r)<-[l:LISTED]-(e:Episode)<-[:RAN]-(a:Agent)
+WHERE ($agents IS NULL OR a.name IN $agents) AND ($types IS NULL OR e.type IN $types)
+WITH r, e, max(CASE WHEN l.as_success THEN 1 ELSE 0 END) AS success, max(CASE WHEN l.as_success THEN 0 ELSE 1 END) AS mistake,
+     coalesce(e.ended_at, e.started_at) AS dated, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at
+ORDER BY at DESC, e.id DESC
+WITH r, sum(CASE WHEN praised(e.score) AND success = 1 THEN 1 ELSE 0 END) AS worked,
+  sum(CASE WHEN praised(e.score) THEN 1 ELSE 0 END) AS praised, sum(CASE WHEN blamed(e.score) AND mistake = 1 THEN 1 ELSE 0 END) AS failed,
+  sum(CASE WHEN blamed(e.score) THEN 1 ELSE 0 END) AS blamed, sum(success) AS liked, sum(mistake) AS seen,
+  min(CASE WHEN mistake = 1 THEN dated END) AS first_at, max(CASE WHEN mistake = 1 THEN dated END) AS last_at,
+  collect(CASE WHEN mistake = 1 THEN {episode: e.id, at: at} END) AS made
+WITH r, seen, liked, first_at, last_at, made[0] AS latest, made[size(made) - 1] AS earliest,
+     verdict(worked, praised, failed, blamed) AS verdict
+WHERE seen > liked AND verdict IS NULL
+RETURN r.id AS id, r.text AS type, r.task AS task, seen, earliest.episode AS first_episode, latest.episode AS last_episode, first_at,
+       last_at
+ORDER BY seen DESC, latest.at DESC, id
+LIMIT $limit;
+
 // each: kind link = scores ATTEMPTED, recent RECENT
 // name: lessons.{kind}
 // install: {kind}

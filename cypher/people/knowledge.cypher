@@ -19,6 +19,7 @@ ORDER BY id;
 // doc: Stores a source's statement of a piece of knowledge, which it creates if it is missing. No row: the statement is known already, or
 // doc: the user does not exist.
 // param: knowledge_id string, domain string, fact string, source string, confidence float, user string, user_id string, at integer
+// param: valid_from integer, valid_to integer
 // returns: id string
 OPTIONAL MATCH (s:Statement {id: $id})
 OPTIONAL MATCH (u:User {id: $user_id})
@@ -30,7 +31,8 @@ FOREACH (ignored IN CASE WHEN known IS NULL THEN [1] ELSE [] END |
 WITH users
 MATCH (k:Knowledge {id: $knowledge_id})
 WITH users, k, k.ns AS ns WHERE ns = $ns
-CREATE (n:Statement {id: $id, ns: $ns, created_at: $now, source: $source, confidence: $confidence, user: $user, at: $at})-[:STATES]->(k)
+CREATE (n:Statement {id: $id, ns: $ns, created_at: $now, source: $source, confidence: $confidence, user: $user, at: $at,
+  valid_from: $valid_from, valid_to: $valid_to})-[:STATES]->(k)
 FOREACH (speaker IN users | CREATE (speaker)-[:STATED]->(n))
 RETURN n.id AS id;
 
@@ -48,48 +50,20 @@ WITH k, other, c WHERE c IS NULL
 CREATE (k)-[:CONTRADICTS {statement: $statement}]->(other)
 RETURN count(*) AS created;
 
-// name: knowledge.get
-// doc: Pieces of knowledge by id, with the columns of knowledge.list.
-// returns: id string, domain string, fact string, confidence float, source_confidence float, statements list, contradicts list
-// returns: contradicted_by list
-MATCH (k:Knowledge)
-WHERE k.id IN $ids AND toString(k.ns) = $ns
-MATCH (s:Statement)-[:STATES]->(k)
-WITH k, s.id AS statement, s.source AS source, s.user AS user, s.at AS at, s.created_at AS recorded_at, s.confidence AS confidence
-ORDER BY coalesce(at, recorded_at), statement
-WITH k, max(confidence) AS own,
-     collect({id: statement, source: source, user: user, at: at, recorded_at: recorded_at, confidence: confidence}) AS statements
-OPTIONAL MATCH (k)-[:CONTRADICTS]->(a:Knowledge)<-[:STATES]-(t:Statement)
-WITH k, own, statements, a, max(t.confidence) AS theirs
-ORDER BY a.id
-WITH k, own, statements, collect(CASE WHEN a IS NULL THEN null
-  ELSE {id: a.id, domain: a.domain, fact: a.fact, source_confidence: theirs} END) AS contradicts
-OPTIONAL MATCH (t:Statement)-[:STATES]->(b:Knowledge)-[:CONTRADICTS]->(k)
-WITH k, own, statements, contradicts, b, max(t.confidence) AS theirs
-ORDER BY b.id
-WITH k, own, statements, contradicts, collect(CASE WHEN b IS NULL THEN null
-  ELSE {id: b.id, domain: b.domain, fact: b.fact, source_confidence: theirs} END) AS contradicted_by
-WITH k, own, statements, contradicts, contradicted_by, [rival IN contradicts | rival.id] AS named
-WITH k, own, statements, contradicts, contradicted_by, contradicts + [rival IN contradicted_by WHERE NOT rival.id IN named] AS rivals
-WITH k, own, statements, contradicts, contradicted_by, reduce(sum = 0.0, rival IN rivals | sum + rival.source_confidence) AS against
-RETURN k.id AS id, k.domain AS domain, k.fact AS fact, contested(own, against) AS confidence, own AS source_confidence, statements,
-       contradicts, contradicted_by
-ORDER BY confidence DESC, domain, fact;
-
 // name: knowledge.list
 // install: knowledge
-// doc: The knowledge of one domain or of all: each fact with its statements and contradictions in both directions. source_confidence is the
-// doc: confidence of its best source; confidence is the same, lowered by contradictions.
-// param: domain string = null, limit integer = 100
+// doc: The knowledge of one domain, of ids, or of all: each fact with its statements and contradictions in both directions.
+// doc: source_confidence is the confidence of its best source; confidence is the same, lowered by contradictions.
+// param: domain string = null, ids list = null, limit integer = 100
 // returns: id string, domain string, fact string, confidence float, source_confidence float, statements list, contradicts list
 // returns: contradicted_by list
 MATCH (k:Knowledge)
-WHERE k.ns = $ns AND ($domain IS NULL OR k.domain = $domain)
+WHERE k.ns = $ns AND ($domain IS NULL OR k.domain = $domain) AND ($ids IS NULL OR k.id IN $ids)
 MATCH (s:Statement)-[:STATES]->(k)
-WITH k, s.id AS statement, s.source AS source, s.user AS user, s.at AS at, s.created_at AS recorded_at, s.confidence AS confidence
-ORDER BY coalesce(at, recorded_at), statement
-WITH k, max(confidence) AS own,
-     collect({id: statement, source: source, user: user, at: at, recorded_at: recorded_at, confidence: confidence}) AS statements
+WITH k, s, coalesce(s.at, s.created_at) AS said_at
+ORDER BY said_at, s.id
+WITH k, max(s.confidence) AS own, collect({id: s.id, source: s.source, user: s.user, at: s.at, recorded_at: s.created_at,
+  confidence: s.confidence, valid_from: s.valid_from, valid_to: s.valid_to}) AS statements
 OPTIONAL MATCH (k)-[:CONTRADICTS]->(a:Knowledge)<-[:STATES]-(t:Statement)
 WITH k, own, statements, a, max(t.confidence) AS theirs
 ORDER BY a.id
@@ -107,6 +81,30 @@ RETURN k.id AS id, k.domain AS domain, k.fact AS fact, contested(own, against) A
        contradicts, contradicted_by
 ORDER BY confidence DESC, domain, fact
 LIMIT $limit;
+
+// name: knowledge.of_domains
+// doc: The facts of domains, the latest first, and from when and until when they hold, as the latest statements say that give it.
+// param: domains list, limit integer = 1000
+// returns: id string, domain string, fact string, source_confidence float, valid_from integer, valid_to integer
+MATCH (k:Knowledge)
+WHERE k.ns = $ns AND k.domain IN $domains
+WITH k
+ORDER BY k.created_at DESC, k.id
+LIMIT $limit
+MATCH (s:Statement)-[:STATES]->(k)
+WITH k, s, coalesce(s.at, s.created_at) AS said_at
+ORDER BY said_at DESC, s.id DESC
+RETURN k.id AS id, k.domain AS domain, k.fact AS fact, max(s.confidence) AS source_confidence, collect(s.valid_from)[0] AS valid_from,
+       collect(s.valid_to)[0] AS valid_to
+ORDER BY id;
+
+// name: knowledge.any
+// doc: Whether anything is known: one row, or none.
+// returns: id string
+MATCH (k:Knowledge)
+WHERE k.ns = $ns
+RETURN k.id AS id
+LIMIT 1;
 
 // name: knowledge.retract
 // mode: write

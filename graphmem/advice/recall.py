@@ -19,7 +19,7 @@ from pydantic import Field
 from graphmem.advice.estimate import COUNTS, Estimate, Estimator
 from graphmem.advice.recall_kinds import EVIDENCE, HALF_LIFE_MS, KINDS, About, Beside
 from graphmem.graph.access import View, read_view
-from graphmem.graph.arguments import check_choice, checked_items, searched
+from graphmem.graph.arguments import check_choice, checked_items, checked_text, searched
 from graphmem.graph.graph import Graph
 from graphmem.graph.nearness import STOPPED, understood
 from graphmem.graph.rates import HEURISTIC_ABOVE
@@ -27,6 +27,7 @@ from graphmem.ids import from_millis, to_millis
 from graphmem.lessons.anti_patterns import describe, find_warnings, is_told
 from graphmem.models.fields import AS_TUPLE, Input, Moment
 from graphmem.models.recall import Kind, NearTask, Recall, RecallItem
+from graphmem.people.facts import Facts
 from graphmem.search.similarity import ROUNDED, Hit, Similarity
 from graphmem.store.port import Row
 from graphmem.text.task_types import GENERAL
@@ -107,8 +108,11 @@ class _Walk:
 class Recaller:
     """Recalls strategies of one namespace."""
 
-    def __init__(self, graph: Graph, similarity: Similarity, estimator: Estimator) -> None:
+    def __init__(
+        self, graph: Graph, similarity: Similarity, estimator: Estimator, facts: Facts
+    ) -> None:
         self._graph = graph
+        self._facts = facts
         self._read = graph.read
         self._similarity = similarity
         self._estimator = estimator
@@ -123,6 +127,7 @@ class Recaller:
         *,
         at: datetime | None = None,
         kinds: Iterable[str] | None = None,
+        user: str | None = None,
     ) -> Recall:
         """Return strategies that worked on tasks similar to a text, and strategies to avoid."""
         asked = searched("text", text)
@@ -180,6 +185,7 @@ class Recaller:
             tasks=tuple(near[:EVIDENCE]),
             nearest=near[0] if near else self._nearest(found, view),
             floor=floors["Task"] if found else None,
+            facts=tuple(self._facts(asked, checked_text("user", user), now)),
         )
 
     def _nearest(self, found: Sequence[Hit], view: View) -> NearTask | None:

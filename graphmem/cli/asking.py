@@ -26,6 +26,7 @@ UNKNOWN = (
     "recall` says which task is the most like it"
 )
 with_rights = click.option("--agent", help="Use only what this agent may read.")
+for_user = click.option("--user", help="Also what this user prefers.")
 with_past = moment("--as-of", "From what was recorded by this time")
 
 
@@ -114,6 +115,7 @@ def _print_choice(choice: Choice) -> None:
 )
 @with_rights
 @click.option("--lens", metavar="NAME", help="Also what this lens on levels shows: planning ...")
+@for_user
 @click.pass_obj
 def context(options: Options, /, task: str, max_tokens: int, **reading: Any) -> None:
     """Write the lessons for TASK as text for a system prompt. TASK is its key or wording.
@@ -145,6 +147,7 @@ def context(options: Options, /, task: str, max_tokens: int, **reading: Any) -> 
 @with_rights
 @several("--kind", "kinds", metavar="KIND", help="Only this: strategy, rule, heuristic or policy.")
 @with_past
+@for_user
 @click.pass_obj
 def recall(options: Options, /, text: str, kinds: tuple[Any, ...], **how: Any) -> None:
     """Show strategies that worked on tasks like TEXT.
@@ -168,6 +171,10 @@ def recall(options: Options, /, text: str, kinds: tuple[Any, ...], **how: Any) -
 
 def _print_recalled(recalled: Recall) -> None:
     near, floor = recalled.nearest, recalled.floor
+    if recalled.facts:
+        print_rows(recalled.facts, "about text source at confidence")
+    if not recalled.items and not recalled.warnings and recalled.facts:
+        return
     if not recalled.items and not recalled.warnings:
         text = "nothing is known of such tasks; `graphmem list tasks` lists what is known"
         if near is not None and floor is not None and not recalled.tasks:

@@ -45,6 +45,7 @@ def init(options: Options) -> None:
 @click.option("--score", type=float, help="How well it worked, in [0, 1].")
 @click.option("--reward", type=float, help="Any finite number; default: the score.")
 @click.option("--agent", default="default", help="Who did it.")
+@click.option("--user", help="For whom; `upkeep erase --user` also removes it.")
 @click.option("--task-type", help="A class of tasks.")
 @click.option("--error", help="The error that ended it.")
 @click.option("--feedback", help="The comment of a person or a judge.")

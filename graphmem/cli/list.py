@@ -99,7 +99,7 @@ KINDS: Mapping[str, Kind] = {
     "mistakes": Kind(
         lambda memory, *, owner=None, **given: memory.lessons.mistakes(worker=owner, **given),
         "limit task agent owner",
-        "seen mistake=type task worker instead=correct_decision lesson",
+        "seen mistake=type task worker instead=correct_decision lesson weak",
         "no such mistakes",
     ),
     "scores": Kind(

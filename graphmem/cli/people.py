@@ -49,6 +49,8 @@ def prefer(options: Options, /, user: str, category: str, text: str, **given: An
 @click.option("--user", help="Who stated it.")
 @several("--contradicts", metavar="ID", help="A known fact that it contradicts.")
 @moment("--at", "When it was stated")
+@moment("--valid-from", "From when it holds")
+@moment("--valid-to", "Until when it holds")
 @click.pass_obj
 def know(
     options: Options, /, domain: str, fact: str, contradicts: tuple[str, ...], **given: Any
@@ -64,7 +66,11 @@ def know(
     known = options.memory(must_exist=False).people
     stored = known.know(domain, fact, contradicts=contradicts or None, **given)
     done = "stored" if stored.created else "known already:"
-    options.show(stored, f"{done} knowledge {stored.id}, confidence {stored.confidence:.3f}")
+    text = f"{done} knowledge {stored.id}, confidence {stored.confidence:.3f}"
+    for other in stored.may_contradict:
+        fact = cell(other.fact, 60)
+        text += f"\nmay contradict {fact!r}; if it does, add --contradicts {other.id}"
+    options.show(stored, text)
 
 
 @people.command()

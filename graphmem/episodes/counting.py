@@ -27,7 +27,7 @@ FULL = 2
 _COUNTS = ("trials", "successes", "credit_sum", "score_sum")
 """The counts of outcomes, on whatever node or edge they are."""
 
-_DETAILS = ("error", "feedback", "summary", "duration", "source", "extra", "error_class")
+_DETAILS = ("user", "error", "feedback", "summary", "duration", "source", "extra", "error_class")
 _ADDED = (
     *("id", "agent", "agent_name", "task", "stream", "tally", "scope", "content_hash"),
     *("description", "keyed", "task_type", "success", "score", "reward", "started_at", "ended_at"),

@@ -44,6 +44,7 @@ class Terms:
 
     task: str | Callable[..., str]
     agent: str | None = None
+    user: str | None = None
     task_type: str | None = None
     task_key: str | None = None
     source: str | None = None
@@ -56,7 +57,7 @@ class Terms:
 
     def common(self) -> dict[str, Any]:
         """Return the given fields of the episode that are known from the beginning."""
-        names = ("task", "agent", "task_type", "task_key", "source", "extra")
+        names = ("task", "agent", "user", "task_type", "task_key", "source", "extra")
         given = {name: getattr(self, name) for name in names}
         return {name: value for name, value in given.items() if value is not None}
 
@@ -343,9 +344,8 @@ class Recording:
             return known
         with state.reading:
             if state.context is None:
-                state.context = self._home.context(
-                    terms.task_key or terms.task, max_tokens=terms.max_tokens, agent=terms.agent
-                )
+                how = {name: getattr(terms, name) for name in ("max_tokens", "agent", "user")}
+                state.context = self._home.context(terms.task_key or terms.task, **how)
             return state.context
 
     def _choose(self, candidates: Sequence[str] | None, **how: Any) -> Choice:

@@ -44,7 +44,7 @@ from graphmem.store.port import Row
 from graphmem.text.error_classes import error_class
 from graphmem.text.task_types import infer_task_type
 
-_COPIED = ("task_type", "error", "feedback", "summary", "duration", "source_key", "source")
+_COPIED = ("user", "task_type", "error", "feedback", "summary", "duration", "source_key", "source")
 
 
 def episode_row(

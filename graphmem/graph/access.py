@@ -11,7 +11,7 @@ from graphmem.errors import ScopeError
 from graphmem.graph.arguments import checked_agent
 from graphmem.graph.graph import Reader
 from graphmem.ids import scope_id
-from graphmem.models.scopes import Scope
+from graphmem.models.people import Scope
 from graphmem.store.port import Row
 
 

@@ -5,9 +5,11 @@ its strength, which is
 
 - for lessons with counts for and against (rules, heuristics, anti-patterns): the posterior mean
   (for + a) / (for + against + a + b) of the settings' Beta prior; half of it for a model's rule;
-- for a mistake that was seen n times: (n + a) / (n + a + b);
+- for a mistake that was seen n times: (n + a) / (n + a + b); half of it if no run that made it
+  scored under .50;
 - for the latest attempts: 1, 1/2, 1/3; for the mean score: 1;
-- for entries of a lens: their similarity to the task.
+- for entries of a lens: their similarity to the task;
+- for preferences and facts: their confidence.
 
 The budget is filled greedily: the next line is the one with the most value per token that still
 fits; the first line of a section also pays for its heading. Then the chosen lines are shown by
@@ -32,6 +34,7 @@ from graphmem.graph.rates import HEURISTIC_ABOVE, PRIOR
 from graphmem.lessons.general_rules import AgentRules, consolidation_id
 from graphmem.lessons.proposals import MODEL
 from graphmem.models.levels import Found, words_of
+from graphmem.models.people import Fact
 from graphmem.models.recall import ContextQuery
 from graphmem.printable import counted
 from graphmem.store.port import Row
@@ -41,6 +44,8 @@ from graphmem.text.tokens import Counter as TokenCounter
 from graphmem.text.tokens import count_tokens
 from graphmem.text.tools import sequences
 
+Facts = Callable[[str, str | None], Sequence[Fact]]
+"""Tells preferences of a user, and facts near a text."""
 Shows = Callable[[str, str, str | None], Sequence[Found]]
 """Tells what a lens shows a reader that is relevant to a text, the nearest first."""
 SHOWN = 200
@@ -58,6 +63,8 @@ LOOKED_AT, WALKED, ALL = 32, 200, 1_000_000_000
 all agents, are counted for one agent."""
 MODEL_SHARE = 0.5
 """The worth of a model's rule, relative to a measured rule with the same counts."""
+WEAKER = 0.5
+"""The worth of a mistake that only runs with a score of .50 or more made, relative to others."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,8 +86,10 @@ GENERAL_RULES = Section("general rules:", 0.7)
 TRIED = Section("tried on such tasks:", 0.6)
 ATTEMPTS = Section("last attempts:", 0.5)
 NOTED = Section("noted before:", 1.0)
+PREFERRED = Section("the user prefers:", 1.0)
+KNOWN = Section("known:", 0.9)
 SECTIONS = (
-    *(SCORE, WORKS, AVOID, MISTAKES, ELSEWHERE, HEURISTICS, TRIED, ANTI_PATTERNS),
+    *(PREFERRED, KNOWN, SCORE, WORKS, AVOID, MISTAKES, ELSEWHERE, HEURISTICS, TRIED, ANTI_PATTERNS),
     *(GENERAL_RULES, ATTEMPTS, NOTED),
 )
 
@@ -110,11 +119,13 @@ class ContextWriter:
         near: Near | None = None,
         expect: Expect | None = None,
         shows: Shows | None = None,
+        facts: Facts | None = None,
     ) -> None:
         self._graph = graph
         self._near = near
         self._expect = expect
         self._shows = shows
+        self._facts = facts
         self._read = graph.read
         self._rules = AgentRules(graph)
 
@@ -126,14 +137,16 @@ class ContextWriter:
         agent: str | None = None,
         count: Callable[[str], int] | None = None,
         lens: str | None = None,
+        user: str | None = None,
     ) -> str:
         """Return the lessons for a task as text for a system prompt.
 
-        The text has rules of the task, general rules, mistakes, what works and what fails on its
-        type (without a type: on the task and on similar ones), the latest episodes and their mean
-        score. The most valuable lines per token come first (:mod:`graphmem.lessons.prompt`). A
-        fence surrounds the texts of episodes, which cannot close it; invisible characters are
-        removed. The text is "" if nothing is known, or nothing fits into ``max_tokens``.
+        The text has facts near the task, rules of the task, general rules, mistakes, what works and
+        what fails on its type (without a type: on the task and on similar ones), the latest
+        episodes and their mean score. The most valuable lines per token come first
+        (:mod:`graphmem.lessons.prompt`). A fence surrounds the texts of episodes, which cannot
+        close it; invisible characters are removed. The text is "" if nothing is known, or nothing
+        fits into ``max_tokens``.
 
         Args:
             task: its key or wording. An unknown task gets what is known of similar tasks, and the
@@ -144,6 +157,7 @@ class ContextWriter:
                 :func:`graphmem.text.tokens.count_tokens`.
             lens: a lens of the levels (``levels.lens``), such as ``planning``: the text also has
                 what it shows, if that is relevant to the task.
+            user: also tell the preferences of this user.
 
         Raises:
             NotFoundError: there is no such lens, or none of the levels that it looks at.
@@ -152,13 +166,14 @@ class ContextWriter:
             SettingsError: similar tasks cannot be found, because the memory was built with another
                 embedder.
         """
-        query = ContextQuery(task=task, max_tokens=max_tokens, agent=agent, lens=lens)
+        query = ContextQuery(task=task, max_tokens=max_tokens, agent=agent, lens=lens, user=user)
         check_function("count", count)
-        lines = _once(self._lines(query.task, query.agent, query.lens))
+        lines = _once(self._lines(query))
         return fitted(list(lines), query.max_tokens, count_tokens if count is None else count)
 
-    def _lines(self, task: str, agent: str | None, lens: str | None) -> Iterator[Line]:
-        """Yield candidates, in the order of their sections."""
+    def _lines(self, query: ContextQuery) -> Iterator[Line]:
+        """Yield candidates."""
+        task, agent, lens = query.task, query.agent, query.lens
         view = reads = read_view(self._graph, agent)
         question = understood(self._graph, task, view, self._near)
         known = [row for row in question.known if row["episodes"]]
@@ -187,8 +202,12 @@ class ContextWriter:
             yield from self._general(parts, view)
         for place, (text, times) in enumerate(self._attempts(recent[:RECENT], common).items(), 1):
             yield Line(ATTEMPTS, 1 / place, f"- {f'{times}x ' if times > 1 else ''}{text}")
+        text = question.known[0]["text"] if question.known else task
+        for fact in self._facts(text, query.user) if self._facts else ():
+            section = KNOWN if fact.kind == "knowledge" else PREFERRED
+            below = [("but", rival) for rival in fact.contradicted_by[:1]]
+            yield Line(section, fact.confidence, _above("- ", str(fact), below))
         if lens is not None and self._shows is not None:
-            text = question.known[0]["text"] if question.known else task
             for one in self._shows(lens, text, agent):
                 shown = fenced(words_of(one.content), SHOWN)
                 yield Line(NOTED, one.similarity or 0.0, f"- {shown}", _about("NOTED", shown))
@@ -352,19 +371,25 @@ class ContextWriter:
     ) -> Iterator[Line]:
         if view.agents is None:
             rules, cards = parts.get("rules", []), parts.get("mistakes", [])
+            slips = parts.get("slips", [])
         else:
             seen = view.filters(self._graph)
             tasks = [row["id"] for row in known]
             rules = self._read("lessons.rules_by", tasks=tasks, **seen)[: 2 * RULES]
-            cards = []
+            cards, slips = [], []
             for row in known:
                 cards += self._read("lessons.mistakes_by", task=row["key"], **seen)
+                slips += self._read("lessons.slips", task=row["key"], limit=CARDS, **seen)
             cards = sorted(cards, key=lambda card: -card["seen"])[:CARDS]
         for section, verdict in ((WORKS, "WORKS"), (AVOID, "AVOID")):
             for row in [row for row in rules if row["verdict"] == verdict][:RULES]:
                 yield _rule(section, verdict, row)
         for row in cards:
             yield _card(MISTAKES, row)
+        for row in slips[:CARDS]:
+            strength, text = _mean(row["seen"], row["seen"]), fenced(row["type"], SHOWN)
+            line = f"- {row['seen']}x, weaker: {text}"
+            yield Line(MISTAKES, WEAKER * strength, line, _about("AVOID", text))
 
     def _made_before(self, worker: str, view: View) -> Iterator[Line]:
         """Yield what an agent did wrong on other tasks, if it never tried this one."""
@@ -397,7 +422,8 @@ def _rule(section: Section, verdict: str, row: Row, said: str = "", share: float
 
 def _card(section: Section, row: Row) -> Line:
     """Return a line on a mistake."""
-    below = ("instead", row["correct_decision"]), ("lesson", row["lesson"])
+    names = {"instead": "correct_decision", "lesson": "lesson", "evidence": "evidence"}
+    below = [(name, row[field]) for name, field in names.items()]
     text = _above(f"- {row['seen']}x: ", row["type"], below)
     return Line(section, _mean(row["seen"], row["seen"]), text)
 

@@ -187,6 +187,9 @@ class LessonReader:
     ) -> Listed[Mistake]:
         """Return mistakes of mistake cards: the one seen most often first, then the latest.
 
+        Sentences that episodes list as mistakes come after them, marked as weak, unless they are a
+        rule: only those of a score under .50 make one to avoid.
+
         Args:
             task: only mistakes in this task.
             worker: only mistakes of this worker.
@@ -198,11 +201,16 @@ class LessonReader:
         texts = {"task": task, "worker": worker}
         given: dict[str, Any] = {name: checked_text(name, text) for name, text in texts.items()}
         if view.agents is None:
+            seen: dict[str, Any] = {}
             rows = self._graph.read("lessons.mistakes", limit=limit, **given)
         else:
-            given |= view.filters(self._graph)
-            rows = self._graph.read("lessons.mistakes_by", **given)[:limit]
-        return Listed([Mistake(**_dated(row)) for row in rows])
+            seen = view.filters(self._graph)
+            rows = self._graph.read("lessons.mistakes_by", **given, **seen)
+        found = [Mistake(**_dated(row)) for row in rows[:limit]]
+        if worker is None and len(found) < limit:
+            rows = self._graph.read("lessons.slips", task=given["task"], limit=limit, **seen)
+            found += [Mistake(**_dated(row), weak=True) for row in rows]
+        return Listed(found[:limit])
 
     def scores(self, task: str, *, last: int | None = None) -> Listed[Score]:
         """Return the scores of a task (its key or wording), the earliest first.

@@ -166,6 +166,7 @@ class _Work(Line):
         Field(max_length=MAX_STRATEGIES),
     ]
     agent: Name = "default"
+    user: Name | None = None
     task_type: TypeName | None = None
     task_key: Name | None = None
     steps: Annotated[tuple[Step, ...], AS_TUPLE, Field(max_length=MAX_STEPS)] = ()
@@ -312,6 +313,7 @@ def content(episode: Episode, outcome: Outcome) -> dict[str, Any]:
         "task_key": episode.task_key,
         "task_type": episode.task_type,
         "agent": episode.agent,
+        "user": episode.user,
         "strategy": [use_content(use) for use in episode.strategy],
         "success": outcome.success,
         "score": outcome.score,

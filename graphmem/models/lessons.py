@@ -150,23 +150,26 @@ class Rule(Output):
 class Mistake(Output):
     """A mistake that was made ``seen`` times.
 
-    ``bad_decision``, ``evidence`` and ``lesson`` each come from the latest card that has one.
+    ``bad_decision``, ``evidence`` and ``lesson`` each come from the latest card that has one. A
+    ``weak`` one is a sentence (its ``type``) that episodes list as a mistake, and that is no rule:
+    those with a score under .50 do not list it.
     ``first_episode`` and ``last_episode`` are ids of episodes.
     """
 
     id: str
     type: str
     task: str
-    worker: str | None
-    correct_decision: str | None
-    bad_decision: str | None
+    worker: str | None = None
+    correct_decision: str | None = None
+    bad_decision: str | None = None
     seen: int
-    evidence: str | None
-    lesson: str | None
+    evidence: str | None = None
+    lesson: str | None = None
     first_episode: str
     last_episode: str
     first_at: datetime | None
     last_at: datetime | None
+    weak: bool = False
 
 
 class Score(Output):

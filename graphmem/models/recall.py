@@ -9,6 +9,7 @@ from pydantic import Field
 
 from graphmem.models.fields import Input, Name, Output
 from graphmem.models.lessons import AntiPattern, Verdict
+from graphmem.models.people import Fact
 
 Kind = Literal["strategy", "rule", "heuristic", "policy"]
 
@@ -19,6 +20,7 @@ class ContextQuery(Input):
     task: Name
     max_tokens: Annotated[int, Field(ge=1)]
     agent: Name | None = None
+    user: Name | None = None
     lens: Name | None = None
 
 
@@ -109,3 +111,5 @@ class Recall(Output):
     """None if no task is known."""
     floor: float | None = None
     """The similarity below which a task is not relevant; None if there was nothing to compare."""
+    facts: tuple[Fact, ...] = ()
+    """The preferences of the given user, then facts near the text, the nearest first."""

@@ -7,12 +7,21 @@ from datetime import datetime
 
 from graphmem.errors import NotFoundError, ValidationError
 from graphmem.graph.arguments import check_limit
-from graphmem.graph.graph import Graph, Transaction
+from graphmem.graph.graph import Graph, Reader, Transaction
 from graphmem.ids import from_millis, node_id
 from graphmem.models.fields import Input, Name, millis
-from graphmem.models.knowledge import KNOWLEDGE_CONFIDENCE, Claim, Knowledge, KnowledgeSource
-from graphmem.models.users import PREFERENCE_CONFIDENCE, Preference, PreferenceSource, Wish
+from graphmem.models.people import (
+    KNOWLEDGE_CONFIDENCE,
+    PREFERENCE_CONFIDENCE,
+    Claim,
+    Knowledge,
+    KnowledgeSource,
+    Preference,
+    PreferenceSource,
+    Wish,
+)
 from graphmem.notebook.frames import Listed
+from graphmem.people.facts import propose, validity
 from graphmem.people.users import open_user, relink
 from graphmem.store.port import ChangedError, Row
 
@@ -104,11 +113,14 @@ class People:
         user: str | None = None,
         contradicts: str | Knowledge | Sequence[str | Knowledge] | None = None,
         at: datetime | None = None,
+        valid_from: datetime | None = None,
+        valid_to: datetime | None = None,
     ) -> Knowledge:
         """Store a source's statement of a fact, durably.
 
         A fact is stored once; each source, user and time that states it is evidence. A repeated
-        statement changes nothing and returns ``created=False``.
+        statement changes nothing and returns ``created=False``. ``may_contradict`` of the answer
+        names facts that differ from it only in a number or a negation.
 
         Args:
             domain: the subject of the fact, for instance "billing".
@@ -117,6 +129,8 @@ class People:
             user: who stated it; ``memory.upkeep.erase`` can then remove it.
             contradicts: known facts that contradict this one: one or several, or their ids.
             at: when it was stated, with time zone; default: unknown.
+            valid_from: from when it holds, with time zone; default: not said.
+            valid_to: until when it holds; after that ``context`` and ``recall`` leave it out.
 
         Raises:
             ValidationError: a field is wrong, or the fact contradicts itself.
@@ -130,6 +144,8 @@ class People:
             user=user,
             contradicts=contradicts,  # type: ignore[arg-type]
             at=at,
+            valid_from=valid_from,
+            valid_to=valid_to,
         )
         ns, others = self._graph.ns, list(claim.contradicts)
         identity = node_id(ns, "Knowledge", claim.domain, claim.fact)
@@ -137,8 +153,9 @@ class People:
             raise ValidationError(
                 "contradicts", identity, "is the fact itself", "give the ids of others"
             )
-        said_at = millis(claim.at)
-        said = (claim.source, claim.user or "", "" if said_at is None else str(said_at))
+        times = {name: millis(getattr(claim, name)) for name in ("at", "valid_from", "valid_to")}
+        dates = ["" if moment is None else str(moment) for moment in times.values()]
+        said = (claim.source, claim.user or "", *dates[: 3 if any(dates[1:]) else 1])
         statement = node_id(ns, "Statement", identity, *said)
 
         def work(tx: Transaction) -> Knowledge:
@@ -149,16 +166,18 @@ class People:
                     missing = f"no knowledge {other!r} in namespace {ns!r}"
                     raise NotFoundError(f"{missing}; contradicts takes the ids of what is known")
             given = claim.model_dump(include={"domain", "fact", "source", "user"})
-            given |= {"confidence": KNOWLEDGE_CONFIDENCE[claim.source], "at": said_at}
+            given |= {"confidence": KNOWLEDGE_CONFIDENCE[claim.source], **times}
             about = {"knowledge_id": identity, "id": statement, "user_id": user_id}
             stated = tx.run("knowledge.state", **about, **given)
             contradicted = tx.run(
                 "knowledge.contradict", knowledge_id=identity, statement=statement, ids=others
             )
-            rows = tx.run("knowledge.get", ids=[identity])
+            rows = tx.run("knowledge.list", ids=[identity])
             if not rows or statement not in {said["id"] for said in rows[0]["statements"]}:
                 raise ChangedError("the fact or its user was erased while this was written")
-            return _knowledge(rows[0], created=bool(stated or contradicted[0]["created"]))
+            [found] = _describe(tx, rows)
+            created = bool(stated or contradicted[0]["created"])
+            return found.model_copy(update={"created": created})
 
         return self._graph.transact(work)
 
@@ -175,7 +194,7 @@ class People:
         asked = _Asked(domain=domain)
         check_limit(limit)
         rows = self._graph.read("knowledge.list", domain=asked.domain, limit=limit)
-        return Listed([_knowledge(row) for row in rows])
+        return Listed(_describe(self._graph, rows))
 
 
 def _date_wish(wish: Wish, before: Sequence[Row], clock: int) -> tuple[int, str | None]:
@@ -194,9 +213,23 @@ def _preference(row: Row, *, created: bool = False) -> Preference:
     return Preference(**{**row, **times, "in_force": in_force, "created": created})
 
 
-def _knowledge(row: Row, *, created: bool = False) -> Knowledge:
-    statements = [
-        {**said, "at": from_millis(said["at"]), "recorded_at": from_millis(said["recorded_at"])}
-        for said in row["statements"]
-    ]
-    return Knowledge(**{**row, "statements": statements, "created": created})
+def _describe(reader: Reader, rows: Sequence[Row]) -> list[Knowledge]:
+    """Return the knowledge of rows of ``knowledge.list``, and what may contradict it."""
+    domains = sorted({row["domain"] for row in rows})
+    others = reader.read("knowledge.of_domains", domains=domains) if rows else []
+    described = []
+    for row in rows:
+        since, until = validity(row["statements"])
+        row |= {"valid_from": since, "valid_to": until}
+        known = {one["id"] for one in (*row["contradicts"], *row["contradicted_by"])}
+        rivals = [_dated(other) for other in propose(others, row, known)]
+        statements = [_dated(said) for said in row["statements"]]
+        told = {**_dated(row), "statements": statements, "may_contradict": rivals}
+        described.append(Knowledge(**told))
+    return described
+
+
+def _dated(row: Row) -> Row:
+    """Return a row with its times as moments."""
+    names = {"at", "recorded_at", "valid_from", "valid_to"} & row.keys()
+    return {**row, **{name: from_millis(row[name]) for name in names}}

@@ -12,7 +12,7 @@ from graphmem.errors import ScopeError
 from graphmem.graph.access import Scopes, read_scopes
 from graphmem.graph.graph import Graph, Transaction
 from graphmem.ids import node_id, scope_id
-from graphmem.models.scopes import Scope
+from graphmem.models.people import Scope
 from graphmem.notebook.frames import Listed
 
 

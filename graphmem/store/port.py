@@ -17,7 +17,7 @@ from graphmem.errors import ForkedError, QueryError, StoreError
 from graphmem.notebook.frames import Listed
 from graphmem.store.queries import Query
 
-SCHEMA_VERSION = 7
+SCHEMA_VERSION = 8
 """Schema version that this library writes."""
 
 TEXTS = {"Strategy": "strategies", "Task": "tasks"}

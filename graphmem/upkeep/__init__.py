@@ -77,8 +77,9 @@ class Upkeep:
         """Remove an episode, an agent or a user, as if it had never existed.
 
         Every derived number loses its exact share. Erasing an agent removes its episodes, abandoned
-        attempts, policies, events, predictions and scope; erasing a user removes the preferences,
-        and the facts that only this user stated. With ``compact`` an embedded memory then rewrites
+        attempts, policies, events, predictions and scope; erasing a user removes the episodes and
+        abandoned attempts of this ``user``, the preferences, and the facts that only this user
+        stated. With ``compact`` an embedded memory then rewrites
         its files, so that none of them holds what was erased; ``read_by`` of the report names other
         processes that still have an older snapshot. A server keeps removed records until it reuses
         their space.

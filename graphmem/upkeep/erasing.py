@@ -9,6 +9,7 @@ some of it; the same call again removes the rest.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
@@ -147,13 +148,34 @@ class Eraser:
         )
 
     def erase_user(self, user: str) -> EraseReport:
-        """Remove a user's preferences, and the knowledge that nobody else stated."""
+        """Remove a user's episodes and preferences, and the knowledge that nobody else stated."""
         check_text("user", user)
-        erased = self._graph.transact(lambda tx: erase_user(tx, user))
-        if erased is None:
-            raise NotFoundError(f"no user {user!r} in namespace {self._graph.ns!r}")
+        ahead = Removed()
+        rows = self._graph.read("erasing.episodes_of_user", user=user)
+        self._remove_ahead([row["id"] for row in rows], ahead)
+        report = self._graph.transact(lambda tx: self._erase_user(tx, user, ahead))
         self._vectors.tidy()
-        return EraseReport(user=user, preferences=erased[0], knowledge=erased[1])
+        return report
+
+    def _erase_user(self, tx: Transaction, user: str, ahead: Removed) -> EraseReport:
+        ids = [row["id"] for row in tx.run("erasing.episodes_of_user", user=user)]
+        records = tx.run("attempts.records")
+        attempts = [row["id"] for row in records if json.loads(row["record"]).get("user") == user]
+        removed = ahead + self._remove(tx, ids)
+        said = erase_user(tx, user)
+        if said is None and not removed and not attempts:
+            raise NotFoundError(f"no user {user!r} in namespace {self._graph.ns!r}")
+        preferences, knowledge = said or (0, 0)
+        return EraseReport(
+            user=user,
+            episodes=removed["episodes"],
+            steps=removed["steps"],
+            policies=removed["Policy"],
+            preferences=preferences,
+            knowledge=knowledge,
+            abandoned=_drop_abandoned(tx, attempts),
+            removed=tuple(_nodes(removed)),
+        )
 
     def compact(self) -> dict[str, Any]:
         """Rewrite the files; return what a report says of it."""

@@ -115,11 +115,11 @@ class TestBlock:
             return "known"
 
         monkeypatch.setattr(memory._attempts, "context", context)
-        with memory.attempt(TASK, agent="ada", max_tokens=50) as attempt:
+        with memory.attempt(TASK, agent="ada", user="ann", max_tokens=50) as attempt:
             assert not asked
             assert (attempt.context, attempt.context) == ("known", "known")
             attempt.succeed()
-        assert asked == [{"max_tokens": 50, "agent": "ada"}]
+        assert asked == [{"max_tokens": 50, "agent": "ada", "user": "ann"}]
 
     def test_attempts_within_attempts_and_threads(self, memory: Memory) -> None:
         def work(number: int) -> None:

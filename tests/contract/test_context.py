@@ -68,6 +68,7 @@ def fill(memory: Memory, task: str = TASK, **given: Any) -> None:
                     "type": "guessing",
                     "correct_decision": "ask for the log",
                     "lesson": "a guess costs an hour",
+                    "evidence": "no log in the report",
                 }
             ],
             "error": "timeout after 30 s",
@@ -101,6 +102,7 @@ mistakes made before:
 - 1x: guessing
   instead: ask for the log
   lesson: a guess costs an hour
+  evidence: no log in the report
 works on such tasks:
 - likely: 3 of 3 here; 3 of 3 on 'find the root cause, again', like this one: read the log first
 rarely works on such tasks:

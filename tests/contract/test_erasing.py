@@ -107,6 +107,25 @@ class TestShares:
             assert dump(memory) == dump(never)
         checked(memory)
 
+    def test_erasing_a_user_takes_the_episodes_along(self, memory: Memory, clock: Clock) -> None:
+        """Of all agents, with their exact share, and the attempts without an outcome."""
+        clock.now = to_millis(NOW)
+        others, own = history("anna"), [*history("ben"), *history("anna", 6)]
+        memory.learn_many(others)
+        memory.learn_many(one.model_copy(update={"user": "zoe"}) for one in own)
+        with memory.attempt("look", user="zoe"):
+            pass
+        memory.learn("look", "x", success=True, user="zoe", ended_at=day(1))
+        report = memory.upkeep.erase(user="zoe")
+        assert (report.episodes, report.steps, report.abandoned) == (13, 24, 1)
+        assert "Agent" in report.removed
+        with reference(memory) as never:
+            never.learn_many(others)
+            assert dump(memory) == dump(never)
+        checked(memory)
+        with pytest.raises(NotFoundError):
+            memory.upkeep.erase(user="zoe")
+
     def test_it_goes_on_wherever_it_was_interrupted(
         self, memory: Memory, monkeypatch: pytest.MonkeyPatch
     ) -> None:

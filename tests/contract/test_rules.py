@@ -173,6 +173,30 @@ class TestMistakes:
         assert kept["evidence"] == long
         checked(memory)
 
+    @pytest.mark.parametrize("agent", [None, "default"])
+    def test_sentences_of_better_runs_come_after_the_cards_and_are_weak(
+        self, memory: Memory, agent: str | None
+    ) -> None:
+        """Those of runs under .5 are rules; a rule, or more praise than blame, is no mistake."""
+        first = attempt(memory, 0.82, 0, mistakes=["escalated early"], mistake_cards=[CARD])
+        last = attempt(memory, 0.6, 2, mistakes=["escalated early", "hurried", "read first"])
+        attempt(memory, 0.9, 3, successes=["read first"], mistakes=["talked"])
+        attempt(memory, 0.4, 4, mistakes=["hurried"])
+        card, early, talked = memory.lessons.mistakes("deploy", agent=agent)
+        assert [card.type, early.type, talked.type] == [CARD["type"], "escalated early", "talked"]
+        assert [card.weak, early.weak, talked.weak] == [False, True, True]
+        assert (early.seen, early.first_episode, early.last_episode) == (2, first, last)
+        assert (early.first_at, early.last_at) == (day(0), day(2))
+        assert memory.lessons.mistakes(worker="w", agent=agent) == [card]
+        assert memory.lessons.mistakes("another", agent=agent) == []
+        told = memory.context("deploy", agent=agent, max_tokens=500).splitlines()
+        assert told[3:-1] == [
+            *("works on this task:", "- 1 of 1: read first"),
+            *("avoid on this task:", "- 1 of 1: hurried", "mistakes made before:"),
+            *("- 1x: skipped a check", "  instead: check"),
+            *("- 2x, weaker: escalated early", "- 1x, weaker: talked"),
+        ]
+
     def test_often_seen_comes_first_then_the_latest(self, memory: Memory) -> None:
         def cards(*types: str) -> list[dict[str, str]]:
             return [{"type": name} for name in types]

@@ -21,7 +21,7 @@ def complete(memory: Memory) -> None:
     predict_and_count(memory)
     hold(memory)
     memory.scopes.set("agent", can_learn=["type"], min_occurrences=2)
-    memory.people.know("domain", "fact", at=AT)
+    memory.people.know("domain", "fact", at=AT, valid_from=AT, valid_to=AT + timedelta(days=9))
     memory.strategies()
     memory.upkeep.flush()
     memory.upkeep.relink("hashing")
@@ -35,6 +35,7 @@ def learn_everything(memory: Memory) -> None:
         [StrategyUse("a", shown=True), "failed"],
         success=True,
         feedback="f",
+        user="u",
         summary="s",
         started_at=AT,
         ended_at=AT,

@@ -33,7 +33,6 @@ WORLDS: dict[str, tuple[Rates, str]] = {
         "no worse than Thompson by over .01",
     ),
     "two tools swap": (lambda at: [0.9, 0.3] if at < CHANGED else [0.3, 0.9], ""),
-    "a tool fades": (lambda at: [max(0.1, 0.9 - 0.8 * at / 200), 0.5], ""),
     "a tool breaks and recovers": (
         lambda at: [0.1 if 70 <= at < 140 else 0.9, 0.5],
         "",

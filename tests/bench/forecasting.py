@@ -1,4 +1,4 @@
-"""Predicted outcomes: the last trial of each task held out, and calibration over a history.
+"""Predicted outcomes: the last trial of each task held out.
 
 Each log is learned without what is held out, with one strategy an episode, and asked through the
 library. The baselines are rates of the same counts, drawn to the rate of all with a strength of 2.
@@ -10,12 +10,10 @@ from __future__ import annotations
 import gzip
 import io
 import random
-import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 from statistics import mean, stdev
-from typing import Any
 
 from graphmem import Memory
 from graphmem.models import Episode
@@ -49,10 +47,10 @@ def read(name: str, pattern: str = "") -> Iterator[Episode]:
                     yield record[1]
 
 
-def tools(episode: Episode, *, repeated: bool) -> str:
-    """Return the tools of a run in order, as one text."""
+def tools(episode: Episode) -> str:
+    """Return the tools of a run in order, without repetitions, as one text."""
     names = [step.action_type for step in episode.steps if step.action_type != "respond"]
-    return " > ".join(names if repeated else [name for name, _ in groupby(names)]) or "(none)"
+    return " > ".join(name for name, _ in groupby(names)) or "(none)"
 
 
 def kinds(episode: Episode) -> str:
@@ -65,11 +63,11 @@ def together(episode: Episode) -> str:
     return " + ".join(use.text for use in episode.strategy) or "(none)"
 
 
-def airline(trial: int, way: Callable[[Episode], str]) -> tuple[list[Run], list[Run]]:
-    """Return the airline runs but one trial of each task, and that."""
+def last_trials(way: Callable[[Episode], str]) -> tuple[list[Run], list[Run]]:
+    """Return the airline runs but the last trial of each task, and that."""
     parts: tuple[list[Run], list[Run]] = ([], [])
     for one in read("tau-bench"):
-        parts[one.extra["trial"] == trial].append((str(one.task_key), way(one), bool(one.success)))
+        parts[one.extra["trial"] == 3].append((str(one.task_key), way(one), bool(one.success)))
     return parts
 
 
@@ -124,61 +122,25 @@ def _row(what: str, rows: Sequence[list[float]], asked: str) -> Result:
     return Result(what, f"Brier {mean(columns[0]):.4f}{spread}", others, ratio, asked)
 
 
-@benchmark("forecast_held_out")
+@benchmark("forecast")
 def held_out(folder: Path, scale: float) -> list[Result]:
     """Brier scores of held-out trials, beside the baselines."""
     del folder
     results = []
     ways: dict[str, tuple[Callable[[Episode], str], str]] = {
-        "the sequence of all tools": (lambda one: tools(one, repeated=False), "at most .123"),
-        "that with repetitions": (lambda one: tools(one, repeated=True), ""),
+        "the sequence of all tools": (tools, "at most .123"),
         "the writing tools": (lambda one: one.strategy[0].text, "at most .105"),
     }
     for name, (way, asked) in ways.items():
-        rows = [score_predictions(*airline(3, way))]
+        rows = [score_predictions(*last_trials(way))]
         results.append(_row(f"tau-bench airline by {name}, last trial", rows, asked))
-        rows = [score_predictions(*airline(trial, way)) for trial in range(4)]
-        results.append(_row(f"tau-bench airline by {name}, each trial in turn", rows, ""))
     seeds = SEEDS[: max(1, round(len(SEEDS) * scale))]
     runs, own = list(read("intercode")), list(read("jsonl", "sql.jsonl.gz"))
     readings: list[tuple[str, list[Episode], Callable[[Episode], str], str]] = [
         ("InterCode by set-up", runs, lambda one: one.strategy[0].text, "at most .111"),
-        ("InterCode by the kinds of statements", runs, kinds, "at most .182"),
         ("seeds/logs/sql by all strategies", own, together, ""),
     ]
     for what, episodes, way, asked in readings:
         rows = [score_predictions(*last_of_each(episodes, way, seed)) for seed in seeds]
         results.append(_row(f"{what}, last run, {len(seeds)} seeds", rows, asked))
     return results
-
-
-@benchmark("forecast_calibrated")
-def calibrated(folder: Path, scale: float) -> list[Result]:
-    """Prequential predictions of all of InterCode, as the parser learns it."""
-    episodes = list(read("intercode"))
-    episodes = episodes[: max(1_000, round(len(episodes) * scale))]
-    with Memory.open(folder / "memory") as memory:
-        memory.learn_many(one.model_copy(update={"steps": ()}) for one in episodes)
-        start = time.perf_counter()
-        found = memory.calibrate()
-        seconds = time.perf_counter() - start
-        name = memory.query("MATCH (s:Strategy) WHERE s.ns = $ns RETURN s.text AS t LIMIT 1")
-        times: list[float] = []
-        for one in episodes[:500]:
-            began = time.perf_counter()
-            memory.predict(str(one.task_key), name[0]["t"])
-            times.append(1000 * (time.perf_counter() - began))
-    scores: dict[str, Any] = {one.name: one for one in found.baselines}
-    others = ", ".join(f"{key} {one.brier:.4f} / {one.ece:.4f}" for key, one in scores.items())
-    what = f"`calibrate` over {len(episodes):,} InterCode runs"
-    figures = f"Brier {found.brier:.4f}, AUC {found.auc:.3f}"
-    times.sort()
-    return [
-        Result(what, f"{seconds:.1f} s", "", "", "under 60 s"),
-        Result(f"{what}: Brier and calibration error", figures, others, "", ""),
-        Result(f"{what}: calibration error", f"{found.ece:.4f}", "", "", "under .05"),
-        Result(
-            "`predict` there, known task and strategy",
-            f"p50 {times[250]:.1f} ms, p99 {times[-6]:.1f} ms",
-        ),
-    ]

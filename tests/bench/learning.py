@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import kglite
@@ -12,7 +11,7 @@ import kglite
 from graphmem import Memory, Settings
 from graphmem.seeding import seed, sources
 from tests.bench.report import Result, benchmark, seconds
-from tests.bench.workload import BARE, KINDS, bare, bare_row, episodes, nodes, single
+from tests.bench.workload import BARE, bare, bare_row, episodes, nodes, single
 from tests.faults.attack import peak
 
 HISTORY = 100_000
@@ -51,23 +50,21 @@ BARE_BATCH = (
 )
 
 
-def _learn(
-    memory: Memory, kind: Callable[[int, str], dict[str, object]], tag: str, calls: int
-) -> float:
+def _learn(memory: Memory, tag: str, calls: int) -> float:
     """Return the seconds of so many calls of ``learn``."""
-    given = [kind(number, tag) for number in range(calls)]
+    given = [single(number, tag) for number in range(calls)]
     return seconds(lambda: [memory.learn(**fields) for fields in given])  # type: ignore[arg-type]
 
 
-@benchmark("learn")
+@benchmark("learn_long")
 def learn(folder: Path, scale: float) -> list[Result]:
     """Calls of ``learn`` after a short and after a long history."""
     small, large = 1_000, max(2_000, int(HISTORY * scale))
     with Memory.open(folder / "g", settings=Settings()) as memory:
         memory.learn_many(episodes(0, small))
-        early = [_learn(memory, single, f"early{place}", CALLS // 3) for place in range(4)][1:]
+        early = [_learn(memory, f"early{place}", CALLS // 3) for place in range(4)][1:]
         memory.learn_many(episodes(small, large))
-        late = [_learn(memory, single, f"late{place}", CALLS // 3) for place in range(4)][1:]
+        late = [_learn(memory, f"late{place}", CALLS // 3) for place in range(4)][1:]
     rates = [CALLS // 3 / statistics.median(took) for took in (early, late)]
     return [
         Result(
@@ -80,46 +77,45 @@ def learn(folder: Path, scale: float) -> list[Result]:
     ]
 
 
-@benchmark("learn_kinds")
-def learn_kinds(folder: Path, scale: float) -> list[Result]:
-    """Calls of ``learn`` about this and that, against a bare session, in turn."""
-    rounds, calls = 5, max(100, int(CALLS * scale))
+def _bare(folder: Path) -> kglite.Session:
+    """Return a session without graphmem, as durable, with the same indexes."""
     session = kglite.open_session(str(folder / "bare.kgl"), durable="normal")
     for label in ("Agent", "Task", "Strategy"):
         session.execute(f"CREATE INDEX {label} IF NOT EXISTS FOR (n:{label}) ON (n.ns)")
+    return session
+
+
+@benchmark("learn_known")
+def learn_known(folder: Path, scale: float) -> list[Result]:
+    """Calls of ``learn`` about known things, against a bare session, in turn."""
+    rounds, calls = 5, max(100, int(CALLS * scale))
+    session = _bare(folder)
     for text, params in nodes("bench"):
         session.execute(text, params=params)
-    ours: dict[str, list[float]] = {kind: [] for kind in KINDS}
+    ours: list[float] = []
     theirs: list[float] = []
     with Memory.open(folder / "g", settings=Settings()) as memory:
         memory.learn_many(episodes(0, 1_000))
-        for name, kind in KINDS.items():
-            _learn(memory, kind, f"warm {name}", calls)
+        _learn(memory, "warm", calls)
         for place in range(rounds):
             given = [bare(number, f"{place}", "bench") for number in range(calls)]
             started = time.perf_counter()
             for params in given:
                 session.execute(BARE, params=params).to_list()
             theirs.append(time.perf_counter() - started)
-            for name, kind in KINDS.items():
-                ours[name].append(_learn(memory, kind, f"{place} {name}", calls))
+            ours.append(_learn(memory, f"{place}", calls))
     session.close()
-    fast = calls / statistics.median(theirs)
-    rates = {name: calls / statistics.median(took) for name, took in ours.items()}
+    rate, fast = (calls / statistics.median(took) for took in (ours, theirs))
     baseline = f"bare session, the episode with two edges and three counts: {fast:,.0f}/s"
-    return [
-        Result(f"`learn`, {name}", f"{rate:,.0f}/s", baseline, f"{rate / fast:.2f}", asked)
-        for (name, rate), asked in zip(rates.items(), (".33", "", "", ""), strict=True)
-    ]
+    what = "`learn`, one strategy, known things"
+    return [Result(what, f"{rate:,.0f}/s", baseline, f"{rate / fast:.2f}", ".33")]
 
 
 @benchmark("learn_many")
 def learn_many(folder: Path, scale: float) -> list[Result]:
     """Batches of 500 against a bare loop of UNWIND statements, round by round."""
     size, rounds = max(1_000, int(10_000 * scale)), 4
-    bare = kglite.open_session(str(folder / "bare.kgl"), durable="normal")
-    for label in ("Agent", "Task", "Strategy"):
-        bare.execute(f"CREATE INDEX {label} IF NOT EXISTS FOR (n:{label}) ON (n.ns)")
+    bare = _bare(folder)
     memory = Memory.open(folder / "g", settings=Settings())
     ours: list[float] = []
     theirs: list[float] = []

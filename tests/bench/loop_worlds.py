@@ -14,7 +14,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from graphmem.models import Episode
 from tests.bench.forecasting import ROOT, read, together, tools
 
 Numbers = NDArray[np.float64]
@@ -66,19 +65,17 @@ def questions(visits: int, some: int) -> Callable[[int], World]:
     return lambda seed: world(f"InterCode, {often}", runs, some, visits, seed)
 
 
-def airline(what: str, way: Callable[[Episode], str], visits: int) -> Callable[[int], World]:
+def airline(visits: int) -> Callable[[int], World]:
     """tau-bench: tasks of an airline, tried four times; a way is offered where it was tried."""
-    runs = [(one.task, way(one), bool(one.success)) for one in read("tau-bench")]
-    name = f"tau-bench airline by {what}, each {visits} times"
+    runs = [(one.task, tools(one), bool(one.success)) for one in read("tau-bench")]
+    name = f"tau-bench airline by all tools, each {visits} times"
     return lambda seed: world(name, runs, None, visits, seed)
 
 
-def seeds(log: str, visits: int) -> Callable[[int], World]:
-    """The logs in ``seeds/``: each task tried with each combination of strategies."""
-    runs = [
-        (one.task, together(one), bool(one.success)) for one in read("jsonl", f"{log}.jsonl.gz")
-    ]
-    return lambda seed: world(f"seeds/ {log}, each {visits} times", runs, None, visits, seed)
+def seeds(visits: int) -> Callable[[int], World]:
+    """A log in ``seeds/``: each task tried with each combination of strategies."""
+    runs = [(one.task, together(one), bool(one.success)) for one in read("jsonl", "sql.jsonl.gz")]
+    return lambda seed: world(f"seeds/ sql, each {visits} times", runs, None, visits, seed)
 
 
 def rental(seed: int) -> World:
@@ -99,9 +96,7 @@ def rental(seed: int) -> World:
 WORLDS: dict[str, Callable[[], Callable[[int], World]]] = {
     "new": lambda: questions(1, 400),
     "four_times": lambda: questions(4, 100),
-    "airline_writing": lambda: airline("the writing tools", lambda one: one.strategy[0].text, 4),
-    "airline_tools": lambda: airline("all tools", lambda one: tools(one, repeated=False), 4),
-    "sql": lambda: seeds("sql", 6),
-    "gridworlds": lambda: seeds("gridworlds", 60),
+    "airline_tools": lambda: airline(4),
+    "sql": lambda: seeds(6),
     "rental": lambda: rental,
 }

@@ -29,7 +29,7 @@ def parsed(episode: Episode) -> list[str]:
 
 def sequence(episode: Episode) -> list[str]:
     """All actions in their order as one strategy, repetitions left out."""
-    return [tools(episode, repeated=False)]
+    return [tools(episode)]
 
 
 @dataclass(frozen=True)

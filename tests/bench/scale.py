@@ -12,24 +12,16 @@ so that a second run goes on where the first one was stopped. Each run adds some
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import random
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from statistics import median
-from typing import Any, Self
-
-import kglite
 
 from graphmem import Episode, Memory, Settings
-from graphmem.store.embedded_files import GRAPH, LOG, file_size
 from tests.bench import workload
-from tests.bench.report import Result, apart, benchmark, millis, p50
+from tests.bench.report import Result, apart, benchmark, millis
 from tests.bench.workload import ERRORS, TYPES
 from tests.faults.attack import peak
 
@@ -43,15 +35,12 @@ VERBS = (
 NOUNS = ("history", "fixtures", "schema", "examples", "logs", "index", "owner", "manual")
 BEGIN = datetime(2025, 1, 1, tzinfo=UTC)
 BATCH = 20_000
-LEFT = 2_000
-"""Episodes in the log that a killed process leaves."""
 CALLS = 200
-CANDIDATES = 15
 
 
 @benchmark("scale")
 def scale(folder: Path, scale: float) -> list[Result]:
-    """Learn ten thousand and a million episodes; ask, reopen and verify the million."""
+    """Learn ten thousand and a million episodes; reopen and verify the million."""
     steps = int(os.environ.get(STEPS, "5"))
     kept = Path(os.environ.get(KEEP) or folder)
     small, large = max(200, int(SMALL * scale)), max(2_000, int(LARGE * scale))
@@ -60,12 +49,8 @@ def scale(folder: Path, scale: float) -> list[Result]:
     apart(_filled, few, small, steps)
     return [
         *apart(_filled, many, large, steps),
-        *apart(_loaded, many, large, "to read"),
-        *apart(_loaded, many, large, "to write", durable="normal"),
         *apart(_reopened, many, large),
-        *_killed(many, large, steps, max(200, int(LEFT * scale))),
         *apart(_learned, few, many, small, large, calls),
-        *apart(_asked, many, large, calls),
         *apart(_verified, many, large),
     ]
 
@@ -151,42 +136,6 @@ def _filled(folder: Path, size: int, steps: int) -> list[Result]:
 # What it costs
 
 
-def _loaded(folder: Path, size: int, what: str, **options: Any) -> list[Result]:
-    """Let the engine alone load the same file."""
-    started, used = time.perf_counter(), time.process_time()
-    session = kglite.open_session(str(folder / GRAPH), **options)
-    passed, spent = time.perf_counter() - started, time.process_time() - used
-    session.__exit__(RuntimeError, None, None)  # without a checkpoint
-    figure = f"{passed:.2f} s, processor {spent:.2f} s, peak {peak()} MB"
-    return [Result(f"`kglite.open_session` alone, {size:,} episodes, {what}", figure, "", "", "")]
-
-
-def _killed(folder: Path, size: int, steps: int, left: int) -> list[Result]:
-    """Kill a process that learned, and open the folder again."""
-    child = multiprocessing.get_context("spawn").Process(target=_left, args=(folder, steps, left))
-    child.start()
-    child.join()
-    assert child.exitcode == -signal.SIGKILL
-    return [*apart(_replayed, folder, size), *apart(_replayed, folder, size)]
-
-
-def _left(folder: Path, steps: int, left: int) -> None:
-    first = random.Random().randrange(10**8, 10**9)
-    with Memory.open(folder, settings=Settings()) as memory:
-        memory.learn_many([attempt(number, steps) for number in range(first, first + left)])
-        os.kill(os.getpid(), signal.SIGKILL)
-
-
-def _replayed(folder: Path, size: int) -> list[Result]:
-    log, started, used = file_size(folder / LOG), time.perf_counter(), time.process_time()
-    with Memory.open(folder, settings=Settings(count_reads=False)) as memory:
-        memory.strategies()
-        passed, spent = time.perf_counter() - started, time.process_time() - used
-    what = f"reopening {size:,} episodes with a log of {log / 1e6:,.1f} MB"
-    figure = f"{passed:.2f} s, processor {spent:.2f} s, peak {peak()} MB"
-    return [Result(what, figure, "", "", "")]
-
-
 def _reopened(folder: Path, size: int) -> list[Result]:
     before, started = peak(), time.perf_counter()
     with Memory.open(folder, settings=Settings()) as memory:
@@ -252,89 +201,22 @@ def _learned(few: Path, many: Path, small: int, large: int, calls: int) -> list[
     return results
 
 
-def _asked(folder: Path, size: int, calls: int) -> Iterator[Result]:
-    chance = random.Random(5)
-    known = [task(int(TASKS * chance.random() ** 2)) for _ in range(calls)]
-    ways = [strategy(number * 7) for number in range(CANDIDATES)]
-    with Memory.open(folder, settings=Settings()) as memory:
-        asked: dict[str, tuple[Callable[[str], Any], float | None]] = {
-            "`recall`": (memory.recall, 20),
-            "`context`": (memory.context, 10),
-            "`strategies`": (lambda _: memory.strategies(), 20),
-            "`strategies` of a task": (lambda text: memory.strategies(task=text), None),
-            "`choose` of 15": (lambda text: memory.choose(text, ways), None),
-            "`predict`": (lambda text: memory.predict(text, ways[0]), None),
-            "`episodes`, the latest 20": (lambda _: memory.episodes(), None),
-            "`episodes`, the latest 50": (lambda _: memory.episodes(limit=50), None),
-            "`stats`": (lambda _: memory.stats(), None),
-        }
-        for name, (call, most) in asked.items():
-            quick = name not in ("`stats`", "`episodes`, the latest 50")
-            passed, spent = p50(known if quick else known[:4], call)
-            yield Result(
-                f"{name} at {size:,} episodes",
-                f"p50 {passed:.2f} ms, processor {spent:.2f} ms",
-                "",
-                "",
-                "" if most is None else f"p50 under {most:g} ms",
-            )
-
-
 def _verified(folder: Path, size: int) -> list[Result]:
     seen: list[tuple[int, int]] = []
     with Memory.open(folder, settings=Settings()) as memory:
         memory.stats()
-        own, before = resident("RssAnon"), resident()
-        started, used = time.perf_counter(), time.process_time()
-        with Peak("RssAnon") as most:
-            report = memory.verify(on_progress=lambda *done: seen.append(done))
-        took, spent = time.perf_counter() - started, time.process_time() - used
-        mapped = resident("RssFile")
+        own = peak()
+        used = time.process_time()
+        report = memory.verify(on_progress=lambda *done: seen.append(done))
+        spent = time.process_time() - used
     assert report.ok, report.differences[:5]
-    return [
-        Result(
-            f"`verify` of {size:,} episodes: no difference",
-            f"{took:,.0f} s, processor {spent:,.0f} s",
-            "",
-            f"{len(seen):,} reports of progress",
-            "",
-        ),
-        Result(
-            f"`verify` of {size:,} episodes: peak of its own memory",
-            f"{most.seen} MB, {most.seen - own} MB more than opened",
-            f"opened: {own} MB ({before} MB with the mapped graph file)",
-            f"the graph file, mapped: {mapped} MB",
-            "bounded memory",
-        ),
-    ]
+    more = f"{peak() - own} MB more than the open memory"
+    figure = f"processor {spent:,.0f} s, {more}"
+    told = f"{len(seen):,} reports of progress"
+    return [Result(f"`verify` of {size:,} episodes: no difference", figure, "", told, "bounded")]
 
 
-class Peak:
-    """Looks at the memory of this process every few milliseconds, in a thread."""
-
-    def __init__(self, which: str) -> None:
-        self._which, self.seen = which, resident(which)
-        self._done = threading.Event()
-        self._thread = threading.Thread(target=self._look, daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._done.set()
-        self._thread.join()
-
-    def _look(self) -> None:
-        while not self._done.wait(0.02):
-            self.seen = max(self.seen, resident(self._which))
-
-
-def resident(which: str = "VmRSS") -> int:
-    """Return the megabytes that this process takes now.
-
-    ``RssAnon`` is its own memory; ``RssFile`` are files that are mapped, which the system drops
-    when memory is short.
-    """
+def resident() -> int:
+    """Return the megabytes that this process takes now."""
     status = Path("/proc/self/status").read_text()
-    return int(status.partition(f"{which}:")[2].split()[0]) // 1024
+    return int(status.partition("VmRSS:")[2].split()[0]) // 1024

@@ -54,46 +54,6 @@ def single(number: int, tag: str) -> dict[str, object]:
     }
 
 
-STEPS = tuple(
-    Step(
-        action_type="query",
-        action={"tool": f"tool {place}"},
-        observation="three rows of text, as a tool would print them",
-        reward=0.0,
-    )
-    for place in range(5)
-)
-
-
-def full(number: int, tag: str) -> dict[str, object]:
-    """The same with three strategies and five steps."""
-    others = [f"tool {number % 13}", f"tool {13 + number % 7}"]
-    return {
-        **single(number, tag),
-        "strategy": [f"strategy {number % STRATEGIES}", *others],
-        "steps": STEPS,
-    }
-
-
-def failed(number: int, tag: str) -> dict[str, object]:
-    """The same, but it failed with an error."""
-    return {**single(number, tag), "success": False, "error": f"timeout after {number} s"}
-
-
-def unknown(number: int, tag: str) -> dict[str, object]:
-    """The same about a task, a strategy and an agent that nobody knows."""
-    names = {name: f"{tag} {name} {number}" for name in ("task", "strategy", "agent")}
-    return {**single(number, tag), **names}
-
-
-KINDS = {
-    "one strategy, known things": single,
-    "three strategies and five steps": full,
-    "an error": failed,
-    "everything new": unknown,
-}
-"""What a call of ``learn`` can be about."""
-
 BARE = (
     "MATCH (a:Agent {id: $agent}) MATCH (t:Task {id: $task}) MATCH (s:Strategy {id: $strategy}) "
     "CREATE (a)-[:RAN]->(:Episode {id: $id, ns: $ns, task: $task, success: $success, "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +13,6 @@ from tests.faults.sharer import Sharer
 
 EACH = 500
 PROCESSES = 4
-ROUNDS = 4
 
 
 def _surroundings(folder: Path) -> dict[str, str]:
@@ -26,27 +24,14 @@ def _ended(sharers: Sequence[Sharer]) -> None:
         raise RuntimeError("a process failed")
 
 
-def _alone(folder: Path, count: int, *more: str) -> list[float]:
-    sharer = Sharer(_surroundings(folder), "alone", count, *more)
-    sharer.begin()
-    _ended([sharer])
-    return sharer.took[count // 10 :]
-
-
 @benchmark("writers_folder")
 def writers_folder(folder: Path, scale: float) -> list[Result]:
-    """Learn in several processes at once, in one alone, and in one that keeps the lease."""
+    """Learn in several processes at once, and in one alone."""
     each = max(int(EACH * scale), 20)
-    kept: list[float] = []
-    given: list[float] = []
-    for number in range(ROUNDS):  # in turn, for machines differ from minute to minute
-        kept += _alone(folder / f"kept-{number}", each, "keeping")
-        given += _alone(folder / f"given-{number}", each)
     one = _timed(folder / "one", ["one"], each * PROCESSES)[1]
     sharers, many = _timed(folder / "many", [f"p{n}" for n in range(PROCESSES)], each)
     waits = [sum(took for took in sharer.took if took > 0.02) for sharer in sharers]
     calls = sorted(took for sharer in sharers for took in sharer.took)
-    middle = statistics.median(given), statistics.median(kept)
     total = each * PROCESSES
     return [
         Result(
@@ -62,13 +47,6 @@ def writers_folder(folder: Path, scale: float) -> list[Result]:
             f"all: {_at(calls, 0.5):.2f} and {_at(calls, 0.99):,.0f} ms, longest {calls[-1]:.2f} s",
             f"waited in all {min(waits):.2f} to {max(waits):.2f} s a process",
             "a fair wait",
-        ),
-        Result(
-            f"`learn`, one process alone, p50 of {ROUNDS} rounds in turn",
-            f"{1000 * middle[0]:.3f} ms",
-            f"with the lease kept until it is closed: {1000 * middle[1]:.3f} ms",
-            f"takes {middle[0] / middle[1]:.2f} times as long",
-            "1",
         ),
     ]
 

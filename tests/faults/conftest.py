@@ -23,3 +23,10 @@ def holder(folder: str) -> Iterator[Learner]:
     with learning(environment(folder, "default", Settings()), 0, 1, "hold") as holder:
         holder.wait_for("done")
         yield holder
+
+
+@pytest.fixture
+def always_fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader takes a new snapshot as soon as another process wrote."""
+    monkeypatch.setattr("graphmem.store.embedded_sessions.SNAPSHOT_SECONDS", 0.0)
+    monkeypatch.setattr("graphmem.store.embedded_sessions._COSTLY", 0.0)

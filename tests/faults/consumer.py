@@ -14,7 +14,6 @@ the loop of ``events.run``. The other prints the number of each change that is m
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -23,8 +22,8 @@ from typing import Any, TextIO
 
 from graphmem import Memory
 from graphmem.models.events import Event
+from tests.faults.learner import Talker
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 GROUP = "workers"
 LIMIT = 5
 PAGES = 5
@@ -57,48 +56,23 @@ def learned(memory: Memory) -> dict[tuple[int, str], tuple[Any, ...]]:
     }
 
 
-class Process:
+class Process(Talker):
     """The process, seen from the test."""
 
     def __init__(self, environment: Mapping[str, str], *arguments: str) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.faults.consumer", *arguments],
-            cwd=REPOSITORY,
-            env=environment,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
         self.acknowledged: list[str] = []
         """What it reported as durable, in order."""
+        super().__init__(environment, "tests.faults.consumer", *arguments)
 
-    def lines(self) -> Iterator[str]:
-        """Yield what it prints, and note what it reports as durable."""
-        assert self._process.stdout
-        for line in self._process.stdout:
-            words = line.split()
-            if words[0] != "done":
-                self.acknowledged += words
-            yield line.strip()
+    def note(self, line: str) -> None:
+        if line != "done":
+            self.acknowledged += line.split()
 
     def wait_for_acknowledged(self, count: int) -> None:
         """Return when it has reported so much as durable, or is done."""
         for line in self.lines():
             if line == "done" or len(self.acknowledged) >= count:
                 return
-
-    def kill(self) -> None:
-        """Kill it at once; what it printed before is noted."""
-        self._process.kill()
-        self.finish()
-
-    def finish(self) -> int:
-        """Read the rest of what it prints, and return its exit code."""
-        assert self._process.stdout
-        if not self._process.stdout.closed:
-            for _ in self.lines():
-                pass
-        self._process.stdout.close()
-        return self._process.wait(60)
 
 
 @contextmanager

@@ -124,19 +124,8 @@ def disguises(draw: st.DrawFn, text: str, *, escapes: bool = False) -> str:
     """
     blank = st.sampled_from(
         [
-            *(
-                " ",
-                "\n",
-                "\t",
-                "\r\n",
-                "\x0b",
-                "\x0c",
-                "\x1c",
-                "\xa0",
-                "\u2003",
-                "\u2028",
-                "\u3000",
-            ),
+            *" \n\t\x0b\x0c\x1c\xa0\u2003\u2028\u3000",
+            "\r\n",
             *("//\n", "//x' \" ` */\n", "// CREATE\r", "/**/", "/* ' */", "/*\n//*/", "/* LOAD */"),
         ]
     )

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -98,31 +98,34 @@ def run_program(
     )
 
 
-class Learner:
-    """The process, seen from the test."""
+class Talker:
+    """A module of Python in a process of its own, which says what it has done."""
 
-    def __init__(self, environment: dict[str, str], first: int, last: int, *more: str) -> None:
+    def __init__(self, environment: Mapping[str, str], module: str, *arguments: str) -> None:
+        self.name = module
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.faults.learner", str(first), str(last), *more],
+            [sys.executable, "-m", module, *arguments],
             cwd=REPOSITORY,
             env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
-        self.acknowledged: dict[int, int] = {}
+        assert self._process.stdin
+        assert self._process.stdout
+        self._given, self._printed = self._process.stdin, self._process.stdout
 
     @property
     def pid(self) -> int:
         return self._process.pid
 
+    def note(self, line: str) -> None:
+        """Note what a line reports as durable."""
+
     def lines(self) -> Iterator[str]:
-        """Yield what it prints, and note the batches that it reports as durable."""
-        assert self._process.stdout
-        for line in self._process.stdout:
-            words = line.split()
-            if words[0].isdigit():
-                self.acknowledged[int(words[0])] = int(words[1])
+        """Yield what it prints, and note it."""
+        for line in self._printed:
+            self.note(line.strip())
             yield line.strip()
 
     def wait_for(self, wanted: str) -> None:
@@ -130,7 +133,11 @@ class Learner:
         for line in self.lines():
             if line.startswith(wanted):
                 return
-        raise AssertionError(f"the learner ended with {self._process.wait()} before {wanted!r}")
+        raise AssertionError(f"{self.name} ended with {self._process.wait()} before {wanted!r}")
+
+    def begin(self) -> None:
+        """Send it a line, for which some wait."""
+        print("go", file=self._given, flush=True)
 
     def kill(self) -> None:
         """Kill it at once; what it printed before is noted."""
@@ -139,23 +146,35 @@ class Learner:
 
     def let_go(self) -> None:
         """End its standard input, for which a holding one waits."""
-        assert self._process.stdin
-        self._process.stdin.close()
+        self._given.close()
 
     def finish(self) -> int:
         """Read the rest of what it prints, and return its exit code."""
-        assert self._process.stdout
-        assert self._process.stdin
-        if not self._process.stdout.closed:
+        if not self._printed.closed:
             for _ in self.lines():
                 pass
-        self._process.stdout.close()
-        self._process.stdin.close()
+        self._printed.close()
+        self._given.close()
         return self._process.wait(60)
 
 
+class Learner(Talker):
+    """The process of this module, seen from the test."""
+
+    def __init__(self, environment: Mapping[str, str], first: int, last: int, *more: str) -> None:
+        self.acknowledged: dict[int, int] = {}
+        super().__init__(environment, "tests.faults.learner", str(first), str(last), *more)
+
+    def note(self, line: str) -> None:
+        words = line.split()
+        if words[0].isdigit():
+            self.acknowledged[int(words[0])] = int(words[1])
+
+
 @contextmanager
-def learning(environment: dict[str, str], first: int, last: int, *more: str) -> Iterator[Learner]:
+def learning(
+    environment: Mapping[str, str], first: int, last: int, *more: str
+) -> Iterator[Learner]:
     """Run a learner for the length of a block."""
     learner = Learner(environment, first, last, *more)
     try:

@@ -11,67 +11,32 @@ there, and nothing is ever less.
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import time
-from typing import IO, Any
+from collections.abc import Mapping
+from typing import Any
 
 from graphmem import Memory
+from tests.faults.learner import Talker
 
 TASKS, STRATEGIES = 20, 15
 
 
-class Sharer:
+class Sharer(Talker):
     """The process, seen from outside."""
 
-    def __init__(self, environment: dict[str, str], name: str, count: int, *more: str) -> None:
-        self.name = name
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.faults.sharer", name, str(count), *more],
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+    def __init__(self, environment: Mapping[str, str], name: str, count: int, *more: str) -> None:
         self.acknowledged = 0
         self.took: list[float] = []
+        super().__init__(environment, "tests.faults.sharer", name, str(count), *more)
+        self.name = name
         self.wait_for("ready")
 
-    @property
-    def lines(self) -> IO[str]:
-        assert self.process.stdout
-        return self.process.stdout
-
-    def begin(self) -> None:
-        assert self.process.stdin
-        print("go", file=self.process.stdin, flush=True)
-
-    def wait_for(self, wanted: str) -> None:
-        """Read what it prints until a line is so."""
-        for line in self.lines:
-            self._note(line)
-            if line.strip() == wanted:
-                return
-        raise AssertionError(f"{self.name} ended with {self.process.wait()} before {wanted!r}")
-
-    def finish(self) -> int:
-        """Read the rest, and return its exit code."""
-        for line in self.lines:
-            self._note(line)
-        self.lines.close()
-        assert self.process.stdin
-        self.process.stdin.close()
-        return self.process.wait(60)
-
-    def kill(self) -> None:
-        self.process.kill()
-        self.finish()
-
-    def _note(self, line: str) -> None:
+    def note(self, line: str) -> None:
         word, _, rest = line.partition(" ")
         if word == "took":
             self.took = json.loads(rest)
-        elif word.strip().isdigit():
+        elif word.isdigit():
             self.acknowledged = int(word) + 1
 
 

@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from uuid import uuid4
 
 import pytest
@@ -32,12 +31,8 @@ WORK: list[Callable[[Memory, str], object]] = [
     lambda memory, _: memory.context("a task"),
     lambda memory, _: memory.policies.best({"at": "0/0"}),
     lambda memory, _: memory.verify(),
+    lambda memory, _: memory.similar("a strategy"),
 ]
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> str:
-    return str(tmp_path / "memory.graph")
 
 
 def working(memory: Memory, thread: int, ready: threading.Barrier) -> tuple[list[str], list[str]]:

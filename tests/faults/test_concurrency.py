@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from uuid import uuid4
 
 import pytest
 
 from graphmem import Memory, Settings
-from graphmem.errors import LockedError, UnavailableError
+from graphmem.errors import UnavailableError
 from graphmem.store.port import ChangedError, Transaction
 from tests.conftest import Opener
 from tests.faults.learner import (
@@ -26,7 +24,6 @@ from tests.faults.learner import (
     keys,
     learning,
 )
-from tests.faults.sharer import STRATEGIES, Sharer, learn
 from tests.neo4j.server import Found
 
 THREADS = 16
@@ -181,73 +178,8 @@ def test_processes_that_learn_overlapping_things_on_a_server(
     check_exactly(opened(namespace), 6 * BATCH, opened)
 
 
-@pytest.mark.neo4j
-@pytest.mark.parametrize("engine", ["neo4j"], indirect=True)
-def test_threads_and_processes_on_the_same_few_nodes_of_a_server(
-    url: str, settings: Settings, opened: Opener
-) -> None:
-    """One agent, 20 tasks and 15 strategies: everybody waits for everybody, and no call fails."""
-    namespace = f"test-{uuid4().hex}"
-    sharers = [
-        Sharer(environment(url, namespace, settings), f"process {place}", 3 * EACH)
-        for place in range(3)
-    ]
-    memory = opened(namespace)
-
-    def work(thread: int) -> int:
-        if thread < len(sharers):
-            sharers[thread].begin()
-        return sum(learn(memory, f"thread {thread}", n).created for n in range(EACH))
-
-    assert in_threads(work) == THREADS * EACH
-    assert [sharer.finish() for sharer in sharers] == [0, 0, 0]
-    numbers = [*range(EACH)] * THREADS + [*range(3 * EACH)] * len(sharers)
-    assert memory.stats().episodes == len(numbers)
-    assert {row.text: (row.trials, row.successes) for row in memory.strategies(limit=100)} == {
-        f"strategy {place}": (sum(won.values()), won[True])
-        for place in range(STRATEGIES)
-        if (won := Counter(n % 3 > 0 for n in numbers if n % STRATEGIES == place))
-    }
-    report = memory.verify()
-    assert report.ok, report.differences
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> str:
-    return str(tmp_path / "memory.graph")
-
-
-def test_a_second_writing_process_is_told_who_writes_and_what_to_do(folder: str) -> None:
-    with learning(environment(folder, "default", Settings()), 0, 1, "hold") as holder:
-        holder.wait_for("done")
-        with Memory.open(folder, settings=Settings(wait=0.3)) as memory:
-            started = time.monotonic()
-            with pytest.raises(LockedError) as caught:
-                memory.learn("a task", "a strategy", success=True)
-            assert 0.3 <= time.monotonic() - started < 20
-
-    assert caught.value.retryable
-    assert str(holder.pid) in str(caught.value)
-    for remedy in ("GRAPHMEM_WAIT", "--wait", "neo4j://"):
-        assert remedy in str(caught.value)
-
-
-def test_a_writer_gets_in_when_the_other_closes_within_the_wait(folder: str) -> None:
-    with learning(environment(folder, "default", Settings()), 0, 1, "hold") as holder:
-        holder.wait_for("done")
-        closer = threading.Timer(0.5, holder.let_go)
-        closer.start()
-        with Memory.open(folder, settings=Settings(wait=20)) as memory:
-            assert memory.learn_many(batch(1)).created == BATCH
-            assert len(keys(memory)) == 2 * BATCH
-        closer.join()
-
-
-def test_a_reader_beside_a_writing_process_sees_what_was_acknowledged(
-    folder: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("graphmem.store.embedded_sessions.SNAPSHOT_SECONDS", 0.0)
-    monkeypatch.setattr("graphmem.store.embedded_sessions._COSTLY", 0.0)
+@pytest.mark.usefixtures("always_fresh")
+def test_a_reader_beside_a_writing_process_sees_what_was_acknowledged(folder: str) -> None:
     with learning(environment(folder, "default", Settings()), 0, 5, "hold") as writer:
         with Memory.open(folder) as reader:
             for line in writer.lines():
@@ -262,20 +194,6 @@ def test_a_reader_beside_a_writing_process_sees_what_was_acknowledged(
                     assert 0 <= found.snapshot_age < 60
             assert len(keys(reader)) == 5 * BATCH
             assert reader.verify().ok
-
-
-def test_a_snapshot_says_its_true_age(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("graphmem.store.embedded_sessions.SNAPSHOT_SECONDS", 60.0)
-    with learning(environment(folder, "default", Settings()), 0, 1, "hold") as writer:
-        writer.wait_for("done")
-        with Memory.open(folder) as reader:
-            reader.stats()
-            time.sleep(0.3)
-            age = reader.stats().snapshot_age
-            assert age is None or age < 60  # nobody wrote: it may count as fresh
-    with Memory.open(folder) as memory:
-        memory.learn("a task", "a strategy", success=True)
-        assert memory.stats().snapshot_age is None  # a writer reads what it writes
 
 
 def test_learning_and_erasing_the_same_things_at_once_loses_nothing(memory: Memory) -> None:

@@ -20,13 +20,11 @@ from graphmem.store.queries import procedure
 from tests.conftest import Opener
 from tests.faults.attack import rounds
 from tests.faults.learner import BATCH, batch, content, environment, episode, keys, learning
-from tests.faults.writers import CALLS, RETRY, WRITERS, Heard, check, impatient, storm
 from tests.neo4j.server import Neo4jServer, Neo4jUnavailable
 
 BATCHES = 8
 ROUNDS = rounds(10, 40)
 CHANCE = 20_260_101
-KILLS = rounds(1, 4)
 
 
 def check_whole_batches(memory: Memory, acknowledged: int) -> int:
@@ -81,20 +79,6 @@ def test_a_killed_process_loses_nothing_that_was_acknowledged(
     with Memory.open(where, namespace=namespace, settings=settings) as memory:
         batches = check_whole_batches(memory, len(learner.acknowledged))
         check_the_rest_can_be_learned(memory, batches, clean)
-
-
-def test_a_memory_can_be_read_and_written_after_each_of_many_crashes(tmp_path: Path) -> None:
-    """No crash leaves a state that the next writer chokes on, whatever the log holds."""
-    url = str(tmp_path / "memory.graph")
-    surroundings = environment(url, "default", Settings())
-    for number in range(4):
-        with learning(surroundings, number, number + 2, "hold") as learner:
-            learner.wait_for("done")  # acknowledged, but never closed: all is in the log only
-        with Memory.open(url) as reader:
-            assert len(keys(reader)) == (number + 2) * BATCH
-
-    with Memory.open(url) as memory:
-        assert check_whole_batches(memory, 5) == 5
 
 
 @pytest.fixture(scope="module")
@@ -184,24 +168,3 @@ def test_a_killed_server_loses_nothing_that_was_acknowledged(own_server: Neo4jSe
             own_server.restart()
             batches = check_whole_batches(memory, len(acknowledged))  # the same object goes on
             check_the_rest_can_be_learned(memory, batches, undisturbed)
-
-
-@pytest.mark.neo4j
-@pytest.mark.slow
-def test_writers_hear_in_time_of_a_server_that_is_killed(own_server: Neo4jServer) -> None:
-    """Sixteen writers of shared things: nothing is lost, and each call ends in time."""
-
-    def kill(heard: Heard) -> None:
-        for number in range(KILLS):
-            threshold = (number + 1) * WRITERS * CALLS // (KILLS + 1)
-            while len(heard.learned) < threshold:
-                time.sleep(0.01)
-            own_server.kill()
-            time.sleep(RETRY + 1)  # long enough that somebody must hear of it
-            own_server.restart()
-
-    settings = impatient(own_server.user, own_server.password)
-    with Memory.open(own_server.uri, namespace="storm", settings=settings) as memory:
-        heard = storm(memory, kill)
-        assert heard.errors
-        check(memory, heard)

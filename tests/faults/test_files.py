@@ -132,14 +132,6 @@ def files(folder: Path) -> dict[str, str]:
     }
 
 
-def test_a_killed_writer_leaves_files_that_are_complete(folder: Path) -> None:
-    with Memory.open(folder, settings=SETTINGS) as memory:
-        assert len(keys(memory)) == (3 + LOGGED) * BATCH
-        assert memory.learn_many(batch(20)).created == BATCH
-    with Memory.open(folder, settings=SETTINGS) as memory:
-        assert (len(keys(memory)), memory.verify().ok) == ((4 + LOGGED) * BATCH, True)
-
-
 @pytest.mark.parametrize(
     ("damage", "says", "batches"), DAMAGES, ids=[damage[0].__name__ for damage in DAMAGES]
 )

@@ -14,11 +14,6 @@ from tests.faults.learner import BATCH, environment, learning, run_program
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> str:
-    return str(tmp_path / "memory.graph")
-
-
 def run(program: str, surroundings: dict[str, str], timeout: float = 300) -> list[str]:
     """Run a program that forks; return the lines it prints. It must be silent otherwise."""
     answer = run_program(program, surroundings=surroundings, timeout=timeout)

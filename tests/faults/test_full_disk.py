@@ -1,7 +1,7 @@
-"""Searches and imports on a full disk.
+"""Searches and exports on a full disk.
 
-A search goes on with vectors in memory; what it cannot store is made later. An import says that the
-disk is full and leaves nothing half-written; there is no difference once it goes on.
+A search goes on with vectors in memory; what it cannot store is made later. A file that does not
+fit is named, and nothing is left of it.
 
 The disk is a real one of two megabytes where the tests may mount it, and in any case there is a run
 with a limit on the size of each file.
@@ -17,8 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from graphmem import Episode, Memory, Settings
-from graphmem.kinds import FileFormat
+from graphmem import Memory, Settings
 from tests.faults.learner import environment, run_program
 
 SEARCHING = """
@@ -86,38 +85,6 @@ with Memory.open() as memory:
 print("closed", flush=True)
 """
 
-IMPORTING = """
-import resource, signal, subprocess, sys
-from graphmem import Memory
-from graphmem.errors import StorageError
-
-how, disk, path, form = sys.argv[1:]
-if how == "limited":
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (2_000_000, before[1]))
-try:
-    with Memory.open() as memory:
-        try:
-            memory.upkeep.import_(path, form)
-        except StorageError as error:
-            assert "the disk is full" in str(error) and "make room" in str(error), error
-            print("full", flush=True)
-        print("there", memory.stats().episodes, memory.verify().ok, flush=True)
-except StorageError as error:  # there is no room for a checkpoint either; the log has it all
-    assert "the disk is full" in str(error), error
-
-if how == "limited":
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
-else:
-    subprocess.run(["mount", "-o", "remount,size=64m", disk], check=True)
-with Memory.open() as memory:
-    print("there", memory.stats().episodes, memory.verify().ok, flush=True)
-    report = memory.upkeep.import_(path, form)
-    print("imported", report.created, report.skipped, memory.stats().episodes, flush=True)
-    print("verified", memory.verify().ok, flush=True)
-"""
-
 
 @pytest.fixture(params=["mounted", "limited"])
 def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
@@ -176,37 +143,6 @@ def test_closing_is_no_failure_where_only_a_checkpoint_does_not_fit(tmp_path: Pa
     with Memory.open(url, settings=Settings(embedder="hashing")) as memory:
         assert [row.text for row in memory.strategies("a task")] == ["a strategy"]
         assert memory.verify().ok
-
-
-@pytest.mark.parametrize("form", ["jsonl", "sentinel"])
-def test_an_import_stops_where_the_disk_is_full_and_goes_on(
-    disk: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, form: FileFormat
-) -> None:
-    path, episodes = tmp_path_factory.mktemp("elsewhere") / "exported", 700
-    with Memory.open("memory:") as memory:
-        memory.learn_many(
-            Episode(
-                task=f"task {number} of many",
-                strategy=f"strategy {number % 9}",
-                success=number % 3 > 0,
-                source_key=str(number),
-                summary=f"{number:2000}",
-            )
-            for number in range(episodes)
-        )
-        memory.upkeep.export(path, form)
-    answer = run(str(tmp_path / "memory.graph"), IMPORTING, disk, str(tmp_path), str(path), form)
-    assert answer.returncode == 0, answer.stderr
-    full, there, *rest = answer.stdout.splitlines()
-    kept = int(there.split()[1])
-    # JSON lines are learned batch by batch, a Sentinel file in one transaction.
-    assert 0 < kept < episodes and kept % 500 == 0 if form == "jsonl" else kept == 0
-    assert (full, there) == ("full", f"there {kept} True")
-    assert rest == [
-        there,  # opened again
-        f"imported {episodes - kept} {kept} {episodes}",
-        "verified True",
-    ]
 
 
 WRITING = """

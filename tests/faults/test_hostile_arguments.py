@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import functools
 import inspect
@@ -15,7 +14,7 @@ import pytest
 from pydantic import BaseModel
 
 import graphmem.models
-from graphmem import AsyncMemory, Memory, Settings
+from graphmem import Memory, Settings
 from graphmem.errors import GraphMemError, StoreError
 from graphmem.models.fields import Input
 from tests.conftest import Opener
@@ -94,24 +93,6 @@ def test_whatever_a_method_is_given_it_raises_an_error_of_ours(
     stride = STRIDE if engine == "embedded" else 4 * STRIDE
     assert attack(memory, tmp_path, stride) == []
     assert memory.verify().ok
-
-
-def test_what_is_awaited_raises_the_same() -> None:
-    async def ask() -> list[str]:
-        async with await AsyncMemory.open("memory:") as memory:
-            found = []
-            for word, make in HOSTILE.items():
-                for ask in (memory.learn, memory.recall, memory.lessons.merge):
-                    given = [make() for _ in range(2 if ask is not memory.recall else 1)]
-                    try:
-                        await ask(*given)
-                    except GraphMemError:
-                        continue
-                    except Exception as error:  # noqa: BLE001 - as above
-                        found.append(f"{word}: {ascii(error)[:200]}")
-            return found
-
-    assert asyncio.run(ask()) == []
 
 
 MODELS: dict[str, type[BaseModel]] = {

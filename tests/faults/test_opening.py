@@ -22,14 +22,10 @@ from graphmem.store.manifest import MANIFEST
 from tests.faults.learner import BATCH, Learner, batch, content, environment, learning
 from tests.faults.sharer import learn
 
-pytestmark = pytest.mark.skipif(os.name == "nt", reason="the lease is held until closing there")
-
-
-@pytest.fixture(autouse=True)
-def _fresh(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A reader takes a new snapshot as soon as another process wrote."""
-    monkeypatch.setattr("graphmem.store.embedded_sessions.SNAPSHOT_SECONDS", 0.0)
-    monkeypatch.setattr("graphmem.store.embedded_sessions._COSTLY", 0.0)
+pytestmark = [
+    pytest.mark.skipif(os.name == "nt", reason="the lease is held until closing there"),
+    pytest.mark.usefixtures("always_fresh"),
+]
 
 
 @pytest.fixture

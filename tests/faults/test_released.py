@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from graphmem import Memory, Settings
-from graphmem.errors import StoreError
 from tests.faults.attack import rounds
 from tests.faults.learner import run_program
 
@@ -64,17 +62,3 @@ def run(script: str, *arguments: str) -> str:
 @needs_proc
 def test_closed_memories_leave_no_thread_and_no_descriptor(tmp_path: Path) -> None:
     run(OPENING, str(tmp_path), str(rounds(20, 60)))
-
-
-def test_a_closed_memory_searches_no_more(tmp_path: Path) -> None:
-    memory = Memory.open(tmp_path / "memory.graph", settings=Settings(embedder="hashing"))
-    memory.learn("a task", ["a strategy", "another"], success=True)
-    memory.recall("a task")
-    memory.close()
-    for call in (
-        lambda: memory.recall("a task"),
-        lambda: memory.similar("another"),
-        lambda: memory._similarity.cosines("Strategy", ["a"], ["b"]),
-    ):
-        with pytest.raises(StoreError, match="the memory is closed"):
-            call()

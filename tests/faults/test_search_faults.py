@@ -2,57 +2,13 @@
 
 from __future__ import annotations
 
-import random
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from graphmem import Memory, Settings
 from tests.conftest import Opener
-from tests.faults.learner import REPOSITORY, STRATEGIES, environment, learning
-from tests.faults.searcher import task
-
-CHANCE = 20_261_121
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("round_", range(2))
-def test_a_killed_process_leaves_vectors_and_graph_in_step(
-    url: str, settings: Settings, opened: Opener, tmp_path: Path, round_: int
-) -> None:
-    memory = opened(embedder="hashing")
-    memory.close()
-    surroundings = environment(url, memory.namespace, settings, GRAPHMEM_EMBEDDER="hashing")
-    searcher = subprocess.Popen(
-        [sys.executable, "-m", "tests.faults.searcher"],
-        cwd=REPOSITORY,
-        env=surroundings,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert searcher.stdout is not None
-    last = -1
-    until = random.Random(CHANCE + round_).randrange(5, 25)
-    for line in searcher.stdout:
-        last = int(line)
-        if last >= until:
-            break
-    searcher.kill()
-    for line in searcher.stdout:  # what it still said before it was dead
-        last = int(line) if line.endswith("\n") else last
-    searcher.wait()
-
-    after = opened(embedder="hashing")
-    assert after.stats().episodes in (last + 1, last + 2)
-    assert after.verify().ok
-    hits = after._similarity.search(task(last))
-    assert max(hit.similarity for hit in hits) == pytest.approx(1.0, abs=1e-5)
-    assert after.upkeep.pending() == {"Strategy": 0, "Task": 0}
-    assert after.verify().ok
-    assert after.upkeep.relink().embedded == 0
-    assert after.verify().ok
+from tests.faults.learner import STRATEGIES, environment, learning
 
 
 def test_a_reader_searches_beside_a_writer(tmp_path: Path, opened: Opener, engine: str) -> None:

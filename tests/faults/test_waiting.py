@@ -118,9 +118,12 @@ def test_one_waits_no_longer_than_it_wants(folder: str, holder: Learner) -> None
         for wait in (0, 0.3):
             with Memory.open(folder, settings=Settings(wait=wait)) as hasty:
                 started = time.monotonic()
-                with pytest.raises(LockedError, match=f"process {holder.pid} writes"):
+                with pytest.raises(LockedError, match=f"process {holder.pid} writes") as caught:
                     learn(hasty, "hasty")
                 assert wait <= time.monotonic() - started < wait + 20
+                assert caught.value.retryable
+                for remedy in ("GRAPHMEM_WAIT", "--wait", "neo4j://"):
+                    assert remedy in str(caught.value)
         holder.let_go()
         assert future.result(60)
 

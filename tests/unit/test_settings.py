@@ -89,12 +89,6 @@ def test_the_password_is_not_shown() -> None:
     assert "secret'" not in repr(caught.value)
 
 
-@pytest.mark.parametrize("url", ["http://localhost", "redis://localhost", " "])
-def test_an_unknown_url_is_an_error(url: str) -> None:
-    with pytest.raises(SettingsError, match="url"):
-        Memory.open(url)
-
-
 @pytest.mark.parametrize("made", [Memory, AsyncMemory])
 def test_a_memory_that_is_not_opened_says_how_to(made: Callable[..., object]) -> None:
     with pytest.raises(TypeError, match=r"Memory\.open"):

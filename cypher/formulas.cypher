@@ -246,10 +246,6 @@ own * (own / (own + against));
 // doc: The rate of k successes in n trials, shrunk toward another rate that counts as `strength` trials.
 (k + strength * rate) / (n + strength);
 
-// formula: less(a, b)
-// doc: What is left of `a` without `b`, at least 0.
-CASE WHEN a > b THEN a - b ELSE 0 END;
-
 // formula: larger(a, b)
 // doc: The larger of two numbers.
 CASE WHEN a > b THEN a ELSE b END;
@@ -257,18 +253,6 @@ CASE WHEN a > b THEN a ELSE b END;
 // formula: smaller(a, b)
 // doc: The smaller of two numbers.
 CASE WHEN a < b THEN a ELSE b END;
-
-// formula: blurred(slope, n, rate, strength, wider)
-// doc: The variance of the log odds of a rate, times the square of a slope, for `n` trials and the wider rate that it is shrunk to.
-slope * slope / (n * rate * (1.0 - rate) + (strength) * wider * (1.0 - wider));
-
-// formula: logit(p)
-// doc: The log odds of a probability.
-log(p / (1.0 - p));
-
-// formula: logistic(x)
-// doc: The probability of log odds, kept at least 1e-9 away from 0 and 1, so that its log odds exist.
-CASE WHEN x > 20.7 THEN 0.999999999 WHEN x < -20.7 THEN 0.000000001 ELSE 1.0 / (1.0 + exp(0.0 - x)) END;
 
 // formula: freshness(at, now, half_life)
 // doc: A weight that halves every half_life since `at` (milliseconds), from 1; 1 for a null or future time.

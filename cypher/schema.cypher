@@ -256,7 +256,7 @@ CREATE (n26:Embedder {id: 'properties'})
 SET n26 += {ns: '', created_at: 0, name: '', dimensions: 0, similar: 0.0, near: 0.0, floor: 0.0}
 CREATE (n27:Pooling {id: 'properties'})
 SET n27 += {ns: '', created_at: 0, task_strength: 0.0, strategy_strength: 0.0, cell_strength: 0.0,
-  task_slope: 0.0, strategy_slope: 0.0, trials: 0, gain: 0.0, score: 0.0, fitted: false}
+  trials: 0, gain: 0.0, score: 0.0, fitted: false}
 CREATE (n28:Abandoned {id: 'properties'})
 SET n28 += {ns: '', created_at: 0, key: '', agent: '', task: '', task_type: '', strategies: [''], error: '', started_at: 0, ended_at: 0,
   step_count: 0, record: ''}

@@ -38,7 +38,7 @@ UNION ALL
 MATCH (p:Pooling {id: $pooling})
 WITH p, p.ns AS ns WHERE ns = $ns
 RETURN 'strengths' AS part, [{task_strength: p.task_strength, strategy_strength: p.strategy_strength, cell_strength: p.cell_strength,
-  task_slope: p.task_slope, strategy_slope: p.strategy_slope, trials: p.trials, gain: p.gain, score: p.score, fitted: p.fitted}] AS rows
+  trials: p.trials, gain: p.gain, score: p.score, fitted: p.fitted}] AS rows
 UNION ALL
 MATCH (t:Task)
 WHERE t.id IN $tasks AND toString(t.ns) = $ns
@@ -191,12 +191,11 @@ ORDER BY task, whole;
 
 // name: forecasting.pooling
 // doc: The strengths of pooling, and the data on which they were fitted.
-// returns: task_strength float, strategy_strength float, cell_strength float, task_slope float, strategy_slope float, trials integer
-// returns: gain float, score float, fitted boolean
+// returns: task_strength float, strategy_strength float, cell_strength float, trials integer, gain float, score float, fitted boolean
 MATCH (p:Pooling)
 WHERE p.id IN $ids AND toString(p.ns) = $ns
 RETURN p.task_strength AS task_strength, p.strategy_strength AS strategy_strength, p.cell_strength AS cell_strength,
-  p.task_slope AS task_slope, p.strategy_slope AS strategy_slope, p.trials AS trials, p.gain AS gain, p.score AS score, p.fitted AS fitted;
+  p.trials AS trials, p.gain AS gain, p.score AS score, p.fitted AS fitted;
 
 // name: forecasting.drop_pooling
 // mode: write
@@ -213,7 +212,6 @@ RETURN count(*) AS removed;
 // param: strengths map
 // returns: written integer
 CREATE (:Pooling {id: $id, ns: $ns, created_at: $now, task_strength: $strengths.task_strength,
-  strategy_strength: $strengths.strategy_strength, cell_strength: $strengths.cell_strength, task_slope: $strengths.task_slope,
-  strategy_slope: $strengths.strategy_slope, trials: $strengths.trials, gain: $strengths.gain, score: $strengths.score,
-  fitted: $strengths.fitted})
+  strategy_strength: $strengths.strategy_strength, cell_strength: $strengths.cell_strength, trials: $strengths.trials,
+  gain: $strengths.gain, score: $strengths.score, fitted: $strengths.fitted})
 RETURN count(*) AS written;

@@ -25,14 +25,14 @@ from graphmem.advice.beliefs import (
     judge,
     lend,
 )
-from graphmem.advice.formula import LATEST, Belief, Floats
+from graphmem.advice.formula import Belief, Floats
 from graphmem.advice.pooling import fit
 from graphmem.advice.strengths import DEFAULTS, LEAST
 from graphmem.arrays import NDArray, np
 from graphmem.graph.arguments import check_choice
 from graphmem.graph.graph import Graph
 from graphmem.graph.nearness import Near
-from graphmem.graph.rates import PRIOR, rates_of
+from graphmem.graph.rates import LATEST, PRIOR, rates_of
 from graphmem.ids import node_id
 from graphmem.models.forecasts import (
     Baseline,

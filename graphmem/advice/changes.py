@@ -11,6 +11,7 @@ from graphmem.graph.access import View, read_view
 from graphmem.graph.arguments import checked_text
 from graphmem.graph.graph import Graph
 from graphmem.graph.lookup import task_ids
+from graphmem.graph.rates import LATEST
 from graphmem.ids import from_millis, to_millis
 from graphmem.models.changes import Change
 from graphmem.models.fields import Input, Moment
@@ -20,9 +21,6 @@ from graphmem.store.port import Row
 if TYPE_CHECKING:
     from graphmem.advice.beliefs import Lately
     from graphmem.advice.formula import Turn
-
-LATEST = 32
-"""How many latest outcomes are kept."""
 
 
 class _Asked(Input):

@@ -29,8 +29,6 @@ NEAR = 2.0
 """What is expected elsewhere weighs so many trials beside outcomes on a type or on near tasks."""
 BLUR = 8.0
 """The variance at which a distance in log odds counts for 0.7 of itself."""
-LATEST = 32
-"""How many latest outcomes may hold a change."""
 HAZARD = 0.02
 """The chance of a change of a strategy on a task, an outcome."""
 DRIFT = 0.001
@@ -170,8 +168,6 @@ class Expected(NamedTuple):
     type_rate: Floats
     near_rate: Floats
     task_rate: Floats
-    lent_rate: Floats
-    other_rate: Floats
     strategy_rate: Floats
     prior: Floats
     near: Floats
@@ -195,32 +191,28 @@ def expect(counts: Counts, prior: tuple[float, float], strengths: PoolingStrengt
     typical = logit(type_rate)
     wide = logistic(logit(other_rate) - logit(rate) + typical)
     strategy_rate = shrunk(counts.typed[1], counts.typed[0], wide, strategy)
-    around = _variance(strengths.task_slope, near_rate, counts.near_all[0], type_rate, NEAR)
-    beyond = _variance(strengths.task_slope, task_rate, counts.task[0], near_rate, task)
+    around = _variance(near_rate, counts.near_all[0], type_rate, NEAR)
+    beyond = _variance(task_rate, counts.task[0], near_rate, task)
     elsewhere = counts.elsewhere[0] + counts.typed[0]
-    own = _variance(strengths.strategy_slope, strategy_rate, elsewhere, wide, strategy)
-    distance = strengths.task_slope * (logit(near_rate) - typical)
-    distance += strengths.strategy_slope * (logit(strategy_rate) - typical)
+    own = _variance(strategy_rate, elsewhere, wide, strategy)
+    distance = logit(near_rate) + logit(strategy_rate) - 2.0 * typical
     before = logistic(typical + distance / np.sqrt(1.0 + (around + own) / BLUR))
     # What it did on near tasks counts beside what others did there, as the task may be another.
     near = shrunk(counts.near[1], counts.near[0], before, NEAR)
-    further = strengths.task_slope * (logit(task_rate) - logit(near_rate))
+    further = logit(task_rate) - logit(near_rate)
     expected = logistic(logit(near) + further / np.sqrt(1.0 + beyond / BLUR))
     spread = expected * (1.0 - expected)
     least = np.minimum(spread, strategy_rate * (1.0 - strategy_rate))
     known = counts.near[0] + 1.0 / (spread * (around + own))
     known = 1.0 / (1.0 / strengths.cell + 1.0 / known + spread * beyond)
     alike = counts.near[0] + 1.0 / (least * own)
-    return Expected(
-        *(rate, type_rate, near_rate, task_rate, lent_rate, other_rate, strategy_rate),
-        *(before, expected, alike, known),
-    )
+    rates = rate, type_rate, near_rate, task_rate, strategy_rate
+    return Expected(*rates, before, expected, alike, known)
 
 
-def _variance(slope: float, rate: Floats, n: Floats, wider: Floats, strength: float) -> Floats:
-    """Return how uncertain a rate of n trials is, in log odds, times the square of a slope."""
-    known: Floats = n * rate * (1.0 - rate) + strength * wider * (1.0 - wider)
-    return slope**2 / known
+def _variance(rate: Floats, n: Floats, wider: Floats, strength: float) -> Floats:
+    """Return how uncertain a rate of n trials is, in log odds."""
+    return 1.0 / (n * rate * (1.0 - rate) + strength * wider * (1.0 - wider))
 
 
 class Belief(NamedTuple):

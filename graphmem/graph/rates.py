@@ -18,6 +18,8 @@ ESTABLISHED_ABOVE, REFUTED_BELOW = 0.6, 0.4
 
 ``cypher/formulas.cypher`` has the same defaults.
 """
+LATEST = 32
+"""How many latest outcomes are kept, in which a change can be found."""
 HEURISTIC_ABOVE = 0.5
 """A heuristic, or an anti-pattern, is shown while its posterior mean is above."""
 

@@ -73,18 +73,15 @@ class StrategyBasis(Output):
 class PoolingStrengths(Output):
     """How strongly rates are pooled, and where these strengths come from.
 
-    ``task``, ``strategy`` and ``cell`` are the weights of the pooled rate, in trials. The slopes
-    multiply the distance of a rate from the overall rate, in logits. If ``fitted`` is false, the
-    defaults are in force: there are fewer than 100 trials, or the fit is not certainly better.
-    ``gain`` says by how much the strengths fitted to ``trials`` trials lower the log loss of the
-    defaults; ``score`` is the same in standard errors.
+    ``task``, ``strategy`` and ``cell`` are the weights of the pooled rate, in trials. If
+    ``fitted`` is false, the defaults are in force: there are fewer than 100 trials, or the fit is
+    not certainly better. ``gain`` says by how much the strengths fitted to ``trials`` trials lower
+    the log loss of the defaults; ``score`` is the same in standard errors.
     """
 
     task: float
     strategy: float
     cell: float
-    task_slope: float
-    strategy_slope: float
     fitted: bool
     trials: int
     gain: float

@@ -17,6 +17,7 @@ import numpy as np
 
 from graphmem import Memory, Settings
 from graphmem.advice import formula
+from graphmem.graph.rates import LATEST
 from graphmem.search.embedding import open_embedder
 from tests.bench.forecasting import SHARED
 from tests.bench.loop import Once
@@ -124,8 +125,8 @@ def found() -> Iterator[Result]:
 
 def told(outcomes: np.ndarray[tuple[int, int], np.dtype[np.bool_]]) -> Numbers:
     """Return in which rows a change is told."""
-    latest = outcomes[:, -formula.LATEST :].astype(np.float64)
-    before = outcomes[:, : -formula.LATEST]
+    latest = outcomes[:, -LATEST:].astype(np.float64)
+    before = outcomes[:, :-LATEST]
     rows, columns = latest.shape
     lengths = np.full(rows, columns)
     trials = np.full(rows, float(before.shape[1]))

@@ -27,7 +27,6 @@ THERE: dict[str, JsonValue] = {"place": "there"}
 PARTS = ("rules", "mistakes", "heuristics", "anti_patterns", "general_rules", "episodes")
 STRENGTHS: dict[str, JsonValue] = {
     **dict.fromkeys(("task_strength", "strategy_strength", "cell_strength"), 3.0),
-    **dict.fromkeys(("task_slope", "strategy_slope"), 1.0),
     "trials": 100,
     "gain": 5.0,
     "score": 4.0,

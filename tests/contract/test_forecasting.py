@@ -323,7 +323,7 @@ def biased(number: int = 400) -> list[dict[str, Any]]:
 def stored(memory: Memory) -> list[dict[str, Any]]:
     return memory.query(
         "MATCH (p:Pooling) WHERE p.ns = $ns RETURN p.trials AS trials, p.fitted AS fitted, "
-        "p.task_strength AS task, p.strategy_slope AS slope, p.gain AS gain"
+        "p.task_strength AS task, p.strategy_strength AS strategy, p.gain AS gain"
     )
 
 
@@ -339,7 +339,7 @@ def test_strengths_are_fitted_to_the_history_and_kept(memory: Memory) -> None:
     assert found.score > 2.57
     assert found.task < 1
     [row] = stored(memory)
-    assert (row["trials"], row["task"], row["slope"]) == (300, found.task, found.strategy_slope)
+    assert (row["trials"], row["task"], row["strategy"]) == (300, found.task, found.strategy)
     memory.learn_many(episodes[300:320])
     assert memory.predict("task 1", "way 1").basis.strengths == found
     memory.learn_many(episodes[320:])
@@ -392,7 +392,7 @@ def test_strengths_of_a_short_or_one_sided_history_are_the_defaults(memory: Memo
     tried(memory, "refund", "ask", "w" * 150)
     found = memory.predict("refund", "ask")
     assert not found.basis.strengths.fitted
-    assert (found.basis.strengths.task, found.basis.strengths.task_slope) == (2.0, 1.0)
+    assert found.basis.strengths.task == 2.0
     assert found.probability > 0.98
 
 

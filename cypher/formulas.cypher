@@ -258,14 +258,23 @@ CASE WHEN a < b THEN a ELSE b END;
 // doc: A weight that halves every half_life since `at` (milliseconds), from 1; 1 for a null or future time.
 CASE WHEN at IS NULL THEN 1.0 WHEN at > now THEN 1.0 ELSE 2.0 ^ ((at - now) / half_life) END;
 
-// formula: relevance(base, at, reads, now, decay)
-// doc: The relevance of an entry at a time: it loses the share `decay` a minute since `at` (milliseconds), and less if it was read.
-base * (1.0 - decay) ^ (CASE WHEN now > at THEN (now - at) / 60000.0 ELSE 0.0 END / (1.0 + log(1.0 + reads)));
+// formula: kept(l)
+// doc: The share of its relevance that an entry of a level keeps in a minute; without a decay, in its lifetime.
+CASE WHEN l.decay IS NULL THEN larger(0.5, l.prune) ELSE 1.0 - l.decay END;
 
-// formula: fades_at(base, at, reads, decay, prune)
-// doc: When the relevance of an entry falls under the limit of its level (milliseconds); null if it never does.
-CASE WHEN prune <= 0.0 THEN null WHEN base < prune THEN 1.0 * at WHEN decay <= 0.0 THEN null
-  ELSE at + 60000.0 * (1.0 + log(1.0 + reads)) * log(prune / base) / log(1.0 - decay) END;
+// formula: period(e, l)
+// doc: The time (milliseconds) in which an entry of a level keeps that share; hardly finite for one without an end.
+CASE WHEN l.decay IS NULL THEN coalesce(e.expires_at - e.at, 1.0e30) * 1.0 ELSE 60000.0 END;
+
+// formula: relevance(e, l, now)
+// doc: The relevance of an entry of a level at a time (milliseconds): it fades more slowly if it was read.
+e.base * kept(l) ^ (CASE WHEN now > e.at THEN now - e.at ELSE 0 END / period(e, l) / (1.0 + log(1.0 + e.reads)));
+
+// formula: fades_at(e, l)
+// doc: When the relevance of an entry falls under the limit of its level (milliseconds); null if it does not before its end.
+CASE WHEN l.prune <= 0.0 THEN null WHEN e.base < l.prune THEN 1.0 * e.at
+  WHEN kept(l) = 1.0 OR (l.decay IS NULL AND e.expires_at IS NULL) THEN null
+  ELSE e.at + period(e, l) * (1.0 + log(1.0 + e.reads)) * log(l.prune / e.base) / log(kept(l)) END;
 
 // formula: living(expires_at, now)
 // doc: Whether an entry has not expired at a time (milliseconds).
@@ -283,7 +292,7 @@ expires_at IS NULL OR expires_at > now;
 // returns: id string, level string, key string, content string, format string, tags list, metadata string, base float, relevance float
 // returns: at integer, expires_at integer, reads integer, last_read_at integer, seq integer
 e.id AS id, l.name AS level, e.key AS key, e.content AS content, e.format AS format, e.tags AS tags, e.metadata AS metadata, e.base AS
-  base, relevance(e.base, e.at, e.reads, $now, l.decay) AS relevance, e.at AS at, e.expires_at AS expires_at, e.reads AS reads,
+  base, relevance(e, l, $now) AS relevance, e.at AS at, e.expires_at AS expires_at, e.reads AS reads,
   e.last_read_at AS last_read_at, e.seq AS seq;
 
 // columns: lens_columns(n)
@@ -296,10 +305,10 @@ n.id AS id, n.name AS name, n.kind AS kind, n.owner_kind AS owner_kind, n.owner 
 // columns: level_columns(l)
 // doc: The output columns of a level; `ttl` in milliseconds.
 // returns: id string, name string, kind string, owner_kind string, owner string, purpose string, holds string, ttl integer
-// returns: capacity integer, decay float, prune float, dedup float, reindex float, missed integer, failed integer
+// returns: capacity integer, members list, decay float, prune float, dedup float, reindex float, missed integer, failed integer
 // returns: reindexed_at integer, compared integer, compared_with string, created_at integer
 l.id AS id, l.name AS name, l.kind AS kind, l.owner_kind AS owner_kind, l.owner AS owner, l.purpose AS purpose, l.holds AS holds, l.ttl AS
-  ttl, l.capacity AS capacity, l.decay AS decay, l.prune AS prune, l.dedup AS dedup, l.reindex AS reindex, l.missed AS missed,
+  ttl, l.capacity AS capacity, l.members AS members, l.decay AS decay, l.prune AS prune, l.dedup AS dedup, l.reindex AS reindex, l.missed AS missed,
   coalesce(l.failed, 0) AS failed, l.reindexed_at AS reindexed_at, coalesce(l.compared, 0) AS compared,
   l.compared_with AS compared_with, l.created_at AS created_at;
 

@@ -100,6 +100,11 @@ def hashed(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
+def event_ids(stream: str, first: int, last: int) -> list[str]:
+    """Return the ids of a range of events, including both ends."""
+    return [f"{stream}:{seq}" for seq in range(first, last + 1)]
+
+
 def _json(value: Any, where: str) -> str:
     """Return ``json.dumps(value, sort_keys=True)``; raise if that is not exact."""
     kind = type(value)

@@ -105,7 +105,8 @@ class Memory:
         """Preferences and knowledge: see :class:`graphmem.people.People`."""
         answer = partial(chat.answer, graph)
         search = EntrySearch(graph, similarity.vectors)
-        self.levels = Levels(graph, search, Outlets(learner.learn_many, self.people.know, answer))
+        outlets = Outlets(learner.learn_many, self.people.know, answer)
+        self.levels = Levels(graph, search, reads, outlets)
         """Entries that agents hold for a time: see :class:`graphmem.levels.Levels`."""
         noted = partial(relevant_entries, self.levels, search.floor)
         facts = FactFinder(graph, search).find
@@ -142,6 +143,7 @@ class Memory:
             learner,
             lambda task, **how: self.context(task, **how),  # noqa: PLW0108 - looked up when called
             lambda task, *args, **how: self.choose(task, *args, **how),  # noqa: PLW0108
+            partial(self.levels._end, "task"),
         )
         self._producers = Producers(self.levels)
 

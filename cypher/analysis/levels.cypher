@@ -21,14 +21,18 @@ LIMIT $limit;
 
 // name: analysis.dataflow
 // install: dataflow
-// doc: Which level pulls from which, through which transformer, what it has not pulled yet, and how many of its entries were made from
+// doc: Which level pulls from which, through which transformer, how many entries it has not pulled
+// doc: yet (of any tags), and how many of its entries were made from
 // doc: entries that are still there. Most pending first.
 // returns: source string, target string, transformer string, pending integer, made integer, missed integer
 MATCH (l:Level)-[p:PULLS]->(s:Level)
 WHERE l.ns = $ns
 MATCH (s)-[:WRITES]->(t:Stream)
 OPTIONAL MATCH (c:Cursor {group: 'pull:' + l.name})-[:READS]->(t)
-WITH l, s, p.transformer AS transformer, t.last - coalesce(c.position, 0) AS pending
+WITH l, s, p.transformer AS transformer, coalesce(c.position, 0) AS position
+OPTIONAL MATCH (s)<-[:IN]-(w:Entry)
+WHERE w.seq > position
+WITH l, s, transformer, count(w) AS pending
 OPTIONAL MATCH (l)<-[:IN]-(e:Entry)-[:MADE_FROM]->(o:Entry)
 WHERE o.level = s.id
 RETURN s.name AS source, l.name AS target, transformer, pending, count(DISTINCT e.id) AS made, s.missed AS missed
@@ -63,7 +67,7 @@ ORDER BY level;
 // returns: level string, key string, text string, goes_at integer, why string
 MATCH (e:Entry)-[:IN]->(l:Level)
 WHERE e.ns = $ns
-WITH e, l, fades_at(e.base, e.at, e.reads, l.decay, l.prune) AS fades_at
+WITH e, l, fades_at(e, l) AS fades_at
 WHERE e.expires_at IS NOT NULL OR fades_at IS NOT NULL
 WITH e, l, CASE WHEN fades_at IS NULL OR e.expires_at <= fades_at THEN 'expires' ELSE 'fades' END AS why, fades_at
 WITH l.name AS level, e.key AS key, e.text AS text, why, toInteger(CASE WHEN why = 'expires' THEN e.expires_at ELSE fades_at END) AS goes_at

@@ -4,7 +4,7 @@
 // name: entries.add
 // mode: write
 // doc: Stores new entries in a level, each with an event in its stream. Rows: {id, place (from 1), key, content, format, text, tags,
-// doc: tagset, metadata, base, at, ttl (milliseconds)}. No row: there is no such level that takes entries, or (with `keyed`) the entry
+// doc: said, tagset, metadata, base, at, ttl (milliseconds)}. No row: there is no such level that takes entries, or (with `keyed`) the entry
 // doc: exists.
 // option: keyed  where an entry (id) is not there yet
 // option: locked  with a lock of the stream, which only servers need
@@ -22,7 +22,7 @@ WITH l, t, row, t.last + row.place AS seq, t.last + size($rows) AS upto, l.ns AS
 WHERE ns = $ns AND holds = 'entries'
 SET t.last = upto
 CREATE (e:Entry {id: row.id, ns: $ns, created_at: $now, level: $level, key: row.key, content: row.content, format: row.format,
-  text: row.text, tags: row.tags, tagset: row.tagset, metadata: row.metadata, base: row.base, at: row.at,
+  text: row.text, said: row.said, tags: row.tags, tagset: row.tagset, metadata: row.metadata, base: row.base, at: row.at,
   expires_at: row.at + coalesce(row.ttl, l.ttl), reads: 0, last_read_at: null, seq: seq})-[:IN]->(l)
 CREATE (:Event {id: $stream + ':' + toString(seq), ns: $ns, created_at: $now, stream: $stream, seq: seq, kind: 'entry', subject: row.id,
   value: row.base, at: row.at})
@@ -44,7 +44,7 @@ UNWIND $rows AS row
 WITH l, row, last + row.place AS seq
 MATCH (e:Entry {id: row.id})
 WITH e, row, seq, row.at + coalesce(row.ttl, l.ttl) AS expires_at
-SET e.content = row.content, e.format = row.format, e.text = row.text, e.tags = row.tags, e.tagset = row.tagset, e.metadata = row.metadata,
+SET e.content = row.content, e.format = row.format, e.text = row.text, e.said = row.said, e.tags = row.tags, e.tagset = row.tagset, e.metadata = row.metadata,
     e.base = row.base, e.at = row.at, e.expires_at = expires_at, e.reads = 0, e.last_read_at = null, e.seq = seq
 CREATE (:Event {id: $stream + ':' + toString(seq), ns: $ns, created_at: $now, stream: $stream, seq: seq, kind: 'entry', subject: row.id,
   other: null, value: row.base, success: null, at: row.at, data: null})
@@ -117,7 +117,7 @@ WHERE true
   AND e.key STARTS WITH $prefix AND e.key =~ $pattern                //? keyed
   AND e.at >= $since                                                 //? since
   AND e.at < $until                                                  //? until
-  AND relevance(e.base, e.at, e.reads, $now, l.decay) >= $at_least   //? relevant
+  AND relevance(e, l, $now) >= $at_least                             //? relevant
   AND (living(e.expires_at, $now))                                   //? living
 RETURN entry_columns(e, l)
 ORDER BY relevance DESC, at DESC, id
@@ -140,7 +140,7 @@ WHERE true
   AND e.key STARTS WITH $prefix AND e.key =~ $pattern                //? keyed
   AND e.at >= $since                                                 //? since
   AND e.at < $until                                                  //? until
-  AND relevance(e.base, e.at, e.reads, $now, l.decay) >= $at_least   //? relevant
+  AND relevance(e, l, $now) >= $at_least                             //? relevant
   AND (living(e.expires_at, $now))                                   //? living
 RETURN e.id AS id;
 

@@ -3,16 +3,15 @@
 
 // name: flow.pending
 // doc: The entries that events (ids) of a level stored, as they are now; without columns of an entry where it is gone.
-// param: decay float
 // returns: number integer, subject string, stored_at integer, seq integer, id string, key string, content string, format string
-// returns: text string, tags list, tagset string, metadata string, base float, relevance float, at integer, expires_at integer
+// returns: text string, said string, tags list, tagset string, metadata string, base float, relevance float, at integer, expires_at integer
 // returns: reads integer
 MATCH (x:Event)
 WHERE x.id IN $ids AND toString(x.ns) = $ns AND x.kind = 'entry'
-OPTIONAL MATCH (e:Entry {id: x.subject})
+OPTIONAL MATCH (e:Entry {id: x.subject})-[:IN]->(l:Level)
 RETURN x.seq AS number, x.subject AS subject, x.created_at AS stored_at, e.seq AS seq, e.id AS id, e.key AS key, e.content AS content,
-  e.format AS format, e.text AS text, e.tags AS tags, e.tagset AS tagset, e.metadata AS metadata, e.base AS base,
-  relevance(e.base, e.at, e.reads, $now, $decay) AS relevance, e.at AS at, e.expires_at AS expires_at, e.reads AS reads
+  e.format AS format, e.text AS text, coalesce(e.said, e.content) AS said, e.tags AS tags, e.tagset AS tagset, e.metadata AS metadata, e.base AS base,
+  relevance(e, l, $now) AS relevance, e.at AS at, e.expires_at AS expires_at, e.reads AS reads
 ORDER BY number;
 
 // name: flow.advance
@@ -31,14 +30,14 @@ SET c.position = $position
 RETURN c.position AS position;
 
 // name: flow.alike
-// doc: The entries of a level with one of some contents that have not expired, the oldest first.
-// param: level string, contents list
-// returns: id string, content string, format string
+// doc: The entries of a level that say one of some things and have not expired, the oldest first.
+// param: level string, said list
+// returns: id string, said string
 MATCH (l:Level {id: $level})
 WITH l, l.ns AS ns WHERE ns = $ns
 MATCH (l)<-[:IN]-(e:Entry)
-WHERE e.content IN $contents AND (living(e.expires_at, $now))
-RETURN e.id AS id, e.content AS content, e.format AS format
+WHERE e.said IN $said AND (living(e.expires_at, $now))
+RETURN e.id AS id, e.said AS said
 ORDER BY e.at, id;
 
 // each: Label EDGE kind = Entry MADE_FROM entries, Episode BECAME episodes, Knowledge BECAME knowledge

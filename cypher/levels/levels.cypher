@@ -5,7 +5,7 @@
 // name: levels.put
 // mode: write
 // doc: Creates levels with their streams, or replaces the settings of those that are there. Rows: {id, stream, name, kind, owner_kind,
-// doc: owner, purpose, holds, ttl (milliseconds), capacity, decay, prune, dedup, reindex}.
+// doc: owner, purpose, holds, ttl (milliseconds), capacity, members, decay, prune, dedup, reindex}.
 // returns: levels integer
 UNWIND $rows AS row
 WITH row ORDER BY row.id
@@ -13,11 +13,11 @@ OPTIONAL MATCH (l:Level {id: row.id})
 WITH row, l WHERE l IS NULL OR l.ns = $ns
 FOREACH (ignored IN CASE WHEN l IS NULL THEN [1] ELSE [] END |
   CREATE (:Level {id: row.id, ns: $ns, created_at: $now, name: row.name, kind: row.kind, owner_kind: row.owner_kind, owner: row.owner,
-    purpose: row.purpose, holds: row.holds, ttl: row.ttl, capacity: row.capacity, decay: row.decay, prune: row.prune, dedup: row.dedup,
+    purpose: row.purpose, holds: row.holds, ttl: row.ttl, capacity: row.capacity, members: row.members, decay: row.decay, prune: row.prune, dedup: row.dedup,
     reindex: row.reindex, missed: 0, failed: 0, reindexed_at: null})
     -[:WRITES]->(:Stream {id: row.stream, ns: $ns, created_at: $now, agent: row.name, level: row.id, last: 0, unrecorded: 0}))
 FOREACH (level IN CASE WHEN l IS NULL THEN [] ELSE [l] END |
-  SET level.purpose = row.purpose, level.ttl = row.ttl, level.capacity = row.capacity, level.decay = row.decay, level.prune = row.prune,
+  SET level.purpose = row.purpose, level.ttl = row.ttl, level.capacity = row.capacity, level.members = row.members, level.decay = row.decay, level.prune = row.prune,
     level.dedup = row.dedup, level.reindex = row.reindex)
 RETURN count(*) AS levels;
 
@@ -47,6 +47,17 @@ ON CREATE SET p.at = $now
 SET p.transformer = row.transformer, p.arguments = row.arguments
 RETURN count(*) AS subscriptions;
 
+// name: levels.leave
+// mode: write
+// doc: Lets an agent be no member of levels.
+// param: agent string
+// returns: levels integer
+MATCH (l:Level)
+WHERE l.ns = $ns AND $agent IN l.members
+WITH l, [name IN l.members WHERE name <> $agent] AS members
+SET l.members = members
+RETURN count(*) AS levels;
+
 // name: levels.unsubscribe
 // mode: write
 // doc: Ends that levels pull from others, and removes their cursors there. Rows: {id (of the level that pulls), source}.
@@ -68,7 +79,7 @@ RETURN count(*) AS subscriptions;
 // doc: What pulls from what: a row for each level and source, with the last event of the source and the position of the level there; for
 // doc: all levels of a namespace, those of an agent, or some (ids). The source is a level, or the stream of an agent.
 // param: agent string = null, ids list = null
-// returns: id string, level string, holds string, owner_kind string, owner string, source_id string, source string, decay float
+// returns: id string, level string, holds string, owner_kind string, owner string, source_id string, source string
 // returns: transformer string, arguments string, since integer, stream string, last integer, position integer
 MATCH (l:Level)
 WHERE l.ns = $ns AND ($agent IS NULL OR (l.owner_kind = 'agent' AND l.owner = $agent)) AND ($ids IS NULL OR l.id IN $ids)
@@ -77,9 +88,22 @@ OPTIONAL MATCH (s)-[:WRITES]->(w:Stream)
 WITH l, p, s, coalesce(w, s) AS t
 OPTIONAL MATCH (c:Cursor {group: 'pull:' + l.name})-[:READS]->(t)
 RETURN l.id AS id, l.name AS level, l.holds AS holds, l.owner_kind AS owner_kind, l.owner AS owner, s.id AS source_id,
-  coalesce('events:' + s.agent, s.name) AS source, coalesce(s.decay, 0.0) AS decay, p.transformer AS transformer, p.arguments AS arguments,
+  coalesce('events:' + s.agent, s.name) AS source, p.transformer AS transformer, p.arguments AS arguments,
   p.at AS since, t.id AS stream, t.last AS last, coalesce(c.position, 0) AS position
 ORDER BY level, source;
+
+// name: levels.waiting
+// doc: The entries that levels have not pulled from other levels yet: a row for each level, source and set of tags.
+// returns: id string, source_id string, tagset string, entries integer
+MATCH (l:Level)
+WHERE l.id IN $ids AND toString(l.ns) = $ns
+MATCH (l)-[:PULLS]->(s:Level)-[:WRITES]->(t:Stream)
+OPTIONAL MATCH (c:Cursor {group: 'pull:' + l.name})-[:READS]->(t)
+WITH l, s, coalesce(c.position, 0) AS position
+MATCH (s)<-[:IN]-(e:Entry)
+WHERE e.seq > position AND (living(e.expires_at, $now))
+RETURN l.id AS id, s.id AS source_id, e.tagset AS tagset, count(*) AS entries
+ORDER BY id, source_id, tagset;
 
 // name: levels.holdings
 // doc: What is in levels at a time: a row for each level and set of tags.

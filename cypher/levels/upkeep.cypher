@@ -36,15 +36,13 @@ WHERE size(levels) = 0 OR levels <> n.levels
 RETURN 'lenses' AS kind, n.name AS key, 'levels' AS field, levels AS stored, n.levels AS expected;
 
 // name: upkeep.look
-// doc: How many entries a level has, how many of them expired or faded and are to be removed, and when the next one expires or fades
-// doc: (without reads from now on).
-// returns: entries integer, going integer, expires_at integer, fades_at float
+// doc: How many entries a level has, and how many of them expired or faded and are to be removed.
+// returns: entries integer, going integer
 MATCH (l:Level {id: $id})
 WITH l, l.ns AS ns WHERE ns = $ns
 MATCH (l)<-[:IN]-(e:Entry)
-WITH e.expires_at AS expires_at, fades_at(e.base, e.at, e.reads, l.decay, l.prune) AS fades_at,
-  CASE WHEN living(e.expires_at, $now) AND relevance(e.base, e.at, e.reads, $now, l.decay) >= l.prune THEN 0 ELSE 1 END AS gone
-RETURN count(*) AS entries, sum(gone) AS going, min(expires_at) AS expires_at, min(fades_at) AS fades_at;
+WITH CASE WHEN living(e.expires_at, $now) AND relevance(e, l, $now) >= l.prune THEN 0 ELSE 1 END AS gone
+RETURN count(*) AS entries, coalesce(sum(gone), 0) AS going;
 
 // name: upkeep.fade
 // mode: write
@@ -53,22 +51,22 @@ RETURN count(*) AS entries, sum(gone) AS going, min(expires_at) AS expires_at, m
 MATCH (l:Level {id: $id})
 WITH l, l.ns AS ns WHERE ns = $ns
 MATCH (l)<-[:IN]-(e:Entry)
-WITH e, CASE WHEN living(e.expires_at, $now) THEN 0 ELSE 1 END AS expired, relevance(e.base, e.at, e.reads, $now, l.decay) AS relevance,
+WITH e, CASE WHEN living(e.expires_at, $now) THEN 0 ELSE 1 END AS expired, relevance(e, l, $now) AS relevance,
   l.prune AS prune
 WHERE expired = 1 OR relevance < prune
 DETACH DELETE e
 RETURN coalesce(sum(expired), 0) AS expired, count(*) - coalesce(sum(expired), 0) AS pruned;
 
 // name: upkeep.same
-// doc: Entries of a level without a key that have the same content as others: the ids of each content, in the order of storing.
+// doc: Entries of a level without a key that say the same as others: the ids of each content, in the order of storing.
 // returns: ids list
 MATCH (l:Level {id: $id})
 WITH l, l.ns AS ns WHERE ns = $ns
 MATCH (l)<-[:IN]-(e:Entry)
 WHERE e.key IS NULL
-WITH e.id AS id, e.content AS content, e.format AS format
+WITH e.id AS id, coalesce(e.said, e.content) AS said
 ORDER BY e.seq
-WITH content, format, collect(id) AS ids
+WITH said, collect(id) AS ids
 WHERE size(ids) > 1
 RETURN ids
 ORDER BY ids[0];
@@ -91,7 +89,7 @@ RETURN count(*) AS entries;
 MATCH (l:Level {id: $id})
 WITH l, l.ns AS ns WHERE ns = $ns
 MATCH (l)<-[:IN]-(e:Entry)
-WITH e, relevance(e.base, e.at, e.reads, $now, l.decay) AS relevance, e.seq AS seq
+WITH e, relevance(e, l, $now) AS relevance, e.seq AS seq
 ORDER BY relevance DESC, seq DESC
 SKIP $limit
 DETACH DELETE e

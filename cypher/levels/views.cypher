@@ -27,7 +27,7 @@ MATCH (a)-[:RAN]->(e:Episode)
 WITH null AS similarity, owner, e
 //?
 WITH similarity, owner.agent AS agent, e, owner.decay AS decay, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at
-WITH similarity, agent, e, at, relevance(1.0, at, 0, $now, decay) AS relevance
+WITH similarity, agent, e, at, (1.0 - coalesce(decay, 0.0)) ^ (larger($now - at, 0) / 60000.0) AS relevance
 WHERE true
   AND (CASE WHEN e.success THEN 'success ' ELSE 'failure ' END + e.type) IN $kinds   //? tagged
   AND e.source_key STARTS WITH $prefix AND e.source_key =~ $pattern                  //? keyed

@@ -184,7 +184,7 @@ WHERE e.embedding IS NOT NULL
   AND e.key STARTS WITH $prefix AND e.key =~ $pattern                //? keyed
   AND e.at >= $since                                                 //? since
   AND e.at < $until                                                  //? until
-  AND relevance(e.base, e.at, e.reads, $now, l.decay) >= $at_least   //? relevant
+  AND relevance(e, l, $now) >= $at_least                             //? relevant
   AND (living(e.expires_at, $now))                                   //? living
 WITH e, l, round(cosine_of(e.embedding, $vector), 6) AS similarity
 RETURN similarity, entry_columns(e, l)

@@ -70,6 +70,7 @@ def default(options: Options, agent: str) -> None:
 @with_ttl
 @click.option("--capacity", type=int, metavar="NUMBER", help="Most entries that are left.")
 @click.option("--purpose", default="", help="What it holds, and why.")
+@several("--member", "members", metavar="AGENT", help="Who alone may write it, if collective.")
 @several("--key", "keys", metavar="KEY", help="Let the entry under this key stay for --ttl more.")
 @as_agent
 @click.pass_obj
@@ -84,6 +85,7 @@ def put(
       graphmem --url ./ops.graph levels put task:deploy:shared --key order/17 --ttl 3600
     """
     if not keys:
+        settings["members"] = settings["members"] or None
         stored = options.memory(must_exist=False).levels.put(name, agent=agent, **settings)
         options.show(stored, lambda level: _print_levels([level]))
         return
@@ -140,11 +142,12 @@ def remove(options: Options, name: str, keys: tuple[str, ...], agent: str | None
 @as_agent
 @click.pass_obj
 def close(options: Options, name: str, yes: bool, agent: str | None) -> None:
-    """End the level NAME: erase it with its entries.
+    """End the level NAME, or all of capability:WHO or task:WHICH: erase it with its entries.
 
     \b
-    Example:
+    Examples:
       graphmem --url ./ops.graph levels close task:deploy:shared --yes
+      graphmem --url ./ops.graph levels close capability:search --yes
     """
     options.confirm(lambda: f"Erase {cell(name)} and its entries for good?", yes=yes)
     removed = options.memory().levels.close(name, agent=agent)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -42,11 +43,14 @@ class Attempts:
         learner: Learner,
         context: Callable[..., str],
         choose: Callable[..., Choice],
+        end: Callable[[str], object],
     ) -> None:
         self.graph = graph
         self.context = context
         self.choose = choose
         self._learner = learner
+        self._end = end
+        self._running = Counter[str]()
         self._late: list[threading.Thread] = []
 
     def open(self, terms: Terms) -> Attempt:
@@ -81,6 +85,20 @@ class Attempts:
         if refused:
             raise refused[0][1]
         return abandoned_id(self.graph.ns, ended.key)
+
+    def begin(self, terms: Terms) -> None:
+        """Note that an attempt at a task runs."""
+        self._running[str(terms.task_key or terms.task)] += 1
+
+    def end(self, terms: Terms) -> None:
+        """End what lasts as long as a task; where it is attempted elsewhere here, that goes on."""
+        name = str(terms.task_key or terms.task)
+        self._running[name] -= 1
+        if self._running[name] > 0:
+            return
+        del self._running[name]
+        for owner in {name, str(terms.task)}:
+            self._end(owner)
 
     def start(self, store: Callable[[], None]) -> None:
         """Store something in a separate thread, for which :meth:`close` waits."""

@@ -249,6 +249,7 @@ class Recording:
             state.pid = os.getpid()
             given = self._terms.started_at
             state.started_at = self._home.graph.now() if given is None else to_millis(given)
+        self._home.begin(self._terms)
 
     def _tell(
         self, how: str, outcome: dict[str, Any], lists: Mapping[str, Iterable[Any]] | None = None
@@ -282,7 +283,10 @@ class Recording:
             yield
 
     def _store(self, ended: Ended) -> None:
-        self._state.episode_id = self._home.store(ended)
+        try:
+            self._state.episode_id = self._home.store(ended)
+        finally:
+            self._home.end(self._terms)
 
     def _end(self, raised: BaseException | None) -> Ended:
         """End it; return what to store."""
@@ -305,6 +309,7 @@ class Recording:
             seconds = (known["ended_at"] - known["started_at"]).total_seconds()
             return Episode(**known, **outcome, duration=seconds)
         if raised is None and self._terms.strict:
+            self._home.end(self._terms)
             remedy = "call succeed or fail, give a judge, or leave out strict=True"
             raise ValidationError("attempt", self._terms.task, "ended without an outcome", remedy)
         return AbandonedAttempt(**known, key=uuid4().hex, error=error)

@@ -16,13 +16,17 @@ from graphmem.forks import in_child, renew_lock
 from graphmem.graph.graph import Graph, Transaction
 
 SECONDS = 5.0
-_PROCEDURES = {"Policy": "policies.count_reads", "Strategy": "learning.count_reads"}
+_PROCEDURES = {
+    "Entry": "entries.touch",
+    "Policy": "policies.count_reads",
+    "Strategy": "learning.count_reads",
+}
 
 _log = logging.getLogger(__name__)
 
 
 class Reads:
-    """Unwritten counts of reads of policies and strategies."""
+    """Unwritten counts of reads of policies, strategies and entries."""
 
     def __init__(self, graph: Graph) -> None:
         self._enabled = graph.given.count_reads

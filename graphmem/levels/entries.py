@@ -1,30 +1,33 @@
-"""Entries: adding them to levels, and reading them by id."""
+"""Levels by name, who may read and write them, and their entries: adding, reading by id."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from secrets import token_hex
-from typing import Any
+from typing import Any, Protocol
 
 from pydantic import JsonValue
 
-from graphmem.errors import NotFoundError
+from graphmem.errors import NotFoundError, ScopeError, ValidationError
+from graphmem.graph.access import View, read_view
 from graphmem.graph.arguments import check_text, checked_agent, checked_items, listed
-from graphmem.graph.graph import Transaction
-from graphmem.ids import canonical_json, entry_id, from_millis, level_id, level_stream_id, to_millis
-from graphmem.levels.base import (
-    Base,
-    check_takes_entries,
-    check_writable,
-    is_readable,
-    lock_levels,
-    to_duration,
+from graphmem.graph.graph import Graph, Reader, Transaction
+from graphmem.graph.reads import Reads
+from graphmem.ids import (
+    canonical_json,
+    entry_id,
+    from_millis,
+    hashed,
+    level_id,
+    level_stream_id,
+    to_millis,
 )
-from graphmem.models.levels import Added, Entry, LevelName, NewEntry, words_of
+from graphmem.models.levels import Added, Entry, Level, LevelName, NewEntry, words_of
 from graphmem.notebook.frames import Listed
-from graphmem.store.port import Row
+from graphmem.store.port import Near, Question, Row
 
 SEARCHED = 4_000
 """Characters of an entry that a search by meaning sees."""
@@ -34,7 +37,142 @@ LINKS = {
     "knowledge": "flow.link_knowledge",
 }
 """The statements that link entries to what they were made from, and to what they became."""
+_PAUSES = re.compile(r"[.,:-](?!\d)|[;!?\"'()\[\]{}\u2026\u2013\u2014\u2018-\u201f]|\s")
+"""Punctuation; not what belongs to a number."""
 _COMPARED = ("content", "format", "tags", "metadata")
+
+
+class Search(Protocol):
+    """What searches entries by meaning."""
+
+    def nearest(
+        self, text: str, asked: Question, levels: Mapping[str, str], limit: int
+    ) -> list[Row]:
+        """Return the entries of levels (streams by ids) that fit, the nearest first."""
+
+    def ranked(self, label: str, text: str) -> Iterator[Near]:
+        """Yield tasks, strategies or knowledge, the nearest first; equally near ones together."""
+
+    def embed(self, levels: Mapping[str, str]) -> int:
+        """Embed the entries of levels that have no vector; return how many."""
+
+    def twins(
+        self, level: str, stream: str, compared: tuple[int, str], near: float
+    ) -> tuple[list[Row], tuple[int, str]]:
+        """Return pairs of near entries {id, seq, twin, twin_seq}, and what was compared."""
+
+    def tidy(self) -> None:
+        """Remove the words of removed entries for good."""
+
+
+class Base:
+    """Finds the levels of one namespace."""
+
+    def __init__(self, graph: Graph, search: Search, reads: Reads) -> None:
+        self._graph = graph
+        self._search = search
+        self._reads = reads
+
+    def _find(
+        self, reader: Reader, names: Iterable[LevelName], view: View, field: str = "name"
+    ) -> list[Row]:
+        """Return existing levels that may be read: rows of ``levels.list``, in order of name."""
+        by_id = {level_id(reader.ns, name.name): name for name in names}
+        for name in by_id.values():
+            check_readable(name, view, field)
+        rows = reader.read("levels.list", ids=sorted(by_id)) if by_id else []
+        for missing in sorted(by_id.keys() - {row["id"] for row in rows}):
+            raise _no_level(by_id[missing].name, reader.ns)
+        return rows
+
+    def _view(self, agent: str | None) -> View:
+        return read_view(self._graph, agent)
+
+    def _check_writable(self, name: LevelName, agent: str | None, field: str = "name") -> None:
+        """Check that an agent may write a level; None is an administrator."""
+        check_writable(name, agent, field)
+        if name.owner_kind != "collective" or agent is None:
+            return
+        for row in self._graph.read("levels.list", ids=[level_id(self._graph.ns, name.name)]):
+            if row["members"] is not None and agent not in row["members"]:
+                problem = f"has members that alone may write it, and agent {agent!r} is none"
+                remedy = f"let {' or '.join(row['members'][:3]) or 'an administrator'} do it"
+                raise ScopeError(field, name.name, problem, remedy)
+
+
+def lock_levels(tx: Transaction, *names: str) -> list[Row]:
+    """Lock levels, which must be there, against writers, in order; return their rows."""
+    streams = sorted(level_stream_id(tx.ns, name) for name in names)
+    tx.run("levels.lock", ids=streams)
+    rows = tx.run("levels.list", ids=sorted(level_id(tx.ns, name) for name in names))
+    for missing in sorted({*names} - {row["name"] for row in rows}):
+        raise _no_level(missing, tx.ns)
+    return rows
+
+
+def is_readable(name: LevelName, view: View) -> bool:
+    """Return whether a reader may read a level: those of agents are private, or shared."""
+    return name.owner_kind != "agent" or view.agents is None or name.owner in view.agents
+
+
+def check_readable(name: LevelName, view: View, field: str, kind: str = "level") -> None:
+    """Check that a reader may read a level or lens."""
+    if not is_readable(name, view):
+        raise ScopeError(
+            field,
+            name.name,
+            f"is a private {kind} of agent {name.owner!r}, "
+            f"which agent {view.reader!r} may not read",
+            f"let {name.owner!r} share with {view.reader!r} (share_with), which inherits from it "
+            "(inherit_from)",
+        )
+
+
+def check_writable(
+    name: LevelName, agent: str | None, field: str = "name", kind: str = "level"
+) -> None:
+    """Check that an agent may write a level or lens; None is an administrator."""
+    if name.owner_kind == "agent" and agent not in (None, name.owner):
+        raise ScopeError(
+            field,
+            name.name,
+            f"is a private {kind} of agent {name.owner!r}, which agent {agent!r} may not write",
+            f"use a {kind} of {agent!r}, or one for all",
+        )
+
+
+def check_takes_entries(row: Row, field: str = "name") -> None:
+    """Check that a level (a row of ``levels.list``) has entries of its own."""
+    if row["holds"] != "entries":
+        raise ValidationError(
+            field,
+            row["name"],
+            f"shows the {row['holds']} of its owner, and takes no entries",
+            "learn, know or pull instead",
+        )
+
+
+def _no_level(name: str, namespace: str) -> NotFoundError:
+    return NotFoundError(
+        f"no level {name!r} in namespace {namespace!r}: it was never put, or it was closed; "
+        "levels.put makes one, and levels.names() lists them"
+    )
+
+
+def to_seconds(millis: int | None) -> float | None:
+    """Return milliseconds as seconds."""
+    return None if millis is None else millis / 1_000
+
+
+def to_duration(seconds: float | None) -> int | None:
+    """Return seconds as milliseconds, at least one."""
+    return None if seconds is None else max(1, round(seconds * 1_000))
+
+
+def level_fields(row: Row) -> Row:
+    """Return the fields of a :class:`Level` from a row of ``levels.list``."""
+    fields = {name: row[name] for name in Level.model_fields}
+    return fields | {"ttl": to_seconds(row["ttl"]), "created_at": from_millis(row["created_at"])}
 
 
 class Entries(Base):
@@ -78,7 +216,7 @@ class Entries(Base):
             StoreError: the engine failed; nothing was written.
         """
         level = LevelName.of(name)
-        check_writable(level, checked_agent(agent))
+        self._check_writable(level, checked_agent(agent))
         more = {"key": key, "metadata": metadata, "ttl": ttl, "at": at}
         more = {field: value for field, value in more.items() if value is not None}
         new = NewEntry(content=content, tags=listed(tags), relevance=relevance, **more)  # type: ignore[arg-type] # it checks them
@@ -125,12 +263,24 @@ def row_of(namespace: str, level: str, new: NewEntry, now: int) -> Row:
         "content": new.content if plain else canonical_json(new.content),
         "format": "text" if plain else "json",
         "text": words_of(new.content)[:SEARCHED],
+        "said": hashed(canonical_json(_folded(new.content))),
         "at": now if new.at is None else to_millis(new.at),
         "metadata": canonical_json(new.metadata),
         "base": new.relevance,
         "ttl": to_duration(new.ttl),
         **tag_columns(new.tags),
     }
+
+
+def _folded(content: JsonValue) -> JsonValue:
+    """Return a content without case, punctuation and spaces that change nothing of what it says."""
+    if isinstance(content, str):
+        return " ".join(_PAUSES.sub(" ", content.casefold()).split()) or content
+    if isinstance(content, list):
+        return [_folded(item) for item in content]
+    if isinstance(content, dict):
+        return {name: _folded(value) for name, value in content.items()}
+    return content
 
 
 def tag_columns(tags: Iterable[str]) -> Row:

@@ -8,7 +8,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field
 
 from graphmem.graph.graph import Graph, Reader, Transaction
 from graphmem.ids import (
@@ -20,18 +22,87 @@ from graphmem.ids import (
     node_id,
     to_millis,
 )
-from graphmem.levels.base import to_seconds
-from graphmem.levels.entries import LINKS, row_of, store
+from graphmem.levels.entries import LINKS, row_of, store, to_seconds
 from graphmem.levels.flow import edge_of, order_of, skip, source_id, subscribe
 from graphmem.levels.lenses import lens_info, lens_row, put
 from graphmem.levels.topology import level_row
-from graphmem.models.fields import millis
-from graphmem.models.flow import EntryRecord, LensRecord, LevelRecord, LevelsRecord
-from graphmem.models.levels import MAX_SECONDS, LensSettings, LevelName, lens_name, source_name
+from graphmem.models.fields import AS_TUPLE, Input, JsonObject, Line, Moment, Name, millis
+from graphmem.models.levels import (
+    MAX_NAME,
+    MAX_SECONDS,
+    LensSettings,
+    LevelName,
+    LevelSettings,
+    NewEntry,
+    lens_name,
+    source_name,
+)
 from graphmem.store.paging import pages
 from graphmem.store.port import Row
 
 PAGE = 500
+
+
+LevelText = Annotated[Name, AfterValidator(lambda name: LevelName.of(name, "level").name)]
+
+
+class PullRecord(Input):
+    """What a level pulls from: a level, or an agent's stream."""
+
+    source: Annotated[Name, AfterValidator(lambda name: source_name(name).name)]
+    transformer: Annotated[Name, Field(max_length=MAX_NAME)] | None = None
+    arguments: JsonObject = Field(default_factory=dict)
+    pulled: Annotated[int, Field(ge=0)] = 0
+    """How many of the entries of the source, in order, it has pulled."""
+
+
+class LevelRecord(Line):
+    """The line of a level."""
+
+    held: Literal["level"]
+    name: LevelText
+    settings: LevelSettings
+    pulls: Annotated[tuple[PullRecord, ...], AS_TUPLE] = ()
+
+
+class BecameRecord(Input):
+    """What an entry became: an episode, by its source key, or a fact."""
+
+    episode: Name | None = None
+    domain: Name | None = None
+    fact: str | None = None
+
+
+class EntryRecord(NewEntry, Line):
+    """The line of an entry; ``id`` is its id in the memory that was exported."""
+
+    held: Literal["entry"]
+    id: Name
+    level: LevelText
+    at: Moment
+    expires_at: Moment | None = None
+    reads: Annotated[int, Field(ge=0)] = 0
+    last_read_at: Moment | None = None
+    made_from: Annotated[tuple[Name, ...], AS_TUPLE] = ()
+    became: Annotated[tuple[BecameRecord, ...], AS_TUPLE] = ()
+
+
+class LensRecord(Line):
+    """The line of a lens."""
+
+    held: Literal["lens"]
+    name: Annotated[Name, AfterValidator(lambda name: lens_name(name).name)]
+    levels: Annotated[tuple[LevelText, ...], AS_TUPLE, Field(min_length=1)]
+    settings: LensSettings
+
+
+LevelsRecord = LevelRecord | EntryRecord | LensRecord
+LEVELS_RECORDS: Mapping[str, type[LevelsRecord]] = {
+    "level": LevelRecord,
+    "entry": EntryRecord,
+    "lens": LensRecord,
+}
+"""The models of lines, by what they hold."""
 
 
 def records(tx: Transaction) -> Iterator[dict[str, Any]]:
@@ -53,7 +124,7 @@ def records(tx: Transaction) -> Iterator[dict[str, Any]]:
             }
         )
     for row in levels:
-        settings = {name: row[name] for name in ("capacity", "purpose")}
+        settings = {name: row[name] for name in ("capacity", "purpose", "members")}
         settings["ttl"] = to_seconds(row["ttl"])
         settings["upkeep"] = {n: row[n] for n in ("decay", "prune", "dedup", "reindex")}
         name, flow = row["name"], pulls[row["id"]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
 import weakref
@@ -16,9 +17,11 @@ from graphmem.errors import GraphMemError, NotFoundError, StoreError, Validation
 from graphmem.forks import in_child
 from graphmem.graph.arguments import checked_agent
 from graphmem.graph.graph import Graph, Transaction
+from graphmem.graph.reads import Reads
 from graphmem.ids import (
     canonical_json,
     entry_id,
+    event_ids,
     from_millis,
     level_id,
     level_stream_id,
@@ -26,14 +29,22 @@ from graphmem.ids import (
     stream_id,
 )
 from graphmem.levels import transformers
-from graphmem.levels.base import Search, check_readable, check_writable
-from graphmem.levels.entries import LINKS, lives, store
-from graphmem.levels.queries import episode_row
+from graphmem.levels.entries import LINKS, Search, check_readable, lives, store
+from graphmem.levels.queries import learned_entries
 from graphmem.levels.topology import note
-from graphmem.levels.transformers import Draft, Function, Outlets, Page, Transformer
+from graphmem.levels.transformers import Draft, Function, Outlets, Page, Transformer, Wait
 from graphmem.levels.upkeep import Maintenance
-from graphmem.models.flow import Pulled, PullOptions, Subscription, TickReport, Timing
-from graphmem.models.levels import EVENTS, LevelName, Tags, source_name
+from graphmem.models.levels import (
+    EVENTS,
+    LevelName,
+    Pulled,
+    PullOptions,
+    Subscription,
+    Tags,
+    TickReport,
+    Timing,
+    source_name,
+)
 from graphmem.store.paging import pages
 from graphmem.store.port import Row
 
@@ -53,8 +64,8 @@ class _OvertakenError(Exception):
 class Flow(Maintenance):
     """Lets the levels of one namespace pull from each other."""
 
-    def __init__(self, graph: Graph, search: Search, outlets: Outlets) -> None:
-        super().__init__(graph, search)
+    def __init__(self, graph: Graph, search: Search, reads: Reads, outlets: Outlets) -> None:
+        super().__init__(graph, search, reads)
         self._outlets = outlets
         self._functions: dict[tuple[str, str], tuple[str, Function]] = {}
         self._renew()
@@ -92,8 +103,9 @@ class Flow(Maintenance):
                 equal contents, with their number as ``count`` in its metadata. ``summarise``: one
                 entry for all that are pulled at a time: what the model of the settings says, else
                 the ``most`` relevant ones (10); records of attempts and facts stay as they are.
-                It can be a function of the entries that returns entries, texts, JSON or
-                :class:`~graphmem.models.flow.Made`; give it again in each process that ticks.
+                It can be a function of the entries, also an async one, that returns entries, texts,
+                JSON or :class:`~graphmem.models.levels.Made`; give it again in each process that
+                ticks.
             arguments: arguments of the transformer.
             where: only pull entries whose tags match; None: all.
             agent: who asks. An agent may let its own levels and those for all pull, from levels
@@ -107,7 +119,7 @@ class Flow(Maintenance):
         """
         puller, origin = LevelName.of(target, "target"), source_name(source)
         asking = checked_agent(agent)
-        check_writable(puller, asking, "target")
+        self._check_writable(puller, asking, "target")
         options = PullOptions(arguments={} if arguments is None else arguments, where=where)  # type: ignore[arg-type]
         transformers.check_arguments(transformer, options.arguments)
         name = _name_of(transformer) if callable(transformer) else transformer
@@ -173,7 +185,7 @@ class Flow(Maintenance):
             ScopeError: the level is another agent's.
         """
         puller, origin = LevelName.of(target, "target"), source_name(source)
-        check_writable(puller, checked_agent(agent), "target")
+        self._check_writable(puller, checked_agent(agent), "target")
         ns = self._graph.ns
         ids = {"id": level_id(ns, puller.name), "source": source_id(ns, origin)}
 
@@ -197,8 +209,9 @@ class Flow(Maintenance):
         view, an entry becomes what the view shows. A dict with the fields of an episode (at least
         ``task``, and ``success``, ``score`` or ``outcome``) becomes an episode. One with a ``fact``
         and a ``domain`` (a field, or a tag ``domain:...``) becomes knowledge. The view skips
-        others, and the report says why. A transformer that fails stops only its subscription. At
-        the end, levels are maintained as by :meth:`maintain`.
+        others, and the report says why. A transformer that fails stops only its subscription, and
+        so does an async one, unless an AsyncMemory or the thread of :meth:`start` ticks. At the
+        end, levels are maintained as by :meth:`maintain`.
 
         Args:
             agent: only the levels of this agent pull, and are maintained; None: all.
@@ -207,6 +220,10 @@ class Flow(Maintenance):
             ValidationError: it is not the name of an agent, or the dataflow has a circle.
             StoreError: the engine failed; what was reported before is written.
         """
+        return self._tick(agent)
+
+    def _tick(self, agent: str | None, wait: Wait | None = None) -> TickReport:
+        """Let levels pull, and maintain them; ``wait`` waits for async transformers."""
         owner = checked_agent(agent)
         now = from_millis(self._graph.now())
         flow = self._graph.read("levels.flow", agent=owner)
@@ -217,12 +234,12 @@ class Flow(Maintenance):
             flow.sort(key=lambda row: (places[row["level"]], places[row["source"]]))
         for row in flow:
             if row["last"] > row["position"] or row["source"] in new:
-                pulled = self._ingest(row)
+                pulled = self._ingest(row, wait)
                 if pulled.did:
                     pulls.append(pulled)
                 if pulled.made:
                     new[row["level"]] += pulled.made
-        maintained = self._maintain_due(owner).levels
+        maintained = self._maintain(self._maintainable(owner), self._graph.now()).levels
         return TickReport(
             at=now, subscriptions=tuple(pulls), levels=dict(new), maintained=maintained
         )
@@ -258,7 +275,7 @@ class Flow(Maintenance):
         if thread is not None and thread is not threading.current_thread():
             thread.join()
 
-    def _ingest(self, row: Row) -> Pulled:
+    def _ingest(self, row: Row, wait: Wait | None) -> Pulled:
         """Pull all that is pending of one subscription."""
         counts, reasons = Counter[str](), Counter[str]()
         problem = None
@@ -267,7 +284,7 @@ class Flow(Maintenance):
             if row["owner_kind"] == "agent" and source.owner != row["owner"]:
                 check_readable(source, self._view(row["owner"]), "source")
             options = PullOptions.model_validate_json(row["arguments"])
-            transformer = self._transformer(row)
+            transformer = self._transformer(row, wait)
             for page in self._pages(row, options):
                 drafts = transformer.make(page) if page.rows else []
                 results, refusals = self._convert(row, drafts)
@@ -295,10 +312,10 @@ class Flow(Maintenance):
             error=problem,
         )
 
-    def _transformer(self, row: Row) -> Transformer:
+    def _transformer(self, row: Row, wait: Wait | None) -> Transformer:
         name, function = self._functions.get((row["level"], row["source"]), (None, None))
         if function is not None and name == row["transformer"]:
-            return transformers.of_function(function)
+            return transformers.of_function(function, wait)
         if (row["transformer"] or "").startswith(_CODE):
             raise ValidationError(
                 "transformer",
@@ -314,15 +331,12 @@ class Flow(Maintenance):
         for end in self._graph.read("levels.ends", ids=[stream]):
             while after < end["last"]:
                 upto = min(end["last"], after + PAGE)
-                ids = [f"{stream}:{number}" for number in range(after + 1, upto + 1)]
+                ids = event_ids(stream, after + 1, upto)
                 now, missed = self._graph.now(), 0
                 if is_stream(row["source"]):
-                    events = self._graph.read("flow.learned", ids=ids)
-                    # An episode that an entry became is left out: it would come back as an entry.
-                    rows = [episode_row(one, row["source"]) for one in events if not one["entries"]]
-                    left_out = len(events) - len(rows)
+                    rows, left_out = learned_entries(self._graph, row["source"], ids)
                 else:
-                    events = self._graph.read("flow.pending", ids=ids, decay=row["decay"])
+                    events = self._graph.read("flow.pending", ids=ids)
                     rows, missed = _living(events, row["since"], now)
                     rows = [one | {"level": row["source"]} for one in rows]
                     left_out = 0
@@ -360,7 +374,7 @@ def _run_ticks(flow: weakref.ref[Flow], stopping: threading.Event, pause: float)
         if alive is None:
             return
         try:
-            alive.tick()
+            alive._tick(None, asyncio.run)
         except Exception as error:  # noqa: BLE001 - the thread goes on, whatever failed
             trace = _log.isEnabledFor(logging.DEBUG)  # it may show contents
             _log.error("the tick failed: %s", type(error).__name__, exc_info=trace)

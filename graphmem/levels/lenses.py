@@ -11,7 +11,7 @@ from graphmem.errors import NotFoundError, ValidationError
 from graphmem.graph.arguments import check_text, checked_agent, checked_items
 from graphmem.graph.graph import Transaction
 from graphmem.ids import from_millis, lens_id, level_id
-from graphmem.levels.base import (
+from graphmem.levels.entries import (
     check_readable,
     check_writable,
     is_readable,
@@ -71,23 +71,30 @@ class Lens:
             ValidationError: an argument is wrong.
             ScopeError: the reader may not read one of its levels.
         """
-        lens = self._levels._lens(self._name, self._agent)
-        request = EntryQuestion(tags=tags, max_age=max_age)
-        conditions = [one for one in (lens.tags, request.tags) if one is not None]
-        ages = [age for age in (lens.max_age, request.max_age) if age is not None]
-        return self._levels.recall(
-            text,
-            levels=lens.levels,
-            tags=reduce(and_, conditions) if conditions else None,
+        request = EntryQuestion(
+            text=text,
+            tags=tags,
             since=since,
             until=until,
             key=key,
-            max_age=min(ages, default=None),
+            max_age=max_age,
             min_relevance=min_relevance,
             include_expired=include_expired,
-            limit=lens.limit if limit is None else limit,
-            agent=self._agent,
         )
+        return Listed(self._levels._note(self._ask(request, limit)))
+
+    def _ask(self, request: EntryQuestion, limit: int | None) -> list[Found]:
+        """Return what matches of what it shows."""
+        lens = self._levels._lens(self._name, self._agent)
+        conditions = [one for one in (lens.tags, request.tags) if one is not None]
+        ages = [age for age in (lens.max_age, request.max_age) if age is not None]
+        narrowed = {
+            "tags": reduce(and_, conditions) if conditions else None,
+            "max_age": min(ages, default=None),
+        }
+        most = lens.limit if limit is None else limit
+        request = request.model_copy(update=narrowed)
+        return self._levels._ask(request, lens.levels, most, self._agent)
 
 
 class Lenses(Queries):
@@ -260,12 +267,12 @@ def relevant_entries(
 ) -> list[Found]:
     """Return the entries of a lens as near to a text as the floor for so many, nearest first."""
     lens = levels.lens(name, agent=agent)
-    entries = lens.recall(text, limit=max(lens.info.limit, COMPARED))
+    entries = lens._ask(EntryQuestion(text=text), max(lens.info.limit, COMPARED))
     if not entries:
         return []
     least = floor(len(entries) if len(entries) < COMPARED else MANY)
     relevant = [one for one in entries if one.similarity is not None and one.similarity >= least]
-    return relevant[: lens.info.limit]
+    return levels._note(relevant[: lens.info.limit])
 
 
 def put(tx: Transaction, rows: Sequence[Row]) -> None:

@@ -6,39 +6,79 @@ level.
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 import fnmatch
 import inspect
 import logging
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from types import FunctionType, MethodType
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 
-from graphmem.errors import ValidationError
+from pydantic import BaseModel, JsonValue
+
+from graphmem.errors import ValidationError, has_surrogate, shown
 from graphmem.graph.arguments import check_flag, check_text, checked_agent
 from graphmem.graph.decorating import decorated, kind_of
 from graphmem.ids import level_id
-from graphmem.levels.base import check_takes_entries, check_writable
-from graphmem.levels.entries import Entries
-from graphmem.models.calls import Call, describe_call
-from graphmem.models.flow import Timing
-from graphmem.models.levels import LevelName, NewEntry
+from graphmem.levels.entries import Entries, check_takes_entries
+from graphmem.models.levels import LevelName, NewEntry, Timing
 
 _log = logging.getLogger(__name__)
 
 F = TypeVar("F", bound=Callable[..., Any])
 R = TypeVar("R")
-Extract = Callable[[Call, Any], Any]
+Extract = Callable[["Call", Any], Any]
 """Takes a call and its result; returns content, tags and metadata, or None."""
 
 ITEMS = 10_000
 """Most items of a generator that an extractor gets."""
+MOST_VALUES = 100
+"""Most values of a list or dict that the entry of a call shows."""
+LONGEST = 10_000
+"""Most characters of a text that the entry of a call shows."""
+_DEEPEST = 8
 _HOOK = "__graphmem_hook__"
 _MISSING: Any = object()
 _keeping: ContextVar[bool] = ContextVar("keeping", default=False)
 """Whether a producer is at work here; the calls that it makes are not remembered."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of a function, when it is over."""
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    error: Exception | None = None
+    """What it raised; None if it returned."""
+
+    @property
+    def name(self) -> str:
+        """The name of the function, with its class: ``Dispatcher.dispatch``."""
+        named = getattr(self.function, "__qualname__", None) or type(self.function).__qualname__
+        return str(named).rpartition("<locals>.")[2]
+
+    @cached_property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments by name, with defaults, without ``self`` and ``cls``."""
+        try:
+            bound = inspect.signature(self.function).bind(*self.args, **self.kwargs)
+        except (TypeError, ValueError):  # it does not take them, or its signature is unknown
+            unnamed = {str(place): value for place, value in enumerate(self.args)}
+            return unnamed | dict(self.kwargs)
+        bound.apply_defaults()
+        first = next(iter(bound.signature.parameters), "")
+        return {
+            name: value
+            for name, value in bound.arguments.items()
+            if name != first or name not in ("self", "cls")
+        }
 
 
 class Awaiting(Protocol):
@@ -78,8 +118,8 @@ class Producers:
             level: the name of the level.
             extract: takes the call (``name``, ``args``, ``kwargs``, ``arguments`` by name, and
                 ``error``) and the result. It returns a content, a tuple of content, tags and
-                metadata, a ``NewEntry``, or None to remember nothing. Default: the name, the
-                arguments and the result, with the tag ``call:NAME``.
+                metadata, a ``NewEntry`` or a list of these, or None to remember nothing. Default:
+                the name, the arguments and the result, with the tag ``call:NAME``.
             ttl: seconds that entries stay, unless the extractor says it; default: the level's.
             errors: also remember calls that raise, with the ``error`` and the result None. The
                 error goes on.
@@ -103,7 +143,7 @@ class Producers:
     def watch(
         self,
         target: object,
-        pattern: str,
+        pattern: str | None = None,
         *,
         level: str,
         extract: Extract | None = None,
@@ -117,11 +157,12 @@ class Producers:
         order; after the last one, everything is as it was before.
 
         Args:
-            target: an object, to watch its methods; a class, to watch those of all its objects; or
-                a module, to watch its functions.
-            pattern: the names of the methods; ``*`` stands for any letters. Names that begin with
-                ``_`` match only a pattern that begins with it. Names of Python, such as
-                ``__init__``, never match.
+            target: an object, to watch its methods; a class, to watch those of all its objects; a
+                module, to watch its functions; or a dotted name, ``ActionDispatcher.dispatch``: the
+                methods of all classes of that name, also of those that are defined later.
+            pattern: the names of the methods, unless they are in the dotted name; ``*`` stands for
+                any letters. Names that begin with ``_`` match only a pattern that begins with it.
+                Names of Python, such as ``__init__``, never match.
             level: the name of the level.
             extract: as in :meth:`remember`.
             ttl: as in :meth:`remember`.
@@ -134,15 +175,10 @@ class Producers:
             ScopeError: it is the level of another agent.
         """
         producer = self._producer(level, extract, ttl, errors, agent)
+        if isinstance(target, str) and pattern is None:
+            return _Pointcut(producer, target)
         check_text("pattern", pattern)
-        watch = Watch(target, _method_names(target, pattern))
-        try:
-            for hook in watch._hooks:
-                hook.replace(producer)
-        except BaseException:
-            watch()
-            raise
-        return watch
+        return Watch(producer, target, str(pattern))
 
     def _producer(
         self,
@@ -153,7 +189,7 @@ class Producers:
         agent: str | None,
     ) -> _Producer:
         name, writer = LevelName.of(level, "level"), checked_agent(agent)
-        check_writable(name, writer, "level")
+        self._levels._check_writable(name, writer, "level")
         check_flag("errors", errors)
         if extract is not None and (not callable(extract) or kind_of(extract) != "function"):
             raise ValidationError(
@@ -212,13 +248,14 @@ class _Producer:
 
         return decorated(function, kind, begin, set_result, add_item)
 
-    def keep(self, call: Call, entry: dict[str, Any] | Exception) -> None:
-        """Add the entry of a call, or log and count that this failed."""
+    def keep(self, call: Call, entries: list[dict[str, Any]] | Exception) -> None:
+        """Add the entries of a call, or log and count that this failed."""
         token = _keeping.set(True)
         try:
-            if isinstance(entry, Exception):
-                raise entry
-            self.levels.add(self.level, agent=self.agent, **entry)
+            if isinstance(entries, Exception):
+                raise entries
+            for entry in entries:
+                self.levels.add(self.level, agent=self.agent, **entry)
         except Exception as error:  # noqa: BLE001 - it must not break the call
             self.warn(call, error)
             graph = self.levels._graph
@@ -248,8 +285,8 @@ class _Note:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if (entry := self._entry(error)) is not None:
-            self.producer.keep(self.call, entry)
+        if entries := self._entries(error):
+            self.producer.keep(self.call, entries)
 
     async def __aenter__(self) -> Self:
         return self
@@ -258,23 +295,25 @@ class _Note:
         awaiting = self.producer.awaiting
         if awaiting is None:
             self.__exit__(kind, error, trace)
-        elif (entry := self._entry(error)) is not None:
+        elif entries := self._entries(error):
             try:
-                await awaiting.finish(lambda: self.producer.keep(self.call, entry))
+                await awaiting.finish(lambda: self.producer.keep(self.call, entries))
             except Exception as problem:  # noqa: BLE001 - the memory is closed, or inherited
                 self.producer.warn(self.call, problem)
 
-    def _entry(self, error: BaseException | None) -> dict[str, Any] | Exception | None:
-        """Return the arguments of ``add``, what the extractor raised, or None for no entry."""
+    def _entries(self, error: BaseException | None) -> list[dict[str, Any]] | Exception:
+        """Return the arguments of ``add`` for each entry, or what the extractor raised."""
         if (self.hook is not None and not self.hook.active) or _keeping.get():
-            return None
+            return []
         if error is not None:
             if not self.producer.errors or not isinstance(error, Exception):
-                return None
+                return []
             self.call = replace(self.call, error=error)
         try:
             answer = self.producer.extract(self.call, self.result)
-            return None if answer is None else _arguments(answer, self.producer.ttl)
+            several = type(answer) is list and all(isinstance(one, NewEntry) for one in answer)
+            answers = answer if several else [] if answer is None else [answer]
+            return [_arguments(one, self.producer.ttl) for one in answers]
         except Exception as problem:  # noqa: BLE001 - it must not break the call
             return problem
 
@@ -297,10 +336,24 @@ def _arguments(answer: Any, ttl: float | None) -> dict[str, Any]:
 class Watch:
     """Methods whose calls are remembered until it is called, or its block ends."""
 
-    def __init__(self, target: object, names: list[str]) -> None:
-        self.names = tuple(names)
+    def __init__(self, producer: _Producer, target: object, pattern: str) -> None:
+        self._producer = producer
+        self._hooks: list[_Hook] = []
+        try:
+            self._add(target, _method_names(target, pattern))
+        except BaseException:
+            self()
+            raise
+
+    @property
+    def names(self) -> tuple[str, ...]:
         """The names of the methods."""
-        self._hooks = [_Hook(target, name) for name in names]
+        return tuple(dict.fromkeys(hook.name for hook in self._hooks))
+
+    def _add(self, target: object, names: Iterable[str]) -> None:
+        for name in names:
+            self._hooks.append(_Hook(target, name))
+            self._hooks[-1].replace(self._producer)
 
     def __call__(self) -> None:
         """Put back what was there before; a repeated call does nothing."""
@@ -312,6 +365,65 @@ class Watch:
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         self()
+
+
+class _Pointcut(Watch):
+    """The methods of all classes with a name, also of new ones as long as it lasts."""
+
+    _all: ClassVar[list[_Pointcut]] = []
+    _build: ClassVar[Any] = None
+    """What builds classes without them."""
+
+    def __init__(self, producer: _Producer, name: str) -> None:
+        self._producer, self._hooks = producer, []
+        self._class, _, self._pattern = name.rpartition(".")
+        if not all(part.isidentifier() for part in name.replace("*", "x").split(".")) or (
+            not self._class
+        ):
+            remedy = "give CLASS.METHOD, for instance ActionDispatcher.dispatch"
+            raise ValidationError("target", name, "is not the dotted name of a method", remedy)
+        known: dict[int, type] = {}
+        waiting: list[type] = [object]
+        while waiting:
+            kind = waiting.pop()
+            if known.setdefault(id(kind), kind) is kind:
+                waiting += type.__subclasses__(kind)
+        for kind in known.values():
+            self._look(kind)
+        if not self._all:
+            _Pointcut._build = builtins.__build_class__
+            builtins.__build_class__ = _build_class
+        self._all.append(self)
+
+    def __call__(self) -> None:
+        """Put back what was there before, and look at no new classes."""
+        if self in self._all:
+            self._all.remove(self)
+            if not self._all and builtins.__build_class__ is _build_class:
+                builtins.__build_class__ = self._build
+        super().__call__()
+
+    def _look(self, kind: Any) -> None:
+        """Watch a class if it has the name; what cannot be watched breaks no class."""
+        full = f".{getattr(kind, '__module__', '')}.{getattr(kind, '__qualname__', '')}"
+        if not isinstance(kind, type) or not full.endswith(f".{self._class}"):
+            return
+        names = [
+            name
+            for name in _methods_of(kind, self._pattern)
+            if _hook_of(inspect.getattr_static(kind, name)) not in self._hooks
+        ]
+        try:
+            self._add(kind, names)
+        except Exception as error:  # noqa: BLE001 - the class is defined all the same
+            _log.warning("methods of %s cannot be watched: %s", self._class, error)
+
+
+def _build_class(*args: Any, **kwargs: Any) -> Any:
+    made = _Pointcut._build(*args, **kwargs)
+    for pointcut in [*_Pointcut._all]:
+        pointcut._look(made)
+    return made
 
 
 class _Hook:
@@ -352,12 +464,23 @@ class _Hook:
 
 def _hook_at(target: object, name: str) -> _Hook | None:
     """Return the hook behind an attribute of an object itself."""
-    there = vars(target).get(name) if hasattr(target, "__dict__") else None
+    return _hook_of(vars(target).get(name) if hasattr(target, "__dict__") else None)
+
+
+def _hook_of(there: object) -> _Hook | None:
+    """Return the hook behind a function, if it is one."""
     return getattr(getattr(there, "__func__", there), _HOOK, None)
 
 
 def _method_names(target: object, pattern: str) -> list[str]:
     """Return the names of methods that fit a pattern, in order; none is an error."""
+    if not (functions := _methods_of(target, pattern)):
+        problem = "fits no method that is written in Python"
+        raise ValidationError("pattern", pattern, problem, "name a method, or dispatch*")
+    return functions
+
+
+def _methods_of(target: object, pattern: str) -> list[str]:
     names = [
         name
         for name in sorted(set(dir(target)))
@@ -371,7 +494,35 @@ def _method_names(target: object, pattern: str) -> list[str]:
         bare = there.__func__ if isinstance(there, staticmethod | classmethod) else there
         if isinstance(bare, FunctionType | MethodType):
             functions.append(name)
-    if not functions:
-        problem = "fits no method that is written in Python"
-        raise ValidationError("pattern", pattern, problem, "name a method, or dispatch*")
     return functions
+
+
+def describe_call(call: Call, result: Any) -> tuple[JsonValue, tuple[str, ...]]:
+    """Return the content and the tags of the entry for a call, if there is no extractor."""
+    content: dict[str, JsonValue] = {"call": call.name, "arguments": _to_json(call.arguments)}
+    if call.error is None:
+        return content | {"result": _to_json(result)}, (_tag(call),)
+    failure = shown(f"{type(call.error).__name__}: {call.error}", 1_000)
+    return content | {"error": failure.strip("'\"")}, (_tag(call), "failed")
+
+
+def _tag(call: Call) -> str:
+    return f"call:{call.name[:900]}"
+
+
+def _to_json(value: Any, depth: int = 0) -> JsonValue:
+    """Return a value as JSON can hold it: other things become text, long texts are cut."""
+    if isinstance(value, str) and not has_surrogate(value):
+        return str(value[:LONGEST])
+    whole = isinstance(value, int) and abs(value) < 2**63
+    if value is None or whole or (isinstance(value, float) and math.isfinite(value)):
+        return value  # type: ignore[no-any-return]
+    if depth < _DEEPEST:
+        if isinstance(value, BaseModel):
+            value = dict(value)
+        if isinstance(value, Mapping):
+            pairs = list(value.items())[:MOST_VALUES]
+            return {str(_to_json(str(key))): _to_json(item, depth + 1) for key, item in pairs}
+        if isinstance(value, list | tuple | set | frozenset):
+            return [_to_json(item, depth + 1) for item in list(value)[:MOST_VALUES]]
+    return shown(value)

@@ -17,11 +17,10 @@ from pydantic import JsonValue
 
 from graphmem.graph.access import View
 from graphmem.graph.arguments import check_limit, checked_items
-from graphmem.graph.graph import Graph
+from graphmem.graph.graph import Graph, Reader
 from graphmem.graph.rates import HEURISTIC_ABOVE
 from graphmem.ids import canonical_json, level_stream_id, node_id, to_millis
-from graphmem.levels.base import Base, Search, is_readable
-from graphmem.levels.entries import SEARCHED, entry_fields, tag_columns
+from graphmem.levels.entries import SEARCHED, Base, Search, entry_fields, is_readable, tag_columns
 from graphmem.models.levels import EntryQuestion, Found, LevelName, Tags, words_of
 from graphmem.notebook.frames import Listed
 from graphmem.store.port import Question, Row
@@ -53,9 +52,10 @@ class Queries(Base):
         """Return entries that match: the nearest to a text first, else the most relevant.
 
         Entries that do not match are left out before the ranking, so that few matches are found
-        among many entries. Equal ones rank by relevance, then the latest first. Only vectors of new
-        texts are written: reading does not make an entry more relevant. A long-term level of an
-        agent shows what the memory knows, in the form of entries.
+        among many entries. Equal ones rank by relevance, then the latest first. Each answer counts
+        as a read, by which an entry fades more slowly; the counts are written some seconds after
+        the next write. A long-term level of an agent shows what the memory knows, in the form of
+        entries.
 
         Args:
             text: the subject, in words; None: rank by relevance alone.
@@ -75,7 +75,6 @@ class Queries(Base):
             ValidationError: an argument is wrong.
             ScopeError: a level belongs to an agent that does not share with the reader.
         """
-        check_limit(limit)
         request = EntryQuestion(
             text=text,
             tags=tags,
@@ -86,6 +85,22 @@ class Queries(Base):
             min_relevance=min_relevance,
             include_expired=include_expired,
         )
+        return Listed(self._note(self._ask(request, levels, limit, agent)))
+
+    def _note(self, found: list[Found]) -> list[Found]:
+        """Count a read of entries; return them."""
+        self._reads.note("Entry", (one.id for one in found))
+        return found
+
+    def _ask(
+        self,
+        request: EntryQuestion,
+        levels: str | Sequence[str] | None,
+        limit: int,
+        agent: str | None,
+    ) -> list[Found]:
+        """Return the entries that match a question."""
+        check_limit(limit)
         view = self._view(agent)
         if levels is None:
             every = self._graph.read("levels.list")
@@ -107,9 +122,7 @@ class Queries(Base):
         if len(own) < len(rows):
             views = _Views(self._graph, self._search, request, question, limit, view)
             entries = sorted([*entries, *views.rows(rows)], key=_rank)[:limit]
-        return Listed(
-            [Found(**entry_fields(row), similarity=row.get("similarity")) for row in entries]
-        )
+        return [Found(**entry_fields(row), similarity=row.get("similarity")) for row in entries]
 
     def _most_relevant(self, question: Question, levels: list[str], limit: int) -> list[Row]:
         options, params = question.options, dict(question.params)
@@ -283,8 +296,17 @@ def _entry_row(row: Row, level: str, kind: _Kind) -> Row:
     }
 
 
-def episode_row(row: Row, level: str) -> Row:
-    """Return the columns of ``flow.pending`` for an episode in its agent's stream."""
+def learned_entries(reader: Reader, source: str, ids: Sequence[str]) -> tuple[list[Row], int]:
+    """Return entries (rows of ``flow.pending``) of the episodes of events, and how many it omits.
+
+    An episode that an entry became is left out: it would come back as an entry.
+    """
+    events = reader.read("flow.learned", ids=ids)
+    rows = [_episode_row(row, source) for row in events if not row["entries"]]
+    return rows, len(events) - len(rows)
+
+
+def _episode_row(row: Row, level: str) -> Row:
     entry = _entry_row(row | {"base": 1.0}, level, _EPISODES)
     content: dict[str, JsonValue] = {"episode": row["id"], **json.loads(entry["content"])}
     return {
@@ -293,6 +315,7 @@ def episode_row(row: Row, level: str) -> Row:
         "key": f"episode/{row['id']}",
         "content": canonical_json(content),
         "text": words_of(content)[:SEARCHED],
+        "said": row["id"],
         "number": row["number"],
     }
 

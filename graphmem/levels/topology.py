@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from functools import partial
 
-from graphmem.errors import ValidationError
+from graphmem.errors import NotFoundError, ValidationError
 from graphmem.graph.access import View
 from graphmem.graph.arguments import checked_agent
 from graphmem.graph.derived import Page, Paged, Rebuilt, Verified
 from graphmem.graph.graph import Transaction
-from graphmem.ids import canonical_json, from_millis, level_id, level_stream_id
-from graphmem.levels.base import Base, check_writable, is_readable, level_fields, to_duration
+from graphmem.ids import canonical_json, event_ids, from_millis, level_id, level_stream_id
+from graphmem.levels.entries import Base, is_readable, level_fields, to_duration
+from graphmem.levels.queries import learned_entries
 from graphmem.models.levels import (
     EVENTS,
     FLOW,
@@ -26,6 +29,7 @@ from graphmem.models.levels import (
     LevelStatistics,
     LevelUpkeep,
     MemoryMap,
+    PullOptions,
     default_name,
     source_name,
 )
@@ -36,8 +40,9 @@ from graphmem.store.port import Row
 
 PAGE = 10_000
 """Entries, or events, that are removed in one statement."""
+_OWNER = re.compile(r"(capability|task):[^:]+")
 _DEFAULT_TRANSFORMERS = {"working": "dedup", "stm": "summarise"}
-_SETTINGS = ("purpose", "ttl", "capacity", "decay", "prune", "dedup", "reindex")
+_SETTINGS = ("purpose", "ttl", "capacity", "members", "decay", "prune", "dedup", "reindex")
 
 
 class Topology(Base):
@@ -50,6 +55,7 @@ class Topology(Base):
         ttl: float | None = None,
         capacity: int | None = None,
         purpose: str = "",
+        members: str | Iterable[str] | None = None,
         upkeep: LevelUpkeep | None = None,
         agent: str | None = None,
     ) -> Level:
@@ -57,25 +63,36 @@ class Topology(Base):
 
         Its name says who owns it: ``agent:ada:notes`` (read by the agent, and by those with whom it
         shares), ``capability:search:cache``, ``task:deploy:shared``, ``collective:team``,
-        ``system:facts`` (these are for all).
+        ``system:facts`` (these are for all). A level of a task, named by its text or its key, is
+        closed at the end of an attempt at it.
 
         Args:
             name: the name.
             ttl: seconds that an entry stays; None: until it is removed.
             capacity: most entries that maintenance leaves; None: any number.
             purpose: what it holds and why, for people and models.
+            members: the agent, or agents, that alone may write or close a collective level; None:
+                everybody. All may read it.
             upkeep: how fast relevance decays, and what maintenance removes.
             agent: who asks; an agent may change its own levels and those for all. None: anybody.
 
         Raises:
             ValidationError: a field is wrong, or it is the long-term level of an agent, which takes
                 no time to live and no capacity.
-            ScopeError: it is the level of another agent.
+            ScopeError: it is the level of another agent, or of members.
         """
         level = LevelName.of(name)
-        check_writable(level, checked_agent(agent))
-        upkeep = LevelUpkeep() if upkeep is None else upkeep
-        settings = LevelSettings(ttl=ttl, capacity=capacity, purpose=purpose, upkeep=upkeep)
+        self._check_writable(level, checked_agent(agent))
+        settings = LevelSettings(
+            ttl=ttl,
+            capacity=capacity,
+            purpose=purpose,
+            members=[members] if isinstance(members, str) else members,  # type: ignore[arg-type] # it checks them
+            upkeep=LevelUpkeep() if upkeep is None else upkeep,
+        )
+        if settings.members is not None and level.owner_kind != "collective":
+            problem = f"does not fit a level of kind {level.owner_kind}"
+            raise ValidationError("members", members, problem, "name it collective:...")
         row = level_row(self._graph.ns, level, settings)
         for field, value in (("ttl", ttl), ("capacity", capacity)):
             if row["holds"] != "entries" and value is not None:
@@ -136,25 +153,39 @@ class Topology(Base):
     def close(self, name: str, *, agent: str | None = None) -> int:
         """Erase a level with its entries, events and cursors; return how many entries.
 
-        What other levels made from its entries stays, and so do episodes and knowledge that entries
-        became. Lenses no longer look at it; a lens that looks at nothing else is removed.
+        ``capability:search`` or ``task:deploy`` closes all levels of that owner. What other levels
+        made from its entries stays, and so do episodes and knowledge that entries became. Lenses no
+        longer look at it; a lens that looks at nothing else is removed.
 
         Args:
-            name: its name.
+            name: its name, or its owner.
             agent: who asks; an agent may change its own levels and those for all. None: anybody.
 
         Raises:
             NotFoundError: there is no such level.
-            ScopeError: it is the level of another agent.
+            ScopeError: it is the level of another agent, or of members.
         """
+        who = checked_agent(agent)
+        if type(name) is str and _OWNER.fullmatch(name):
+            if (removed := self._end(*name.split(":"))) is None:
+                raise NotFoundError(f"no level of {name!r} in namespace {self._graph.ns!r}")
+            return removed
         level = LevelName.of(name)
-        check_writable(level, checked_agent(agent))
-        [row] = self._find(self._graph, [level], self._view(None))
+        self._check_writable(level, who)
+        return self._close(self._find(self._graph, [level], self._view(None)))
+
+    def _end(self, kind: str, owner: str) -> int | None:
+        """Close the levels of an owner, if there are any; return how many entries they had."""
+        rows = self._graph.read("levels.list", owner_kind=kind, owner=owner)
+        return self._close(rows) if rows else None
+
+    def _close(self, rows: Iterable[Row]) -> int:
         removed = 0
-        entries = self._graph.read("entries.fitting", levels=[row["id"]])
-        for page in pages([entry["id"] for entry in entries], PAGE):
-            removed += self._graph.write("levels.remove_entries", ids=page)[0]["removed"]
-        removed += self._graph.transact(lambda tx: drop(tx, level.name))
+        for row in rows:
+            entries = self._graph.read("entries.fitting", levels=[row["id"]])
+            for page in pages([entry["id"] for entry in entries], PAGE):
+                removed += self._graph.write("levels.remove_entries", ids=page)[0]["removed"]
+            removed += self._graph.transact(partial(drop, name=row["name"]))
         self._search.tidy()
         return removed
 
@@ -214,7 +245,7 @@ class Topology(Base):
                     source=row["source"],
                     target=row["level"],
                     transformer=row["transformer"],
-                    pending=row["last"] - row["position"],
+                    pending=row["pending"],
                 )
                 for row in flow
                 if not row["source"].startswith(EVENTS)
@@ -285,7 +316,17 @@ def _contents(
         parts[row["id"]].append(row)
     flow = tx.run("levels.flow", ids=ids)
     flow = [row for row in flow if is_readable(source_name(row["source"]), view)]
+    waiting = defaultdict[tuple[str, str], list[tuple[Sequence[str], int]]](list)
+    for row in tx.run("levels.waiting", ids=ids):
+        waiting[row["id"], row["source_id"]].append((json.loads(row["tagset"]), row["entries"]))
     for row in flow:
+        if row["source"].startswith(EVENTS):
+            events = event_ids(row["stream"], row["position"] + 1, row["last"])
+            entries = [(one["tags"], 1) for one in learned_entries(tx, row["source"], events)[0]]
+        else:
+            entries = waiting[row["id"], row["source_id"]]
+        where = PullOptions.model_validate_json(row["arguments"]).where
+        row["pending"] = sum(n for tags, n in entries if where is None or where.fits(tags))
         sources[row["id"]].append(row)
     return [_info(row, parts[row["id"]], sources[row["id"]]) for row in rows], flow
 
@@ -297,7 +338,7 @@ def _info(row: Row, parts: list[Row], sources: list[Row]) -> LevelInfo:
         expired=sum(part["expired"] for part in parts),
         missed=row["missed"],
         failed=row["failed"],
-        pending=sum(source["last"] - source["position"] for source in sources),
+        pending=sum(source["pending"] for source in sources),
         subscribed_to=tuple(source["source"] for source in sources),
         tags=tuple(sorted(_tags(parts))),
         oldest_at=from_millis(min((part["oldest_at"] for part in parts), default=None)),
@@ -325,6 +366,7 @@ def level_row(namespace: str, level: LevelName, settings: LevelSettings) -> Row:
         "holds": preset.holds if preset else "entries",
         "ttl": to_duration(settings.ttl),
         "capacity": settings.capacity,
+        "members": None if settings.members is None else list(settings.members),
         **settings.upkeep.model_dump(),
     }
 

@@ -1,17 +1,24 @@
 """Transformers: what a level makes of the entries that it pulls: entries, episodes, or knowledge.
 
 A transformer of one's own is a function of the entries (and its arguments) that returns what to
-store: some of these entries, texts or JSON, or :class:`~graphmem.models.flow.Made`.
+store: some of these entries, texts or JSON, or :class:`~graphmem.models.levels.Made`.
 """
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import (
+    AsyncIterable,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass
 from secrets import token_hex
 from typing import Any, NamedTuple
@@ -23,8 +30,7 @@ from graphmem.graph.graph import Transaction
 from graphmem.ids import canonical_json, digest, entry_id, from_millis, level_id, node_id
 from graphmem.levels.entries import entry_fields, lives, row_of, tag_columns
 from graphmem.models.episodes import Episode
-from graphmem.models.flow import PullOptions
-from graphmem.models.levels import MAX_TAGS, Entry, NewEntry
+from graphmem.models.levels import MAX_TAGS, Entry, NewEntry, PullOptions
 from graphmem.models.people import Knowledge
 from graphmem.models.reports import LearnReport, Rejection
 from graphmem.store.port import Row
@@ -35,12 +41,14 @@ SHOWN = 300
 SENT = 100
 """Most entries that a model summarises at once."""
 _ID = re.compile(r"[0-9a-f]{32}")
-_COPIED = ("key", "content", "format", "text", "tags", "tagset", "metadata", "base", "at")
+_COPIED = ("key", "content", "format", "text", "said", "tags", "tagset", "metadata", "base", "at")
 
 _OUTCOMES = {"success": True, "failure": False}
 _FACT_FIELDS = ("source", "user", "contradicts")
 
-Function = Callable[..., Iterable[Any]]
+Function = Callable[..., Iterable[Any] | Awaitable[Iterable[Any]] | AsyncIterable[Any]]
+Wait = Callable[[Coroutine[Any, Any, list[Any]]], list[Any]]
+"""Returns what is awaited."""
 Chat = Callable[[str, str], tuple[str | None, str]]
 """Takes what a model is and the question for it; returns its answer and its name, or None and why
 there is no answer ("" if no model is set)."""
@@ -102,51 +110,48 @@ def _id(page: Page, key: str | None) -> str:
     return token_hex(16) if key is None else entry_id(page.ns, page.level, key)
 
 
-def _content(row: Row) -> tuple[str, str]:
-    return row["format"], row["content"]
-
-
-def _by_content(rows: Iterable[Row]) -> dict[tuple[str, str], list[Row]]:
-    alike = defaultdict[tuple[str, str], list[Row]](list)
+def _alike(rows: Iterable[Row]) -> dict[str, list[Row]]:
+    """Return rows by what they say."""
+    alike = defaultdict[str, list[Row]](list)
     for row in rows:
-        alike[_content(row)].append(row)
+        alike[row["said"]].append(row)
     return alike
 
 
 def _dedup(page: Page) -> list[Draft]:
-    """Make one entry of those with the same content; keys tell entries apart."""
+    """Make one entry of those that say the same; keys tell entries apart."""
     drafts = [_copy(page, row) for row in page.rows if row["key"] is not None]
-    keyed = {_content(draft.row): draft for draft in drafts}
-    for content, rows in _by_content(row for row in page.rows if row["key"] is None).items():
-        if content in keyed:
-            keyed[content].sources += rows
+    keyed = {draft.row["said"]: draft for draft in drafts}
+    for said, rows in _alike(row for row in page.rows if row["key"] is None).items():
+        if said in keyed:
+            keyed[said].sources += rows
         else:
             drafts.append(Draft(_copy(page, rows[0]).row, rows))
     return sorted(drafts, key=lambda draft: int(draft.sources[0]["number"]))
 
 
 def _settle_alike(tx: Transaction, level: str, drafts: list[Draft]) -> list[Draft]:
-    """Use the entries of the level that have the same content."""
-    contents = [draft.row["content"] for draft in drafts if draft.row["key"] is None]
-    if not contents:
+    """Use the entries of the level that say the same."""
+    told = sorted({draft.row["said"] for draft in drafts if draft.row["key"] is None})
+    if not told:
         return drafts
-    rows = tx.run("flow.alike", level=level_id(tx.ns, level), contents=contents)
+    rows = tx.run("flow.alike", level=level_id(tx.ns, level), said=told)
     changing = {draft.row["id"] for draft in drafts}
     # The oldest counts.
-    there = {_content(row): row["id"] for row in reversed(rows) if row["id"] not in changing}
+    there = {row["said"]: row["id"] for row in reversed(rows) if row["id"] not in changing}
     return [
-        Draft({"id": there[_content(draft.row)]}, draft.sources)
-        if draft.row["key"] is None and _content(draft.row) in there
+        Draft({"id": there[draft.row["said"]]}, draft.sources)
+        if draft.row["key"] is None and draft.row["said"] in there
         else draft
         for draft in drafts
     ]
 
 
 def _count(page: Page) -> list[Draft]:
-    """Make one entry for equal contents, with their number in its metadata."""
+    """Make one entry of those that say the same, with their number in its metadata."""
     drafts = []
-    for content, rows in _by_content(page.rows).items():
-        key = f"count:{hashlib.sha256(canonical_json(content).encode()).hexdigest()[:32]}"
+    for said, rows in _alike(page.rows).items():
+        key = f"count:{said}"
         row = _copy(page, rows[-1]).row
         row |= {
             "id": _id(page, key),
@@ -187,7 +192,7 @@ def _summarise(page: Page, most: int = 10) -> list[Draft]:
     rows = [row for row in page.rows if row["id"] not in whole]
     if not rows:
         return drafts
-    ranked = [rows[0] for rows in _by_content(rows).values()]
+    ranked = [rows[0] for rows in _alike(rows).values()]
     ranked.sort(key=lambda row: -row["relevance"])
     text, way = _ask_model(page, ranked[:SENT], most)
     if text is None:
@@ -255,14 +260,14 @@ def _mapping_of(row: Row) -> dict[str, Any]:
     return dict(json.loads(row["content"])) if is_mapping else {}
 
 
-def of_function(function: Function) -> Transformer:
-    """Return the transformer of a function of entries."""
+def of_function(function: Function, wait: Wait | None) -> Transformer:
+    """Return the transformer of a function of entries; ``wait`` waits for one that is async."""
 
     def make(page: Page) -> list[Draft]:
         rows = {row["id"]: row for row in page.rows}
         entries = [Entry(**entry_fields(row)) for row in page.rows]
         drafts = []
-        for item in function(entries, **page.options.arguments):
+        for item in _awaited(function(entries, **page.options.arguments), wait):
             new, ids = _new_entry(item)
             sources = list(rows) if ids is None else ids
             for source in sources:
@@ -275,6 +280,28 @@ def of_function(function: Function) -> Transformer:
         return drafts
 
     return Transformer(make)
+
+
+def _awaited(made: Any, wait: Wait | None) -> Iterable[Any]:
+    """Return what a function made, also if it is to be awaited."""
+    if not isinstance(made, Awaitable | AsyncIterable):
+        return made  # type: ignore[no-any-return]
+
+    async def collect() -> list[Any]:
+        if isinstance(made, AsyncIterable):
+            return [item async for item in made]
+        return list(await made)
+
+    if wait is not None:
+        return wait(collect())
+    if isinstance(made, Coroutine):
+        made.close()
+    raise ValidationError(
+        "transformer",
+        made,
+        "is async, and a plain tick does not await it",
+        "await the tick of an AsyncMemory, or let levels.start tick in its thread",
+    )
 
 
 def _new_entry(item: Any) -> tuple[NewEntry, Sequence[str] | None]:

@@ -6,7 +6,6 @@ Callers can remove entries by key, or let them stay longer.
 from __future__ import annotations
 
 import logging
-import math
 import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -15,27 +14,34 @@ from typing import Any
 
 from graphmem.errors import GraphMemError, StoreError
 from graphmem.graph.arguments import check_function, checked_agent, checked_items
-from graphmem.graph.graph import Graph, Transaction
+from graphmem.graph.graph import Transaction
 from graphmem.ids import entry_id, from_millis, level_stream_id, to_millis
-from graphmem.levels.base import Base, Search, check_takes_entries, check_writable, lock_levels
-from graphmem.levels.entries import LINKS, lives, tag_columns
+from graphmem.levels.entries import (
+    LINKS,
+    Base,
+    check_takes_entries,
+    lives,
+    lock_levels,
+    tag_columns,
+)
 from graphmem.levels.topology import note
-from graphmem.models.flow import LevelMaintained, MaintainReport, Timing
-from graphmem.models.levels import MAX_TAGS, LevelName, NewEntry
+from graphmem.models.levels import (
+    MAX_TAGS,
+    LevelMaintained,
+    LevelName,
+    MaintainReport,
+    NewEntry,
+    Timing,
+)
 from graphmem.store.port import Row
 
-_NUMBERS = re.compile(r"\d+")
+_NUMBERS = re.compile(r"(?<!\w)-\d+|\d+")
 _log = logging.getLogger(__name__)
 _CHANGED = ("id", "base", "at", "expires_at", "reads", "last_read_at")
 
 
 class Maintenance(Base):
     """Maintains the levels of one namespace."""
-
-    def __init__(self, graph: Graph, search: Search) -> None:
-        super().__init__(graph, search)
-        self._quiet: dict[str, tuple[int | None, float]] = {}
-        """By level: the end of its stream when there was nothing to do, and when there will be."""
 
     def maintain(
         self,
@@ -48,13 +54,13 @@ class Maintenance(Base):
         """Maintain levels as of an instant, and tell what changed. A repeated call changes nothing.
 
         In each level, expired entries are removed, then those less relevant than its ``prune``.
-        Entries without a key that say the same become one: those with the same content, and those
-        whose vectors have a cosine of at least ``dedup``, unless their numbers differ. The first
-        stored one stays, with the tags, reads, edges and the longest life of all. Then the least
-        relevant entries are removed down to the ``capacity``. If ``reindex`` seconds have passed
-        since the last time, texts without vectors are embedded before they are compared. Each level
-        that changed has an event ``maintained``. An entry that is removed before a level ingested
-        it counts as missed there.
+        Entries without a key that say the same become one: those that differ in case, spaces and
+        punctuation alone, and those whose vectors have a cosine of at least ``dedup``, unless their
+        numbers differ. The first stored one stays, with the tags, reads, edges and the longest life
+        of all. Then the least relevant entries are removed down to the ``capacity``. Texts without
+        vectors are embedded to compare them, else where ``reindex`` seconds have passed since the
+        last time. Each level that changed has an event ``maintained``. An entry that is removed
+        before a level ingested it counts as missed there.
 
         Args:
             name: only this level; None: all.
@@ -76,7 +82,7 @@ class Maintenance(Base):
             rows = self._maintainable(asking)
         else:
             level = LevelName.of(name)
-            check_writable(level, asking)
+            self._check_writable(level, asking)
             rows = self._find(self._graph, [level], self._view(None))
             check_takes_entries(rows[0])
         return self._maintain(rows, now, on_progress)
@@ -148,7 +154,7 @@ class Maintenance(Base):
     ) -> int:
         """Work on entries, by id, in a locked level."""
         level = LevelName.of(name)
-        check_writable(level, checked_agent(agent))
+        self._check_writable(level, checked_agent(agent))
         texts = [keys] if isinstance(keys, str) else checked_items("keys", keys)
         names = {str(NewEntry(content="-", key=key).key) for key in texts if key is not None}
         ids = sorted(entry_id(self._graph.ns, level.name, key) for key in names)
@@ -164,18 +170,6 @@ class Maintenance(Base):
         kind = None if agent is None else "agent"
         rows = self._graph.read("levels.list", owner_kind=kind, owner=agent)
         return [row for row in rows if row["holds"] == "entries"]
-
-    def _maintain_due(self, agent: str | None) -> MaintainReport:
-        """Maintain the levels where something may have changed since this memory looked."""
-        now, rows = self._graph.now(), self._maintainable(agent)
-        streams = sorted(level_stream_id(self._graph.ns, row["name"]) for row in rows)
-        ends = {end["level"]: end["last"] for end in self._graph.read("levels.ends", ids=streams)}
-        due = []
-        for row in rows:
-            last, until = self._quiet.get(row["id"], (None, 0))
-            if last != ends.get(row["id"]) or now >= until:
-                due.append(row | {"last": ends.get(row["id"])})
-        return self._maintain(due, now)
 
     def _maintain(
         self, rows: Sequence[Row], now: int, on_progress: Callable[[int, int], None] | None = None
@@ -194,12 +188,11 @@ class Maintenance(Base):
         """Maintain a level (a row of ``levels.list``); return what changed, if anything did."""
         look = self._graph.read("upkeep.look", id=row["id"], now=now)[0]
         stream = level_stream_id(self._graph.ns, row["name"])
-        embedded_at = row["created_at"] if row["reindexed_at"] is None else row["reindexed_at"]
-        reindex_at = embedded_at + row["reindex"] * 1_000 if look["entries"] else math.inf
+        since = row["created_at"] if row["reindexed_at"] is None else row["reindexed_at"]
+        compares = row["dedup"] is not None and look["entries"] - look["going"] > 1
         so_far: dict[str, Any] = {"level": row["name"]}
-        if look["entries"] > look["going"] and now >= reindex_at:
+        if compares or (look["entries"] > look["going"] and now >= since + row["reindex"] * 1_000):
             so_far |= self._reindex(row, stream)
-            reindex_at = math.inf
         same: list[Row] = []
         pairs: list[Row] = []
         before = compared = (row["compared"], row["compared_with"] or "")
@@ -208,8 +201,6 @@ class Maintenance(Base):
             pairs, compared = self._search.twins(row["id"], stream, before, row["dedup"])
         over = row["capacity"] is not None and look["entries"] > row["capacity"]
         if not (look["going"] or over or same or pairs or so_far.get("reindexed")):
-            ends = [end for end in (look["expires_at"], look["fades_at"]) if end is not None]
-            self._quiet[row["id"]] = (row.get("last"), min([*ends, reindex_at]))
             return LevelMaintained(**so_far) if "error" in so_far else None
 
         def work(tx: Transaction) -> LevelMaintained | None:
@@ -250,9 +241,11 @@ class Maintenance(Base):
 def _merge(tx: Transaction, level: str, pairs: list[Row], now: int) -> int:
     """Merge entries that are the same or near (pairs) in a locked level; return how many went."""
     twins_of: dict[str, list[str]] = defaultdict(list)
-    for row in tx.run("upkeep.same", id=level):
-        for identity in row["ids"][1:]:
-            twins_of[identity].append(row["ids"][0])
+    alike = [row["ids"] for row in tx.run("upkeep.same", id=level)]
+    said = {identity: ids[0] for ids in alike for identity in ids}
+    for first, *others in alike:
+        for identity in others:
+            twins_of[identity].append(first)
     for pair in pairs:
         twins_of[pair["id"]].append(pair["twin"])
     identities = sorted({*twins_of, *(twin for twins in twins_of.values() for twin in twins)})
@@ -270,8 +263,8 @@ def _merge(tx: Transaction, level: str, pairs: list[Row], now: int) -> int:
     goes: dict[str, str] = {}
     for row in rows:  # each goes to the first near one that stays: no two near ones stay
         homes = {
-            # An entry equal to one that was removed follows it.
-            goes.get(twin, twin) if entries[twin]["content"] == row["content"] else twin
+            # An entry that says the same as one that was removed follows it.
+            goes.get(twin, twin) if said.get(twin) == said.get(row["id"], "") else twin
             for twin in twins_of[row["id"]]
             if twin in entries
         }
@@ -316,7 +309,7 @@ def _fit(one: Row, other: Row) -> bool:
 
 
 def _unite(home: Row, gone: Row) -> Row:
-    """Return an entry with the marks of its twin, at all times as relevant as either."""
+    """Return an entry with the marks of its twin, as relevant as either."""
     later = home if home["relevance"] >= gone["relevance"] else gone
     ends = (home["expires_at"], gone["expires_at"])
     reads = [each["last_read_at"] for each in (home, gone) if each["last_read_at"] is not None]

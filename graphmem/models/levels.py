@@ -54,9 +54,8 @@ FLOW = (
     ("working", "stm"),
     ("stm", "ltm:episodic"),
     ("stm", "ltm:semantic"),
-    ("stm", "ltm:procedural"),
 )
-"""Which default level feeds which."""
+"""Which default level feeds which; strategies come from episodes."""
 
 
 class LevelName(NamedTuple):
@@ -175,8 +174,9 @@ def _checked_name(name: Any, field: str) -> str:
 class LevelUpkeep(Input):
     """What maintenance does with the entries of a level."""
 
-    decay: Rate = 0.01
-    """Share of its relevance that an entry loses in a minute."""
+    decay: Rate | None = None
+    """Share of its relevance that an entry loses in a minute; None: it keeps a half, and at least
+    ``prune``, until its end, and all of it if it has no end."""
     prune: Unit = 0.1
     """Relevance below which an entry is removed."""
     dedup: Unit | None = 0.95
@@ -191,6 +191,7 @@ class LevelSettings(Input):
     ttl: Seconds | None = None
     capacity: Annotated[int, Field(ge=1, le=1_000_000_000)] | None = None
     purpose: Annotated[str, Field(max_length=10_000)] = ""
+    members: TagSet | None = None
     upkeep: LevelUpkeep = LevelUpkeep()
 
 
@@ -210,10 +211,12 @@ class Level(Output):
     """Seconds that an entry stays; None: no end."""
     capacity: int | None
     """Most entries that maintenance leaves; None: any number."""
+    members: tuple[str, ...] | None
+    """The agents that alone may write it, if it is a collective level; None: everybody."""
     holds: Holds
     """``entries``; a long-term level shows the ``episodes``, ``knowledge`` or ``strategies`` of its
     owner, and has no entries of its own."""
-    decay: float
+    decay: float | None
     prune: float
     dedup: float | None
     reindex: float
@@ -237,7 +240,7 @@ class LevelInfo(Level):
     failed: int
     """Calls of functions that a producer could not remember here."""
     pending: int
-    """Changes of its sources that it has not ingested yet."""
+    """Entries that a tick would ingest: new or changed ones that match and have not expired."""
     subscribed_to: tuple[str, ...]
     """The levels, and streams of agents' events, from which it pulls, by name."""
     tags: tuple[str, ...]
@@ -396,7 +399,7 @@ class LevelEdge(Output):
     """The level that pulls."""
     transformer: str | None
     pending: int
-    """Changes of the source that the target has not ingested yet."""
+    """Entries that a tick would ingest."""
 
 
 class LevelStatistics(Output):
@@ -414,7 +417,7 @@ class LevelStatistics(Output):
     failed: int
     """Calls of functions that producers could not remember."""
     pending: int
-    """Changes that levels have not ingested yet, summed over all subscriptions."""
+    """Entries that a tick would ingest, summed over all subscriptions."""
     kinds: dict[str, int]
     """Entries by kind of level: ``sensory``, ``working`` ..."""
     over_capacity: tuple[str, ...]
@@ -445,7 +448,7 @@ class MemoryMap(Output):
 
     @property
     def pending(self) -> int:
-        """Changes that levels have not ingested yet."""
+        """Entries that a tick would ingest."""
         return sum(level.pending for level in self.levels)
 
     def to_json(self) -> str:
@@ -471,6 +474,144 @@ class MemoryMap(Output):
     def mermaid(self) -> str:
         """Return the map as a flow chart in Mermaid."""
         return answers.chart(self)
+
+
+class PullOptions(Input):
+    """How a level pulls from another."""
+
+    arguments: JsonObject = Field(default_factory=dict)
+    """Of the transformer."""
+    where: Tags | None = None
+    """The condition on the tags of pulled entries."""
+
+
+class Timing(Input):
+    """Times that callers give: an instant, seconds to live, and seconds between ticks."""
+
+    at: Moment | None = None
+    ttl: Seconds = 1.0
+    every: Seconds = 300.0
+
+
+class Subscription(Output):
+    """A level that pulls from another."""
+
+    target: str
+    """The level that pulls."""
+    source: str
+    transformer: str | None
+    """What makes its entries from those of the source; None: they are taken as they are."""
+    arguments: dict[str, JsonValue]
+    where: Tags | None
+    """The condition on the tags of pulled entries; None: it pulls all."""
+    created: bool
+    """False if it existed, and was changed or left as it was."""
+
+
+class Made(NewEntry):
+    """What a transformer makes: a new entry, and the entries that it was made from."""
+
+    sources: tuple[str, ...] | None = None
+    """Ids of the entries that it was made from; None: all that the transformer got."""
+
+
+class Pulled(Output):
+    """What one level pulled from another in a tick."""
+
+    target: str
+    source: str
+    transformer: str | None
+    ingested: int = 0
+    """Entries of the source that were pulled."""
+    made: int = 0
+    """Entries of the target that are new, or got other content."""
+    became: int = 0
+    """Entries that became episodes or knowledge, if the target shows these."""
+    missed: int = 0
+    """Entries that expired, or were removed, before they could be pulled."""
+    left_out: int = 0
+    """Entries whose tags do not match."""
+    skipped: int = 0
+    """Entries that cannot become what the target shows."""
+    reasons: tuple[str, ...] = ()
+    """Why entries were skipped: the first few reasons."""
+    error: str | None = None
+    """Why it stopped; what it did not pull is still pending."""
+
+    @property
+    def did(self) -> bool:
+        """Whether it found anything to do."""
+        counts = (self.ingested, self.made, self.became, self.missed, self.left_out, self.skipped)
+        return any(counts) or self.error is not None
+
+
+class LevelMaintained(Output):
+    """What maintenance did in one level."""
+
+    level: str
+    expired: int = 0
+    """Entries that were removed because their time was over."""
+    pruned: int = 0
+    """Entries that were removed because they were hardly relevant."""
+    merged: int = 0
+    """Entries that were merged into an older one that says the same."""
+    over_capacity: int = 0
+    """The least relevant entries, which were removed because there were too many."""
+    reindexed: int = 0
+    """Entries that were embedded."""
+    error: str | None = None
+    """Why no text could be embedded."""
+
+    @property
+    def removed(self) -> int:
+        """Entries that were removed or merged."""
+        return self.expired + self.pruned + self.merged + self.over_capacity
+
+    @property
+    def changed(self) -> bool:
+        """Whether it did anything."""
+        return bool(self.removed or self.reindexed)
+
+
+class MaintainReport(Output):
+    """What maintenance did."""
+
+    at: datetime
+    """The instant that it was done for."""
+    levels: tuple[LevelMaintained, ...] = ()
+    """The levels that changed, by name."""
+
+    @property
+    def removed(self) -> int:
+        """Entries that were removed or merged."""
+        return sum(one.removed for one in self.levels)
+
+
+class TickReport(Output):
+    """What a tick did."""
+
+    at: datetime
+    subscriptions: tuple[Pulled, ...] = ()
+    """The levels that had something to pull, in the order of the dataflow."""
+    levels: dict[str, int] = Field(default_factory=dict)
+    """How many entries are new or changed, by level."""
+    maintained: tuple[LevelMaintained, ...] = ()
+    """What maintenance did at the end, by level."""
+
+    @property
+    def ingested(self) -> int:
+        """Entries that were pulled, once for each subscription."""
+        return sum(one.ingested for one in self.subscriptions)
+
+    @property
+    def missed(self) -> int:
+        """Entries that expired, or were removed, before they could be pulled."""
+        return sum(one.missed for one in self.subscriptions)
+
+    @property
+    def became(self) -> int:
+        """Entries that became episodes or knowledge."""
+        return sum(one.became for one in self.subscriptions)
 
 
 def words_of(content: JsonValue) -> str:

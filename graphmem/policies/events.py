@@ -21,12 +21,11 @@ from graphmem.forks import in_child
 from graphmem.graph.arguments import check_limit, checked_agent
 from graphmem.graph.decorating import kind_of
 from graphmem.graph.graph import Graph
-from graphmem.ids import from_millis
+from graphmem.ids import event_ids, from_millis
 from graphmem.models.events import Event, EventKind, Pending
 from graphmem.models.fields import Input, Name
 from graphmem.notebook.frames import Listed
 from graphmem.policies.consumers import Consumer, Listening, read_events
-from graphmem.policies.rebuilding import event_ids
 from graphmem.store.port import Row
 
 PAGE = 100

@@ -26,7 +26,7 @@ from graphmem.graph.arguments import (
 )
 from graphmem.graph.graph import Transaction
 from graphmem.graph.rates import rates_of
-from graphmem.ids import node_id, stream_id
+from graphmem.ids import event_ids, node_id, stream_id
 from graphmem.models.fields import MAX_VALUE, Chance, Input, Unit, millis
 from graphmem.models.policies import (
     Candidate,
@@ -38,8 +38,14 @@ from graphmem.models.policies import (
     Transition,
 )
 from graphmem.notebook.frames import Listed
-from graphmem.policies.rebuilding import event_ids
-from graphmem.policies.streams import Change, PolicyKey, StateKey, apply, lock, open_nodes_of
+from graphmem.policies.streams import (
+    Change,
+    PolicyKey,
+    StateKey,
+    apply,
+    lock,
+    open_nodes_of,
+)
 from graphmem.policies.values import Values
 from graphmem.store.port import ChangedError, Row
 

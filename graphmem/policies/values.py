@@ -28,9 +28,8 @@ from graphmem.models.fields import Input, Json, Moment, Name, millis
 from graphmem.models.policies import Point, Policy, State
 from graphmem.notebook.frames import Listed
 from graphmem.policies.cycles import clocks
-from graphmem.policies.rebuilding import open_stream, replay_events
 from graphmem.policies.replay import EDGES, Table
-from graphmem.policies.streams import PolicyKey, StateKey
+from graphmem.policies.streams import PolicyKey, StateKey, open_stream, replay_events
 from graphmem.store.port import Row
 
 Action = str | tuple[str, Any]

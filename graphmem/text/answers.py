@@ -178,6 +178,10 @@ def _contents_of(level: Any) -> str:
         parts.append(f"for {level.ttl:.6g} s")
     if level.capacity is not None:
         parts.append(f"at most {level.capacity}")
+    if level.decay is not None:
+        parts.append(f"fades by {100 * level.decay:.4g} % a minute")
+    if level.members is not None:
+        parts.append(f"of {', '.join(map(short, level.members)) or 'nobody'}")
     return ", ".join(parts)
 
 

@@ -21,7 +21,7 @@ from graphmem.errors import NotFoundError, ValidationError
 from graphmem.graph.arguments import check_text, checked_agent
 from graphmem.graph.derived import LABELS, upkeep
 from graphmem.graph.graph import Graph, Reader, Transaction
-from graphmem.ids import EARLIEST, agent_id, from_millis, state_id, stream_id
+from graphmem.ids import EARLIEST, agent_id, event_ids, from_millis, state_id, stream_id
 from graphmem.lessons import general_rules as consolidation
 from graphmem.levels.flow import drop_episode_entries
 from graphmem.levels.topology import drop, owned_by
@@ -29,7 +29,7 @@ from graphmem.models import EraseReport, ForgetReport
 from graphmem.models.fields import Finite, Input, Name, Unit
 from graphmem.people.scopes import erase_agent
 from graphmem.people.users import erase_user
-from graphmem.policies import rebuilding as derivation
+from graphmem.policies import streams as derivation
 from graphmem.policies.cycles import Cycles
 from graphmem.policies.streams import Change, apply, lock
 from graphmem.search.vectors import Vectors
@@ -121,7 +121,8 @@ class Eraser:
         scopes = erase_agent(tx, name)
         abandoned = [found["id"] for found in tx.run("attempts.records", agent=name)]
         levels, lenses = owned_by(tx, name)
-        if row is None and not any((ids, scopes, abandoned, levels, lenses)):
+        left = tx.run("levels.leave", agent=name)[0]["levels"]
+        if row is None and not any((ids, scopes, abandoned, levels, lenses, left)):
             raise NotFoundError(f"no agent {name!r} in namespace {ns!r}")
         # First, so that predictions about its own policies are counted, too.
         predictions = int(tx.run("erasing.drop_predictions", agent=name)[0]["removed"])
@@ -315,14 +316,14 @@ class Eraser:
         """Remove a stream, its events, transitions and policies; return the number of policies."""
         stream = row["stream"]
         policies = tx.run("maintenance.stored_policies", stream=stream)
-        _drop_events(tx, derivation.event_ids(stream, 1, int(row["last"])))
+        _drop_events(tx, event_ids(stream, 1, int(row["last"])))
         self._drop_policies(tx, policies)
         tx.run("maintenance.drop_stream", stream=stream)
         return len(policies)
 
     def _drop_experience_ahead(self, stream: str, last: int, removed: Removed) -> None:
         """On a server, remove the events of a stream, and then its policies, page by page."""
-        for page in reversed([*paged(derivation.event_ids(stream, 1, last), PAGE)]):
+        for page in reversed([*paged(event_ids(stream, 1, last), PAGE)]):
             self._graph.transact(lambda tx, page=page: _drop_events(tx, page))  # type: ignore[misc]
         policies = self._graph.read("maintenance.stored_policies", stream=stream)
         for some in paged(policies, PAGE):

@@ -30,9 +30,9 @@ from graphmem.ids import canonical_json, from_millis, node_id
 from graphmem.kinds import ExportFormat, FileFormat
 from graphmem.lessons.general_rules import consolidation_id
 from graphmem.levels import exchange as levels_exchange
+from graphmem.levels.exchange import LevelRecord, LevelsRecord
 from graphmem.models import AbandonedAttempt, Episode, Rejection
 from graphmem.models.episodes import SettlementRecord
-from graphmem.models.flow import LevelRecord, LevelsRecord
 from graphmem.models.reports import ExportReport, ImportReport
 from graphmem.network.formats import graphml, mermaid
 from graphmem.network.selection import Selection

@@ -20,8 +20,8 @@ from graphmem.lessons import general_rules as consolidation
 from graphmem.models.episodes import AbandonedAttempt, Episode, SettlementRecord, resolve
 from graphmem.models.fields import Input, Moment, Name, Text, Unit, millis
 from graphmem.models.reports import Settled
-from graphmem.policies import rebuilding
 from graphmem.policies.cycles import Cycles
+from graphmem.policies.streams import rebuild
 from graphmem.store.port import ChangedError, Row
 from graphmem.upkeep.counts import Shares, counted_classes, derive
 from graphmem.upkeep.erasing import hold
@@ -180,7 +180,7 @@ class Settler:
             consolidation.renew(tx, general, nodes["Strategy"])
         took = [one for found in tx.run("erasing.experience", ids=ids) for one in found["took"]]
         if took:
-            rebuilding.rebuild(tx, stream_id(tx.ns, row["agent_name"]))
+            rebuild(tx, stream_id(tx.ns, row["agent_name"]))
         self._cycles.renew(tx, [*nodes["Strategy"], *took])
         # They were fitted to the former outcome, too; the next prediction fits them again.
         tx.run("forecasting.drop_pooling")

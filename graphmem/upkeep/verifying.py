@@ -17,7 +17,7 @@ from graphmem.levels.topology import LevelCheck
 from graphmem.models import Difference, RebuildReport, Stats, VerifyReport
 from graphmem.people.users import Supersessions
 from graphmem.policies.cycles import Cycles
-from graphmem.policies.rebuilding import StreamPolicies
+from graphmem.policies.streams import StreamPolicies
 from graphmem.search.vectors import Vectors
 from graphmem.store.port import SCHEMA_VERSION
 from graphmem.upkeep.counts import Counts, Facts, resettle

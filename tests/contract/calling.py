@@ -27,7 +27,7 @@ LAST = (
     *("lessons.unmerge", "upkeep.rebuild", "upkeep.erase", "close"),
 )
 """Methods that are called after the others, since they take away what these need."""
-LEVEL = "task:shared task:"
+LEVEL = "collective:"
 EPISODE: Arguments = {
     "task": "shared task",
     "strategy": "shared a",

@@ -17,7 +17,7 @@ from graphmem.config import KEPT
 from graphmem.episodes.counting import addition, parts
 from graphmem.episodes.rows import episode_row
 from graphmem.ids import node_id, rule_id, strategy_id
-from graphmem.models import MistakeCard, Tags
+from graphmem.models import LevelUpkeep, MistakeCard, Tags
 from graphmem.search.embedding import Hashing
 from graphmem.store.queries import Query, procedure
 
@@ -112,12 +112,13 @@ def say(memory: Memory) -> None:
 def hold(memory: Memory) -> None:
     """Levels that pull from each other, and entries that outlive a test."""
     memory.levels.default("shared agent")
-    for what in ("shared", "spare"):
-        memory.levels.put(f"task:shared task:{what}", purpose="shared purpose")
-        memory.levels.add(f"task:shared task:{what}", "shared entry", tags=["shared"], key="shared")
+    both = ["collective:shared", "collective:spare"]
+    fading = LevelUpkeep(decay=0.0001)
+    for name in both:
+        memory.levels.put(name, purpose="shared purpose", members="shared agent", upkeep=fading)
+        memory.levels.add(name, "shared entry", tags=["shared"], key="shared")
     memory.levels.add("agent:shared agent:stm", {"shared": "content"}, tags=["shared"])
-    both = [f"task:shared task:{what}" for what in ("shared", "spare")]
-    memory.levels.put_lens("task:shared task:lens", both, tags=Tags(any_of=["shared"]), max_age=1e9)
+    memory.levels.put_lens("collective:lens", both, tags=Tags(any_of=["shared"]), max_age=1e9)
 
 
 def keep(memory: Memory, tag: str) -> None:
@@ -403,7 +404,8 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
     streams, claims = [row["id"] for row in target.query(of_agents)], ids(target, "Claim")
     level = "MATCH (e:Entry)-[:IN]->(l:Level)-[:WRITES]->(t:Stream) WHERE e.ns = $ns AND t.ns = $ns"
     held = target.query(
-        f"{level} RETURN e.id AS id, l.id AS level, t.id AS stream ORDER BY e.id LIMIT 1"
+        f"{level} RETURN e.id AS id, e.said AS said, l.id AS level, t.id AS stream "
+        "ORDER BY id LIMIT 1"
     )[0]
     with_policies = "MATCH (p:Policy) WHERE p.ns = $ns RETURN p.stream AS stream ORDER BY stream"
     decided = [row["stream"] for row in target.query(with_policies)] or streams
@@ -601,7 +603,7 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         "prefix": "",
         "since": 0,
         "until": 2**60,
-        "contents": ["shared entry"],
+        "said": [held["said"]],
         "owners": [{"id": ids(target, "Agent")[0], "agent": "shared agent", "decay": 0.01}],
         "kinds": ["success shared", "failure shared"],
         "occurrences": 3,

@@ -189,7 +189,7 @@ def test_what_levels_hold_and_what_flows_between_them(memory: Memory, clock: Clo
 
     contents = asked(memory, "level_contents", "level entries capacity reads", limit=3)
     assert contents == [
-        ("agent:ada:stm", 2, 500, 6),  # three long-term levels pull from it
+        ("agent:ada:stm", 2, 500, 4),  # two long-term levels pull from it
         ("agent:ada:working", 2, None, 2),
         ("agent:ada:sensory", 1, None, 0),
     ]

@@ -94,8 +94,8 @@ class TestAdding:
         assert (entry.content, entry.tags, entry.key) == (content, ("a", "b"), "order/17")
         assert (entry.metadata, entry.base, entry.relevance, entry.reads) == ({"x": 1}, 0.5, 0.5, 0)
         assert (entry.at, entry.expires_at) == (NOON, NOON + timedelta(seconds=60))
-        clock.now = MILLIS + 10 * 60_000
-        assert memory.levels.entries(added.id)[0].relevance == pytest.approx(0.5 * 0.99**10)
+        clock.now = MILLIS + 30_000  # half of its life
+        assert memory.levels.entries(added.id)[0].relevance == pytest.approx(0.5 * 0.5**0.5)
 
     def test_a_level_has_one_entry_under_a_key(self, memory: Memory) -> None:
         memory.levels.put(SHARED)
@@ -174,6 +174,65 @@ class TestRights:
         with pytest.raises(ScopeError, match="may not write"):
             levels.add(WORKING, "x", agent="bob")
         assert levels.add(SHARED, "x", agent="bob").created
+
+    def test_only_members_write_or_close_a_collective_level(self, memory: Memory) -> None:
+        levels, team = memory.levels, "collective:team"
+        assert levels.put(team, members=["bob", "ada", "bob"]).members == ("ada", "bob")
+        levels.add(team, "one", key="k", agent="ada")
+        calls: list[Callable[[str], Any]] = [
+            lambda agent: levels.add(team, "x", agent=agent),
+            lambda agent: memory.remember(team, agent=agent),
+            lambda agent: levels.prolong(team, "k", 60, agent=agent),
+            lambda agent: levels.remove(team, "k", agent=agent),
+            lambda agent: levels.pull(team, SHARED, agent=agent),
+            lambda agent: levels.unpull(team, SHARED, agent=agent),
+            lambda agent: levels.maintain(team, agent=agent),
+            lambda agent: levels.put(team, members="bob", agent=agent),
+            lambda agent: levels.close(team, agent=agent),
+        ]
+        levels.put(SHARED)
+        for call in calls:
+            with pytest.raises(ScopeError, match="let ada or bob do it"):
+                call("eve")
+        assert levels.recall(agent="eve")[0].content == "one"
+        for call in calls[:-1]:
+            call("bob")
+        with pytest.raises(ScopeError, match="let bob do it"):
+            levels.add(team, "x", agent="ada")
+        memory.upkeep.erase(agent="bob")  # a member, and nothing more
+        assert levels.info(team).members == ()
+        with pytest.raises(ScopeError, match="an administrator"):
+            calls[-1]("bob")
+        assert levels.put("collective:all").members is None
+        assert levels.add("collective:all", "x", agent="eve").created
+        with pytest.raises(ValidationError, match="name it collective"):
+            levels.put(SHARED, members="ada")
+        assert levels.close(team) == 1
+
+
+def test_levels_end_with_their_task_or_capability(memory: Memory) -> None:
+    levels = memory.levels
+    for name in ("task:deploy:a", "task:deploy:b", "task:d/1:c", "task:other:d", SHARED):
+        levels.put(name)
+    levels.add("task:deploy:a", "one")
+    with memory.attempt("deploy", task_key="d/1") as attempt:
+        with memory.attempt("deploy", task_key="d/1") as inner:
+            inner.fail("no")
+        assert levels.info("task:deploy:a").entries == 1  # it is attempted on
+        attempt.succeed()
+    assert levels.names() == ["task:other:d"]
+    with pytest.raises(ValueError, match="broken"), memory.attempt("other"):
+        raise ValueError("broken")
+    assert levels.names() == []
+    memory.learn("none", "x", success=True)
+    for name in ("capability:search:a", "capability:search:b", "capability:other:c"):
+        levels.put(name)
+        levels.add(name, "x")
+    assert levels.close("capability:search") == 2
+    assert levels.names() == ["capability:other:c"]
+    with pytest.raises(NotFoundError, match="'capability:search'"):
+        levels.close("capability:search")
+    assert memory.verify().ok
 
 
 TAGS = ("a", "b", "c")

@@ -42,18 +42,18 @@ def test_a_map_shows_levels_what_is_in_them_and_what_is_pending(memory: Memory) 
     assert json.loads(seen.to_json())["edges"][0]["source"] == "agent:ada:stm"
     assert str(seen).splitlines() == [
         "7 levels that ada may read: 2 entries, 4 pending",
+        "agent:ada:ltm:procedural: shows strategies",
         f"{SENSORY}: 1 entry, for 60 s",
         f"└ {WORKING} (dedup): 1 entry, 1 pending, for 3600 s",
         "  └ agent:ada:stm (summarise): 0 entries, 1 pending, for 86400 s, at most 500",
         "    └ agent:ada:ltm:episodic: shows episodes",
-        "    └ agent:ada:ltm:procedural: shows strategies",
         "    └ agent:ada:ltm:semantic: shows knowledge",
         f"  └ {SHARED} (count): 0 entries, 2 pending, at most 1",
         f"└ {SHARED} (above)",
     ]
     memory.levels.tick()
     found = memory.levels.statistics()
-    assert (found.levels, found.subscriptions, found.pending, found.missed) == (8, 7, 0, 0)
+    assert (found.levels, found.subscriptions, found.pending, found.missed) == (8, 6, 0, 0)
     assert found.kinds == {"notes": 0, "sensory": 1, "shared": 1, "stm": 1, "working": 2}
     assert found.over_capacity == ()  # a tick maintains
     memory.levels.add(SHARED, "one too many")

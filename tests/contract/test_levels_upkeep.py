@@ -42,8 +42,8 @@ def told(memory: Memory) -> list[dict[str, Any]]:
 def test_what_expired_faded_or_is_too_much_goes(memory: Memory, clock: Clock) -> None:
     levels = memory.levels
     clock.now = start = memory._graph.now()
-    levels.put(SOURCE, ttl=10 * 60, capacity=3)
-    levels.put(TARGET)
+    levels.put(SOURCE, ttl=10 * 60, capacity=3, upkeep=LevelUpkeep(decay=0.01, dedup=None))
+    levels.put(TARGET, upkeep=LevelUpkeep(decay=0.01, dedup=None))
     levels.pull(TARGET, SOURCE)
     for content, relevance in (("a", 0.9), ("b", 0.11), ("c", 0.8), ("d", 0.7), ("e", 0.6)):
         levels.add(SOURCE, content, relevance=relevance, ttl=60 if content == "a" else None)
@@ -74,10 +74,33 @@ def test_what_expired_faded_or_is_too_much_goes(memory: Memory, clock: Clock) ->
     assert memory.verify().ok
 
 
+def test_an_entry_lives_as_long_as_its_level_says(memory: Memory, clock: Clock) -> None:
+    """It fades in proportion to its own time, not at all if it has none; or as is said."""
+    levels, day = memory.levels, 24 * 60 * MINUTE
+    clock.now = start = memory._graph.now()
+    levels.default("ada")
+    long, lasting, brief = "agent:ada:stm", "collective:team", "system:brief"
+    levels.put(lasting)
+    levels.put(brief, ttl=3_600, upkeep=LevelUpkeep(decay=0.2))
+    for level in (long, lasting, brief):
+        levels.add(level, "the first", key="own", relevance=0.3)
+        levels.add(level, "another", key="longer", ttl=7 * 86_400)
+    levels.add("agent:ada:sensory", "seen")
+    assert f"{brief}: 2 entries, for 3600 s, fades by 20 % a minute" in str(levels.map())
+    clock.now = start + 59_999
+    assert levels.maintain("agent:ada:sensory").removed == 0
+    for at, left in ((day - 1, (2, 2, 0)), (day, (1, 2, 0)), (400 * day, (0, 1, 0))):
+        clock.now = start + at
+        levels.maintain()
+        assert tuple(levels.info(level).entries for level in (long, lasting, brief)) == left
+    [kept] = levels.recall(levels=lasting)
+    assert (kept.key, kept.relevance, kept.expires_at) == ("own", 0.3, None)
+
+
 def test_entries_that_say_the_same_become_the_first_with_the_evidence_of_all(
     memory: Memory, clock: Clock
 ) -> None:
-    """Before they have vectors, the same content; then also what is near, but other numbers."""
+    """Case and punctuation do not count; then also what is near, but not with other numbers."""
     levels = memory.levels
     clock.now = start = memory._graph.now()
     levels.put(SOURCE, ttl=3_600)
@@ -87,12 +110,9 @@ def test_entries_that_say_the_same_become_the_first_with_the_evidence_of_all(
     for key in ("order/17", "order/18"):
         levels.add(SOURCE, "the truck to Rome is late", key=key)
     clock.now = start + MINUTE
-    second = levels.add(SOURCE, "the truck to Rome is late", tags=["b"]).id
+    second = levels.add(SOURCE, "The truck, to ROME, is late!", tags=["b"]).id
     report = levels.tick()
-    assert done(MaintainReport(at=report.at, levels=report.maintained)) == {
-        SOURCE: {"merged": 1},
-        TARGET: {"merged": 1},
-    }
+    assert {one.level: one.merged for one in report.maintained} == {SOURCE: 1, TARGET: 1}
     kept = {entry.id: entry for entry in entries_of(memory, SOURCE)}
     assert len(kept) == 3
     assert second not in kept
@@ -106,27 +126,31 @@ def test_entries_that_say_the_same_become_the_first_with_the_evidence_of_all(
     )
     assert {row["source"]: row["edges"] for row in rows} == dict.fromkeys(kept, 1)
 
-    levels.add(SOURCE, "The truck to Rome is late", tags=["c"])
-    for number in (17, 18):
-        levels.add(SOURCE, f"order {number} is not there yet")
-    assert levels.maintain().levels == ()
-    clock.now = start + 5 * MINUTE
-    assert done(levels.maintain(SOURCE)) == {SOURCE: {"merged": 1, "reindexed": 6}}
-    levels.maintain()
-    assert levels.maintain().levels == levels.tick().maintained == ()
-    assert [entry.content for entry in entries_of(memory, SOURCE) if entry.key is None] == [
-        "the truck to Rome is late",
-        "order 17 is not there yet",
-        "order 18 is not there yet",
-    ]
+    for near in ("the trucks to Rome is late", "is late the truck to Rome"):
+        levels.add(SOURCE, near, tags=["c"])
+    for content in ("it is 5 degrees", "it is -5 degrees"):
+        levels.add(SOURCE, content)
+    assert done(levels.maintain(SOURCE)) == {SOURCE: {"merged": 2, "reindexed": 4}}
     assert entries_of(memory, SOURCE)[0].tags == ("a", "b", "c")
-    assert [found.id for found in levels.recall("the truck to Rome", levels=SOURCE, limit=3)][
-        -1
-    ] in kept
-    levels.add(SOURCE, "THE truck to Rome is late")
-    levels.recall("late", levels=SOURCE)  # it has a vector from now on
-    assert done(levels.maintain()) == {SOURCE: {"merged": 1}}
     assert memory.verify().ok
+
+
+def test_a_question_counts_as_a_read(memory: Memory, clock: Clock) -> None:
+    levels = memory.levels
+    clock.now = memory._graph.now()
+    levels.put(SOURCE, ttl=60)
+    levels.put_lens("collective:all", SOURCE, limit=1)
+    levels.add(SOURCE, "order 17 is late", key="late")
+    levels.add(SOURCE, "a cake", key="cake")
+    for _ in range(2):
+        levels.recall("late orders", levels=SOURCE, limit=1)
+    levels.lens("collective:all").recall("late orders")
+    assert {one.key: one.reads for one in entries_of(memory, SOURCE)} == {"late": 0, "cake": 0}
+    assert memory.upkeep.flush() == 1
+    clock.now += 30_000
+    read, unread = sorted(entries_of(memory, SOURCE), key=lambda one: -one.reads)
+    assert (read.key, read.reads, unread.reads) == ("late", 3, 0)
+    assert read.relevance > unread.relevance
 
 
 def test_entries_go_or_stay_longer_by_key(memory: Memory, clock: Clock) -> None:
@@ -196,15 +220,15 @@ def test_a_thread_ticks_until_the_memory_ends(opened: Opener, monkeypatch: Any) 
     memory = opened()
     memory.levels.put(SOURCE)
     ticked = threading.Event()
-    tick = type(memory.levels).tick
+    tick = type(memory.levels)._tick
 
-    def failing(levels: Any, agent: str | None = None) -> Any:
-        report = tick(levels, agent)
+    def failing(levels: Any, agent: str | None, wait: Any) -> Any:
+        report = tick(levels, agent, wait)
         if report.maintained:
             ticked.set()
         raise ValueError("the thread goes on")
 
-    monkeypatch.setattr(type(memory.levels), "tick", failing)
+    monkeypatch.setattr(type(memory.levels), "_tick", failing)
     memory.levels.start(every=0.01)
     memory.levels.start(every=0.02)
     thread = memory.levels._thread

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import builtins
 import gc
 import inspect
 import logging
@@ -15,8 +16,8 @@ import pytest
 
 from graphmem import AsyncMemory, Memory
 from graphmem.errors import NotFoundError, ScopeError, ValidationError
+from graphmem.levels.producers import Call
 from graphmem.models import NewEntry
-from graphmem.models.calls import Call
 from tests.conftest import Opener
 
 LEVEL = "agent:ada:working"
@@ -142,11 +143,14 @@ def test_an_extractor_says_what_is_remembered(memory: Memory) -> None:
     told(("with tags", {"kind:plan"}))
     told(("with all", ["kind:goal"], {"by": "ada"}))
     told(NewEntry(content={"under": "a key"}, key="order/17", relevance=0.5, ttl=50))
+    told([NewEntry(content=word, tags=("several",)) for word in ("first", "second")])
     assert seen[0].name == "told"
     assert (seen[0].args, seen[0].kwargs) == ((None, 1), {"two": 2})
     assert seen[0].arguments == {"result": None, "more": (1,), "named": {"two": 2}}
     found = {str(entry.content): entry for entry in memory.levels.recall(levels=LEVEL)}
-    assert set(found) == {"a text", "with tags", "with all", "{'under': 'a key'}"}
+    assert set(found) == {
+        *("a text", "with tags", "with all", "{'under': 'a key'}", "first", "second")
+    }
     assert found["with tags"].tags == ("kind:plan",)
     assert (found["with all"].tags, found["with all"].metadata) == (("kind:goal",), {"by": "ada"})
     keyed = found["{'under': 'a key'}"]
@@ -275,6 +279,37 @@ def test_an_object_a_class_and_a_module_are_watched_and_left_as_they_were(memory
     assert results > {"f Dispatcher", "g static", "h child", "I"}
 
 
+def test_a_dotted_name_watches_classes_that_are_defined_later(memory: Memory) -> None:
+    build = builtins.__build_class__
+    before = vars(Dispatcher)["dispatch"]
+    with (
+        memory.watch("Dispatcher.dispatch", level=LEVEL) as known,
+        memory.watch("Later.run_*", level=LEVEL) as later,
+    ):
+        assert (known.names, later.names) == (("dispatch",), ())
+        Dispatcher().dispatch("a")
+
+        class Base:
+            def run_base(self) -> str:
+                return "base"
+
+        class Later(Base):
+            def run_this(self) -> str:
+                return "this"
+
+        class SeeLater(Base):
+            pass
+
+        Later().run_this()
+        Later().run_base()
+        SeeLater().run_base()
+        assert later.names == ("run_base", "run_this")
+    Later().run_this()
+    assert [entry["result"] for entry in contents(memory)] == ["base", "this", "a done"]
+    assert vars(Dispatcher)["dispatch"] is before
+    assert builtins.__build_class__ is build
+
+
 def test_hooks_are_undone_in_any_order(memory: Memory) -> None:
     for order in ((0, 1, 2), (2, 1, 0), (1, 0, 2), (1, 2, 0)):
         desk = Dispatcher()
@@ -317,6 +352,7 @@ def test_what_cannot_be_watched_is_told_at_once(memory: Memory) -> None:
         ),
         ("no method", ValidationError, lambda: memory.watch([], "append", level=LEVEL)),
         ("class", ValidationError, lambda: memory.watch(Slots(), "dispatch", level=LEVEL)),
+        ("dotted name", ValidationError, lambda: memory.watch("dispatch", level=LEVEL)),
         ("pattern", ValidationError, lambda: memory.watch(Dispatcher(), 7, level=LEVEL)),  # type: ignore[arg-type]
     ]
     for word, kind, call in wrong:

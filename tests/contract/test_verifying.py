@@ -16,7 +16,7 @@ from graphmem.graph.graph import Transaction
 from graphmem.ids import to_millis
 from graphmem.lessons import general_rules
 from graphmem.models import VerifyReport
-from graphmem.policies import rebuilding
+from graphmem.policies import streams
 from graphmem.store.port import Row
 from graphmem.upkeep import counts
 from tests.conftest import Clock, Opener
@@ -51,7 +51,7 @@ class Pages:
     def of(self, size: int) -> None:
         self._patch.setattr(counts, "USES", size)
         self._patch.setattr(counts, "RANGE", size)
-        self._patch.setattr(rebuilding, "PAGE", size)
+        self._patch.setattr(streams, "PAGE", size)
         self._patch.setattr(general_rules, "USES", size)
 
 

@@ -24,8 +24,8 @@ from graphmem.ids import canonical_json, digest, entry_id, from_millis, level_id
 from graphmem.levels.entries import entry_fields, lives, row_of, tag_columns
 from graphmem.models.episodes import Episode
 from graphmem.models.flow import PullOptions
-from graphmem.models.knowledge import Knowledge
 from graphmem.models.levels import MAX_TAGS, Entry, NewEntry
+from graphmem.models.people import Knowledge
 from graphmem.models.reports import LearnReport, Rejection
 from graphmem.store.port import Row
 from graphmem.text.fencing import CLOSE, OPEN, fenced

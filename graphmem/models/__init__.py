@@ -49,10 +49,6 @@ from graphmem.models.forecasts import PoolingStrengths as PoolingStrengths
 from graphmem.models.forecasts import PredictionBasis as PredictionBasis
 from graphmem.models.forecasts import StrategyBasis as StrategyBasis
 from graphmem.models.forecasts import TaskBasis as TaskBasis
-from graphmem.models.knowledge import Knowledge as Knowledge
-from graphmem.models.knowledge import KnowledgeRef as KnowledgeRef
-from graphmem.models.knowledge import KnowledgeSource as KnowledgeSource
-from graphmem.models.knowledge import Statement as Statement
 from graphmem.models.lessons import Alternative as Alternative
 from graphmem.models.lessons import AntiPattern as AntiPattern
 from graphmem.models.lessons import Heuristic as Heuristic
@@ -74,6 +70,12 @@ from graphmem.models.levels import LevelUpkeep as LevelUpkeep
 from graphmem.models.levels import MemoryMap as MemoryMap
 from graphmem.models.levels import NewEntry as NewEntry
 from graphmem.models.levels import Tags as Tags
+from graphmem.models.people import Knowledge as Knowledge
+from graphmem.models.people import KnowledgeRef as KnowledgeRef
+from graphmem.models.people import KnowledgeSource as KnowledgeSource
+from graphmem.models.people import Preference as Preference
+from graphmem.models.people import PreferenceSource as PreferenceSource
+from graphmem.models.people import Statement as Statement
 from graphmem.models.policies import Candidate as Candidate
 from graphmem.models.policies import CrystallizeReport as CrystallizeReport
 from graphmem.models.policies import EpisodesLearned as EpisodesLearned
@@ -116,5 +118,3 @@ from graphmem.models.reports import TaskRow as TaskRow
 from graphmem.models.reports import Told as Told
 from graphmem.models.reports import VerifyReport as VerifyReport
 from graphmem.models.scopes import Scope as Scope
-from graphmem.models.users import Preference as Preference
-from graphmem.models.users import PreferenceSource as PreferenceSource

@@ -27,12 +27,7 @@ def _check_agent(agent: str) -> str:
 
 _N = TypeVar("_N", bound=str)
 _Agent = Annotated[Name, AfterValidator(_check_agent)]
-_List = Annotated[
-    tuple[_N, ...],
-    Field(max_length=1_000),
-    BeforeValidator(_to_tuple),
-    DISTINCT,
-]
+_List = Annotated[tuple[_N, ...], Field(max_length=1_000), BeforeValidator(_to_tuple), DISTINCT]
 _Names = _List[Name]
 _Agents = _List[_Agent]
 

@@ -10,8 +10,16 @@ from graphmem.graph.arguments import check_limit
 from graphmem.graph.graph import Graph, Transaction
 from graphmem.ids import from_millis, node_id
 from graphmem.models.fields import Input, Name, millis
-from graphmem.models.knowledge import KNOWLEDGE_CONFIDENCE, Claim, Knowledge, KnowledgeSource
-from graphmem.models.users import PREFERENCE_CONFIDENCE, Preference, PreferenceSource, Wish
+from graphmem.models.people import (
+    KNOWLEDGE_CONFIDENCE,
+    PREFERENCE_CONFIDENCE,
+    Claim,
+    Knowledge,
+    KnowledgeSource,
+    Preference,
+    PreferenceSource,
+    Wish,
+)
 from graphmem.notebook.frames import Listed
 from graphmem.people.users import open_user, relink
 from graphmem.store.port import ChangedError, Row

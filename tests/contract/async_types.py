@@ -15,11 +15,11 @@ from graphmem.models.events import Event
 from graphmem.models.explanations import Evidence
 from graphmem.models.lessons import Heuristic
 from graphmem.models.levels import Found, Level
+from graphmem.models.people import Preference
 from graphmem.models.policies import Policy
 from graphmem.models.predictions import Prediction
 from graphmem.models.reports import Learned, RebuildReport, VerifyReport
 from graphmem.models.scopes import Scope
-from graphmem.models.users import Preference
 from graphmem.notebook.frames import Listed
 from graphmem.policies.consumers import Listening
 from graphmem.store.port import Rows

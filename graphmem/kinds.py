@@ -10,15 +10,7 @@ from typing import Literal, get_args
 ItemKind = Literal["strategy", "heuristic", "anti-pattern", "rule", "policy"]
 """What can be explained."""
 NodeKind = Literal[
-    "strategy",
-    "task",
-    "heuristic",
-    "anti-pattern",
-    "rule",
-    "policy",
-    "state",
-    "agent",
-    "episode",
+    "strategy", "task", "heuristic", "anti-pattern", "rule", "policy", "state", "agent", "episode"
 ]
 """What a network has as nodes."""
 FileFormat = Literal["sentinel", "jsonl"]

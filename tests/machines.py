@@ -47,6 +47,5 @@ def run(machine: type[MemoryMachine], opened: Opener, examples: int, steps: int)
     first.close()
     Running.open_memory = staticmethod(opened)
     run_state_machine_as_test(
-        Running,
-        settings=settings(max_examples=examples, stateful_step_count=steps, deadline=None),
+        Running, settings=settings(max_examples=examples, stateful_step_count=steps, deadline=None)
     )

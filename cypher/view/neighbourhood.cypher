@@ -40,78 +40,18 @@ MATCH (r:Rule)
 WHERE r.id IN $ids AND toString(r.ns) = $ns
 RETURN r.id AS id, 'rule' AS kind, r.text AS text, null AS trials, null AS successes;
 
-// name: neighbourhood.edges
-// doc: The edges around nodes with given ids, those with most trials first: at most a number of them for each kind of node. The trials of
-// doc: an edge between a strategy and a task are those of one agent.
+// name: neighbourhood.{kind}_edges
+// each: Label kind types = Strategy strategy OUTCOME|CO_OCCURS_WITH|SIMILAR_TO|RECOMMENDS|WARNS_AGAINST|PREFER
+// each: , Task task OUTCOME|SIMILAR_TO|HAS_RULE|RECENT, Episode episode RAN|ATTEMPTED|USED|LISTED|TOOK, Agent agent RAN
+// each: , Policy policy IN_STATE|CO_OCCURS_WITH, State state IN_STATE, Heuristic heuristic RECOMMENDS|OPPOSED_BY|DERIVED_FROM
+// each: , AntiPattern anti_pattern WARNS_AGAINST|PREFER|OPPOSED_BY|DERIVED_FROM, Rule rule HAS_RULE|LISTED
+// doc: The edges around nodes of one kind with given ids, those with most trials first. The trials of an edge between a strategy and a
+// doc: task are those of one agent.
 // param: limit integer = 200
 // returns: source string, target string, type string, agent string, trials integer, successes integer, weight float
-MATCH (n:Strategy)
+MATCH (n:{Label})
 WHERE n.id IN $ids AND toString(n.ns) = $ns
-MATCH (n)-[r:OUTCOME|CO_OCCURS_WITH|SIMILAR_TO|RECOMMENDS|WARNS_AGAINST|PREFER]-(o)
-WITH startNode(r).id AS source, endNode(r).id AS target, type(r) AS type, r.agent AS agent, coalesce(r.trials, r.count) AS trials,
-  r.successes AS successes, coalesce(r.similarity, r.weight) AS weight, coalesce(r.at, 0) AS at
-ORDER BY coalesce(trials, 0) DESC, at DESC, source, target LIMIT $limit
-RETURN source, target, type, agent, trials, successes, weight
-UNION ALL
-MATCH (n:Task)
-WHERE n.id IN $ids AND toString(n.ns) = $ns
-MATCH (n)-[r:OUTCOME|SIMILAR_TO|HAS_RULE|RECENT]-(o)
-WITH startNode(r).id AS source, endNode(r).id AS target, type(r) AS type, r.agent AS agent, coalesce(r.trials, r.count) AS trials,
-  r.successes AS successes, coalesce(r.similarity, r.weight) AS weight, coalesce(r.at, 0) AS at
-ORDER BY coalesce(trials, 0) DESC, at DESC, source, target LIMIT $limit
-RETURN source, target, type, agent, trials, successes, weight
-UNION ALL
-MATCH (n:Episode)
-WHERE n.id IN $ids AND toString(n.ns) = $ns
-MATCH (n)-[r:RAN|ATTEMPTED|USED|LISTED|TOOK]-(o)
-WITH startNode(r).id AS source, endNode(r).id AS target, type(r) AS type, r.agent AS agent, coalesce(r.trials, r.count) AS trials,
-  r.successes AS successes, coalesce(r.similarity, r.weight) AS weight, coalesce(r.at, 0) AS at
-ORDER BY coalesce(trials, 0) DESC, at DESC, source, target LIMIT $limit
-RETURN source, target, type, agent, trials, successes, weight
-UNION ALL
-MATCH (n:Agent)
-WHERE n.id IN $ids AND toString(n.ns) = $ns
-MATCH (n)-[r:RAN]-(o)
-WITH startNode(r).id AS source, endNode(r).id AS target, type(r) AS type, r.agent AS agent, coalesce(r.trials, r.count) AS trials,
-  r.successes AS successes, coalesce(r.similarity, r.weight) AS weight, coalesce(r.at, 0) AS at
-ORDER BY coalesce(trials, 0) DESC, at DESC, source, target LIMIT $limit
-RETURN source, target, type, agent, trials, successes, weight
-UNION ALL
-MATCH (n:Policy)
-WHERE n.id IN $ids AND toString(n.ns) = $ns
-MATCH (n)-[r:IN_STATE|CO_OCCURS_WITH]-(o)
-WITH startNode(r).id AS source, endNode(r).id AS target, type(r) AS type, r.agent AS agent, coalesce(r.trials, r.count) AS trials,
-  r.successes AS successes, coalesce(r.similarity, r.weight) AS weight, coalesce(r.at, 0) AS at
-ORDER BY coalesce(trials, 0) DESC, at DESC, source, target LIMIT $limit
-RETURN source, target, type, agent, trials, successes, weight
-UNION ALL
-MATCH (n:State)
-WHERE n.id IN $ids AND toString(n.ns) = $ns
-MATCH (n)-[r:IN_STATE]-(o)
-WITH startNode(r).id AS source, endNode(r).id AS target, type(r) AS type, r.agent AS agent, coalesce(r.trials, r.count) AS trials,
-  r.successes AS successes, coalesce(r.similarity, r.weight) AS weight, coalesce(r.at, 0) AS at
-ORDER BY coalesce(trials, 0) DESC, at DESC, source, target LIMIT $limit
-RETURN source, target, type, agent, trials, successes, weight
-UNION ALL
-MATCH (n:Heuristic)
-WHERE n.id IN $ids AND toString(n.ns) = $ns
-MATCH (n)-[r:RECOMMENDS|OPPOSED_BY|DERIVED_FROM]-(o)
-WITH startNode(r).id AS source, endNode(r).id AS target, type(r) AS type, r.agent AS agent, coalesce(r.trials, r.count) AS trials,
-  r.successes AS successes, coalesce(r.similarity, r.weight) AS weight, coalesce(r.at, 0) AS at
-ORDER BY coalesce(trials, 0) DESC, at DESC, source, target LIMIT $limit
-RETURN source, target, type, agent, trials, successes, weight
-UNION ALL
-MATCH (n:AntiPattern)
-WHERE n.id IN $ids AND toString(n.ns) = $ns
-MATCH (n)-[r:WARNS_AGAINST|PREFER|OPPOSED_BY|DERIVED_FROM]-(o)
-WITH startNode(r).id AS source, endNode(r).id AS target, type(r) AS type, r.agent AS agent, coalesce(r.trials, r.count) AS trials,
-  r.successes AS successes, coalesce(r.similarity, r.weight) AS weight, coalesce(r.at, 0) AS at
-ORDER BY coalesce(trials, 0) DESC, at DESC, source, target LIMIT $limit
-RETURN source, target, type, agent, trials, successes, weight
-UNION ALL
-MATCH (n:Rule)
-WHERE n.id IN $ids AND toString(n.ns) = $ns
-MATCH (n)-[r:HAS_RULE|LISTED]-(o)
+MATCH (n)-[r:{types}]-(o)
 WITH startNode(r).id AS source, endNode(r).id AS target, type(r) AS type, r.agent AS agent, coalesce(r.trials, r.count) AS trials,
   r.successes AS successes, coalesce(r.similarity, r.weight) AS weight, coalesce(r.at, 0) AS at
 ORDER BY coalesce(trials, 0) DESC, at DESC, source, target LIMIT $limit

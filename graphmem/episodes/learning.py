@@ -22,8 +22,7 @@ from graphmem.episodes.counting import (
     overgrown,
     parts,
 )
-from graphmem.episodes.occurrences import Occurrences
-from graphmem.episodes.rows import agrees, compared, episode_row, read_contents
+from graphmem.episodes.rows import Occurrences, agrees, compared, episode_row, read_contents
 from graphmem.errors import ConflictError, SettingsError, StoreError, ValidationError, has_surrogate
 from graphmem.graph.access import View, read_scopes, read_view, refusal
 from graphmem.graph.arguments import (

@@ -7,11 +7,12 @@ is a pure function of the episode, so `verify` and `rebuild` can compute it agai
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from graphmem.episodes.credit import failures_of
-from graphmem.episodes.occurrences import FIRST, Occurrences
+from graphmem.errors import StorageError
 from graphmem.graph.graph import Reader
 from graphmem.ids import (
     agent_id,
@@ -45,6 +46,9 @@ from graphmem.text.error_classes import error_class
 from graphmem.text.task_types import infer_task_type
 
 _COPIED = ("user", "task_type", "error", "feedback", "summary", "duration", "source_key", "source")
+
+FIRST = "1"
+"""The occurrence of the first of equal episodes: its id needs no mark."""
 
 
 def episode_row(
@@ -304,3 +308,33 @@ def _step_row(identity: str, index: int, step: Step) -> Row:
         if value is not None:
             row[name] = canonical_json(value) if name in _JSON_FIELDS else value
     return row
+
+
+class Occurrences:
+    """Counts equal contents in one call, or in one file."""
+
+    def __init__(self) -> None:
+        # "" is a file without a name. It is written when its cache in memory is full, it is gone
+        # when it is closed, and nobody else can read it.
+        self._file = sqlite3.connect("", isolation_level=None, check_same_thread=False)
+        self._file.executescript(
+            "PRAGMA synchronous = OFF; PRAGMA journal_mode = OFF;"
+            "CREATE TABLE counts (content BLOB PRIMARY KEY, times INTEGER) WITHOUT ROWID"
+        )
+
+    def of(self, content_hash: str, given: str | None = None) -> str:
+        """Return which occurrence of its content an episode is: ``given``, else the next one."""
+        numbered = given and given.isascii() and given.isdecimal() and len(given) < 10
+        try:
+            [(count,)] = self._file.execute(
+                "INSERT INTO counts VALUES (?, max(1, ?2)) ON CONFLICT DO UPDATE "
+                "SET times = max(times + 1, ?2) RETURNING times",
+                (bytes.fromhex(content_hash), int(given) if given and numbered else 0),
+            ).fetchall()
+        except sqlite3.Error as error:
+            raise StorageError(f"equal episodes cannot be counted: {error}") from error
+        return str(count) if given is None else given
+
+    def close(self) -> None:
+        """Drop the counts."""
+        self._file.close()

@@ -45,11 +45,7 @@ def _nothing(note: Any, value: Any) -> None:
 
 
 def decorated(
-    function: Callable[..., Any],
-    kind: Kind,
-    begin: Begin,
-    returned: Told,
-    yielded: Told = _nothing,
+    function: Callable[..., Any], kind: Kind, begin: Begin, returned: Told, yielded: Told = _nothing
 ) -> Callable[..., Any]:
     """Return a function of the same kind whose every call is noted."""
     makers: dict[Kind, Callable[..., Callable[..., Any]]] = {

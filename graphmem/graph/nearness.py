@@ -154,12 +154,7 @@ def understood(
 
 
 def _type(
-    reader: Reader,
-    text: str,
-    known: Sequence[Row],
-    near: NearTasks,
-    view: View,
-    given: str | None,
+    reader: Reader, text: str, known: Sequence[Row], near: NearTasks, view: View, given: str | None
 ) -> tuple[str | None, str | None]:
     """Return a type, and what decided it."""
     if given is not None:

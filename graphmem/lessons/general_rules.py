@@ -49,7 +49,7 @@ from graphmem.lessons.reading import LessonReader
 from graphmem.models.consolidation import ConsolidationReport, ModelSettings
 from graphmem.store.paging import ranges, weighed
 from graphmem.store.port import Row
-from graphmem.text.sentences import clauses, normalized
+from graphmem.text.words import clauses, normalized
 
 REPETITION, SUMMARIES = "repetition", "summaries"
 REPEATED = 3

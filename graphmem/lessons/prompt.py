@@ -39,10 +39,10 @@ from graphmem.models.recall import ContextQuery
 from graphmem.printable import counted
 from graphmem.store.port import Row
 from graphmem.text.fencing import CLOSE, OPEN, fenced
-from graphmem.text.sentences import normalized
 from graphmem.text.tokens import Counter as TokenCounter
 from graphmem.text.tokens import count_tokens
 from graphmem.text.tools import sequences
+from graphmem.text.words import normalized
 
 Facts = Callable[[str, str | None], Sequence[Fact]]
 """Tells preferences of a user, and facts near a text."""

@@ -230,9 +230,14 @@ class Selection:
             self._check("nodes", len(found), self.most_nodes)
             if step == self.hops:
                 break
-            known = [identity for identity in new if identity in found]
-            edges = self._read_edges(tx, "neighbourhood.edges", known)
-            ends = {row[end] for row in edges for end in ("source", "target")}
+            by_kind: dict[str, list[str]] = {}
+            for identity in new:
+                if identity in found:
+                    by_kind.setdefault(found[identity].replace("-", "_"), []).append(identity)
+            ends: set[str] = set()
+            for kind, known in by_kind.items():
+                for row in self._read_edges(tx, f"neighbourhood.{kind}_edges", known):
+                    ends |= {row["source"], row["target"]}
             new = sorted(ends - found.keys())
         return sorted(found, key=lambda identity: (NODE_KINDS.index(found[identity]), identity))
 

@@ -14,8 +14,7 @@ from graphmem.graph.graph import Graph
 from graphmem.ids import from_millis, node_id
 from graphmem.models.people import Fact
 from graphmem.store.port import Near, Row
-from graphmem.text.sentences import normalized
-from graphmem.text.words import words
+from graphmem.text.words import normalized, words
 
 MOST = 5
 """Most facts, and most preferences, for a text."""

@@ -27,7 +27,7 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any, BinaryIO
 
-from graphmem.episodes.occurrences import FIRST
+from graphmem.episodes.rows import FIRST
 from graphmem.errors import SeedingError, ValidationError, has_surrogate
 from graphmem.ids import canonical_json
 from graphmem.models import Episode

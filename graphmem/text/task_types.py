@@ -66,15 +66,13 @@ _QUERY = _nouns("query") | _verbs("query", "select") | _nouns("statement")
 _BUG = _nouns("bug", "crash", "traceback", "stack trace", "segfault", "failing test", "memory leak")
 _FIX = _verbs("fix", "diagnose", "reproduce", "trace") | {"find", "hunt", "track"}
 _CODE = _nouns("function", "method", "algorithm", "parser", "source code") | {
-    *("python", "java", "javascript", "typescript", "rust", "golang"),
+    *("python", "java", "javascript", "typescript", "rust", "golang")
 }
 _PROGRAM = _verbs("implement", "refactor") | {"write", "writing", "rewrite"}
 _TEXT = _nouns("email", "letter", "essay", "article", "blog", "poem", "newsletter", "speech")
 _COMPOSE = _verbs("draft", "compose") | {"write", "writing", "rewrite", "proofread"}
 _DATA = _nouns("dataset", "data set", "csv", "spreadsheet", "dataframe") | {"data"}
-_ANALYSE = _verbs("analyse", "analyze", "plot+", "visualise", "visualize") | {
-    "analysis",
-}
+_ANALYSE = _verbs("analyse", "analyze", "plot+", "visualise", "visualize") | {"analysis"}
 _WEB = frozenset({"web", "internet", "online", "website", "websites"})
 _SEARCH = _verbs("search", "browse") | {"look up"}
 _SUMMARY = _verbs("summarise", "summarize")

@@ -1,4 +1,4 @@
-"""The searchable words of a text, the same for both engines.
+"""The searchable words of a text, the same for both engines; sentences, and when two are the same.
 
 Names such as ``cancelReservation`` and ``book_flight`` are split, case and width do not matter, and
 each ideograph is a word. The engines reduce words to their stems (Porter 1980) and rank by BM25
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterator
 
 LONGEST = 39
 """Most characters in a word; longer words are cut, because the embedded engine refuses them."""
@@ -36,3 +37,39 @@ def words(text: str) -> list[str]:
         plain = _CAMEL.sub(" ", plain).lower()
     split = plain.translate(_ASCII).split() if simple else _WORD.findall(plain)
     return [word[:LONGEST] for word in split if word not in STOP_WORDS]
+
+
+LONGEST_CLAUSE = 300
+"""Most characters of a clause."""
+SHORTEST_CLAUSE = 2
+"""Fewest words of a clause."""
+
+_WORDING = re.compile(r"(?:(?<!\w)-(?=\d))?\d+(?:[.,]\d+)*|[^\W\d_]+")
+_SENTENCE = re.compile(r"[.!?:]+(?=\s|$)|[;\n\r]+|(?:^|(?<=\s))[-*\u2013\u2014\u2022]+(?=\s)")
+_CLAUSE = re.compile(r",(?=\s)|\s(?:and )?then(?=[\s,])", re.IGNORECASE)
+_JOINED = re.compile(r"^(?:and|but|so|then)\s+", re.IGNORECASE)
+
+
+def normalized(sentence: str) -> str:
+    """Return the normalized form of a sentence: its words in small letters, and its numbers."""
+    plain = unicodedata.normalize("NFKC", sentence).casefold().replace("\u2212", "-")
+    return " ".join(_WORDING.findall(plain))
+
+
+def clauses(text: str) -> dict[str, str]:
+    """Return what a text says, by its normalized form: its sentences and their clauses."""
+    said: dict[str, str] = {}
+    for clause in _clauses(text):
+        wording = normalized(clause)
+        if wording.count(" ") + 1 >= SHORTEST_CLAUSE and len(clause) <= LONGEST_CLAUSE:
+            said.setdefault(wording, clause)
+    return said
+
+
+def _clauses(text: str) -> Iterator[str]:
+    for sentence in _SENTENCE.split(text):
+        whole = " ".join(sentence.split())
+        yield whole
+        parts = _CLAUSE.split(whole)
+        if len(parts) > 1:
+            yield from (_JOINED.sub("", part.strip()) for part in parts)

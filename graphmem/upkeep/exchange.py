@@ -20,8 +20,7 @@ from typing import Any, NamedTuple, TextIO
 
 from graphmem.episodes.attempts import abandon
 from graphmem.episodes.learning import Learner
-from graphmem.episodes.occurrences import FIRST
-from graphmem.episodes.rows import read_contents
+from graphmem.episodes.rows import FIRST, read_contents
 from graphmem.errors import NotFoundError, SeedingError, ValidationError
 from graphmem.files import writing
 from graphmem.graph.arguments import checked_path

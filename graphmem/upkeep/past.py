@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphmem.config import Settings
 from graphmem.episodes.learning import Learner, half_life_of
-from graphmem.episodes.occurrences import FIRST
-from graphmem.episodes.rows import read_contents
+from graphmem.episodes.rows import FIRST, read_contents
 from graphmem.errors import NotFoundError, ValidationError
 from graphmem.forks import in_child
 from graphmem.graph.access import read_scopes

@@ -98,7 +98,8 @@ def neighbourhood(memory: Memory, given: Given) -> dict[str, Any]:
     if not nodes:
         raise NotFoundError(f"there is no node with the id {identity!r}")
     most = _number(given, "limit", _EDGES)
-    found = memory.query("neighbourhood.edges", ids=[identity], limit=most + 1)
+    kind = nodes[0]["kind"].replace("-", "_")
+    found = memory.query(f"neighbourhood.{kind}_edges", ids=[identity], limit=most + 1)
     more, edges = len(found) > most, found[:most]
     others = {end for edge in edges for end in (edge["source"], edge["target"])} - {identity}
     if others:

@@ -34,10 +34,7 @@ WORLDS: dict[str, tuple[Rates, str]] = {
         "no worse than Thompson by over .01",
     ),
     "two tools swap": (lambda at: [0.9, 0.3] if at < CHANGED else [0.3, 0.9], ""),
-    "a tool breaks and recovers": (
-        lambda at: [0.1 if 70 <= at < 140 else 0.9, 0.5],
-        "",
-    ),
+    "a tool breaks and recovers": (lambda at: [0.1 if 70 <= at < 140 else 0.9, 0.5], ""),
 }
 
 
@@ -99,13 +96,6 @@ def estimate(folder: Path, scale: float) -> list[Result]:
         ratio = f"{own / plain_:.2f}"
         results.append(Result(name, f"success {own:.3f}", f"Thompson {plain_:.3f}", ratio, wanted))
     return [*results, *found(), *concluded("memory:"), *routed()]
-
-
-@benchmark("neo4j_estimate", server=True)
-def on_server(folder: Path, scale: float) -> list[Result]:
-    """The same conclusions on a server."""
-    del folder, scale
-    return list(concluded(os.environ["NEO4J_URI"]))
 
 
 def found() -> Iterator[Result]:

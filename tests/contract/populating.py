@@ -548,9 +548,7 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         "flow.advance": ids(target, "Cursor")[0],
         "knowledge.state": f"statement of {ns}",
     }
-    one |= {
-        "lessons.unmerge": next(i for i in ids(target, "Strategy") if i in merged(target)),
-    }
+    one |= {"lessons.unmerge": next(i for i in ids(target, "Strategy") if i in merged(target))}
     own = ns == target.namespace
     known: dict[str, Any] = {
         "ns": ns,

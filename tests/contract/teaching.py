@@ -144,7 +144,7 @@ def attempts(
     ]
 
 
-def day(number: int) -> datetime:
+def day(number: float) -> datetime:
     """A day, counted from the first of January."""
     return START + timedelta(days=number)
 

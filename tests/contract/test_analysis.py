@@ -196,7 +196,7 @@ def test_what_levels_hold_and_what_flows_between_them(memory: Memory, clock: Clo
     later = asked(memory, "level_contents", "level entries", at=NOW + 10_000, limit=2)
     assert later == [("agent:ada:stm", 2), ("agent:ada:sensory", 1)]
     assert asked(memory, "dataflow", "source target pending made")[:1] == [
-        ("agent:ada:sensory", "agent:ada:working", 1, 0),
+        ("agent:ada:sensory", "agent:ada:working", 1, 0)
     ]
     assert ("agent:ada:working", "agent:ada:stm", "summarise", 2) in asked(
         memory, "dataflow", "source target transformer made"

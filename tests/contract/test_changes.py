@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import hypothesis
@@ -13,16 +12,12 @@ import pytest
 
 from graphmem import Episode, Memory, Settings
 from graphmem.errors import NotFoundError, ValidationError
-from graphmem.graph.graph import Graph
 from graphmem.ids import to_millis
 from graphmem.models.changes import Change
+from tests.conftest import Clock
+from tests.contract.teaching import day
 
-START = datetime(2026, 1, 1, tzinfo=UTC)
 LETTERS = {"+": True, "-": False}
-
-
-def day(number: float) -> datetime:
-    return START + timedelta(days=number)
 
 
 def run(
@@ -158,16 +153,9 @@ def test_the_order_of_arrival_does_not_matter(seed: int) -> None:
 # What was believed
 
 
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], datetime]:
-    """Set the clock that episodes are recorded by."""
-
-    def stands_at(number: float) -> datetime:
-        moment = day(number)
-        monkeypatch.setattr(Graph, "now", lambda _: to_millis(moment))
-        return moment
-
-    return stands_at
+def stands_at(clock: Clock, number: float) -> datetime:
+    clock.now = to_millis(day(number))
+    return day(number)
 
 
 def believed(memory: Memory, as_of: datetime | None = None) -> list[Any]:
@@ -188,17 +176,17 @@ def believed(memory: Memory, as_of: datetime | None = None) -> list[Any]:
 
 
 def test_what_was_believed_follows_from_what_was_recorded_by_then(
-    memory: Memory, clock: Callable[[float], datetime]
+    memory: Memory, clock: Clock
 ) -> None:
-    first = clock(10)
+    first = stands_at(clock, 10)
     memory.learn_many([*run("old printer", "+" * 9, agent="ada"), *run("fax", "+-+", agent="ada")])
     memory.learn("print a page", "old printer", success=True, error="slow", agent="bob")
     memory.learn_many(
         [Episode(task="print a leaf", strategy="fax", success=True, agent="ada")]
     )  # without a date
-    then = clock(20)
+    then = stands_at(clock, 20)
     before = believed(memory)
-    clock(30)
+    stands_at(clock, 30)
     memory.learn_many(run("old printer", "-" * 9, agent="ada", first=3))  # dated before, told later
     memory.learn("print a page", "scanner", success=True, agent="ada")
     assert believed(memory) != before
@@ -213,11 +201,11 @@ def test_what_was_believed_follows_from_what_was_recorded_by_then(
 
 
 def test_what_is_erased_was_never_known_and_rights_are_those_of_today(
-    memory: Memory, clock: Callable[[float], datetime]
+    memory: Memory, clock: Clock
 ) -> None:
-    then = clock(10)
+    then = stands_at(clock, 10)
     memory.learn_many([*run("ask", "+++", agent="ada"), *run("look", "++", agent="bob")])
-    clock(20)
+    stands_at(clock, 20)
     assert len(memory.strategies(as_of=then)) == 2
     memory.upkeep.erase(memory.evidence("look")[0].id)
     assert [row.trials for row in memory.strategies(as_of=then)] == [3, 1]

@@ -9,10 +9,10 @@ from typing import Any, get_args
 import pytest
 from scipy.stats import beta
 
-from graphmem import Memory, Settings, StrategyUse
+from graphmem import Memory, StrategyUse
 from graphmem.advice.choose import FOUND
 from graphmem.advice.ways import DRAWS
-from graphmem.errors import NotFoundError, SettingsError
+from graphmem.errors import NotFoundError
 from graphmem.models.choices import Choice, Considered, Explore
 from graphmem.printable import percent
 from tests.conftest import Opener
@@ -118,11 +118,6 @@ def test_thompson_draws_from_the_sharpened_posterior(learned: Memory) -> None:
     assert choice.candidates["wait"] == pytest.approx(wins.mean(), abs=0.05)
 
 
-def test_one_that_is_sure_still_has_a_propensity_over_zero(learned: Memory) -> None:
-    for seed in range(20):
-        assert learned.choose(TASK, ["ask", "wait", "guess"], seed=seed).propensity > 0
-
-
 def test_greedy_takes_the_highest_and_equal_ones_share(learned: Memory) -> None:
     assert learned.choose(TASK, ["ask", "wait"], explore="greedy").candidates == {
         "ask": 1.0,
@@ -166,16 +161,6 @@ def test_without_candidates_it_takes_what_works_on_such_tasks_or_anywhere(memory
     assert "ask" in choice.candidates
     best = memory.strategies(limit=3)
     assert {row.text for row in best} <= choice.candidates.keys()
-
-
-def test_what_was_merged_is_among_what_worked_best(memory: Memory) -> None:
-    tried(memory, TASK, "ask", "wwwf")
-    tried(memory, "rebook a seat", "ask politely", "ww")
-    tried(memory, "rebook a seat", "wait", "f")
-    memory.lessons.merge("ask", "ask politely")
-    assert memory.choose("quite another thing", seed=1).candidates.keys() == {"ask", "wait"}
-    told = memory.choose("quite another thing", seed=1, agent="default").candidates
-    assert told.keys() == {"ask", "wait"}
 
 
 def test_what_was_never_tried_is_expected_to_be_as_what_is_like_it(memory: Memory) -> None:
@@ -269,12 +254,6 @@ def test_nothing_is_written_until_the_choice_is_learned(learned: Memory) -> None
     other = StrategyUse("another way", applied=False)
     learned.learn(TASK, [choice, other], success=False)
     assert learned.verify().ok
-
-
-def test_a_sharpness_of_zero_is_an_error() -> None:
-    for sharpness in (0, -1, float("nan"), 1e9):
-        with pytest.raises(SettingsError, match="choice_sharpness"):
-            Settings(choice_sharpness=sharpness)
 
 
 def test_extreme_posteriors_and_sharpness_still_choose(opened: Opener) -> None:

@@ -196,10 +196,7 @@ def test_cycles_can_be_found_anew_when_facts_went(memory: Memory) -> None:
     ids = learn(memory, "report", weekly(20))
     learn(memory, "other", weekly(20, MONDAY + DAY))
     learn(memory, "gone", weekly(20), agent="b")
-    asked: dict[str, Any] = {
-        "timezone": "Asia/Tokyo",
-        "only": "success",
-    }
+    asked: dict[str, Any] = {"timezone": "Asia/Tokyo", "only": "success"}
     for subject in ("report", "other", "gone"):
         memory.cycles.discover(subject, **asked)
     before = memory.cycles.list()

@@ -12,10 +12,7 @@ from typing import Any
 import pytest
 
 from graphmem import AsyncMemory, Memory
-from graphmem.errors import (
-    NotFoundError,
-    ValidationError,
-)
+from graphmem.errors import NotFoundError, ValidationError
 from graphmem.store.queries import adhoc
 from tests.conftest import Opener
 from tests.contract.attempting import TASK, WAY, abandoned, episodes

@@ -26,16 +26,7 @@ from graphmem.store.queries import procedure
 from graphmem.upkeep import erasing
 from tests.conftest import Clock, Opener
 from tests.contract.interrupting import Interruption
-from tests.contract.teaching import (
-    NOW,
-    attempts,
-    checked,
-    day,
-    dump,
-    fail,
-    histories,
-    reference,
-)
+from tests.contract.teaching import NOW, attempts, checked, day, dump, fail, histories, reference
 from tests.faults.attack import rounds
 
 ZSTD = b"\x28\xb5\x2f\xfd"
@@ -190,23 +181,6 @@ class TestShares:
         assert dump(memory) == before
         checked(memory)
 
-    def test_general_rules_go_with_the_episodes_that_they_came_from(self, memory: Memory) -> None:
-        memory.learn_many(
-            {
-                "task": f"task {number % 3}",
-                "strategy": "ask",
-                "score": 1.0,
-                "agent": "ben",
-                "successes": [f"always {MARK} before you deploy"],
-                "source_key": str(number),
-            }
-            for number in range(6)
-        )
-        memory.lessons.consolidate(force=True)
-        assert MARK in repr([rule for rule in memory.lessons.rules() if rule.task is None])
-        memory.upkeep.erase(agent="ben")
-        assert MARK not in repr(dump(memory))
-
     @pytest.mark.parametrize(
         "given", [{"agent": "nobody"}, {"user": "nobody"}, {"episode_id": "none"}]
     )
@@ -343,18 +317,6 @@ class TestForgetting:
             ]
         return ids
 
-    def test_what_is_old_and_taught_nothing_goes(self, memory: Memory, clock: Clock) -> None:
-        clock.now = to_millis(NOW)
-        ids = self.old(memory)
-        report = memory.upkeep.forget(90, 0.3)
-        assert set(report.episode_ids) == set(ids["old bad"])
-        assert (report.episodes, report.dry_run) == (4, False)
-        assert report.before == NOW - timedelta(days=90)
-        assert report.compacted is (not memory.store.capabilities.server)
-        assert memory.stats().episodes == 12
-        assert memory.upkeep.forget(90, 0.3).episodes == 0
-        checked(memory)
-
     def test_either_condition_alone(self, memory: Memory, clock: Clock) -> None:
         clock.now = to_millis(NOW)
         ids = self.old(memory)
@@ -370,6 +332,8 @@ class TestForgetting:
         for asked, names in cases:
             report = memory.upkeep.forget(**asked, dry_run=True)  # type: ignore[arg-type]
             assert set(report.episode_ids) == {one for name in names for one in ids[name]}, asked
+        assert memory.upkeep.forget(90, 0.3).before == NOW - timedelta(days=90)
+        assert memory.upkeep.forget(90, 0.3).episodes == 0
 
     def test_confidence_is_that_of_the_agent_and_the_type(
         self, memory: Memory, clock: Clock

@@ -252,11 +252,3 @@ def test_choices_of_the_memory_can_be_evaluated(memory: Memory) -> None:
     assert same.effective > 35  # that is how they were chosen, but for the draws
     assert same.largest_weight < 3
     assert abs(same.inverse_propensity.gain) < 0.1
-
-
-@pytest.mark.parametrize("engine", ["embedded"])
-def test_progress_counts_all_episodes(memory: Memory) -> None:
-    memory.learn_many(log(1_100, seed=1))
-    seen: list[tuple[int, int]] = []
-    memory.evaluate("greedy", on_progress=lambda done, total: seen.append((done, total)))
-    assert seen == [(500, 1_100), (1_000, 1_100), (1_100, 1_100)]

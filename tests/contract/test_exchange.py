@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import stat
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -96,38 +94,6 @@ def test_files_that_cannot_be_read_or_written(memory: Memory, tmp_path: Path) ->
     for call, path, error, problem in calls:
         with pytest.raises(error, match=problem):
             call(path)
-
-
-def test_an_export_that_fails_leaves_what_was_there(
-    memory: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fill(memory)
-    folder = tmp_path / "files"
-    folder.mkdir()
-    (file := folder / "out.json").write_text("before")
-
-    def full(_: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", full)
-        for format_name in FILE_FORMATS:
-            with pytest.raises(StorageError, match="No space left on device; nothing was written"):
-                memory.upkeep.export(file, format_name)
-    assert ([found.name for found in folder.iterdir()], file.read_text()) == (
-        ["out.json"],
-        "before",
-    )
-
-
-def test_an_export_keeps_permissions_and_links(memory: Memory, tmp_path: Path) -> None:
-    (file := tmp_path / "private.json").write_text("{}")
-    file.chmod(0o600)
-    (link := tmp_path / "link.json").symlink_to(file)
-    memory.upkeep.export(link, "sentinel")
-    assert link.is_symlink()
-    assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    assert json.loads(file.read_text())["episode_log"] == []
 
 
 def test_lines_give_the_same_memory(memory: Memory, opened: Opener, tmp_path: Path) -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import gzip
 import math
 import random
-from itertools import cycle, groupby
-from pathlib import Path
-from typing import Any, BinaryIO, cast
+from itertools import cycle
+from typing import Any
 
 import hypothesis
 import hypothesis.strategies as st
@@ -17,7 +15,6 @@ from graphmem import Episode, Memory
 from graphmem.advice.calibrate import History, Trial
 from graphmem.advice.estimate import interval
 from graphmem.advice.strengths import DEFAULTS
-from graphmem.seeding import Origin, formats
 from graphmem.store.queries import adhoc
 from tests.conftest import Opener
 
@@ -161,21 +158,6 @@ def test_what_was_used_often_on_a_type_counts_there(memory: Memory) -> None:
         assert (part.type_trials, part.type_successes) == typed
 
 
-def test_merged_strategies_count_as_one(memory: Memory) -> None:
-    tried(memory, "refund", "ask", "wwf")
-    tried(memory, "refund", "ask them", "ww")
-    tried(memory, "rebook", "ask them", "f")
-    memory.lessons.merge("ask", "ask them")
-    found = memory.predict("refund", "ask")
-    [part] = found.basis.strategies
-    assert (part.trials, part.successes) == (6, 4)
-    assert (part.here_trials, part.here_successes) == (5, 4)
-    for other in ("ask them", ["ask", "ask them"]):
-        assert memory.predict("refund", other).probability == found.probability
-    memory.lessons.unmerge("ask")
-    assert memory.predict("refund", "ask").basis.strategies[0].trials == 3
-
-
 def test_an_agent_is_told_from_what_it_may_read(memory: Memory) -> None:
     tried(memory, "refund", "ask", "wwww", agent="ada")
     tried(memory, "refund", "ask", "ffff", agent="grace")
@@ -211,14 +193,6 @@ def test_an_agent_is_told_nothing_of_types_that_it_may_not_learn(memory: Memory)
     billing = memory.predict("billing", "ask", agent="ada")
     assert (billing.trials, billing.basis.task.trials, billing.basis.trials) == (0, 0, 1)
     assert memory.predict("support", "ask", agent="ada").trials == 1
-
-
-def test_a_task_is_found_by_key_id_or_wording(memory: Memory) -> None:
-    memory.learn("refund a flight", "ask", success=True, task_key="12")
-    [row] = memory.query("MATCH (t:Task) WHERE t.ns = $ns RETURN t.id AS id")
-    answers = [memory.predict(name, "ask") for name in ("12", "refund a flight", row["id"])]
-    assert {found.probability for found in answers} == {answers[0].probability}
-    assert all(found.trials == 1 for found in answers)
 
 
 def test_what_is_new_borrows_from_what_is_similar(opened: Opener) -> None:
@@ -411,43 +385,3 @@ def test_strengths_that_are_accepted_predict_better() -> None:
         told = [replay.predict(Trial("", t, (s,), success=True), strengths) for t, s in cells]
         losses.append(sum((p - 0.5) ** 2 for p in told))
     assert losses[0] < losses[1] / 2
-
-
-# Logs of others
-
-
-def airline(folder: Path) -> list[tuple[str, dict[str, str], bool, int]]:
-    """Task, strategies by name, outcome and number of the trial of the airline runs."""
-    file = folder / "tau_airline" / "gpt-4o-airline.json.gz"
-    found = []
-    with gzip.open(file) as packed:
-        stream = cast(BinaryIO, packed)
-        for record in formats()["tau-bench"].read(stream, Origin(file.name, "gpt-4o-airline")):
-            assert isinstance(record, tuple)
-            episode = record[1]
-            tools = [s.action_type for s in episode.steps if s.action_type != "respond"]
-            ways = {
-                "writing tools": episode.strategy[0].text,
-                "all tools": " > ".join(name for name, _ in groupby(tools)) or "(none)",
-            }
-            trial = episode.extra["trial"]
-            assert isinstance(trial, int)
-            found.append((str(episode.task_key), ways, bool(episode.success), trial))
-    return found
-
-
-@pytest.mark.parametrize(("way", "at_most"), [("all tools", 0.123), ("writing tools", 0.105)])
-def test_the_last_trial_of_airline_tasks(
-    memory: Memory, shared_data: Path, way: str, at_most: float
-) -> None:
-    runs = airline(shared_data)
-    memory.learn_many(
-        {"task": task, "strategy": ways[way], "success": won, "source_key": f"{task}/{trial}"}
-        for task, ways, won, trial in runs
-        if trial < 3
-    )
-    last = [(task, ways[way], won) for task, ways, won, trial in runs if trial == 3]
-    told = [memory.predict(task, name).probability for task, name, _ in last]
-    brier = sum((p - won) ** 2 for p, (_, _, won) in zip(told, last, strict=True)) / len(last)
-    assert len(last) == 50
-    assert brier <= at_most

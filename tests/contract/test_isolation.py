@@ -352,10 +352,7 @@ def test_what_an_agent_reads_is_as_if_hidden_ones_were_not_there(
 ) -> None:
     settings = Settings(embedder="hashing", **LOOSE)
     compare(
-        lambda: Memory.open("memory:", namespace="isolated", settings=settings),
-        clock,
-        deeds,
-        scope,
+        lambda: Memory.open("memory:", namespace="isolated", settings=settings), clock, deeds, scope
     )
 
 

@@ -8,7 +8,6 @@ import pytest
 
 from graphmem import Memory
 from graphmem.config import KEPT, Settings
-from graphmem.errors import SettingsError
 from graphmem.ids import node_id
 from graphmem.store.queries import adhoc
 from tests.conftest import Opener
@@ -84,9 +83,7 @@ def test_a_memory_from_before_keeps_them_from_its_next_write(opened: Opener) -> 
     assert kept(later) == {name: getattr(Settings(), name) for name in KEPT}
 
 
-def test_a_memory_with_settings_of_an_earlier_version_opens_with_a_warning(
-    opened: Opener,
-) -> None:
+def test_a_memory_with_settings_of_an_earlier_version_opens_with_a_warning(opened: Opener) -> None:
     first = opened()
     attempts(first, "plan", 3)
     usual = first.strategies()
@@ -94,12 +91,6 @@ def test_a_memory_with_settings_of_an_earlier_version_opens_with_a_warning(
     first.store.write(adhoc(earlier, "write"), id=node_id(first.namespace, "Namespace"))
     with pytest.warns(UserWarning, match=r"no longer has \(prior_successes\)"):
         assert opened().strategies() == usual
-
-
-def test_another_half_life_is_still_refused(opened: Opener) -> None:
-    opened().learn("t", ["a", "b"], success=True)
-    with pytest.raises(SettingsError, match="co_occurrence_half_life_days is 30"):
-        opened(co_occurrence_half_life_days=30.0).verify()
 
 
 def test_each_namespace_keeps_its_own(opened: Opener) -> None:

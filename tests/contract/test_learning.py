@@ -11,11 +11,7 @@ import pytest
 
 from graphmem import Episode, Memory, MistakeCard, Step, StrategyUse
 from graphmem.episodes.rows import read_contents
-from graphmem.errors import (
-    ConflictError,
-    SettingsError,
-    ValidationError,
-)
+from graphmem.errors import ConflictError, SettingsError, ValidationError
 from graphmem.ids import to_millis
 from tests.conftest import Clock, Opener
 from tests.contract.teaching import NOW, checked, dump, graph_of, reference, wilson
@@ -177,10 +173,7 @@ def test_learn_takes_what_went_well_and_what_did_not(memory: Memory) -> None:
         memory.learn("t", "s", score=0.9, successes=iter(["asked"]), mistakes=["was slow"])
         memory.learn("t", "s", score=0.2, mistakes=("guessed",), mistake_cards=[card])
 
-    assert {str(rule) for rule in memory.lessons.rules("t")} == {
-        "[WORKS] asked",
-        "[AVOID] guessed",
-    }
+    assert {str(rule) for rule in memory.lessons.rules("t")} == {"[WORKS] asked", "[AVOID] guessed"}
     [mistake] = memory.lessons.mistakes()
     assert (mistake.type, mistake.task, mistake.seen) == ("haste", "t", 2)
     assert memory.verify().ok
@@ -323,13 +316,6 @@ def test_chances_that_cannot_be_are_refused(field: str, given: dict[str, Any]) -
     with pytest.raises(ValidationError) as caught:
         StrategyUse("a", **given)
     assert caught.value.field == field, str(caught.value)
-
-
-def test_a_strategy_that_was_not_applied_is_not_tried(memory: Memory) -> None:
-    memory.learn("t", ["used", StrategyUse("ignored", shown=True, applied=False)], success=False)
-
-    assert [row.text for row in memory.strategies()] == ["used"]
-    assert memory.query("analysis.together", at_least=1) == []
 
 
 def test_credit_weighs_the_score_not_the_count(memory: Memory) -> None:
@@ -507,12 +493,3 @@ def test_a_memory_keeps_the_half_life_it_was_built_with(opened: Opener) -> None:
     other.upkeep.rebuild()
     assert other.query("analysis.together", at_least=1)[0]["weight"] == pytest.approx(1.125)
     assert other.verify().ok
-
-
-def test_evidence_leads_back_to_the_episodes(memory: Memory) -> None:
-    for number in range(4):
-        began = DAY + timedelta(days=number)
-        memory.learn("t", "s", success=number == 3, started_at=began, source_key=f"run/{number}")
-
-    rows = memory.evidence("s", limit=2)
-    assert [(row.source_key, row.success) for row in rows] == [("run/3", True), ("run/2", False)]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from graphmem import Memory
 from graphmem.errors import NotFoundError, ValidationError
+from tests.conftest import Clock, Opener
 from tests.contract.teaching import attempts, checked, day, dump, fail, tamper
 
 
@@ -82,6 +85,43 @@ def test_they_count_as_one_wherever_strategies_are_read(
         assert getattr(together["plan"], name) == sum(
             getattr(apart[text], name) for text in ("plan", "make a plan")
         )
+
+
+def test_every_answer_takes_them_for_one(opened: Opener, clock: Clock) -> None:
+    clock.now = int(day(9).timestamp() * 1000)
+    memory = opened(embedder="hashing")
+    for number, (text, outcomes) in enumerate((("plan", (2, 1)), ("make a plan", (2, 0)))):
+        attempts(memory, text, *outcomes, task_type="ops")
+        attempts(memory, text, 1, task=f"another {number}", task_type="ops")
+        for _ in range(2):
+            fail(memory, text, f"timeout after {number} s", task="restart", task_type="ops")
+
+    def read() -> list[Any]:
+        told = memory.predict("deploy", "plan")
+        context = memory.context("deploy", max_tokens=500)
+        return [told.basis.strategies, memory.recall("deploy it").items, context]
+
+    apart = read()
+    whole = memory.lessons.merge("plan", "make a plan")
+    for name in ("plan", "make a plan", whole):
+        found = memory.explain(name)
+        assert (found.text, found.why.successes, found.why.trials) == ("plan", 6, 9)
+        assert [near.text for near in found.neighbours if near.relation == "merged"] == [
+            "make a plan"
+        ]
+        [told] = memory.predict("deploy", name).basis.strategies
+        assert (told.trials, told.here_trials) == (9, 5)
+    [[part], items, context] = read()
+    assert (part.trials, part.here_trials, part.here_successes) == (9, 5, 4)
+    [item] = [item for item in items if item.kind == "strategy"]
+    assert (item.text, item.trials, item.near_trials) == ("plan", 9, 5)
+    assert "- likely: 4 of 5 here: plan" in context.splitlines()
+    [heuristic] = memory.recall("deploy", kinds=["heuristic"]).items
+    assert (heuristic.trials, heuristic.successes) == (9, 6)
+    for agent in (None, "default"):
+        assert memory.choose("sing a song", seed=1, agent=agent).candidates.keys() == {"plan"}
+    memory.lessons.unmerge("plan")
+    assert read() == apart
 
 
 def test_what_neither_reaches_alone_both_reach_together(memory: Memory) -> None:

@@ -13,7 +13,6 @@ from graphmem import Memory, fingerprint
 from graphmem.errors import ValidationError
 from graphmem.store.queries import _Shared, catalog
 from tests.conftest import SHARED
-from tests.contract.teaching import set_all
 
 VECTORS = SHARED / "vectors" / "peers.json"
 STATE = {"task": "deploy"}
@@ -95,22 +94,6 @@ def test_crystallizing_decides_as_the_peer_did_and_starts_at_the_lower_bound(
     assert best.action == "10/10"
 
 
-def test_td_updates_are_the_peers(memory: Memory) -> None:
-    for number, entry in enumerate(vectors()["td_update"]):
-        action = f"case {number}"
-        memory.policies.set_q(STATE, action, float(entry["q0"]))
-        for step in entry["steps"]:
-            rates = {"alpha": step["alpha"], "gamma": step["gamma"]}
-            best = step["max_future_q"]
-            if step["alpha"] == 0.0:  # there an update that could learn nothing was let through
-                with pytest.raises(ValidationError, match="alpha"):
-                    memory.policies.update(STATE, action, step["reward"], next_max_q=best, **rates)
-                continue
-            answer = memory.policies.update(STATE, action, step["reward"], next_max_q=best, **rates)
-            assert answer.td_error == exactly(step["td_error"])
-            assert answer.q == exactly(float(step["q_after"]))
-
-
 def test_the_formula_of_confidence_is_the_peers_at_any_start_and_cap(memory: Memory) -> None:
     memory.upkeep.initialize()
     for entry in vectors()["confidence_update"]:
@@ -161,48 +144,3 @@ def test_cycles_and_waiting_add_what_they_added_to_the_peers(memory: Memory) -> 
                 memory, "pressed($rate, $days)", rate=waited["rate"], days=waited["unresolved_days"]
             )
         assert total == pytest.approx(case["expect"], abs=case["abs_tol"]), case
-
-
-def test_links_answer_as_the_peers_in_order(memory: Memory) -> None:
-    """Two answers differ on purpose.
-
-    There ``link`` returned 0, here the weight. There ``weaken_all`` reached one end of an edge
-    and left the other as it was; here an edge is one, and both ends always agree.
-    """
-    policies = memory.policies
-    names = named_policies(memory)
-    ids = {name: identity for identity, name in names.items()}
-    weights = {"a": 0.5}  # what the other end of an edge weighs here after weaken_all of b
-    weakened = False
-
-    for entry in vectors()["co_occurrence"]["ops_in_order"]:
-        given, more, expected = entry["args"], entry["kwargs"], entry["returns"]
-        if entry["op"] == "link":
-            weight = policies.link(ids["a"], ids["b"], weight=more.get("initial_weight", 0.1))
-            assert weight == 0.1  # a second link changes nothing
-        elif entry["op"] == "strengthen":
-            found = policies.strengthen(*(ids[name] for name in given), **more)
-            assert found == exactly(expected)
-        elif entry["op"] == "get_linked":
-            linked = [(names[row.id], row.weight) for row in policies.linked(ids[given[0]])]
-            if given == ["a"] and weakened and expected:
-                assert expected == [["b", 1.0]]
-                expected = [["b", weights["a"]]]
-            assert [name for name, _ in linked] == [name for name, _ in expected]
-            assert [w for _, w in linked] == exactly([w for _, w in expected])
-        elif entry["op"] == "propagate":
-            reached = policies.propagate([ids[name] for name in given[0]], **more)
-            assert {names[key]: energy for key, energy in reached.items()} == exactly(expected)
-        elif entry["op"] == "weaken_all":
-            assert policies.weaken(ids["b"], **more) == expected
-            weakened = True
-        else:
-            assert entry["op"] == "unlink"
-            policies.unlink(*(ids[name] for name in given))
-    assert memory.verify().ok
-
-
-def named_policies(memory: Memory) -> dict[str, str]:
-    """Four policies of one state; return their names by id."""
-    set_all(memory, ((STATE, name, 0.0) for name in "abcd"))
-    return {policy.id: policy.action for policy in memory.policies.list(STATE)}

@@ -62,8 +62,7 @@ def said(found: Recall, kind: str) -> dict[str, str]:
 def test_everything_that_fits_comes_after_the_strategies(orders: Memory) -> None:
     found = orders.recall(ASKED, limit=1)
     assert [item.kind for item in found.items] == sorted(
-        (item.kind for item in found.items),
-        key=("strategy", "rule", "heuristic", "policy").index,
+        (item.kind for item in found.items), key=("strategy", "rule", "heuristic", "policy").index
     )
     assert [item.text for item in of_kind(found, "strategy")] == ["call the carrier"]
     assert said(found, "rule") == {
@@ -161,21 +160,6 @@ def test_an_agent_is_told_what_it_may_read(orders: Memory) -> None:
     assert "[WORKS] look at the promised day" in said(both, "rule")
     orders.scopes.set("bob", inherit_from=["ada"], cannot_learn=["orders"])
     assert orders.recall(ASKED, agent="bob").items == ()
-
-
-def test_merged_strategies_are_one_heuristic(opened: Opener) -> None:
-    memory = opened(embedder="hashing")
-    learn(memory, 0, strategy="call the carrier")
-    for number in range(2):
-        for way in ("swap it", "exchange it"):
-            more = {"task": "lamp broken", "strategy": way, "source_key": f"{way} {number}"}
-            learn(memory, 0, **more)
-    asked = "late order of a gold customer"
-    assert of_kind(memory.recall(asked, limit=1), "heuristic") == []
-    memory.lessons.merge("swap it", "exchange it")
-    [item] = of_kind(memory.recall(asked, limit=1), "heuristic")
-    assert item.text == "for orders tasks: swap it"
-    assert (item.trials, item.successes, len(item.evidence)) == (4, 4, 4)
 
 
 def test_what_is_erased_is_told_no_more(orders: Memory) -> None:

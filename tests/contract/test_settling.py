@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
@@ -14,7 +13,7 @@ import hypothesis
 import hypothesis.strategies as st
 import pytest
 
-from graphmem import AsyncMemory, Episode, Memory, Step
+from graphmem import Episode, Memory, Step
 from graphmem.errors import ConflictError, NotFoundError, ValidationError
 from graphmem.ids import to_millis
 from graphmem.models.reports import Told
@@ -38,9 +37,7 @@ HOUR = timedelta(hours=1)
 
 told = st.lists(
     st.tuples(
-        st.integers(0, 14),
-        st.sampled_from([0.0, 0.4, 0.6, 1.0]),
-        st.sampled_from([None, *ERRORS]),
+        st.integers(0, 14), st.sampled_from([0.0, 0.4, 0.6, 1.0]), st.sampled_from([None, *ERRORS])
     ),
     min_size=1,
     max_size=6,
@@ -137,12 +134,6 @@ class TestOutcome:
         assert [one.score for one in memory.episodes()[0].former] == [1.0, 0.1]
         checked(memory)
 
-    def test_it_counts_when_the_episode_ended(self, memory: Memory) -> None:
-        memory.learn("refund", "at once", success=True, source_key="run", ended_at=day(0))
-        memory.settle("run", success=False, at=day(9))
-
-        assert memory.strategies()[0].last_used_at == day(0)
-
     def test_an_error_that_was_learned_stays_and_a_given_reward_too(self, memory: Memory) -> None:
         memory.learn("a", "x", success=False, error="timeout", reward=7.0, source_key="run")
         memory.settle("run", score=0.2)
@@ -150,10 +141,6 @@ class TestOutcome:
             "MATCH (e:Episode {ns: $ns}) RETURN e.reward AS reward, e.error AS error"
         )[0]
         assert dict(row) == {"reward": 7.0, "error": "timeout"}
-
-    def test_the_asynchronous_memory_settles_too(self, memory: Memory) -> None:
-        memory.learn("refund", "at once", success=True, source_key="run")
-        assert asyncio.run(AsyncMemory(memory).settle("run", success=False)).changed
 
 
 class TestDerived:
@@ -184,24 +171,6 @@ class TestDerived:
             assert derived(memory) == derived(other)
             memory.upkeep.rebuild()
             assert derived(memory) == derived(other)
-
-    def test_general_rules_and_alternatives_follow(self, memory: Memory, clock: Clock) -> None:
-        clock.now = to_millis(NOW)
-
-        def teach(other: Memory, *, settled: bool) -> None:
-            for task in ("deploy", "roll back"):
-                attempts(other, "plan first", 3, 0, task=task, task_type=task)
-                attempts(other, "guess", 0, 3, task=task, task_type=task)
-            other.lessons.consolidate(force=True)
-            if settled:
-                for number in range(3):
-                    key = f"plan first/{number}/{[('task', 'deploy'), ('task_type', 'deploy')]}"
-                    other.settle(key, success=False, error="timeout after 3 s")
-
-        teach(memory, settled=True)
-
-        assert memory.lessons.consolidate(force=True).rules == 0
-        checked(memory)
 
     def test_policies_follow(self, memory: Memory) -> None:
         step = Step(action_type="push", state={"door": "shut"}, terminal=True)

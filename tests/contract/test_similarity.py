@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -373,25 +372,3 @@ def test_what_somebody_removed_from_a_node_is_made_anew(
     same(links(memory), drawn)
     assert memory.verify().ok
     assert memory.upkeep.relink().embedded == 0
-
-
-def test_many_threads_learn_and_search(memory: Memory) -> None:
-    problems: list[BaseException] = []
-
-    def work(number: int) -> None:
-        try:
-            for turn in range(5):
-                memory.learn(f"task {turn}", f"refund {number} {WORDS[turn]}", success=True)
-                assert memory._similarity.search(f"refund {number}")
-        except BaseException as problem:  # noqa: BLE001 - shown by the assertion below
-            problems.append(problem)
-
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert problems == []
-    assert memory.similar("refund 0 refund")
-    assert memory.upkeep.pending() == {"Strategy": 0, "Task": 0}
-    assert memory.verify().ok

@@ -144,10 +144,7 @@ def test_a_rebuild_writes_only_where_something_differs(
         ("MATCH (n:Task)-[r:RECENT]->() WHERE n.ns = $ns SET r.at = r.at + 1", "recent"),
         ("MATCH (n:Policy) WHERE n.ns = $ns SET n.agent = 'nobody'", "policies"),
         ("MATCH (n:Task)-[r:HAS_RULE]->() WHERE n.ns = $ns DELETE r", "rules"),
-        (
-            "MATCH (n:Task)-[r:HAS_RULE]->(m) WHERE n.ns = $ns CREATE (n)-[:HAS_RULE]->(m)",
-            "rules",
-        ),
+        ("MATCH (n:Task)-[r:HAS_RULE]->(m) WHERE n.ns = $ns CREATE (n)-[:HAS_RULE]->(m)", "rules"),
         ("MATCH (n:Pooling) WHERE n.ns = $ns REMOVE n.trials", "pooling"),
         ("MATCH (n:Pooling) WHERE n.ns = $ns SET n.task_strength = 'seven'", "pooling"),
         ("MATCH (n:Task)-[r:SIMILAR_TO]->() WHERE n.ns = $ns SET r.similarity = 'x'", "similar"),
@@ -167,10 +164,7 @@ def test_a_rebuild_writes_only_where_something_differs(
             "MATCH (n:Rule {source: 'repetition'}) WHERE n.ns = $ns SET n.worked = 77",
             "general_rules",
         ),
-        (
-            "MATCH (n:Strategy)-[r:SIMILAR_TO]->() WHERE n.ns = $ns SET r.similarity = 0",
-            "similar",
-        ),
+        ("MATCH (n:Strategy)-[r:SIMILAR_TO]->() WHERE n.ns = $ns SET r.similarity = 0", "similar"),
         ("MATCH (n:Task)-[r:SIMILAR_TO]->() WHERE n.ns = $ns DELETE r", "similar"),
     ],
 )

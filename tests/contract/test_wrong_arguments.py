@@ -31,6 +31,15 @@ SEEDS = (-1, 1.0, True)
 MANY = [str(number) for number in range(201)]
 
 WRONG: dict[str, dict[str, Sequence[Any]]] = {
+    "attempt": {
+        "task": ("", 3),
+        "agent": ("",),
+        "task_type": (3,),
+        "max_tokens": (0,),
+        "strict": (1,),
+        "judge": (3,),
+        "started_at": (NAIVE,),
+    },
     "calibrate": {"by": ("date", None, 1)},
     "choose": {
         "candidates": ([], "ask", MANY),
@@ -101,16 +110,8 @@ WRONG: dict[str, dict[str, Sequence[Any]]] = {
     "events.on": {"attempts": (0,)},
     "events.pending": {"group": ("",)},
     "events.tail": {"limit": (0,)},
-    "lessons.anti_patterns": {
-        "agent": AGENTS,
-        "task_type": TEXTS,
-        "min_confidence": CONFIDENCES,
-    },
-    "lessons.heuristics": {
-        "agent": AGENTS,
-        "task_type": TEXTS,
-        "min_confidence": CONFIDENCES,
-    },
+    "lessons.anti_patterns": {"agent": AGENTS, "task_type": TEXTS, "min_confidence": CONFIDENCES},
+    "lessons.heuristics": {"agent": AGENTS, "task_type": TEXTS, "min_confidence": CONFIDENCES},
     "lessons.merge": {"strategy": (5, None, LONE), "other": (5, None, LONE)},
     "lessons.mistakes": {"limit": NUMBERS, "agent": AGENTS, "task": TEXTS, "worker": TEXTS},
     "lessons.rules": {"limit": NUMBERS, "agent": AGENTS, "task": TEXTS},
@@ -127,12 +128,7 @@ WRONG: dict[str, dict[str, Sequence[Any]]] = {
         "at": (NAIVE,),
     },
     "levels.put": {"ttl": (0, INFINITE), "capacity": (0,)},
-    "levels.put_lens": {
-        "levels": ([], 3),
-        "tags": (["a"],),
-        "limit": (0,),
-        "max_age": (0,),
-    },
+    "levels.put_lens": {"levels": ([], 3), "tags": (["a"],), "limit": (0,), "max_age": (0,)},
     "people.know": {
         "domain": (" ",),
         "fact": ("", "x" * 1_000_000),
@@ -182,10 +178,7 @@ WRONG: dict[str, dict[str, Sequence[Any]]] = {
     "predictions.feedback": {"how": ("liked",), "subject": (5,)},
     "predictions.list": {"status": ("lost",), "limit": (0,)},
     "predictions.reliability": {"bins": (0, 1001, 2.0, True)},
-    "predictions.resolve": {
-        "happened": (1, "yes"),
-        "actual": ("yes", {"a": NAN}, {"a": -HUGE}),
-    },
+    "predictions.resolve": {"happened": (1, "yes"), "actual": ("yes", {"a": NAN}, {"a": -HUGE})},
     "scopes.get": {"agent": ("", None, 7, "*")},
     "scopes.remove": {"agent": ("", None, 7, "*")},
     "scopes.set": {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import os
 import threading
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
@@ -12,7 +11,7 @@ from contextvars import ContextVar
 import pytest
 
 from graphmem import AsyncMemory, Settings
-from graphmem.errors import ForkedError, GraphMemError, LockedError, StoreError
+from graphmem.errors import GraphMemError, LockedError, StoreError
 from graphmem.store.port import CLOSED
 from tests.contract.surface import PLAIN, methods
 from tests.faults.learner import BATCH, Learner
@@ -83,23 +82,6 @@ def test_calls_run_in_the_context_of_their_caller(folder: str) -> None:
 
     asyncio.run(work())
     assert seen == [("the caller", "graphmem-write")]
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-def test_an_inherited_one_is_refused(folder: str) -> None:
-    memory = asyncio.run(AsyncMemory.open(folder))
-    asyncio.run(memory.stats())  # its thread is there, but not in the child
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            asyncio.run(memory.stats())
-        except ForkedError:
-            status = 0
-        finally:
-            os._exit(status)
-    assert os.waitpid(child, 0)[1] == 0
-    asyncio.run(memory.close())
 
 
 GIVEN: dict[str, object] = {

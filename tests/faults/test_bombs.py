@@ -248,31 +248,3 @@ def test_an_import_over_a_limit_imports_nothing(
             with pytest.raises(SeedingError, match=f"of a {limit}.*nothing was imported"):
                 memory.upkeep.import_(path, format_name)  # type: ignore[arg-type]
             assert memory.stats().episodes == 0
-
-
-EXCHANGING = """
-import sys
-from graphmem import Memory
-with Memory.open("memory:") as memory:
-    print(memory.upkeep.import_(sys.argv[1], sys.argv[2]).created)
-    print(memory.upkeep.export(sys.argv[3], sys.argv[2]).episodes)
-"""
-
-
-@pytest.mark.parametrize("format_name", ["sentinel", "jsonl"])
-def test_many_episodes_are_imported_and_exported_in_little_memory(
-    tmp_path: Path, format_name: str
-) -> None:
-    count = rounds(2_000, 20_000)
-    form = {"task_id": "t", "score": 0.5, "trajectory_summary": "what happened " * 30}
-    line = {"task": "t", "strategy": ["a", "b"], "score": 0.5, "summary": "what happened " * 30}
-    path = tmp_path / "in.json"
-    with path.open("w") as file:
-        if format_name == "sentinel":
-            json.dump({"episode_log": [{**form, "n": n} for n in range(count)]}, file)
-        else:
-            for n in range(count):
-                file.write(json.dumps({**line, "source_key": str(n)}) + "\n")
-    megabytes, lines = peak(EXCHANGING, path, format_name, tmp_path / "out.json")
-    assert lines == [str(count)] * 2
-    assert megabytes < MOST

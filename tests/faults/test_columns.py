@@ -64,11 +64,6 @@ def running(program: str, temporary: Path, *arguments: str, says: str) -> subpro
     return process
 
 
-def test_nothing_stays_of_a_process_that_ends_without_closing(large: Path, tmp_path: Path) -> None:
-    running(READER, tmp_path, str(large), "ends", says="asked").communicate()
-    assert not list(tmp_path.iterdir())
-
-
 def test_what_a_killed_process_leaves_is_private_and_removed_by_the_next_that_writes(
     large: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -53,23 +53,6 @@ def check_exactly(memory: Memory, episodes: int, opened: Opener) -> None:
         assert content(memory) == content(one)
 
 
-@pytest.mark.parametrize("same", [True, False], ids=["the same things", "different things"])
-@pytest.mark.parametrize("shared", [True, False], ids=["one memory", "a memory each"])
-def test_threads_that_learn(memory: Memory, opened: Opener, shared: bool, same: bool) -> None:
-    """Each episode is created exactly once, whoever came first."""
-    memories = [memory if shared else opened() for _ in range(THREADS)]
-    count = 24 if same else THREADS * EACH
-
-    def learn(thread: int) -> int:  # in another order each, some alone, some in batches
-        first = thread * (5 if same else EACH)
-        numbers = range(first, first + (count if same else EACH))
-        episodes = [episode(number % count) for number in numbers]
-        return memories[thread].learn_many(episodes, batch_size=1 + thread % 8).created
-
-    assert in_threads(learn) == count
-    check_exactly(memory, count, opened)
-
-
 def test_who_lost_a_race_needs_one_more_attempt_only(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,7 +20,8 @@ from graphmem.store.queries import procedure
 from tests.conftest import Opener
 from tests.faults.attack import rounds
 from tests.faults.learner import BATCH, batch, content, environment, episode, keys, learning
-from tests.neo4j.server import Neo4jServer, Neo4jUnavailable
+from tests.neo4j.server import Neo4jServer
+from tests.neo4j.server import own_server as own
 
 BATCHES = 8
 ROUNDS = rounds(10, 40)
@@ -84,13 +85,7 @@ def test_a_killed_process_loses_nothing_that_was_acknowledged(
 @pytest.fixture(scope="module")
 def killable() -> Iterator[Neo4jServer]:
     """A Neo4j of this file alone, so that it may be killed; nothing is in it at first."""
-    server = Neo4jServer(short_lived=True)
-    try:
-        server.start()
-    except Neo4jUnavailable as missing:
-        server.close()
-        pytest.skip(f"a server that may be killed needs Java and Maven: {missing}")
-    with server:
+    with own(Neo4jServer(short_lived=True)) as server:
         yield server
 
 
@@ -165,6 +160,6 @@ def test_a_killed_server_loses_nothing_that_was_acknowledged(own_server: Neo4jSe
             assert time.monotonic() - started < 30
             assert "password" not in str(caught.value).lower()
 
-            own_server.restart()
+            own_server.start()
             batches = check_whole_batches(memory, len(acknowledged))  # the same object goes on
             check_the_rest_can_be_learned(memory, batches, undisturbed)

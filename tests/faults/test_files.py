@@ -136,11 +136,7 @@ def files(folder: Path) -> dict[str, str]:
     ("damage", "says", "batches"), DAMAGES, ids=[damage[0].__name__ for damage in DAMAGES]
 )
 def test_files_that_do_not_belong_together_are_told(
-    folder: Path,
-    made: Path,
-    damage: Callable[[Path, Path], None],
-    says: str,
-    batches: int | None,
+    folder: Path, made: Path, damage: Callable[[Path, Path], None], says: str, batches: int | None
 ) -> None:
     damage(folder, made)
     left = files(folder)
@@ -222,9 +218,7 @@ print("closed", flush=True)
 """
 
 
-def test_a_process_killed_at_any_step_of_a_checkpoint_leaves_a_whole_memory(
-    tmp_path: Path,
-) -> None:
+def test_a_process_killed_at_any_step_of_a_checkpoint_leaves_a_whole_memory(tmp_path: Path) -> None:
     """No false alarm: where nothing is missing, the next process just goes on."""
     ended = False
     for kill in range(0, 1_000, rounds(11, 1)):

@@ -19,7 +19,7 @@ from graphmem.store.embedded import EmbeddedStore
 from graphmem.store.embedded_files import GRAPH, LOG
 from graphmem.store.embedded_sessions import LATER
 from graphmem.store.manifest import MANIFEST
-from tests.faults.learner import BATCH, Learner, batch, content, environment, learning
+from tests.faults.learner import BATCH, Learner, batch, environment
 from tests.faults.sharer import learn
 
 pytestmark = [
@@ -139,34 +139,6 @@ def test_who_only_asked_leaves_its_counts_to_who_writes_next(
         assert memory.verify().ok
     with Memory.open(folder) as memory:
         assert reads(memory) == 2 * once
-
-
-def test_who_read_a_log_has_what_another_process_wrote_since(folder: str) -> None:
-    with learning(environment(folder, "default", Settings()), 0, 1, "hold") as learner:
-        learner.wait_for("done")
-    with Memory.open(folder) as memory:
-        assert memory.stats().episodes == BATCH
-        learn_elsewhere(folder)
-        assert learn(memory, "own", 0).created
-        assert memory.stats().episodes == BATCH + 2
-        assert memory.verify().ok
-
-
-def test_what_a_killed_process_left_in_the_log_is_read_once(
-    folder: str, tmp_path: Path, loads: list[str]
-) -> None:
-    with learning(environment(folder, "default", Settings()), 0, 8, "hold") as learner:
-        learner.wait_for("done")
-    with Memory.open(folder) as memory:
-        assert memory.stats().episodes == 8 * BATCH
-        found = content(memory)
-        assert learn(memory, "own", 0).created
-        assert memory.verify().ok
-    assert len(loads) == 1
-    with Memory.open(tmp_path / "undisturbed.graph") as memory:
-        for number in range(8):
-            memory.learn_many(batch(number))
-        assert content(memory) == found
 
 
 def test_a_log_that_rests_is_folded_into_the_graph_file(

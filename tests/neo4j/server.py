@@ -31,6 +31,7 @@ try:
 except ImportError:
     fcntl = None  # type: ignore[assignment]
 
+import pytest
 from neo4j import Driver, GraphDatabase
 from neo4j.exceptions import AuthError, DriverError, Neo4jError
 
@@ -144,14 +145,6 @@ class Neo4jServer:
         return f"neo4j://{HOST}:{self.bolt_port}"
 
     @property
-    def browser_url(self) -> str:
-        return f"http://{HOST}:{self.http_port}/browser/"
-
-    @property
-    def pid(self) -> int | None:
-        return self._process.pid if self._process else None
-
-    @property
     def running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
@@ -191,16 +184,11 @@ class Neo4jServer:
         self.kill()
 
     def kill(self) -> None:
-        """Kill at once, as a crash would. What was committed is there after `restart()`."""
+        """Kill at once, as a crash would. What was committed is there after `start()`."""
         if self._process:
             self._process.kill()  # does nothing to a process that has ended
             self._process.wait()
         self._forget()
-
-    def restart(self) -> Neo4jServer:
-        """Start on the same data and the same ports; a running server is stopped before."""
-        self.stop()
-        return self.start()
 
     def close(self) -> None:
         """Stop for good, and remove a temporary home. May be called twice."""
@@ -327,9 +315,6 @@ class Found:
     uri: str
     user: str
     password: str = field(repr=False)
-    source: str  # "NEO4J_URI", "docker" or "maven"
-    browser_url: str | None = None
-    server: Neo4jServer | None = None  # only of source "maven": one that a test may kill
     _close: Callable[[], object] = field(default=lambda: None, repr=False)
 
     def close(self) -> None:
@@ -376,9 +361,7 @@ def shared(folder: Path) -> Iterator[Found]:
     with locked(starting):
         mine = None if told.exists() else find_or_start(conf=PLAN_ONCE)
         if mine:
-            told.write_text(
-                json.dumps([mine.uri, mine.user, mine.password, mine.source, mine.browser_url])
-            )
+            told.write_text(json.dumps([mine.uri, mine.user, mine.password]))
         found = mine or Found(*json.loads(told.read_text()))
         users = told.open()
         fcntl.flock(users, fcntl.LOCK_SH)
@@ -401,7 +384,7 @@ def _from_environment(environment: Mapping[str, str]) -> Found:
         _ping(uri, user, password)
     except (DriverError, Neo4jError, ValueError) as error:
         raise Neo4jUnavailable(f"NEO4J_URI is set, but {first_line(error)}") from error
-    return Found(uri, user, password, "NEO4J_URI")
+    return Found(uri, user, password)
 
 
 def _from_docker() -> Found:
@@ -458,14 +441,7 @@ def _from_docker() -> Found:
             with contextlib.suppress(Exception):
                 container.stop()
         raise Neo4jUnavailable(f"Docker could not run {IMAGE}: {first_line(error)}") from error
-    return Found(
-        uri,
-        USER,
-        PASSWORD,
-        "docker",
-        browser_url=f"http://{HOST}:{http_port}/browser/",
-        _close=container.stop,
-    )
+    return Found(uri, USER, PASSWORD, _close=container.stop)
 
 
 def _from_maven(conf: str) -> Found:
@@ -478,15 +454,21 @@ def _from_maven(conf: str) -> Found:
     except (Neo4jStartError, OSError) as error:
         server.close()
         raise Neo4jUnavailable(f"Neo4j from Maven did not start: {error}") from error
-    return Found(
-        server.uri,
-        server.user,
-        server.password,
-        "maven",
-        browser_url=server.browser_url,
-        server=server,
-        _close=server.close,
-    )
+    return Found(server.uri, server.user, server.password, _close=server.close)
+
+
+@contextlib.contextmanager
+def own_server(server: Neo4jServer) -> Iterator[Neo4jServer]:
+    """Run a server of a test's own; without Java or Maven skip the test, or fail if required."""
+    try:
+        server.start()
+    except Neo4jUnavailable as missing:
+        server.close()
+        if os.environ.get("GRAPHMEM_REQUIRE_NEO4J") == "1":
+            raise
+        pytest.skip(str(missing))
+    with server:
+        yield server
 
 
 def _free_port() -> int:

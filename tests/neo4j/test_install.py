@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,7 +14,7 @@ from neo4j import Driver, GraphDatabase
 from neo4j.exceptions import DatabaseError, Forbidden, Neo4jError
 
 from graphmem import Memory, Settings
-from graphmem.errors import AuthenticationError, ProcedureError, StoreError, UnavailableError
+from graphmem.errors import AuthenticationError, ProcedureError, StoreError
 from graphmem.store import installing
 from graphmem.store.installing import install, script, signature, uninstall
 from graphmem.store.neo4j_errors import permitted
@@ -23,7 +22,7 @@ from graphmem.store.queries import Parameter, Query, catalog
 from tests.cli.running import Done, good, run
 from tests.contract.populating import Asked, arguments, populate
 from tests.neo4j.jars import locked
-from tests.neo4j.server import Found, Neo4jServer, Neo4jUnavailable
+from tests.neo4j.server import Found, Neo4jServer, own_server
 
 INSTALLABLE = [query for query in catalog() if query.install]
 READING = [query for query in INSTALLABLE if query.mode == "read"]
@@ -33,10 +32,7 @@ ADD = Query(
     "read",
     "RETURN $z + $step AS sum, 'it' AS text",
     doc="Adds a step.",
-    params={
-        "step": Parameter("step", "integer", 1),
-        "z": Parameter("z", "integer"),
-    },
+    params={"step": Parameter("step", "integer", 1), "z": Parameter("z", "integer")},
     returns={"sum": "integer", "text": "string"},
     install="test_add",
 )
@@ -270,20 +266,6 @@ class TestChanges:
             for name in ("graphmem.somebodys", "somebodys"):
                 driver.execute_query(DROP, name=name, database_="system")
 
-    def test_time_that_is_over_is_an_error_that_can_be_tried_again(self, memory: Memory) -> None:
-        install(memory.store, procedures=[ADD])
-        less = replace(ADD, params={"z": ADD.params["z"]})
-        told = ""
-        for _ in range(20):  # APOC may look for changes at that very moment
-            less = replace(less, text=f"RETURN $z AS sum, '{uuid4().hex}' AS text")
-            try:
-                install(memory.store, procedures=[less], timeout=0.001)
-            except UnavailableError as error:
-                told = str(error)
-                break
-        assert "1 of 1 procedures cannot be called yet" in told
-        assert done(install(memory.store, procedures=[less])) == {"test_add": "unchanged"}
-
 
 class _WithoutExtended(Neo4jServer):
     """A server as most are: with APOC, but without APOC Extended."""
@@ -296,15 +278,7 @@ class _WithoutExtended(Neo4jServer):
 
 @pytest.mark.neo4j
 def test_a_server_without_apoc_extended_is_told_of_it() -> None:
-    server = _WithoutExtended(short_lived=True)
-    try:
-        server.start()
-    except Neo4jUnavailable as error:
-        server.close()
-        if os.environ.get("GRAPHMEM_REQUIRE_NEO4J") == "1":
-            raise
-        pytest.skip(str(error))
-    with server:
+    with own_server(_WithoutExtended(short_lived=True)) as server:
         access = {"GRAPHMEM_USER": server.user, "GRAPHMEM_PASSWORD": server.password}
         for command in ("install", "uninstall"):
             done = run("--url", server.uri, "procedures", command, **access)

@@ -28,14 +28,7 @@ from graphmem.errors import (
     ValidationError,
 )
 from graphmem.search import embedding
-from graphmem.search.embedding import (
-    Embedder,
-    Thresholds,
-    checked,
-    measured,
-    minilm,
-    open_embedder,
-)
+from graphmem.search.embedding import Embedder, Thresholds, checked, measured, minilm, open_embedder
 
 NAMES = ("minilm", "hashing")
 PAIRS = Path(__file__).parents[1] / "data" / "paraphrases.jsonl"

@@ -92,5 +92,5 @@ def test_the_order_is_by_what_is_expected_then_by_certainty() -> None:
     many, few = (estimate(0.8, worth, counts={"here_": (4, 5)}) for worth in (30.0, 6.0))
     unknown, bad = estimate(0.9, 2.0), estimate(0.2, counts={"here_": (2, 10)})
     assert sorted([bad, unknown, few, many], key=lambda one: one.order) == [
-        *(many, few, unknown, bad),
+        *(many, few, unknown, bad)
     ]

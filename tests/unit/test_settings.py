@@ -30,6 +30,8 @@ def test_settings_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
         ("SUCCESS_THRESHOLD", "2"),
         ("DURABILITY", "maybe"),
         ("WAIT", "nan"),
+        ("CHOICE_SHARPNESS", "0"),
+        ("CHOICE_SHARPNESS", "1e9"),
         ("NAMESPACE", " "),
     ],
 )
@@ -61,32 +63,6 @@ def test_an_unknown_argument_may_be_a_secret(name: str) -> None:
         Settings(**{name: "hush"})
     assert "hush" not in repr(caught.value)
     assert f"did you mean {'model_key' if 'model' in name else 'password'}?" in str(caught.value)
-
-
-@pytest.mark.parametrize("name", ["url", "model_base_url"])
-def test_the_password_of_a_url_is_not_shown(name: str) -> None:
-    url = "neo4j://u:hush@h:7687"
-    settings = Settings(**{name: url})
-    assert getattr(settings, name) == url
-    for text in (
-        repr(settings),
-        str(settings),
-        settings.model_dump_json(),
-        str(settings.model_dump()),
-    ):
-        assert "hush" not in text
-        assert "neo4j://***@h:7687" in text
-    for wrong in ([url], {"x": url}, 5.5):
-        with pytest.raises(SettingsError, match=f"setting {name}") as caught:
-            Settings(**{name: wrong})
-        assert "hush" not in repr(caught.value)
-
-
-def test_the_password_is_not_shown() -> None:
-    assert "secret" not in repr(Settings(password="secret"))  # noqa: S106
-    with pytest.raises(SettingsError) as caught:
-        Settings(password=["secret"])
-    assert "secret'" not in repr(caught.value)
 
 
 @pytest.mark.parametrize("made", [Memory, AsyncMemory])

@@ -178,10 +178,7 @@ def attack(app: Any, ids: list[str]) -> None:
     origins = st.sampled_from([known()[2][1]] * 6 + [b"null", b"http://evil.example", b"\xff"])
 
     @given(data=st.data())
-    @settings(
-        max_examples=rounds(60, 3_000),
-        suppress_health_check=[HealthCheck.too_slow],
-    )
+    @settings(max_examples=rounds(60, 3_000), suppress_health_check=[HealthCheck.too_slow])
     def asked(data: st.DataObject) -> None:
         path, methods = data.draw(st.sampled_from(table))
         if not data.draw(st.integers(0, 5)):

@@ -128,14 +128,14 @@ def test_few_outcomes_that_agree_leave_room_between_the_bounds(
 def test_of_several_strategies_the_rarer_say_more(memory: Memory) -> None:
     tried(memory, "refund", "look", "wf" * 10)
     tried(memory, "rebook", "ask", "www")
-    both = memory.predict("upgrade", ["look", "ask"])
+    both = memory.predict("upgrade", together=["look", "ask"])
     alone = [memory.predict("upgrade", name).probability for name in ("look", "ask")]
     assert alone[0] < both.probability < alone[1]
     assert [part.weight for part in both.basis.strategies] == [
         pytest.approx((1 / 21**2) / (1 / 21**2 + 1 / 4**2)),
         pytest.approx((1 / 4**2) / (1 / 21**2 + 1 / 4**2)),
     ]
-    assert memory.predict("upgrade", ["look", "look"]) == memory.predict("upgrade", "look")
+    assert memory.predict("upgrade", together=["look", "look"]) == memory.predict("upgrade", "look")
 
 
 def test_what_was_used_often_on_a_type_counts_there(memory: Memory) -> None:
@@ -170,8 +170,8 @@ def test_merged_strategies_count_as_one(memory: Memory) -> None:
     [part] = found.basis.strategies
     assert (part.trials, part.successes) == (6, 4)
     assert (part.here_trials, part.here_successes) == (5, 4)
-    for other in ("ask them", ["ask", "ask them"]):
-        assert memory.predict("refund", other).probability == found.probability
+    for other in (["ask them"], ["ask", "ask them"]):
+        assert memory.predict("refund", together=other).probability == found.probability
     memory.lessons.unmerge("ask")
     assert memory.predict("refund", "ask").basis.strategies[0].trials == 3
 

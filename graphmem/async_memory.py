@@ -299,6 +299,14 @@ class AsyncMemory(_Awaited[Memory]):
         self.cycles = AsyncCycles(memory.cycles, threads)
         self.upkeep = AsyncUpkeep(memory.upkeep, threads)
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name == "memory":  # it is not open
+                raise AttributeError(name)
+            getattr(self.memory, name)  # says where it is
+            raise AttributeError(f"{type(self).__name__} has no {name!r}; its `memory` has")
+
     def __repr__(self) -> str:
         memory = self.memory
         return f"<{type(self).__name__} of namespace {memory.namespace!r} at {memory.store.url!r}>"
@@ -314,11 +322,13 @@ class AsyncMemory(_Awaited[Memory]):
         namespace: str = DEFAULT_NAMESPACE,
         settings: Settings | None = None,
         embedder: Embedder | None = None,
+        create: bool = True,
     ) -> Self:
         """Open a memory, as :meth:`Memory.open` does."""
 
         def opened() -> Memory:
-            memory = Memory.open(url, namespace=namespace, settings=settings, embedder=embedder)
+            given: Any = {"namespace": namespace, "settings": settings, "embedder": embedder}
+            memory = Memory.open(url, **given, create=create)
             try:
                 check_wanted()
             except StoreError:

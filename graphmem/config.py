@@ -37,6 +37,8 @@ SECRETS = ("password", "model_key")
 URLS = ("url", "model_base_url")
 FILE, PROJECT = "graphmem.toml", "pyproject.toml"
 """Names of a file of settings; in the second one, they are the table ``[tool.graphmem]``."""
+_OTHERS = ("require_", "test_", "bench_", "attack", "neo4j_cache", "node_cache", "complete")
+"""How variables begin that only the tests read."""
 _TABLE = re.compile(rb"(?m)^\s*\[\s*tool\s*\.\s*graphmem\s*\]")
 
 
@@ -201,13 +203,13 @@ class Settings(BaseSettings):
 
 @cache
 def _check_name(variable: str) -> None:
-    """Warn once of a variable that is likely a mistake."""
+    """Warn once of a variable that sets nothing."""
     name = variable.removeprefix("GRAPHMEM_").lower()
-    near = get_close_matches(name, Settings.model_fields, 1, cutoff=0.8)
-    if near and name not in near:
-        warnings.warn(
-            f"{variable} sets nothing; did you mean GRAPHMEM_{near[0].upper()}?", stacklevel=4
-        )
+    if name not in Settings.model_fields and not name.startswith(_OTHERS):
+        near = get_close_matches(name, Settings.model_fields, 1)
+        remedy = "`graphmem doctor settings` shows all settings"
+        remedy = f"did you mean GRAPHMEM_{near[0].upper()}?" if near else remedy
+        warnings.warn(f"{variable} sets nothing; {remedy}", stacklevel=4)
 
 
 def _got(name: str, value: object) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial, wraps
@@ -22,8 +23,8 @@ from graphmem.episodes.attempts import Attempt, Attempts
 from graphmem.episodes.learning import Learner
 from graphmem.episodes.looking import Looking
 from graphmem.episodes.recording import Terms
-from graphmem.errors import GraphMemError, ValidationError
-from graphmem.graph.arguments import check_text, listed
+from graphmem.errors import GraphMemError, NotFoundError, ValidationError
+from graphmem.graph.arguments import check_flag, check_text, listed, name_arguments
 from graphmem.graph.graph import Graph
 from graphmem.graph.reads import Reads
 from graphmem.lessons import Lessons, chat
@@ -55,6 +56,7 @@ from graphmem.upkeep.verifying import Maintainer
 if TYPE_CHECKING:
     from graphmem.search.embedding import Embedder
 
+_log = logging.getLogger(__name__)
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
@@ -90,6 +92,7 @@ class Memory:
         """The engine, for operations that this class does not offer."""
         self.namespace = namespace
         self.settings = settings
+        self._unread = True
         self._graph = graph = Graph(store, namespace, settings)
         self._reads = reads = Reads(graph)
         self._similarity = similarity = Similarity(graph, embedder)
@@ -155,20 +158,24 @@ class Memory:
         namespace: str = DEFAULT_NAMESPACE,
         settings: Settings | None = None,
         embedder: Embedder | None = None,
+        create: bool = True,
     ) -> Self:
         """Open a memory; a missing folder is created at the first write.
 
         Args:
-            url: a folder, ``file:``, ``memory:``, ``neo4j://`` or ``bolt://``; None takes
-                ``GRAPHMEM_URL``, else that of a file of settings (``graphmem.toml``), else a folder
-                in the user's data directory.
+            url: a folder (``~`` and ``$NAME`` are expanded), ``file:``, ``memory:``, ``neo4j://``
+                or ``bolt://``; None takes ``GRAPHMEM_URL``, else that of a file of settings
+                (``graphmem.toml``), else a folder in the user's data directory.
             namespace: the namespace to read and write; others in the same store are not affected.
                 "default" means the one in the settings (``GRAPHMEM_NAMESPACE``).
             settings: the settings; default: from the environment and a file of settings.
             embedder: an object that implements Embedder and turns texts into vectors; default: the
                 one in the setting ``embedder``, else the one with which the memory was built.
+            create: False refuses a folder without a memory; else its first answer is empty, and a
+                warning is logged.
 
         Raises:
+            NotFoundError: there is no memory, and ``create`` is False.
             SettingsError: a setting, the url or the namespace is wrong.
             ValidationError: ``settings`` are none, ``namespace`` is no text, or ``embedder`` does
                 not implement Embedder.
@@ -187,7 +194,23 @@ class Memory:
             from graphmem.search.embedding import checked
 
             embedder = checked(embedder)
-        return cls(open_store(url, settings), namespace, settings, embedder)
+        check_flag("create", create)
+        store = open_store(url, settings)
+        if not create and not store.exists():
+            store.close()
+            raise NotFoundError(
+                f"no memory at {store.url}; name another url, or make one: `graphmem init`, or "
+                "leave out create=False and learn"
+            )
+        return cls(store, namespace, settings, embedder)
+
+    if not TYPE_CHECKING:  # else every name would be known to a type checker
+
+        def __getattr__(self, name: str) -> Any:
+            where = [f"{part}.{name}" for part, of in PARTS.items() if name in vars(of)]
+            where += OTHER_NAMES.get(name, ())
+            place = f"; there is {', '.join(f'memory.{one}' for one in where)}" if where else ""
+            raise AttributeError(f"{type(self).__name__} has no {name!r}{place}")
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of namespace {self.namespace!r} at {self.store.url!r}>"
@@ -531,6 +554,58 @@ class Memory:
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         self.close()
+
+
+PARTS: dict[str, type] = {
+    "lessons": Lessons,
+    "policies": Policies,
+    "levels": Levels,
+    "people": People,
+    "scopes": LearningScopes,
+    "events": Events,
+    "predictions": Predictions,
+    "cycles": Cycles,
+    "upkeep": Upkeep,
+}
+"""The parts of a memory, by attribute."""
+OTHER_NAMES = {
+    "add": ["learn for an outcome", "people.know for a fact"],
+    "search": ["recall"],
+    "get": ["show"],
+    "save": ["learn"],
+    "delete": ["upkeep.erase"],
+    "update": ["settle for an outcome", "policies.update"],
+}
+"""What people who know other memories look for."""
+ASKING = (
+    *("context", "recall", "choose", "changes", "predict", "explain", "strategies", "evidence"),
+    *("episodes", "tasks", "query", "stats"),
+)
+"""Methods whose first empty answer is explained."""
+
+
+def _note_if_new(method: Callable[..., T]) -> Callable[..., T]:
+    """Return a method that logs a warning at the first call of a memory that is not there yet."""
+
+    @wraps(method)
+    def call(self: Memory, *args: Any, **named: Any) -> T:
+        if self._unread:
+            self._unread = False
+            if not self.store.exists():
+                _log.warning(
+                    "there is no memory at %s yet, so the answer is empty; the first write makes "
+                    "one, and Memory.open(url, create=False) refuses a wrong path",
+                    self.store.url,
+                )
+        return method(self, *args, **named)
+
+    return call
+
+
+for _part in (Memory, *PARTS.values()):
+    name_arguments(_part)
+for _name in ASKING:
+    setattr(Memory, _name, _note_if_new(getattr(Memory, _name)))
 
 
 def _within(namespace: str, settings: Settings, embedder: Embedder) -> Memory:

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from graphmem.advice.estimate import COUNTS, Estimator, interval
 from graphmem.advice.strengths import Strengths
+from graphmem.errors import ValidationError
 from graphmem.graph.access import read_view
 from graphmem.graph.arguments import check_function
 from graphmem.graph.graph import Graph
@@ -33,7 +34,10 @@ _OWN = ("text", "near", "prior", "probability", "change", *COUNTS)
 
 class _Asked(Input):
     task: Name
-    strategy: Annotated[tuple[Name, ...], AS_TUPLE, Field(min_length=1, max_length=MAX_STRATEGIES)]
+    strategy: Name | None
+    together: (
+        Annotated[tuple[Name, ...], AS_TUPLE, Field(min_length=1, max_length=MAX_STRATEGIES)] | None
+    )
 
 
 class Forecaster:
@@ -55,9 +59,10 @@ class Forecaster:
     def predict(
         self,
         task: str,
-        strategy: str | Sequence[str],
+        strategy: str | None = None,
         agent: str | None = None,
         *,
+        together: Sequence[str] | None = None,
         as_of: datetime | None = None,
     ) -> OutcomePrediction:
         """Return the probability that a strategy works on a task, and the data behind it.
@@ -69,9 +74,10 @@ class Forecaster:
 
         Args:
             task: its key, id or wording.
-            strategy: its text or id, or several used together: then the mean of their logits, in
-                which rarely tried ones weigh more.
+            strategy: its text or id. :meth:`choose` compares alternatives.
             agent: use only episodes that this agent may read; None: all.
+            together: instead, several strategies that one episode uses: the mean of their logits,
+                in which rarely tried ones weigh more.
             as_of: what was believed at this time, with time zone: only episodes that were recorded
                 by then count, whatever their own dates. Rights, merges and settings are those of
                 today. The first question about a time learns these episodes again, in this process.
@@ -82,12 +88,17 @@ class Forecaster:
             SettingsError: it must search for similar ones, and the memory was built with another
                 embedder.
         """
+        if isinstance(strategy, list | tuple) or (strategy is None) == (together is None):
+            problem, remedy = "is not one strategy", "give one, or together=[...]; choose compares"
+            raise ValidationError("strategy", strategy, problem, remedy)
         if as_of is not None:
-            past: OutcomePrediction = self._past(as_of).predict(task, strategy, agent)
+            past: OutcomePrediction
+            past = self._past(as_of).predict(task, strategy, agent, together=together)
             return past
-        given: Any = (strategy,) if isinstance(strategy, str) else strategy
-        asked = _Asked(task=task, strategy=given)
-        text, texts = asked.task, list(dict.fromkeys(asked.strategy))
+        given: Any = together
+        asked = _Asked(task=task, strategy=strategy, together=given)
+        texts = list(dict.fromkeys(asked.together or (asked.strategy or "",)))
+        text = asked.task
         view = read_view(self._graph, agent)
         found = self._estimator.estimates(text, texts, view)
         weights = sum(one.weight for one in found.strategies)

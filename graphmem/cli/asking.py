@@ -225,7 +225,10 @@ def predict(options: Options, /, task: str, strategies: tuple[str, ...], **how: 
       graphmem --url ./airline.graph predict "change a seat" get_user_details think --agent ada
       graphmem --url ./airline.graph predict 12 cancel_reservation --as-of 2026-05-01T00:00Z
     """
-    options.show(options.memory().predict(task, strategies, **how), click.echo)
+    one = strategies[0] if len(strategies) == 1 else None
+    several = None if one else strategies
+    found = options.memory().predict(task, one, together=several, **how)
+    options.show(found, click.echo)
 
 
 @click.command()

@@ -158,9 +158,10 @@ def _open(options: Options, *, asking: bool) -> Memory | None:
         return options.memory(must_exist=False)
     from graphmem.config import default_folder
     from graphmem.search.embedding import minilm
+    from graphmem.store import expanded
 
     settings = options.settings()
-    place = settings.url or str(default_folder())
+    place = expanded(settings.url or str(default_folder()))
     if ":" not in place and not Path(place).exists():
         return None  # this costs less than to import what opens it
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # to start its threads takes time

@@ -126,6 +126,11 @@ def forget(options: Options, /, dry_run: bool, yes: bool, **which: Any) -> None:
       graphmem --url ./airline.graph upkeep forget --older-than 30 --dry-run
       graphmem --url ./airline.graph upkeep forget --older-than 90 --below-confidence 0.3 --yes
     """
+    if which["older_than"] is None and which["below_confidence"] is None:
+        raise click.UsageError(
+            "give --older-than DAYS, --below-confidence NUMBER, or both; `graphmem upkeep erase "
+            "--agent NAME` removes all of an agent"
+        )
     upkeep = options.memory().upkeep
     if not dry_run:
 

@@ -34,7 +34,7 @@ from graphmem.graph.arguments import (
     checked_text,
 )
 from graphmem.graph.graph import Graph, Reader, Transaction
-from graphmem.graph.lookup import task_ids
+from graphmem.graph.lookup import Items, find_subject, task_ids
 from graphmem.ids import EARLIEST, from_millis, node_id, strategy_id
 from graphmem.models import Episode, Evidence, Learned, LearnReport, Rejection, StrategyRow
 from graphmem.notebook.frames import Listed
@@ -150,7 +150,11 @@ class Learner:
                     row = self.row(_episode(episode), counted)
                 except ValidationError as error:
                     if on_error == "raise":
-                        raise
+                        field, about = (
+                            f"episodes.{index}.{error.field}",
+                            (error.problem, error.remedy),
+                        )
+                        raise ValidationError(field, error.value, *about) from None
                     reject(index, error, _key_of(episode))
                     continue
                 waiting.append((index, row))
@@ -193,13 +197,19 @@ class Learner:
         """Return the latest episodes in which a strategy (its text or id) was applied.
 
         With ``agent`` only those that this agent may read.
+
+        Raises:
+            NotFoundError: there is no such strategy, or none that the agent may read.
         """
         check_limit(limit)
         check_text("strategy", strategy)
         known = strategy_id(self._graph.ns, str(checked_text("strategy", strategy)))
-        seen = read_view(self._graph, agent).filters(self._graph)
+        view = read_view(self._graph, agent)
+        seen = view.filters(self._graph)
         rows = self._graph.read("learning.evidence", strategy=strategy, limit=limit, **seen)
         rows = rows or self._graph.read("learning.evidence", strategy=known, limit=limit, **seen)
+        if not rows and (agent or not find_subject(self._graph, [strategy, known], "strategy")):
+            raise Items(self._graph).missing(strategy, "strategy", view)
         return Listed(Evidence(**row | {"at": from_millis(row["at"])}) for row in rows)
 
     def _tasks(self, text: str | None, task_type: str | None, agent: str | None) -> list[str]:

@@ -263,15 +263,15 @@ class Recording:
             if before is not None:
                 was = "succeeded" if before["success"] else "failed"
                 problem = f"comes after the attempt {was}"
-                raise ValidationError(how, self._terms.task, problem, "say it once")
+                raise ValidationError(how, None, problem, "say it once, or correct it by settle")
             self._state.outcome = outcome
 
     @contextmanager
     def _open(self, doing: str) -> Iterator[None]:
         """Hold the lock of a running attempt."""
-        state, task, remedy = self._state, self._terms.task, "call it within the with block"
+        state, remedy = self._state, "call it within the with block"
         if not state.pid:
-            raise ValidationError(doing, task, "the attempt has not begun", remedy)
+            raise ValidationError(doing, None, "the attempt has not begun", remedy)
         if state.pid != os.getpid():  # its threads may hold the lock
             raise ForkedError(
                 f"{doing}: the attempt was begun in process {state.pid}, this is its child "
@@ -279,7 +279,7 @@ class Recording:
             )
         with state.lock:
             if state.ended:
-                raise ValidationError(doing, task, "the attempt has ended", remedy)
+                raise ValidationError(doing, None, "the attempt has ended", remedy)
             yield
 
     def _store(self, ended: Ended) -> None:

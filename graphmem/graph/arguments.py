@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import inspect
 import os
 import sys
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from difflib import get_close_matches
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from graphmem.errors import ValidationError, has_surrogate
 from graphmem.models.fields import Input, Name
@@ -98,6 +101,34 @@ def checked_path(name: str, path: str | Path) -> Path:
             os.fsencode(path)
             return Path(path)
     raise ValidationError(name, path, "is not a path")
+
+
+def name_arguments(owner: type) -> None:
+    """Let the public methods of a class say which argument a wrong name is likely to mean."""
+    for name, method in vars(owner).copy().items():
+        if inspect.isfunction(method) and not name.startswith("_"):
+            setattr(owner, name, _naming(method))
+        elif isinstance(method, classmethod):
+            setattr(owner, name, classmethod(_naming(method.__func__)))
+
+
+def _naming(method: Callable[..., T]) -> Callable[..., T]:
+    @functools.wraps(method)
+    def call(*args: Any, **named: Any) -> T:
+        try:
+            return method(*args, **named)
+        except TypeError:
+            known = inspect.signature(method).parameters
+            free = any(one.kind is one.VAR_KEYWORD for one in known.values())
+            wrong = next((name for name in named if name not in known), None)
+            if wrong is None or free:
+                raise
+            near = get_close_matches(wrong, known, 1)
+            names = ", ".join(name for name in known if name not in ("self", "cls"))
+            remedy = f"did you mean {near[0]!r}?" if near else f"there are {names}"
+            raise TypeError(f"{method.__name__}() has no argument {wrong!r}; {remedy}") from None
+
+    return call
 
 
 def listed(items: Iterable[T]) -> Iterable[T]:

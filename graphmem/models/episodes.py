@@ -140,6 +140,8 @@ _Uses = str | StrategyUse | Annotated[list[str | StrategyUse], Field(max_length=
 
 
 def _uses(value: object) -> object:
+    if value is None:
+        raise ValidationError("strategy", None, "is missing", "give a text, or [] for none")
     items = list(value) if isinstance(value, list | tuple) else [value]
     return tuple(map(_use, items))
 

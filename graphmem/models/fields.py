@@ -236,6 +236,9 @@ def explain(
         return ValidationError(
             where, value, problem, f"did you mean {meant!r}?" if meant else remedy
         )
+    bound = first.get("ctx", {}).get("ge", first.get("ctx", {}).get("le"))
+    if bound is not None and not isinstance(bound, float):  # a score is a float, and is scaled
+        remedy = ""
     if kind == "bool_type" or where == "success":
         remedy = "give true or false, or a score in [0, 1]"
     others = [f"{counted(len(problems) - 1, 'problem')} more"] if len(problems) > 1 else []
@@ -266,6 +269,7 @@ _PROBLEMS = {
     "string_unicode": "contains a lone surrogate, which is not text",
     "datetime_type": "must be a date and time",
     "model_type": "must be an object",
+    "tuple_type": "must be a list",
 }
 _REMEDIES = {
     "missing": "this field is required",
@@ -281,6 +285,7 @@ _REMEDIES = {
     "greater_than_equal": "scale it",
     "less_than_equal": "scale it",
     "string_type": "give a text",
+    "tuple_type": "give a list, also for a single one",
     "model_type": "give an object with its fields, or a text where that will do",
 }
 

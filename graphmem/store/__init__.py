@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -21,7 +23,22 @@ __all__ = [
     "open_store",
 ]
 
+_VARIABLE = re.compile(r"\$(\w+|\{[^}]*\})")
 SERVER_SCHEMES = ("neo4j", "neo4j+s", "neo4j+ssc", "bolt", "bolt+s", "bolt+ssc")
+
+
+def expanded(url: str) -> str:
+    """Return a url whose folder has no variables of the environment, nor ~.
+
+    Raises:
+        SettingsError: the environment has no such variable.
+    """
+    if "://" in url:
+        return url
+    text = os.path.expandvars(url)
+    if missing := _VARIABLE.search(text):
+        raise SettingsError(f"url {shown(url)}: the environment has no {missing[0]}")
+    return str(Path(text).expanduser()) if text.startswith("~") else text
 
 
 def open_store(url: str | Path | None, settings: Settings) -> Store:
@@ -29,6 +46,8 @@ def open_store(url: str | Path | None, settings: Settings) -> Store:
     if not isinstance(url, str | Path | None):
         raise SettingsError(f"url {shown(url)} is neither a url nor a folder")
     text = str(url if url is not None else settings.url or default_folder())
+    if not isinstance(url, Path):
+        text = expanded(text)
     masked = without_password(text)
     scheme = text.partition(":")[0].lower() if ":" in text else ""
     if scheme in SERVER_SCHEMES and "://" in text:

@@ -166,7 +166,7 @@ WRONG = (
     ("upkeep erase --agent ada", "confirm with --yes"),
     ("--json upkeep erase --agent ada", "confirm with --yes"),
     ("upkeep forget --older-than 90", "confirm with --yes"),
-    ("upkeep forget --yes", "older_than"),
+    ("upkeep forget --yes", "--older-than"),
     ("upkeep forget --yes --older-than -1", "older_than"),
     ("upkeep forget --yes --older-than long", "--older-than"),
     ("upkeep forget --yes --below-confidence 2", "below_confidence"),

@@ -123,7 +123,7 @@ def calls(memory: Memory, folder: Path) -> dict[str, Callable[[], Arguments]]:
         "context": {"lens": "planning"},
         "recall": {"kinds": ["strategy", "rule"]},
         "choose": {"explore": "epsilon", "task_type": None},
-        "predict": {"strategy": ["shared a", "shared b"]},
+        "predict": {"strategy": None, "together": ["shared a", "shared b"]},
         "episodes": {"since": DAY},
         "show": {"item": lambda: first("Episode")},
         "settle": {

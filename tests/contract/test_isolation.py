@@ -72,9 +72,9 @@ READS: dict[str, Callable[[Memory, str, Asked], Any]] = {
         for candidates in (None, [SHARED_STRATEGIES[0], f"{MARK} way"])
     ],
     "predict": lambda m, a, names: [
-        m.predict(task, strategy, agent=a)
+        m.predict(task, agent=a, together=strategy)
         for task in (*SHARED_TASKS[:2], f"{MARK} task")
-        for strategy in (SHARED_STRATEGIES[0], f"{MARK} way", list(SHARED_STRATEGIES))
+        for strategy in (SHARED_STRATEGIES[:1], [f"{MARK} way"], SHARED_STRATEGIES)
     ],
     "changes": lambda m, a, names: [
         m.changes(task, agent=a) for task in (None, *SHARED_TASKS, f"{MARK} task")

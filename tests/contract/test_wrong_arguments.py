@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from graphmem import Memory
-from graphmem.errors import ValidationError
+from graphmem.errors import NotFoundError, SettingsError, ValidationError
 from tests.conftest import Opener
 from tests.contract.calling import calls
 from tests.contract.populating import DAY, populate
@@ -79,9 +79,10 @@ WRONG: dict[str, dict[str, Sequence[Any]]] = {
     },
     "predict": {
         "task": ("", "  ", LONE, None),
-        "strategy": ([], 7, MANY),
-        "strategy.0": ("", LONE, [7]),
-        "strategy.1": (["ask", ""],),
+        "strategy": (["ask"],),
+        "together": ([], 7, MANY, "ask"),
+        "together.0": ([""], [LONE], [7]),
+        "together.1": (["ask", ""],),
         "agent": ("",),
         "as_of": MOMENTS,
     },
@@ -246,12 +247,24 @@ def test_what_is_wrong_is_named_and_nothing_is_written(opened: Opener, tmp_path:
     assert memory.stats() == stats
 
 
+GOOD = [{"task": "t", "strategy": "s", "success": True}]
+
+
 @pytest.mark.parametrize(
     ("name", "wrong", "remedy"),
     [
         ("choose", {"explore": "luck"}, "give one of thompson, greedy, ucb, epsilon"),
         ("explain", {"kind": "idea"}, "give one of strategy, heuristic"),
         ("upkeep.erase", {"user": "x"}, "give one of episode_id, agent, user"),
+        ("choose", {"candidates": "ask"}, r"must be a list \(got 'ask'\); give a list"),
+        ("learn", {"strategy": None}, r"is missing; give a text, or \[\] for none"),
+        ("context", {"max_tokens": 0}, r"greater than or equal to 1 \(got 0\)$"),
+        ("predict", {"strategy": ["ask"]}, "is not one strategy .*together="),
+        (
+            "learn_many",
+            {"episodes": [*GOOD, {"task": "t", "strategy": "s"}]},
+            r"episodes\.1\.success: the outcome is unknown",
+        ),
     ],
 )
 def test_the_remedy_lists_what_there_is(
@@ -261,3 +274,46 @@ def test_the_remedy_lists_what_there_is(
     given = calls(memory, tmp_path)[name]() | wrong
     with pytest.raises(ValidationError, match=remedy):
         methods(memory)[name](**given)
+
+
+@pytest.mark.parametrize(
+    ("ask", "error", "told"),
+    [
+        (lambda memory: memory.learn("t", "s", sucess=True), TypeError, "did you mean 'success'"),
+        (lambda memory: memory.recall("t", k=3), TypeError, "'k'; there are text, limit, agent"),
+        (lambda memory: type(memory).open(namepace="x"), TypeError, "did you mean 'namespace'"),
+        (lambda memory: memory.erase("x"), AttributeError, "there is memory.upkeep.erase"),
+        (lambda memory: memory.search("x"), AttributeError, "there is memory.recall"),
+        (lambda memory: memory.add("x"), AttributeError, "memory.learn for an outcome"),
+        (lambda memory: memory.evidence("nope"), NotFoundError, "no strategy 'nope'"),
+        (lambda memory: type(memory).open("$NOPE/m"), SettingsError, "environment has no .NOPE"),
+    ],
+)
+def test_a_wrong_name_is_told_the_right_one(
+    memory: Memory, ask: Callable[[Any], object], error: type[Exception], told: str
+) -> None:
+    with pytest.raises(error, match=told):
+        ask(memory)
+
+
+def test_of_an_attempt_that_succeeded_no_failure_can_be_said(memory: Memory) -> None:
+    with memory.attempt("t") as attempt:
+        attempt.succeed()
+        with pytest.raises(ValidationError, match=r"^fail: comes after the attempt succeeded; say"):
+            attempt.fail()
+
+
+def test_a_path_without_a_memory_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("HERE", str(tmp_path))
+    with pytest.raises(NotFoundError, match="no memory at "):
+        Memory.open("$HERE/wrong", create=False)
+    with Memory.open("${HERE}/new") as memory:
+        assert [memory.recall("t").items, memory.recall("t").items] == [(), ()]
+        [record] = caplog.records
+        assert f"there is no memory at {tmp_path}/new yet" in record.getMessage()
+        memory.learn("t", "s", success=True)
+    with Memory.open(tmp_path / "new", create=False) as memory:
+        assert memory.stats().episodes == 1
+    assert len(caplog.records) == 1

@@ -250,7 +250,8 @@ def test_a_server_speaks_for_its_agent(opened: Opener) -> None:
         await good(client, "learn", task=FLIGHT, strategy="ask", success=True)
         found = await good(client, "recall", task=FLIGHT)
         assert [item["text"] for item in found["rows"]] == ["ask"]
-        assert not (await good(client, "evidence", strategy="what only bob knows"))["rows"]
+        hidden = await refused(client, "evidence", strategy="what only bob knows")
+        assert "that agent 'ada' may read" in hidden
 
     namespace = memory.namespace
     talk(build(lambda: memory, Access(agent="ada")), work)

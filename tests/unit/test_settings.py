@@ -50,11 +50,14 @@ def test_an_unknown_argument_is_an_error() -> None:
 
 def test_a_variable_like_a_setting_is_likely_a_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GRAPHMEM_NAMSPACE", "airline")
-    monkeypatch.setenv("GRAPHMEM_REQUIRE_NEO4J", "1")  # not like any setting: not ours
+    monkeypatch.setenv("GRAPHMEM_COLOUR", "red")
+    monkeypatch.setenv("GRAPHMEM_REQUIRE_NEO4J", "1")  # of the tests
     with pytest.warns(UserWarning, match="GRAPHMEM_") as warned:
         assert Settings().namespace == "default"
-    [one] = warned
-    assert str(one.message) == "GRAPHMEM_NAMSPACE sets nothing; did you mean GRAPHMEM_NAMESPACE?"
+    assert sorted(str(one.message) for one in warned) == [
+        "GRAPHMEM_COLOUR sets nothing; `graphmem doctor settings` shows all settings",
+        "GRAPHMEM_NAMSPACE sets nothing; did you mean GRAPHMEM_NAMESPACE?",
+    ]
 
 
 @pytest.mark.parametrize("name", ["pasword", "passwd", "model_kye", "GRAPHMEM_PASSWORD"])

@@ -125,14 +125,14 @@ def test_few_outcomes_that_agree_leave_room_between_the_bounds(
 def test_of_several_strategies_the_rarer_say_more(memory: Memory) -> None:
     tried(memory, "refund", "look", "wf" * 10)
     tried(memory, "rebook", "ask", "www")
-    both = memory.predict("upgrade", ["look", "ask"])
+    both = memory.predict("upgrade", together=["look", "ask"])
     alone = [memory.predict("upgrade", name).probability for name in ("look", "ask")]
     assert alone[0] < both.probability < alone[1]
     assert [part.weight for part in both.basis.strategies] == [
         pytest.approx((1 / 21**2) / (1 / 21**2 + 1 / 4**2)),
         pytest.approx((1 / 4**2) / (1 / 21**2 + 1 / 4**2)),
     ]
-    assert memory.predict("upgrade", ["look", "look"]) == memory.predict("upgrade", "look")
+    assert memory.predict("upgrade", together=["look", "look"]) == memory.predict("upgrade", "look")
 
 
 def test_what_was_used_often_on_a_type_counts_there(memory: Memory) -> None:

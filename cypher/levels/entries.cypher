@@ -4,8 +4,8 @@
 // name: entries.add
 // mode: write
 // doc: Stores new entries in a level, each with an event in its stream. Rows: {id, place (from 1), key, content, format, text, tags,
-// doc: said, tagset, metadata, base, at, ttl (milliseconds)}. No row: there is no such level that takes entries, or (with `keyed`) the entry
-// doc: exists.
+// doc: said, tagset, metadata, base, at, ttl (milliseconds)}. No row: there is no such level that takes entries, or (with `keyed`) the
+// doc: entry exists.
 // option: keyed  where an entry (id) is not there yet
 // option: locked  with a lock of the stream, which only servers need
 // param: level string, stream string
@@ -44,8 +44,8 @@ UNWIND $rows AS row
 WITH l, row, last + row.place AS seq
 MATCH (e:Entry {id: row.id})
 WITH e, row, seq, row.at + coalesce(row.ttl, l.ttl) AS expires_at
-SET e.content = row.content, e.format = row.format, e.text = row.text, e.said = row.said, e.tags = row.tags, e.tagset = row.tagset, e.metadata = row.metadata,
-    e.base = row.base, e.at = row.at, e.expires_at = expires_at, e.reads = 0, e.last_read_at = null, e.seq = seq
+SET e.content = row.content, e.format = row.format, e.text = row.text, e.said = row.said, e.tags = row.tags, e.tagset = row.tagset,
+    e.metadata = row.metadata, e.base = row.base, e.at = row.at, e.expires_at = expires_at, e.reads = 0, e.last_read_at = null, e.seq = seq
 CREATE (:Event {id: $stream + ':' + toString(seq), ns: $ns, created_at: $now, stream: $stream, seq: seq, kind: 'entry', subject: row.id,
   other: null, value: row.base, success: null, at: row.at, data: null})
 RETURN e.id AS id, seq

@@ -13,12 +13,12 @@ OPTIONAL MATCH (l:Level {id: row.id})
 WITH row, l WHERE l IS NULL OR l.ns = $ns
 FOREACH (ignored IN CASE WHEN l IS NULL THEN [1] ELSE [] END |
   CREATE (:Level {id: row.id, ns: $ns, created_at: $now, name: row.name, kind: row.kind, owner_kind: row.owner_kind, owner: row.owner,
-    purpose: row.purpose, holds: row.holds, ttl: row.ttl, capacity: row.capacity, members: row.members, decay: row.decay, prune: row.prune, dedup: row.dedup,
-    reindex: row.reindex, missed: 0, failed: 0, reindexed_at: null})
+    purpose: row.purpose, holds: row.holds, ttl: row.ttl, capacity: row.capacity, members: row.members, decay: row.decay, prune: row.prune,
+    dedup: row.dedup, reindex: row.reindex, missed: 0, failed: 0, reindexed_at: null})
     -[:WRITES]->(:Stream {id: row.stream, ns: $ns, created_at: $now, agent: row.name, level: row.id, last: 0, unrecorded: 0}))
 FOREACH (level IN CASE WHEN l IS NULL THEN [] ELSE [l] END |
-  SET level.purpose = row.purpose, level.ttl = row.ttl, level.capacity = row.capacity, level.members = row.members, level.decay = row.decay, level.prune = row.prune,
-    level.dedup = row.dedup, level.reindex = row.reindex)
+  SET level.purpose = row.purpose, level.ttl = row.ttl, level.capacity = row.capacity, level.members = row.members, level.decay = row.decay,
+    level.prune = row.prune, level.dedup = row.dedup, level.reindex = row.reindex)
 RETURN count(*) AS levels;
 
 // name: levels.list

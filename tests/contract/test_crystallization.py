@@ -154,6 +154,35 @@ def test_an_episode_counts_once_for_each_action_that_it_took_in_a_state(memory: 
 # Thresholds
 
 
+def test_an_action_in_words_is_one_policy_in_steps_and_updates(memory: Memory) -> None:
+    steps = [Step(action=action, state=HERE, reward=1.0, terminal=True) for action in (" wait", 7)]
+    memory.learn("deploy", "slowly", success=True, steps=steps)
+    memory.policies.learn_episodes()
+    done = memory.policies.update(HERE, "wait", 1.0, terminal=True)
+    known = {(one.action, one.spec): one for one in memory.policies.list(HERE)}
+    assert known.keys() == {("wait", None), ("action", 7)}
+    one = known["wait", None]
+    assert (one.id, one.updates, one.trials) == (done.policy_id, 2, 1)
+    memory.upkeep.rebuild()
+    again = policy(memory, "wait")
+    assert (again.id, again.q, again.updates, again.trials) == (one.id, one.q, 2, 1)
+    assert memory.verify().ok
+
+
+@pytest.mark.parametrize("engine", ["embedded"], indirect=True)
+def test_a_consumer_crystallizes_as_evidence_comes(memory: Memory) -> None:
+    memory.events.crystallize()
+    observe(memory, "run", 7)
+    observe(memory, "run", 3, agent="ada")
+    assert memory.events.run(follow=False) == 10
+    assert actions(memory.policies.list(HERE)) == ["run", "run"]
+    assert [one.crystallized for one in memory.policies.list(HERE)] == [True, False]
+    observe(memory, "run", 0, 7)
+    memory.events.run(follow=False)
+    assert not policy(memory, "run").crystallized
+    assert [event.kind for event in memory.events.tail(100)].count("crystallized") == 1
+
+
 def test_thresholds_are_those_of_the_call_else_of_the_settings(opened: Opener) -> None:
     memory = opened(min_events=5, crystallize_above=0.3, z=1.0)
     observe(memory, "four", 4)

@@ -18,8 +18,9 @@ from hypothesis import settings as hypothesis_settings
 
 from graphmem import Memory, Step, Transition, fingerprint
 from graphmem.errors import NotFoundError, ValidationError
-from graphmem.ids import to_millis
-from graphmem.store.queries import adhoc
+from graphmem.ids import stream_id, to_millis
+from graphmem.policies.streams import StateKey
+from graphmem.store.queries import adhoc, procedure
 from tests.conftest import Clock, Opener
 from tests.contract.teaching import known, set_all
 
@@ -417,6 +418,60 @@ def everything(memory: Memory) -> dict[str, Any]:
     }.items():
         found[name] = sorted(str(sorted(row.items())) for row in memory.query(text))
     return found
+
+
+NAN, INFINITE = float("nan"), float("inf")
+WRONG = [
+    *({"reward": value} for value in (NAN, INFINITE, -INFINITE)),
+    *({"alpha": value} for value in (NAN, 0.0, -0.1, 1.1, INFINITE)),
+    *({"gamma": value} for value in (NAN, -0.1, 1.1)),
+    *({"next_max_q": value} for value in (NAN, INFINITE)),
+]
+
+
+def test_procedures_refuse_invalid_numbers(memory: Memory) -> None:
+    """As Python does: no row, and nothing is written."""
+    done = memory.policies.update(HERE, "wait", 1.0, next_state=THERE)
+    at = {"ns": memory.namespace, "now": 1, "stream_id": stream_id(memory.namespace, "default")}
+    at["policy_id"] = done.policy_id
+    there = StateKey.of(memory.namespace, THERE).id
+    for wrong in WRONG:
+        given = {**at, "reward": 1.0, **wrong}
+        for name, more in (("td_update", {"next_state_id": there}), ("td_finish", {})):
+            assert memory.store.write(procedure(f"policies.{name}"), **given, **more) == []
+    ours = {name: at[name] for name in ("ns", "now")}
+    expect = {"id": "p", "subject": done.policy_id, "kind": "policy", "agent": "default"}
+    for probability in (NAN, -0.1, 1.1):
+        answer = memory.store.write(
+            procedure("predictions.expect"), **ours, **expect, probability=probability
+        )
+        assert answer == []
+    memory.store.write(procedure("predictions.expect"), **ours, **expect, probability=0.5)
+    resolve = procedure("predictions.resolve")
+    numbers = {"p": NAN, "a": 1.0, "predicted": None, "actual": None}
+    for wrong in ({"error": NAN}, {"error": 1.1}, {"low_signal": 2.0, "error": 0.5}):
+        assert memory.store.write(resolve, **ours, id="p", **wrong) == []
+    assert memory.store.write(resolve, **ours, id="p", pairs=[numbers]) == []
+    assert [one.updates for one in memory.policies.list(HERE)] == [1]
+    assert memory.verify().ok
+
+
+def test_rebuild_drops_a_transition_with_an_invalid_number_and_says_so(memory: Memory) -> None:
+    policies = memory.policies
+    policies.update(HERE, "wait", 1.0, terminal=True)
+    policies.update(HERE, "wait", 2.0, terminal=True)
+    poison = (
+        "MATCH (x:Transition {seq: 1})-[:UPDATED]->(p:Policy) WHERE x.ns = $ns "
+        "SET x.reward = $nan, p.q = $nan"
+    )
+    memory.store.write(adhoc(poison, "write"), ns=memory.namespace, nan=NAN)
+    assert not memory.verify().ok
+    assert memory.upkeep.rebuild().invalid == 1
+    [one] = policies.list(HERE)
+    assert one.updates == 1
+    assert one.q == pytest.approx(0.2)
+    assert memory.verify().ok
+    assert memory.upkeep.rebuild().invalid == 0
 
 
 def test_rebuilding_gives_the_same_policies_again(memory: Memory) -> None:

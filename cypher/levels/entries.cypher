@@ -60,19 +60,6 @@ MATCH (e)-[:IN]->(l:Level)
 RETURN entry_columns(e, l)
 ORDER BY at, id;
 
-// name: entries.touch
-// mode: write
-// doc: Counts reads of entries. Rows: {id, reads, at}.
-// returns: items integer
-UNWIND $rows AS row
-WITH row ORDER BY row.id
-MATCH (e:Entry {id: row.id})
-WITH e, row, e.ns AS ns WHERE ns = $ns
-SET e.ns = $ns
-WITH e, row, e.reads + row.reads AS reads, later(e.last_read_at, row.at) AS last_read_at
-SET e.reads = reads, e.last_read_at = last_read_at
-RETURN count(*) AS items;
-
 // name: entries.evidence
 // doc: What entries (ids) were made from, what was made from them, and what they became: {id, episode (its source key), domain, fact}.
 // returns: id string, made_from list, makes list, became list

@@ -16,8 +16,7 @@ ORDER BY number;
 
 // name: flow.advance
 // mode: write
-// doc: Moves the cursor of a level that pulls from a source, and locks it until the transaction ends. No row: the cursor is elsewhere, or
-// doc: the level does not pull from there any more.
+// doc: Moves and locks the cursor of a level that pulls from a source. No row: the cursor is elsewhere, or the level pulls no longer.
 // param: level string, source string, after integer, position integer
 // returns: position integer
 MATCH (l:Level {id: $level})

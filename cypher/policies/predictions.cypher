@@ -1,6 +1,5 @@
-// Predictions: expectations about a policy, a strategy or anything else, their actual outcomes, and
-// the errors. The subject of a prediction is the id of a policy or strategy, to which an edge
-// leads, or any other text. A prediction changes once: from open to resolved, or to expired.
+// Predictions: expectations about a policy, a strategy or anything else, their actual outcomes, and the errors. The subject is the id of a
+// policy or strategy, to which an edge leads, or any other text. A prediction changes once: from open to resolved, or to expired.
 
 // name: predictions.expect
 // mode: write
@@ -99,13 +98,11 @@ RETURN id, error, happened, signal, confidence;
 // install: expire_predictions
 // doc: Expires open predictions that are due.
 // returns: expired integer
-MATCH (l:Prediction)
-WHERE l.ns = $ns AND l.status = 'open' AND l.due_at <= $now
-WITH l ORDER BY l.id
-SET l.ns = $ns
-WITH collect(l.id) AS locked
 MATCH (p:Prediction)
-WHERE p.id IN locked AND p.status = 'open'
+WHERE p.ns = $ns AND p.status = 'open' AND p.due_at <= $now
+WITH p ORDER BY p.id
+SET p.ns = $ns
+WITH p, p.status AS status WHERE status = 'open'
 SET p.status = 'expired'
 RETURN count(*) AS expired;
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -198,45 +197,6 @@ def test_thresholds_are_those_of_the_call_else_of_the_settings(opened: Opener) -
     lenient = memory.policies.crystallize(min_events=1, threshold=0.0, z=2.0)
     assert sorted(actions(lenient.created)) == ["five", "four"]
     assert (lenient.min_events, lenient.threshold, lenient.z) == (1, 0.0, 2.0)
-
-
-def test_the_agents_are_not_mixed(memory: Memory) -> None:
-    observe(memory, "run", 4, agent="ada")
-    observe(memory, "run", 4, agent="ben")
-    assert (
-        memory.policies.crystallize().created == ()
-    )  # of eight successes, four are each one's own
-    observe(memory, "run", 3, agent="ada")
-    observe(memory, "run", 9, agent="ben")
-    only = memory.policies.crystallize("ada")
-    assert [(c.agent, c.action) for c in only.created] == [("ada", "run")]
-    assert not policy(memory, "run", agent="ben").crystallized
-    observe(memory, "run", 0, 9, agent="ada")
-    both = memory.policies.crystallize()
-    assert [c.agent for c in both.created] == ["ben"]
-    assert [c.agent for c in both.taken_back] == ["ada"]
-    assert memory.policies.best(HERE, agent="ada") is None
-
-
-def test_many_writers_at_once_make_no_difference(opened: Opener) -> None:
-    handles = [opened() for _ in range(4)]
-
-    def work(number: int) -> None:
-        policies = handles[number].policies
-        for place in range(number, 60, 4):
-            policies.observe(HERE, "abc"[place % 3], place % 3 > 0 or place % 2 > 0)
-            if place % 12 == number:
-                policies.crystallize()
-
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(work, range(4)))
-    handles[0].policies.crystallize()
-    for action, successes in {"a": 10, "b": 20, "c": 20}.items():
-        found, lower = policy(handles[0], action), wilson(successes, 20)[0]
-        assert (found.trials, found.successes) == (20, successes)
-        assert found.crystallized == (lower > 0.6)
-        assert found.q == pytest.approx(lower if found.crystallized else 0.0, rel=1e-12)
-    assert handles[0].verify().ok
 
 
 # Whatever is done in whatever order

@@ -41,6 +41,18 @@ CASE WHEN a > b THEN a ELSE coalesce(b, a) END;
 // doc: The later of two times, of which the first may be null. It is shorter, for statements that are parsed for each call.
 CASE WHEN a > b THEN a ELSE b END;
 
+// formula: is_number(x)
+// doc: Whether a number is one that sums stay finite with: neither NaN nor infinite.
+abs(x) <= 1.0e100;
+
+// formula: is_share(x)
+// doc: Whether a number is from 0 to 1; NaN is not.
+(x >= 0.0 AND x <= 1.0);
+
+// formula: can_learn(reward, alpha, gamma, best)
+// doc: Whether the numbers of a step are valid: alpha in (0, 1], gamma in [0, 1], the others finite.
+(is_number(reward) AND alpha > 0.0 AND alpha <= 1.0 AND is_share(gamma) AND (best IS NULL OR is_number(best)));
+
 // formula: td_error(reward, gamma, best, q)
 // doc: The TD(0) error: reward plus the discounted value of the next state, minus the value so far (Sutton & Barto 2018, ch. 6).
 reward + gamma * best - q;

@@ -226,6 +226,7 @@ class AsyncScopes(_Awaited[LearningScopes]):
 class AsyncEvents(_Awaited[Events]):
     listen = delegate("_awaited", Events.listen)
     on = delegate("_awaited", Events.on)
+    crystallize = delegate("_awaited", Events.crystallize)
     stop = _in_thread(Events.stop, writes=True)
     consume = _in_thread(Events.consume)
     tail = _in_thread(Events.tail)

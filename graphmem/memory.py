@@ -116,7 +116,7 @@ class Memory:
         self._context = ContextWriter(graph, similarity, estimator.each, noted, facts)
         self.scopes = LearningScopes(graph)
         """What agents may learn and read: see :class:`graphmem.people.scopes.LearningScopes`."""
-        self.events = Events(graph)
+        self.events = Events(graph, self.policies.crystallize)
         """Streams of all changes: see :class:`graphmem.policies.events.Events`."""
         self.predictions = Predictions(graph)
         """The ledger of predictions: see :class:`graphmem.policies.ledger.Predictions`."""

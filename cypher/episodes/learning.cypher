@@ -583,15 +583,3 @@ ORDER BY place DESC
 WITH e, a, collect(error) AS errors
 RETURN evidence_columns(e, a, errors)
 ORDER BY coalesce(e.ended_at, e.started_at, e.recorded_at) DESC, id;
-
-// name: learning.count_reads
-// mode: write
-// doc: Adds reads of strategies that were counted outside of the graph. Rows: {id, reads, at}.
-// returns: items integer
-UNWIND $rows AS row
-MATCH (s:Strategy {id: row.id})
-WITH row, s, s.ns AS ns WHERE ns = $ns
-SET s.ns = $ns
-WITH s, coalesce(s.reads, 0) + row.reads AS reads, later(s.last_read_at, row.at) AS last_read_at
-SET s.reads = reads, s.last_read_at = last_read_at
-RETURN count(*) AS items;

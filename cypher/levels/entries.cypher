@@ -4,8 +4,8 @@
 // name: entries.add
 // mode: write
 // doc: Stores new entries in a level, each with an event in its stream. Rows: {id, place (from 1), key, content, format, text, tags,
-// doc: said, tagset, metadata, base, at, ttl (milliseconds)}. No row: there is no such level that takes entries, or (with `keyed`) the entry
-// doc: exists.
+// doc: said, tagset, metadata, base, at, ttl (milliseconds)}. No row: there is no such level that takes entries, or (with `keyed`) the
+// doc: entry exists.
 // option: keyed  where an entry (id) is not there yet
 // option: locked  with a lock of the stream, which only servers need
 // param: level string, stream string
@@ -44,8 +44,8 @@ UNWIND $rows AS row
 WITH l, row, last + row.place AS seq
 MATCH (e:Entry {id: row.id})
 WITH e, row, seq, row.at + coalesce(row.ttl, l.ttl) AS expires_at
-SET e.content = row.content, e.format = row.format, e.text = row.text, e.said = row.said, e.tags = row.tags, e.tagset = row.tagset, e.metadata = row.metadata,
-    e.base = row.base, e.at = row.at, e.expires_at = expires_at, e.reads = 0, e.last_read_at = null, e.seq = seq
+SET e.content = row.content, e.format = row.format, e.text = row.text, e.said = row.said, e.tags = row.tags, e.tagset = row.tagset,
+    e.metadata = row.metadata, e.base = row.base, e.at = row.at, e.expires_at = expires_at, e.reads = 0, e.last_read_at = null, e.seq = seq
 CREATE (:Event {id: $stream + ':' + toString(seq), ns: $ns, created_at: $now, stream: $stream, seq: seq, kind: 'entry', subject: row.id,
   other: null, value: row.base, success: null, at: row.at, data: null})
 RETURN e.id AS id, seq
@@ -59,19 +59,6 @@ WHERE e.id IN $ids AND toString(e.ns) = $ns
 MATCH (e)-[:IN]->(l:Level)
 RETURN entry_columns(e, l)
 ORDER BY at, id;
-
-// name: entries.touch
-// mode: write
-// doc: Counts reads of entries. Rows: {id, reads, at}.
-// returns: items integer
-UNWIND $rows AS row
-WITH row ORDER BY row.id
-MATCH (e:Entry {id: row.id})
-WITH e, row, e.ns AS ns WHERE ns = $ns
-SET e.ns = $ns
-WITH e, row, e.reads + row.reads AS reads, later(e.last_read_at, row.at) AS last_read_at
-SET e.reads = reads, e.last_read_at = last_read_at
-RETURN count(*) AS items;
 
 // name: entries.evidence
 // doc: What entries (ids) were made from, what was made from them, and what they became: {id, episode (its source key), domain, fact}.

@@ -10,14 +10,13 @@ MATCH (x:Event)
 WHERE x.id IN $ids AND toString(x.ns) = $ns AND x.kind = 'entry'
 OPTIONAL MATCH (e:Entry {id: x.subject})-[:IN]->(l:Level)
 RETURN x.seq AS number, x.subject AS subject, x.created_at AS stored_at, e.seq AS seq, e.id AS id, e.key AS key, e.content AS content,
-  e.format AS format, e.text AS text, coalesce(e.said, e.content) AS said, e.tags AS tags, e.tagset AS tagset, e.metadata AS metadata, e.base AS base,
-  relevance(e, l, $now) AS relevance, e.at AS at, e.expires_at AS expires_at, e.reads AS reads
+  e.format AS format, e.text AS text, coalesce(e.said, e.content) AS said, e.tags AS tags, e.tagset AS tagset, e.metadata AS metadata,
+  e.base AS base, relevance(e, l, $now) AS relevance, e.at AS at, e.expires_at AS expires_at, e.reads AS reads
 ORDER BY number;
 
 // name: flow.advance
 // mode: write
-// doc: Moves the cursor of a level that pulls from a source, and locks it until the transaction ends. No row: the cursor is elsewhere, or
-// doc: the level does not pull from there any more.
+// doc: Moves and locks the cursor of a level that pulls from a source. No row: the cursor is elsewhere, or the level pulls no longer.
 // param: level string, source string, after integer, position integer
 // returns: position integer
 MATCH (l:Level {id: $level})

@@ -3,8 +3,8 @@
 
 // name: lenses.put
 // mode: write
-// doc: Creates lenses that look at nothing yet, or replaces the settings of existing ones, which look at nothing then. Rows: {id, name,
-// doc: kind, owner_kind, owner, purpose, levels (names), tags (JSON), max_age (milliseconds), most}.
+// doc: Creates lenses, or replaces their settings; they look at nothing then. Rows: {id, name, kind, owner_kind, owner, purpose, levels
+// doc: (names), tags (JSON), max_age (milliseconds), most}.
 // returns: lenses integer
 UNWIND $rows AS row
 WITH row ORDER BY row.id

@@ -1,6 +1,5 @@
-// Levels: what agents hold for a time. A level writes a stream of its own, in which each entry that is
-// stored is an event; a level that pulls from it has a cursor there (the group 'pull:' + its name).
-// The stream is locked, by a SET, before entries of its level are written.
+// Levels: what agents hold for a time. A level writes a stream of its own, in which each entry that is stored is an event; a level that
+// pulls from it has a cursor there (the group 'pull:' + its name). The stream is locked before entries of its level are written.
 
 // name: levels.put
 // mode: write
@@ -13,12 +12,12 @@ OPTIONAL MATCH (l:Level {id: row.id})
 WITH row, l WHERE l IS NULL OR l.ns = $ns
 FOREACH (ignored IN CASE WHEN l IS NULL THEN [1] ELSE [] END |
   CREATE (:Level {id: row.id, ns: $ns, created_at: $now, name: row.name, kind: row.kind, owner_kind: row.owner_kind, owner: row.owner,
-    purpose: row.purpose, holds: row.holds, ttl: row.ttl, capacity: row.capacity, members: row.members, decay: row.decay, prune: row.prune, dedup: row.dedup,
-    reindex: row.reindex, missed: 0, failed: 0, reindexed_at: null})
+    purpose: row.purpose, holds: row.holds, ttl: row.ttl, capacity: row.capacity, members: row.members, decay: row.decay, prune: row.prune,
+    dedup: row.dedup, reindex: row.reindex, missed: 0, failed: 0, reindexed_at: null})
     -[:WRITES]->(:Stream {id: row.stream, ns: $ns, created_at: $now, agent: row.name, level: row.id, last: 0, unrecorded: 0}))
 FOREACH (level IN CASE WHEN l IS NULL THEN [] ELSE [l] END |
-  SET level.purpose = row.purpose, level.ttl = row.ttl, level.capacity = row.capacity, level.members = row.members, level.decay = row.decay, level.prune = row.prune,
-    level.dedup = row.dedup, level.reindex = row.reindex)
+  SET level.purpose = row.purpose, level.ttl = row.ttl, level.capacity = row.capacity, level.members = row.members, level.decay = row.decay,
+    level.prune = row.prune, level.dedup = row.dedup, level.reindex = row.reindex)
 RETURN count(*) AS levels;
 
 // name: levels.list
@@ -35,8 +34,7 @@ ORDER BY name;
 // each: Label name = Level subscribe, Stream follow
 // name: levels.{name}
 // mode: write
-// doc: Lets levels pull from a {Label}, or changes how they do. Rows: {id (of the level that pulls), source, transformer,
-// doc: arguments (JSON)}.
+// doc: Lets levels pull from a {Label}, or changes how they do. Rows: {id (of the one that pulls), source, transformer, arguments (JSON)}.
 // returns: subscriptions integer
 UNWIND $rows AS row
 MATCH (l:Level {id: row.id})
@@ -115,21 +113,9 @@ WITH l.id AS id, e.tagset AS tagset, e.at AS at, CASE WHEN living(e.expires_at, 
 RETURN id, tagset, count(*) - sum(gone) AS entries, sum(gone) AS expired, min(at) AS oldest_at, max(at) AS newest_at
 ORDER BY id, tagset;
 
-// name: levels.lock
-// mode: write
-// doc: Locks the streams of levels until the transaction ends (ids of streams).
-// returns: stream string, level string, last integer
-MATCH (t:Stream)
-WHERE t.id IN $ids AND toString(t.ns) = $ns
-WITH t ORDER BY t.id
-SET t.ns = $ns
-RETURN t.id AS stream, t.level AS level, t.last AS last
-ORDER BY stream;
-
 // name: levels.note
 // mode: write
-// doc: Appends an event to the stream of a level, and moves the cursors of levels that had ingested the whole stream past it, as it stores
-// doc: no entry.
+// doc: Appends an event that stores no entry to the stream of a level; cursors of levels that had ingested the whole stream move past it.
 // param: stream string, kind string, data string
 // returns: cursors integer
 MATCH (t:Stream {id: $stream})
@@ -160,20 +146,9 @@ WITH l, l.missed + $missed AS missed, coalesce(l.failed, 0) + $failed AS failed
 SET l.missed = missed, l.failed = failed
 RETURN missed, failed;
 
-// each: Label name = Entry entries, Event events, Lens lenses
-// name: levels.remove_{name}
-// mode: write
-// doc: Removes {name} (ids).
-// returns: removed integer
-MATCH (n:{Label})
-WHERE n.id IN $ids AND toString(n.ns) = $ns
-DETACH DELETE n
-RETURN count(*) AS removed;
-
 // name: levels.drop
 // mode: write
-// doc: Removes a level that has no entries, its stream, its cursors in other streams, and those of others in its own with what
-// doc: consumers claimed under them.
+// doc: Removes a level without entries, its stream, its cursors elsewhere, and those of others in its stream with their claims.
 // param: stream string
 // returns: removed integer
 MATCH (l:Level {id: $id})

@@ -2,8 +2,7 @@
 // its capacity. What writes here has locked the stream of the level. Entries with a key have no twins.
 
 // name: upkeep.astray
-// doc: What in levels does not fit together: levels without a stream of their own, entries that are not in exactly one level or have no
-// doc: event there, and lenses whose edges lead elsewhere than their names.
+// doc: Levels without a stream of their own, entries not in exactly one level or without an event, lenses whose edges lead elsewhere.
 // returns: kind string, key string, field string, stored list, expected list
 MATCH (l:Level)
 WHERE l.ns = $ns

@@ -1,6 +1,5 @@
-// The event streams: one for each agent. Every change gets a number under the lock of its stream.
-// The id of an event is the id of its stream, a colon and its number, so that a range of numbers is
-// a range of ids and needs no other index. Transitions are events too: one node is both.
+// The event streams: one for each agent. Every change gets a number under the lock of its stream. The id of an event is the id of its
+// stream, a colon and its number: a range of numbers is a range of ids. Transitions are events too: one node is both.
 
 // name: events.open_streams
 // mode: write
@@ -17,11 +16,12 @@ RETURN count(*) AS streams;
 // name: events.lock_streams
 // mode: write
 // doc: Locks streams until the transaction ends.
-// returns: stream string, agent string, last integer, unrecorded integer
+// returns: stream string, agent string, level string, last integer, unrecorded integer
 MATCH (t:Stream)
 WHERE t.id IN $ids AND toString(t.ns) = $ns
+WITH t ORDER BY t.id
 SET t.ns = $ns
-RETURN t.id AS stream, t.agent AS agent, t.last AS last, t.unrecorded AS unrecorded
+RETURN t.id AS stream, t.agent AS agent, t.level AS level, t.last AS last, t.unrecorded AS unrecorded
 ORDER BY stream;
 
 // name: events.advance
@@ -36,8 +36,7 @@ RETURN count(t) AS streams;
 
 // name: events.append
 // mode: write
-// doc: Creates events in locked streams, with given numbers, about policies or (subject: null) about none. Rows: {id, stream, seq, kind,
-// doc: subject, other, value, success, at, data}.
+// doc: Creates events in locked streams. Rows: {id, stream, seq, kind, subject (a policy or null), other, value, success, at, data}.
 // returns: events integer
 UNWIND $rows AS row
 OPTIONAL MATCH (p:Policy {id: row.subject})
@@ -49,8 +48,8 @@ RETURN count(*) AS events;
 
 // name: events.append_transitions
 // mode: write
-// doc: Creates transitions, to a state or to none, from an episode or from none, in locked streams, with given numbers. Rows: {id, stream,
-// doc: seq, subject, next_id, episode, reward, alpha, gamma, terminal, next_max, next_actions, success, at}.
+// doc: Creates transitions in locked streams. Rows: {id, stream, seq, subject, next_id (a state or null), episode (or null), reward, alpha,
+// doc: gamma, terminal, next_max, next_actions, success, at}.
 // returns: events integer
 UNWIND $rows AS row
 MATCH (p:Policy {id: row.subject})

@@ -1,15 +1,12 @@
-// Policies: the learned value and evidence of an agent's action in a state. Every change of a
-// policy is made under the lock of its agent's stream and is an event in it. So the events, applied
-// in the order of their numbers, give the same policies again. Incrementing the stream's number
-// (SET t.last = t.last + ...) takes the lock before it reads. Nodes are matched again after that:
-// their values are then read under the lock, and the embedded engine is slow to carry nodes from
-// one part of a statement to the next.
+// Policies: the learned value and evidence of an agent's action in a state. Every change is made under the lock of the agent's stream and
+// is an event in it, so that the events, in the order of their numbers, give the same policies again. SET t.last = t.last + ... takes the
+// lock before it reads. Nodes are matched again after that: their values are then read under the lock, and the embedded engine is slow to
+// carry nodes from one part of a statement to the next.
 
 // name: policies.open_states
 // mode: write
 // install: open_states
-// doc: Creates missing states, and sets the features of those that had only a fingerprint. Rows: {id, fingerprint, features (JSON; null if
-// doc: only the fingerprint is known)}.
+// doc: Creates missing states, and sets the features of those with only a fingerprint. Rows: {id, fingerprint, features (JSON or null)}.
 // returns: states integer
 UNWIND $rows AS row
 WITH row ORDER BY row.id
@@ -42,11 +39,13 @@ RETURN count(*) AS policies;
 // install: td_update
 // doc: TD(0): q <- q + alpha * (reward + gamma * max q(next state) - q). The max is computed under the lock of the agent's stream;
 // doc: next_max_q replaces it if given. With next_actions, the number of actions of the next state, untried actions count with 0. Stores
-// doc: the transition. Does nothing and returns no row if the policy is not in this stream or the next state does not exist.
+// doc: the transition. Does nothing and returns no row if the policy is not in this stream, the next state does not exist, or a number is
+// doc: invalid (NaN, infinite, alpha outside (0, 1], gamma outside [0, 1]).
 // param: stream_id string, policy_id string, next_state_id string, reward float, now, next_max_q float = null, next_actions integer = null
 // param: alpha float = 0.1, gamma float = 0.95, at integer = null
 // returns: q_value float, td_error float, seq integer
 MATCH (t:Stream {id: $stream_id})
+WHERE can_learn($reward, $alpha, $gamma, $next_max_q)
 MATCH (p:Policy {id: $policy_id})
 MATCH (n:State {id: $next_state_id})
 SET t.last = t.last + CASE WHEN t.ns = $ns AND p.stream = $stream_id THEN 1 ELSE 0 END
@@ -72,14 +71,14 @@ RETURN q_value, td_error, seq;
 // mode: write
 // install: td_finish
 // doc: TD(0) for a step without a next state in the graph: a terminal step bootstraps from 0, any other from next_max_q. Stores the
-// doc: transition. Does nothing and returns no row if the policy is not in this stream.
+// doc: transition. Does nothing and returns no row if the policy is not in this stream, or a number is invalid, as in td_update.
 // param: stream_id string, policy_id string, reward float, now, next_max_q float = null, alpha float = 0.1, gamma float = 0.95
 // param: at integer = null
 // returns: q_value float, td_error float, seq integer
 MATCH (t:Stream {id: $stream_id})
 MATCH (p:Policy {id: $policy_id})
 WITH t, t.ns AS ns, p.stream AS stream
-WHERE ns = $ns AND stream = $stream_id
+WHERE ns = $ns AND stream = $stream_id AND can_learn($reward, $alpha, $gamma, $next_max_q)
 SET t.last = t.last + 1
 WITH t.last AS seq
 MATCH (p:Policy {id: $policy_id})
@@ -126,8 +125,7 @@ RETURN count(p) AS written;
 
 // name: policies.put_links
 // mode: write
-// doc: Writes co-occurrence edges between policies, each from the smaller id; removes those without a weight. Rows: {low, high, count,
-// doc: weight, held}.
+// doc: Writes co-occurrence edges from the smaller id; removes those without a weight. Rows: {low, high, count, weight, held}.
 // returns: written integer
 UNWIND $rows AS row
 MATCH (x:Policy {id: row.low})
@@ -155,9 +153,8 @@ RETURN count(*) AS took;
 
 // name: policies.best
 // install: best_policy
-// doc: The policy of an agent in a state with the highest value at a time, decayed since its last update (without a time: with the highest
-// doc: stored value); only values that were learned, set or crystallized count. If policies of the state have cycles (cyclic),
-// doc: policies.values gives the values with their bonuses. The time does not depend on other states.
+// doc: The policy of an agent in a state with the highest value at a time, decayed since its last update (without a time: as stored), of
+// doc: those that were learned, set or crystallized. If policies of the state have cycles (cyclic), policies.values adds their bonuses.
 // param: state_id string, agent string, at integer = null, rate float = 0.1, strength float = 0.5
 // returns: policy_columns, score float, cyclic boolean
 MATCH (s:State {id: $state_id})
@@ -171,9 +168,8 @@ RETURN policy_columns(p, s, lower, upper), score, EXISTS { MATCH (s)<-[:IN_STATE
 
 // name: policies.values
 // install: policy_values
-// doc: All policies of an agent (without agent: of all agents) in a state, with their values at a time: decayed since the last update, more
-// doc: slowly if confidence is high, plus the bonuses for cycles and waiting. Clocks: {kind, timezone, clock} in seconds, for the cycles;
-// doc: timezones are those of the cycles of a policy.
+// doc: The policies of an agent, or of all, in a state, with their values at a time: decayed since the last update, more slowly if
+// doc: confidence is high, plus bonuses for cycles and waiting. Clocks: {kind, timezone, clock} in seconds, for the timezones of cycles.
 // param: state_id string, agent string = null, at integer = null, rate float = 0.1, strength float = 0.5, pressure float = 0.0
 // param: clocks list = [], only_active boolean = false
 // returns: policy_columns, score float, timezones list
@@ -222,9 +218,8 @@ RETURN p.id AS id;
 
 // name: policies.spread
 // install: spread_policies
-// doc: One hop of spreading activation, over the strongest edges of each policy: each neighbour of the rows {id, energy} gets the largest
-// doc: energy that arrives over one edge. With an energy and a decay of 1 this is the present weight of its edge; count is the number of
-// doc: episodes that took both.
+// doc: One hop of spreading activation, over the strongest edges of the rows {id, energy}: a neighbour gets the largest energy that arrives
+// doc: over one edge; with an energy and a decay of 1, its present weight. Count is the number of episodes that took both.
 // param: decay float = 0.5, limit integer = 100
 // returns: id string, energy float, count integer
 UNWIND $rows AS row
@@ -243,8 +238,7 @@ ORDER BY energy DESC, id;
 
 // name: policies.crystallizing
 // install: crystallizing
-// doc: What crystallizing would do with each tried policy: create, keep, update, take back, or how far its lower bound is below the
-// doc: threshold.
+// doc: What crystallizing would do with each tried policy: create, keep, update or take it back; or its lower bound is too low.
 // param: agent string = null, min_events integer = 3, threshold float = 0.6, z_score float = 1.96
 // returns: id string, stream string, agent string, state string, action_type string, action_spec string, trials integer, successes integer
 // returns: lower float, change string, q_value float
@@ -258,14 +252,16 @@ RETURN p.id AS id, p.stream AS stream, p.agent AS agent, p.state AS state, p.act
             WHEN p.crystallized THEN 'taken_back' ELSE 'below' END AS change, p.q AS q_value
 ORDER BY lower DESC, trials DESC, id;
 
-// name: policies.count_reads
+// each: Label subject = Policy policies, Strategy learning, Entry entries
+// name: {subject}.count_reads
 // mode: write
-// doc: Adds reads that were counted outside of the graph. Rows: {label, id, reads, at}.
+// doc: Adds reads that were counted outside of the graph. Rows: {id, reads, at}.
 // returns: items integer
 UNWIND $rows AS row
-MATCH (p:Policy {id: row.id})
-WITH row, p, p.ns AS ns WHERE ns = $ns
-SET p.ns = $ns
-WITH p, coalesce(p.reads, 0) + row.reads AS reads, later(p.last_read_at, row.at) AS last_read_at
-SET p.reads = reads, p.last_read_at = last_read_at
+WITH row ORDER BY row.id
+MATCH (n:{Label} {id: row.id})
+WITH row, n, n.ns AS ns WHERE ns = $ns
+SET n.ns = $ns
+WITH n, coalesce(n.reads, 0) + row.reads AS reads, later(n.last_read_at, row.at) AS last_read_at
+SET n.reads = reads, n.last_read_at = last_read_at
 RETURN count(*) AS items;

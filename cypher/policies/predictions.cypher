@@ -1,17 +1,16 @@
-// Predictions: expectations about a policy, a strategy or anything else, their actual outcomes, and
-// the errors. The subject of a prediction is the id of a policy or strategy, to which an edge
-// leads, or any other text. A prediction changes once: from open to resolved, or to expired.
+// Predictions: expectations about a policy, a strategy or anything else, their actual outcomes, and the errors. The subject is the id of a
+// policy or strategy, to which an edge leads, or any other text. A prediction changes once: from open to resolved, or to expired.
 
 // name: predictions.expect
 // mode: write
 // install: expect
 // doc: Stores an open prediction about a subject (kind: policy, strategy or free) with its probability, the expected outcome (JSON), or
-// doc: both. No row: the id is taken, or the subject does not exist.
+// doc: both. No row: the id is taken, the subject does not exist, or the probability is outside [0, 1].
 // param: subject string, kind string, agent string, probability float = null, expected string = null, at integer = null
 // param: due_at integer = null
 // returns: id string
 OPTIONAL MATCH (p:Prediction {id: $id})
-WITH p WHERE p IS NULL
+WITH p WHERE p IS NULL AND ($probability IS NULL OR is_share($probability))
 OPTIONAL MATCH (x:Policy {id: $subject})
 OPTIONAL MATCH (s:Strategy {id: $subject})
 WITH CASE WHEN $kind = 'policy' AND x.ns = $ns THEN [x] ELSE [] END AS policies,
@@ -54,12 +53,12 @@ ORDER BY created_at DESC, id;
 // doc: toward the resulting signal, and stores the event. Pairs has for each name in the expected or actual outcome {p, a: both values, if
 // doc: both are numbers; predicted, actual: else their JSON texts, null if one lacks the name}; without pairs the error is the distance
 // doc: from the probability. A given error replaces both (`how` says where it is from; happened: null if undecided). The confidence is
-// doc: null if the subject is no policy. No row: it is not open, or there is nothing to compare.
+// doc: null if the subject is no policy. No row: it is not open, there is nothing to compare, or the error or a signal is outside [0, 1].
 // param: pairs list = null, happened boolean = null, actual string = null, threshold float = 0.7, low_signal float = 0.2
 // param: error float = null, how string = null
 // returns: id string, error float, happened boolean, signal float, confidence float
 MATCH (p:Prediction {id: $id})
-WITH p, p.ns AS ns WHERE ns = $ns
+WITH p, p.ns AS ns WHERE ns = $ns AND is_share($low_signal)
 OPTIONAL MATCH (p)-[:ABOUT_ITEM]->(x:Policy)
 OPTIONAL MATCH (t:Stream {id: x.stream})
 // The stream is locked before the prediction, as wherever both are.
@@ -77,7 +76,8 @@ WITH p, policy, stream, p.status AS status,
                  ELSE reduce(part = 1.0, ratio IN [abs(pair.p - pair.a) / reduce(scale = 1.0, size IN [abs(pair.p), abs(pair.a)] |
                         CASE WHEN size > scale THEN size ELSE scale END)] | CASE WHEN ratio < part THEN ratio ELSE part END) END
           ) / size($pairs) END AS error
-WHERE status = 'open' AND error IS NOT NULL
+WHERE status = 'open' AND is_share(error)
+  AND size([pair IN coalesce($pairs, []) WHERE NOT (pair.p - pair.p + pair.a - pair.a = 0.0)]) = 0 // neither NaN nor infinite
 WITH p, policy, stream, error, CASE WHEN $happened IS NULL AND $error IS NULL THEN error < 0.5 ELSE $happened END AS happened,
      CASE WHEN error > $threshold THEN $low_signal ELSE 1.0 - error END AS signal
 SET p.status = 'resolved', p.resolved_at = $now, p.actual = $actual, p.error = error, p.happened = happened,
@@ -98,13 +98,11 @@ RETURN id, error, happened, signal, confidence;
 // install: expire_predictions
 // doc: Expires open predictions that are due.
 // returns: expired integer
-MATCH (l:Prediction)
-WHERE l.ns = $ns AND l.status = 'open' AND l.due_at <= $now
-WITH l ORDER BY l.id
-SET l.ns = $ns
-WITH collect(l.id) AS locked
 MATCH (p:Prediction)
-WHERE p.id IN locked AND p.status = 'open'
+WHERE p.ns = $ns AND p.status = 'open' AND p.due_at <= $now
+WITH p ORDER BY p.id
+SET p.ns = $ns
+WITH p, p.status AS status WHERE status = 'open'
 SET p.status = 'expired'
 RETURN count(*) AS expired;
 

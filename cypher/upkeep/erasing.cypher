@@ -101,7 +101,7 @@ MATCH (:Agent)-[r:RAN]->(e)
 DELETE r
 RETURN count(*) AS removed;
 
-// each: Label kind = Episode episodes, Transition transitions, Event noted
+// each: Label kind = Episode episodes, Transition transitions, Event noted, Entry entries, Lens lenses
 // name: erasing.drop_{kind}
 // mode: write
 // doc: Removes nodes {Label} and their edges.

@@ -21,7 +21,8 @@ WITH p, e ORDER BY e.recorded_at DESC, e.id
 WITH p, collect(e)[..$latest] AS latest
 UNWIND latest AS e
 MATCH (e)-[:HAS_STEP]->(x:Step)
-WHERE x.state IN $states AND x.action_type = p.action_type AND coalesce(x.action, 'null') = coalesce(p.action_spec, 'null')
+WHERE x.state IN $states AND ((x.action_type = p.action_type AND coalesce(x.action, 'null') = coalesce(p.action_spec, 'null'))
+  OR (x.action_type = 'action' AND p.action_spec IS NULL AND x.action = '"' + p.action_type + '"'))
 WITH p.id AS policy, x.next_state AS features, count(*) AS times, avg(x.reward) AS reward
 ORDER BY times DESC, policy, features LIMIT $limit
 RETURN policy, null AS state, features, times, reward;

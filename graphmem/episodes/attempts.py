@@ -18,12 +18,12 @@ from traceback import walk_stack
 from typing import Self
 
 from graphmem.episodes.learning import Learner
-from graphmem.episodes.recording import Awaiting, Ended, Recording, Terms
+from graphmem.episodes.recording import Ended, Recording, Terms
 from graphmem.episodes.rows import classes_of
 from graphmem.errors import NotFoundError, ScopeError, ValidationError
 from graphmem.graph.access import read_scopes, refusal
 from graphmem.graph.arguments import check_flag, check_function
-from graphmem.graph.decorating import running
+from graphmem.graph.decorating import Awaiting, running
 from graphmem.graph.graph import Graph, Transaction
 from graphmem.ids import canonical_json, node_id
 from graphmem.models import AbandonedAttempt, Episode

@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 from uuid import uuid4
 
 from pydantic import JsonValue
 
 from graphmem.errors import ForkedError, GraphMemError, ValidationError
 from graphmem.graph.arguments import listed
-from graphmem.graph.decorating import decorated, kind_of
+from graphmem.graph.decorating import Awaiting, decorated, kind_of
 from graphmem.ids import from_millis, to_millis
 from graphmem.models import (
     MAX_STEPS,
@@ -79,16 +79,6 @@ class State:
     steps: list[Step] = field(default_factory=list)
     context: str | None = None
     episode_id: str | None = None
-
-
-class Awaiting(Protocol):
-    """Runs calls in other threads."""
-
-    async def read(self, call: Callable[[], R]) -> R:
-        """Return what a reading call returns."""
-
-    async def finish(self, call: Callable[[], R]) -> R:
-        """Return what a call returns; it is done even if somebody cancels meanwhile."""
 
 
 def leave_unjudged(attempt: Recording) -> None:

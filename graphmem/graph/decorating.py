@@ -12,7 +12,7 @@ import inspect
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 T = TypeVar("T")
 Begin = Callable[[tuple[Any, ...], dict[str, Any]], Any]
@@ -22,6 +22,16 @@ Told = Callable[[Any, Any], None]
 Kind = Literal["function", "coroutine function", "generator", "async generator"]
 
 _running: ContextVar[tuple[Any, ...]] = ContextVar("running_notes", default=())
+
+
+class Awaiting(Protocol):
+    """Runs calls in other threads."""
+
+    async def read(self, call: Callable[[], T]) -> T:
+        """Return what a reading call returns."""
+
+    async def finish(self, call: Callable[[], T]) -> T:
+        """Return what a call returns; it is done even if somebody cancels meanwhile."""
 
 
 def running() -> tuple[Any, ...]:

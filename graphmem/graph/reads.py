@@ -17,9 +17,8 @@ from graphmem.graph.graph import Graph, Transaction
 
 SECONDS = 5.0
 _PROCEDURES = {
-    "Entry": "entries.touch",
-    "Policy": "policies.count_reads",
-    "Strategy": "learning.count_reads",
+    label: f"{subject}.count_reads"
+    for label, subject in (("Entry", "entries"), ("Policy", "policies"), ("Strategy", "learning"))
 }
 
 _log = logging.getLogger(__name__)

@@ -33,7 +33,7 @@ from graphmem.graph.nearness import STOPPED, Expect, Expected, Near, Question, u
 from graphmem.graph.rates import HEURISTIC_ABOVE, PRIOR
 from graphmem.lessons.general_rules import AgentRules, consolidation_id
 from graphmem.lessons.proposals import MODEL
-from graphmem.models.levels import Found, words_of
+from graphmem.models.levels import Found
 from graphmem.models.people import Fact
 from graphmem.models.recall import ContextQuery
 from graphmem.printable import counted
@@ -42,7 +42,7 @@ from graphmem.text.fencing import CLOSE, OPEN, fenced
 from graphmem.text.tokens import Counter as TokenCounter
 from graphmem.text.tokens import count_tokens
 from graphmem.text.tools import sequences
-from graphmem.text.words import normalized
+from graphmem.text.words import normalized, words_of
 
 Facts = Callable[[str, str | None], Sequence[Fact]]
 """Tells preferences of a user, and facts near a text."""

@@ -25,9 +25,10 @@ from graphmem.ids import (
     level_stream_id,
     to_millis,
 )
-from graphmem.models.levels import Added, Entry, Level, LevelName, NewEntry, words_of
+from graphmem.models.levels import Added, Entry, Level, LevelName, NewEntry
 from graphmem.notebook.frames import Listed
 from graphmem.store.port import Near, Question, Row
+from graphmem.text.words import words_of
 
 SEARCHED = 4_000
 """Characters of an entry that a search by meaning sees."""
@@ -103,7 +104,7 @@ class Base:
 def lock_levels(tx: Transaction, *names: str) -> list[Row]:
     """Lock levels, which must be there, against writers, in order; return their rows."""
     streams = sorted(level_stream_id(tx.ns, name) for name in names)
-    tx.run("levels.lock", ids=streams)
+    tx.run("events.lock_streams", ids=streams)
     rows = tx.run("levels.list", ids=sorted(level_id(tx.ns, name) for name in names))
     for missing in sorted({*names} - {row["name"] for row in rows}):
         raise _no_level(missing, tx.ns)

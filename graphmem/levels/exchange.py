@@ -251,7 +251,7 @@ def _store_entries(
             reads.append({"id": ids[entry.id], "reads": entry.reads, "at": read_at})
     store(tx, level, rows)
     if reads:
-        tx.run("entries.touch", rows=reads)
+        tx.run("entries.count_reads", rows=reads)
     return len(rows)
 
 

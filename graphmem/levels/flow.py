@@ -50,6 +50,7 @@ from graphmem.store.port import Row
 
 PAGE = 2_000
 """Events that are pulled in one transaction."""
+_EDGE = {"target", "source", "transformer"}
 _REASONS = 5
 """Most reasons in the report of one subscription."""
 _CODE = "function "
@@ -235,7 +236,7 @@ class Flow(Maintenance):
         for row in flow:
             if row["last"] > row["position"] or row["source"] in new:
                 pulled = self._ingest(row, wait)
-                if pulled.did:
+                if pulled.model_dump(exclude_defaults=True, exclude=_EDGE):
                     pulls.append(pulled)
                 if pulled.made:
                     new[row["level"]] += pulled.made
@@ -401,7 +402,7 @@ def _write(
         tx.run(LINKS[row["holds"]], rows=results)
     if page.rows:
         read = [{"id": one["id"], "reads": 1, "at": tx.now} for one in page.rows]
-        tx.run("entries.touch", rows=read)
+        tx.run("entries.count_reads", rows=read)
     if page.missed:
         tx.run("levels.count", id=row["source_id"], missed=page.missed)
     return count
@@ -410,7 +411,7 @@ def _write(
 def _store(tx: Transaction, level: str, transformer: Transformer, drafts: list[Draft]) -> int:
     """Store drafts with what they were made from; return how many entries are new or changed."""
     if transformer.settle is not None:
-        tx.run("levels.lock", ids=[level_stream_id(tx.ns, level)])
+        tx.run("events.lock_streams", ids=[level_stream_id(tx.ns, level)])
         drafts = transformer.settle(tx, level, drafts)
     new = [draft.row for draft in drafts if "content" in draft.row]
     answers = store(tx, level, new)
@@ -441,7 +442,7 @@ def drop_episode_entries(tx: Transaction, episodes: Sequence[str]) -> None:
     for row in tx.run("levels.flow") if episodes else ():
         if is_stream(row["source"]):
             ids = [entry_id(tx.ns, row["level"], f"episode/{episode}") for episode in episodes]
-            removed = [tx.run("levels.remove_entries", ids=page)[0] for page in pages(ids, PAGE)]
+            removed = [tx.run("erasing.drop_entries", ids=page)[0] for page in pages(ids, PAGE)]
             if count := sum(one["removed"] for one in removed):
                 note(tx, row["level"], "maintained", {"erased": count})
 
@@ -449,7 +450,7 @@ def drop_episode_entries(tx: Transaction, episodes: Sequence[str]) -> None:
 def _locked_flow(tx: Transaction, *names: LevelName) -> list[Row]:
     """Lock the streams of levels with subscriptions, and of some others; return the former."""
     levels = {name.name for name in names}.union(*map(edge_of, tx.run("levels.flow")))
-    tx.run("levels.lock", ids=sorted(_stream_of(tx.ns, level) for level in levels))
+    tx.run("events.lock_streams", ids=sorted(_stream_of(tx.ns, level) for level in levels))
     return tx.run("levels.flow")
 
 
@@ -485,7 +486,9 @@ def subscribe(tx: Transaction, level: str, source: LevelName, row: Row, *, new: 
     tx.run("events.open_streams", rows=[{"stream": row["source"], "agent": source.owner}])
     tx.run("levels.follow", rows=[row])
     if new:  # pull only what comes later
-        skip(tx, level, row["source"], tx.run("levels.lock", ids=[row["source"]])[0]["last"])
+        skip(
+            tx, level, row["source"], tx.run("events.lock_streams", ids=[row["source"]])[0]["last"]
+        )
 
 
 def skip(tx: Transaction, level: str, stream: str, position: int) -> None:

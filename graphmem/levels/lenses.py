@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime
 from functools import reduce
 from operator import and_
+from typing import Unpack
 
 from graphmem.errors import NotFoundError, ValidationError
 from graphmem.graph.arguments import check_text, checked_agent, checked_items
@@ -22,6 +22,7 @@ from graphmem.levels.entries import (
 from graphmem.levels.queries import Queries
 from graphmem.models.levels import (
     LENSES,
+    Conditions,
     EntryQuestion,
     Found,
     LensInfo,
@@ -52,35 +53,21 @@ class Lens:
         self,
         text: str | None = None,
         *,
-        tags: Tags | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        key: str | None = None,
-        max_age: float | None = None,
-        min_relevance: float = 0.0,
-        include_expired: bool = False,
         limit: int | None = None,
+        **conditions: Unpack[Conditions],
     ) -> Listed[Found]:
         """Return the entries that it shows: the nearest to a text, else the most relevant.
 
-        The arguments are those of ``levels.recall``, and narrow what the lens shows as it is
-        defined now. Without a limit it shows as many as the lens says.
+        The conditions are those of ``levels.recall``: tags, since, until, key, max_age,
+        min_relevance and include_expired. They narrow what the lens shows as it is defined now.
+        Without a limit it shows as many as the lens says.
 
         Raises:
             NotFoundError: the lens was removed, or looks at nothing.
             ValidationError: an argument is wrong.
             ScopeError: the reader may not read one of its levels.
         """
-        request = EntryQuestion(
-            text=text,
-            tags=tags,
-            since=since,
-            until=until,
-            key=key,
-            max_age=max_age,
-            min_relevance=min_relevance,
-            include_expired=include_expired,
-        )
+        request = EntryQuestion(text=text, **conditions)
         return Listed(self._levels._note(self._ask(request, limit)))
 
     def _ask(self, request: EntryQuestion, limit: int | None) -> list[Found]:
@@ -213,7 +200,7 @@ class Lenses(Queries):
             if not rows:
                 raise self._no_lens(lens.name)
             check_writable(_owner_of(rows[0]), asking, kind="lens")
-            tx.run("levels.remove_lenses", ids=[rows[0]["id"]])
+            tx.run("erasing.drop_lenses", ids=[rows[0]["id"]])
 
         self._graph.transact(work)
 

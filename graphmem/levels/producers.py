@@ -17,13 +17,13 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import FunctionType, MethodType
-from typing import Any, ClassVar, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 from pydantic import BaseModel, JsonValue
 
 from graphmem.errors import ValidationError, has_surrogate, shown
 from graphmem.graph.arguments import check_flag, check_text, checked_agent
-from graphmem.graph.decorating import decorated, kind_of
+from graphmem.graph.decorating import Awaiting, decorated, kind_of
 from graphmem.ids import level_id
 from graphmem.levels.entries import Entries, check_takes_entries
 from graphmem.models.levels import LevelName, NewEntry, Timing
@@ -31,7 +31,6 @@ from graphmem.models.levels import LevelName, NewEntry, Timing
 _log = logging.getLogger(__name__)
 
 F = TypeVar("F", bound=Callable[..., Any])
-R = TypeVar("R")
 Extract = Callable[["Call", Any], Any]
 """Takes a call and its result; returns content, tags and metadata, or None."""
 
@@ -79,13 +78,6 @@ class Call:
             for name, value in bound.arguments.items()
             if name != first or name not in ("self", "cls")
         }
-
-
-class Awaiting(Protocol):
-    """Runs calls in other threads."""
-
-    async def finish(self, call: Callable[[], R]) -> R:
-        """Return what a call returns; it is done even if somebody cancels meanwhile."""
 
 
 class Producers:

@@ -21,9 +21,10 @@ from graphmem.graph.graph import Graph, Reader
 from graphmem.graph.rates import HEURISTIC_ABOVE
 from graphmem.ids import canonical_json, level_stream_id, node_id, to_millis
 from graphmem.levels.entries import SEARCHED, Base, Search, entry_fields, is_readable, tag_columns
-from graphmem.models.levels import EntryQuestion, Found, LevelName, Tags, words_of
+from graphmem.models.levels import EntryQuestion, Found, LevelName, Tags
 from graphmem.notebook.frames import Listed
 from graphmem.store.port import Question, Row
+from graphmem.text.words import words_of
 
 _SPECIAL = re.compile(r"[\\.+*?()|\[\]{}^$#&~-]")
 _FILTERS = {"since": "since", "until": "until", "relevant": "at_least"}

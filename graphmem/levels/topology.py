@@ -184,7 +184,7 @@ class Topology(Base):
         for row in rows:
             entries = self._graph.read("entries.fitting", levels=[row["id"]])
             for page in pages([entry["id"] for entry in entries], PAGE):
-                removed += self._graph.write("levels.remove_entries", ids=page)[0]["removed"]
+                removed += self._graph.write("erasing.drop_entries", ids=page)[0]["removed"]
             removed += self._graph.transact(partial(drop, name=row["name"]))
         self._search.tidy()
         return removed
@@ -379,16 +379,16 @@ def note(tx: Transaction, name: str, kind: str, data: object) -> None:
 def drop(tx: Transaction, name: str) -> int:
     """Erase a level, its contents, and lenses of nothing else; return the number of entries."""
     identity, stream = level_id(tx.ns, name), level_stream_id(tx.ns, name)
-    streams = tx.run("levels.lock", ids=[stream])
+    streams = tx.run("events.lock_streams", ids=[stream])
     if not streams:  # somebody else closed it
         return 0
     entries = tx.run("entries.fitting", levels=[identity])
     for page in pages([row["id"] for row in entries], PAGE):
-        tx.run("levels.remove_entries", ids=page)
+        tx.run("erasing.drop_entries", ids=page)
     lenses = tx.run("lenses.forget", id=identity)
-    tx.run("levels.remove_lenses", ids=[row["id"] for row in lenses if not row["levels"]])
+    tx.run("erasing.drop_lenses", ids=[row["id"] for row in lenses if not row["levels"]])
     for seqs in pages(range(1, streams[0]["last"] + 1), PAGE):
-        tx.run("levels.remove_events", ids=[f"{stream}:{seq}" for seq in seqs])
+        tx.run("erasing.drop_noted", ids=[f"{stream}:{seq}" for seq in seqs])
     tx.run("levels.drop", id=identity, stream=stream)
     return len(entries)
 
@@ -409,7 +409,9 @@ class LevelCheck(Paged):
         """Compare edges and events with what the nodes say."""
         levels = tx.run("levels.list")
         if tx.graph.must_lock:
-            tx.run("levels.lock", ids=[level_stream_id(tx.ns, row["name"]) for row in levels])
+            tx.run(
+                "events.lock_streams", ids=[level_stream_id(tx.ns, row["name"]) for row in levels]
+            )
         holdings = tx.run("levels.holdings", ids=[row["id"] for row in levels])
         entries = sum(row["entries"] + row["expired"] for row in holdings)
         counts = {"levels": len(levels), "entries": entries, "lenses": len(tx.run("lenses.list"))}

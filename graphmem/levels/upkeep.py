@@ -105,7 +105,7 @@ class Maintenance(Base):
         """
 
         def work(tx: Transaction, level: str, ids: list[str]) -> int:
-            removed = int(tx.run("levels.remove_entries", ids=ids)[0]["removed"])
+            removed = int(tx.run("erasing.drop_entries", ids=ids)[0]["removed"])
             if removed:
                 note(tx, level, "maintained", {"removed": removed})
             return removed
@@ -204,7 +204,7 @@ class Maintenance(Base):
             return LevelMaintained(**so_far) if "error" in so_far else None
 
         def work(tx: Transaction) -> LevelMaintained | None:
-            if not tx.run("levels.lock", ids=[stream]):
+            if not tx.run("events.lock_streams", ids=[stream]):
                 return None  # it was closed meanwhile
             counts = {**so_far, **tx.run("upkeep.fade", id=row["id"], now=now)[0]}
             if row["dedup"] is not None:
@@ -276,7 +276,7 @@ def _merge(tx: Transaction, level: str, pairs: list[Row], now: int) -> int:
     if goes:
         _change(tx, [entries[home] for home in sorted({*goes.values()})])
         _hand_on_edges(tx, goes)
-        tx.run("levels.remove_entries", ids=sorted(goes))
+        tx.run("erasing.drop_entries", ids=sorted(goes))
     return len(goes)
 
 

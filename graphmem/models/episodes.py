@@ -90,7 +90,11 @@ class StrategyUse(Input):
 
 
 class Step(Input):
-    """One step of an episode; with ``state`` and ``next_state`` or ``terminal``, a transition."""
+    """One step of an episode; with ``state`` and ``next_state`` or ``terminal``, a transition.
+
+    Its policy is that of ``policies.update(state, action_type, spec=action)``, and without a type,
+    for an action that is a text, that of ``policies.update(state, action)``.
+    """
 
     action_type: Name = "action"
     action: Json = None

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from functools import lru_cache
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, TypedDict
 
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue
 
@@ -228,9 +227,7 @@ class Level(Output):
         return self.holds != "entries"
 
 
-class LevelInfo(Level):
-    """A level, and its contents at a time."""
-
+class _Totals(Output):
     entries: int
     """Entries that have not expired."""
     expired: int
@@ -238,15 +235,20 @@ class LevelInfo(Level):
     missed: int
     """Entries that expired, or were removed, before a subscriber ingested them."""
     failed: int
-    """Calls of functions that a producer could not remember here."""
+    """Calls of functions that a producer could not remember."""
     pending: int
     """Entries that a tick would ingest: new or changed ones that match and have not expired."""
+    oldest_at: datetime | None
+    newest_at: datetime | None
+
+
+class LevelInfo(_Totals, Level):
+    """A level, and its contents at a time."""
+
     subscribed_to: tuple[str, ...]
     """The levels, and streams of agents' events, from which it pulls, by name."""
     tags: tuple[str, ...]
     """The tags of its entries."""
-    oldest_at: datetime | None
-    newest_at: datetime | None
 
 
 class Entry(Output):
@@ -364,18 +366,27 @@ class LensInfo(Output):
     """``planning``, ``reflection``, ``skill``, or what its name says after the owner."""
     owner_kind: OwnerKind
     owner: str | None
-    """Its owner; None if it is for all."""
     purpose: str
     levels: tuple[str, ...]
-    """The names of its levels."""
     tags: Tags | None
     """The condition on the tags of the entries that it shows; None: it shows all."""
     max_age: float | None
     """The greatest age of entries in seconds; None: any age."""
     limit: int
-    """Most entries that it shows."""
     created_at: datetime | None
     """When somebody put it; None: it is one that every agent has."""
+
+
+class Conditions(TypedDict, total=False):
+    """The conditions of ``recall`` on entries."""
+
+    tags: Tags | None
+    since: datetime | None
+    until: datetime | None
+    key: str | None
+    max_age: float | None
+    min_relevance: float
+    include_expired: bool
 
 
 class EntryQuestion(Input):
@@ -402,28 +413,16 @@ class LevelEdge(Output):
     """Entries that a tick would ingest."""
 
 
-class LevelStatistics(Output):
+class LevelStatistics(_Totals):
     """The totals of levels."""
 
     at: datetime
     levels: int
     subscriptions: int
-    entries: int
-    """Entries that have not expired."""
-    expired: int
-    """Entries that expired, and that maintenance did not remove yet."""
-    missed: int
-    """Entries that expired, or were removed, before a subscriber ingested them."""
-    failed: int
-    """Calls of functions that producers could not remember."""
-    pending: int
-    """Entries that a tick would ingest, summed over all subscriptions."""
     kinds: dict[str, int]
     """Entries by kind of level: ``sensory``, ``working`` ..."""
     over_capacity: tuple[str, ...]
     """The levels that hold more than they should, by name."""
-    oldest_at: datetime | None
-    newest_at: datetime | None
 
 
 class MemoryMap(Output):
@@ -450,10 +449,6 @@ class MemoryMap(Output):
     def pending(self) -> int:
         """Entries that a tick would ingest."""
         return sum(level.pending for level in self.levels)
-
-    def to_json(self) -> str:
-        """Return the map as JSON."""
-        return self.model_dump_json(indent=2)
 
     def __str__(self) -> str:
         return self.tree()
@@ -538,12 +533,6 @@ class Pulled(Output):
     error: str | None = None
     """Why it stopped; what it did not pull is still pending."""
 
-    @property
-    def did(self) -> bool:
-        """Whether it found anything to do."""
-        counts = (self.ingested, self.made, self.became, self.missed, self.left_out, self.skipped)
-        return any(counts) or self.error is not None
-
 
 class LevelMaintained(Output):
     """What maintenance did in one level."""
@@ -599,36 +588,6 @@ class TickReport(Output):
     """What maintenance did at the end, by level."""
 
     @property
-    def ingested(self) -> int:
-        """Entries that were pulled, once for each subscription."""
-        return sum(one.ingested for one in self.subscriptions)
-
-    @property
-    def missed(self) -> int:
-        """Entries that expired, or were removed, before they could be pulled."""
-        return sum(one.missed for one in self.subscriptions)
-
-    @property
     def became(self) -> int:
         """Entries that became episodes or knowledge."""
         return sum(one.became for one in self.subscriptions)
-
-
-def words_of(content: JsonValue) -> str:
-    """Return the words of a content for a search, without the marks of JSON."""
-    if isinstance(content, str):
-        return content
-    parts: list[str] = []
-    waiting: list[tuple[str, JsonValue]] = [("", content)]
-    while waiting:
-        name, value = waiting.pop()
-        if isinstance(value, dict):
-            waiting += [(key, value[key]) for key in sorted(value, reverse=True)]
-        elif isinstance(value, list):
-            waiting += [("", item) for item in reversed(value)]
-            if name:
-                parts.append(f"{name}:")
-        else:
-            text = str(value) if not isinstance(value, float) or math.isfinite(value) else ""
-            parts.append(f"{name}: {text}" if name else text)
-    return " ".join(parts)

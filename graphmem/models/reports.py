@@ -152,6 +152,8 @@ class RebuildReport(Output):
     """Number of edges SIMILAR_TO."""
     policies: int
     policy_links: int
+    invalid: int
+    """Events of policies with invalid numbers, such as NaN, which were removed."""
     removed: int
 
 

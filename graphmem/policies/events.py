@@ -159,8 +159,9 @@ class Loop:
 class Events:
     """The event streams of one namespace: ``memory.events``."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, crystallize: Callable[[str], object]) -> None:
         self._graph = graph
+        self._crystallize = crystallize
         self._handlers: list[Handler] = []
         self._loops: list[Loop] = []
         self._listening: weakref.WeakSet[Listening] = weakref.WeakSet()
@@ -284,6 +285,27 @@ class Events:
             return function
 
         return decorate
+
+    def crystallize(self, *, agent: str | None = None, group: str = "crystallize") -> None:
+        """Let :meth:`run` crystallize policies as evidence comes, by ``policies.crystallize``.
+
+        Args:
+            agent: as in :meth:`listen`.
+            group: as in :meth:`listen`.
+
+        Raises:
+            ValidationError: an argument is wrong.
+        """
+        done: dict[str, int] = {}
+
+        def handle(event: Event) -> None:
+            if event.seq > done.get(event.agent, 0):  # else it was counted with an earlier one
+                streams = self._graph.read("events.streams", agent=event.agent)
+                self._crystallize(event.agent)
+                done[event.agent] = max((row["last"] for row in streams), default=0)
+
+        kinds = ("episode", "erased", "outcome", "transition")
+        self.on(kinds, group=group, agent=agent)(handle)
 
     def run(self, *, consumer: str = "listener", idle: float = 60.0, follow: bool = True) -> int:
         """Call the handlers with events as they come; return how many were handled, or parked.

@@ -7,7 +7,9 @@ numbers of events give the order in which they were applied, and agents do not w
 from __future__ import annotations
 
 import itertools
+import math
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from functools import lru_cache
@@ -35,12 +37,16 @@ from graphmem.ids import (
     state_id,
     stream_id,
 )
+from graphmem.models.fields import MAX_KEY, MAX_VALUE
 from graphmem.policies.replay import EVIDENCE, FIELDS, Entry, Link, Table
+from graphmem.store.paging import pages
 from graphmem.store.port import ChangedError, Row
 
 PAGE = 1_000
 LEARNED = ("q", "updates", "active", "last_updated_at", "created_at", "q_set", "crystallized")
 """Fields that cannot be derived if there were unrecorded updates."""
+UNTYPED = "action"
+"""The type of steps that say none."""
 _FINGERPRINT = re.compile(r"[0-9a-f]{16}")
 _EMPTY = {"subject": None, "other": None, "value": None, "success": None, "at": None, "data": None}
 
@@ -83,8 +89,13 @@ class PolicyKey(NamedTuple):
 
     @classmethod
     def of(cls, namespace: str, agent: str, state: Any, action: str, spec: Any) -> PolicyKey:
-        """Return the key of an action (a type, and a spec as JSON) in a state."""
+        """Return the key of an action (a type, and a spec as JSON) in a state.
+
+        A text without a type of its own, as ``Step(action="wait")`` has it, is the type.
+        """
         place = StateKey.of(namespace, state)
+        if action == UNTYPED and isinstance(spec, str) and spec.strip() and len(spec) <= MAX_KEY:
+            action, spec = unicodedata.normalize("NFC", spec).strip(), None
         spec_json = None if spec is None else canonical_json(spec)
         identity = policy_id(namespace, agent, place.fingerprint, action, spec_json)
         return cls(identity, stream_id(namespace, agent), agent, place, action, spec_json)
@@ -249,6 +260,8 @@ class Derived(NamedTuple):
     links: dict[str, Row]
     table: Table
     gone: list[str]
+    wrong: list[str]
+    """Events whose numbers are invalid, such as NaN; they say nothing."""
 
 
 class StreamPolicies(Paged):
@@ -267,7 +280,7 @@ class StreamPolicies(Paged):
         stream = open_stream(tx, page.items)
         if stream is None:
             return Verified((), {})
-        stored, links, table, gone = derive(tx, stream)
+        stored, links, table, gone, _ = derive(tx, stream)
         left_out = {"state", *(LEARNED if stream["unrecorded"] else ())}
         names = [name for name in FIELDS if name not in left_out]
         expected = {
@@ -300,7 +313,10 @@ def rebuild(tx: Transaction, stream: str) -> Rebuilt:
     row = lock(tx, [stream]).get(stream)
     if row is None:
         return Rebuilt()
-    stored, links, table, gone = derive(tx, row)
+    stored, links, table, gone, wrong = derive(tx, row)
+    for page in pages(wrong):
+        tx.run("erasing.drop_transitions", ids=page)
+        tx.run("erasing.drop_noted", ids=page)
     if gone:
         tx.run("maintenance.drop_policies", ids=gone)
         places = sorted({state_id(tx.ns, stored[policy]["state"]) for policy in gone})
@@ -310,34 +326,60 @@ def rebuild(tx: Transaction, stream: str) -> Rebuilt:
     table.changed = set(table.entries) - set(gone)
     if row["unrecorded"]:
         for policy, name in itertools.product(table.changed, LEARNED):
-            setattr(table.entries[policy], name, stored[policy][name])
+            if name != "q" or math.isfinite(stored[policy][name]):
+                setattr(table.entries[policy], name, stored[policy][name])
     table.changed_links = {(edge["low"], edge["high"]) for edge in links.values()} | {*table.links}
     store(tx, [table])
     written = {POLICIES.name: len(table.changed), POLICY_LINKS.name: len(table.links)}
-    return Rebuilt(written, len(gone))
+    return Rebuilt({**written, "invalid": len(wrong)}, len(gone))
 
 
 def derive(reader: Reader, stream: Row, left_out: Set[str] = frozenset()) -> Derived:
     """Apply the events of a stream to blank policies, but those with or of ids ``left_out``."""
     rows = reader.read("maintenance.stored_policies", stream=stream["stream"])
     links = reader.read("maintenance.stored_links", stream=stream["stream"])
-    table = Table.of(rows)
+    table, wrong = Table.of(rows), list[str]()
     if rows:  # else there is nothing to apply them to
-        for _ in replay_events(reader, stream, table, left_out):
+        for _ in replay_events(reader, stream, table, left_out, wrong):
             pass
     gone = [key for key, entry in table.entries.items() if entry.created_at is None]
     stored = by_key(POLICIES, rows)
-    return Derived(stored, by_key(POLICY_LINKS, links), table, [] if stream["unrecorded"] else gone)
+    kept = [] if stream["unrecorded"] else gone
+    return Derived(stored, by_key(POLICY_LINKS, links), table, kept, wrong)
 
 
 def replay_events(
-    reader: Reader, stream: Row, table: Table, left_out: Set[str] = frozenset()
+    reader: Reader,
+    stream: Row,
+    table: Table,
+    left_out: Set[str] = frozenset(),
+    wrong: list[str] | None = None,
 ) -> Iterator[tuple[Row, float | None]]:
-    """Apply the events of a stream in order; yield each then, with the TD error of a transition."""
+    """Apply the events of a stream in order; yield each then, with the TD error of a transition.
+
+    Those with invalid numbers are left out, and their ids added to ``wrong``.
+    """
     for event in _events(reader, stream):
         if event["id"] in left_out or (event["kind"] == "episode" and event["subject"] in left_out):
             continue
+        if not _has_valid_numbers(event):
+            if wrong is not None:
+                wrong.append(event["id"])
+            continue
         yield event, _apply(table, event, unrecorded=bool(stream["unrecorded"]))
+
+
+def _has_valid_numbers(event: Row) -> bool:
+    """Return whether the numbers of an event are those that Python would take."""
+    facts, value = event["facts"] or {"reward": 0, "alpha": 1, "gamma": 0}, event["value"]
+    numbers = (facts["reward"], *(one for one in (value, facts.get("next_max")) if one is not None))
+    in_range = value is None or event["kind"] != "signal" or 0 <= value <= 1
+    return (
+        in_range
+        and all(one is not None and abs(one) <= MAX_VALUE for one in numbers)
+        and 0 < (facts["alpha"] or 0) <= 1
+        and 0 <= (-1 if facts["gamma"] is None else facts["gamma"]) <= 1
+    )
 
 
 def _events(reader: Reader, stream: Row) -> Iterator[Row]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
+from typing import Any
 
 LONGEST = 39
 """Most characters in a word; longer words are cut, because the embedded engine refuses them."""
@@ -73,3 +74,23 @@ def _clauses(text: str) -> Iterator[str]:
         parts = _CLAUSE.split(whole)
         if len(parts) > 1:
             yield from (_JOINED.sub("", part.strip()) for part in parts)
+
+
+def words_of(content: Any) -> str:
+    """Return the words of a content for a search, without the marks of JSON."""
+    if isinstance(content, str):
+        return content
+    parts: list[str] = []
+    waiting: list[tuple[str, Any]] = [("", content)]
+    while waiting:
+        name, value = waiting.pop()
+        if isinstance(value, dict):
+            waiting += [(key, value[key]) for key in sorted(value, reverse=True)]
+        elif isinstance(value, list):
+            waiting += [("", item) for item in reversed(value)]
+            if name:
+                parts.append(f"{name}:")
+        else:
+            text = str(value)
+            parts.append(f"{name}: {text}" if name else text)
+    return " ".join(parts)

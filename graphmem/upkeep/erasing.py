@@ -135,7 +135,7 @@ class Eraser:
         labels |= {"Agent"} if ids or scopes or row is not None else set()
         labels |= {"Level"} if levels else set()
         if lenses:
-            tx.run("levels.remove_lenses", ids=lenses)
+            tx.run("erasing.drop_lenses", ids=lenses)
             labels.add("Lens")
         return EraseReport(
             agent=name,

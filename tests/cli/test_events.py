@@ -9,7 +9,6 @@ import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -124,17 +123,6 @@ def test_a_broken_pipe_acknowledges_nothing(learned: str) -> None:
     assert err == b""
     assert sum(pending(learned).values()) == 14
     assert len(consume(learned, "--reclaim", "0")) == 14
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
-def test_a_full_disk_acknowledges_nothing(learned: str) -> None:
-    named = ("--group", "audit", "--consumer", "one")
-    with Path("/dev/full").open("wb") as full:
-        process = start("--url", learned, "events", "consume", *named, stdout=full)
-        _, err = process.communicate(timeout=60)
-    assert process.returncode != 0
-    assert b"No space left" in err
-    assert sum(pending(learned).values()) == 14
 
 
 def test_follow_acknowledges_each_event_as_it_comes(learned: str) -> None:

@@ -101,24 +101,6 @@ def test_update_learns_a_step(url: str) -> None:
     assert policy(url, "run", spec={"try": 2}, agent="ada") is not None
 
 
-def test_observe_counts_and_keeps_the_value(url: str) -> None:
-    observe = ("policies", "update", "task=deploy", "replicas=3", "run", "--success")
-    assert "worked in 1 of 1 trial" in good("--url", url, *observe, "yes").out
-    assert "worked in 1 of 2 trials" in good("--url", url, *observe, "no").out
-    best = ("policies", "best", "task=deploy", "replicas=3")
-    shown = good("--url", url, *best).out
-    assert shown == "no action has a value in this state (agent default)\n"
-    assert good("--url", url, "--json", *best).json is None
-    teach(url)
-    before = policy(url, "run")
-    found = good("--url", url, "--json", *observe, "yes").json
-    assert (found["id"], found["q"]) == (before.id, before.q)
-    assert found["trials"] == before.trials + 1
-    more = ("--spec", "[1]", "--agent", "bob")
-    with_spec = good("--url", url, "--json", *observe, "yes", *more).json
-    assert (with_spec["spec"], with_spec["agent"], with_spec["trials"]) == ([1], "bob", 1)
-
-
 def test_crystallize_says_what_it_did_and_what_is_missing(url: str) -> None:
     with Memory.open(url) as memory:
         for action, successes, failures in (("run", 6, 0), ("wait", 3, 0), ("page", 1, 1)):

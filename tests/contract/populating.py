@@ -293,7 +293,7 @@ EACH: dict[str, tuple[str, dict[str, Any]]] = {
     "search.put_facts": ("Knowledge", {"vector": VECTOR}),
     "search.put_entries": ("Entry", {"seq": 1, "vector": VECTOR}),
     "entries.prolong": ("Entry", {"expires_at": 7}),
-    "entries.touch": ("Entry", READS),
+    "entries.count_reads": ("Entry", READS),
     "upkeep.absorb": ("Entry", {"tags": ["77"], "tagset": "77", "at": 77}),
     "recall_kinds.told": ("Task", {"relevance": 0.7}),
     "lenses.put": ("Lens", {"levels": ["77"], "most": 7}),

@@ -11,7 +11,10 @@ from graphmem.models.lessons import Heuristic
 from graphmem.notebook.frames import Listed
 from tests.contract.surface import PLAIN, methods
 
-NOT_AWAITED = {"attempt", "current_attempt", "remember", "watch", "events.listen", "events.on"}
+NOT_AWAITED = {
+    *("attempt", "current_attempt", "remember", "watch"),
+    *("events.listen", "events.on", "events.crystallize"),
+}
 """They only make an object, and what that does is awaited."""
 
 

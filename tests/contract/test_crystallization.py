@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -154,6 +153,35 @@ def test_an_episode_counts_once_for_each_action_that_it_took_in_a_state(memory: 
 # Thresholds
 
 
+def test_an_action_in_words_is_one_policy_in_steps_and_updates(memory: Memory) -> None:
+    steps = [Step(action=action, state=HERE, reward=1.0, terminal=True) for action in (" wait", 7)]
+    memory.learn("deploy", "slowly", success=True, steps=steps)
+    memory.policies.learn_episodes()
+    done = memory.policies.update(HERE, "wait", 1.0, terminal=True)
+    known = {(one.action, one.spec): one for one in memory.policies.list(HERE)}
+    assert known.keys() == {("wait", None), ("action", 7)}
+    one = known["wait", None]
+    assert (one.id, one.updates, one.trials) == (done.policy_id, 2, 1)
+    memory.upkeep.rebuild()
+    again = policy(memory, "wait")
+    assert (again.id, again.q, again.updates, again.trials) == (one.id, one.q, 2, 1)
+    assert memory.verify().ok
+
+
+@pytest.mark.parametrize("engine", ["embedded"], indirect=True)
+def test_a_consumer_crystallizes_as_evidence_comes(memory: Memory) -> None:
+    memory.events.crystallize()
+    observe(memory, "run", 7)
+    observe(memory, "run", 3, agent="ada")
+    assert memory.events.run(follow=False) == 10
+    assert actions(memory.policies.list(HERE)) == ["run", "run"]
+    assert [one.crystallized for one in memory.policies.list(HERE)] == [True, False]
+    observe(memory, "run", 0, 7)
+    memory.events.run(follow=False)
+    assert not policy(memory, "run").crystallized
+    assert [event.kind for event in memory.events.tail(100)].count("crystallized") == 1
+
+
 def test_thresholds_are_those_of_the_call_else_of_the_settings(opened: Opener) -> None:
     memory = opened(min_events=5, crystallize_above=0.3, z=1.0)
     observe(memory, "four", 4)
@@ -169,45 +197,6 @@ def test_thresholds_are_those_of_the_call_else_of_the_settings(opened: Opener) -
     lenient = memory.policies.crystallize(min_events=1, threshold=0.0, z=2.0)
     assert sorted(actions(lenient.created)) == ["five", "four"]
     assert (lenient.min_events, lenient.threshold, lenient.z) == (1, 0.0, 2.0)
-
-
-def test_the_agents_are_not_mixed(memory: Memory) -> None:
-    observe(memory, "run", 4, agent="ada")
-    observe(memory, "run", 4, agent="ben")
-    assert (
-        memory.policies.crystallize().created == ()
-    )  # of eight successes, four are each one's own
-    observe(memory, "run", 3, agent="ada")
-    observe(memory, "run", 9, agent="ben")
-    only = memory.policies.crystallize("ada")
-    assert [(c.agent, c.action) for c in only.created] == [("ada", "run")]
-    assert not policy(memory, "run", agent="ben").crystallized
-    observe(memory, "run", 0, 9, agent="ada")
-    both = memory.policies.crystallize()
-    assert [c.agent for c in both.created] == ["ben"]
-    assert [c.agent for c in both.taken_back] == ["ada"]
-    assert memory.policies.best(HERE, agent="ada") is None
-
-
-def test_many_writers_at_once_make_no_difference(opened: Opener) -> None:
-    handles = [opened() for _ in range(4)]
-
-    def work(number: int) -> None:
-        policies = handles[number].policies
-        for place in range(number, 60, 4):
-            policies.observe(HERE, "abc"[place % 3], place % 3 > 0 or place % 2 > 0)
-            if place % 12 == number:
-                policies.crystallize()
-
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(work, range(4)))
-    handles[0].policies.crystallize()
-    for action, successes in {"a": 10, "b": 20, "c": 20}.items():
-        found, lower = policy(handles[0], action), wilson(successes, 20)[0]
-        assert (found.trials, found.successes) == (20, successes)
-        assert found.crystallized == (lower > 0.6)
-        assert found.q == pytest.approx(lower if found.crystallized else 0.0, rel=1e-12)
-    assert handles[0].verify().ok
 
 
 # Whatever is done in whatever order

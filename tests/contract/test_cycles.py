@@ -33,7 +33,6 @@ CREATE (:Event {id: row.id, ns: $ns, created_at: 0, kind: row.kind, at: row.at, 
 TOOK = """
 MATCH (p:Policy {id: $id}) MATCH (e:Episode {id: $episode}) CREATE (e)-[:TOOK {steps: 2, first: 0}]->(p)
 """  # noqa: E501
-OF = "MATCH (x:Transition {id: $id}) MATCH (e:Episode {id: $episode}) CREATE (x)-[:OF]->(e)"
 COUNT = adhoc(
     "MATCH (n)-[r:HAS_CYCLE]->(c:Cycle) WHERE c.ns = $ns RETURN labels(n)[0] AS label, c.id AS id, "
     "c.created_at AS created_at, c.alpha AS alpha ORDER BY id"
@@ -148,23 +147,6 @@ def test_all_facts_about_a_policy_count(memory: Memory) -> None:
     assert (cycle.subject, cycle.when, cycle.events) == (identity, "Monday", 18)
     [row] = memory.store.read(COUNT, ns=memory.namespace)
     assert (row["label"], row["created_at"]) == ("Policy", to_millis(weekly(18)[-1]))
-
-
-def test_an_episode_counts_once_however_many_steps_it_has(memory: Memory) -> None:
-    """Steps of one episode have one date; counted each, they would look like a crowd."""
-    identity = policy(memory)
-    other = policy(memory, "other")
-    [taken, elsewhere] = learn(memory, "s", [MONDAY, MONDAY + DAY])
-    steps = rows(identity, [MONDAY, MONDAY, MONDAY + DAY, MONDAY + 2 * DAY])
-    write(memory, TRANSITIONS, id=identity, rows=steps)
-    write(memory, TOOK, id=identity, episode=taken)
-    write(memory, TOOK, id=other, episode=elsewhere)
-    for step, episode in zip(steps[:3], (taken, taken, elsewhere), strict=True):
-        write(memory, OF, id=step["id"], episode=episode)
-
-    # The episode; a transition out of one that did not take this policy; one by itself.
-    assert memory.cycles.examine(identity).events == 3
-    assert memory.cycles.examine(other).events == 1
 
 
 def test_one_can_ask_when_something_works_and_when_it_fails(memory: Memory) -> None:

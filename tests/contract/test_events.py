@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from graphmem import Memory
-from graphmem.errors import SettingsError, ValidationError
+from graphmem.errors import ValidationError
 from graphmem.models.events import Event
 from tests.conftest import Clock, Opener
 from tests.contract.teaching import known
@@ -90,27 +90,6 @@ def test_what_is_said_of_a_policy_is_an_event_with_what_was_said(memory: Memory)
     assert {event.subject for event in events} == {identity}
 
 
-def test_crystallizing_and_taking_back_are_events_only_where_something_changes(
-    memory: Memory,
-) -> None:
-    policies = memory.policies
-    for _ in range(3):
-        identity = policies.observe(DEPLOY, "run", True)
-    [made] = memory.policies.crystallize(threshold=0.4).created
-    memory.policies.crystallize(threshold=0.4)  # kept as it is
-    policies.observe(DEPLOY, "run", False)
-    [gone] = memory.policies.crystallize(threshold=0.4).taken_back
-    memory.policies.crystallize(threshold=0.4)
-    assert [event.kind for event in written(memory)] == ["outcome"] * 3 + [
-        "crystallized",
-        "outcome",
-        "taken_back",
-    ]
-    events = written(memory)
-    assert (events[3].subject, events[3].value) == (identity, made.lower)
-    assert (events[5].subject, events[5].value) == (identity, gone.lower)
-
-
 def test_changes_of_edges_are_events_about_both_ends(memory: Memory) -> None:
     policies = memory.policies
     for state in (DEPLOY, VERIFY):
@@ -137,18 +116,6 @@ def test_erasing_takes_events_away_and_says_so(memory: Memory) -> None:
     assert (events[1].subject, events[1].facts) == (None, {})  # nothing of what it was
     assert memory.learn("t", "s", success=True, source_key="1").created
     assert numbers(written(memory)) == [2, 3, 4]  # no number is used twice
-
-
-def test_an_event_is_rolled_back_with_its_change(memory: Memory, opened: Opener) -> None:
-    """This call fails after its event was written, in the same transaction."""
-    memory.learn("t", ["s", "r"], success=True)
-    other = opened(co_occurrence_half_life_days=1.0)
-    with pytest.raises(SettingsError):
-        other.learn("t", ["s", "r"], success=False, agent="default")
-    with pytest.raises(SettingsError):
-        other.learn("t", ["s", "r"], success=False, agent="new")
-    assert memory.events.positions() == {"default": 1}
-    assert [event.kind for event in written(memory)] == ["episode"]
 
 
 # Looking at events without consuming them
@@ -283,15 +250,6 @@ def test_a_stream_that_was_erased_whole_begins_anew(memory: Memory) -> None:
     assert two.ack() == 2
 
 
-def test_a_wrong_time_of_idling_claims_nothing(memory: Memory) -> None:
-    outcomes(memory, 2)
-    for idle in (-0.001, float("nan"), True, "1"):
-        with pytest.raises(ValidationError):
-            memory.events.consume("group", "one").reclaim(idle=idle)  # type: ignore[arg-type]
-    assert memory.events.pending("group") == []
-    assert numbers(list(memory.events.consume("group", "two"))) == [1, 2]
-
-
 # Reads are counted beside the graph
 
 
@@ -339,18 +297,6 @@ def test_a_read_does_not_write_and_flush_does(memory: Memory) -> None:
     known(memory, DEPLOY, "run")
     memory.upkeep.erase(agent="default")
     assert memory.upkeep.flush() == 0  # what was erased is dropped
-
-
-def test_closing_flushes_and_handles_add_up(memory: Memory, opened: Opener) -> None:
-    memory.policies.set_q(DEPLOY, "run", 1.0)
-    other = opened()
-    for handle, times in ((memory, 2), (other, 3)):
-        for _ in range(times):
-            handle.policies.best(DEPLOY)
-    other.close()
-    assert list(reads(memory, "Policy").values()) == [3]
-    memory.close()
-    assert list(reads(opened(), "Policy").values()) == [5]
 
 
 def test_events_of_an_agent_keep_their_order_where_the_clock_steps_back(

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from typing import Any
-from uuid import uuid4
 
-import hypothesis
-import hypothesis.strategies as st
 import pytest
 
 from graphmem import Memory, Step
@@ -83,39 +80,6 @@ def test_crystallizing_and_taking_back_are_points(memory: Memory, opened: Opener
         opened(namespace="another").policies.history(identity)
 
 
-@hypothesis.settings(max_examples=8)
-@hypothesis.given(
-    steps=st.lists(
-        st.tuples(
-            st.sampled_from([DEPLOY, VERIFY]),
-            st.sampled_from(["run", "check"]),
-            st.floats(-10, 10),
-            st.sampled_from([DEPLOY, VERIFY, None]),
-            st.sampled_from([True, False, None]),
-        ),
-        min_size=1,
-        max_size=12,
-    )
-)
-def test_the_points_are_what_the_updates_answered(opened: Opener, steps: list[Any]) -> None:
-    memory = opened(namespace=f"test-{uuid4().hex[:12]}")
-    rows: list[dict[str, Any]] = []
-    for state, action, reward, after, success in steps:
-        rows.append({"state": state, "action": action, "reward": reward, "success": success})
-        rows[-1] |= {"terminal": True} if after is None else {"next_state": after}
-    half = len(rows) // 2
-    answers = [memory.policies.update(**row) for row in rows[:half]]
-    answers += memory.policies.update_many(rows[half:])
-    ids = {answer.policy_id for answer in answers}
-    found = memory.policies.history(ids)
-    for identity in ids:
-        points = [point for point in found if point.policy == identity]
-        own = [answer for answer in answers if answer.policy_id == identity]
-        assert [(p.seq, p.q) for p in points] == [(a.seq, a.q) for a in own]
-        assert [p.td_error for p in points] == pytest.approx([a.td_error for a in own], abs=1e-12)
-        ends_as(points[-1], known(memory, identity))
-
-
 def test_an_episode_is_an_event_of_the_policies_that_it_took(memory: Memory) -> None:
     steps = [Step(action_type="run", state=DEPLOY), Step(action_type="check", state=VERIFY)]
     learned = memory.learn("t", "s", success=True, steps=[*steps, *steps], ended_at=NOON)
@@ -131,15 +95,3 @@ def test_an_episode_is_an_event_of_the_policies_that_it_took(memory: Memory) -> 
     assert [(p.successes, p.trials) for p in memory.policies.history(run)] == [(0, 1)]
     with pytest.raises(NotFoundError):
         memory.policies.history(check)
-
-
-def test_a_stream_of_several_pages(memory: Memory) -> None:
-    rows: list[dict[str, Any]] = [
-        {"state": DEPLOY, "action": "run", "reward": float(place % 7), "next_state": VERIFY}
-        if place % 2
-        else {"state": VERIFY, "action": "check", "reward": float(place % 5), "terminal": True}
-        for place in range(2_100)
-    ]
-    answers = memory.policies.update_many(rows)
-    points = memory.policies.history(answers[1].policy_id)
-    assert [(p.seq, p.q) for p in points] == [(a.seq, a.q) for a in answers[1::2]]

@@ -44,7 +44,7 @@ WHOLE = {
 """Methods that take no agent: they are the view of an administrator."""
 OTHERS = {
     *("open", "close", "attempt", "current_attempt", "remember", "watch"),
-    *("events.on", "events.run", "levels.start", "scopes.get", "scopes.list"),
+    *("events.on", "events.crystallize", "events.run", "levels.start", "scopes.get", "scopes.list"),
 }
 """Methods that make an object or run, or say what agents may read, not what they did."""
 

@@ -5,14 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-import hypothesis
-import hypothesis.strategies as st
 import pytest
 from pydantic import JsonValue
 
@@ -305,95 +302,6 @@ def test_a_wrong_subscription_is_refused_and_leaves_nothing(memory: Memory) -> N
     with pytest.raises(ValidationError):
         levels.tick(7)  # type: ignore[arg-type]
     assert levels.info("task:t:a").subscribed_to == ()
-
-
-LEVEL = st.integers(0, 4)
-FLOWS = st.dictionaries(
-    st.tuples(LEVEL, LEVEL).filter(lambda pair: pair[0] < pair[1]),
-    st.sampled_from([None, "dedup", "count"]),
-    max_size=7,
-)
-"""What pulls from what among five levels, and with which transformer."""
-EVENTS = st.lists(
-    st.tuples(st.sampled_from(["add", "key", "tick"]), LEVEL, st.integers(0, 3)), max_size=15
-)
-
-
-class Model:
-    """Levels as lists of what happened in them, pulled in the order of their numbers."""
-
-    def __init__(self, flow: dict[tuple[int, int], str | None]) -> None:
-        self.flow = flow
-        self.held: list[dict[str, tuple[str, int]]] = [{} for _ in range(5)]
-        self.stored: list[list[str]] = [[] for _ in range(5)]
-        self.position = dict.fromkeys(flow, 0)
-        self.ingested: Counter[tuple[int, int]] = Counter()
-
-    def add(self, level: int, key: str, content: str, count: int = 0) -> None:
-        if self.held[level].get(key) != (content, count):
-            self.held[level][key] = (content, count)
-            self.stored[level].append(key)
-
-    def tick(self) -> None:
-        for source, target in sorted(self.flow, key=lambda pair: (pair[1], pair[0])):
-            events = self.stored[source][self.position[source, target] :]
-            self.position[source, target] += len(events)
-            keys = [key for at, key in enumerate(events) if key not in events[at + 1 :]]
-            self.ingested[source, target] += len(keys)
-            self._pull(
-                target, self.flow[source, target], [(k, *self.held[source][k]) for k in keys]
-            )
-
-    def _pull(self, target: int, how: str | None, came: list[tuple[str, str, int]]) -> None:
-        if how == "count":
-            for content, times in Counter(content for _, content, _ in came).items():
-                before = self.held[target].get(f"count {content}", ("", 0))[1]
-                self.add(target, f"count {content}", content, before + times)
-            return
-        for key, content, count in sorted(came, key=lambda each: not _named(each[0])):
-            alike = content in {held for held, _ in self.held[target].values()}
-            if how == "dedup" and not _named(key) and alike:
-                continue
-            self.add(target, key if _named(key) else uuid4().hex, content, count)
-
-
-def _named(key: str) -> bool:
-    """Whether it stands for a key of an entry."""
-    return key.startswith(("key ", "count "))
-
-
-@pytest.mark.parametrize("engine", ["embedded"], indirect=True)
-@hypothesis.settings(max_examples=60)
-@hypothesis.given(flow=FLOWS, events=EVENTS)
-def test_any_dataflow_ingests_what_a_plain_model_does(
-    opened: Opener, flow: dict[tuple[int, int], str | None], events: list[tuple[str, int, int]]
-) -> None:
-    """Every entry is ingested once for each subscription, whatever the topology and schedule."""
-    memory = opened(f"flow-{uuid4().hex}")
-    names = [f"task:t:{number}" for number in range(5)]
-    model, ingested = Model(flow), Counter[tuple[int, int]]()
-    for name in names:
-        memory.levels.put(name, upkeep=KEPT)
-    for (source, target), how in flow.items():
-        memory.levels.pull(names[target], names[source], transformer=how)
-    for what, level, number in [*events, ("tick", 0, 0)]:
-        if what == "tick":
-            model.tick()
-            for one in memory.levels.tick().subscriptions:
-                ingested[names.index(one.source), names.index(one.target)] += one.ingested
-        elif what == "key":
-            memory.levels.add(names[level], f"content {number}", key=f"key {number % 2}")
-            model.add(level, f"key {number % 2}", f"content {number}")
-        else:
-            memory.levels.add(names[level], f"content {number}")
-            model.add(level, uuid4().hex, f"content {number}")
-    assert +ingested == +model.ingested
-    for level, name in enumerate(names):
-        found = [
-            (str(one.content), one.metadata.get("count", 0)) for one in entries_of(memory, name)
-        ]
-        assert sorted(map(str, found)) == sorted(map(str, model.held[level].values())), name
-    assert not memory.levels.tick().subscriptions
 
 
 @pytest.mark.parametrize("engine", ["embedded"], indirect=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from graphmem import Memory
@@ -39,7 +37,6 @@ def test_a_map_shows_levels_what_is_in_them_and_what_is_pending(memory: Memory) 
     assert all(level == memory.levels.info(level.name, agent="ada") for level in seen.levels)
     edge = LevelEdge(source=WORKING, target=SHARED, transformer="count", pending=1)
     assert edge in seen.edges
-    assert json.loads(seen.to_json())["edges"][0]["source"] == "agent:ada:stm"
     assert str(seen).splitlines() == [
         "7 levels that ada may read: 2 entries, 4 pending",
         "agent:ada:ltm:procedural: shows strategies",
@@ -104,18 +101,7 @@ def test_mermaid_has_a_node_for_each_level_and_no_marks_of_names(seen: MemoryMap
     assert all(line.count('"') in (0, 2) for line in lines)
 
 
-def test_nothing_is_one_line_and_a_circle_that_an_import_closed_is_shown() -> None:
+def test_nothing_is_one_line() -> None:
     with Memory.open("memory:") as memory:
         assert str(memory.levels.map()) == "0 levels: 0 entries, 0 pending"
         assert memory.levels.map().mermaid() == "flowchart LR\n"
-        for name in ("task:t:a", "task:t:b"):
-            memory.levels.put(name)
-        memory.levels.pull("task:t:b", "task:t:a")
-        there = memory.levels.map()
-    back = LevelEdge(source="task:t:b", target="task:t:a", transformer=None, pending=0)
-    circle = there.model_copy(update={"edges": (*there.edges, back)})
-    assert str(circle).splitlines()[1:] == [
-        "task:t:a: 0 entries",
-        "└ task:t:b: 0 entries",
-        "  └ task:t:a (above)",
-    ]

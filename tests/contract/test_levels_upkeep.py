@@ -7,16 +7,12 @@ import os
 import threading
 from datetime import UTC, datetime
 from typing import Any
-from uuid import uuid4
 
-import hypothesis
-import hypothesis.strategies as st
 import pytest
 
 from graphmem import Memory
 from graphmem.errors import NotFoundError, ScopeError, ValidationError
 from graphmem.models import LevelUpkeep, MaintainReport
-from graphmem.models.levels import Entry
 from tests.conftest import Clock, Opener
 from tests.contract.holding import entries_of
 
@@ -242,83 +238,3 @@ def test_a_thread_ticks_until_the_memory_ends(opened: Opener, monkeypatch: Any) 
     assert thread is not None
     assert not thread.is_alive()
     memory.levels.stop()
-
-
-EVENTS = st.lists(
-    st.tuples(
-        st.integers(0, 90),
-        st.sampled_from(["maintain", "tick", "a", "b", "key", "pulled"]),
-        st.sampled_from([1.0, 0.5, 0.11]),
-        st.sampled_from([None, 1, 60]),
-    ),
-    max_size=15,
-)
-"""Minutes after the last event, what happens, how relevant it is, and for how many minutes."""
-
-
-@pytest.mark.parametrize("engine", ["embedded"], indirect=True)
-@hypothesis.given(most=st.sampled_from([None, 1, 3]), events=EVENTS)
-@hypothesis.settings(max_examples=40)
-def test_nothing_goes_before_its_time_or_stays_after(
-    opened: Opener, clock: Clock, most: int | None, events: list[tuple[int, str, float, int | None]]
-) -> None:
-    """And what was made from an entry can be traced as long as anything stands for it."""
-    memory = opened(f"plan-{uuid4().hex}")
-    levels = memory.levels
-    clock.now = 1_800_000_000_000
-    reindex = LevelUpkeep(reindex=1e9)  # no vectors here
-    levels.put(SOURCE, capacity=most, upkeep=reindex)
-    levels.put(TARGET, upkeep=reindex)
-    levels.pull(TARGET, SOURCE)
-    for minutes, what, relevance, ttl in events:
-        clock.now += minutes * MINUTE
-        if what not in ("maintain", "tick"):
-            level = TARGET if what == "pulled" else SOURCE
-            key = "key" if what == "key" else None
-            levels.add(
-                level, what, key=key, relevance=relevance, ttl=ttl and ttl * 60, tags=[str(minutes)]
-            )
-            continue
-        if what == "tick":
-            levels.tick()
-            assert levels.info(TARGET).pending == 0
-        before = {level: entries_of(memory, level) for level in (SOURCE, TARGET)}
-        traced = _traced(memory)
-        report = levels.maintain()
-        if what == "tick":
-            assert not report.levels  # the tick had done it
-        for level, capacity in ((SOURCE, most), (TARGET, None)):
-            due = [each for each in before[level] if _lives(each, clock.now)]
-            after = entries_of(memory, level)
-            words = {(each.key, each.content) for each in due}
-            assert len(after) == min(len(words), capacity or len(words))
-            assert {(each.key, each.content) for each in after} <= words
-            for each in after:
-                twins = [one for one in due if (one.key, one.content) == (each.key, each.content)]
-                assert each.id == twins[0].id
-                assert set(each.tags) == {tag for one in twins for tag in one.tags}
-                assert each.relevance >= max(one.relevance for one in twins)
-                ends = [one.expires_at for one in twins]
-                assert each.expires_at == (None if None in ends else max(filter(None, ends)))
-        said = {level: {each.content for each in entries_of(memory, level)} for level in before}
-        assert _traced(memory) == {
-            (made, source)
-            for made, source in traced
-            if made in said[TARGET] and source in said[SOURCE]
-        }
-        assert levels.maintain().levels == ()
-    assert memory.verify().ok
-
-
-def _lives(entry: Entry, now: int) -> bool:
-    expired = entry.expires_at is not None and entry.expires_at.timestamp() * 1_000 <= now
-    return not expired and entry.relevance >= LevelUpkeep().prune
-
-
-def _traced(memory: Memory) -> set[tuple[str, str]]:
-    """What was made from what, in words."""
-    rows = memory.query(
-        "MATCH (e:Entry)-[:MADE_FROM]->(s:Entry) WHERE e.ns = $ns "
-        "RETURN e.content AS made, s.content AS source"
-    )
-    return {(row["made"], row["source"]) for row in rows}

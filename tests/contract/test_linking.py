@@ -91,15 +91,6 @@ def test_a_weight_is_never_over_one_and_fades_to_nothing(memory: Memory) -> None
     assert memory.verify().ok
 
 
-def test_an_action_is_linked_with_the_next_ten_of_its_episode(memory: Memory) -> None:
-    actions = "abcdefghijklmno"
-    learn(memory, actions, source_key="long")
-    found = weights(memory)
-    assert set(found["a"]) == set("bcdefghijk")
-    assert set(found["o"]) == set("efghijklmn")
-    assert sum(map(len, found.values())) == 2 * sum(min(10, 14 - n) for n in range(15))
-
-
 # By hand
 
 

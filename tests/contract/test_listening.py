@@ -207,31 +207,6 @@ def test_async_listeners_and_handlers(memory: Memory) -> None:
     asyncio.run(work())
 
 
-def test_a_sync_handler_that_is_cancelled_is_finished_and_its_event_comes_again(
-    memory: Memory,
-) -> None:
-    began, go_on, done = threading.Event(), threading.Event(), []
-
-    @memory.events.on("entry", group="group")
-    def slow(event: Event) -> None:
-        began.set()
-        assert go_on.wait(20)
-        done.append(event.seq)
-
-    async def work() -> None:
-        running = asyncio.create_task(AsyncMemory(memory).events.run())
-        await asyncio.to_thread(began.wait)
-        running.cancel()
-        await asyncio.sleep(0.01)
-        go_on.set()
-        with pytest.raises(asyncio.CancelledError):
-            await running
-
-    add(memory, 1)
-    asyncio.run(work())
-    assert (done, heard(memory)) == ([1], [1])
-
-
 def test_bad_arguments_are_told_at_once(memory: Memory) -> None:
     wrong: list[tuple[str, Callable[[], Any]]] = [
         ("function", lambda: memory.events.on("entry", group="group")(7)),  # type: ignore[type-var]

@@ -8,7 +8,7 @@ import random
 import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import hypothesis.strategies as st
@@ -18,8 +18,9 @@ from hypothesis import settings as hypothesis_settings
 
 from graphmem import Memory, Step, Transition, fingerprint
 from graphmem.errors import NotFoundError, ValidationError
-from graphmem.ids import to_millis
-from graphmem.store.queries import adhoc
+from graphmem.ids import stream_id, to_millis
+from graphmem.policies.streams import StateKey
+from graphmem.store.queries import adhoc, procedure
 from tests.conftest import Clock, Opener
 from tests.contract.teaching import known, set_all
 
@@ -263,27 +264,6 @@ def test_values_fade_with_the_days_more_slowly_where_confidence_is_high(
     assert sorted(p.score for p in policies.list(HERE, stored=True)) == [0.9, 1.0, 1.0, 1.0]
 
 
-def test_the_bonus_of_a_cycle_counts_where_no_time_is_given(memory: Memory, clock: Clock) -> None:
-    policies = memory.policies
-    nights = [NOON + timedelta(hours=12) + n * DAY for n in range(40)]
-    for at in nights:
-        policies.update(HERE, "at night", 0.5, terminal=True, alpha=1.0, at=at)
-        policies.update(HERE, "any time", 0.6, terminal=True, alpha=1.0, at=at)
-    assert memory.cycles.discover(known(memory, HERE, "at night")) != []
-    ways: list[dict[str, Any]] = [
-        {}, {"explore": "ucb", "width": 0.0}, {"actions": ["at night", "any time"]}]  # fmt: skip
-    for way in ways:
-        for at, stored, action in (
-            (nights[-1] + DAY, False, "at night"),
-            (nights[-1] + DAY / 2, False, "any time"),
-            (nights[-1] + DAY, True, "any time"),
-        ):
-            clock.now = to_millis(at)
-            best = policies.best(HERE, stored=stored, **way)
-            assert best is not None
-            assert best.action == action
-
-
 # Many updates
 
 numbers = st.floats(-1e6, 1e6)
@@ -419,6 +399,60 @@ def everything(memory: Memory) -> dict[str, Any]:
     return found
 
 
+NAN, INFINITE = float("nan"), float("inf")
+WRONG = [
+    *({"reward": value} for value in (NAN, INFINITE, -INFINITE)),
+    *({"alpha": value} for value in (NAN, 0.0, -0.1, 1.1, INFINITE)),
+    *({"gamma": value} for value in (NAN, -0.1, 1.1)),
+    *({"next_max_q": value} for value in (NAN, INFINITE)),
+]
+
+
+def test_procedures_refuse_invalid_numbers(memory: Memory) -> None:
+    """As Python does: no row, and nothing is written."""
+    done = memory.policies.update(HERE, "wait", 1.0, next_state=THERE)
+    at = {"ns": memory.namespace, "now": 1, "stream_id": stream_id(memory.namespace, "default")}
+    at["policy_id"] = done.policy_id
+    there = StateKey.of(memory.namespace, THERE).id
+    for wrong in WRONG:
+        given = {**at, "reward": 1.0, **wrong}
+        for name, more in (("td_update", {"next_state_id": there}), ("td_finish", {})):
+            assert memory.store.write(procedure(f"policies.{name}"), **given, **more) == []
+    ours = {name: at[name] for name in ("ns", "now")}
+    expect = {"id": "p", "subject": done.policy_id, "kind": "policy", "agent": "default"}
+    for probability in (NAN, -0.1, 1.1):
+        answer = memory.store.write(
+            procedure("predictions.expect"), **ours, **expect, probability=probability
+        )
+        assert answer == []
+    memory.store.write(procedure("predictions.expect"), **ours, **expect, probability=0.5)
+    resolve = procedure("predictions.resolve")
+    numbers = {"p": NAN, "a": 1.0, "predicted": None, "actual": None}
+    for wrong in ({"error": NAN}, {"error": 1.1}, {"low_signal": 2.0, "error": 0.5}):
+        assert memory.store.write(resolve, **ours, id="p", **wrong) == []
+    assert memory.store.write(resolve, **ours, id="p", pairs=[numbers]) == []
+    assert [one.updates for one in memory.policies.list(HERE)] == [1]
+    assert memory.verify().ok
+
+
+def test_rebuild_drops_a_transition_with_an_invalid_number_and_says_so(memory: Memory) -> None:
+    policies = memory.policies
+    policies.update(HERE, "wait", 1.0, terminal=True)
+    policies.update(HERE, "wait", 2.0, terminal=True)
+    poison = (
+        "MATCH (x:Transition {seq: 1})-[:UPDATED]->(p:Policy) WHERE x.ns = $ns "
+        "SET x.reward = $nan, p.q = $nan"
+    )
+    memory.store.write(adhoc(poison, "write"), ns=memory.namespace, nan=NAN)
+    assert not memory.verify().ok
+    assert memory.upkeep.rebuild().invalid == 1
+    [one] = policies.list(HERE)
+    assert one.updates == 1
+    assert one.q == pytest.approx(0.2)
+    assert memory.verify().ok
+    assert memory.upkeep.rebuild().invalid == 0
+
+
 def test_rebuilding_gives_the_same_policies_again(memory: Memory) -> None:
     live(memory)
     report = memory.verify()
@@ -489,72 +523,50 @@ def test_what_was_said_of_a_policy_goes_with_its_last_evidence(memory: Memory) -
 
 # What is wrong
 
-LONE = "half of \ud83d"
-BEFORE_TIME = datetime.min.replace(tzinfo=timezone(timedelta(hours=14)))
-DEEP: Any = {}
-for _ in range(100_000):
-    DEEP = {"deeper": DEEP}
-BAD: dict[str, tuple[str, dict[str, Any]]] = {
-    **{
-        f"{name} {place}": (name, {name: value})
+BAD: list[tuple[str, dict[str, Any]]] = [
+    *(
+        (name, {name: value})
         for name, values in {
-            "reward": (math.nan, math.inf, -math.inf, True, "1", None, 10**400, -1e101),
-            "alpha": (0.0, 1.5, -0.1, math.nan, True, "0.1"),
-            "gamma": (-0.1, 2, math.inf, "0.9"),
-            "next_max_q": (math.nan, math.inf, "1", True, 1e101),  # more would overflow
-            "next_actions": (0, -1, True, 1.5, 10**9),
-            "action": ("", "  ", None, 3, LONE),
-            "agent": ("", None, LONE),
-            "spec": (math.nan, {1}, (1, 2), object, [LONE], {"deep": [math.inf]}),
-            "success": (1, "yes", 0.5),
-            "terminal": (1, "yes", None),
-            "at": (NOON.replace(tzinfo=None), "today", 1_700_000_000, BEFORE_TIME),
-            "state": (
-                None,
-                3,
-                "deploy",
-                "F" * 16,
-                ["a"],
-                {1: 2},
-                {LONE: 1},
-                DEEP,
-                {"a": 10**5_000},
-            ),
+            "reward": (math.nan, -math.inf, True, "1", 10**400, -1e101),
+            "alpha": (0.0, 1.5, math.nan),
+            "gamma": (-0.1, 2, math.inf),
+            "next_actions": (0, 1.5, 10**9),
+            "action": ("", "  ", "half of \ud83d"),
+            "spec": (math.nan, {1}, {"deep": [math.inf]}),
+            "success": (1, "yes"),
+            "at": (NOON.replace(tzinfo=None), "today"),
+            "state": (None, "deploy", "F" * 16, {1: 2}, {"a": 10**5_000}),
         }.items()
-        for place, value in enumerate(values)
-    },
-    **{
-        f"feature {type(value)}": ("state.a", {"state": {"a": value}})
-        for value in (math.nan, math.inf, {1}, (1,), object(), b"bytes", NOON, LONE)
-    },
-    "features in a list": ("state.a.0.b", {"state": {"a": [{"b": math.nan}]}}),
-    "next state no fingerprint": ("next_state", {"next_state": "verify"}),
-    "feature of the next state": ("next_state.a", {"next_state": {"a": math.nan}}),
-    "nothing after": ("next_state", {"terminal": False}),
-    "terminal with a next state": ("next_state", {"terminal": True, "next_state": THERE}),
-    "terminal with a next value": ("next_max_q", {"terminal": True, "next_max_q": 0.0}),
-    "terminal with actions": ("next_actions", {"terminal": True, "next_actions": 2}),
-}
+        for value in values
+    ),
+    *(("state.a", {"state": {"a": value}}) for value in (math.nan, {1}, b"bytes", NOON)),
+    ("state.a.0.b", {"state": {"a": [{"b": math.nan}]}}),
+    ("next_state", {"next_state": "verify"}),
+    ("next_state.a", {"next_state": {"a": math.nan}}),
+    ("next_state", {"terminal": False}),
+    ("next_state", {"terminal": True, "next_state": THERE}),
+    ("next_max_q", {"terminal": True, "next_max_q": 0.0}),
+    ("next_max_q", {"next_max_q": 1e101}),  # more would overflow
+    ("next_actions", {"terminal": True, "next_actions": 2}),
+]
 
 
 def test_what_is_wrong_is_named_and_nothing_is_half_written(memory: Memory) -> None:
     memory.policies.update(HERE, "run", 1.0, next_state=THERE)
     before, whole = memory.stats().model_dump(), everything(memory)
-    after: dict[str, Any] = {"next_max_q": {}, "nothing after": {}, "next_actions": {"next_max_q": 1.0}}  # noqa: E501  # fmt: skip
-    for name, (field, wrong) in BAD.items():
-        end = {} if {"terminal", "next_state", "next_max_q"} & wrong.keys() else {"terminal": True}
-        end = after.get(field, {}) if field == "next_actions" and "terminal" not in wrong else end
-        item = {"state": HERE, "action": "new", "reward": 1.0, **end, **wrong}
+    for field, wrong in BAD:
+        given = {"terminal", "next_state", "next_max_q"} & wrong.keys()
+        after = {"next_max_q": 1.0} if wrong.keys() == {"next_actions"} else {"terminal": True}
+        item = {"state": HERE, "action": "new", "reward": 1.0, **({} if given else after), **wrong}
         with pytest.raises(ValidationError) as caught:
             memory.policies.update(**item)
-        assert caught.value.field == field, name
+        assert caught.value.field == field, wrong
         with pytest.raises(ValidationError) as caught:
             memory.policies.update_many([after_the_end(HERE, "new", 1.0), item])
-        assert caught.value.field == f"1.{field}", name
-    numbers: list[Any] = [math.nan, math.inf, True, "1", None, 10**400, 1e101]
+        assert caught.value.field == f"1.{field}", wrong
     calls: dict[str, Any] = {"q": memory.policies.set_q, "signal": memory.policies.signal}
     for field, call in calls.items():
-        for value in [*numbers, *([-0.1, 1.1] if field == "signal" else [])]:
+        for value in (math.nan, math.inf, "1", 1e101, *([-0.1, 1.1] if field == "signal" else [])):
             with pytest.raises(ValidationError) as caught:
                 call(HERE, "run", value)
             assert caught.value.field == field

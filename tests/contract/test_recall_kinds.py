@@ -75,7 +75,7 @@ def test_everything_that_fits_comes_after_the_strategies(orders: Memory) -> None
         "for orders tasks: send a new one": "4 of 4 on tasks of its type by ada, tentative",
     }
     [policy] = of_kind(found, "policy")
-    assert policy.text == "in customer=gold, stage=late: action apologize"
+    assert policy.text == "in customer=gold, stage=late: apologize"
     assert policy.said.startswith("8 of 8 by ada, value 0.")
     rows = orders.query("MATCH (e:Episode) WHERE e.ns = $ns RETURN e.id AS id")
     episodes = {row["id"] for row in rows}

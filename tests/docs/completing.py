@@ -40,7 +40,10 @@ def learn_everything(memory: Memory) -> None:
         started_at=AT,
         ended_at=AT,
         duration=1.0,
-        steps=[Step(action={"a": 1}, observation="o"), Step(action="failed", error="e")],
+        steps=[
+            Step(action={"a": 1}, observation="o", state={"a": 1}),
+            Step(action="failed", error="e"),
+        ],
     )
     with contextlib.suppress(KeyboardInterrupt), memory.attempt("t", task_type="type"):
         raise KeyboardInterrupt

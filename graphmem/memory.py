@@ -386,7 +386,9 @@ class Memory:
         ``successes``, ``mistakes`` and ``mistake_cards``; see the format ``sentinel``. ``steps``
         and all unknown fields are stored in ``extra``. An ``episode_id`` (or ``id``) identifies the
         episode; the same id with other content is an error. Without an id, every call is an
-        outcome. Without a ``timestamp`` the episode ended now.
+        outcome. Without a ``timestamp`` the episode ended now. What Sentinel took is mended, and
+        named in ``warnings`` of the answer: a score as a text, a card without a type, an item of a
+        list that says nothing.
 
         Raises:
             ValidationError: a field is wrong; the error names it as the form does.
@@ -395,8 +397,10 @@ class Memory:
         """
         from graphmem.seeding import sentinel
 
-        episode = sentinel.episode(form, source_key=sentinel.identity(form))
-        return self._learner.learn(episode, dated=sentinel.is_live(form))
+        mended, warnings = sentinel.mend(form)
+        episode = sentinel.episode(mended, source_key=sentinel.identity(form))
+        learned = self._learner.learn(episode, dated=sentinel.is_live(form))
+        return learned.model_copy(update={"warnings": warnings})
 
     remember = delegate("_producers", Producers.remember)
     watch = delegate("_producers", Producers.watch)

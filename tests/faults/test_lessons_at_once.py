@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from typing import Any
-from uuid import uuid4
 
 import pytest
 
-from graphmem import Episode, Memory, Settings
+from graphmem import Episode, Memory
 from graphmem.models import MistakeCard
 from tests.conftest import Opener
 from tests.contract.teaching import LESSONS, answers, checked, day, dump, reference
-from tests.faults.learner import REPOSITORY, environment
 from tests.faults.test_concurrency import THREADS, in_threads
 
 EPISODES = 64
@@ -74,19 +70,6 @@ def test_threads_that_learn_different_episodes(
 
 
 @pytest.mark.timeout(600)
-def test_threads_that_learn_the_same_episodes(memory: Memory, opened: Opener) -> None:
-    memories = [memory, *(opened() for _ in range(1, THREADS))]
-
-    def learn(thread: int) -> int:  # in another order each, in batches of another size
-        start = thread * 7 % EPISODES
-        everything = [lesson((start + place) % EPISODES) for place in range(EPISODES)]
-        return memories[thread].learn_many(everything, batch_size=4 + thread % 8).created
-
-    assert in_threads(learn) == EPISODES
-    check_exactly(memory)
-
-
-@pytest.mark.timeout(600)
 def test_learning_erasing_and_merging_at_once(memory: Memory) -> None:
     """What is merged or erased meanwhile is neither lost nor counted twice."""
     memory.learn_many(map(lesson, range(EPISODES)))
@@ -120,37 +103,3 @@ def test_learning_erasing_and_merging_at_once(memory: Memory) -> None:
     ):
         memory.upkeep.erase(row["id"])
     check_exactly(memory)
-
-
-PROCESS = """
-import sys
-from graphmem import Memory
-from tests.faults.test_lessons_at_once import EPISODES, lesson
-
-start = int(sys.argv[1])
-with Memory.open() as memory:
-    everything = [lesson((start + place) % EPISODES) for place in range(EPISODES)]
-    print(memory.learn_many(everything, batch_size=5).created)
-"""
-
-
-@pytest.mark.neo4j
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("engine", ["neo4j"], indirect=True)
-def test_processes_that_learn_the_same_lessons_on_a_server(
-    url: str, settings: Settings, opened: Opener
-) -> None:
-    namespace = f"test-{uuid4().hex}"
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", PROCESS, str(start)],
-            cwd=REPOSITORY,
-            env=environment(url, namespace, settings),
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for start in (0, 10, 30, 45)
-    ]
-    created = [int(process.communicate(timeout=300)[0]) for process in processes]
-    assert sum(created) == EPISODES
-    check_exactly(opened(namespace))

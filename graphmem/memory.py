@@ -26,8 +26,9 @@ from graphmem.errors import GraphMemError, ValidationError
 from graphmem.graph.arguments import check_text, listed
 from graphmem.graph.graph import Graph
 from graphmem.graph.reads import Reads
-from graphmem.lessons import Lessons, chat
+from graphmem.lessons import Lessons
 from graphmem.lessons.prompt import ContextWriter
+from graphmem.lessons.proposals import answer as answer_by_model
 from graphmem.levels import Levels, Outlets, relevant_entries
 from graphmem.levels.producers import Producers
 from graphmem.models.choices import Choice
@@ -103,7 +104,7 @@ class Memory:
         """The best actions in states: see :class:`graphmem.policies.Policies`."""
         self.people = People(graph)
         """Preferences and knowledge: see :class:`graphmem.people.People`."""
-        answer = partial(chat.answer, graph)
+        answer = partial(answer_by_model, graph)
         search = EntrySearch(graph, similarity.vectors)
         self.levels = Levels(graph, search, Outlets(learner.learn_many, self.people.know, answer))
         """Entries that agents hold for a time: see :class:`graphmem.levels.Levels`."""

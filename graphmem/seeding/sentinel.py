@@ -33,9 +33,8 @@ from graphmem.ids import canonical_json
 from graphmem.models import Episode
 from graphmem.models.episodes import card_content
 from graphmem.printable import counted
-from graphmem.seeding.formats import Format, Origin, Record, Refused
+from graphmem.seeding.formats import Format, Origin, Record, Refused, rename_field
 from graphmem.seeding.jsonl import record
-from graphmem.seeding.places import rename_field
 from graphmem.seeding.reading import (
     Limits,
     Values,

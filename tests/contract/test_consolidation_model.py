@@ -11,7 +11,7 @@ import pytest
 
 from graphmem import Memory, ModelSettings, Settings
 from graphmem.errors import SettingsError, ValidationError
-from graphmem.lessons.chat import MAX_ANSWER
+from graphmem.lessons.proposals import MAX_ANSWER
 from tests.conftest import Opener
 from tests.contract.consolidating import erase, general, learn
 from tests.faults import model_server

@@ -17,8 +17,7 @@ from graphmem.models import Episode
 from graphmem.seeding import Limits, Origin, Record, Refused, SeedReport, seed, sources
 from graphmem.seeding.formats import Later, find
 from graphmem.seeding.jsonl import dump
-from graphmem.seeding.outcomes import Outcomes
-from graphmem.seeding.settling import Settling
+from graphmem.seeding.settling import Outcomes, Settling
 from graphmem.text.error_classes import error_class
 from tests.seeding.samples import INTERCODE, TAU
 

@@ -16,8 +16,8 @@ from graphmem.errors import SeedingError, ValidationError
 from graphmem.models import Episode, Step
 from graphmem.seeding import Origin, Record, Refused, Unsettled, sources
 from graphmem.seeding.formats import Format, find, make_record
-from graphmem.seeding.outcomes import Outcomes
 from graphmem.seeding.reading import Limits
+from graphmem.seeding.settling import Outcomes
 from tests.seeding.test_seeding import seeded, settled
 
 

@@ -24,6 +24,11 @@ from graphmem.text.sentences import normalized
 SENTINEL = "sentinel"
 """The source of these rules."""
 OWNER = "default"
+_RULE = (
+    *("id", "verdict", "text", "task", "source"),
+    *("supporting", "opposing", "first_at", "last_at", "at"),
+)
+_SLIP = ("id", "task", "seen", "first_episode", "last_episode", "first_at", "last_at")
 _TAG = re.compile(r"\[(WORKS|AVOID|CONSOLIDATED|HIGH SCORE [\d.]+)\]\s*(.*)", re.DOTALL)
 
 
@@ -32,7 +37,7 @@ class Priors:
     """What files concluded."""
 
     rules: dict[str, Row] = field(default_factory=dict)
-    """Rules of tasks by id: rows of ``priors.rules``."""
+    """Rules of tasks by id: rows for ``lessons.sentences``."""
     general: dict[str, Row] = field(default_factory=dict)
     """Rules of all tasks by their sentence, as rows of ``lessons.rules``."""
     cards: dict[str, Row] = field(default_factory=dict)
@@ -79,6 +84,24 @@ class PriorReader:
             self._latest = held = stamp, self._concluded({row["id"] for row in stamp})
         return held[1]
 
+    def said(
+        self, view: View, tasks: Sequence[str] | None, *options: str
+    ) -> tuple[list[Row], list[Row]]:
+        """Return what episodes say of sentences about tasks (ids; None: all): rules and mistakes.
+
+        Sentences that more of them list as a mistake than as a success are mistakes, if no rule.
+        """
+        asked: Row = view.filters(self._graph)
+        if tasks is not None:
+            options, asked = (*options, "tasks"), {**asked, "tasks": tasks}
+        rows = self._graph.read("lessons.sentences", *options, **asked)
+        rules = [_rule(row) for row in rows if row["verdict"] is not None]
+        slips = [row for row in rows if row["verdict"] is None and row["seen"] > row["liked"]]
+        slips.sort(key=lambda row: -row["seen"])
+        return rules, [
+            {"type": row["text"], **{name: row[name] for name in _SLIP}} for row in slips
+        ]
+
     def merge_rules(
         self, priors: Priors, own: Sequence[Row], tasks: Collection[str] | None, view: View
     ) -> list[Row]:
@@ -86,8 +109,9 @@ class PriorReader:
         stated = [row for row in priors.rules.values() if tasks is None or row["task"] in tasks]
         if not stated:
             return list(own)
-        filters = view.filters(self._graph)
-        counted = self._graph.read("priors.rules", rows=stated, **filters)
+        asked = {"rows": stated, **view.filters(self._graph)}
+        rows = self._graph.read("lessons.sentences", "stated", **asked)
+        counted = [_rule(row) for row in rows if row["verdict"] is not None]
         texts = {(row["task"], row["text"]) for row in stated} | {
             (None, row["text"]) for row in stated if tasks is not None
         }
@@ -102,6 +126,10 @@ class PriorReader:
                 counts = Counter(one["id"] for one in there)
                 _add(priors, self._graph.ns, json.loads(row["rest"]), counts)
         return priors
+
+
+def _rule(row: Row) -> Row:
+    return {name: row[name] for name in _RULE}
 
 
 def unrestricted(view: View) -> bool:

@@ -387,12 +387,10 @@ class ContextWriter:
             slips = parts.get("slips", [])
         else:
             seen = view.filters(self._graph)
-            tasks = [row["id"] for row in known]
-            rules = self._read("lessons.rules_by", tasks=tasks, **seen)[: 2 * RULES]
-            cards, slips = [], []
+            rules, slips = self._priors.said(view, [row["id"] for row in known])
+            rules, cards = rules[: 2 * RULES], []
             for row in known:
                 cards += self._read("lessons.mistakes_by", task=row["key"], **seen)
-                slips += self._read("lessons.slips", task=row["key"], limit=CARDS, **seen)
             cards = sorted(cards, key=lambda card: -card["seen"])
         rules = self._priors.merge_rules(priors, rules, keys, view)
         if priors.cards:

@@ -14,7 +14,7 @@ from graphmem.graph.arguments import MOST, check_flag, check_limit, checked_numb
 from graphmem.graph.graph import Graph
 from graphmem.graph.lookup import known_tasks, task_ids
 from graphmem.graph.rates import HEURISTIC_ABOVE, rates_of
-from graphmem.ids import from_millis, rule_id
+from graphmem.ids import from_millis, rule_id, task_id
 from graphmem.lessons.anti_patterns import SAMPLE, describe
 from graphmem.lessons.priors import PriorReader
 from graphmem.models.lessons import (
@@ -176,9 +176,8 @@ class LessonReader:
         if view.agents is None:
             rows = self._graph.read("lessons.rules", tasks=keys, limit=limit or MOST)
         else:
-            ids = known and [row["id"] for row in known]
-            seen = view.filters(self._graph)
-            rows = self._graph.read("lessons.rules_by", tasks=ids, **seen)
+            ids = None if known is None else [str(row["id"]) for row in known]
+            rows, _ = self._priors.said(view, ids)
         priors = self._priors.read(view)
         rows = self._priors.merge_rules(priors, rows, keys, view)
         if keys is None:
@@ -215,16 +214,16 @@ class LessonReader:
         given: dict[str, Any] = {name: checked_text(name, text) for name, text in texts.items()}
         priors = self._priors.read(view)
         if view.agents is None:
-            seen: dict[str, Any] = {}
             most = MOST if priors.cards else limit
             rows = self._graph.read("lessons.mistakes", limit=most, **given)
         else:
-            seen = view.filters(self._graph)
-            rows = self._graph.read("lessons.mistakes_by", **given, **seen)
+            given |= view.filters(self._graph)
+            rows = self._graph.read("lessons.mistakes_by", **given)
         rows = priors.merge_cards(rows, task, worker) if priors.cards else rows
         found = [Mistake(**_dated(row)) for row in rows[:limit]]
         if worker is None and len(found) < limit:
-            rows = self._graph.read("lessons.slips", task=given["task"], limit=limit, **seen)
+            tasks = None if task is None else [task_id(self._graph.ns, task)]
+            _, rows = self._priors.said(view, tasks, *(("open",) if view.agents is None else ()))
             found += [Mistake(**_dated(row), weak=True) for row in rows]
             said = {row["type"] for row in rows}
             others = [text for text in priors.mistakes if text not in said] if task is None else []

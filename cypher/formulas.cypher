@@ -115,6 +115,19 @@ trials: r.trials, successes: r.successes, credit_sum: r.credit_sum, score_sum: r
 // doc: The counts of outcomes, each with its credit and score.
 count(*) AS trials, sum(CASE WHEN success THEN 1 ELSE 0 END) AS successes, sum(credit) AS credit_sum, sum(credit * score) AS score_sum;
 
+// columns: rule_columns()
+// doc: The output columns of a general rule besides its text.
+// returns: verdict string, worked integer, praised integer, failed integer, blamed integer, first_at integer, last_at integer
+// returns: worked_at integer, failed_at integer, created_at integer, agents list, task_types list
+verdict, worked, praised, failed, blamed, first_at, last_at, worked_at, failed_at, created_at, agents, task_types;
+
+// columns: rule_evidence(good, bad)
+// doc: What a general rule says of the episodes (their task_type, agent and times) that are good (1) or bad (1).
+min(dated) AS first_at, max(dated) AS last_at, max(CASE WHEN good = 1 THEN at END) AS worked_at,
+  max(CASE WHEN bad = 1 THEN at END) AS failed_at, min(recorded_at) AS created_at, collect(DISTINCT agent) AS agents,
+  collect(DISTINCT task_type) AS task_types, collect(CASE WHEN good = 1 THEN {episode: episode, at: at} END) AS praising,
+  collect(CASE WHEN bad = 1 THEN {episode: episode, at: at} END) AS blaming;
+
 // formula: effective(k, n)
 // doc: What k of n outcomes of one task or strategy count elsewhere: many of one say less there than as many of several.
 3.0 * k / (n + 3.0);

@@ -249,7 +249,7 @@ SET n22 += {ns: '', created_at: 0, valid_from: 0, valid_to: 0, source: '', confi
 CREATE (n23:Consolidation {id: 'properties'})
 SET n23 += {ns: '', created_at: 0, at: 0, episodes: 0, stamp: 0, z: 0.0, renewals: 0, method: 0}
 CREATE (n24:Document {id: 'properties'})
-SET n24 += {ns: '', created_at: 0, described_at: 0, name: '', format: '', rest: ''}
+SET n24 += {ns: '', created_at: 0, name: '', format: '', rest: ''}
 CREATE (n25:Pending {id: 'properties'})
 SET n25 += {ns: '', created_at: 0, kind: ''}
 CREATE (n26:Embedder {id: 'properties'})

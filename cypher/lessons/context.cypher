@@ -119,7 +119,7 @@ RETURN 'sentences' AS part, collect({text: text, supporting: supporting, opposin
 // doc: mistakes (on the tasks with the keys, most frequent first), slips (sentences that the latest twenty episodes of a task list as
 // doc: mistakes, and that are no rule), heuristics and anti-patterns (of the type, best and most certain first, ignoring merging), general
 // doc: rules (best supported first; those of models last), episodes (of the tasks, latest first), merged (a merged strategy, if any; it
-// doc: looks through the strategies only if the store has links of merged ones), documents (rows of priors.documents), knowledge (a fact,
+// doc: looks through the strategies only if the store has links of merged ones), documents (imported files), knowledge (a fact,
 // doc: if any), others (an agent besides the given ones, if any). The parameters most_... limit the numbers of rows; of heuristics and
 // doc: anti-patterns those with the best odds are looked at.
 // param: tasks list, keys list, task_type string, consolidation string, at_least integer, at_least_failures integer
@@ -219,8 +219,7 @@ RETURN 'merged' AS part, collect({id: s.id})[..1] AS rows
 UNION ALL
 MATCH (d:Document)
 WHERE d.ns = $ns AND d.rest IS NOT NULL
-WITH d ORDER BY d.id
-RETURN 'documents' AS part, collect({id: d.id, at: coalesce(d.described_at, d.created_at)}) AS rows
+RETURN 'documents' AS part, collect({id: d.id}) AS rows
 UNION ALL
 MATCH (k:Knowledge)
 WHERE k.ns = $ns

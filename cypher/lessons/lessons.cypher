@@ -52,14 +52,12 @@ WITH h.agent AS agent, h.type AS task_type, whole(s) AS one, min(CASE WHEN s.id 
      sum(h.score_sum) AS score_sum, min(h.first_at) AS first_at, max(h.last_at) AS last_at
 WHERE trials >= $at_least
 WITH coalesce(own, first) AS id, agent, task_type, one, members, trials, successes, credit_sum, score_sum, first_at, last_at,
-     posterior_mean(successes, trials, $prior_successes, $prior_failures) AS confidence
+     posterior_mean(successes, trials, $prior_successes, $prior_failures) AS confidence,
+     wilson_lower(successes, trials, $z) AS lower, wilson_upper(successes, trials, $z) AS upper
 WHERE confidence > $above AND confidence >= $min_confidence
-WITH id, agent, task_type, one, members, trials, successes, credit_sum, score_sum, first_at, last_at, confidence,
-     wilson_lower(successes, trials, $z) AS lower
+WITH id, agent, task_type, one, members, trials, successes, credit_sum, score_sum, first_at, last_at, confidence, lower, upper
 ORDER BY lower DESC, confidence DESC, id
 LIMIT $limit
-WITH id, agent, task_type, one, members, trials, successes, credit_sum, score_sum, first_at, last_at, confidence, lower,
-     wilson_upper(successes, trials, $z) AS upper
 MATCH (s:Strategy {id: one})
 RETURN id, agent, task_type, s.text AS strategy, trials, successes, confidence, lower, upper,
   status(lower, upper, $established, $refuted) AS status, mean_score(score_sum, credit_sum) AS mean_score, first_at, last_at, members
@@ -274,10 +272,9 @@ MATCH (r)<-[:LISTED]-(e:Episode)<-[:RAN]-(a:Agent)
 WHERE ($agents IS NULL OR a.name IN $agents) AND ($types IS NULL OR e.type IN $types)
 WITH r.id AS id, e.id AS episode, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at
 ORDER BY at DESC, episode DESC
-WITH id, collect(DISTINCT episode)[..5] AS latest
-UNWIND latest AS episode
-MATCH (e:Episode {id: episode})
-RETURN id, episode, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at
+WITH id, collect(DISTINCT {episode: episode, at: at})[..5] AS latest
+UNWIND latest AS one
+RETURN id, one.episode AS episode, one.at AS at
 UNION ALL
 MATCH (r:Rule)
 WHERE $agents IS NULL AND r.id IN $ids AND toString(r.ns) = $ns

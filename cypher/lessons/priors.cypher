@@ -1,14 +1,5 @@
-// Priors: what imported Sentinel files concluded beside the episodes of their logs. A file is one
-// JSON text of a Document; nothing of it is stored a second time. What its own episodes account for
-// is left out, as it counts by these.
-
-// name: priors.documents
-// doc: The imported files with other content than episodes, and when that was stored.
-// returns: id string, at integer
-MATCH (d:Document)
-WHERE d.ns = $ns AND d.rest IS NOT NULL
-RETURN d.id AS id, coalesce(d.described_at, d.created_at) AS at
-ORDER BY id;
+// Priors: what imported Sentinel files concluded beside the episodes of their logs. A file is one JSON text of a Document; nothing of it is
+// stored a second time. What its own episodes account for is left out, as it counts by these.
 
 // name: priors.accounted
 // doc: What the episodes of a file (those that it holds, and others with keys of its name) account for: tasks, sentences (also by their

@@ -62,7 +62,7 @@ RETURN count(h) AS released;
 // returns: documents integer
 MATCH (d:Document {id: $id})
 WITH d, d.ns AS ns WHERE ns = $ns
-SET d.rest = $rest, d.described_at = $now
+SET d.rest = $rest
 RETURN count(*) AS documents;
 
 // name: exchange.hold

@@ -74,14 +74,14 @@ class PriorReader:
         self._graph = graph
         self._latest: tuple[list[Row], Priors] = [], Priors()
 
-    def read(self, view: View, documents: list[Row] | None = None) -> Priors:
-        """Return what a reader may read (``documents``: the rows of ``priors.documents``)."""
+    def read(self, view: View) -> Priors:
+        """Return what a reader may read."""
         if view.agents is not None and not (OWNER in view.agents and unrestricted(view)):
             return Priors()
-        stamp = self._graph.read("priors.documents") if documents is None else documents
+        found = [row for row in self._graph.read("exchange.documents") if row["rest"] is not None]
         held = self._latest  # another thread may put others there
-        if held[0] != stamp:
-            self._latest = held = stamp, self._concluded({row["id"] for row in stamp})
+        if held[0] != found:
+            self._latest = held = found, self._concluded(found)
         return held[1]
 
     def said(
@@ -117,14 +117,12 @@ class PriorReader:
         }
         return [*counted, *(row for row in own if (row.get("task"), row["text"]) not in texts)]
 
-    def _concluded(self, ids: Collection[str]) -> Priors:
+    def _concluded(self, documents: Sequence[Row]) -> Priors:
         priors = Priors()
-        for row in self._graph.read("exchange.documents") if ids else ():
-            if row["id"] in ids:
-                asked = {"id": row["id"], "prefix": f"{row['name']}/"}
-                there = self._graph.read("priors.accounted", **asked)
-                counts = Counter(one["id"] for one in there)
-                _add(priors, self._graph.ns, json.loads(row["rest"]), counts)
+        for row in documents:
+            asked = {"id": row["id"], "prefix": f"{row['name']}/"}
+            counts = Counter(one["id"] for one in self._graph.read("priors.accounted", **asked))
+            _add(priors, self._graph.ns, json.loads(row["rest"]), counts)
         return priors
 
 

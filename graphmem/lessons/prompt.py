@@ -180,7 +180,7 @@ class ContextWriter:
         question = understood(self._graph, task, view, self._near)
         known = [row for row in question.known if row["episodes"]]
         parts = self._parts(known, question.task_type, view)
-        priors = self._priors.read(view, parts.get("documents", []))
+        priors = self._priors.read(view) if "documents" in parts else Priors()
         if "others" not in parts and unrestricted(view):
             # To take out what an agent may not read needs a look at every episode. Mostly there is
             # nothing to take out.

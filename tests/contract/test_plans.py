@@ -38,7 +38,7 @@ WHOLE = {
     "predictions.reliability",
     "preferences.users",
     *("knowledge.list", "knowledge.of_domains", "knowledge.any", "erasing.episodes_of_user"),
-    *("priors.documents", "priors.accounted"),
+    "priors.accounted",
     "levels.list",
     *("levels.flow", "entries.texts", "upkeep.astray", "lenses.list"),
     *(f"views.{what}" for what in ("knowledge", "strategies", "heuristics", "policies", "facts")),

@@ -214,9 +214,7 @@ WITH r.id AS id, d.supports AS supports, d.at AS at, e.id AS episode
 ORDER BY at DESC, episode DESC
 WITH id, collect(CASE WHEN episode IS NULL THEN null ELSE {episode: episode, at: at, supports: supports} END) AS evidence
 MATCH (r:Rule {id: id})
-RETURN id, r.text AS text, r.source AS source, r.verdict AS verdict, r.worked AS worked, r.praised AS praised, r.failed AS failed,
-       r.blamed AS blamed, r.first_at AS first_at, r.last_at AS last_at, r.worked_at AS worked_at, r.failed_at AS failed_at,
-       r.created_at AS created_at, r.agents AS agents, r.task_types AS task_types, evidence
+RETURN id, r.text AS text, r.source AS source, stored_rule(r), r.agents AS agents, r.task_types AS task_types, evidence
 ORDER BY id;
 
 // name: consolidation.open

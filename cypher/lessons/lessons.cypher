@@ -37,8 +37,7 @@ RETURN count(*) AS removed;
 // doc: The heuristics of agents on types of tasks, best lower bound first; those of merged strategies count as one.
 // param: agents, task_type string = null, at_least integer = 3, above float = 0.5, min_confidence float = 0.0, z, prior_successes
 // param: prior_failures, established, refuted, limit integer = 1000000000
-// returns: id string, agent string, task_type string, strategy string, trials integer, successes integer, confidence float, lower float
-// returns: upper float, status string, mean_score float, first_at integer, last_at integer, members list
+// returns: heuristic_columns
 CALL {
   MATCH (h:Heuristic) WHERE h.ns = $ns AND h.trials >= $at_least RETURN h.id AS id
   UNION
@@ -59,8 +58,7 @@ WITH id, agent, task_type, one, members, trials, successes, credit_sum, score_su
 ORDER BY lower DESC, confidence DESC, id
 LIMIT $limit
 MATCH (s:Strategy {id: one})
-RETURN id, agent, task_type, s.text AS strategy, trials, successes, confidence, lower, upper,
-  status(lower, upper, $established, $refuted) AS status, mean_score(score_sum, credit_sum) AS mean_score, first_at, last_at, members
+RETURN heuristic_columns(s)
 ORDER BY lower DESC, confidence DESC, id;
 
 // name: lessons.pooled_heuristics
@@ -68,9 +66,7 @@ ORDER BY lower DESC, confidence DESC, id;
 // doc: The heuristics of agents on types of tasks, with the evidence of the agent's similar strategies there (edges SIMILAR_TO), weighted
 // doc: by similarity, best lower bound first. Merged strategies count as one. Pooled: {strategy, similarity, trials, successes}.
 // param: agents, task_type string = null, at_least integer = 3, above float = 0.5, min_confidence float = 0.0
-// returns: id string, agent string, task_type string, strategy string, trials integer, successes integer, confidence float, lower float
-// returns: upper float, status string, mean_score float, first_at integer, last_at integer, members list, pooled list
-// returns: pooled_trials float, pooled_successes float
+// returns: heuristic_columns, pooled list, pooled_trials float, pooled_successes float
 MATCH (h:Heuristic)
 WHERE h.ns = $ns AND ($agents IS NULL OR h.agent IN $agents) AND ($task_type IS NULL OR h.type = $task_type)
 MATCH (h)-[:RECOMMENDS]->(s:Strategy)
@@ -90,13 +86,11 @@ WITH agent, task_type, one, members, trials, successes, credit_sum, score_sum, f
 WITH agent, task_type, one, members, trials, successes, credit_sum, score_sum, first_at, last_at, pooled,
      reduce(sum = toFloat(trials), p IN pooled | sum + p.similarity * p.trials) AS n,
      reduce(sum = toFloat(successes), p IN pooled | sum + p.similarity * p.successes) AS k
-WITH agent, task_type, one, members, trials, successes, credit_sum, score_sum, first_at, last_at, pooled, n, k,
+WITH members[0] AS id, agent, task_type, one, members, trials, successes, credit_sum, score_sum, first_at, last_at, pooled, n, k,
      posterior_mean(k, n, $prior_successes, $prior_failures) AS confidence, wilson_lower(k, n, $z) AS lower, wilson_upper(k, n, $z) AS upper
 WHERE n >= $at_least AND confidence > $above AND confidence >= $min_confidence
 MATCH (s:Strategy {id: one})
-RETURN members[0] AS id, agent, task_type, s.text AS strategy, trials, successes, confidence, lower, upper,
-  status(lower, upper, $established, $refuted) AS status, mean_score(score_sum, credit_sum) AS mean_score,
-  first_at, last_at, members, pooled, n AS pooled_trials, k AS pooled_successes
+RETURN heuristic_columns(s), pooled, n AS pooled_trials, k AS pooled_successes
 ORDER BY lower DESC, confidence DESC, id;
 
 // each: Label kind = Heuristic heuristics, AntiPattern anti_patterns

@@ -127,6 +127,33 @@ trials: r.trials, successes: r.successes, credit_sum: r.credit_sum, score_sum: r
 // doc: The counts of outcomes, each with its credit and score.
 count(*) AS trials, sum(CASE WHEN success THEN 1 ELSE 0 END) AS successes, sum(credit) AS credit_sum, sum(credit * score) AS score_sum;
 
+// columns: heuristic_columns(s)
+// doc: The output columns of a heuristic on a strategy.
+// returns: id string, agent string, task_type string, strategy string, trials integer, successes integer, confidence float, lower float
+// returns: upper float, status string, mean_score float, first_at integer, last_at integer, members list
+id, agent, task_type, s.text AS strategy, trials, successes, confidence, lower, upper,
+  status(lower, upper, $established, $refuted) AS status, mean_score(score_sum, credit_sum) AS mean_score, first_at, last_at, members;
+
+// columns: stored_rule(r)
+// doc: The numbers of a rule, as stored.
+// returns: verdict string, worked integer, praised integer, failed integer, blamed integer, first_at integer, last_at integer
+// returns: worked_at integer, failed_at integer, created_at integer
+r.verdict AS verdict, r.worked AS worked, r.praised AS praised, r.failed AS failed, r.blamed AS blamed, r.first_at AS first_at,
+  r.last_at AS last_at, r.worked_at AS worked_at, r.failed_at AS failed_at, r.created_at AS created_at;
+
+// columns: rule_columns()
+// doc: The output columns of a general rule besides its text.
+// returns: verdict string, worked integer, praised integer, failed integer, blamed integer, first_at integer, last_at integer
+// returns: worked_at integer, failed_at integer, created_at integer, agents list, task_types list
+verdict, worked, praised, failed, blamed, first_at, last_at, worked_at, failed_at, created_at, agents, task_types;
+
+// columns: rule_evidence(good, bad)
+// doc: What a general rule says of the episodes (their task_type, agent and times) that are good (1) or bad (1).
+min(dated) AS first_at, max(dated) AS last_at, max(CASE WHEN good = 1 THEN at END) AS worked_at,
+  max(CASE WHEN bad = 1 THEN at END) AS failed_at, min(recorded_at) AS created_at, collect(DISTINCT agent) AS agents,
+  collect(DISTINCT task_type) AS task_types, collect(CASE WHEN good = 1 THEN {episode: episode, at: at} END) AS praising,
+  collect(CASE WHEN bad = 1 THEN {episode: episode, at: at} END) AS blaming;
+
 // formula: effective(k, n)
 // doc: What k of n outcomes of one task or strategy count elsewhere: many of one say less there than as many of several.
 3.0 * k / (n + 3.0);

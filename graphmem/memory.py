@@ -27,8 +27,9 @@ from graphmem.errors import GraphMemError, NotFoundError, ValidationError
 from graphmem.graph.arguments import check_flag, check_text, listed, name_arguments
 from graphmem.graph.graph import Graph
 from graphmem.graph.reads import Reads
-from graphmem.lessons import Lessons, chat
+from graphmem.lessons import Lessons
 from graphmem.lessons.prompt import ContextWriter
+from graphmem.lessons.proposals import answer as answer_by_model
 from graphmem.levels import Levels, Outlets, relevant_entries
 from graphmem.levels.producers import Producers
 from graphmem.models.choices import Choice
@@ -106,7 +107,7 @@ class Memory:
         """The best actions in states: see :class:`graphmem.policies.Policies`."""
         self.people = People(graph)
         """Preferences and knowledge: see :class:`graphmem.people.People`."""
-        answer = partial(chat.answer, graph)
+        answer = partial(answer_by_model, graph)
         search = EntrySearch(graph, similarity.vectors)
         outlets = Outlets(learner.learn_many, self.people.know, answer)
         self.levels = Levels(graph, search, reads, outlets)
@@ -411,7 +412,9 @@ class Memory:
         ``successes``, ``mistakes`` and ``mistake_cards``; see the format ``sentinel``. ``steps``
         and all unknown fields are stored in ``extra``. An ``episode_id`` (or ``id``) identifies the
         episode; the same id with other content is an error. Without an id, every call is an
-        outcome. Without a ``timestamp`` the episode ended now.
+        outcome. Without a ``timestamp`` the episode ended now. What Sentinel took is mended, and
+        named in ``warnings`` of the answer: a score as a text, a card without a type, an item of a
+        list that says nothing.
 
         Raises:
             ValidationError: a field is wrong; the error names it as the form does.
@@ -420,8 +423,10 @@ class Memory:
         """
         from graphmem.seeding import sentinel
 
-        episode = sentinel.episode(form, source_key=sentinel.identity(form))
-        return self._learner.learn(episode, dated=sentinel.is_live(form))
+        mended, warnings = sentinel.mend(form)
+        episode = sentinel.episode(mended, source_key=sentinel.identity(form))
+        learned = self._learner.learn(episode, dated=sentinel.is_live(form))
+        return learned.model_copy(update={"warnings": warnings})
 
     remember = delegate("_producers", Producers.remember)
     watch = delegate("_producers", Producers.watch)

@@ -53,8 +53,7 @@ ORDER BY id;
 // doc: The given strategies that were applied in praised episodes of at least two tasks with a type.
 // option: agents  by the episodes of given agents, on given types of tasks, recorded until a time, alone
 // param: types list = null, until integer = null
-// returns: text string, verdict string, worked integer, praised integer, failed integer, blamed integer, first_at integer, last_at integer
-// returns: worked_at integer, failed_at integer, created_at integer, agents list, task_types list, supporting list, opposing list
+// returns: text string, rule_columns, supporting list, opposing list
 MATCH (s:Strategy)
 WHERE s.id IN $ids AND toString(s.ns) = $ns
 WITH s, s.text AS text
@@ -71,14 +70,10 @@ WITH text, t.id AS task, a.name AS agent, e.id AS episode, e.type AS task_type, 
      CASE WHEN praised(earned(e.score, u.failed)) THEN 1 ELSE 0 END AS good
 ORDER BY at DESC, episode DESC
 WITH text, count(*) AS counted, sum(good) AS worked, count(DISTINCT CASE WHEN good = 1 THEN task ELSE null END) AS tasks,
-     min(dated) AS first_at, max(dated) AS last_at, max(CASE WHEN good = 1 THEN at ELSE null END) AS worked_at,
-     max(CASE WHEN good = 1 THEN null ELSE at END) AS failed_at, min(recorded_at) AS created_at,
-     collect(DISTINCT agent) AS agents, collect(DISTINCT task_type) AS task_types,
-     collect(CASE WHEN good = 1 THEN {episode: episode, at: at} ELSE null END) AS supporting,
-     collect(CASE WHEN good = 1 THEN null ELSE {episode: episode, at: at} END) AS opposing
+     rule_evidence(good, 1 - good)
 WHERE tasks >= 2
 RETURN text, 'WORKS' AS verdict, worked, worked AS praised, counted - worked AS failed, counted - worked AS blamed, first_at, last_at,
-       worked_at, failed_at, created_at, agents, task_types, supporting[..5] AS supporting, opposing[..5] AS opposing
+       worked_at, failed_at, created_at, agents, task_types, praising[..5] AS supporting, blaming[..5] AS opposing
 ORDER BY text;
 
 // name: consolidation.sentences
@@ -108,8 +103,7 @@ ORDER BY id;
 // doc: Rows: {text, rules: ids of the rules with the same sentence}.
 // option: agents  by the episodes of given agents, on given types of tasks, recorded until a time, alone
 // param: types list = null, until integer = null
-// returns: text string, verdict string, worked integer, praised integer, failed integer, blamed integer, first_at integer, last_at integer
-// returns: worked_at integer, failed_at integer, created_at integer, agents list, task_types list, supporting list, opposing list
+// returns: text string, rule_columns, supporting list, opposing list
 UNWIND $rows AS row
 UNWIND row.rules AS rule
 MATCH (r:Rule {id: rule})
@@ -141,8 +135,7 @@ WITH text, sum(works) AS worked, sum(good) AS praised, sum(fails) AS failed, sum
 WITH text, worked, praised, failed, blamed, works_on, fails_on, first_at, last_at, worked_at, failed_at, created_at, agents, task_types,
      working, failing, good, bad, verdict(worked, praised, failed, blamed) AS verdict
 WHERE (verdict = 'WORKS' AND works_on >= 2) OR (verdict = 'AVOID' AND fails_on >= 2)
-RETURN text, verdict, worked, praised, failed, blamed, first_at, last_at, worked_at, failed_at, created_at, agents, task_types,
-       CASE verdict WHEN 'WORKS' THEN working[..5] ELSE failing[..5] END AS supporting,
+RETURN text, rule_columns(), CASE verdict WHEN 'WORKS' THEN working[..5] ELSE failing[..5] END AS supporting,
        CASE verdict WHEN 'WORKS' THEN bad[..5] ELSE good[..5] END AS opposing
 ORDER BY text;
 
@@ -171,8 +164,7 @@ ORDER BY id;
 // doc: The clauses of summaries for general rules: at least three praised episodes say them, more than blamed ones, and a greater share of
 // doc: the praised than of the blamed ones; for clauses to avoid, the other way round. Rows: {text, episodes, praised and blamed: how many
 // doc: there are on these tasks}.
-// returns: text string, verdict string, worked integer, praised integer, failed integer, blamed integer, first_at integer, last_at integer
-// returns: worked_at integer, failed_at integer, created_at integer, agents list, task_types list, supporting list, opposing list
+// returns: text string, rule_columns, supporting list, opposing list
 UNWIND $rows AS row
 UNWIND row.episodes AS said
 MATCH (e:Episode {id: said})
@@ -182,27 +174,19 @@ WITH row.text AS text, row.praised AS praised_there, row.blamed AS blamed_there,
      e.recorded_at AS recorded_at, coalesce(e.ended_at, e.started_at) AS dated,
      coalesce(e.ended_at, e.started_at, e.recorded_at) AS at, CASE WHEN praised(e.score) THEN 1 ELSE 0 END AS good
 ORDER BY at DESC, episode DESC
-WITH text, praised_there, blamed_there, count(*) AS counted, sum(good) AS worked, min(dated) AS first_at, max(dated) AS last_at,
-  max(CASE WHEN good = 1 THEN at ELSE null END) AS worked_at, max(CASE WHEN good = 1 THEN null ELSE at END) AS failed_at,
-  min(recorded_at) AS created_at, collect(DISTINCT agent) AS agents, collect(DISTINCT task_type) AS task_types,
-  collect(CASE WHEN good = 1 THEN {episode: episode, at: at} ELSE null END) AS good,
-  collect(CASE WHEN good = 1 THEN null ELSE {episode: episode, at: at} END) AS bad
-WITH text, praised_there, blamed_there, worked, counted - worked AS failed, first_at, last_at, worked_at, failed_at, created_at, agents,
-  task_types, good, bad
-WITH text, worked, failed, first_at, last_at, worked_at, failed_at, created_at, agents, task_types, good, bad,
+WITH text, praised_there, blamed_there, sum(good) AS worked, sum(1 - good) AS failed, rule_evidence(good, 1 - good)
+WITH text, worked, worked AS praised, failed, failed AS blamed, first_at, last_at, worked_at, failed_at, created_at, agents, task_types,
+  praising, blaming,
   CASE WHEN worked >= 3 AND worked > failed AND (failed = 0 OR worked * blamed_there > failed * praised_there) THEN 'WORKS'
     WHEN failed >= 3 AND failed > worked AND (worked = 0 OR failed * praised_there > worked * blamed_there) THEN 'AVOID' END AS verdict
 WHERE verdict IS NOT NULL
-RETURN text, verdict, worked, worked AS praised, failed, failed AS blamed, first_at, last_at, worked_at, failed_at, created_at, agents,
-  task_types, CASE verdict WHEN 'WORKS' THEN good[..5] ELSE bad[..5] END AS supporting,
-  CASE verdict WHEN 'WORKS' THEN bad[..5] ELSE good[..5] END AS opposing
+RETURN text, rule_columns(), CASE verdict WHEN 'WORKS' THEN praising[..5] ELSE blaming[..5] END AS supporting,
+  CASE verdict WHEN 'WORKS' THEN blaming[..5] ELSE praising[..5] END AS opposing
 ORDER BY text;
 
 // name: consolidation.named
 // doc: The evidence for and against a model's rules in the episodes that it named. Rows: {id, verdict, text, episodes}.
-// returns: id string, text string, verdict string, worked integer, praised integer, failed integer, blamed integer, first_at integer
-// returns: last_at integer, worked_at integer, failed_at integer, created_at integer, agents list, task_types list, supporting list
-// returns: opposing list
+// returns: id string, text string, rule_columns, supporting list, opposing list
 UNWIND $rows AS row
 UNWIND row.episodes AS named
 MATCH (e:Episode {id: named})
@@ -212,22 +196,16 @@ WITH row, a.name AS agent, e.id AS episode, e.type AS task_type, e.recorded_at A
      coalesce(e.ended_at, e.started_at) AS dated, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at,
      CASE WHEN praised(e.score) THEN 1 ELSE 0 END AS good, CASE WHEN blamed(e.score) THEN 1 ELSE 0 END AS bad
 ORDER BY at DESC, episode DESC
-WITH row.id AS id, row.text AS text, row.verdict AS verdict, sum(good) AS praised, sum(bad) AS blamed, min(dated) AS first_at,
-  max(dated) AS last_at, max(CASE WHEN good = 1 THEN at ELSE null END) AS worked_at,
-  max(CASE WHEN bad = 1 THEN at ELSE null END) AS failed_at, min(recorded_at) AS created_at, collect(DISTINCT agent) AS agents,
-  collect(DISTINCT task_type) AS task_types, collect(CASE WHEN good = 1 THEN {episode: episode, at: at} ELSE null END) AS good,
-  collect(CASE WHEN bad = 1 THEN {episode: episode, at: at} ELSE null END) AS bad
+WITH row.id AS id, row.text AS text, row.verdict AS verdict, sum(good) AS worked, sum(good) AS praised, sum(bad) AS failed,
+  sum(bad) AS blamed, rule_evidence(good, bad)
 WHERE (verdict = 'WORKS' AND praised > blamed) OR (verdict = 'AVOID' AND blamed > praised)
-RETURN id, text, verdict, praised AS worked, praised, blamed AS failed, blamed, first_at, last_at, worked_at, failed_at, created_at, agents,
-  task_types, CASE verdict WHEN 'WORKS' THEN good[..5] ELSE bad[..5] END AS supporting,
-  CASE verdict WHEN 'WORKS' THEN bad[..5] ELSE good[..5] END AS opposing
+RETURN id, text, rule_columns(), CASE verdict WHEN 'WORKS' THEN praising[..5] ELSE blaming[..5] END AS supporting,
+  CASE verdict WHEN 'WORKS' THEN blaming[..5] ELSE praising[..5] END AS opposing
 ORDER BY id;
 
 // name: consolidation.stored
 // doc: The general rules of a namespace, as stored. Evidence: {episode, at, supports}, latest first.
-// returns: id string, text string, source string, verdict string, worked integer, praised integer, failed integer, blamed integer
-// returns: first_at integer, last_at integer, worked_at integer, failed_at integer, created_at integer, agents list, task_types list
-// returns: evidence list
+// returns: id string, text string, source string, rule_columns, evidence list
 MATCH (c:Consolidation {id: $id})
 WITH c, c.ns AS ns WHERE ns = $ns
 MATCH (c)-[:HAS_RULE]->(r:Rule)
@@ -236,9 +214,7 @@ WITH r.id AS id, d.supports AS supports, d.at AS at, e.id AS episode
 ORDER BY at DESC, episode DESC
 WITH id, collect(CASE WHEN episode IS NULL THEN null ELSE {episode: episode, at: at, supports: supports} END) AS evidence
 MATCH (r:Rule {id: id})
-RETURN id, r.text AS text, r.source AS source, r.verdict AS verdict, r.worked AS worked, r.praised AS praised, r.failed AS failed,
-       r.blamed AS blamed, r.first_at AS first_at, r.last_at AS last_at, r.worked_at AS worked_at, r.failed_at AS failed_at,
-       r.created_at AS created_at, r.agents AS agents, r.task_types AS task_types, evidence
+RETURN id, r.text AS text, r.source AS source, stored_rule(r), r.agents AS agents, r.task_types AS task_types, evidence
 ORDER BY id;
 
 // name: consolidation.open

@@ -117,11 +117,11 @@ RETURN 'sentences' AS part, collect({text: text, supporting: supporting, opposin
 // name: context.parts
 // doc: The lessons for tasks of a type: one row for each part that is not empty. Parts: rules (those of the tasks that hold, latest first),
 // doc: mistakes (on the tasks with the keys, most frequent first), slips (sentences that the latest twenty episodes of a task list as
-// doc: mistakes, and that are no rule), heuristics and anti-patterns (of the type, best and most certain first,
-// doc: ignoring merging), general rules (best supported first; those of models last), episodes (of the tasks, latest first), merged (a
-// doc: merged strategy, if any; it looks through the strategies only if the store has links of merged ones), others (an agent besides the
-// doc: given ones, if any). The parameters most_... limit the numbers of rows; of heuristics and anti-patterns those with the best odds are
-// doc: looked at.
+// doc: mistakes, and that are no rule), heuristics and anti-patterns (of the type, best and most certain first, ignoring merging), general
+// doc: rules (best supported first; those of models last), episodes (of the tasks, latest first), merged (a merged strategy, if any; it
+// doc: looks through the strategies only if the store has links of merged ones), documents (imported files), knowledge (a fact,
+// doc: if any), others (an agent besides the given ones, if any). The parameters most_... limit the numbers of rows; of heuristics and
+// doc: anti-patterns those with the best odds are looked at.
 // param: tasks list, keys list, task_type string, consolidation string, at_least integer, at_least_failures integer
 // param: above float = 0.5
 // param: most_rules integer, most_mistakes integer, most_heuristics integer, most_anti_patterns integer, most_general_rules integer
@@ -216,6 +216,15 @@ WHERE links > 0
 MATCH (s:Strategy)
 WHERE s.ns = $ns AND s.merged_into IS NOT NULL
 RETURN 'merged' AS part, collect({id: s.id})[..1] AS rows
+UNION ALL
+MATCH (d:Document)
+WHERE d.ns = $ns AND d.rest IS NOT NULL
+RETURN 'documents' AS part, collect({id: d.id}) AS rows
+UNION ALL
+MATCH (k:Knowledge)
+WHERE k.ns = $ns
+WITH k LIMIT 1
+RETURN 'knowledge' AS part, collect({id: k.id}) AS rows
 UNION ALL
 MATCH (a:Agent)
 WHERE a.ns = $ns AND NOT a.name IN $agents

@@ -37,8 +37,7 @@ RETURN count(*) AS removed;
 // doc: The heuristics of agents on types of tasks, best lower bound first; those of merged strategies count as one.
 // param: agents, task_type string = null, at_least integer = 3, above float = 0.5, min_confidence float = 0.0, z, prior_successes
 // param: prior_failures, established, refuted, limit integer = 1000000000
-// returns: id string, agent string, task_type string, strategy string, trials integer, successes integer, confidence float, lower float
-// returns: upper float, status string, mean_score float, first_at integer, last_at integer, members list
+// returns: heuristic_columns
 CALL {
   MATCH (h:Heuristic) WHERE h.ns = $ns AND h.trials >= $at_least RETURN h.id AS id
   UNION
@@ -52,17 +51,14 @@ WITH h.agent AS agent, h.type AS task_type, whole(s) AS one, min(CASE WHEN s.id 
      sum(h.score_sum) AS score_sum, min(h.first_at) AS first_at, max(h.last_at) AS last_at
 WHERE trials >= $at_least
 WITH coalesce(own, first) AS id, agent, task_type, one, members, trials, successes, credit_sum, score_sum, first_at, last_at,
-     posterior_mean(successes, trials, $prior_successes, $prior_failures) AS confidence
+     posterior_mean(successes, trials, $prior_successes, $prior_failures) AS confidence,
+     wilson_lower(successes, trials, $z) AS lower, wilson_upper(successes, trials, $z) AS upper
 WHERE confidence > $above AND confidence >= $min_confidence
-WITH id, agent, task_type, one, members, trials, successes, credit_sum, score_sum, first_at, last_at, confidence,
-     wilson_lower(successes, trials, $z) AS lower
+WITH id, agent, task_type, one, members, trials, successes, credit_sum, score_sum, first_at, last_at, confidence, lower, upper
 ORDER BY lower DESC, confidence DESC, id
 LIMIT $limit
-WITH id, agent, task_type, one, members, trials, successes, credit_sum, score_sum, first_at, last_at, confidence, lower,
-     wilson_upper(successes, trials, $z) AS upper
 MATCH (s:Strategy {id: one})
-RETURN id, agent, task_type, s.text AS strategy, trials, successes, confidence, lower, upper,
-  status(lower, upper, $established, $refuted) AS status, mean_score(score_sum, credit_sum) AS mean_score, first_at, last_at, members
+RETURN heuristic_columns(s)
 ORDER BY lower DESC, confidence DESC, id;
 
 // name: lessons.pooled_heuristics
@@ -70,9 +66,7 @@ ORDER BY lower DESC, confidence DESC, id;
 // doc: The heuristics of agents on types of tasks, with the evidence of the agent's similar strategies there (edges SIMILAR_TO), weighted
 // doc: by similarity, best lower bound first. Merged strategies count as one. Pooled: {strategy, similarity, trials, successes}.
 // param: agents, task_type string = null, at_least integer = 3, above float = 0.5, min_confidence float = 0.0
-// returns: id string, agent string, task_type string, strategy string, trials integer, successes integer, confidence float, lower float
-// returns: upper float, status string, mean_score float, first_at integer, last_at integer, members list, pooled list
-// returns: pooled_trials float, pooled_successes float
+// returns: heuristic_columns, pooled list, pooled_trials float, pooled_successes float
 MATCH (h:Heuristic)
 WHERE h.ns = $ns AND ($agents IS NULL OR h.agent IN $agents) AND ($task_type IS NULL OR h.type = $task_type)
 MATCH (h)-[:RECOMMENDS]->(s:Strategy)
@@ -92,13 +86,11 @@ WITH agent, task_type, one, members, trials, successes, credit_sum, score_sum, f
 WITH agent, task_type, one, members, trials, successes, credit_sum, score_sum, first_at, last_at, pooled,
      reduce(sum = toFloat(trials), p IN pooled | sum + p.similarity * p.trials) AS n,
      reduce(sum = toFloat(successes), p IN pooled | sum + p.similarity * p.successes) AS k
-WITH agent, task_type, one, members, trials, successes, credit_sum, score_sum, first_at, last_at, pooled, n, k,
+WITH members[0] AS id, agent, task_type, one, members, trials, successes, credit_sum, score_sum, first_at, last_at, pooled, n, k,
      posterior_mean(k, n, $prior_successes, $prior_failures) AS confidence, wilson_lower(k, n, $z) AS lower, wilson_upper(k, n, $z) AS upper
 WHERE n >= $at_least AND confidence > $above AND confidence >= $min_confidence
 MATCH (s:Strategy {id: one})
-RETURN members[0] AS id, agent, task_type, s.text AS strategy, trials, successes, confidence, lower, upper,
-  status(lower, upper, $established, $refuted) AS status, mean_score(score_sum, credit_sum) AS mean_score,
-  first_at, last_at, members, pooled, n AS pooled_trials, k AS pooled_successes
+RETURN heuristic_columns(s), pooled, n AS pooled_trials, k AS pooled_successes
 ORDER BY lower DESC, confidence DESC, id;
 
 // each: Label kind = Heuristic heuristics, AntiPattern anti_patterns
@@ -186,29 +178,47 @@ RETURN task_type, strategy_id, trials, successes, posterior_mean(successes, tria
        wilson_lower(successes, trials, $z) AS lower
 ORDER BY task_type, lower DESC, mean DESC, strategy_id;
 
-// name: lessons.rules_by
-// doc: The rules that hold by the episodes of given agents, latest first; of some tasks, or of all.
-// param: agents list, tasks list = null, types list = null
+// name: lessons.sentences
+// doc: What episodes of agents (null: all) on types of tasks say of sentences about tasks, latest first: the verdict if it is a rule, and
+// doc: how many list it as a mistake (seen) or as a success (liked).
+// option: tasks  about some tasks (ids)
+// option: open   that are no rule by what all agents learned
+// option: stated  that imported files state: rows {id, task, text, works, avoids (how many files say so)}, which counts, too
+// param: tasks list, agents list = null, types list = null
 // returns: id string, verdict string, text string, task string, source string, supporting integer, opposing integer, first_at integer
-// returns: last_at integer, at integer
-MATCH (a:Agent)
-WHERE a.ns = $ns AND a.name IN $agents
-MATCH (a)-[:RAN]->(e:Episode)-[l:LISTED]->(r:Rule)
-WHERE $types IS NULL OR e.type IN $types
-MATCH (e)-[:ATTEMPTED]->(t:Task)
-WHERE $tasks IS NULL OR t.id IN $tasks
-WITH r, e, max(CASE WHEN l.as_success THEN 1 ELSE 0 END) AS success, max(CASE WHEN l.as_success THEN 0 ELSE 1 END) AS mistake,
-     coalesce(e.ended_at, e.started_at) AS dated, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at
-WITH r, sum(CASE WHEN praised(e.score) AND success = 1 THEN 1 ELSE 0 END) AS worked,
-  sum(CASE WHEN praised(e.score) THEN 1 ELSE 0 END) AS praised, sum(CASE WHEN blamed(e.score) AND mistake = 1 THEN 1 ELSE 0 END) AS failed,
-  sum(CASE WHEN blamed(e.score) THEN 1 ELSE 0 END) AS blamed, min(dated) AS first_at, max(dated) AS last_at,
-  max(CASE WHEN praised(e.score) AND success = 1 THEN at ELSE null END) AS worked_at,
-  max(CASE WHEN blamed(e.score) AND mistake = 1 THEN at ELSE null END) AS failed_at
-WITH r, worked, praised, failed, blamed, first_at, last_at, worked_at, failed_at, verdict(worked, praised, failed, blamed) AS verdict
-WHERE verdict IS NOT NULL
-RETURN r.id AS id, verdict, r.text AS text, r.task AS task, r.source AS source,
+// returns: last_at integer, at integer, seen integer, liked integer, first_episode string, last_episode string
+//? tasks !stated
+MATCH (t:Task)
+WHERE t.id IN $tasks AND toString(t.ns) = $ns
+MATCH (t)-[:HAS_RULE]->(r:Rule)
+//? !tasks !stated
+MATCH (r:Rule)
+WHERE r.ns = $ns AND r.source = 'episodes'
+//? !stated
+WITH r, {id: r.id, text: r.text, task: r.task, works: 0, avoids: 0} AS row
+WHERE r.verdict IS NULL                                                       //? open !stated
+MATCH (r)<-[l:LISTED]-(e:Episode)<-[:RAN]-(a:Agent)
+WHERE ($agents IS NULL OR a.name IN $agents) AND ($types IS NULL OR e.type IN $types)
+//? stated
+UNWIND $rows AS row
+OPTIONAL MATCH (r:Rule {id: row.id})<-[l:LISTED]-(e:Episode)<-[:RAN]-(a:Agent)
+WHERE r.ns = $ns AND ($agents IS NULL OR a.name IN $agents) AND ($types IS NULL OR e.type IN $types)
+//?
+WITH row, e, max(CASE WHEN l.as_success THEN 1 ELSE 0 END) AS success, max(CASE WHEN l.as_success THEN 0 ELSE 1 END) AS mistake
+WITH row, e.id AS episode, coalesce(e.ended_at, e.started_at) AS dated, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at,
+     CASE WHEN praised(e.score) THEN 1 ELSE 0 END AS good, CASE WHEN blamed(e.score) THEN 1 ELSE 0 END AS bad, success, mistake
+ORDER BY at DESC, episode DESC
+WITH row, min(dated) AS first_at, max(dated) AS last_at, max(at) AS latest, max(CASE WHEN good * success = 1 THEN at END) AS worked_at,
+     max(CASE WHEN bad * mistake = 1 THEN at END) AS failed_at, row.works + sum(good * success) AS worked, row.works + sum(good) AS praised,
+     row.avoids + sum(bad * mistake) AS failed, row.avoids + sum(bad) AS blamed, sum(mistake) AS seen, sum(success) AS liked,
+     collect(CASE WHEN mistake = 1 THEN episode END) AS made
+WITH row, first_at, last_at, latest, worked_at, failed_at, worked, praised, failed, blamed, seen, liked, made,
+     verdict(worked, praised, failed, blamed) AS verdict
+RETURN row.id AS id, verdict, row.text AS text, row.task AS task,
+  CASE WHEN row.works + row.avoids > 0 THEN 'sentinel' ELSE 'episodes' END AS source,
   CASE verdict WHEN 'WORKS' THEN worked ELSE failed END AS supporting, CASE verdict WHEN 'WORKS' THEN blamed ELSE praised END AS opposing,
-  first_at, last_at, CASE verdict WHEN 'WORKS' THEN worked_at ELSE failed_at END AS at
+  first_at, last_at, CASE verdict WHEN 'WORKS' THEN worked_at WHEN 'AVOID' THEN failed_at ELSE latest END AS at, seen, liked,
+  made[size(made) - 1] AS first_episode, made[0] AS last_episode
 ORDER BY at DESC, id;
 
 // name: lessons.mistakes_by
@@ -256,10 +266,9 @@ MATCH (r)<-[:LISTED]-(e:Episode)<-[:RAN]-(a:Agent)
 WHERE ($agents IS NULL OR a.name IN $agents) AND ($types IS NULL OR e.type IN $types)
 WITH r.id AS id, e.id AS episode, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at
 ORDER BY at DESC, episode DESC
-WITH id, collect(DISTINCT episode)[..5] AS latest
-UNWIND latest AS episode
-MATCH (e:Episode {id: episode})
-RETURN id, episode, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at
+WITH id, collect(DISTINCT {episode: episode, at: at})[..5] AS latest
+UNWIND latest AS one
+RETURN id, one.episode AS episode, one.at AS at
 UNION ALL
 MATCH (r:Rule)
 WHERE $agents IS NULL AND r.id IN $ids AND toString(r.ns) = $ns
@@ -279,31 +288,6 @@ RETURN m.id AS id, m.type AS type, m.task AS task, m.worker AS worker, m.correct
        m.last_episode AS last_episode,
        m.first_at AS first_at, m.last_at AS last_at
 ORDER BY seen DESC, m.last_order DESC, id
-LIMIT $limit;
-
-// name: lessons.slips
-// doc: Sentences that more episodes list as a mistake than as a success, and that are no rule, most frequent first, then latest first: as
-// doc: the mistakes of runs that were not bad enough to blame. Of all agents, or of given ones on given types of tasks.
-// param: agents list = null, types list = null, task string = null, limit integer = 30
-// returns: id string, type string, task string, seen integer, first_episode string, last_episode string, first_at integer, last_at integer
-MATCH (r:Rule)
-WHERE r.ns = $ns AND r.source = 'episodes' AND ($task IS NULL OR r.task = $task) AND (r.verdict IS NULL OR $agents IS NOT NULL)
-MATCH (r)<-[l:LISTED]-(e:Episode)<-[:RAN]-(a:Agent)
-WHERE ($agents IS NULL OR a.name IN $agents) AND ($types IS NULL OR e.type IN $types)
-WITH r, e, max(CASE WHEN l.as_success THEN 1 ELSE 0 END) AS success, max(CASE WHEN l.as_success THEN 0 ELSE 1 END) AS mistake,
-     coalesce(e.ended_at, e.started_at) AS dated, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at
-ORDER BY at DESC, e.id DESC
-WITH r, sum(CASE WHEN praised(e.score) AND success = 1 THEN 1 ELSE 0 END) AS worked,
-  sum(CASE WHEN praised(e.score) THEN 1 ELSE 0 END) AS praised, sum(CASE WHEN blamed(e.score) AND mistake = 1 THEN 1 ELSE 0 END) AS failed,
-  sum(CASE WHEN blamed(e.score) THEN 1 ELSE 0 END) AS blamed, sum(success) AS liked, sum(mistake) AS seen,
-  min(CASE WHEN mistake = 1 THEN dated END) AS first_at, max(CASE WHEN mistake = 1 THEN dated END) AS last_at,
-  collect(CASE WHEN mistake = 1 THEN {episode: e.id, at: at} END) AS made
-WITH r, seen, liked, first_at, last_at, made[0] AS latest, made[size(made) - 1] AS earliest,
-     verdict(worked, praised, failed, blamed) AS verdict
-WHERE seen > liked AND verdict IS NULL
-RETURN r.id AS id, r.text AS type, r.task AS task, seen, earliest.episode AS first_episode, latest.episode AS last_episode, first_at,
-       last_at
-ORDER BY seen DESC, latest.at DESC, id
 LIMIT $limit;
 
 // each: kind link = scores ATTEMPTED, recent RECENT

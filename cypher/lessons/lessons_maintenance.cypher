@@ -235,8 +235,7 @@ RETURN count(*) AS written;
 
 // name: lessons_maintenance.derive_rules
 // doc: The counts for and against rules, derived from the episodes that list them.
-// returns: id string, uses integer, verdict string, worked integer, praised integer, failed integer, blamed integer, first_at integer
-// returns: last_at integer, worked_at integer, failed_at integer, created_at integer
+// returns: id string, uses integer, stored_rule
 MATCH (r:Rule)
 WHERE r.id IN $ids AND toString(r.ns) = $ns
 MATCH (e:Episode)-[l:LISTED]->(r)
@@ -253,13 +252,10 @@ ORDER BY id;
 
 // name: lessons_maintenance.stored_rules
 // doc: The rules, as stored, and how many tasks hold them.
-// returns: id string, verdict string, worked integer, praised integer, failed integer, blamed integer, first_at integer, last_at integer
-// returns: worked_at integer, failed_at integer, created_at integer, held integer
+// returns: id string, stored_rule, held integer
 MATCH (r:Rule)
 WHERE r.id IN $ids AND toString(r.ns) = $ns
-RETURN r.id AS id, r.verdict AS verdict, r.worked AS worked, r.praised AS praised, r.failed AS failed, r.blamed AS blamed,
-       r.first_at AS first_at, r.last_at AS last_at, r.worked_at AS worked_at, r.failed_at AS failed_at, r.created_at AS created_at,
-       COUNT { (r)<-[:HAS_RULE]-(:Task) } AS held
+RETURN r.id AS id, stored_rule(r), COUNT { (r)<-[:HAS_RULE]-(:Task) } AS held
 ORDER BY id;
 
 // name: lessons_maintenance.hold_rules

@@ -64,21 +64,15 @@ WITH k, s, coalesce(s.at, s.created_at) AS said_at
 ORDER BY said_at, s.id
 WITH k, max(s.confidence) AS own, collect({id: s.id, source: s.source, user: s.user, at: s.at, recorded_at: s.created_at,
   confidence: s.confidence, valid_from: s.valid_from, valid_to: s.valid_to}) AS statements
-OPTIONAL MATCH (k)-[:CONTRADICTS]->(a:Knowledge)<-[:STATES]-(t:Statement)
-WITH k, own, statements, a, max(t.confidence) AS theirs
+OPTIONAL MATCH (k)-[c:CONTRADICTS]-(a:Knowledge)<-[:STATES]-(t:Statement)
+WITH k, own, statements, a, max(t.confidence) AS theirs, collect(c.statement) AS claims
 ORDER BY a.id
-WITH k, own, statements, collect(CASE WHEN a IS NULL THEN null
-  ELSE {id: a.id, domain: a.domain, fact: a.fact, source_confidence: theirs} END) AS contradicts
-OPTIONAL MATCH (t:Statement)-[:STATES]->(b:Knowledge)-[:CONTRADICTS]->(k)
-WITH k, own, statements, contradicts, b, max(t.confidence) AS theirs
-ORDER BY b.id
-WITH k, own, statements, contradicts, collect(CASE WHEN b IS NULL THEN null
-  ELSE {id: b.id, domain: b.domain, fact: b.fact, source_confidence: theirs} END) AS contradicted_by
-WITH k, own, statements, contradicts, contradicted_by, [rival IN contradicts | rival.id] AS named
-WITH k, own, statements, contradicts, contradicted_by, contradicts + [rival IN contradicted_by WHERE NOT rival.id IN named] AS rivals
-WITH k, own, statements, contradicts, contradicted_by, reduce(sum = 0.0, rival IN rivals | sum + rival.source_confidence) AS against
+WITH k, own, statements, [said IN statements | said.id] AS said, collect(CASE WHEN a IS NULL THEN null
+  ELSE {claims: claims, it: {id: a.id, domain: a.domain, fact: a.fact, source_confidence: theirs}} END) AS rivals
+WITH k, own, statements, said, rivals, reduce(sum = 0.0, rival IN rivals | sum + rival.it.source_confidence) AS against
 RETURN k.id AS id, k.domain AS domain, k.fact AS fact, contested(own, against) AS confidence, own AS source_confidence, statements,
-       contradicts, contradicted_by
+       [rival IN rivals WHERE any(claim IN rival.claims WHERE claim IN said) | rival.it] AS contradicts,
+       [rival IN rivals WHERE any(claim IN rival.claims WHERE NOT claim IN said) | rival.it] AS contradicted_by
 ORDER BY confidence DESC, domain, fact
 LIMIT $limit;
 

@@ -13,19 +13,11 @@ RETURN count(*) AS locked;
 
 // name: scopes.list
 // install: learning_scopes
-// doc: The scopes of a namespace, by agent (no can_learn: all types of tasks).
+// doc: The scopes of a namespace, or some of them (ids), by agent (no can_learn: all types of tasks).
+// param: ids list = null
 // returns: agent string, can_learn list, cannot_learn list, share_with list, inherit_from list, min_occurrences integer
 MATCH (s:LearningScope)
-WHERE s.ns = $ns
-RETURN s.agent AS agent, s.can_learn AS can_learn, s.cannot_learn AS cannot_learn, s.share_with AS share_with,
-  s.inherit_from AS inherit_from, s.min_occurrences AS min_occurrences
-ORDER BY agent;
-
-// name: scopes.of
-// doc: Scopes by id, ordered by agent.
-// returns: agent string, can_learn list, cannot_learn list, share_with list, inherit_from list, min_occurrences integer
-MATCH (s:LearningScope)
-WHERE s.id IN $ids AND toString(s.ns) = $ns
+WHERE s.ns = $ns AND ($ids IS NULL OR s.id IN $ids)
 RETURN s.agent AS agent, s.can_learn AS can_learn, s.cannot_learn AS cannot_learn, s.share_with AS share_with,
   s.inherit_from AS inherit_from, s.min_occurrences AS min_occurrences
 ORDER BY agent;

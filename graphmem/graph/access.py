@@ -154,7 +154,7 @@ def read_scopes(reader: Reader, agents: Collection[str] | None = None) -> Scopes
     if agents is None:
         return Scopes(map(_scope, reader.read("scopes.list")))
     ids = sorted(scope_id(reader.ns, agent) for agent in agents)
-    return Scopes(map(_scope, reader.read("scopes.of", ids=ids)))
+    return Scopes(map(_scope, reader.read("scopes.list", ids=ids)))
 
 
 def read_view(reader: Reader, agent: str | None) -> View:

@@ -44,7 +44,7 @@ from graphmem.graph.derived import (
 from graphmem.graph.graph import Graph, Reader, Transaction
 from graphmem.ids import node_id, rule_id
 from graphmem.lessons.anti_patterns import preferred, refresh_preferred
-from graphmem.lessons.proposals import MODEL, Proposal, ask
+from graphmem.lessons.proposals import MODEL, Proposal, propose
 from graphmem.lessons.reading import LessonReader
 from graphmem.models.consolidation import ConsolidationReport, ModelSettings
 from graphmem.store.paging import ranges, weighed
@@ -110,7 +110,7 @@ class Consolidator(LessonReader):
         due = since >= every
         if not due and not force:
             return ConsolidationReport(due=False, done=False, since=since, every=every)
-        proposal = ask(self._graph, asked) if asked else Proposal()
+        proposal = propose(self._graph, asked) if asked else Proposal()
         counts, reason = self._graph.transact(lambda tx: _consolidate(tx, proposal))
         used = asked is not None and reason is None
         return ConsolidationReport(

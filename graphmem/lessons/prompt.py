@@ -32,6 +32,7 @@ from graphmem.graph.graph import Graph
 from graphmem.graph.nearness import STOPPED, Expect, Expected, Near, Question, understood
 from graphmem.graph.rates import HEURISTIC_ABOVE, PRIOR
 from graphmem.lessons.general_rules import AgentRules, consolidation_id
+from graphmem.lessons.priors import PriorReader, Priors, unrestricted
 from graphmem.lessons.proposals import MODEL
 from graphmem.models.levels import Found
 from graphmem.models.people import Fact
@@ -128,6 +129,7 @@ class ContextWriter:
         self._facts = facts
         self._read = graph.read
         self._rules = AgentRules(graph)
+        self._priors = PriorReader(graph)
 
     def context(
         self,
@@ -178,7 +180,8 @@ class ContextWriter:
         question = understood(self._graph, task, view, self._near)
         known = [row for row in question.known if row["episodes"]]
         parts = self._parts(known, question.task_type, view)
-        if "others" not in parts and _unrestricted(view):
+        priors = self._priors.read(view) if "documents" in parts else Priors()
+        if "others" not in parts and unrestricted(view):
             # To take out what an agent may not read needs a look at every episode. Mostly there is
             # nothing to take out.
             view = EVERYTHING
@@ -190,20 +193,25 @@ class ContextWriter:
             recent, episodes, mean = [], 0, 0.0
             for row in own:
                 recent, episodes, mean = row["latest"], row["episodes"], row["mean_score"]
+        keys = [row["key"] for row in known] or [task]
+        if earlier := [score for key in keys for score in priors.scores.get(key, ())]:
+            mean = (mean * episodes + sum(earlier)) / (episodes + len(earlier))
+            episodes += len(earlier)
         if episodes:
             text = f"mean score {mean:.2f} ({counted(episodes, 'episode')})"
             yield Line(SCORE, 1.0, text)
-            yield from self._on_task(known, parts, view)
+            yield from self._on_task(known, parts, view, priors, keys)
         elif reads.reader is not None:
             yield from self._made_before(reads.reader, view)
         on_such_tasks, common = self._on_such_tasks(question, parts, reads)
         yield from on_such_tasks
         if episodes or on_such_tasks:
-            yield from self._general(parts, view)
+            yield from self._general(parts, view, priors)
         for place, (text, times) in enumerate(self._attempts(recent[:RECENT], common).items(), 1):
             yield Line(ATTEMPTS, 1 / place, f"- {f'{times}x ' if times > 1 else ''}{text}")
         text = question.known[0]["text"] if question.known else task
-        for fact in self._facts(text, query.user) if self._facts else ():
+        known_facts = "knowledge" in parts or query.user is not None
+        for fact in self._facts(text, query.user) if self._facts and known_facts else ():
             section = KNOWN if fact.kind == "knowledge" else PREFERRED
             below = [("but", rival) for rival in fact.contradicted_by[:1]]
             yield Line(section, fact.confidence, _above("- ", str(fact), below))
@@ -358,8 +366,8 @@ class ContextWriter:
             most_rules=2 * RULES,
             most_mistakes=CARDS,
             most_heuristics=CANDIDATES,
-            most_anti_patterns=FAILURES if _unrestricted(view) else ALL,
-            looked_at=LOOKED_AT if _unrestricted(view) else ALL,
+            most_anti_patterns=FAILURES if unrestricted(view) else ALL,
+            looked_at=LOOKED_AT if unrestricted(view) else ALL,
             most_general_rules=GENERAL,
             most_episodes=RECENT,
             agents=view.agents,
@@ -367,24 +375,33 @@ class ContextWriter:
         return {row["part"]: row["rows"] for row in rows}
 
     def _on_task(
-        self, known: Sequence[Row], parts: dict[str, list[Row]], view: View
+        self,
+        known: Sequence[Row],
+        parts: dict[str, list[Row]],
+        view: View,
+        priors: Priors,
+        keys: Sequence[str],
     ) -> Iterator[Line]:
         if view.agents is None:
             rules, cards = parts.get("rules", []), parts.get("mistakes", [])
             slips = parts.get("slips", [])
         else:
             seen = view.filters(self._graph)
-            tasks = [row["id"] for row in known]
-            rules = self._read("lessons.rules_by", tasks=tasks, **seen)[: 2 * RULES]
-            cards, slips = [], []
+            rules, slips = self._priors.said(view, [row["id"] for row in known])
+            rules, cards = rules[: 2 * RULES], []
             for row in known:
                 cards += self._read("lessons.mistakes_by", task=row["key"], **seen)
-                slips += self._read("lessons.slips", task=row["key"], limit=CARDS, **seen)
-            cards = sorted(cards, key=lambda card: -card["seen"])[:CARDS]
+            cards = sorted(cards, key=lambda card: -card["seen"])
+        rules = self._priors.merge_rules(priors, rules, keys, view)
+        if priors.cards:
+            if view.agents is None:
+                every = [self._read("lessons.mistakes", task=key, limit=ALL) for key in keys]
+                cards = [card for rows in every for card in rows]
+            cards = [card for card in priors.merge_cards(cards) if card["task"] in keys]
         for section, verdict in ((WORKS, "WORKS"), (AVOID, "AVOID")):
             for row in [row for row in rules if row["verdict"] == verdict][:RULES]:
                 yield _rule(section, verdict, row)
-        for row in cards:
+        for row in cards[:CARDS]:
             yield _card(MISTAKES, row)
         for row in slips[:CARDS]:
             strength, text = _mean(row["seen"], row["seen"]), fenced(row["type"], SHOWN)
@@ -403,10 +420,14 @@ class ContextWriter:
         for row in parts.get("sentences", ()):
             yield _rule(ELSEWHERE, "AVOID", row)
 
-    def _general(self, parts: dict[str, list[Row]], view: View) -> Iterator[Line]:
+    def _general(self, parts: dict[str, list[Row]], view: View, priors: Priors) -> Iterator[Line]:
         """Yield general rules; those of an agent follow only from what it may read."""
         rows = parts.get("general rules", []) if view.agents is None else self._rules.of(view)
-        for row in rows[:GENERAL]:
+        for text in reversed(priors.mistakes[-CARDS:]):
+            shown = fenced(text, SHOWN)
+            about = _about("AVOID", shown)
+            yield Line(ELSEWHERE, WEAKER * _mean(1, 1), f"- weaker: {shown}", about)
+        for row in priors.merge_general(rows)[:GENERAL]:
             by_model = row["source"] == MODEL
             said = f"{row['verdict']}, {'a model says, ' if by_model else ''}"
             share = MODEL_SHARE if by_model else 1.0
@@ -440,14 +461,6 @@ def _blamed(question: Question, tried: Sequence[Row]) -> set[str]:
     episodes = sum(row["episodes"] for row in question.known)
     beside_others = sum(row["here_trials"] > 0 for row in tried) > 1
     return {row["strategy"] for row in tried if not beside_others or row["here_trials"] < episodes}
-
-
-def _unrestricted(view: View) -> bool:
-    """Return whether a view leaves out nothing but other agents."""
-    scope = view.scope
-    return scope is None or (
-        scope.can_learn is None and not scope.cannot_learn and view.min_occurrences is None
-    )
 
 
 def fitted(lines: list[Line], max_tokens: int, count: TokenCounter) -> str:

@@ -5,17 +5,18 @@ The procedures of ``cypher/lessons/lessons.cypher`` compute bounds, means and ve
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from graphmem.errors import ValidationError
-from graphmem.graph.access import read_view
+from graphmem.graph.access import EVERYTHING, View, read_view
 from graphmem.graph.arguments import MOST, check_flag, check_limit, checked_number, checked_text
 from graphmem.graph.graph import Graph
 from graphmem.graph.lookup import known_tasks, task_ids
 from graphmem.graph.rates import HEURISTIC_ABOVE, rates_of
-from graphmem.ids import from_millis
+from graphmem.ids import from_millis, rule_id, task_id
 from graphmem.lessons.anti_patterns import SAMPLE, describe
+from graphmem.lessons.priors import PriorReader
 from graphmem.models.lessons import (
     AntiPattern,
     Heuristic,
@@ -27,6 +28,7 @@ from graphmem.models.lessons import (
 )
 from graphmem.notebook.frames import Listed
 from graphmem.store.port import Row
+from graphmem.text.task_types import infer_task_type
 
 RECENT = 20
 """Latest episodes of a task (as in the procedures)."""
@@ -45,6 +47,7 @@ class LessonReader:
         """``link`` draws the edges SIMILAR_TO of new strategies."""
         self._graph = graph
         self._link = link
+        self._priors = PriorReader(graph)
 
     def heuristics(
         self,
@@ -149,18 +152,7 @@ class LessonReader:
         view = read_view(self._graph, agent)
         seen = view.filters(self._graph)
         limit = RULES if limit is None and task is not None else limit
-        known = None
-        if task is not None:
-            known = known_tasks(self._graph, str(checked_text("task", task)), view)
-        if view.agents is None:
-            keys = known and [row["key"] for row in known]
-            rows = self._graph.read("lessons.rules", tasks=keys, limit=limit or MOST)
-        else:
-            ids = known and [row["id"] for row in known]
-            rows = self._graph.read("lessons.rules_by", tasks=ids, **seen)
-            if task is None:
-                rows.sort(key=lambda row: row["opposing"] - row["supporting"])
-        rows = sorted(rows, key=lambda row: bool(row["source"] == "model"))[:limit]
+        rows = self._rule_rows(checked_text("task", task), view, limit)
         samples: dict[str, list[str]] = {}
         query = {"ids": [row["id"] for row in rows], **seen}
         found = self._graph.read("lessons.evidence_of_rules", **query) if rows else []
@@ -176,6 +168,26 @@ class LessonReader:
             )
             for row, count in zip(rows, counts, strict=True)
         )
+
+    def _rule_rows(self, task: str | None, view: View, limit: int | None) -> list[Row]:
+        """Return the rules that hold on a task, the newest first, or all, the surest first."""
+        known = None if task is None else known_tasks(self._graph, task, view)
+        keys = None if known is None else [row["key"] for row in known] or [str(task)]
+        if view.agents is None:
+            rows = self._graph.read("lessons.rules", tasks=keys, limit=limit or MOST)
+        else:
+            ids = None if known is None else [str(row["id"]) for row in known]
+            rows, _ = self._priors.said(view, ids)
+        priors = self._priors.read(view)
+        rows = self._priors.merge_rules(priors, rows, keys, view)
+        if keys is None:
+            general = [row for row in rows if row["task"] is None]
+            rows = [row for row in rows if row["task"] is not None]
+            rows = [*rows, *priors.merge_general(general)]
+            rows.sort(key=lambda row: row["opposing"] - row["supporting"])
+        else:
+            rows.sort(key=lambda row: -(row["at"] or 0))
+        return sorted(rows, key=lambda row: bool(row["source"] == "model"))[:limit]
 
     def mistakes(
         self,
@@ -200,16 +212,25 @@ class LessonReader:
         view = read_view(self._graph, agent)
         texts = {"task": task, "worker": worker}
         given: dict[str, Any] = {name: checked_text(name, text) for name, text in texts.items()}
+        priors = self._priors.read(view)
         if view.agents is None:
-            seen: dict[str, Any] = {}
-            rows = self._graph.read("lessons.mistakes", limit=limit, **given)
+            most = MOST if priors.cards else limit
+            rows = self._graph.read("lessons.mistakes", limit=most, **given)
         else:
-            seen = view.filters(self._graph)
-            rows = self._graph.read("lessons.mistakes_by", **given, **seen)
+            given |= view.filters(self._graph)
+            rows = self._graph.read("lessons.mistakes_by", **given)
+        rows = priors.merge_cards(rows, task, worker) if priors.cards else rows
         found = [Mistake(**_dated(row)) for row in rows[:limit]]
         if worker is None and len(found) < limit:
-            rows = self._graph.read("lessons.slips", task=given["task"], limit=limit, **seen)
+            tasks = None if task is None else [task_id(self._graph.ns, task)]
+            _, rows = self._priors.said(view, tasks, *(("open",) if view.agents is None else ()))
             found += [Mistake(**_dated(row), weak=True) for row in rows]
+            said = {row["type"] for row in rows}
+            others = [text for text in priors.mistakes if text not in said] if task is None else []
+            found += [
+                Mistake(id=rule_id(self._graph.ns, "", text), type=text, seen=1, weak=True)
+                for text in reversed(others)
+            ]
         return Listed(found[:limit])
 
     def scores(self, task: str, *, last: int | None = None) -> Listed[Score]:
@@ -231,7 +252,16 @@ class LessonReader:
             rows = self._graph.read("lessons.recent", tasks=ids, limit=last)
         for row in rows:
             row["at"] = from_millis(row.pop("dated"))
-        return Listed(Score(**row) for row in reversed(rows))
+        threshold, earlier = (
+            self._graph.settings.success_threshold,
+            dict.fromkeys(Score.model_fields),
+        )
+        before = self._priors.read(EVERYTHING).scores.get(task, [])
+        found = [
+            Score(**{**earlier, "score": score, "success": score >= threshold}) for score in before
+        ]
+        found += [Score(**row) for row in reversed(rows)]
+        return Listed(found[-last:] if last else found)
 
     def summary(self, *, top: int = 5) -> MemorySummary:
         """Return what the lessons hold: counts, top mistakes, scores of tasks."""
@@ -242,9 +272,14 @@ class LessonReader:
         )
         least = self._graph.settings.min_occurrences
         heuristics = self._graph.read("lessons.heuristics", at_least=least, above=HEURISTIC_ABOVE)
-        rules = self._graph.read("lessons.rules")
+        rules = self._rule_rows(None, EVERYTHING, None)
         general = sum(row["task"] is None for row in rules)
-        scores = self._graph.read("lessons.task_scores", limit=TASKS)
+        priors = self._priors.read(EVERYTHING)
+        if priors.cards:
+            cards = self._graph.read("lessons.mistakes", limit=MOST)
+            counts["mistakes"] = len(priors.merge_cards(cards))
+        scores = self._graph.read("lessons.task_scores", limit=MOST if priors.scores else TASKS)
+        scores = _with_earlier(scores, priors.scores)
         return MemorySummary(
             **counts,
             heuristics=len(heuristics),
@@ -254,6 +289,19 @@ class LessonReader:
             top_mistakes=tuple(self.mistakes(limit=top)),
             scores=tuple(TaskScore(**row) for row in scores),
         )
+
+
+def _with_earlier(rows: list[Row], earlier: Mapping[str, Sequence[float]]) -> list[Row]:
+    """Return the mean scores of tasks with those that files have of earlier episodes."""
+    by_task = {row["task"]: row for row in rows}
+    for task, scores in earlier.items():
+        if scores:
+            new = {"task": task, "task_type": infer_task_type(task).name, "episodes": 0}
+            row = by_task.setdefault(task, {**new, "mean_score": 0.0})
+            total = row["mean_score"] * row["episodes"] + sum(scores)
+            row["episodes"] += len(scores)
+            row["mean_score"] = total / row["episodes"]
+    return sorted(by_task.values(), key=lambda row: (-row["episodes"], row["task"]))[:TASKS]
 
 
 def _dated(row: Row, *without: str) -> Row:

@@ -128,14 +128,15 @@ class Rule(Output):
     AVOID; those that list it at all with a score of .85 or more oppose it. ``confidence`` is
     (supporting + 1) / (supporting + opposing + 2). ``source`` is "episodes"; for general rules it
     is "repetition" (strategies and listed sentences), "summaries" (what repeats in the summaries of
-    episodes that have nothing else) or "model".
+    episodes that have nothing else) or "model". "sentinel" is a rule of an imported file, which
+    counts as one episode beside your own.
     """
 
     id: str
     verdict: Verdict
     text: str
     task: str | None
-    source: Literal["episodes", "repetition", "summaries", "model"]
+    source: Literal["episodes", "repetition", "summaries", "model", "sentinel"]
     supporting: int
     opposing: int
     confidence: float
@@ -153,33 +154,33 @@ class Mistake(Output):
     ``bad_decision``, ``evidence`` and ``lesson`` each come from the latest card that has one. A
     ``weak`` one is a sentence (its ``type``) that episodes list as a mistake, and that is no rule:
     those with a score under .50 do not list it.
-    ``first_episode`` and ``last_episode`` are ids of episodes.
+    ``first_episode`` and ``last_episode`` are ids of episodes; an imported file has none.
     """
 
     id: str
     type: str
-    task: str
+    task: str | None = None
     worker: str | None = None
     correct_decision: str | None = None
     bad_decision: str | None = None
     seen: int
     evidence: str | None = None
     lesson: str | None = None
-    first_episode: str
-    last_episode: str
-    first_at: datetime | None
-    last_at: datetime | None
+    first_episode: str | None = None
+    last_episode: str | None = None
+    first_at: datetime | None = None
+    last_at: datetime | None = None
     weak: bool = False
 
 
 class Score(Output):
-    """The score of one episode of a task, in [0, 1]."""
+    """The score of one episode of a task, in [0, 1]; one of an imported file has no id."""
 
-    episode_id: str
+    episode_id: str | None
     score: float
     success: bool
     at: datetime | None
-    agent: str
+    agent: str | None
     summary: str | None
 
 

@@ -17,6 +17,8 @@ class Learned(Output):
 
     episode_id: str
     created: bool
+    warnings: tuple[str, ...] = ()
+    """What ``record_episode`` mended in a form."""
 
 
 class Told(Output):

@@ -1,21 +1,26 @@
-"""Log formats: the interface and the registry."""
+"""Log formats: the interface, the registry, and where in a record something is wrong.
+
+A format takes a record apart as if all were there. Where that fails, the record is taken apart once
+more, and the last place that is looked at is what is wrong.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from graphmem.errors import NotFoundError, SeedingError, ValidationError
 from graphmem.models import Episode
-from graphmem.seeding import places
 from graphmem.seeding.reading import Limits
 
 HEAD = 65_536
@@ -111,11 +116,11 @@ def make_record(
     """
     try:
         result = make(record)
-    except (ValidationError, *places.FAILURES) as error:
+    except (ValidationError, *FAILURES) as error:
         if isinstance(error, ValidationError):
-            wrong = places.rename_field(error, record)
+            wrong = rename_field(error, record)
         else:
-            wrong = places.explain_failure(record, what, make)
+            wrong = explain_failure(record, what, make)
         return Refused(number, wrong.field, str(wrong))
     return result if isinstance(result, Unsettled) else (number, result)
 
@@ -128,7 +133,7 @@ def read_record(
         record = read()
     except ValidationError as error:
         return Refused(number, error.field, str(error))
-    except places.FAILURES as error:
+    except FAILURES as error:
         reason = f": {error}" if isinstance(error, json.JSONDecodeError) else ""
         return Refused(number, "record", f"record: is damaged, or no {what}{reason}")
     return make_record(number, what, record, make)
@@ -216,3 +221,95 @@ def _explain_unknown(head: bytes) -> str | None:
     if head.startswith((b"\xff\xfe", b"\xfe\xff")) or halves[0] != halves[1]:
         return "is no UTF-8, but UTF-16 or UTF-32; save it as UTF-8: iconv -f UTF-16 -t UTF-8"
     return None
+
+
+FAILURES = (LookupError, TypeError, AttributeError, ValueError, ArithmeticError)
+"""What taking a record apart raises where it is of another form."""
+_MOST = 20_000
+"""Most values among which one is looked for."""
+
+
+class _Look:
+    """The last place of a record that was looked at, and its value; None: nothing is there."""
+
+    path = ""
+    value: Any = None
+
+    def at(self, path: str, value: Any) -> Any:
+        """Move to a place, and return its value so that looks into it move on."""
+        if type(value) in (dict, list):
+            value = _Object(value) if type(value) is dict else _List(value)
+            value.look, value.path = self, path
+        self.path, self.value = path, value
+        return value
+
+
+class _Object(dict[str, Any]):
+    look: _Look
+    path: str
+
+    def __getitem__(self, name: str) -> Any:
+        path = f"{self.path}.{name}" if self.path else str(name)
+        self.look.at(path, None)
+        return self.look.at(path, super().__getitem__(name))
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self[name] if name in self else default  # noqa: SIM401 - it would not end
+
+    def __iter__(self) -> Iterator[str]:  # so that a copy looks at each value, too
+        return super().__iter__()
+
+    def items(self) -> Any:
+        return [(name, self[name]) for name in self]
+
+    def values(self) -> Any:
+        return [self[name] for name in self]
+
+
+class _List(list[Any]):
+    look: _Look
+    path: str
+
+    def __getitem__(self, place: Any) -> Any:
+        value = super().__getitem__(place)
+        return value if isinstance(place, slice) else self.look.at(f"{self.path}.{place}", value)
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[place] for place in range(len(self)))
+
+
+def explain_failure(record: Any, what: str, make: Callable[[Any], object]) -> ValidationError:
+    """Return what is wrong with a record, of which ``make`` cannot make a ``what``."""
+    look = _Look()
+    if isinstance(record, dict | list):
+        try:
+            with suppress(ValidationError):
+                make(look.at("record" if isinstance(record, list) else "", record))
+        except FAILURES as error:
+            path = look.path.removeprefix("record.0.") if len(record) == 1 else look.path
+            if isinstance(error, KeyError) and look.value is not None:  # of a copy
+                path, look.value = str(error.args[0]), None
+            if path:
+                missing = "is missing" if look.value is None else "cannot be so"
+                return ValidationError(path, look.value, f"{missing} in this {what}")
+    content = None if isinstance(record, dict | list) else record
+    return ValidationError("record", content, f"is no {what}")
+
+
+def rename_field(error: ValidationError, record: Any) -> ValidationError:
+    """Return an error with the names that lead to its value in a record, if it is there once."""
+    if type(error) is not ValidationError or error.value is None or isinstance(error.value, bool):
+        return error
+    values = islice(_walk("", record), _MOST)
+    paths = [path for path, value in values if value is error.value]
+    if len(paths) != 1 or not paths[0]:
+        return error
+    path = paths[0].removeprefix("0.") if len(record) == 1 else paths[0]
+    return ValidationError(path, error.value, error.problem, error.remedy)
+
+
+def _walk(path: str, value: Any) -> Iterator[tuple[str, Any]]:
+    yield path, value
+    parts = value.items() if isinstance(value, dict) else ()
+    for name, part in enumerate(value) if isinstance(value, list) else parts:
+        yield from _walk(f"{path}.{name}" if path else str(name), part)

@@ -13,9 +13,8 @@ from graphmem.graph.graph import Graph
 from graphmem.models import Episode, LearnReport, Rejection, Settled
 from graphmem.models.fields import Output
 from graphmem.seeding.formats import Later, Origin, Record, Refused, detect, find
-from graphmem.seeding.outcomes import EXAMPLES, Outcomes
 from graphmem.seeding.reading import DamagedError, Limits
-from graphmem.seeding.settling import Settling
+from graphmem.seeding.settling import EXAMPLES, Outcomes, Settling
 from graphmem.seeding.sources import Source, damage
 from graphmem.store import Store
 

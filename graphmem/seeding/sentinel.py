@@ -32,9 +32,9 @@ from graphmem.errors import SeedingError, ValidationError, has_surrogate
 from graphmem.ids import canonical_json
 from graphmem.models import Episode
 from graphmem.models.episodes import card_content
-from graphmem.seeding.formats import Format, Origin, Record, Refused
+from graphmem.printable import counted
+from graphmem.seeding.formats import Format, Origin, Record, Refused, rename_field
 from graphmem.seeding.jsonl import record
-from graphmem.seeding.places import rename_field
 from graphmem.seeding.reading import (
     Limits,
     Values,
@@ -56,6 +56,8 @@ TOTAL = "total_episodes"
 LOGGED = 100
 """Most entries that Sentinel keeps."""
 SOURCE = "sentinel"
+UNKNOWN = "unknown_mistake"
+"""The type of a card that gives none."""
 EARLIEST = 1_000_000_000
 """Smaller timestamps (before September 2001) do not count from the epoch."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -107,6 +109,7 @@ def episode(
     for name in form:
         if not isinstance(name, str) or has_surrogate(name):
             raise ValidationError("episode", name, "is not the name of a field", "give a text")
+    form, _ = mend(form)
     fields, own = _read_fields(form, entry=entry), form.get(OWN)
     if own is None:
         restored = _episode(form, fields, source_key=source_key, source=SOURCE)
@@ -120,6 +123,35 @@ def episode(
         if restored.source_key is None and restored.occurrence is None:
             restored = restored.model_copy(update={"occurrence": FIRST})
     return restored if agent is None else restored.model_copy(update={"agent": agent})
+
+
+def mend(form: Form) -> tuple[Form, tuple[str, ...]]:
+    """Return a form as Sentinel understood it, and what was mended.
+
+    That is: a score as a text, one item for a list, items that say nothing, cards without a type.
+    """
+    if not isinstance(form, Mapping):
+        return form, ()
+    mended, warnings = dict(form), list[str]()
+    if isinstance(score := form.get("score"), str):
+        with suppress(ValueError):
+            mended["score"] = float(score)
+            warnings.append(f"score: the text {score!r} was taken as a number")
+    for name, kind in (("successes", str), ("mistakes", str), ("mistake_cards", Mapping)):
+        items = form.get(name)
+        if items and isinstance(items, kind):
+            items = [items]
+            warnings.append(f"{name}: it is not a list, and was taken as one item")
+        if not isinstance(items, list | tuple):
+            continue
+        mended[name] = [one for one in items if isinstance(one, kind)]
+        if left := len(items) - len(mended[name]):
+            warnings.append(f"{name}: {counted(left, 'item')} left out that say nothing")
+        for place, card in enumerate(mended[name]):
+            if kind is Mapping and not any(card.get(name) for name in _CARD_FIELDS["type"]):
+                mended[name][place] = {**card, "mistake_type": UNKNOWN}
+                warnings.append(f"{name}.{place}: it has no type, and was taken as {UNKNOWN!r}")
+    return (mended, tuple(warnings)) if warnings else (form, ())
 
 
 def is_live(form: Form) -> bool:
@@ -318,10 +350,8 @@ def _pop_list(extra: dict[str, Any], name: str, what: str) -> Sequence[Any]:
     return value or ()
 
 
-def _card(card: Any, where: str) -> dict[str, Any]:
+def _card(card: Form, where: str) -> dict[str, Any]:
     """Return the fields of a mistake card; texts that are none stay in ``extra``."""
-    if not isinstance(card, Mapping):
-        raise ValidationError(where, card, "must be an object with mistake_type")
     extra = dict(card)
     fields: dict[str, Any] = {}
     for field, names in _CARD_FIELDS.items():
@@ -338,10 +368,6 @@ def _card(card: Any, where: str) -> dict[str, Any]:
                 continue
         fields[field] = value
         del extra[name]
-    if "type" not in fields:
-        raise ValidationError(
-            f"{where}.type", None, "is missing, so that the mistake is not known", "name its type"
-        )
     fields["extra"] = extra
     return fields
 

@@ -1,19 +1,168 @@
-"""Settles what a record leaves open: its outcome, and what counts as the strategy."""
+"""Settles what a record leaves open: its outcome, and what counts as the strategy.
+
+Outcomes that a log lacks are joined by key: from a CSV file, or a JSON report of what was resolved.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, BinaryIO, Self
 
 from graphmem.episodes import naming
-from graphmem.errors import ValidationError
+from graphmem.errors import SeedingError, ValidationError, shown
 from graphmem.models import Episode
 from graphmem.seeding.chats import tools
-from graphmem.seeding.formats import Later, Record, Refused, Unsettled
-from graphmem.seeding.outcomes import Joined, Outcomes
-from graphmem.seeding.places import rename_field
+from graphmem.seeding.formats import Later, Record, Refused, Unsettled, rename_field
+from graphmem.seeding.reading import BOM, Limits, Values, read_rows
+from graphmem.seeding.sources import Source, damage
+
+EXAMPLES = 20
+"""Most keys without a record in a report."""
+KEY, SUCCESS, SCORE = "key", "success", "score"
+"""The columns of a table."""
+_WORDS = dict.fromkeys(("true", "yes", "1", "1.0"), True) | dict.fromkeys(
+    ("false", "no", "0", "0.0"), False
+)
+_RESOLVED = ("resolved_ids", "resolved")
+_UNRESOLVED = ("unresolved_ids", "unresolved", "empty_patch_ids")
+_EVALUATED = "completed_ids"
+"""Ids that were evaluated; those that a report does not call resolved failed."""
+
+
+@dataclass(slots=True)
+class Joined:
+    """An outcome by key, and the source key of the record that it was joined to."""
+
+    success: bool | None = None
+    score: float | None = None
+    record: str | None = None
+
+
+class Outcomes:
+    """Outcomes by key."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._by_key: dict[str, Joined] = {}
+
+    @classmethod
+    def of(cls, origin: str | Mapping[str, bool | float], limits: Limits) -> Self:
+        """Return outcomes from a file, or from a mapping."""
+        if not isinstance(origin, str):
+            if not isinstance(origin, Mapping) or not all(isinstance(key, str) for key in origin):
+                raise ValidationError("outcomes", origin, "must be a file, or a mapping from keys")
+            outcomes = cls("outcomes")
+            for key, value in origin.items():
+                outcomes._add(key, value, f"key {shown(key, 80)}")
+            return outcomes
+        source = Source(origin)
+        outcomes = cls(source.name)
+        with source.open(limits) as (head, stream):
+            if head.removeprefix(BOM).lstrip()[:1] in (b"{", b"["):
+                outcomes._read_report(Values(stream, limits))
+            else:
+                outcomes._read_table(stream, limits)
+            if (problem := damage(stream)) is not None:
+                raise SeedingError(f"{source.name}: {problem}")
+        if not outcomes._by_key:
+            raise SeedingError(f"{source.name}: has no outcomes")
+        return outcomes
+
+    def find(self, source_key: str | None, names: Sequence[str] = ()) -> Joined | None:
+        """Return the outcome of a record."""
+        key = next((key for key in (source_key, *names) if key in self._by_key), None)
+        if source_key is None or key is None:
+            return None
+        joined = self._by_key[key]
+        if joined.record not in (None, source_key):
+            raise ValidationError(
+                "outcome",
+                key,
+                f"is the key of another record, too: of {shown(joined.record, 80)}",
+                "seed only the logs that the outcomes are of, or name records by their source "
+                f"keys; this one is {shown(source_key, 80)}",
+            )
+        joined.record = source_key
+        return joined
+
+    def without_record(self) -> Iterator[str]:
+        """Yield the keys that no record has."""
+        return (key for key, joined in self._by_key.items() if joined.record is None)
+
+    def _add(self, key: str, value: Any, where: str) -> None:
+        if isinstance(value, bool):
+            self._put(key, Joined(success=value), where)
+        else:
+            self._put(key, Joined(score=self._score(value, where)), where)
+
+    def _put(self, key: str, joined: Joined, where: str) -> None:
+        if self._by_key.setdefault(key, joined) != joined:
+            raise SeedingError(f"{self.name}: {where}: {shown(key, 80)} has two outcomes")
+
+    def _score(self, value: Any, where: str) -> float:
+        try:
+            score = float(value)
+        except (TypeError, ValueError, OverflowError):
+            score = -1.0
+        if not 0 <= score <= 1:
+            problem = "is neither a success nor a score in [0, 1]"
+            raise SeedingError(f"{self.name}: {where}: {shown(value)} {problem}")
+        return score
+
+    def _read_table(self, stream: BinaryIO, limits: Limits) -> None:
+        try:
+            for number, read in read_rows(stream, limits):
+                self._read_row(f"row {number}", read())
+        except (SeedingError, ValidationError) as error:
+            raise SeedingError(
+                f"{self.name}: {str(error).removeprefix(f'{self.name}: ')}"
+            ) from None
+
+    def _read_row(self, where: str, row: Mapping[str, str]) -> None:
+        cells = {name.strip().lower(): cell.strip() for name, cell in row.items()}
+        joined = Joined()
+        if success := cells.get(SUCCESS):
+            joined.success = _WORDS.get(success.lower())
+            if joined.success is None:
+                raise SeedingError(
+                    f"{where}: success {shown(success, 80)} is neither true nor false"
+                )
+        if score := cells.get(SCORE):
+            joined.score = self._score(score, where)
+        if not cells.get(KEY) or (joined.success is None and joined.score is None):
+            columns = f"there must be {KEY}, and {SUCCESS} or {SCORE}"
+            raise SeedingError(f"{where}: a key or an outcome is missing; {columns}")
+        self._put(cells[KEY], joined, where)
+
+    def _read_report(self, values: Values) -> None:
+        report: dict[str, Any] = {}
+        try:
+            for name in values.members():
+                report[name] = values.value()
+            values.end()
+        except (SeedingError, ValidationError) as error:
+            raise SeedingError(f"{self.name}: is no report: {error}") from None
+        lists = {
+            name: {one for one in value if isinstance(one, str)}
+            for name, value in report.items()
+            if isinstance(value, list)
+        }
+        if not lists.keys() & set(_RESOLVED):
+            for key in report.keys() - lists.keys():
+                outcome = report[key]
+                if isinstance(outcome, dict):
+                    outcome = outcome.get("resolved")
+                self._add(key, outcome, f"key {shown(key, 80)}")
+            return
+        resolved = {key for name in _RESOLVED for key in lists.get(name, ())}
+        failed = {key for name in _UNRESOLVED for key in lists.get(name, ())}
+        failed |= lists.get(_EVALUATED, set()) - resolved
+        for keys, success in ((resolved, True), (failed, False)):
+            for key in sorted(keys):
+                self._put(key, Joined(success=success), "the report")
+
 
 UNKNOWN = "join one with --outcomes"
 

@@ -27,8 +27,8 @@ from graphmem.levels.flow import drop_episode_entries
 from graphmem.levels.topology import drop, owned_by
 from graphmem.models import EraseReport, ForgetReport
 from graphmem.models.fields import Finite, Input, Name, Unit
+from graphmem.people import erase_user
 from graphmem.people.scopes import erase_agent
-from graphmem.people.users import erase_user
 from graphmem.policies import streams as derivation
 from graphmem.policies.cycles import Cycles
 from graphmem.policies.streams import Change, apply, lock

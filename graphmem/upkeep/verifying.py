@@ -15,7 +15,7 @@ from graphmem.ids import from_millis
 from graphmem.lessons.general_rules import Consolidated
 from graphmem.levels.topology import LevelCheck
 from graphmem.models import Difference, RebuildReport, Stats, VerifyReport
-from graphmem.people.users import Supersessions
+from graphmem.people import Supersessions
 from graphmem.policies.cycles import Cycles
 from graphmem.policies.streams import StreamPolicies
 from graphmem.search.vectors import Vectors

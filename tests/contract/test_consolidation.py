@@ -35,11 +35,6 @@ class TestDue:
         assert (report.due, report.done, report.since) == (True, True, 20)
         assert not memory.lessons.consolidation_due()
 
-    def test_whenever_it_is_forced(self, memory: Memory) -> None:
-        learn(memory, "a", 0.9)
-        report = memory.lessons.consolidate(force=True)
-        assert (report.due, report.done, report.how) == (False, True, "repetition")
-
 
 class TestStrategies:
     def test_what_worked_on_several_tasks_becomes_a_rule(self, memory: Memory) -> None:
@@ -77,16 +72,6 @@ class TestStrategies:
         assert memory.lessons.consolidate(force=True).rules == 0
         assert memory.verify().ok
 
-    def test_a_rule_that_no_longer_holds_goes(self, memory: Memory) -> None:
-        for task in "abab":
-            learn(memory, task, 0.9, strategy=["it"])
-        memory.lessons.consolidate(force=True)
-        for task in "abab":
-            learn(memory, task, 0.1, strategy=["it"])
-        report = memory.lessons.consolidate(force=True)
-        assert (report.rules, report.removed) == (0, 1)
-        assert general(memory) == {}
-
 
 class TestSentences:
     def test_the_same_in_other_case_and_punctuation(self, memory: Memory) -> None:
@@ -106,11 +91,6 @@ class TestSentences:
         memory.lessons.consolidate(force=True)
         [rule] = [rule for rule in memory.lessons.rules() if rule.task is None]
         assert rule.supporting == 2
-
-    def test_one_task_is_not_enough(self, memory: Memory) -> None:
-        for _ in range(5):
-            learn(memory, "a", 0.9, successes=["be kind"])
-        assert memory.lessons.consolidate(force=True).rules == 0
 
     def test_what_as_many_episodes_contradict_is_no_rule(self, memory: Memory) -> None:
         for task, score in (("a", 0.9), ("b", 0.9), ("c", 0.1), ("d", 0.1)):
@@ -149,11 +129,6 @@ class TestSentences:
         text = memory.context("a", max_tokens=400)
         assert "Wait 3 s before trying again" in text
         assert "Wait 30 s before trying again" in text
-
-    def test_what_has_no_word_is_no_sentence(self, memory: Memory) -> None:
-        for task in "ab":
-            learn(memory, task, 0.9, successes=["!!!" if task == "a" else "???"])
-        assert memory.lessons.consolidate(force=True).rules == 0
 
 
 EPISODES = st.lists(
@@ -282,20 +257,6 @@ class TestSummaries:
         memory.lessons.consolidate(force=True)
         assert general(memory) == {"looked it up": "WORKS"}
 
-    def test_what_is_said_in_both_ways_is_shown_once(self, memory: Memory) -> None:
-        """Each way has a rule of its own, so that one can go and the other stays."""
-        for task in "ab":
-            listed = learn(memory, task, 0.9, successes=["asked the owner"])
-        for _ in range(3):
-            learn(memory, "a", 0.9, summary="Asked the owner.")
-        memory.lessons.consolidate(force=True)
-        assert general(memory) == {"asked the owner": "WORKS", "Asked the owner": "WORKS"}
-        assert memory.context("a", max_tokens=400).casefold().count("asked the owner") == 1 + 1
-        memory.upkeep.erase(listed)
-        assert memory.verify().ok
-        [rule] = [rule for rule in memory.lessons.rules() if rule.task is None]
-        assert (rule.text, rule.supporting, rule.source) == ("Asked the owner", 3, "summaries")
-
     def test_an_agent_has_those_of_the_episodes_that_it_may_read(self, memory: Memory) -> None:
         for agent, count_ in (("anna", 3), ("ben", 4)):
             for number in range(count_):
@@ -358,14 +319,3 @@ class TestEvidence:
             erase(memory, identity)
         left = memory.query("MATCH (n) WHERE n.ns = $ns RETURN labels(n)[0] AS label")
         assert not {row["label"] for row in left} & {"Consolidation", "Rule", "Episode"}
-
-    def test_erasing_does_not_put_off_the_next(self, opened: Opener) -> None:
-        memory = opened(consolidate_every=3)
-        ids = [learn(memory, task, 0.9) for task in "abc"]
-        memory.lessons.consolidate()
-        for identity in ids[:2]:
-            erase(memory, identity)
-        for task in "def":
-            assert not memory.lessons.consolidation_due()
-            learn(memory, task, 0.9)
-        assert memory.lessons.consolidate().done

@@ -208,12 +208,6 @@ class TestBudget:
         assert count_tokens(shown) <= tokens
         assert bool(shown) == (tokens >= 40)
 
-    def test_the_most_valuable_comes_first(self, memory: Memory) -> None:
-        fill(memory)
-        short = memory.context(TASK, max_tokens=45)
-        assert "compared with the last good run" in short
-        assert "last episodes" not in short
-
 
 COUNTERS: dict[str, Counter] = {
     "tokens": count_tokens,
@@ -270,15 +264,6 @@ def test_greedy_is_by_value_per_token() -> None:
     shown = fitted(lines, overhead + 19, words).splitlines()[2:-1]
     assert shown == [AVOID.heading, "w w w w", GENERAL_RULES.heading, " ".join("w" * 9)]
     assert ATTEMPTS.heading not in shown
-
-
-def test_the_best_line_of_a_section_is_not_left_out_for_a_shorter_one() -> None:
-    best = Line(HEURISTICS, 0.99, "- look at the schema of all tables before you write a query")
-    lines = [best, Line(HEURISTICS, 0.9, "- guess names")]
-    words = COUNTERS["words"]
-    alone = words(fitted(lines[:1], 1_000, words))
-    assert best.text in fitted(lines, alone, words)
-    assert lines[1].text in fitted(lines, alone - 1, words)
 
 
 class TestNewTasks:
@@ -467,13 +452,6 @@ class TestChanges:
         [whole] = [one for one in memory.lessons.anti_patterns() if one.strategy == "wkhtmltopdf"]
         assert (whole.occurrences, whole.successes) == (25, 30)
 
-    def test_one_success_is_told_as_what_it_is(self, memory: Memory) -> None:
-        self.learn(memory, "headless chrome", "w")
-        assert memory.context(self.PDF).splitlines()[3:-1] == [
-            *("tried on such tasks:", "- too little known: 1 of 1 here: headless chrome"),
-            *("last attempts:", "- worked: headless chrome"),
-        ]
-
 
 class TestScopes:
     def test_and_what_is_shared_with_it(self, memory: Memory) -> None:
@@ -540,12 +518,6 @@ class TestTasksWithoutType:
                 assert recalled.mean == pytest.approx(choice.probability, rel=1e-9)
                 assert " of 10 " in first, "of the ten trials on this task, not of thirty"
                 assert f"instead: {tool}, " in shown
-
-    def test_after_a_first_episode_near_tasks_still_speak(self, lived: Memory) -> None:
-        asked = SAID["bake a loaf of rye bread"]
-        lived.learn(asked, "weigh the flour", success=True)
-        shown = lived.context(asked, max_tokens=500)
-        assert "1 of 1 here; 9 of 10 on 'bake a loaf of rye bread', like this one" in shown
 
     @pytest.mark.parametrize("asked", ["quantum physics", "the plot of Hamlet"])
     def test_what_is_unlike_all_of_them_has_nothing(self, lived: Memory, asked: str) -> None:

@@ -75,17 +75,6 @@ class TestHeuristics:
         assert alone.lower == shown[other].lower
         assert memory.verify().ok
 
-    def test_what_was_merged_is_not_pooled_with_itself(self, memory: Memory) -> None:
-        one, two = "use quick sort", "use a quick sort"
-        attempts(memory, one, 3, task_type="sort", agent="anna")
-        attempts(memory, two, 2, 1, task_type="sort", agent="anna")
-        assert memory.similar(one)
-        memory.lessons.merge(one, two)
-        [row] = memory.lessons.heuristics(pooled=True)
-        [plain] = memory.lessons.heuristics()
-        assert row.pooled == ()
-        assert (row.trials, row.successes, row.lower) == (6, 5, plain.lower)
-
     def test_two_strategies_that_alternate_stand_side_by_side(self, memory: Memory) -> None:
         memory.learn_many(
             {
@@ -127,15 +116,6 @@ class TestHeuristics:
     ) -> None:
         attempts(memory, "plan", successes, failures)
         assert bool(memory.lessons.heuristics()) is shown
-
-    def test_what_worked_and_then_fails_is_no_longer_shown(self, memory: Memory) -> None:
-        attempts(memory, "plan", 4)
-        assert memory.lessons.heuristics()
-        for number in range(4):
-            fail(memory, "plan", "boom", source_key=f"late {number}")
-        assert memory.lessons.heuristics() == []
-        attempts(memory, "plan", 5, task="deploy", feedback="and again")
-        assert [found.trials for found in memory.lessons.heuristics()] == [13]
 
     @pytest.mark.parametrize(
         ("successes", "failures", "status"),
@@ -244,11 +224,6 @@ class TestAntiPatterns:
         assert [row.agent for row in memory.lessons.anti_patterns(agent="ben")] == ["ben"]
         assert all(row.occurrences == 2 for row in memory.lessons.anti_patterns())
 
-    def test_two_different_errors_are_no_pattern(self, memory: Memory) -> None:
-        fail(memory, "guess", "permission denied")
-        fail(memory, "guess", "connection refused")
-        assert memory.lessons.anti_patterns() == []
-
     def test_the_last_error_of_a_step_stands_in_for_one_of_the_episode(
         self, memory: Memory
     ) -> None:
@@ -318,10 +293,6 @@ class TestAlternatives:
     def failing(self, memory: Memory) -> None:
         for number in range(4):
             fail(memory, "guess", f"timeout after {number} s", task_type="ops")
-
-    def test_nothing_else_was_tried(self, memory: Memory) -> None:
-        self.failing(memory)
-        assert memory.lessons.anti_patterns()[0].better_alternative is None
 
     def test_what_did_better_on_the_same_task_comes_first(self, memory: Memory) -> None:
         self.failing(memory)

@@ -196,16 +196,6 @@ class TestKnowing:
         assert memory.people.know("refunds", "five", user="ann", at=MONDAY).created
         assert memory.people.know("seats", "five", user="ann").created
 
-    def test_the_surest_stand_first(self, memory: Memory) -> None:
-        memory.people.know("seats", "row 13 is missing", source="inferred")
-        memory.people.know("seats", "there are 30 rows")
-        memory.people.know("refunds", "five", source="observed")
-        assert facts(memory.people.knowledge()) == [
-            *("there are 30 rows", "five", "row 13 is missing")
-        ]
-        assert facts(memory.people.knowledge("seats", limit=1)) == ["there are 30 rows"]
-        assert memory.people.knowledge("nothing") == []
-
 
 class TestContradicting:
     def test_both_sides_show_it_and_the_weaker_source_loses_more(self, memory: Memory) -> None:

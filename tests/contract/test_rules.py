@@ -220,12 +220,6 @@ class TestMistakes:
         ]
         assert len(memory.lessons.mistakes(limit=1_000)) == 50
 
-    def test_one_card_twice_in_an_episode_was_seen_twice(self, memory: Memory) -> None:
-        attempt(memory, NEVER, mistake_cards=[{**CARD, "lesson": "A"}, {**CARD, "lesson": "B"}])
-        [mistake] = memory.lessons.mistakes()
-        assert (mistake.seen, mistake.lesson) == (2, "B")
-        checked(memory)
-
     @pytest.mark.parametrize("order", [(0, 1, 2, 3), (3, 2, 1, 0), (2, 0, 3, 1)])
     def test_a_later_card_that_says_nothing_leaves_what_was_said(
         self, memory: Memory, order: tuple[int, ...]

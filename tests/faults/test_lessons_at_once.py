@@ -70,19 +70,6 @@ def test_threads_that_learn_different_episodes(
 
 
 @pytest.mark.timeout(600)
-def test_threads_that_learn_the_same_episodes(memory: Memory, opened: Opener) -> None:
-    memories = [memory, *(opened() for _ in range(1, THREADS))]
-
-    def learn(thread: int) -> int:  # in another order each, in batches of another size
-        start = thread * 7 % EPISODES
-        everything = [lesson((start + place) % EPISODES) for place in range(EPISODES)]
-        return memories[thread].learn_many(everything, batch_size=4 + thread % 8).created
-
-    assert in_threads(learn) == EPISODES
-    check_exactly(memory)
-
-
-@pytest.mark.timeout(600)
 def test_learning_erasing_and_merging_at_once(memory: Memory) -> None:
     """What is merged or erased meanwhile is neither lost nor counted twice."""
     memory.learn_many(map(lesson, range(EPISODES)))

@@ -16,7 +16,7 @@ import zstandard
 
 from graphmem import Memory
 from graphmem.errors import SeedingError
-from graphmem.seeding import Refused, seed, sources
+from graphmem.seeding import Refused
 from graphmem.seeding.formats import Unsettled, detect, find
 from graphmem.seeding.inspect import FORMAT
 from tests.faults.learner import REPOSITORY
@@ -154,12 +154,6 @@ def test_calls_are_taken_from_events_where_messages_hold_none() -> None:
     assert told == [("f", "long", None), ("g", None, "no")]
 
 
-def test_a_chat_can_be_the_input() -> None:
-    chat = [{"role": "system", "content": "Be brief"}, {"role": "user", "content": "What is x?"}]
-    [one] = read(log({**SAMPLE, "input": chat}))
-    assert one.fields["task"] == "What is x?"
-
-
 def test_a_run_that_did_not_end_is_read_by_its_journal() -> None:
     made = {"_journal/start.json": {"eval": EVAL}, "samples/1_epoch_1.json": SAMPLE}
     assert len(read(packed(made))) == 1
@@ -270,12 +264,3 @@ def test_members_packed_by_zstd_are_read_and_damaged_ones_refused(
     if sys.version_info < (3, 14):
         with pytest.raises(SeedingError, match=r"pip install -e '\.\[inspect\]'"):
             read(content)
-
-
-def test_what_comes_from_a_pipe_is_read_too(tmp_path: Path) -> None:
-    import gzip
-
-    (path := tmp_path / "log.eval.gz").write_bytes(gzip.compress(log(SAMPLE)))
-    with Memory.open("memory:") as memory:
-        report = seed(memory, sources([str(path)]))
-        assert (report.created, report.refused) == (1, 0)

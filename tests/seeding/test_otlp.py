@@ -299,17 +299,6 @@ def test_exports_may_be_printed_over_several_lines() -> None:
         read("\n".join([*before, last[:-9]]))
 
 
-def test_judges_that_differ_are_told_apart_by_name() -> None:
-    agent = Agent()
-    with agent.run() as run:
-        judge(run, "correct", "pass", None)
-        judge(run, "polite", "fail", None)
-        judge(run, "hallucination", "hallucinated", 1.0)
-    assert "judgements differ: correct, polite" in refusals(*agent.lines())[0]
-    assert one(agent.lines(), evaluator="polite").success is False
-    assert "did not judge" in refusals(*agent.lines(), evaluator="hallucination")[0]
-
-
 def test_an_error_is_no_outcome_and_none_is_made_up() -> None:
     agent = Agent()
     with agent.run() as run:
@@ -434,42 +423,3 @@ def test_a_span_with_a_wrong_field_is_refused_alone(name: str, value: Any, told:
     assert refused.number == 1
     assert isinstance(episode, Episode)
     assert [step.action_type for step in episode.steps] == ["sql"]
-
-
-def test_a_line_that_is_no_export_is_refused() -> None:
-    reasons = refusals(
-        '{"resource_spans": []}',
-        '{"spans": []}',
-        "[]",
-        "{",
-        "[" * 1_000,
-        '{"resourceSpans": 1}',
-        '{"resourceSpans": [{"scopeSpans": [{"spans": [{"trace_id": "00"}]}]}]}',
-    )
-    for reason, told in zip(
-        reasons,
-        [
-            "resourceSpans: is missing",
-            "resourceSpans: is missing",
-            "must be an object",
-            "Expecting property name",
-            "nested too deeply",
-            "is not a list of objects",
-            "traceId: is not 32 hexadecimal digits",
-        ],
-        strict=True,
-    ):
-        assert told in reason
-
-
-def test_what_is_too_large_is_refused() -> None:
-    agent = Agent()
-    with agent.run() as run:
-        agent.tool("sql", gen_ai__tool__call__arguments="x" * 1_100_000)
-        judge(run, *PASSED)
-    assert "1,000,000 characters" in refusals(*agent.lines())[0]
-    agent = Agent()
-    with agent.run():
-        for number in range(30):
-            agent.tool(f"tool {number}")
-    assert "trace: is longer than 2,500 bytes" in refusals(*agent.lines(), record=2_500)[0]

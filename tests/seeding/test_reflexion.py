@@ -128,11 +128,6 @@ def test_a_question_that_is_listed_twice_in_a_trial_was_run_once() -> None:
     assert len(attempts(trial(1, incorrect=FAILED) + trial(2, incorrect=FAILED))) == 2
 
 
-def test_logs_one_after_another_are_runs_of_their_own() -> None:
-    again = trial(1, correct=SOLVED) + trial(2, correct=SOLVED) + trial(1, correct=SOLVED)
-    assert len(attempts(again)) == 2
-
-
 def test_whether_it_came_to_an_answer_never_becomes_a_strategy() -> None:
     kinds = ["Search", "Search", "Lookup", "Search", "Finish"]
     names = ["sequence: Search > Lookup > Search", "Search", "Lookup"]
@@ -163,12 +158,6 @@ def test_what_is_no_attempt_is_refused_with_its_line(text: str, field: str, reas
     [refused] = refusals(text)
     assert (refused.field, text.splitlines()[refused.number - 1][:9]) == (field, "Question:")
     assert reason in refused.reason
-
-
-def test_what_is_no_utf8_is_refused_and_the_rest_is_read() -> None:
-    text = trial(1, correct=SOLVED, incorrect=FAILED).encode().replace(b"a novel", b"a \xff\xfe")
-    found = records("reflexion", text, STEM)
-    assert [isinstance(item, Refused) for item in found] == [True, False]
 
 
 def test_texts_and_tables_in_a_folder_are_logs_if_a_format_recognises_them(tmp_path: Path) -> None:

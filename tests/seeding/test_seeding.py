@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,8 @@ from graphmem.models import Episode
 from graphmem.seeding import Limits, Origin, Record, Refused, SeedReport, seed, sources
 from graphmem.seeding.formats import Later, find
 from graphmem.seeding.jsonl import dump
-from graphmem.seeding.outcomes import Outcomes
-from graphmem.seeding.settling import Settling
+from graphmem.seeding.settling import Outcomes, Settling
+from graphmem.text.error_classes import error_class
 from tests.seeding.samples import INTERCODE, TAU
 
 LINE = {"task": "t", "strategy": "s", "success": True}
@@ -100,30 +101,6 @@ def test_equal_lines_count_each_and_once(memory: Memory, tmp_path: Path) -> None
     assert seeded(memory, other).created == 0  # equal records of two files are the same
     assert seeded(memory, other, log, agent="ada").created == 9
     assert memory.verify().ok
-
-
-def test_jsonl_refuses_lines_and_names_the_field() -> None:
-    lines = [
-        json.dumps(LINE),
-        "",
-        "{broken",
-        json.dumps({**LINE, "success": "yes"}),
-        json.dumps({**LINE, "colour": "red"}),
-        json.dumps({**LINE, "started_at": "2026-01-01T10:00:00"}),
-        '{"task": "t", "strategy": "s", "success": true, "score": NaN}',
-        json.dumps({**LINE, "task": "\ud800"}),
-    ]
-    found = records("jsonl", "\n".join(lines).encode())
-    refused = {item.number: item.field for item in found if isinstance(item, Refused)}
-    assert refused == {
-        3: "episode",
-        4: "success",
-        5: "colour",
-        6: "started_at",
-        7: "score",
-        8: "episode",
-    }
-    assert len(found) == 7
 
 
 def test_tau_bench_maps_a_run() -> None:
@@ -246,6 +223,17 @@ def test_tau_bench_airline_seeds_as_its_readme_counts(memory: Memory, shared_dat
         "sum(CASE WHEN s.error IS NULL THEN 0 ELSE 1 END) AS errors"
     )
     assert calls == [{"calls": 1164, "tools": 14, "errors": 73}]
+    errors = memory.query("MATCH (s:Step) WHERE s.ns = $ns AND s.error IS NOT NULL RETURN s.error")
+    assert Counter(error_class(str(row["s.error"])) for row in errors) == {
+        "Error: payment amount does not add up, total price is <number>, but paid <number>": 24,
+        "Error: flight <id> not available on date <time>": 15,
+        "Error: gift card balance is not enough": 12,
+        "Error: not enough seats on flight <id>": 9,
+        "Error: certificate cannot be used to update reservation": 4,
+        "Error: payment method not found": 4,
+        "Error: payment method <id> not found": 3,
+        "Error: not enough balance in payment method <id>": 2,
+    }
     assert memory.verify().ok
 
 

@@ -9,17 +9,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import hypothesis.strategies as st
 import pytest
-from hypothesis import given
 
 from graphmem import Memory
 from graphmem.errors import SeedingError, ValidationError
 from graphmem.models import Episode, Step
 from graphmem.seeding import Origin, Record, Refused, Unsettled, sources
 from graphmem.seeding.formats import Format, find, make_record
-from graphmem.seeding.outcomes import Outcomes
 from graphmem.seeding.reading import Limits
+from graphmem.seeding.settling import Outcomes
 from tests.seeding.test_seeding import seeded, settled
 
 
@@ -180,15 +178,6 @@ def test_outcomes_are_a_file_or_a_mapping(memory: Memory, tmp_path: Path, wrong:
     assert memory.stats().episodes == 0
 
 
-@given(st.binary(max_size=60) | st.text('key,success\n"10.{}[]:', max_size=40).map(str.encode))
-def test_any_bytes_are_outcomes_or_an_error(tmp_path_factory: Any, text: bytes) -> None:
-    folder = tmp_path_factory.getbasetemp()
-    try:
-        Outcomes.of(table(folder, text), Limits())
-    except SeedingError:
-        return
-
-
 @pytest.mark.parametrize(
     ("report", "expected"),
     [
@@ -217,21 +206,6 @@ def test_a_report_in_the_folder_of_its_logs_is_no_log(memory: Memory, tmp_path: 
         seeded(memory, report)
     found = seeded(memory, tmp_path, outcomes=report)
     assert (found.files, found.created, found.refused) == (1, 1, 0)
-
-
-@pytest.mark.parametrize(
-    ("head", "remedy"),
-    [
-        ('{"task": "t", "stratgy": "s"}', "or write JSON lines, each with task, strategy, and"),
-        ('{"sessionId": "s", "isSidechain": false}', "`graphmem hooks run claude-code` learns"),
-    ],
-)
-def test_what_is_no_log_says_what_to_do(
-    memory: Memory, tmp_path: Path, head: str, remedy: str
-) -> None:
-    (file := tmp_path / "log.jsonl").write_text(head)
-    with pytest.raises(SeedingError, match=remedy):
-        seeded(memory, file)
 
 
 def test_lines_get_their_outcomes_and_strategies_from_elsewhere(

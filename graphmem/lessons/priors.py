@@ -1,0 +1,194 @@
+"""Priors: what imported Sentinel files concluded, beside the episodes of their logs.
+
+The rules, mistakes, cards and scores of a file count as evidence of one episode each (a card as
+often as it was seen), together with the own episodes, which can outweigh them. What the episodes of
+the file account for counts by these alone. A reader sees them who may read all types of tasks of
+the agent "default", to which the episodes of a file belong.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from graphmem.graph.access import View
+from graphmem.graph.graph import Graph
+from graphmem.ids import node_id, rule_id, task_id
+from graphmem.store.port import Row
+from graphmem.text.words import normalized
+
+SENTINEL = "sentinel"
+"""The source of these rules."""
+OWNER = "default"
+_RULE = (
+    *("id", "verdict", "text", "task", "source"),
+    *("supporting", "opposing", "first_at", "last_at", "at"),
+)
+_SLIP = ("id", "task", "seen", "first_episode", "last_episode", "first_at", "last_at")
+_TAG = re.compile(r"\[(WORKS|AVOID|CONSOLIDATED|HIGH SCORE [\d.]+)\]\s*(.*)", re.DOTALL)
+
+
+@dataclass
+class Priors:
+    """What files concluded."""
+
+    rules: dict[str, Row] = field(default_factory=dict)
+    """Rules of tasks by id: rows for ``lessons.sentences``."""
+    general: dict[str, Row] = field(default_factory=dict)
+    """Rules of all tasks by their sentence, as rows of ``lessons.rules``."""
+    cards: dict[str, Row] = field(default_factory=dict)
+    """Mistakes by id, as rows of ``lessons.mistakes``."""
+    mistakes: list[str] = field(default_factory=list)
+    """Sentences to avoid, of no task."""
+    scores: dict[str, list[float]] = field(default_factory=dict)
+    """By the key of the task, the earliest first."""
+
+    def merge_cards(
+        self, own: Sequence[Row], task: str | None = None, worker: str | None = None
+    ) -> list[Row]:
+        """Return all mistakes of a task and worker, the most frequent first."""
+        merged = {row["id"]: dict(row) for row in own}
+        for id_, card in self.cards.items():
+            if task not in (None, card["task"]) or worker not in (None, card["worker"]):
+                continue
+            row = merged.setdefault(id_, {**card, "seen": 0})
+            row["seen"] += card["seen"]
+            said = ("bad_decision", "evidence", "lesson")
+            row |= {name: card[name] for name in said if row.get(name) is None}
+        return sorted(merged.values(), key=lambda row: -row["seen"])
+
+    def merge_general(self, own: Sequence[Row]) -> list[Row]:
+        """Return the general rules: own ones come first, and replace those with their sentence."""
+        known = {normalized(row["text"]) for row in own}
+        return [*own, *(row for said, row in self.general.items() if said not in known)]
+
+
+class PriorReader:
+    """Reads the priors of one namespace; those of the same files are kept."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._latest: tuple[list[Row], Priors] = [], Priors()
+
+    def read(self, view: View) -> Priors:
+        """Return what a reader may read."""
+        if view.agents is not None and not (OWNER in view.agents and unrestricted(view)):
+            return Priors()
+        found = [row for row in self._graph.read("exchange.documents") if row["rest"] is not None]
+        held = self._latest  # another thread may put others there
+        if held[0] != found:
+            self._latest = held = found, self._concluded(found)
+        return held[1]
+
+    def said(
+        self, view: View, tasks: Sequence[str] | None, *options: str
+    ) -> tuple[list[Row], list[Row]]:
+        """Return what episodes say of sentences about tasks (ids; None: all): rules and mistakes.
+
+        Sentences that more of them list as a mistake than as a success are mistakes, if no rule.
+        """
+        asked: Row = view.filters(self._graph)
+        if tasks is not None:
+            options, asked = (*options, "tasks"), {**asked, "tasks": tasks}
+        rows = self._graph.read("lessons.sentences", *options, **asked)
+        rules = [_rule(row) for row in rows if row["verdict"] is not None]
+        slips = [row for row in rows if row["verdict"] is None and row["seen"] > row["liked"]]
+        slips.sort(key=lambda row: -row["seen"])
+        return rules, [
+            {"type": row["text"], **{name: row[name] for name in _SLIP}} for row in slips
+        ]
+
+    def merge_rules(
+        self, priors: Priors, own: Sequence[Row], tasks: Collection[str] | None, view: View
+    ) -> list[Row]:
+        """Return the rules of tasks (by key; None: all) that hold by episodes and files."""
+        stated = [row for row in priors.rules.values() if tasks is None or row["task"] in tasks]
+        if not stated:
+            return list(own)
+        asked = {"rows": stated, **view.filters(self._graph)}
+        rows = self._graph.read("lessons.sentences", "stated", **asked)
+        counted = [_rule(row) for row in rows if row["verdict"] is not None]
+        texts = {(row["task"], row["text"]) for row in stated} | {
+            (None, row["text"]) for row in stated if tasks is not None
+        }
+        return [*counted, *(row for row in own if (row.get("task"), row["text"]) not in texts)]
+
+    def _concluded(self, documents: Sequence[Row]) -> Priors:
+        priors = Priors()
+        for row in documents:
+            asked = {"id": row["id"], "prefix": f"{row['name']}/"}
+            counts = Counter(one["id"] for one in self._graph.read("priors.accounted", **asked))
+            _add(priors, self._graph.ns, json.loads(row["rest"]), counts)
+        return priors
+
+
+def _rule(row: Row) -> Row:
+    return {name: row[name] for name in _RULE}
+
+
+def unrestricted(view: View) -> bool:
+    """Return whether a view leaves out nothing but other agents."""
+    scope = view.scope
+    return scope is None or (
+        scope.can_learn is None and not scope.cannot_learn and view.min_occurrences is None
+    )
+
+
+def _add(priors: Priors, ns: str, rest: Mapping[str, Any], counts: Mapping[str, int]) -> None:
+    """Add what a file concluded, without what its episodes account for (numbers by id)."""
+    for task, scores in rest.get("score_history", {}).items():
+        earlier = scores[: max(len(scores) - counts[task_id(ns, task)], 0)]
+        priors.scores.setdefault(task, []).extend(earlier)
+    for task, lines in rest.get("task_rules", {}).items():
+        for verdict, text in _rules(lines):
+            id_ = rule_id(ns, task, text)
+            if not counts[id_]:
+                row = {"id": id_, "task": task, "text": text, "works": 0, "avoids": 0}
+                priors.rules.setdefault(id_, row)["works" if verdict == "WORKS" else "avoids"] += 1
+    for verdict, text in _rules(rest.get("global_rules", ())):
+        named = {"id": node_id(ns, "Rule", "", SENTINEL, text), "text": text, "task": None}
+        row = {**named, "verdict": verdict, "source": SENTINEL, "supporting": 1, "opposing": 0}
+        row |= dict.fromkeys(("first_at", "last_at", "at"))
+        priors.general.setdefault(normalized(text), row)
+    stated = {row["text"] for row in priors.rules.values()}
+    for text in rest.get("mistakes", ()):
+        if text.strip() and not counts[text] and text not in (*stated, *priors.mistakes):
+            priors.mistakes.append(text)
+    for card in rest.get("mistake_cards", ()):
+        row = _card(ns, card)
+        seen = max((card.get("seen_count") or 1) - counts[row["id"]], 0)
+        if seen:
+            priors.cards.setdefault(row["id"], {**row, "seen": 0})["seen"] += seen
+
+
+def _rules(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield the verdicts and sentences of Sentinel's rules."""
+    for line in lines:
+        tagged = _TAG.fullmatch(line.strip())
+        tag, text = tagged.groups() if tagged else ("", line.strip())
+        if text:
+            yield "AVOID" if tag == "AVOID" else "WORKS", text
+
+
+def _card(ns: str, card: Mapping[str, Any]) -> Row:
+    """Return a card as a mistake without episodes."""
+
+    def said(name: str) -> str | None:
+        value = card.get(name)
+        return None if value in (None, "") else value if isinstance(value, str) else str(value)
+
+    kind, task = said("mistake_type") or "unknown_mistake", said("task_id") or ""
+    worker, decision = said("worker_id"), said("correct_decision")
+    row: Row = {
+        "id": node_id(ns, "Mistake", kind, task, worker or "", decision or ""),
+        "type": kind,
+        "task": task,
+        "worker": worker,
+        "correct_decision": decision,
+        **{name: said(name) for name in ("bad_decision", "evidence", "lesson")},
+    }
+    return row | dict.fromkeys(("first_episode", "last_episode", "first_at", "last_at"))

@@ -12,6 +12,8 @@ import unicodedata
 
 LONGEST = 39
 """Most characters in a word; longer words are cut, because the embedded engine refuses them."""
+CUT = " ... "
+"""Stands for the middle of a long text."""
 _IDEOGRAPHS = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3\uf900-\ufaff"
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _WORD = re.compile(rf"[{_IDEOGRAPHS}]|[^\W_{_IDEOGRAPHS}]+")
@@ -36,3 +38,11 @@ def words(text: str) -> list[str]:
         plain = _CAMEL.sub(" ", plain).lower()
     split = plain.translate(_ASCII).split() if simple else _WORD.findall(plain)
     return [word[:LONGEST] for word in split if word not in STOP_WORDS]
+
+
+def ends(text: str, most: int) -> str:
+    """Return a text; of a longer one its beginning and its end, where a prompt has its question."""
+    if len(text) <= most:
+        return text
+    half = (most - len(CUT)) // 2
+    return f"{text[:half]}{CUT}{text[-half:]}"

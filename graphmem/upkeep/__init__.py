@@ -93,6 +93,7 @@ class Upkeep:
 
         Raises:
             NotFoundError: there is no such episode, agent or user in this namespace.
+            StorageError: everything was erased, but there is no room to rewrite the files.
             ValidationError: none or several are given.
         """
         given = {"episode_id": episode_id, "agent": agent, "user": user}
@@ -258,12 +259,20 @@ class Upkeep:
 
         Raises:
             NotFoundError: no such file was imported, or there is no such item.
-            ValidationError: the other content of imported files differs, there is no such format,
+            ValidationError: the file is one of the memory's own, the other content of imported
+                files differs, there is no such format,
                 its files have no name in the memory, or a graph has more nodes or edges than
                 ``limit`` allows.
             StorageError: the file cannot be written; an existing file stays unchanged.
         """
         target = checked_path("path", path)
+        own = Path(self._graph.store.url).resolve()
+        if not self._graph.store.capabilities.server and own in (
+            place := target.resolve(),
+            *place.parents,
+        ):
+            problem, remedy = "is within the memory's own folder", "name a file elsewhere"
+            raise ValidationError("path", str(path), problem, remedy)
         check_choice("format_name", format_name, EXPORT_FORMATS)
         check_document(format_name, document)
         drawn = format_name in {"graphml", "mermaid"}

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-from graphmem.errors import NotFoundError, ValidationError
+from graphmem.errors import NotFoundError, StorageError, ValidationError
 from graphmem.graph.arguments import check_text, checked_agent
 from graphmem.graph.derived import LABELS, upkeep
 from graphmem.graph.graph import Graph, Reader, Transaction
@@ -158,7 +158,14 @@ class Eraser:
     def compact(self) -> dict[str, Any]:
         """Rewrite the files; return what a report says of it."""
         store = self._graph.store
-        return {"compacted": store.compact(), "read_by": store.readers()}
+        try:
+            compacted = store.compact()
+        except StorageError as error:
+            raise StorageError(
+                "everything is erased, but the files are not rewritten, so that they still hold "
+                f"it; make room and close the memory: {error}"
+            ) from error
+        return {"compacted": compacted, "read_by": store.readers()}
 
     def forget(
         self,

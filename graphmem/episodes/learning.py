@@ -70,6 +70,8 @@ class Learner:
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
+        self.after: Callable[[], object] = lambda: None
+        """Called when something was learned."""
         self._namespace_id = node_id(graph.ns, "Namespace")
         # Guesses: what is there, how likely the rest is there too, and the half-life.
         self._seen: set[str] = set()
@@ -86,6 +88,7 @@ class Learner:
         with self._graph.store.one_call():
             # An attempt whose answer was lost wrote it.
             created = self._add(row) or self._write([row], "raise")[0] is True or own
+        self.after()
         return Learned(episode_id=row["id"], created=created)
 
     def learn_many(
@@ -166,6 +169,7 @@ class Learner:
                     flush()
                     seen = steps = size = 0
         flush()
+        self.after()
         in_order = tuple(sorted(rejected, key=lambda rejection: rejection.index))
         return LearnReport(created=created, skipped=skipped, rejected=in_order)
 

@@ -135,6 +135,9 @@ class Settings(BaseSettings):
         description="forget what is beyond it while learning, once an hour: '10000 episodes' (the "
         "latest) or '365 days'; default: keep everything",
     )
+    mask_secrets: bool = Field(
+        False, description="learn: store no keys and tokens of known shapes; prompts never have any"
+    )
     query_seconds: float = Field(
         60.0,
         gt=0,

@@ -129,6 +129,15 @@ class Settings(BaseSettings):
     count_reads: bool = Field(
         True, description="count how often policies and strategies are read, and when last"
     )
+    keep: str | None = Field(
+        None,
+        pattern="^[1-9][0-9]* (episodes|days)$",
+        description="forget what is beyond it while learning, once an hour: '10000 episodes' (the "
+        "latest) or '365 days'; default: keep everything",
+    )
+    mask_secrets: bool = Field(
+        False, description="learn: store no keys and tokens of known shapes; prompts never have any"
+    )
     query_seconds: float = Field(
         60.0,
         gt=0,

@@ -140,6 +140,7 @@ class Memory:
             Exchange(graph, learner, settler),
             reads,
             network,
+            learner,
         )
         """Rebuilding, erasing, exporting: see :class:`graphmem.upkeep.Upkeep`."""
         self._attempts = Attempts(

@@ -58,6 +58,16 @@ MATCH (h)-[:RECOMMENDS]->(s:Strategy)
 RETURN DISTINCT s.id AS id
 ORDER BY id;
 
+// name: access.others
+// doc: How many agents other than given ones attempted given tasks.
+// param: agents list
+// returns: others integer
+MATCH (t:Task)
+WHERE t.id IN $ids AND toString(t.ns) = $ns
+MATCH (t)<-[o:OUTCOME]-(:Strategy)
+WHERE NOT o.agent IN $agents
+RETURN count(DISTINCT o.agent) AS others;
+
 // name: access.sent_rules
 // doc: The rules of models, of given ones, for which the model was sent only episodes of given agents on given types of tasks.
 // param: agents list, types list = null

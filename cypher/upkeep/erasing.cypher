@@ -162,14 +162,14 @@ ORDER BY id;
 // name: erasing.aged
 // doc: The episodes before a time (or of any age), of one agent or of all, with their applied strategies.
 // param: before integer = null, agent string = null
-// returns: id string, agent string, type string, strategies list
+// returns: id string, agent string, type string, at integer, strategies list
 MATCH (e:Episode)
 WHERE e.ns = $ns AND ($before IS NULL OR coalesce(e.ended_at, e.started_at, e.recorded_at) < $before)
 MATCH (a:Agent)-[:RAN]->(e)
 WHERE $agent IS NULL OR a.name = $agent
 OPTIONAL MATCH (e)-[u:USED]->(s:Strategy)
 WITH e, a, collect(CASE WHEN u.applied THEN s.text ELSE null END) AS strategies
-RETURN e.id AS id, a.name AS agent, e.type AS type, strategies
+RETURN e.id AS id, a.name AS agent, e.type AS type, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at, strategies
 ORDER BY id;
 
 // name: erasing.beliefs

@@ -17,6 +17,7 @@ from graphmem.errors import NotFoundError
 from graphmem.graph.access import View, read_view
 from graphmem.graph.arguments import check_choice, check_function
 from graphmem.graph.graph import Graph
+from graphmem.graph.lookup import describe_unshared
 from graphmem.ids import strategy_id
 from graphmem.lessons.anti_patterns import describe, find_warnings, is_told
 from graphmem.models.choices import Choice, Considered, Evaluation, Explore, OwnWay
@@ -115,8 +116,11 @@ class Chooser:
                 key=lambda each: (each[0] != min(taken, len(several) - 1), each[1].order),
             )
         )
+        fields = {name: getattr(chosen, name) for name in Considered.model_fields}
+        if not met and (note := describe_unshared(self._graph, asked.task, view)):
+            fields["why"] += f"; {note}"
         return Choice(
-            **{name: getattr(chosen, name) for name in Considered.model_fields},
+            **fields,
             task=asked.task,
             explore=explore,
             others=tuple(considered),
@@ -214,9 +218,10 @@ class Chooser:
         found = list(dict.fromkeys([*texts, *(row["text"] for row in best)]))[:FOUND]
         if not found:
             who = "" if agent is None else f" that agent {agent!r} may read"
+            note = describe_unshared(self._graph, task, view)
             raise NotFoundError(
                 f"there are no candidates: namespace {self._graph.ns!r} has no strategy that was "
-                f"tried{who}; give candidates, or learn an episode first"
+                f"tried{who}; give candidates, or learn an episode first{note and f' ({note})'}"
             )
         return found
 

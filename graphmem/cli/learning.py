@@ -13,12 +13,16 @@ import click
 
 from graphmem.cli.options import Options, moment, several
 from graphmem.cli.printing import print_json, print_rows, progress
+from graphmem.errors import GraphMemError
 from graphmem.files import writing
 from graphmem.printable import counted, printable
 
 if TYPE_CHECKING:
+    from graphmem.memory import Memory
     from graphmem.seeding import Refusal, SeedReport
 
+LINKED = 50_000
+"""Most texts that seed embeds and links itself: some minutes."""
 SHOWN = 20
 """Kinds of refusals in the table of seed."""
 
@@ -139,7 +143,8 @@ def seed(
 
     LOG can be - for standard input. Files can be gzipped.
 
-    Known records are skipped, so you can run an interrupted seeding again.
+    Known records are skipped, so you can run an interrupted seeding again. At the end the texts
+    are embedded, and similar ones are linked (SIMILAR_TO).
 
     \b
     Example:
@@ -172,6 +177,7 @@ def seed(
             on_refusal=None if refused is None else write,
             **how,
         )
+    _link(options, memory)
     if options.as_json:
         print_json(report)
     else:
@@ -182,6 +188,19 @@ def seed(
         click.echo(f"warning: no record has {count} of {how['outcomes']}: {keys}", err=True)
     if report.refused and on_error == "fail":
         sys.exit(1)
+
+
+def _link(options: Options, memory: Memory) -> None:
+    """Embed what was learned, and link what is similar, so that all who read the graph see it."""
+    waiting, how = sum(memory.upkeep.pending().values()), "`graphmem upkeep relink` links them"
+    if waiting > LINKED:
+        click.echo(f"{waiting:,} texts wait for vectors and links: {how}", err=True)
+    elif waiting:
+        try:
+            with progress("embedding and linking", options, "texts") as advance:
+                memory.upkeep.relink(on_progress=advance)
+        except GraphMemError as error:
+            click.echo(f"the texts are not linked: {error}; {how}", err=True)
 
 
 def _print_report(report: SeedReport, refused: str | None) -> None:

@@ -113,13 +113,15 @@ def _print_reports(reports: list[EraseReport]) -> None:
     help="All of their strategies have a lower confidence, from 0 to 1 [default: any].",
 )
 @click.option("--agent", help="Only episodes of this agent.")
+@click.option("--any", is_flag=True, help="Age or confidence is enough [both].")
 @click.option("--dry-run", is_flag=True, help="Say what it would erase; change nothing.")
 @with_yes
 @click.pass_obj
 def forget(options: Options, /, dry_run: bool, yes: bool, **which: Any) -> None:
     """Erase episodes that are old, or of weak strategies, or both.
 
-    Give --older-than, --below-confidence, or both. An episode must meet all that you give.
+    Give --older-than, --below-confidence, or both. An episode must meet all that you give, or with
+    --any one of them.
 
     \b
     Examples:

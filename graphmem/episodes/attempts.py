@@ -30,6 +30,7 @@ from graphmem.models import AbandonedAttempt, Episode
 from graphmem.models.choices import Choice, Explore
 from graphmem.models.fields import millis
 from graphmem.store.port import Row
+from graphmem.text.secrets import masked
 
 _log = logging.getLogger(__name__)
 
@@ -81,7 +82,8 @@ class Attempts:
         """Learn an episode, or store an abandoned attempt; return its id."""
         if isinstance(ended, Episode):
             return self._learner.learn(ended).episode_id
-        _, refused = abandon(self.graph, [ended])
+        stored: AbandonedAttempt = masked(ended) if self.graph.settings.mask_secrets else ended
+        _, refused = abandon(self.graph, [stored])
         if refused:
             raise refused[0][1]
         return abandoned_id(self.graph.ns, ended.key)

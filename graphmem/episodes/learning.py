@@ -40,6 +40,7 @@ from graphmem.models import Episode, Evidence, Learned, LearnReport, Rejection, 
 from graphmem.notebook.frames import Listed
 from graphmem.policies.streams import load, lock, open_nodes, store
 from graphmem.store.port import ChangedError, Row
+from graphmem.text.secrets import masked
 
 OnError = Literal["raise", "collect"]
 Answers = dict[str, bool | ValidationError]
@@ -69,6 +70,8 @@ class Learner:
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
+        self.after: Callable[[], object] = lambda: None
+        """Called when something was learned."""
         self._namespace_id = node_id(graph.ns, "Namespace")
         # Guesses: what is there, how likely the rest is there too, and the half-life.
         self._seen: set[str] = set()
@@ -81,10 +84,13 @@ class Learner:
         added: dict[str, Any] = {"occurrence": uuid4().hex} if own else {}
         if dated and episode.started_at is None and episode.ended_at is None:
             added |= _just_ended(self._graph.now(), episode.duration)
+        if self._graph.settings.mask_secrets:
+            episode = masked(episode)
         row = episode_row(episode, self._graph.ns, self._graph.settings.success_threshold, **added)
         with self._graph.store.one_call():
             # An attempt whose answer was lost wrote it.
             created = self._add(row) or self._write([row], "raise")[0] is True or own
+        self.after()
         return Learned(episode_id=row["id"], created=created)
 
     def learn_many(
@@ -165,6 +171,7 @@ class Learner:
                     flush()
                     seen = steps = size = 0
         flush()
+        self.after()
         in_order = tuple(sorted(rejected, key=lambda rejection: rejection.index))
         return LearnReport(created=created, skipped=skipped, rejected=in_order)
 
@@ -233,6 +240,8 @@ class Learner:
     def row(self, episode: Episode, counted: Occurrences | None = None) -> Row:
         """Return how an episode will lie in the graph."""
         threshold = self._graph.settings.success_threshold
+        if self._graph.settings.mask_secrets:
+            episode = masked(episode)
         return episode_row(episode, self._graph.ns, threshold, counted)
 
     def _add(self, row: Row) -> bool:

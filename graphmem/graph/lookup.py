@@ -48,6 +48,21 @@ def known_tasks(reader: Reader, text: str, view: View = EVERYTHING) -> list[Row]
     return rows
 
 
+def describe_unshared(reader: Reader, task: str, view: View) -> str:
+    """Return a sentence on the agents that know a task and do not share; "" if there are none."""
+    if view.agents is None or not (ids := task_ids(reader, task)):
+        return ""
+    others = reader.read("access.others", ids=ids, agents=view.agents)[0]["others"]
+    if not others:
+        return ""
+    know = "agent knows" if others == 1 else "agents know"
+    own = view.reader
+    return (
+        f"{others} other {know} this task; share with memory.scopes: share_with=[{own!r}] for "
+        f"them, inherit_from=[their names] for {own!r}"
+    )
+
+
 def _seen(reader: Reader, rows: list[Row], view: View) -> Iterator[Row]:
     """Yield those of some tasks that are in a view, with its wording and type."""
     there = view.tasks(reader, [row["id"] for row in rows], untried=True)

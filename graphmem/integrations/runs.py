@@ -35,6 +35,7 @@ from graphmem.ids import canonical_json
 from graphmem.integrations.outcomes import Outcome, Run, judge_of
 from graphmem.memory import Memory
 from graphmem.models import MAX_KEY, MAX_TEXT, Step
+from graphmem.text.words import ends
 
 _log = logging.getLogger(__name__)
 
@@ -276,7 +277,7 @@ def describe_error(error: BaseException | str | None) -> str | None:
 
 def _key(text: str) -> str:
     """Return a text in a form that can be a task or a name."""
-    return unicodedata.normalize("NFC", _text(text)).strip()[:MAX_KEY].strip()
+    return ends(unicodedata.normalize("NFC", _text(text)).strip(), MAX_KEY).strip()
 
 
 def _text(value: Any) -> str:

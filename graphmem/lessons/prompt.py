@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from graphmem.graph.access import EVERYTHING, View, read_view
 from graphmem.graph.arguments import check_function
 from graphmem.graph.graph import Graph
+from graphmem.graph.lookup import describe_unshared
 from graphmem.graph.nearness import STOPPED, Expect, Expected, Near, Question, understood
 from graphmem.graph.rates import HEURISTIC_ABOVE, PRIOR
 from graphmem.lessons.general_rules import AgentRules, consolidation_id
@@ -148,7 +149,8 @@ class ContextWriter:
         episodes and their mean score. The most valuable lines per token come first
         (:mod:`graphmem.lessons.prompt`). A fence surrounds the texts of episodes, which cannot
         close it; invisible characters are removed. The text is "" if nothing is known, or nothing
-        fits into ``max_tokens``.
+        fits into ``max_tokens``. If an agent may read nothing of a task that others know, it says
+        how many do (no more).
 
         Args:
             task: its key or wording. An unknown task gets what is known of similar tasks, and the
@@ -170,8 +172,12 @@ class ContextWriter:
         """
         query = ContextQuery(task=task, max_tokens=max_tokens, agent=agent, lens=lens, user=user)
         check_function("count", count)
-        lines = _once(self._lines(query))
-        return fitted(list(lines), query.max_tokens, count_tokens if count is None else count)
+        lines = list(_once(self._lines(query)))
+        measure = count_tokens if count is None else count
+        if not lines and agent is not None:
+            note = describe_unshared(self._graph, query.task, read_view(self._graph, query.agent))
+            return note if note and measure(note) <= query.max_tokens else ""
+        return fitted(lines, query.max_tokens, measure)
 
     def _lines(self, query: ContextQuery) -> Iterator[Line]:
         """Yield candidates."""

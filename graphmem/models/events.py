@@ -34,8 +34,8 @@ class Event(Output):
 
     ``subject`` is the id of the policy, entry or episode (kind ``episode``: the strategies of that
     episode changed). ``agent`` is the name of the agent, or of the level that changed. ``other`` is
-    the id of the policy at the other end of an edge. ``facts`` holds the fields of a transition:
-    next_state, reward, alpha, gamma, terminal ...
+    the id of the policy at the other end of an edge. ``value`` of an erasure is the
+    number of episodes. ``facts`` holds the fields of a transition: next_state, reward, alpha ...
     """
 
     id: str

@@ -14,6 +14,7 @@ from typing import Any
 from graphmem.ids import canonical_json
 from graphmem.models import MAX_TEXT, Step
 from graphmem.models.fields import MAX_KEY
+from graphmem.text.words import ends
 
 MAX_JSON = 4_000_000
 """Most characters of a text that is read as JSON: empty lists take twenty times as much."""
@@ -137,8 +138,8 @@ def cut_text(observation: str | None) -> str | None:
 
 
 def cut_task(words: str) -> str:
-    """Return a text, cut to the length of a task."""
-    return words[:MAX_KEY]
+    """Return a text; of one that is too long for a task, its beginning and its end."""
+    return ends(words, MAX_KEY)
 
 
 def task_of(words: str | None) -> str | None:

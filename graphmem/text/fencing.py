@@ -11,6 +11,8 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from graphmem.text.secrets import mask
+
 OPEN = "<<<"
 CLOSE = ">>>"
 ELLIPSIS = "…"
@@ -48,14 +50,14 @@ def fenced(text: str, limit: int | None = None) -> str:
     It is normalized (NFC). White space of any kind becomes one space. Controls, bidirectional
     controls, zero-width characters, variation selectors, tags and lone surrogates are removed.
     Three or more angle brackets in a row (also look-alikes, also with spaces in between) become
-    one.
+    one. Keys and tokens of known shapes are masked.
 
     Args:
         text: any text.
         limit: most characters, at least 1; a longer text is cut and ends in an ellipsis.
     """
     clean = text if text.isascii() and text.isprintable() else _clean(text)
-    clean = _SPACES.sub(" ", clean).strip()
+    clean = mask(_SPACES.sub(" ", clean).strip())
     clean = _RUN.sub(_short, clean)
     if limit is not None and len(clean) > limit:
         clean = clean[: limit - 1].rstrip() + ELLIPSIS

@@ -14,6 +14,8 @@ from typing import Any
 
 LONGEST = 39
 """Most characters in a word; longer words are cut, because the embedded engine refuses them."""
+CUT = " ... "
+"""Stands for the middle of a long text."""
 _IDEOGRAPHS = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3\uf900-\ufaff"
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _WORD = re.compile(rf"[{_IDEOGRAPHS}]|[^\W_{_IDEOGRAPHS}]+")
@@ -94,3 +96,11 @@ def words_of(content: Any) -> str:
             text = str(value)
             parts.append(f"{name}: {text}" if name else text)
     return " ".join(parts)
+
+
+def ends(text: str, most: int) -> str:
+    """Return a text; of a longer one its beginning and its end, where a prompt has its question."""
+    if len(text) <= most:
+        return text
+    half = (most - len(CUT)) // 2
+    return f"{text[:half]}{CUT}{text[-half:]}"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from graphmem.errors import ValidationError
+from graphmem.errors import GraphMemError, ValidationError
 from graphmem.graph.arguments import check_choice, check_flag, check_function, checked_path
 from graphmem.graph.graph import Graph
 from graphmem.graph.lookup import HasId
@@ -24,13 +26,20 @@ from graphmem.models import (
 )
 from graphmem.models.reports import RelinkReport
 from graphmem.network import Network
+from graphmem.printable import counted
 from graphmem.search.vectors import Vectors
 from graphmem.upkeep.erasing import Eraser
 from graphmem.upkeep.exchange import Exchange, check_document
 from graphmem.upkeep.verifying import Maintainer
 
 if TYPE_CHECKING:
+    from graphmem.episodes.learning import Learner
     from graphmem.search.embedding import Embedder
+
+
+_log = logging.getLogger(__name__)
+HOUR = 3_600.0
+"""Seconds between two times at which what is beyond the setting ``keep`` is forgotten."""
 
 
 class Upkeep:
@@ -44,6 +53,7 @@ class Upkeep:
         exchange: Exchange,
         reads: Reads,
         network: Network,
+        learner: Learner,
     ) -> None:
         self._graph = graph
         self._maintainer = maintainer
@@ -52,6 +62,8 @@ class Upkeep:
         self._exchange = exchange
         self._reads = reads
         self._network = network
+        self._next = 0.0
+        learner.after = self._keep
 
     def initialize(self) -> int:
         """Create missing constraints and indexes; return the schema version.
@@ -94,6 +106,7 @@ class Upkeep:
 
         Raises:
             NotFoundError: there is no such episode, agent or user in this namespace.
+            StorageError: everything was erased, but there is no room to rewrite the files.
             ValidationError: none or several are given.
         """
         given = {"episode_id": episode_id, "agent": agent, "user": user}
@@ -120,12 +133,14 @@ class Upkeep:
         below_confidence: float | None = None,
         agent: str | None = None,
         *,
+        any: bool = False,  # noqa: A002
         dry_run: bool = False,
     ) -> ForgetReport:
         """Erase episodes that are old, or whose strategies have low confidence, or both.
 
-        Only the given conditions count; an episode must meet all of them. Every derived
-        number loses their exact share; items that nothing else supports are removed.
+        Only the given conditions count; an episode must meet all of them, or with ``any`` one of
+        them. Every derived number loses their exact share; items that nothing else supports are
+        removed. The setting ``keep`` does this by itself.
 
         Args:
             older_than: days (or a timedelta) since the end of an episode, else its start, else its
@@ -135,12 +150,25 @@ class Upkeep:
                 mean, from 0 to 1) for its agent and type of task, for instance 0.3; None: any
                 confidence.
             agent: only episodes of this agent.
+            any: age or confidence is enough.
             dry_run: report what would be removed, and change nothing.
 
         Raises:
             ValidationError: an argument is wrong, or no condition is given.
         """
-        return self._eraser.forget(older_than, below_confidence, agent, dry_run=dry_run)
+        return self._eraser.forget(older_than, below_confidence, agent, either=any, dry_run=dry_run)
+
+    def _keep(self) -> None:
+        """Forget what is beyond the setting ``keep``, at most once an hour."""
+        bound, now = self._graph.settings.keep, time.monotonic()
+        if bound is None or now < self._next:
+            return
+        self._next = now + HOUR
+        try:
+            if count := self._eraser.keep(bound):
+                _log.info("forgot %s beyond %s", counted(count, "episode"), bound)
+        except GraphMemError as error:  # what was to be learned is learned
+            _log.warning("nothing is forgotten, although keep is %s: %s", bound, error)
 
     def backup(self, folder: str | Path) -> BackupReport:
         """Write the whole memory, with all its namespaces, to a new folder.
@@ -259,12 +287,20 @@ class Upkeep:
 
         Raises:
             NotFoundError: no such file was imported, or there is no such item.
-            ValidationError: the other content of imported files differs, there is no such format,
+            ValidationError: the file is one of the memory's own, the other content of imported
+                files differs, there is no such format,
                 its files have no name in the memory, or a graph has more nodes or edges than
                 ``limit`` allows.
             StorageError: the file cannot be written; an existing file stays unchanged.
         """
         target = checked_path("path", path)
+        own = Path(self._graph.store.url).resolve()
+        if not self._graph.store.capabilities.server and own in (
+            place := target.resolve(),
+            *place.parents,
+        ):
+            problem, remedy = "is within the memory's own folder", "name a file elsewhere"
+            raise ValidationError("path", str(path), problem, remedy)
         check_choice("format_name", format_name, EXPORT_FORMATS)
         check_document(format_name, document)
         drawn = format_name in {"graphml", "mermaid"}

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-from graphmem.errors import NotFoundError, ValidationError
+from graphmem.errors import NotFoundError, StorageError, ValidationError
 from graphmem.graph.arguments import check_text, checked_agent
 from graphmem.graph.derived import LABELS, upkeep
 from graphmem.graph.graph import Graph, Reader, Transaction
@@ -58,6 +58,7 @@ class _Condition(Input):
     older_than: Annotated[Finite, Field(ge=0), BeforeValidator(_days)] | None
     below_confidence: Unit | None
     agent: Name | None
+    any: bool
     dry_run: bool
 
 
@@ -181,7 +182,14 @@ class Eraser:
     def compact(self) -> dict[str, Any]:
         """Rewrite the files; return what a report says of it."""
         store = self._graph.store
-        return {"compacted": store.compact(), "read_by": store.readers()}
+        try:
+            compacted = store.compact()
+        except StorageError as error:
+            raise StorageError(
+                "everything is erased, but the files are not rewritten, so that they still hold "
+                f"it; make room and close the memory: {error}"
+            ) from error
+        return {"compacted": compacted, "read_by": store.readers()}
 
     def forget(
         self,
@@ -189,11 +197,12 @@ class Eraser:
         below_confidence: float | None,
         agent: str | None,
         *,
-        dry_run: bool,
+        either: bool = False,
+        dry_run: bool = False,
     ) -> ForgetReport:
-        """Remove episodes that meet all given conditions on age and confidence."""
+        """Remove episodes that meet all given conditions on age and confidence, or one of them."""
         given: dict[str, Any] = {"older_than": older_than, "below_confidence": below_confidence}
-        asked = _Condition(**given, agent=agent, dry_run=dry_run)
+        asked = _Condition(**given, agent=agent, any=either, dry_run=dry_run)
         before = None
         if asked.older_than is not None:
             age = asked.older_than * (DAY / timedelta(milliseconds=1))
@@ -218,18 +227,33 @@ class Eraser:
             )
 
         def foretell(reader: Reader) -> ForgetReport:
-            ids = _forgettable(reader, asked.below_confidence, aged)
+            ids = _forgettable(reader, asked, before)
             return report(reader, ids, self._losses(reader, ids))
 
         if asked.dry_run:
             return foretell(self._graph) if self._graph.must_lock else self._graph.view(foretell)
         # Chosen once: what goes first changes what is believed.
-        ids = _forgettable(self._graph, asked.below_confidence, aged)
+        ids = _forgettable(self._graph, asked, before)
         ahead = Removed()
         rest = self._remove_ahead(ids, ahead)
         done = self._graph.transact(lambda tx: report(tx, ids, ahead + self._remove(tx, rest)))
         self._vectors.tidy()
         return done.model_copy(update=self.compact())
+
+    def keep(self, bound: str) -> int:
+        """Forget the episodes beyond a bound, ``N episodes`` or ``N days``; return how many."""
+        number, unit = bound.split()
+        if unit == "days":
+            old = self.forget(float(number), None, None, dry_run=True).episode_ids
+        else:
+            rows = self._graph.read("erasing.aged")
+            rows.sort(key=lambda row: (row["at"], row["id"]))
+            old = tuple(row["id"] for row in rows[: max(0, len(rows) - int(number))])
+        if old:
+            rest = self._remove_ahead(old, Removed())
+            self._graph.transact(lambda tx: self._remove(tx, rest))
+            self._vectors.tidy()
+        return len(old)
 
     def _losses(self, reader: Reader, ids: Sequence[str]) -> Removed:
         """Count what removing episodes would remove, without removing it."""
@@ -295,20 +319,21 @@ class Eraser:
         for page in paged([*nodes["Strategy"], *took]):
             self._cycles.renew(tx, page)
             tx.run("predictions.drop_about", ids=page)
+        counts = Counter(stream_of.values())
         for stream, agent in sorted(agents.items()):
-            self._note_erased(tx, stream, agent)
+            self._note_erased(tx, stream, agent, counts[stream])
         # They were fitted to the erased episodes, too; the next prediction fits them again.
         tx.run("forecasting.drop_pooling")
         return removed
 
-    def _note_erased(self, tx: Transaction, stream: str, agent: str) -> None:
+    def _note_erased(self, tx: Transaction, stream: str, agent: str, episodes: int) -> None:
         """Add an event about the erasure to the stream, or remove an empty stream."""
         row = lock(tx, [stream]).get(stream)
         if row is None:
             return
         there = tx.run("maintenance.stored_agents", ids=[agent])
         if there or tx.run("maintenance.stored_policies", stream=stream):
-            apply(tx, [Change(row["agent"], "erased", {})])
+            apply(tx, [Change(row["agent"], "erased", {"value": float(episodes)})])
         else:
             self._drop_stream(tx, row)
 
@@ -365,21 +390,26 @@ def _gather(tx: Transaction, name: str, ids: Sequence[str]) -> list[Row]:
     return [row for page in paged(ids) for row in tx.run(name, ids=page)]
 
 
-def _forgettable(reader: Reader, below: float | None, aged: dict[str, Any]) -> list[str]:
-    """Return the episodes that are older and whose strategies all have a lower confidence."""
-    rows = reader.read("erasing.aged", **aged)
+def _forgettable(reader: Reader, asked: _Condition, before: int | None) -> list[str]:
+    """Return the episodes that are older, or whose strategies all have a lower confidence."""
+    below, either = asked.below_confidence, asked.any
+    time = None if either and below is not None else before
+    rows = reader.read("erasing.aged", before=time, agent=asked.agent)
     if below is None:
         return [row["id"] for row in rows]
     believed = {
         (row["agent"], row["type"], row["strategy"])
         for row in reader.read("erasing.beliefs", below=below)
     }
-    return [
-        row["id"]
-        for row in rows
-        if row["strategies"]
-        and not any((row["agent"], row["type"], text) in believed for text in row["strategies"])
-    ]
+
+    def is_weak(row: Row) -> bool:
+        used = row["strategies"]
+        return used and not any((row["agent"], row["type"], text) in believed for text in used)
+
+    def is_old(row: Row) -> bool:
+        return either and before is not None and row["at"] < before
+
+    return [row["id"] for row in rows if is_weak(row) or is_old(row)]
 
 
 def _drop(tx: Transaction, ids: Sequence[str]) -> int:

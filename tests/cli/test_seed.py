@@ -35,6 +35,10 @@ def test_seeding_twice_learns_once(url: str, log: Path) -> None:
     assert seed(url, str(log))["created"] == 12
     again = seed(url, str(log))
     assert (again["created"], again["skipped"], again["refused"]) == (0, 12, 0)
+    with Memory.open(url) as memory:
+        assert memory.upkeep.pending() == {"Strategy": 0, "Task": 0}
+        links = memory.query("MATCH (:Task {ns: $ns})-[l:SIMILAR_TO]->() RETURN count(l) AS n")
+        assert links[0]["n"] > 0
     table = good("--url", url, "seed", str(log)).out
     assert "0 episodes learned, 12 known already, 0 refused, from 1 file" in table
 

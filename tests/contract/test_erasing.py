@@ -335,6 +335,30 @@ class TestForgetting:
         assert memory.upkeep.forget(90, 0.3).before == NOW - timedelta(days=90)
         assert memory.upkeep.forget(90, 0.3).episodes == 0
 
+    def test_any_condition_is_enough(self, memory: Memory, clock: Clock) -> None:
+        clock.now = to_millis(NOW)
+        ids = self.old(memory)
+        dry = memory.upkeep.forget(90, 0.3, any=True, dry_run=True)
+        assert set(dry.episode_ids) == {*ids["old good"], *ids["old bad"], *ids["new bad"]}
+        memory.upkeep.forget(90, 0.3, any=True)
+        assert memory.stats().episodes == 4
+        checked(memory)
+
+    @pytest.mark.parametrize(("keep", "left"), [("10 episodes", 10), ("90 days", 9)])
+    def test_it_forgets_by_itself_where_a_setting_says_so(
+        self, opened: Opener, clock: Clock, keep: str, left: int
+    ) -> None:
+        clock.now = to_millis(NOW)
+        with opened() as memory:
+            self.old(memory)
+        with opened(memory.namespace, keep=keep) as memory:
+            for _ in range(2):  # at most once an hour
+                memory.learn("deploy", "plan", success=True)
+            assert memory.stats().episodes == left + 1
+            told = [event for event in memory.events.tail(99) if event.kind == "erased"]
+            assert sum(event.value or 0 for event in told) == 17 - left
+            checked(memory)
+
     def test_confidence_is_that_of_the_agent_and_the_type(
         self, memory: Memory, clock: Clock
     ) -> None:

@@ -6,6 +6,7 @@ Every read for an agent must give the same answer in both: then nothing in it ca
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -18,6 +19,7 @@ import pytest
 
 from graphmem import AsyncMemory, Memory, Settings, Step, StrategyUse
 from graphmem.errors import GraphMemError
+from graphmem.models.choices import Choice
 from graphmem.store.queries import adhoc
 from tests.conftest import Clock, Opener
 from tests.contract.surface import PLAIN, methods, parameters
@@ -48,6 +50,16 @@ OTHERS = {
 }
 """Methods that make an object or run, or say what agents may read, not what they did."""
 
+UNSHARED = re.compile(r"(; | \()?\d+ other agents? knows? this task; share .*")
+
+
+def _uncounted(answer: Any) -> Any:
+    """Return an answer without how many others know the task, all that it says of them."""
+    if isinstance(answer, Choice):
+        return answer.model_copy(update={"why": UNSHARED.sub("", answer.why)})
+    return UNSHARED.sub("", answer)
+
+
 Asked = tuple[str, ...]
 """Texts and ids of everything that an agent could ask for."""
 
@@ -58,7 +70,7 @@ def asked_of(names: Asked, ask: Callable[[str], Any]) -> dict[str, Any]:
 
 READS: dict[str, Callable[[Memory, str, Asked], Any]] = {
     "context": lambda m, a, names: [
-        m.context(task, agent=a, max_tokens=2_000)
+        _uncounted(m.context(task, agent=a, max_tokens=2_000))
         for task in (*SHARED_TASKS, "an unknown thing", f"{MARK} task")
     ],
     "recall": lambda m, a, names: [
@@ -67,7 +79,7 @@ READS: dict[str, Callable[[Memory, str, Asked], Any]] = {
         for hops in range(4)
     ],
     "choose": lambda m, a, names: [
-        said(m.choose, task, candidates, agent=a, seed=1)
+        _uncounted(said(m.choose, task, candidates, agent=a, seed=1))
         for task in (*SHARED_TASKS[:2], f"{MARK} task")
         for candidates in (None, [SHARED_STRATEGIES[0], f"{MARK} way"])
     ],
@@ -101,7 +113,7 @@ READS: dict[str, Callable[[Memory, str, Asked], Any]] = {
         for sort in ("trials", "best", "worst", "latest")
     ],
     "evidence": lambda m, a, names: asked_of(
-        names, lambda name: m.evidence(name, agent=a, limit=100)
+        names, lambda name: said(m.evidence, name, agent=a, limit=100)
     ),
     "lessons.anti_patterns": lambda m, a, names: [
         m.lessons.anti_patterns(one, agent=a) for one in (None, *TYPES)

@@ -12,7 +12,7 @@ import hypothesis.strategies as st
 import pytest
 
 from graphmem import Memory
-from graphmem.errors import ScopeError
+from graphmem.errors import NotFoundError, ScopeError
 from graphmem.graph.access import Scopes, refusal
 from graphmem.models import Scope
 from tests.conftest import Opener
@@ -230,3 +230,20 @@ def test_what_is_learned_and_read_follows_the_scopes_of_the_moment(opened: Opene
     assert memory.lessons.anti_patterns(agent="ada") == []
     assert read(None) == everything
     assert memory.verify().ok
+
+
+def test_an_agent_is_told_that_others_know_its_task(memory: Memory) -> None:
+    """How many, and how to share; nothing of what they know."""
+    for agent in ("ben", "carl"):
+        memory.learn("deploy", "ask", success=True, agent=agent)
+    told = r"2 other agents know this task; share with memory.scopes: share_with=\['ada'\]"
+    assert re.match(told, memory.context("deploy", agent="ada"))
+    with pytest.raises(NotFoundError, match=told):
+        memory.choose("deploy", agent="ada")
+    assert re.search(told, memory.choose("deploy", ["look"], agent="ada").why)
+    assert memory.context("another", agent="ada") == ""
+    for agent in ("ben", "carl"):
+        memory.scopes.set(agent, share_with=["ada"])
+    memory.scopes.set("ada", inherit_from=["ben", "carl"])
+    assert "other agents" not in memory.context("deploy", agent="ada")
+    assert "other agents" not in memory.choose("deploy", agent="ada").why

@@ -73,6 +73,7 @@ memory.close()
 CLOSING = """
 import os, resource, signal
 from graphmem import Memory
+from graphmem.errors import StorageError
 from tests.faults.learner import batch
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -82,6 +83,11 @@ size = os.stat(os.path.join(os.environ["GRAPHMEM_URL"], "graph.kgl")).st_size
 resource.setrlimit(resource.RLIMIT_FSIZE, (size // 2, resource.RLIM_INFINITY))
 with Memory.open() as memory:
     print(memory.learn("a task", "a strategy", success=True).created, flush=True)
+    gone = memory.learn("a task", "another", success=True).episode_id
+    try:
+        memory.upkeep.erase(gone, compact=True)
+    except StorageError as error:
+        print(str(error).partition(",")[0].replace(" ", "_"), flush=True)
 print("closed", flush=True)
 """
 
@@ -137,7 +143,10 @@ def test_closing_is_no_failure_where_only_a_checkpoint_does_not_fit(tmp_path: Pa
     """The log has all that was learned."""
     url = str(tmp_path / "memory.graph")
     answer = run(url, CLOSING)
-    assert (answer.stdout.split(), answer.returncode) == (["True", "closed"], 0), answer.stderr
+    assert (answer.stdout.split(), answer.returncode) == (
+        ["True", "everything_is_erased", "closed"],
+        0,
+    ), answer.stderr
     [told] = answer.stderr.splitlines()
     assert "no room for a new graph file" in told
     with Memory.open(url, settings=Settings(embedder="hashing")) as memory:

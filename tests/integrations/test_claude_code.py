@@ -166,7 +166,7 @@ def test_something_else_can_be_the_strategy(session: Session) -> None:
 
 
 def test_texts_are_shortened_and_made_whole(session: Session) -> None:
-    session.prompt("read \ud83d it" + " all" * 3_000)
+    session.prompt("read \ud83d it" + " all" * 3_000 + " why?")
     session.calls("Read", {"file_path": "x", "deep": ["\udc00"]}, "long " * 2_000)
     session.calls("Write", {"content": "w" * 9_000, "many": ["m" * 30_000]}, [{"text": "done"}])
     session.prompt("graphmem: success")
@@ -175,6 +175,7 @@ def test_texts_are_shortened_and_made_whole(session: Session) -> None:
         assert (learned.learned, learned.problems) == (1, [])
         [task] = memory.query("MATCH (t:Task) WHERE toString(t.ns) = $ns RETURN t.description AS d")
         assert len(task["d"]) <= 2_000
+        assert task["d"].endswith(" all why?")
         steps = memory.query(
             "MATCH (s:Step) WHERE toString(s.ns) = $ns "
             "RETURN s.action AS a, s.observation AS o ORDER BY s.index"

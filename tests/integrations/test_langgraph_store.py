@@ -285,6 +285,8 @@ def test_what_cannot_be_stored_is_said() -> None:
         with pytest.raises(ValidationError, match="no operator"):
             store.search((), filter={"n": {"$in": [1]}})
         assert store.search((), filter={"n": {"$gt": "x"}}) == []
+        for odd in ({1: 1}, {"n": {1: 1}}):
+            assert store.search((), filter=odd) == []  # type: ignore[arg-type]
         assert [item.key for item in store.search(())] == ["there"]
         store.put(("a",), "empty", {})
         assert len(store.search((), query="anything")) == 2

@@ -72,7 +72,7 @@ def test_what_ends_a_run_is_no_tool() -> None:
         ("Here:\nISSUE:\nit is blank\r\n\n\nINSTRUCTIONS:\nNow solve it.", "it is blank"),
         ("Task Description:\nit is blank\n\nCurrent terminal state:\n$", "it is blank"),
         ("ISSUE: it is blank", "ISSUE: it is blank"),
-        ("x" * 20_000, "x" * 10_000),
+        ("x" * 20_000, f"{'x' * 4_997} ... {'x' * 4_997}"),
         (" \n", None),
         (None, None),
     ],

@@ -8,6 +8,7 @@ import hypothesis
 import hypothesis.strategies as st
 import pytest
 
+from graphmem import Memory, Settings, Step
 from graphmem.text.fencing import CLOSE, ELLIPSIS, OPEN, fenced
 
 ANGLES = "<>«»≪≫〈〉《》"
@@ -88,3 +89,46 @@ def test_what_becomes_of_tricks(text: str, left: str) -> None:
 def test_a_long_text_is_cut_and_says_so() -> None:
     assert fenced("word " * 1_000, 12) == "word word w" + ELLIPSIS
     assert len(fenced("<" * 1_000_000 + "\u200b" * 1_000_000)) == 1
+
+
+SECRETS = [
+    "AKIA" + "Q3" * 8,
+    "ghp_" + "a1B2" * 9,
+    "sk-proj-" + "Ab3_" * 12,
+    "sk-ant-api03-" + "x-Y9" * 24,
+    "xoxb-" + "12345-" * 4,
+    "sk_live_" + "q7" * 12,
+    "AIza" + "Sy-9_" * 7,
+    "hf_" + "aB" * 17,
+    "eyJhbGciOiJIUzI1NiJ9a.eyJzdWIiOiIxMjM0In0aaa.c2lnbmF0dXJl",
+    "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\nIBAAKC\n-----END RSA PRIVATE KEY-----",
+]
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+def test_keys_and_tokens_of_known_shapes_are_masked(secret: str) -> None:
+    assert fenced(f"call it with {secret}, then wait") == "call it with [masked secret], then wait"
+
+
+def test_ordinary_words_are_no_secrets() -> None:
+    for text in ("sk-learn", "risk-proj-" + "a" * 30, "AKIA", "d41d8cd98f00b204e9800998ecf8427e"):
+        assert fenced(text) == text
+
+
+def test_secrets_stay_out_of_prompts_and_on_demand_out_of_the_memory() -> None:
+    used, denied = f"used {SECRETS[0]}", f"denied: {SECRETS[1]}"
+    for stored in (True, False):
+        with Memory.open("memory:", settings=Settings(mask_secrets=not stored)) as memory:
+            for _ in range(3):
+                steps = [Step(action={"key": SECRETS[2]})]
+                memory.learn(
+                    "deploy", "push", success=False, steps=steps, summary=used, error=denied
+                )
+            with memory.attempt("deploy", extra={"key": SECRETS[3]}):
+                pass
+            shown = memory.context("deploy") + memory.explain("push").to_text()
+            rows = memory.query("MATCH (n) WHERE n.ns = $ns RETURN properties(n) AS held")
+            for place, secret in enumerate(SECRETS[:4]):
+                assert secret not in shown
+                assert (secret in repr(list(rows))) is stored, place
+            assert memory.verify().ok

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from graphmem import Memory, files
-from graphmem.errors import SeedingError, StorageError
+from graphmem.errors import SeedingError, StorageError, ValidationError
 from graphmem.files import open_input, writing
 from graphmem.seeding import seed, sources
 
@@ -166,3 +166,13 @@ def test_what_another_process_writes_stays(tmp_path: Path) -> None:
         assert target.read_bytes() == b"second"
     assert target.read_bytes() == b"first"
     assert list(tmp_path.iterdir()) == [target]
+
+
+def test_an_export_onto_the_files_of_the_memory_is_refused(tmp_path: Path) -> None:
+    (link := tmp_path / "link").symlink_to(tmp_path / "memory")
+    with Memory.open(tmp_path / "memory") as memory:
+        memory.learn("look", "map", success=True)
+        for path in (tmp_path / "memory" / "graph.kgl", link / "new.jsonl", tmp_path / "memory"):
+            with pytest.raises(ValidationError, match="the memory's own folder"):
+                memory.upkeep.export(path, "jsonl")
+        assert memory.verify().ok

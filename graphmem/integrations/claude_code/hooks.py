@@ -18,6 +18,7 @@ from graphmem.integrations.outcomes import Judge, Run, judge_of
 from graphmem.models import AbandonedAttempt, Step
 from graphmem.models.fields import MAX_STEPS
 from graphmem.printable import counted
+from graphmem.text.words import ends
 
 if TYPE_CHECKING:
     from graphmem.memory import Memory
@@ -81,7 +82,7 @@ def answer(
 def task_of(prompt: str) -> str:
     """Return the task of a prompt, without statements about the prompt before."""
     text, _ = without_statement(prompt)
-    return text[:TASK].encode("utf-8", "replace").decode().strip()
+    return ends(text, TASK).encode("utf-8", "replace").decode().strip()
 
 
 def _answer_prompt(

@@ -287,8 +287,8 @@ def _fits(value: Any, wanted: Any) -> bool:
         return same and all(map(_fits, value, wanted))
     if not isinstance(wanted, Mapping):
         return bool(value == wanted)
-    if any(name.startswith("$") for name in wanted):
-        return all(_compared(value, name, other) for name, other in wanted.items())
+    if any(str(name).startswith("$") for name in wanted):
+        return all(_compared(value, str(name), other) for name, other in wanted.items())
     return isinstance(value, dict) and all(
         _fits(value.get(name), other) for name, other in wanted.items()
     )

@@ -17,6 +17,7 @@ from graphmem.lessons.prompt import PREAMBLE
 from graphmem.models.fields import Output
 from graphmem.printable import counted
 from graphmem.text.fencing import CLOSE, ELLIPSIS, OPEN, fenced
+from graphmem.text.secrets import masked
 from graphmem.text.tokens import count_tokens
 
 Row = dict[str, Any]
@@ -93,7 +94,7 @@ class Choices(Rows):
 def row_of(model: BaseModel, *names: str, **more: Any) -> Row:
     """Return a row with fields of a model, its numbers with their meaningful digits only."""
     known = model.model_dump(mode="json", include={*names, "id"})
-    fields = {name: known[name] for name in (*names, "id")} | more
+    fields = masked({name: known[name] for name in (*names, "id")} | more)
     return {
         name: round(value, 4) if isinstance(value, float) else value
         for name, value in fields.items()

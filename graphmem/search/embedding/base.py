@@ -10,6 +10,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from graphmem.errors import ValidationError, has_surrogate
+from graphmem.text.words import ends
 
 if TYPE_CHECKING:
     import numpy as np
@@ -104,13 +105,13 @@ class Embedder(Protocol):
 
 
 def readable(texts: Sequence[str]) -> list[str]:
-    """Return the first ``LONGEST`` characters of each text, after checking it."""
+    """Return each text, a long one without its middle, after checking it."""
     if isinstance(texts, str):
         raise ValidationError("texts", texts, "is one text", "give a list of texts")
     for text in texts:
         if not isinstance(text, str) or has_surrogate(text):
             raise ValidationError("text", text, "is not a text, or contains a lone surrogate")
-    return [text[:LONGEST] for text in texts]
+    return [ends(text, LONGEST) for text in texts]
 
 
 # Thresholds

@@ -224,17 +224,6 @@ def test_an_anti_pattern_is_shown_and_removes_nothing(memory: Memory) -> None:
     assert of_merged.occurrences == 3
 
 
-def test_an_agent_chooses_by_what_it_may_read(memory: Memory) -> None:
-    tried(memory, TASK, "ask", "wwww", agent="ada")
-    tried(memory, TASK, "wait", "wwww", agent="bob")
-    told = {one.text: one for one in all_of(memory.choose(TASK, ["ask", "wait"], agent="ada"))}
-    assert (told["ask"].trials, told["wait"].trials) == (4, 0)
-    assert not told["wait"].known
-    assert memory.choose(TASK, agent="ada").candidates == {"ask": 1.0}
-    with pytest.raises(NotFoundError, match="that agent 'eve' may read"):
-        memory.choose(TASK, agent="eve")
-
-
 def test_nothing_is_written_until_the_choice_is_learned(learned: Memory) -> None:
     learned.upkeep.relink()
     before = dump(learned)

@@ -332,28 +332,6 @@ def test_warnings_come_with_what_did_better(compass: Memory) -> None:
     assert warning.better_alternative.strategy == "ask first"
 
 
-def test_an_agent_recalls_what_it_may_read(compass: Memory) -> None:
-    learn(compass, REFUND, "ask first", True, True, agent="ada")
-    learn(compass, REFUND, "ask first", False, agent="grace")
-    learn(compass, REFUND, "guess", False, False, agent="grace", error="no booking")
-    mine = compass.recall("refund a cancelled flight", agent="ada")
-    assert [(i.text, i.trials, i.successes) for i in mine.items] == [("ask first", 2, 2)]
-    assert len(mine.items[0].evidence) == 2
-    assert mine.warnings == ()
-    nothing = compass.recall("refund a cancelled flight", agent="nobody")
-    assert (nothing.items, nothing.warnings, nothing.tasks) == ((), (), ())
-    compass.scopes.set("grace", share_with=["ada"])
-    compass.scopes.set("ada", inherit_from=["grace"])
-    shared = compass.recall("refund a cancelled flight", agent="ada", max_hops=3)
-    assert {(i.text, i.trials) for i in shared.items} == {("ask first", 3), ("guess", 2)}
-    assert [warning.strategy for warning in shared.warnings] == ["guess"]
-    compass.scopes.set("ada", cannot_learn=["aviation"], inherit_from=["grace"])
-    learn(compass, SEAT, "hurry", True, agent="grace", task_type="aviation")
-    hidden = compass.recall("refund a cancelled flight", agent="ada", max_hops=3)
-    assert "hurry" not in texts(hidden)
-    assert SEAT not in [task.text for task in hidden.tasks]
-
-
 def test_an_empty_memory_answers_without_a_model(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -224,6 +224,8 @@ def test_a_task_has_the_type_that_context_and_recall_give_it(opened: Opener) -> 
         *(("play chess", None), ("play chess again", None), ("look at the sea", None)),
     ):
         assert kind(task) == memory.recall(task).task_type == expected
+    rules = [memory.recall(task).type_rule for task in (paris, rome, "debug a refund", "sing")]
+    assert rules == ["given", f"near: {memory.recall(rome).tasks[0].id}", "debug", None]
     memory.learn(rome, "ask", success=True)
     memory.upkeep.relink()
     assert kind(rome) == "airline", "a known task without a type has that of the nearest one, too"

@@ -215,21 +215,6 @@ def test_own_wording_typos_and_short_questions_are_relevant(flights: Memory, ask
     assert found.nearest.text == "refund a cancelled flight"
 
 
-def test_a_type_comes_from_the_wording_or_the_nearest_task(compass: Memory) -> None:
-    learn(compass, REFUND, "ask first", True, task_type="airline")
-    learn(compass, METER, "look it up", True)
-    own = compass.recall(REFUND)
-    assert (own.task_type, own.type_rule) == ("airline", "given")
-    near = compass.recall("refund a cancelled flight")
-    assert near.nearest is not None
-    assert (near.task_type, near.type_rule) == ("airline", f"near: {near.nearest.id}")
-    said = compass.recall("debug the refund")
-    assert (said.task_type, said.type_rule) == ("debugging", "debug")
-    for untyped in (METER, "look at the sea"):
-        found = compass.recall(untyped)
-        assert (found.task_type, found.type_rule) == (None, None)
-
-
 def test_the_floor_can_be_set(url: str, settings: Settings) -> None:
     namespace = f"test-{uuid4().hex[:12]}"
     for floor, tasks in ((0.6, [REFUND]), (0.4, [REFUND, SEAT]), (0.99, []), (1.0, [])):

@@ -146,6 +146,20 @@ def attempts(
     ]
 
 
+def tried(memory: Memory, task: str, strategy: str, outcomes: str, **more: Any) -> None:
+    """Learn an episode for each letter: ``w`` for one that worked, ``f`` for one that failed."""
+    memory.learn_many(
+        {
+            "task": task,
+            "strategy": strategy,
+            "success": letter == "w",
+            "source_key": f"{task}/{strategy}/{number}/{sorted(more.items())}",
+            **more,
+        }
+        for number, letter in enumerate(outcomes)
+    )
+
+
 def learn_each(memory: Memory, clock: Clock, known: Iterable[tuple[int, Episode]]) -> None:
     """Learn episodes one after the other, each at an hour of its own."""
     for hour, episode in known:

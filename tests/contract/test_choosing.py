@@ -16,24 +16,10 @@ from graphmem.errors import NotFoundError
 from graphmem.models.choices import Choice, Considered, Explore
 from graphmem.printable import percent
 from tests.conftest import Opener
-from tests.contract.teaching import dump
+from tests.contract.teaching import dump, tried
 
 WAYS = get_args(Explore)
 TASK = "refund a flight"
-
-
-def tried(memory: Memory, task: str, strategy: str, outcomes: str, **more: Any) -> None:
-    """Learn an episode for each letter: ``w`` for one that worked, ``f`` for one that failed."""
-    memory.learn_many(
-        {
-            "task": task,
-            "strategy": strategy,
-            "success": letter == "w",
-            "source_key": f"{task}/{strategy}/{number}/{sorted(more.items())}",
-            **more,
-        }
-        for number, letter in enumerate(outcomes)
-    )
 
 
 @pytest.fixture

@@ -17,20 +17,7 @@ from graphmem.advice.estimate import interval
 from graphmem.advice.strengths import DEFAULTS
 from graphmem.store.queries import adhoc
 from tests.conftest import Opener
-
-
-def tried(memory: Memory, task: str, strategy: str, outcomes: str, agent: str = "ada") -> None:
-    """Learn an episode for each letter: ``w`` for one that worked, ``f`` for one that failed."""
-    memory.learn_many(
-        {
-            "task": task,
-            "strategy": strategy,
-            "success": letter == "w",
-            "agent": agent,
-            "source_key": f"{task}/{strategy}/{agent}/{number}",
-        }
-        for number, letter in enumerate(outcomes)
-    )
+from tests.contract.teaching import tried
 
 
 def test_an_empty_memory_knows_nothing_and_says_so(memory: Memory) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 
@@ -16,12 +15,6 @@ from graphmem.text.task_types import infer_task_type
 from tests.conftest import of_peers
 
 STATE = {"task": "deploy"}
-NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
-
-
-def exactly(expected: Any) -> Any:
-    """Within a relative error of 1e-12, which is what the vectors ask for."""
-    return pytest.approx(expected, rel=1e-12, abs=1e-15)
 
 
 def evaluate(memory: Memory, formula: str, **given: float | None) -> float:

@@ -32,6 +32,8 @@ _NO_PORT = re.compile(r"^(\[[^]]*\]|[^/?#:\[]*):(?!\d{1,5}(?:[/?#,]|$))[^/?#]*")
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 MASK = "***"
 _DECIMALS = 3
+LABEL = 80
+"""Most characters of a label in a chart."""
 
 
 def printable(text: str) -> str:
@@ -143,6 +145,17 @@ def percent(share: float, decimals: int = 0) -> str:
         if (whole != 100.0 or share >= 1.0) and (whole != 0.0 or share <= 0.0):
             return text
     return ">99.999%" if share > 0.5 else "<0.001%"
+
+
+def label(text: str, most: int = LABEL) -> str:
+    """Return a text as a label in a chart, without what Mermaid obeys."""
+    return "".join(f"#{ord(char)};" if char in '"#&<>|;`\\' else char for char in short(text, most))
+
+
+def short(text: str, most: int = LABEL) -> str:
+    """Return a text on one line, of a length that fits."""
+    shown = "".join(char if char.isprintable() else " " for char in text)
+    return shown if len(shown) <= most else f"{shown[: most - 1]}…"
 
 
 class Url(str):

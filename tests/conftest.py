@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import hypothesis
@@ -21,6 +23,17 @@ from tests.neo4j.patience import prepare
 from tests.neo4j.server import Found, Neo4jUnavailable, shared
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
+
+
+def of_peers(whose: str, what: str) -> Any:
+    """Return what a function of a peer answered, where that is on this machine."""
+    file = SHARED / "vectors" / "peers.json"
+    if not file.exists():
+        pytest.skip(f"PEERS SKIPPED: their vectors are not at {file}")
+    found = json.loads(file.read_text(encoding="utf-8"))[whose][what]
+    assert found
+    return found
+
 
 hypothesis.settings.register_profile(
     "default",

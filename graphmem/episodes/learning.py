@@ -72,7 +72,6 @@ class Learner:
         self._graph = graph
         self.after: Callable[[], object] = lambda: None
         """Called when something was learned."""
-        self._namespace_id = node_id(graph.ns, "Namespace")
         # Guesses: what is there, how likely the rest is there too, and the half-life.
         self._seen: set[str] = set()
         self._likely = 0.5
@@ -256,7 +255,7 @@ class Learner:
             "learning.add",
             lambda rows: len(rows) == len(row["uses"]),
             *options,
-            namespace=self._namespace_id,
+            namespace=self._graph.namespace_id,
             half_life_days=self._half_life_days,
             half_life=self._half_life_days * DAY,
             **params,

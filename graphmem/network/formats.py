@@ -7,7 +7,7 @@ from typing import Any, TextIO
 from xml.sax.saxutils import escape, quoteattr
 
 from graphmem.network.selection import Edge, Node
-from graphmem.text import mermaid as charts
+from graphmem.printable import label
 
 _NODE = {"kind": "string", "text": "string", "trials": "long", "successes": "long"}
 _EDGE = {
@@ -70,7 +70,7 @@ def mermaid(nodes: Iterable[Node], edges: Iterable[Edge], file: TextIO) -> tuple
         places[identity] = f"n{number}"
         kind = values["kind"]
         kinds.add(kind)
-        text = charts.label(values.get("text", identity), _LABEL)
+        text = label(values.get("text", identity), _LABEL)
         file.write(f'  n{number}["{text}"]:::{kind.replace("-", "_")}\n')
     styles: list[str] = []
     alike: set[tuple[str, str]] = set()
@@ -80,7 +80,7 @@ def mermaid(nodes: Iterable[Node], edges: Iterable[Edge], file: TextIO) -> tuple
             if (target, source) in alike:
                 continue
             alike.add((source, target))
-        words = charts.label(_words(values), _LABEL)
+        words = label(_words(values), _LABEL)
         file.write(f'  {places[source]} -->|"{words}"| {places[target]}\n')
         if (trials := values.get("trials")) and "successes" in values:
             color = _WORKED if 2 * values["successes"] >= trials else _FAILED

@@ -9,9 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from graphmem.printable import counted, percent
+from graphmem.printable import LABEL, counted, label, percent, short
 from graphmem.text.fencing import fenced
-from graphmem.text.mermaid import NAME, label, short
 from graphmem.text.tokens import count_tokens
 
 _AGAIN = " (above)"
@@ -162,7 +161,7 @@ def chart(levels_map: Any) -> str:
     for edge in levels_map.edges:
         words = [short(edge.transformer)] if edge.transformer else []
         words += [f"{edge.pending} pending"] if edge.pending else []
-        arrow = f'-->|"{label(", ".join(words), 4 * NAME)}"|' if words else "-->"
+        arrow = f'-->|"{label(", ".join(words), 4 * LABEL)}"|' if words else "-->"
         lines.append(f"  {ids[edge.source]} {arrow} {ids[edge.target]}")
     return "\n".join(lines) + "\n"
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from graphmem import Episode
 from tests.bench.forecasting import kinds, read, tools
-
-Strategies = Callable[[Episode], list[str]]
 
 
 def parsed(episode: Episode) -> list[str]:

@@ -501,18 +501,8 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
     if query.name in EACH:
         label, fields = EACH[query.name]
         rows[query.name] = [{"id": i, **fields} for i in ids(target, label)]
-    nodes = [
-        i
-        for label in (
-            *("Heuristic", "AntiPattern", "Rule", "Mistake"),
-            *("Strategy", "Task", "Agent", "Episode", "Policy", "State", "Stream", "Event"),
-            *("Transition", "Prediction", "Cycle", "Cursor", "Claim"),
-            *("Document", "User", "Preference", "Knowledge", "Statement", "LearningScope"),
-            *("Rule", "Consolidation", "Pending", "Pooling", "Abandoned", "Level", "Entry"),
-            *("Lens", "Tally", "Settlement"),
-        )
-        for i in ids(target, label)
-    ]
+    every = target.query("MATCH (n) WHERE n.ns = $ns RETURN n.id AS id ORDER BY id")
+    nodes = [row["id"] for row in every]
     one = {
         "events.open_cursor": f"cursor of {ns}",
         "events.move_cursor": ids(target, "Cursor")[0],
@@ -560,7 +550,6 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         "types": ["shared"],
         "whole": ids(target, "Strategy")[0] if own else "",
         "part": ids(target, "Strategy")[1] if own else "",
-        "below": 0.0,
         "id": one.get(
             query.name,
             policies[0] if query.name.startswith("policies.") else ids(target, "Episode")[0],
@@ -582,9 +571,7 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         "beyond": "~",
         "half_life": 1e9,
         "co_occurrence_half_life_days": 90.0,
-        "version": 1,
         "at_least": 1,
-        "at_least_failures": 1,
         "consolidation": ids(target, "Consolidation")[0],
         "key": "shared task",
         "keys": ["shared task"],
@@ -604,14 +591,8 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         "said": [held["said"]],
         "owners": [{"id": ids(target, "Agent")[0], "agent": "shared agent", "decay": 0.01}],
         "kinds": ["success shared", "failure shared"],
-        "occurrences": 3,
-        "decay": 0.01,
-        "missed": 7,
-        "count": 7,
-        "failed": 7,
         "after": 0,
         "data": "{}",
-        "embedded_at": 7,
         "compared": 7 if query.name == "upkeep.mark" else 0,
         "compared_with": "hashing",
         "owner_kind": None,
@@ -622,8 +603,6 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         "state_id": states[0],
         "next_state_id": states[0],
         "states": states,
-        "reward": 1.0,
-        "signal": 0.5,
         "group": "shared group",
         "consumer": "shared consumer"
         if query.name in ("events.acknowledge", "events.park")
@@ -638,15 +617,11 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         "subjects": nodes,
         "kind": "policy",
         "how": "acted",
-        "error": 0.5,
-        "probability": 0.5,
-        "z": 1.96,
         "episodes": ids(target, "Episode") if query.name == "learning.look_at" else 7,
         "tallies": ids(target, "Tally"),
         "own": ids(target, "Strategy"),
         "heuristics": ids(target, "Heuristic"),
         "anti_patterns": ids(target, "AntiPattern"),
-        "stamp": 7,
         "sent": ids(target, "Episode"),
         "format": "sentinel",
         "rest": "{}",
@@ -655,8 +630,6 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         "user": "shared user",
         "category": "shared category",
         "source": "inferred",
-        "confidence": 0.7,
-        "at": 7,
         "knowledge_id": ids(target, "Knowledge")[0],
         "statement": ids(target, "Statement")[0],
         "domain": "shared domain",
@@ -668,23 +641,16 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         "cannot_learn": [],
         "share_with": ["*"],
         "inherit_from": ["shared agent"],
-        "min_occurrences": 7,
-        "prior_successes": 1.0,
-        "prior_failures": 1.0,
         "embedder": "hashing",
-        "dimensions": 7,
-        "links": 8,
         "nearby": [{"id": i, "similarity": 0.7} for i in ids(target, "Task")],
         "near_tasks": ids(target, "Task"),
         "nearest": ids(target, "Task"),
         "edge": 0.4,
-        "similar": 0.7,
         "seeds": [
             {"task": None, "strategy": None, kind: i, "relevance": 0.7, "weight": 0.7}
             for kind, label in (("task", "Task"), ("strategy", "Strategy"))
             for i in ids(target, label)
         ],
-        "near": 0.7,
         "floor": 0.4,
         "size": 50,
         "vector": Hashing().embed(["shared task"])[0].tolist(),
@@ -694,8 +660,6 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         "given": kept_settings(),
         "pooling": ids(target, "Pooling")[0],
         "type": "shared",
-        "trials": 10,
-        "successes": 6,
         "sort": "trials",
     }
     if query.name == "learning.add_many":
@@ -703,7 +667,8 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         known |= batch(ns, target)
     if query.name.startswith("explaining."):
         known |= explained(query.name, target)
+    plain = {"integer": 7, "float": 0.7}
     return {
-        name: known[name] if name in known or param.default is ... else param.default
+        name: known.get(name, plain.get(param.type) if param.default is ... else param.default)
         for name, param in query.params.items()
     }

@@ -16,8 +16,10 @@ import hypothesis.strategies as st
 
 from graphmem import Episode, Memory, Settings, Step, StrategyUse
 from graphmem.graph.graph import Graph
+from graphmem.ids import to_millis
 from graphmem.models import MistakeCard, Policy
 from graphmem.store.queries import adhoc
+from tests.conftest import Clock
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 """What the clock says where it stands still."""
@@ -142,6 +144,27 @@ def attempts(
         ).episode_id
         for number in range(successes + failures)
     ]
+
+
+def tried(memory: Memory, task: str, strategy: str, outcomes: str, **more: Any) -> None:
+    """Learn an episode for each letter: ``w`` for one that worked, ``f`` for one that failed."""
+    memory.learn_many(
+        {
+            "task": task,
+            "strategy": strategy,
+            "success": letter == "w",
+            "source_key": f"{task}/{strategy}/{number}/{sorted(more.items())}",
+            **more,
+        }
+        for number, letter in enumerate(outcomes)
+    )
+
+
+def learn_each(memory: Memory, clock: Clock, known: Iterable[tuple[int, Episode]]) -> None:
+    """Learn episodes one after the other, each at an hour of its own."""
+    for hour, episode in known:
+        clock.now = to_millis(NOW + timedelta(hours=hour))
+        memory.learn_many([episode])
 
 
 def day(number: float) -> datetime:

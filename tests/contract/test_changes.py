@@ -105,25 +105,6 @@ def test_merged_strategies_change_as_one(memory: Memory) -> None:
     assert (one.successes_before, one.trials_since) == (20, 12)
 
 
-def test_an_agent_sees_only_what_it_may_read(memory: Memory) -> None:
-    memory.learn_many(
-        [
-            *run("ask", "+" * 20 + "-" * 20, agent="ada", task_type="paper"),
-            *run("look", "+" * 20 + "-" * 20, "mail {}", agent="ada"),
-            *run("ask", "+-" * 10, agent="grace", task_type="paper"),
-            *run("look", "+-" * 10, "mail {}", agent="grace"),
-        ]
-    )
-    both = [("ask", "print a page", "20/20 0/20"), ("look", None, "20/20 0/20")]
-    assert sorted(told(memory.changes(agent="ada"))) == both
-    assert memory.changes(agent="grace") == memory.changes(agent="nobody") == []
-    memory.scopes.set("ada", share_with=["grace"])
-    memory.scopes.set("grace", inherit_from=["ada"])
-    assert memory.changes("print a page", "grace") == memory.changes("print a page") != []
-    memory.scopes.set("grace", inherit_from=["ada"], cannot_learn=["paper"])
-    assert memory.changes("print a page", "grace") == []
-
-
 @hypothesis.settings(max_examples=10, deadline=None)
 @hypothesis.given(seed=st.integers(0, 2**32))
 def test_the_order_of_arrival_does_not_matter(seed: int) -> None:

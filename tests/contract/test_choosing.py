@@ -16,24 +16,10 @@ from graphmem.errors import NotFoundError
 from graphmem.models.choices import Choice, Considered, Explore
 from graphmem.printable import percent
 from tests.conftest import Opener
-from tests.contract.teaching import dump
+from tests.contract.teaching import dump, tried
 
 WAYS = get_args(Explore)
 TASK = "refund a flight"
-
-
-def tried(memory: Memory, task: str, strategy: str, outcomes: str, **more: Any) -> None:
-    """Learn an episode for each letter: ``w`` for one that worked, ``f`` for one that failed."""
-    memory.learn_many(
-        {
-            "task": task,
-            "strategy": strategy,
-            "success": letter == "w",
-            "source_key": f"{task}/{strategy}/{number}/{sorted(more.items())}",
-            **more,
-        }
-        for number, letter in enumerate(outcomes)
-    )
 
 
 @pytest.fixture
@@ -222,17 +208,6 @@ def test_an_anti_pattern_is_shown_and_removes_nothing(memory: Memory) -> None:
     memory.lessons.merge("rush", "hurry")
     [of_merged] = memory.choose(TASK, ["hurry", "ask"], explore="greedy").others[0].warnings
     assert of_merged.occurrences == 3
-
-
-def test_an_agent_chooses_by_what_it_may_read(memory: Memory) -> None:
-    tried(memory, TASK, "ask", "wwww", agent="ada")
-    tried(memory, TASK, "wait", "wwww", agent="bob")
-    told = {one.text: one for one in all_of(memory.choose(TASK, ["ask", "wait"], agent="ada"))}
-    assert (told["ask"].trials, told["wait"].trials) == (4, 0)
-    assert not told["wait"].known
-    assert memory.choose(TASK, agent="ada").candidates == {"ask": 1.0}
-    with pytest.raises(NotFoundError, match="that agent 'eve' may read"):
-        memory.choose(TASK, agent="eve")
 
 
 def test_nothing_is_written_until_the_choice_is_learned(learned: Memory) -> None:

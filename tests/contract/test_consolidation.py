@@ -257,17 +257,6 @@ class TestSummaries:
         memory.lessons.consolidate(force=True)
         assert general(memory) == {"looked it up": "WORKS"}
 
-    def test_an_agent_has_those_of_the_episodes_that_it_may_read(self, memory: Memory) -> None:
-        for agent, count_ in (("anna", 3), ("ben", 4)):
-            for number in range(count_):
-                summary = f"Checked the map of {agent}. Went {number} miles."
-                learn(memory, "walk", 0.9, agent=agent, summary=summary)
-        memory.lessons.consolidate(force=True)
-        assert len(general(memory)) == 2
-        text = memory.context("walk", agent="anna", max_tokens=400)
-        assert "WORKS, 3 of 3: Checked the map of anna" in text
-        assert "Checked the map of ben" not in text
-
     @pytest.mark.parametrize(
         ("text", "said"),
         [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,17 @@ from graphmem.store.queries import procedure
 from graphmem.upkeep import erasing
 from tests.conftest import Clock, Opener
 from tests.contract.interrupting import Interruption
-from tests.contract.teaching import NOW, attempts, checked, day, dump, fail, histories, reference
+from tests.contract.teaching import (
+    NOW,
+    attempts,
+    checked,
+    day,
+    dump,
+    fail,
+    histories,
+    learn_each,
+    reference,
+)
 from tests.faults.attack import rounds
 
 ZSTD = b"\x28\xb5\x2f\xfd"
@@ -190,13 +200,6 @@ class TestShares:
         with pytest.raises(NotFoundError, match=r"no (agent|user|episode) '.*' in namespace"):
             memory.upkeep.erase(**given)
         assert dump(memory) == before
-
-
-def learn_each(memory: Memory, clock: Clock, known: Iterable[tuple[int, Episode]]) -> None:
-    """Learn episodes one after the other, each at an hour of its own."""
-    for hour, episode in known:
-        clock.now = to_millis(NOW + timedelta(hours=hour))
-        memory.learn_many([episode])
 
 
 WAYS: dict[str, Callable[[Memory, list[str]], object]] = {

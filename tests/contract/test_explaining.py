@@ -395,28 +395,6 @@ class TestTurns:
 
 
 class TestScopes:
-    def test_an_agent_sees_only_what_it_may_read(self, memory: Memory) -> None:
-        attempts(memory, "ask", 2, 1, agent="ada", task_type="refund")
-        attempts(memory, "ask", 1, 3, agent="grace", task_type="refund")
-        attempts(memory, "ask", 5, agent="ada", task_type="secret", task="other")
-        memory.learn("deploy", ["ask", "hers"], success=True, agent="grace", task_type="refund")
-        assert memory.explain("ask").why.trials == 13
-        assert memory.explain("ask", agent="ada").why.trials == 8
-        own = memory.explain("ask", agent="grace")
-        assert (own.why.trials, own.read_as) == (5, "grace")
-        assert [share.name for share in own.by_agent.rows] == ["grace"]
-        assert [near.text for near in shown(own, "used together")] == ["hers"]
-        assert not shown(memory.explain("ask", agent="ada"), "used together")
-        assert 'as agent "grace" may read it' in str(own)
-
-        memory.scopes.set("ada", cannot_learn=["sec*"], share_with=["grace"])
-        memory.scopes.set("grace", inherit_from=["ada"])
-        assert memory.explain("ask", agent="ada").why.trials == 3
-        assert memory.explain("ask", agent="grace").why.trials == 13
-        for agent in ("nobody", "ada"):
-            with pytest.raises(NotFoundError, match=r"that agent .* may read"):
-                memory.explain("hers", agent=agent)
-
     def test_the_query_shows_no_more_than_that(self, memory: Memory) -> None:
         attempts(memory, "ask", 2, agent="ada")
         hidden = attempts(memory, "ask", 2, agent="grace")

@@ -17,20 +17,7 @@ from graphmem.advice.estimate import interval
 from graphmem.advice.strengths import DEFAULTS
 from graphmem.store.queries import adhoc
 from tests.conftest import Opener
-
-
-def tried(memory: Memory, task: str, strategy: str, outcomes: str, agent: str = "ada") -> None:
-    """Learn an episode for each letter: ``w`` for one that worked, ``f`` for one that failed."""
-    memory.learn_many(
-        {
-            "task": task,
-            "strategy": strategy,
-            "success": letter == "w",
-            "agent": agent,
-            "source_key": f"{task}/{strategy}/{agent}/{number}",
-        }
-        for number, letter in enumerate(outcomes)
-    )
+from tests.contract.teaching import tried
 
 
 def test_an_empty_memory_knows_nothing_and_says_so(memory: Memory) -> None:
@@ -158,22 +145,6 @@ def test_what_was_used_often_on_a_type_counts_there(memory: Memory) -> None:
         assert (part.type_trials, part.type_successes) == typed
 
 
-def test_an_agent_is_told_from_what_it_may_read(memory: Memory) -> None:
-    tried(memory, "refund", "ask", "wwww", agent="ada")
-    tried(memory, "refund", "ask", "ffff", agent="grace")
-    tried(memory, "rebook", "ask", "ff", agent="ada")
-    everyone = memory.predict("refund", "ask")
-    own = memory.predict("refund", "ask", agent="ada")
-    assert everyone.trials == 8
-    assert own.basis.agents == ("ada",)
-    assert (own.trials, own.basis.trials, own.basis.task.trials) == (4, 6, 4)
-    assert own.probability > everyone.probability
-    assert memory.predict("refund", "ask", agent="hopper").probability == 0.5
-    memory.scopes.set("grace", share_with=["hopper"])
-    memory.scopes.set("hopper", inherit_from=["grace"])
-    assert memory.predict("refund", "ask", agent="hopper").trials == 4
-
-
 def test_an_agent_is_told_of_near_tasks_in_its_words_and_counts(opened: Opener) -> None:
     memory = opened(embedder="hashing")
     keyed: dict[str, Any] = {"task_key": "paris", "success": True}
@@ -184,15 +155,6 @@ def test_an_agent_is_told_of_near_tasks_in_its_words_and_counts(opened: Opener) 
     [near] = memory.predict(asked, "ask", agent="ada").basis.task.borrowed
     assert (near.text, near.trials) == ("refund a cancelled flight to paris", 1)
     assert "secret" not in memory.choose(asked, ["ask"], agent="ada").why
-
-
-def test_an_agent_is_told_nothing_of_types_that_it_may_not_learn(memory: Memory) -> None:
-    for task_type in ("billing", "support"):
-        memory.learn(task_type, "ask", success=True, agent="ada", task_type=task_type)
-    memory.scopes.set("ada", can_learn=["support"])
-    billing = memory.predict("billing", "ask", agent="ada")
-    assert (billing.trials, billing.basis.task.trials, billing.basis.trials) == (0, 0, 1)
-    assert memory.predict("support", "ask", agent="ada").trials == 1
 
 
 def test_what_is_new_borrows_from_what_is_similar(opened: Opener) -> None:
@@ -249,6 +211,8 @@ def test_a_task_has_the_type_that_context_and_recall_give_it(opened: Opener) -> 
         *(("play chess", None), ("play chess again", None), ("look at the sea", None)),
     ):
         assert kind(task) == memory.recall(task).task_type == expected
+    rules = [memory.recall(task).type_rule for task in (paris, rome, "debug a refund", "sing")]
+    assert rules == ["given", f"near: {memory.recall(rome).tasks[0].id}", "debug", None]
     memory.learn(rome, "ask", success=True)
     memory.upkeep.relink()
     assert kind(rome) == "airline", "a known task without a type has that of the nearest one, too"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from typing import Any
 
@@ -11,9 +10,7 @@ import hypothesis.strategies as st
 import pytest
 
 from graphmem import Memory
-from tests.conftest import SHARED
-
-VECTORS = SHARED / "vectors" / "peers.json"
+from tests.conftest import of_peers
 
 
 def bounds(memory: Memory, k: int, n: int, z: float = 1.96) -> dict[str, Any]:
@@ -22,10 +19,7 @@ def bounds(memory: Memory, k: int, n: int, z: float = 1.96) -> dict[str, Any]:
 
 
 def test_the_wilson_lower_bound_is_the_peers(memory: Memory) -> None:
-    if not VECTORS.exists():
-        pytest.skip("the vectors of the peers are not on this machine")
-    entries = json.loads(VECTORS.read_text())["popoto"]["wilson_ci_lower"]
-    assert entries
+    entries = of_peers("popoto", "wilson_ci_lower")
     memory.upkeep.initialize()
     for entry in entries:
         k, n = entry["successes"], entry["total"]

@@ -327,17 +327,6 @@ def test_credit_weighs_the_score_not_the_count(memory: Memory) -> None:
     assert row.mean_score == pytest.approx(1.0 / 1.25)
 
 
-def test_agents_are_kept_apart(memory: Memory) -> None:
-    memory.learn("t", "s", success=True, agent="anna")
-    memory.learn("t", "s", success=False, agent="ben")
-
-    [both] = memory.strategies("t")
-    [anna] = memory.strategies("t", agent="anna")
-    assert (both.trials, both.successes, both.agents) == (2, 1, ("anna", "ben"))
-    assert (anna.trials, anna.successes, anna.agents) == (1, 1, ("anna",))
-    assert memory.strategies(agent="carl") == []
-
-
 def test_tasks_are_found_by_key_wording_and_type(memory: Memory) -> None:
     memory.learn("cancel my flight", "ask", success=True, task_key="12", task_type="cancel")
     memory.learn("book a seat", "ask", success=False, task_type="book")

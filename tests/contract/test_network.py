@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any, get_args
@@ -16,6 +15,7 @@ from graphmem.kinds import NODE_KINDS, ExportFormat
 from graphmem.network.selection import LEARNED
 from tests.conftest import Opener
 from tests.contract.populating import populate
+from tests.faults.learner import run_program
 
 GROUPS = (("read the fare rules", "check the fare"), ("ask for a photo", "open a claim"))
 HOSTILE = 'say "<b>&amp;\x01\x1b[31m</b>" | `end`; ]'
@@ -179,13 +179,8 @@ def test_communities_are_the_same_in_each_process(tmp_path: Path) -> None:
     asked = f"graphmem.Memory.open({url!r}).communities()"
     code = f"import graphmem; print([group.ids for group in {asked}])"
     for seed in "12":
-        done = subprocess.run(
-            [sys.executable, "-c", code],
-            env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(sys.path)},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
+        own = {"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(sys.path)}
+        done = run_program(code, surroundings=own)
         assert done.stdout.strip() == str(here)
 
 

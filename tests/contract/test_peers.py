@@ -2,36 +2,19 @@
 
 from __future__ import annotations
 
-import functools
 import json
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 
 from graphmem import Memory, fingerprint
 from graphmem.errors import ValidationError
 from graphmem.store.queries import _Shared, catalog
-from tests.conftest import SHARED
+from graphmem.text.error_classes import error_class
+from graphmem.text.task_types import infer_task_type
+from tests.conftest import of_peers
 
-VECTORS = SHARED / "vectors" / "peers.json"
 STATE = {"task": "deploy"}
-NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
-
-pytestmark = pytest.mark.skipif(
-    not VECTORS.exists(), reason=f"PEERS SKIPPED: their vectors are not at {VECTORS}"
-)
-
-
-@functools.cache
-def vectors() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(VECTORS.read_text(encoding="utf-8"))["popoto"]
-    return found
-
-
-def exactly(expected: Any) -> Any:
-    """Within a relative error of 1e-12, which is what the vectors ask for."""
-    return pytest.approx(expected, rel=1e-12, abs=1e-15)
 
 
 def evaluate(memory: Memory, formula: str, **given: float | None) -> float:
@@ -43,13 +26,13 @@ def evaluate(memory: Memory, formula: str, **given: float | None) -> float:
 
 
 def test_fingerprints_are_the_peers() -> None:
-    for entry in vectors()["compute_fingerprint"]:
+    for entry in of_peers("popoto", "compute_fingerprint"):
         found = fingerprint(entry["features"], include=entry["include_fields"])
         assert found == entry["expect"], entry
 
 
 def test_the_hour_counts_where_it_is_asked_for() -> None:
-    for entry in vectors()["compute_fingerprint_hour_bucket"]:
+    for entry in of_peers("popoto", "compute_fingerprint_hour_bucket"):
         moment = datetime.fromtimestamp(entry["now"], UTC)
         assert fingerprint(entry["features"], hour_bucket=moment) == entry["expect"]
         assert fingerprint(entry["equals_features"]) == entry["expect"]
@@ -57,7 +40,7 @@ def test_the_hour_counts_where_it_is_asked_for() -> None:
 
 def test_a_date_among_the_features_is_an_error_and_not_hashed_as_python_prints_it() -> None:
     """There str() of a datetime was hashed: two spellings of one moment were two states."""
-    [entry] = vectors()["compute_fingerprint_default_str"]
+    [entry] = of_peers("popoto", "compute_fingerprint_default_str")
     text = json.loads(entry["canonical"])["t"]
     with pytest.raises(ValidationError, match=r"state\.t: is a datetime") as caught:
         fingerprint({"t": datetime.fromisoformat(text)})
@@ -77,7 +60,9 @@ def observe(memory: Memory, agent: str, counts: dict[str, tuple[int, int]]) -> N
 def test_crystallizing_decides_as_the_peer_did_and_starts_at_the_lower_bound(
     memory: Memory,
 ) -> None:
-    entries = {f"{e['successes']}/{e['total']}": e for e in vectors()["crystallize_decision"]}
+    entries = {
+        f"{e['successes']}/{e['total']}": e for e in of_peers("popoto", "crystallize_decision")
+    }
     observe(memory, "default", {n: (e["successes"], e["total"]) for n, e in entries.items()})
     report = memory.policies.crystallize()
     created = {found.action: found.lower for found in report.created}
@@ -96,7 +81,7 @@ def test_crystallizing_decides_as_the_peer_did_and_starts_at_the_lower_bound(
 
 def test_the_formula_of_confidence_is_the_peers_at_any_start_and_cap(memory: Memory) -> None:
     memory.upkeep.initialize()
-    for entry in vectors()["confidence_update"]:
+    for entry in of_peers("popoto", "confidence_update"):
         confidence, cap = entry["initial_confidence"], entry["evidence_cap"]
         for n, signal in enumerate(entry["signals"]):
             confidence = evaluate(
@@ -110,7 +95,7 @@ AGED = "aged($base, $days, $rate, $confidence, $strength, $neutral)"
 
 def test_decayed_values_are_the_peers(memory: Memory) -> None:
     memory.upkeep.initialize()
-    for case in vectors()["decay_score"]["cases"]:
+    for case in of_peers("popoto", "decay_score")["cases"]:
         found = evaluate(
             memory,
             AGED,
@@ -126,7 +111,7 @@ def test_decayed_values_are_the_peers(memory: Memory) -> None:
 
 def test_cycles_and_waiting_add_what_they_added_to_the_peers(memory: Memory) -> None:
     memory.upkeep.initialize()
-    for case in vectors()["cyclic_decay_score"]["cases"]:
+    for case in of_peers("popoto", "cyclic_decay_score")["cases"]:
         days, rate = float(case["elapsed_days"]), case["decay_rate"]
         plain = {"confidence": None, "strength": 0.5, "neutral": 0.5}
         total = evaluate(memory, AGED, base=case["base"], days=days, rate=rate, **plain)
@@ -144,3 +129,32 @@ def test_cycles_and_waiting_add_what_they_added_to_the_peers(memory: Memory) -> 
                 memory, "pressed($rate, $days)", rate=waited["rate"], days=waited["unresolved_days"]
             )
         assert total == pytest.approx(case["expect"], abs=case["abs_tol"]), case
+
+
+CORRECTED = {"rapid prototyping": "general"}
+"""The peer looks for letters, and finds "api" in "rapid"; here a word must say it."""
+
+
+def test_types_of_tasks_are_the_peers(memory: Memory) -> None:
+    """Asked of the function, and of what a memory stores of a task without a given type."""
+    for place, entry in enumerate(of_peers("alma", "infer_task_type")):
+        expected = CORRECTED.get(entry["task"], entry["expect"])
+        assert infer_task_type(entry["task"]).name == expected, entry
+        memory.learn(entry["task"], "try", success=True, source_key=str(place))
+        query = (
+            "MATCH (t:Task) WHERE t.ns = $ns AND t.key = $task RETURN t.type AS t, t.type_rule AS r"
+        )
+        [stored] = memory.query(query, task=entry["task"])
+        assert stored == {"t": expected, "r": infer_task_type(entry["task"]).rule}
+
+
+def test_errors_are_the_same_only_where_their_wording_is() -> None:
+    """The peer takes an error for another's that it is a part of: "E" is any with an e.
+
+    Here each has a class of its own, and what differs in particulars alone has the same.
+    """
+    for entry in of_peers("alma", "errors_similar"):
+        assert entry["expect"]
+        assert error_class(entry["e1"]) != error_class(entry["e2"])
+    late, later = "Connection timeout after 30s", "Connection timeout after 7s"
+    assert error_class(late) == error_class(later)

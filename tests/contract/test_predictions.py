@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import threading
 from collections.abc import Callable
@@ -17,10 +16,9 @@ from graphmem.errors import ConflictError, NotFoundError, ValidationError
 from graphmem.models.policies import Policy
 from graphmem.models.predictions import Prediction
 from graphmem.policies.ledger import CONFIDENCE_THRESHOLD, FEEDBACK, LOW_SIGNAL, Predictions
-from tests.conftest import SHARED, Opener
+from tests.conftest import Opener, of_peers
 from tests.contract.teaching import known, wilson
 
-VECTORS = SHARED / "vectors" / "peers.json"
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
 DAY = timedelta(days=1)
 STATE = {"queue": "long"}
@@ -43,13 +41,6 @@ def came(predictions: Predictions, outcome: Any, actual: Any) -> Prediction:
     """Expect one outcome, and let another come."""
     expected = predictions.expect("anything", outcome=outcome)
     return predictions.resolve(expected.id, actual=actual)
-
-
-def vectors() -> dict[str, Any]:
-    if not VECTORS.exists():
-        pytest.skip("the vectors of the peers are not on this machine")
-    found: dict[str, Any] = json.loads(VECTORS.read_text())["popoto"]
-    return found
 
 
 # Expecting
@@ -137,9 +128,7 @@ def test_a_key_makes_expecting_idempotent(memory: Memory, predictions: Predictio
 
 
 def test_errors_are_the_peers(predictions: Predictions) -> None:
-    entries = vectors()["prediction_error"]
-    assert entries
-    for entry in entries:
+    for entry in of_peers("popoto", "prediction_error"):
         error = came(predictions, entry["predicted"], entry["actual"]).error
         assert error == pytest.approx(entry["expect"], rel=1e-12, abs=1e-15), entry
 
@@ -267,7 +256,7 @@ def test_what_came_moves_the_confidence_in_a_policy(
 
 
 def test_the_constants_are_the_peers() -> None:
-    constants = vectors()["constants"]
+    constants = of_peers("popoto", "constants")
     assert constants["PL_CONFIDENCE_ERROR_THRESHOLD"] == CONFIDENCE_THRESHOLD
     assert constants["PL_CONFIDENCE_LOW_SIGNAL"] == LOW_SIGNAL
     for how, (error, _) in FEEDBACK.items():

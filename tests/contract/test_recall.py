@@ -215,21 +215,6 @@ def test_own_wording_typos_and_short_questions_are_relevant(flights: Memory, ask
     assert found.nearest.text == "refund a cancelled flight"
 
 
-def test_a_type_comes_from_the_wording_or_the_nearest_task(compass: Memory) -> None:
-    learn(compass, REFUND, "ask first", True, task_type="airline")
-    learn(compass, METER, "look it up", True)
-    own = compass.recall(REFUND)
-    assert (own.task_type, own.type_rule) == ("airline", "given")
-    near = compass.recall("refund a cancelled flight")
-    assert near.nearest is not None
-    assert (near.task_type, near.type_rule) == ("airline", f"near: {near.nearest.id}")
-    said = compass.recall("debug the refund")
-    assert (said.task_type, said.type_rule) == ("debugging", "debug")
-    for untyped in (METER, "look at the sea"):
-        found = compass.recall(untyped)
-        assert (found.task_type, found.type_rule) == (None, None)
-
-
 def test_the_floor_can_be_set(url: str, settings: Settings) -> None:
     namespace = f"test-{uuid4().hex[:12]}"
     for floor, tasks in ((0.6, [REFUND]), (0.4, [REFUND, SEAT]), (0.99, []), (1.0, [])):
@@ -330,28 +315,6 @@ def test_warnings_come_with_what_did_better(compass: Memory) -> None:
     )
     assert warning.better_alternative is not None
     assert warning.better_alternative.strategy == "ask first"
-
-
-def test_an_agent_recalls_what_it_may_read(compass: Memory) -> None:
-    learn(compass, REFUND, "ask first", True, True, agent="ada")
-    learn(compass, REFUND, "ask first", False, agent="grace")
-    learn(compass, REFUND, "guess", False, False, agent="grace", error="no booking")
-    mine = compass.recall("refund a cancelled flight", agent="ada")
-    assert [(i.text, i.trials, i.successes) for i in mine.items] == [("ask first", 2, 2)]
-    assert len(mine.items[0].evidence) == 2
-    assert mine.warnings == ()
-    nothing = compass.recall("refund a cancelled flight", agent="nobody")
-    assert (nothing.items, nothing.warnings, nothing.tasks) == ((), (), ())
-    compass.scopes.set("grace", share_with=["ada"])
-    compass.scopes.set("ada", inherit_from=["grace"])
-    shared = compass.recall("refund a cancelled flight", agent="ada", max_hops=3)
-    assert {(i.text, i.trials) for i in shared.items} == {("ask first", 3), ("guess", 2)}
-    assert [warning.strategy for warning in shared.warnings] == ["guess"]
-    compass.scopes.set("ada", cannot_learn=["aviation"], inherit_from=["grace"])
-    learn(compass, SEAT, "hurry", True, agent="grace", task_type="aviation")
-    hidden = compass.recall("refund a cancelled flight", agent="ada", max_hops=3)
-    assert "hurry" not in texts(hidden)
-    assert SEAT not in [task.text for task in hidden.tasks]
 
 
 def test_an_empty_memory_answers_without_a_model(

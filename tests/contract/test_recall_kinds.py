@@ -142,26 +142,6 @@ def test_a_type_by_wording_is_enough_for_its_heuristics(opened: Opener) -> None:
     assert item.text.endswith("bisect")
 
 
-def test_an_agent_is_told_what_it_may_read(orders: Memory) -> None:
-    whole = orders.recall(ASKED, limit=1, at=DAY)
-    assert orders.recall(ASKED, limit=1, agent="ada", at=DAY).items == whole.items
-    assert orders.recall(ASKED, agent="bob").items == ()
-    for number in range(3):  # what bob does changes nothing for ada
-        more = {"strategy": "hang up", "successes": ["be short"], "task_type": "orders"}
-        learn(orders, 0, **more, agent="bob", source_key=f"bob {number}", task=ASKED)
-    orders.lessons.consolidate(force=True)
-    assert orders.recall(ASKED, limit=1, agent="ada", at=DAY).items == whole.items
-    assert "[WORKS] be short" in said(orders.recall(ASKED, agent="bob"), "rule")
-    assert not [item for item in orders.recall(ASKED, agent="bob").items if "ada" in item.said]
-    orders.scopes.set("ada", share_with=["bob"])
-    orders.scopes.set("bob", inherit_from=["ada"])
-    both = orders.recall(ASKED, limit=1, agent="bob")
-    assert {item.agent for item in both.items if item.kind == "policy"} == {"ada"}
-    assert "[WORKS] look at the promised day" in said(both, "rule")
-    orders.scopes.set("bob", inherit_from=["ada"], cannot_learn=["orders"])
-    assert orders.recall(ASKED, agent="bob").items == ()
-
-
 def test_what_is_erased_is_told_no_more(orders: Memory) -> None:
     orders.upkeep.erase(agent="ada")
     learn(orders, 0, agent="bob", strategy="wait", successes=[], steps=[], source_key="bob")

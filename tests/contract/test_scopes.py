@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -174,7 +175,7 @@ class TestCircles:
 
 
 def test_what_is_learned_and_read_follows_the_scopes_of_the_moment(opened: Opener) -> None:
-    memory = opened(min_occurrences=1, anti_pattern_failures=1)
+    memory = opened(min_occurrences=1, anti_pattern_failures=1, embedder="hashing")
 
     def learn(agent: str, task_type: str, success: bool, number: int = 0) -> int:
         name = f"{agent}:{task_type}"
@@ -200,6 +201,22 @@ def test_what_is_learned_and_read_follows_the_scopes_of_the_moment(opened: Opene
         told = {row.text.rpartition(":")[0] for row in lessons.rules(agent=agent)}
         cards = {row.type.rpartition(":")[0] for row in lessons.mistakes(agent=agent)}
         assert works == fails == told == cards
+        for name in everything:
+            of_whom, task_type = name.split(":")
+            task, way = f"a {task_type} task of {of_whom}", f"{name}:True"
+            recalled = {item.text for item in memory.recall(task, 20, agent).items}
+            explained: set[str] = set()
+            with contextlib.suppress(NotFoundError):
+                explained = {memory.explain(way, agent=agent).text}
+            forecast = memory.predict(task, way, agent=agent).basis
+            assert {
+                way in recalled,
+                way in explained,
+                way in memory.context(task, agent=agent, max_tokens=500),
+                bool(memory.evidence(way, agent=agent)),
+                forecast.task.trials > 0,
+                sum(part.trials for part in forecast.strategies) > 0,
+            } == {name in works}, name
         return works
 
     for agent in AGENTS[:3]:
@@ -229,6 +246,9 @@ def test_what_is_learned_and_read_follows_the_scopes_of_the_moment(opened: Opene
     assert twice == {"ada:sql:True", "ada:web:True"}
     assert memory.lessons.anti_patterns(agent="ada") == []
     assert read(None) == everything
+    for ask in (memory.choose, memory.explain):
+        with pytest.raises(NotFoundError, match="that agent 'eve' may read"):
+            ask("ada:sql:True", agent="eve")
     assert memory.verify().ok
 
 

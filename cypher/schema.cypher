@@ -264,11 +264,11 @@ CREATE (n29:Namespace {id: 'properties'})
 SET n29 += {ns: '', created_at: 0, success_threshold: 0.0, z: 0.0, co_occurrence_half_life_days: 0.0, alpha: 0.0, gamma: 0.0,
   crystallize_above: 0.0, min_events: 0, min_occurrences: 0, anti_pattern_failures: 0, consolidate_every: 0}
 CREATE (n30:Level {id: 'properties'})
-SET n30 += {ns: '', created_at: 0, name: '', kind: '', owner_kind: '', owner: '', purpose: '', holds: '', ttl: 0, capacity: 0, members: [''], decay: 0.0,
-  prune: 0.0, dedup: 0.0, reindex: 0.0, missed: 0, failed: 0, reindexed_at: 0, compared: 0, compared_with: ''}
+SET n30 += {ns: '', created_at: 0, name: '', kind: '', owner_kind: '', owner: '', purpose: '', holds: '', ttl: 0, capacity: 0,
+  members: [''], decay: 0.0, prune: 0.0, dedup: 0.0, reindex: 0.0, missed: 0, failed: 0, reindexed_at: 0, compared: 0, compared_with: ''}
 CREATE (n31:Entry {id: 'properties'})
-SET n31 += {ns: '', created_at: 0, level: '', key: '', content: '', format: '', text: '', said: '', tags: [''], tagset: '', metadata: '', base: 0.0,
-  at: 0, expires_at: 0, reads: 0, last_read_at: 0, seq: 0}
+SET n31 += {ns: '', created_at: 0, level: '', key: '', content: '', format: '', text: '', said: '', tags: [''], tagset: '', metadata: '',
+  base: 0.0, at: 0, expires_at: 0, reads: 0, last_read_at: 0, seq: 0}
 CREATE (n32:Tally {id: 'properties'})
 SET n32 += {ns: '', created_at: 0, agent: '', type: '', trials: 0, successes: 0, effective_trials: 0.0, effective_successes: 0.0}
 CREATE (n33:Lens {id: 'properties'})

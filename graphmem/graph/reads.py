@@ -17,8 +17,9 @@ from graphmem.graph.graph import Graph, Transaction
 
 SECONDS = 5.0
 _PROCEDURES = {
-    label: f"{subject}.count_reads"
-    for label, subject in (("Entry", "entries"), ("Policy", "policies"), ("Strategy", "learning"))
+    "Entry": "entries.count_reads",
+    "Policy": "policies.count_reads",
+    "Strategy": "learning.count_reads",
 }
 
 _log = logging.getLogger(__name__)

@@ -115,9 +115,10 @@ class Memory:
         noted = partial(relevant_entries, self.levels, search.floor)
         facts = FactFinder(graph, search).find
         self._context = ContextWriter(graph, similarity, estimator.each, noted, facts)
+        self._changes = changes = Changes(graph)
         self.scopes = LearningScopes(graph)
         """What agents may learn and read: see :class:`graphmem.people.scopes.LearningScopes`."""
-        self.events = Events(graph, self.policies.crystallize)
+        self.events = Events(graph, self.policies.crystallize, changes.made_by)
         """Streams of all changes: see :class:`graphmem.policies.events.Events`."""
         self.predictions = Predictions(graph)
         """The ledger of predictions: see :class:`graphmem.policies.ledger.Predictions`."""
@@ -127,7 +128,6 @@ class Memory:
         self._recaller = Recaller(graph, similarity, estimator, facts)
         self._forecaster = Forecaster(graph, strengths, estimator, past.at)
         self._explainer = Explainer(graph, self.lessons, self._forecaster, past.at)
-        self._changes = Changes(graph)
         self._chooser = Chooser(graph, estimator, self._recaller)
         self._maintainer = Maintainer(graph, similarity.vectors, strengths)
         self._settler = settler = Settler(graph, learner)

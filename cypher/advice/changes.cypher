@@ -25,3 +25,20 @@ WITH whole(s) AS id, null AS task, collect(DISTINCT s.id) AS members, sum(o.tria
 WHERE $tasks IS NOT NULL OR (trials >= 5 AND successes > 0 AND successes < trials)
 RETURN id, members, task, trials, successes, latest
 ORDER BY id, task;
+
+// name: changes.of_episodes
+// doc: The strategies of episodes that have a time, and what they have done on the task and on all tasks, with the latest outcomes.
+// returns: episode string, stamp integer, id string, strategy string, task string, trials integer, successes integer, latest list
+// returns: all_trials integer, all_successes integer, all_latest list
+MATCH (e:Episode)
+WHERE e.id IN $ids AND toString(e.ns) = $ns
+MATCH (e)-[:ATTEMPTED]->(t:Task)
+MATCH (e)-[u:USED]->(s:Strategy)
+WHERE u.applied
+WITH e, t, s, stamp(e, worked(e.success, u.failed)) AS stamp
+WHERE stamp IS NOT NULL
+MATCH (t)<-[o:OUTCOME]-(s)
+WITH e, t, s, stamp, sum(o.trials) AS trials, sum(o.successes) AS successes, collect(o.latest) AS latest
+RETURN e.id AS episode, stamp, s.id AS id, s.text AS strategy, t.description AS task, trials, successes, latest, s.trials AS all_trials,
+  s.successes AS all_successes, s.latest AS all_latest
+ORDER BY stamp, episode, id;

@@ -7,7 +7,7 @@ from datetime import datetime
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from graphmem.graph.access import View, read_view
+from graphmem.graph.access import EVERYTHING, View, read_view
 from graphmem.graph.arguments import checked_text
 from graphmem.graph.graph import Graph
 from graphmem.graph.lookup import task_ids
@@ -91,12 +91,44 @@ class Changes:
         rows = self._graph.read("changes.mixed", *options, *some, **asked)
         return [row | {"latest": latest_of(row["latest"])} for row in rows]
 
+    def made_by(self, episodes: Sequence[str]) -> dict[str, tuple[Change, ...]]:
+        """Return the changes that became certain with episodes (ids), by episode.
+
+        Later outcomes are left out, as far as the latest 32 of a strategy tell them. Merged
+        strategies are told each by itself.
+        """
+        found: dict[str, tuple[Change, ...]] = {}
+        for row in self._graph.read("changes.of_episodes", ids=list(episodes)) if episodes else ():
+            wide = {"trials": row["all_trials"], "successes": row["all_successes"]}
+            places = [(row["task"], row | {"latest": latest_of(row["latest"])}, _turn_there)]
+            if wide["trials"] > row["trials"]:
+                wide |= {"id": row["id"], "members": [row["id"]], "latest": row["all_latest"]}
+                places.insert(0, (None, wide, self._turn_everywhere))
+            for task, counts, find in places:
+                before, after = _as_of(counts, row["stamp"])
+                turn = find(after)
+                if turn and (
+                    (known := find(before)) is None or _differs(before, known, after, turn)
+                ):
+                    change = change_of(row["strategy"], task, after, turn)
+                    found[row["episode"]] = (*found.get(row["episode"], ()), change)
+                    break
+        return found
+
+    def _turn_everywhere(self, row: Row) -> Turn | None:
+        turns = self._turned([row], EVERYTHING).values() if row["latest"] else ()
+        return next((turn for _, turn in turns), None)
+
     def _everywhere(self, view: View, among: set[str] | None) -> dict[str, tuple[Row, Turn]]:
         """Return the strategies that changed on all tasks, by id."""
+        rows = [row for row in self._read(view) if among is None or row["id"] in among]
+        return self._turned(rows, view)
+
+    def _turned(self, rows: Sequence[Row], view: View) -> dict[str, tuple[Row, Turn]]:
+        """Return which strategies changed on all tasks, by id, up to the latest of their rows."""
         from graphmem.advice.beliefs import Own, changing
         from graphmem.advice.formula import find_turns
 
-        rows = [row for row in self._read(view) if among is None or row["id"] in among]
         owns = [Own(row["trials"], row["successes"], latest=row["latest"]) for row in rows]
         some = ("some",) if view.agents is not None else ()
         total = self._graph.read("forecasting.totals", *some, **view.filters(self._graph))[0]
@@ -108,8 +140,9 @@ class Changes:
             # What happened on one task alone is a change there.
             return {
                 place: latest
-                for place, latest in found.items()
-                if len({one.task for one in latest}) > 1
+                for place, every in found.items()
+                if (latest := [one for one in every if one.stamp <= owns[place].latest[-1]])
+                and len({one.task for one in latest}) > 1
             }
 
         found, runs = changing(owns, (total["n"], total["k"]), look_up)
@@ -180,12 +213,40 @@ def change_of(strategy: str, task: str | None, row: Mapping[str, Any], turn: Tur
     )
 
 
+def _turn_there(row: Row) -> Turn | None:
+    from graphmem.advice.beliefs import mixed
+    from graphmem.advice.formula import HAZARD, find_turns
+
+    counts = _counts([row])
+    return find_turns(mixed(counts, [row["latest"]], HAZARD), counts).get(0)
+
+
+def _as_of(row: Row, stamp: int) -> tuple[Row, Row]:
+    """Return what was known before an outcome, and with it."""
+    ascending = latest_of([row["latest"]])
+    several = []
+    for latest in (
+        [one for one in ascending if one < stamp],
+        [one for one in ascending if one <= stamp],
+    ):
+        later = ascending[len(latest) :]
+        won = row["successes"] - sum(one & 1 for one in later)
+        counts = {"trials": row["trials"] - len(later), "successes": won, "latest": latest}
+        several.append(row | counts)
+    return several[0], several[1]
+
+
 def _counts(rows: Iterable[Row]) -> list[tuple[int, int]]:
     return [(row["trials"], row["successes"]) for row in rows]
 
 
 def _since(row: Row, turn: Turn) -> int:
     return int(row["latest"][turn.place]) // 2
+
+
+def _differs(before: Row, known: Turn, after: Row, turn: Turn) -> bool:
+    """Return whether a change is not the one that was known before."""
+    return _better(after, turn) != _better(before, known)
 
 
 def _better(row: Row, turn: Turn) -> bool:

@@ -294,7 +294,8 @@ def find_turns(
 ) -> dict[int, Turn]:
     """Return the changes in rows of runs (by row), of which there are so many outcomes each.
 
-    They are certain to :data:`CERTAIN`, and the rates before and since differ by :data:`GAP`.
+    Their direction is certain to :data:`CERTAIN`, and the rate since then differs by :data:`GAP`
+    from that of all before, or of the latest outcomes before: so what works again is told, too.
 
     Args:
         runs: what :func:`mix` returned.
@@ -304,14 +305,22 @@ def find_turns(
     found: dict[int, Turn] = {}
     if runs.weights.shape[1] < 2:
         return found
-    certainty = 1.0 - cautious(runs.weights, rare)[:, 0]
-    for row in map(int, np.flatnonzero(certainty >= CERTAIN)):
+    weights = cautious(runs.weights, rare)
+    for row in map(int, np.flatnonzero(weights[:, 0] <= 1.0 - CERTAIN)):
         trials, successes = counts[row]
         start = int(runs.weights[row, 1:].argmax()) + 1
+        since, gone = runs.trials[row], trials - runs.trials[row]
+        rises = (runs.successes[row] + 0.5) / (since + 1.0) > (
+            successes - runs.successes[row] + 0.5
+        ) / (gone + 1.0)
+        certainty = float(weights[row, 1:][rises[1:] == rises[start]].sum())
+        if certainty < CERTAIN:
+            continue
         n, k = int(runs.trials[row, start]), int(runs.successes[row, start])
-        before = (successes - k + 0.5) / (trials - n + 1.0)
-        if abs((k + 0.5) / (n + 1.0) - before) >= GAP:
-            found[row] = Turn(start - 1, float(certainty[row]), n, k)
+        whole, latest = (successes, trials), (runs.successes[row, 1], runs.trials[row, 1])
+        befores = [(a - k + 0.5) / (b - n + 1.0) for a, b in (whole, latest) if b > n]
+        if any(abs((k + 0.5) / (n + 1.0) - before) >= GAP for before in befores):
+            found[row] = Turn(start - 1, certainty, n, k)
     return found
 
 

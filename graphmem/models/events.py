@@ -7,10 +7,12 @@ from typing import Literal
 
 from pydantic import JsonValue
 
+from graphmem.models.changes import Change
 from graphmem.models.fields import Output
 
 EventKind = Literal[
     "episode",
+    "changed",
     "erased",
     "transition",
     "outcome",
@@ -50,6 +52,9 @@ class Event(Output):
     recorded_at: datetime
     at: datetime | None = None
     facts: dict[str, JsonValue] = {}  # noqa: RUF012 - pydantic copies it
+    changes: tuple[Change, ...] = ()
+    """What began to work better or worse, and became certain with this episode; only for who asks
+    for events of kind ``changed``, which are such episodes."""
     deliveries: int = 1
     """How often a consumer of the group received it; more than 1 after a re-claim."""
 

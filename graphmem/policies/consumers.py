@@ -184,6 +184,7 @@ class Listening:
         self,
         graph: Graph,
         consumer: Consumer,
+        completed: Callable[[list[Event]], list[Event]],
         wants: Callable[[Event], bool],
         *,
         idle: float,
@@ -191,6 +192,7 @@ class Listening:
     ) -> None:
         self._bell = graph.bell
         self._consumer = consumer
+        self._completed = completed
         self._wants = wants
         self._idle = idle
         self._follow = follow
@@ -260,7 +262,8 @@ class Listening:
         with self._lock:  # a cancelled call goes on while another one begins
             self.ack()
             try:
-                while not self._stopped and not self._page and (new := self._new()):
+                while not self._stopped and not self._page and (read := self._new()):
+                    new = self._completed(read)
                     self._page += filter(self._wants, new)
                     if unwanted := [event for event in new if not self._wants(event)]:
                         self._consumer.ack(*unwanted)

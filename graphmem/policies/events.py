@@ -22,6 +22,7 @@ from graphmem.graph.arguments import check_limit, checked_agent
 from graphmem.graph.decorating import kind_of
 from graphmem.graph.graph import Graph
 from graphmem.ids import event_ids, from_millis
+from graphmem.models.changes import Change
 from graphmem.models.events import Event, EventKind, Pending
 from graphmem.models.fields import Input, Name
 from graphmem.notebook.frames import Listed
@@ -33,6 +34,8 @@ PAGE = 100
 LONGEST_PAUSE = 300.0
 """Most seconds before a handler is called again."""
 
+FindChanges = Callable[[Sequence[str]], Mapping[str, tuple[Change, ...]]]
+"""Finds the changes that became certain with episodes (ids)."""
 F = TypeVar("F", bound=Callable[[Event], Any])
 _log = logging.getLogger(__name__)
 _handling: contextvars.ContextVar[bool] = contextvars.ContextVar("handling", default=False)
@@ -66,7 +69,8 @@ class Interest(Input):
 
     def wants(self, event: Event) -> bool:
         """Return whether an event is wanted."""
-        return (self.kinds is None or event.kind in self.kinds) and self.fits(event.agent)
+        kinds = {event.kind, "changed"} if event.changes else {event.kind}
+        return (self.kinds is None or not kinds.isdisjoint(self.kinds)) and self.fits(event.agent)
 
 
 class Handler(NamedTuple):
@@ -159,9 +163,12 @@ class Loop:
 class Events:
     """The event streams of one namespace: ``memory.events``."""
 
-    def __init__(self, graph: Graph, crystallize: Callable[[str], object]) -> None:
+    def __init__(
+        self, graph: Graph, crystallize: Callable[[str], object], find_changes: FindChanges
+    ) -> None:
         self._graph = graph
         self._crystallize = crystallize
+        self._find_changes = find_changes
         self._handlers: list[Handler] = []
         self._loops: list[Loop] = []
         self._listening: weakref.WeakSet[Listening] = weakref.WeakSet()
@@ -202,6 +209,8 @@ class Events:
         Args:
             group: as in :meth:`consume`.
             kinds: the kinds of events to give, one or several; None: all. Others are acknowledged.
+                "changed": episodes with which it became certain that a strategy works better or
+                worse than it did (``event.changes``).
             agent: only streams of agents and levels whose names match; ``*`` stands for any
                 letters.
             consumer: the unique name of this listener in its group, the same after a restart.
@@ -230,9 +239,11 @@ class Events:
             PAGE,
             fits=lambda name: any(one.fits(name) for one in wanted),
         )
+        asked = any("changed" in (one.kinds or ()) for one in wanted)
         listening = Listening(
             self._graph,
             consumer,
+            self._with_changes if asked else list,
             lambda event: any(one.wants(event) for one in wanted),
             idle=given.idle,
             follow=given.follow,
@@ -240,6 +251,15 @@ class Events:
         with self._lock:
             self._listening.add(listening)
         return listening
+
+    def _with_changes(self, events: Sequence[Event]) -> list[Event]:
+        """Return events, those of episodes with the changes that became certain with them."""
+        ids = [event.subject for event in events if event.kind == "episode" and event.subject]
+        found = self._find_changes(ids)
+        return [
+            event.model_copy(update={"changes": found.get(event.subject or "", ())})
+            for event in events
+        ]
 
     def on(
         self,

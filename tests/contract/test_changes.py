@@ -48,6 +48,32 @@ def told(changes: list[Change]) -> list[tuple[str, str | None, str]]:
     ]
 
 
+def test_a_listener_hears_of_a_change_when_it_becomes_certain(memory: Memory) -> None:
+    """Once, with the counts of that moment, and again when it works again."""
+    memory.learn_many(
+        [
+            *run("printer", "+" * 20 + "-" * 8 + "+" * 10),
+            *run("scanner", "+" * 40 + "-" * 10, task="scan page {}"),
+            *run("steady", "+-++" * 12),
+        ]
+    )
+    heard = [
+        change
+        for event in memory.events.listen("alerts", "changed", follow=False)
+        for change in event.changes
+    ]
+    assert told(heard) == [
+        ("printer", "print a page", "20/20 0/4"),
+        ("printer", "print a page", "20/28 7/7"),
+        ("scanner", None, "40/40 0/7"),
+    ]
+    assert [event.changes for event in memory.events.listen("all", follow=False)][0] == ()
+    memory.learn_many(run("printer", "-" * 4, first=40))
+    [event] = memory.events.listen("alerts", "changed", follow=False)
+    assert event.kind == "episode"
+    assert told(list(event.changes)) == [("printer", "print a page", "30/38 0/4")]
+
+
 def test_what_changed_is_told_with_its_dates_the_most_certain_first(memory: Memory) -> None:
     memory.learn_many(
         [

@@ -182,7 +182,11 @@ class Events:
         given = Interest(group=group, consumer=consumer, agent=agent)
         check_limit(limit)
         return Consumer(
-            self._graph, given.group, given.consumer, limit, lambda name: agent in (None, name)
+            self._graph,
+            given.group,
+            given.consumer,
+            limit,
+            lambda name: given.agent in (None, name),
         )
 
     def listen(

@@ -1,5 +1,5 @@
-// Views: what the long-term levels of agents show. Nothing of it is an entry: the rows are made of the episodes, the knowledge, the
-// strategies and the policies that are there.
+// Views: what the long-term levels of agents show. Nothing of it is an entry: the rows are made of the episodes, the knowledge and the
+// strategies that are there.
 
 // name: views.episodes
 // doc: Episodes of agents, the most relevant first. Owners: {id (of the agent), agent, decay}.
@@ -90,59 +90,6 @@ WHERE true
 MATCH (s:Strategy {id: id})
 RETURN s.id AS id, agent, s.text AS strategy, types, trials, successes, base, at
 ORDER BY base DESC, at DESC, id, agent
-LIMIT $limit;
-
-// name: views.heuristics
-// doc: The heuristics of agents, the best mean first; those of merged strategies count as one.
-// option: typed    on some types of tasks
-// option: since    applied from a time on
-// option: until    applied before a time, at last
-// option: relevant of some mean at least
-// param: agents, types list, occurrences integer = 3, above float = 0.5, since integer, until integer, at_least float, z, prior_successes
-// param: prior_failures, established, refuted, limit integer = 1000000000
-// returns: id string, agent string, source string, strategy string, task_type string, trials integer, successes integer, lower float
-// returns: status string, base float, at integer
-MATCH (h:Heuristic)
-WHERE h.ns = $ns AND h.agent IN $agents
-  AND h.type IN $types   //? typed
-MATCH (h)-[:RECOMMENDS]->(s:Strategy)
-WITH h, whole(s) AS source, s.id = whole(s) AS itself
-ORDER BY itself DESC, h.id
-WITH h.agent AS agent, h.type AS task_type, source, collect(h.id)[0] AS id, sum(h.trials) AS trials, sum(h.successes) AS successes,
-     max(coalesce(h.last_at, h.created_at)) AS at
-WITH agent, task_type, source, id, trials, successes, at,
-     posterior_mean(successes, trials, $prior_successes, $prior_failures) AS base
-WHERE trials >= $occurrences AND base > $above
-  AND at >= $since       //? since
-  AND at < $until        //? until
-  AND base >= $at_least  //? relevant
-WITH agent, task_type, source, id, trials, successes, at, base, wilson_lower(successes, trials, $z) AS lower,
-     wilson_upper(successes, trials, $z) AS upper
-MATCH (s:Strategy {id: source})
-RETURN id, agent, source, s.text AS strategy, task_type, trials, successes, lower, status(lower, upper, $established, $refuted) AS status,
-  base, at
-ORDER BY base DESC, at DESC, id
-LIMIT $limit;
-
-// name: views.policies
-// doc: The policies that agents tried, the best mean first.
-// option: since    changed from a time on
-// option: until    changed before a time, at last
-// option: relevant of some mean at least
-// param: agents, since integer, until integer, at_least float, prior_successes, prior_failures, limit integer = 1000000000
-// returns: id string, agent string, action_type string, action_spec string, features string, q_value float, trials integer
-// returns: successes integer, base float, at integer
-MATCH (p:Policy)
-WHERE p.ns = $ns AND p.agent IN $agents AND (p.updates > 0 OR p.trials > 0)
-WITH p, posterior_mean(p.successes, p.trials, $prior_successes, $prior_failures) AS base, coalesce(p.last_updated_at, p.created_at) AS at
-WHERE true
-  AND at >= $since       //? since
-  AND at < $until        //? until
-  AND base >= $at_least  //? relevant
-MATCH (p)-[:IN_STATE]->(s:State)
-RETURN p.id AS id, p.agent AS agent, p.action_type AS action_type, p.action_spec AS action_spec, s.features AS features, p.q AS q_value,
-  p.trials AS trials, p.successes AS successes, base, at
-ORDER BY base DESC, at DESC, id
 LIMIT $limit;
 
 // name: views.facts

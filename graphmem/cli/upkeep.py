@@ -185,8 +185,7 @@ def maintain(options: Options, /, name: str | None, **which: Any) -> None:
       graphmem --url ./ops.graph upkeep maintain agent:ada:working --at 2026-11-22T18:00:00Z
     """
     memory = options.memory()
-    with progress("maintaining", options) as advance:
-        report = memory.levels.maintain(name, on_progress=advance, **which)
+    report = memory.levels.maintain(name, **which)
     options.show(report, print_answer if report.levels else "nothing was to do")
 
 

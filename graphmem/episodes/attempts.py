@@ -52,6 +52,7 @@ class Attempts:
         self._learner = learner
         self._end = end
         self._running = Counter[str]()
+        self._counting = threading.Lock()
         self._late: list[threading.Thread] = []
 
     def open(self, terms: Terms) -> Attempt:
@@ -90,15 +91,17 @@ class Attempts:
 
     def begin(self, terms: Terms) -> None:
         """Note that an attempt at a task runs."""
-        self._running[str(terms.task_key or terms.task)] += 1
+        with self._counting:
+            self._running[str(terms.task_key or terms.task)] += 1
 
     def end(self, terms: Terms) -> None:
         """End what lasts as long as a task; where it is attempted elsewhere here, that goes on."""
         name = str(terms.task_key or terms.task)
-        self._running[name] -= 1
-        if self._running[name] > 0:
-            return
-        del self._running[name]
+        with self._counting:
+            self._running[name] -= 1
+            if self._running[name] > 0:
+                return
+            del self._running[name]
         for owner in {name, str(terms.task)}:
             self._end(owner)
 

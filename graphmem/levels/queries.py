@@ -1,8 +1,7 @@
 """Questions to levels, by meaning, by tags, or both; also to long-term ones, which have no entries.
 
-There an episode is as near to a text as its task, a strategy or heuristic as the strategy, a fact
-as its own words. A policy has no words. The relevance of an episode fades as that of entries does.
-The others have the relevance of a belief: the confidence of a fact, the mean of a strategy.
+There an episode is as near to a text as its task, a strategy or fact as its own words. A fact has
+the relevance of its confidence, a strategy of its mean; an episode fades only if its level does.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ from pydantic import JsonValue
 from graphmem.graph.access import View
 from graphmem.graph.arguments import check_limit, checked_items
 from graphmem.graph.graph import Graph, Reader
-from graphmem.graph.rates import HEURISTIC_ABOVE
 from graphmem.ids import canonical_json, level_stream_id, node_id, to_millis
 from graphmem.levels.entries import SEARCHED, Base, Search, entry_fields, is_readable, tag_columns
 from graphmem.models.levels import EntryQuestion, Found, LevelName, Tags
@@ -169,10 +167,8 @@ class _Kind(NamedTuple):
 
     name: str
     """The statement that lists them."""
-    label: str | None
-    """What their words are searched as; None: they have no words."""
-    source: str
-    """The column with the id of that."""
+    label: str
+    """What their words are searched as."""
     content: tuple[str, ...]
     tags: Callable[[Row], list[str]]
 
@@ -191,13 +187,12 @@ class _Views(NamedTuple):
         """Return what matches: rows with ``entry_columns``; the best ``limit`` are among them."""
         types = self.view.filters(self.graph)["types"]
         entries: list[Row] = []
-        for holds, kinds in _KINDS.items():
+        for holds, kind in _KINDS.items():
             owners = {row["owner"]: row for row in levels if row["holds"] == holds}
-            for kind in kinds if owners else ():
-                if kind is _EPISODES:
-                    entries += self._episodes(owners, types)
-                elif "keyed" not in self.question.options:
-                    entries += self._beliefs(owners, kind, types)
+            if owners and kind is _EPISODES:
+                entries += self._episodes(owners, types)
+            elif owners and "keyed" not in self.question.options:
+                entries += self._beliefs(owners, kind, types)
         return entries
 
     def _episodes(self, owners: Mapping[str, Row], types: Sequence[str] | None) -> Iterator[Row]:
@@ -232,37 +227,32 @@ class _Views(NamedTuple):
     ) -> Iterator[Row]:
         """Yield what matches besides episodes."""
         text, tags = self.request.text, self.request.tags
-        if text is not None and kind.label is None:
-            return
         options = [name for name in self.question.options if name in _FILTERS]
         params = {_FILTERS[name]: self.question.params[_FILTERS[name]] for name in options}
-        if kind is not _FACTS:
+        if kind is _STRATEGIES:
             params["agents"] = sorted(owners)
-        if kind in (_STRATEGIES, _HEURISTICS) and types is not None:
-            options.append("typed")
-            params["types"] = types
-        if kind is _HEURISTICS:
-            params["occurrences"] = self.view.trials(self.graph.settings)
-            params["above"] = HEURISTIC_ABOVE
+            if types is not None:
+                options.append("typed")
+                params["types"] = types
         if text is None and tags is None:
             params["limit"] = self.limit
         rows = self.graph.read(kind.name, *options, **params)
         rows = [row for row in rows if self._fits(row, kind, types)]
-        if text is not None and kind.label is not None and rows:
-            rows = self._nearest(rows, text, kind.label, kind.source)
+        if text is not None and rows:
+            rows = self._nearest(rows, text, kind.label)
         first = owners[min(owners)]  # a fact is shown once, not for each agent
         for row in rows:
             yield _entry_row(row, owners.get(row.get("agent", ""), first)["name"], kind)
 
-    def _nearest(self, rows: Sequence[Row], text: str, label: str, source: str) -> list[Row]:
+    def _nearest(self, rows: Sequence[Row], text: str, label: str) -> list[Row]:
         """Return the rows whose words are the nearest, with their similarity."""
-        by_source: dict[str, list[Row]] = {}
-        for row in rows:
-            by_source.setdefault(row[source], []).append(row)
+        by_id: dict[str, list[Row]] = {}
+        for row in rows:  # a strategy has one for each agent
+            by_id.setdefault(row["id"], []).append(row)
         entries: list[Row] = []
         for batch in self.search.ranked(label, text):
             for key, similarity in batch:
-                entries += [row | {"similarity": similarity} for row in by_source.get(key, ())]
+                entries += [row | {"similarity": similarity} for row in by_id.get(key, ())]
             if len(entries) >= self.limit:
                 break
         return entries
@@ -277,9 +267,6 @@ class _Views(NamedTuple):
 def _entry_row(row: Row, level: str, kind: _Kind) -> Row:
     """Return the columns of an entry for what a view shows."""
     content = {name: row[name] for name in kind.content if row[name] not in (None, [])}
-    for name, parsed in (("features", "state"), ("action_spec", "action")):  # of a policy
-        if name in content:
-            content[parsed] = json.loads(content.pop(name))
     return {
         "id": row["id"],
         "level": level,
@@ -324,7 +311,6 @@ def _episode_row(row: Row, level: str) -> Row:
 _EPISODES = _Kind(
     "views.episodes",
     "Task",
-    "task",
     ("task", "strategies", "success", "score", "summary", "error", "feedback"),
     lambda row: [
         "kind:episode",
@@ -335,33 +321,13 @@ _EPISODES = _Kind(
 _FACTS = _Kind(
     "views.knowledge",
     "Knowledge",
-    "id",
     ("domain", "fact"),
     lambda row: ["kind:fact", f"domain:{row['domain']}"],
 )
 _STRATEGIES = _Kind(
     "views.strategies",
     "Strategy",
-    "id",
     ("strategy", "trials", "successes"),
     lambda row: ["kind:strategy", *(f"type:{one}" for one in row["types"])],
 )
-_HEURISTICS = _Kind(
-    "views.heuristics",
-    "Strategy",
-    "source",
-    ("strategy", "task_type", "trials", "successes", "lower", "status"),
-    lambda row: ["kind:heuristic", f"status:{row['status']}", f"type:{row['task_type']}"],
-)
-_POLICIES = _Kind(
-    "views.policies",
-    None,
-    "",
-    ("features", "action_spec", "action_type", "q_value", "trials", "successes"),
-    lambda row: ["kind:policy", f"action:{row['action_type']}"],
-)
-_KINDS = {
-    "episodes": (_EPISODES,),
-    "knowledge": (_FACTS,),
-    "strategies": (_STRATEGIES, _HEURISTICS, _POLICIES),
-}
+_KINDS = {"episodes": _EPISODES, "knowledge": _FACTS, "strategies": _STRATEGIES}

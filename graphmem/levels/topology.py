@@ -265,22 +265,19 @@ class Topology(Base):
             ValidationError: it is not the name of an agent.
         """
         whole = self.map(agent)
-        totals = {
-            name: sum(getattr(level, name) for level in whole.levels)
-            for name in ("entries", "expired", "missed", "failed", "pending")
-        }
-        kinds = dict.fromkeys(sorted(one.kind for one in whole.levels if not one.view), 0)
+        names = ("entries", "expired", "missed", "failed", "pending")
+        kinds: Counter[str] = Counter()
         for level in whole.levels:
-            if level.kind in kinds:
+            if not level.view:
                 kinds[level.kind] += level.entries
-        full = [one for one in whole.levels if one.entries > (one.capacity or math.inf)]
+        full = [one.name for one in whole.levels if one.entries > (one.capacity or math.inf)]
         return LevelStatistics(
             at=whole.at,
             levels=len(whole.levels),
             subscriptions=len(whole.edges),
-            **totals,
-            kinds=kinds,
-            over_capacity=tuple(level.name for level in full),
+            **{name: sum(getattr(level, name) for level in whole.levels) for name in names},
+            kinds=dict(sorted(kinds.items())),
+            over_capacity=tuple(full),
             oldest_at=min((one.oldest_at for one in whole.levels if one.oldest_at), default=None),
             newest_at=max((one.newest_at for one in whole.levels if one.newest_at), default=None),
         )
@@ -391,13 +388,6 @@ def drop(tx: Transaction, name: str) -> int:
         tx.run("erasing.drop_noted", ids=[f"{stream}:{seq}" for seq in seqs])
     tx.run("levels.drop", id=identity, stream=stream)
     return len(entries)
-
-
-def owned_by(tx: Transaction, agent: str) -> tuple[list[str], list[str]]:
-    """Return the names of the levels of an agent, and the ids of its lenses."""
-    levels = tx.run("levels.list", owner_kind="agent", owner=agent)
-    lenses = tx.run("lenses.list", owner_kind="agent", owner=agent)
-    return [row["name"] for row in levels], [row["id"] for row in lenses]
 
 
 class LevelCheck(Paged):

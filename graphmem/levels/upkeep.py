@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from graphmem.errors import GraphMemError, StoreError
-from graphmem.graph.arguments import check_function, checked_agent, checked_items
+from graphmem.graph.arguments import checked_agent, checked_items
 from graphmem.graph.graph import Transaction
 from graphmem.ids import entry_id, from_millis, level_stream_id, to_millis
 from graphmem.levels.entries import (
@@ -49,7 +49,6 @@ class Maintenance(Base):
         *,
         agent: str | None = None,
         at: datetime | None = None,
-        on_progress: Callable[[int, int], None] | None = None,
     ) -> MaintainReport:
         """Maintain levels as of an instant, and tell what changed. A repeated call changes nothing.
 
@@ -67,7 +66,6 @@ class Maintenance(Base):
             agent: with a name: who asks; an agent may maintain its own levels and those for all.
                 Without a name: maintain only the levels of this agent.
             at: the instant; None: now. What expired or faded until then is removed.
-            on_progress: called with the number of levels that are done, and of all.
 
         Raises:
             NotFoundError: there is no such level.
@@ -75,7 +73,6 @@ class Maintenance(Base):
             ScopeError: it is the level of another agent.
         """
         asking = checked_agent(agent)
-        check_function("on_progress", on_progress)
         instant = Timing(at=at).at
         now = self._graph.now() if instant is None else to_millis(instant)
         if name is None:
@@ -85,7 +82,7 @@ class Maintenance(Base):
             self._check_writable(level, asking)
             rows = self._find(self._graph, [level], self._view(None))
             check_takes_entries(rows[0])
-        return self._maintain(rows, now, on_progress)
+        return self._maintain(rows, now)
 
     def remove(self, name: str, keys: str | Sequence[str], *, agent: str | None = None) -> int:
         """Remove entries of a level by key; return how many were there.
@@ -171,15 +168,9 @@ class Maintenance(Base):
         rows = self._graph.read("levels.list", owner_kind=kind, owner=agent)
         return [row for row in rows if row["holds"] == "entries"]
 
-    def _maintain(
-        self, rows: Sequence[Row], now: int, on_progress: Callable[[int, int], None] | None = None
-    ) -> MaintainReport:
-        levels = []
-        for number, row in enumerate(rows, 1):
-            if (report := self._maintain_level(row, now)) is not None:
-                levels.append(report)
-            if on_progress is not None:
-                on_progress(number, len(rows))
+    def _maintain(self, rows: Sequence[Row], now: int) -> MaintainReport:
+        done = (self._maintain_level(row, now) for row in rows)
+        levels = [report for report in done if report is not None]
         if any(one.reindexed for one in levels):
             self._search.tidy()
         return MaintainReport(at=from_millis(now), levels=tuple(levels))

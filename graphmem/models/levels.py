@@ -45,7 +45,7 @@ PRESETS: Mapping[str, Preset] = {
     "stm": Preset("summaries of recent work", ttl=86_400.0, capacity=500),
     "ltm:episodic": Preset("past attempts and their outcomes", holds="episodes"),
     "ltm:semantic": Preset("facts and ideas", holds="knowledge"),
-    "ltm:procedural": Preset("strategies, lessons and policies", holds="strategies"),
+    "ltm:procedural": Preset("strategies and how they worked", holds="strategies"),
 }
 """The default levels of an agent, by kind."""
 FLOW = (

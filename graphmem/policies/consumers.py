@@ -43,14 +43,12 @@ class Consumer:
         group: str,
         name: str,
         limit: int,
-        agent: str | None = None,
         fits: Callable[[str], bool] = lambda _: True,
     ) -> None:
         self.group = group
         self.name = name
         self._graph = graph
         self._limit = limit
-        self._agent = agent
         self._fits = fits
         self._received: dict[str, tuple[str, int]] = {}
 
@@ -133,7 +131,7 @@ class Consumer:
 
     def _streams(self, group: str | None = None) -> list[Row]:
         """Return the streams to read; with a group those with unread events."""
-        rows = self._graph.read("events.streams", agent=self._agent, group=group)
+        rows = self._graph.read("events.streams", group=group)
         return [row for row in rows if self._fits(row["agent"])]
 
     def _claim(self, stream: str, limit: int) -> list[Row]:

@@ -188,7 +188,13 @@ class Events:
         """
         given = Interest(group=group, consumer=consumer, agent=agent)
         check_limit(limit)
-        return Consumer(self._graph, given.group, given.consumer, limit, given.agent)
+        return Consumer(
+            self._graph,
+            given.group,
+            given.consumer,
+            limit,
+            lambda name: given.agent in (None, name),
+        )
 
     def listen(
         self,

@@ -24,7 +24,7 @@ from graphmem.graph.graph import Graph, Reader, Transaction
 from graphmem.ids import EARLIEST, agent_id, event_ids, from_millis, state_id, stream_id
 from graphmem.lessons import general_rules as consolidation
 from graphmem.levels.flow import drop_episode_entries
-from graphmem.levels.topology import drop, owned_by
+from graphmem.levels.topology import drop
 from graphmem.models import EraseReport, ForgetReport
 from graphmem.models.fields import Finite, Input, Name, Unit
 from graphmem.people import erase_user
@@ -121,7 +121,9 @@ class Eraser:
         ids = [row["id"] for row in tx.run("erasing.episodes_of", agent=identity)]
         scopes = erase_agent(tx, name)
         abandoned = [found["id"] for found in tx.run("attempts.records", agent=name)]
-        levels, lenses = owned_by(tx, name)
+        owned: Row = {"owner_kind": "agent", "owner": name}
+        levels = [level["name"] for level in tx.run("levels.list", **owned)]
+        lenses = [lens["id"] for lens in tx.run("lenses.list", **owned)]
         left = tx.run("levels.leave", agent=name)[0]["levels"]
         if row is None and not any((ids, scopes, abandoned, levels, lenses, left)):
             raise NotFoundError(f"no agent {name!r} in namespace {ns!r}")

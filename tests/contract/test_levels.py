@@ -287,9 +287,9 @@ QUESTION = st.fixed_dictionaries(
         "tags": NESTED
         | st.sampled_from(
             [
-                Tags(any_of=["kind:episode", "kind:heuristic", "a"]),
+                Tags(any_of=["kind:episode", "kind:strategy", "a"]),
                 Tags(all_of=["type:web"], none_of=["outcome:failure", "kind:strategy"]),
-                ~Tags(any_of=["domain:roads", "kind:policy", "status:tentative"]),
+                ~Tags(any_of=["domain:roads", "outcome:failure"]),
             ]
         ),
         "key": st.sampled_from(["order/*", "task.?", "*1*", "[a]*", "deed/*"]),
@@ -322,7 +322,7 @@ def combined(tags: Tags, have: set[str]) -> bool:
 
 
 def text_of(entry: Entry) -> str | None:
-    """The words by which an entry, or what a view shows, is near to others; a policy has none."""
+    """The words by which an entry, or what a view shows, is near to others."""
     if not isinstance(entry.content, dict):
         return str(entry.content)
     words = (entry.content.get(name) for name in ("task", "strategy", "fact"))
@@ -389,16 +389,11 @@ def test_long_term_levels_have_entries_of_what_was_learned(memory: Memory, clock
     learn(memory, [deed | {"success": True}] * 4, [fact])
     shown = memory.levels.recall()
     assert sorted(filter(None, (one.key for one in shown))) == [f"deed/{n}" for n in range(4)]
-    assert len(shown) == 8
-    [web] = memory.lessons.heuristics("web")
+    assert len(shown) == 6
     assert {one.tags: (one.level, text_of(one), one.base, one.at) for one in shown} == {
         ("kind:episode", "outcome:success", "type:web"): (EPISODIC, "bake", 1, minutes(-1)),
         ("domain:cakes", "kind:fact"): (SEMANTIC, "a cake", 0.8, minutes(-2)),
         ("kind:strategy", "type:web"): (PROCEDURAL, "wait", 5 / 6, minutes(-1)),
-        ("kind:heuristic", f"status:{web.status}", "type:web"): (
-            *(PROCEDURAL, "wait", 5 / 6, minutes(-1)),
-        ),
-        ("action:walk", "kind:policy"): (PROCEDURAL, None, 5 / 6, NOON),
     }
 
 

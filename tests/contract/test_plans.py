@@ -36,7 +36,6 @@ WHOLE = {
     "predictions.expire",
     "predictions.drop_about",
     "predictions.reliability",
-    "preferences.users",
     *("knowledge.list", "knowledge.of_domains", "knowledge.any", "erasing.episodes_of_user"),
     "priors.accounted",
     "levels.list",

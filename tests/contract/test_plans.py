@@ -36,6 +36,7 @@ WHOLE = {
     "predictions.expire",
     "predictions.drop_about",
     "predictions.reliability",
+    "maintenance.ids_users",
     *("knowledge.list", "knowledge.of_domains", "knowledge.any", "erasing.episodes_of_user"),
     "priors.accounted",
     "levels.list",

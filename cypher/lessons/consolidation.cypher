@@ -1,15 +1,12 @@
-// Consolidation: a finding that repeats over several tasks becomes a general rule, a Rule without a
-// task.
+// Consolidation: a finding that repeats over several tasks becomes a general rule, a Rule without a task.
 //
 // (Consolidation)-[:HAS_RULE]->(Rule)                one Consolidation a namespace
 // (Rule)-[:DERIVED_FROM {supports, at}]->(Episode)   the latest five for, the latest five against
 // (Rule)-[:SAW]->(Episode)                           all episodes that a model was sent before it said so
-// Only episodes with a score that praises or blames (formulas.cypher) count, each once for a rule.
-// A Consolidation has `episodes`, the number of episodes at the last consolidation, and `stamp`,
-// the number of episodes from which its rules follow: as long as both agree, they can be derived
-// again (null: never). `method` is the way in which they were derived; rules of another one stay until the next
-// consolidation. Erasing increments `renewals`, so that rules derived before an erasure are
-// not written after it.
+// Only episodes with a score that praises or blames (formulas.cypher) count, each once for a rule. A Consolidation has `episodes`, the
+// number of episodes at the last consolidation, and `stamp`, the number of episodes from which its rules follow: as long as both agree,
+// they can be derived again (null: never). `method` is the way in which they were derived; rules of another one stay until the next
+// consolidation. Erasing increments `renewals`, so that rules derived before an erasure are not written after it.
 
 // name: consolidation.state
 // doc: The consolidation of a namespace, if there was one, with the quantile of its bounds, how often its rules were derived again, and

@@ -1,8 +1,7 @@
-// Context: what a system prompt is made of, in two statements. Nothing here walks the episodes of a
-// task or the outcomes of a strategy. What is shown is a few of many, so that the many are ranked by
-// their counts alone; texts are read of the few. The embedded engine looks through a label several
-// times as fast where all conditions are plain comparisons. It makes those with `=` first, of all nodes:
-// where another one leaves few, `IN [..]` is quicker.
+// Context: what a system prompt is made of, in two statements. Nothing here walks the episodes of a task or the outcomes of a strategy.
+// What is shown is a few of many, so that the many are ranked by their counts alone; texts are read of the few. The embedded engine looks
+// through a label several times as fast where all conditions are plain comparisons. It makes those with `=` first, of all nodes: where
+// another one leaves few, `IN [..]` is quicker.
 
 // name: context.own
 // doc: The episodes of given agents on tasks, on given types of tasks: how many, their mean score, and the latest, latest first.

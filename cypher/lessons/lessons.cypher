@@ -1,5 +1,5 @@
-// Lessons: conclusions from the strategies, errors and sentences of episodes. The transaction of
-// `learn` updates their counters in constant time; `maintenance` derives the same from the facts.
+// Lessons: conclusions from the strategies, errors and sentences of episodes. The transaction of `learn` updates their counters in
+// constant time; `maintenance` derives the same from the facts.
 //
 // (Heuristic)-[:RECOMMENDS]->(Strategy)         one an agent, type of task and strategy
 // (AntiPattern)-[:WARNS_AGAINST]->(Strategy)    one an agent, strategy and class of errors
@@ -9,10 +9,9 @@
 // (Mistake)<-[:MADE {rank, bad_decision, evidence, lesson, extra}]-(Episode)
 // (Task)-[:RECENT {at}]->(Episode)              the latest twenty, and some before
 //
-// What is before the latest is cut off when it is as much as these; how much there is depends on the order of calls, so that readers
-// leave it out.
+// What is before the latest is cut off when it is as much as these; how much there is depends on the order of calls, so that readers leave
+// it out.
 //
-// Rows are those of learning.cypher.
 
 // each: Label kind LINK most = Heuristic heuristics DERIVED_FROM 5, AntiPattern anti_patterns DERIVED_FROM 5, Task tasks RECENT 20
 // name: lessons.trim_{kind}

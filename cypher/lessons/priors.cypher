@@ -1,5 +1,5 @@
-// Priors: what imported Sentinel files concluded beside the episodes of their logs. A file is one JSON text of a Document; nothing of it is
-// stored a second time. What its own episodes account for is left out, as it counts by these.
+// Priors: what imported Sentinel files concluded beside the episodes of their logs. A file is one JSON text of a Document; nothing of it
+// is stored a second time. What its own episodes account for is left out, as it counts by these.
 
 // name: priors.accounted
 // doc: What the episodes of a file (those that it holds, and others with keys of its name) account for: tasks, sentences (also by their

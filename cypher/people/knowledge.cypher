@@ -1,7 +1,6 @@
-// Knowledge: facts of a domain. A fact is one node; each statement of it is another node, with its
-// source, user and time, so that several sources are evidence and not duplicates. A contradiction
-// is one edge for each statement that claims it. Nodes are locked, by a SET, in this order: users,
-// then knowledge by id.
+// Knowledge: facts of a domain. A fact is one node; each statement of it is another node, with its source, user and time, so that several
+// sources are evidence and not duplicates. A contradiction is one edge for each statement that claims it. Nodes are locked, by a SET, in
+// this order: users, then knowledge by id.
 
 // name: knowledge.lock
 // mode: write

@@ -1,7 +1,6 @@
-// Preferences of users, by category. What was said is a fact. Which preference supersedes which is
-// derived from the times alone: each supersedes the one before it of the same user and category.
-// The order is by time (`at`, else the time of recording), then by confidence, then by id. A user
-// is locked, by a SET, before a change reads the user's preferences.
+// Preferences of users, by category. What was said is a fact. Which preference supersedes which is derived from the times alone: each
+// supersedes the one before it of the same user and category. The order is by time (`at`, else the time of recording), then by confidence,
+// then by id. A user is locked, by a SET, before a change reads the user's preferences.
 
 // name: preferences.lock_users
 // mode: write
@@ -15,14 +14,6 @@ WITH id, u, u.ns AS ns, u IS NULL AND $name IS NOT NULL AS new
 FOREACH (ignored IN CASE WHEN new THEN [1] ELSE [] END | CREATE (:User {id: id, ns: $ns, created_at: $now, name: $name}))
 FOREACH (known IN CASE WHEN ns = $ns THEN [u] ELSE [] END | SET known.ns = $ns)
 RETURN sum(CASE WHEN new OR ns = $ns THEN 1 ELSE 0 END) AS locked;
-
-// name: preferences.users
-// doc: The ids of the users of a namespace, in order.
-// returns: id string
-MATCH (u:User)
-WHERE u.ns = $ns
-RETURN u.id AS id
-ORDER BY id;
 
 // name: preferences.of
 // doc: The preferences of a user, by category, latest first; without history only those in force. said_at is `at`, else the time of

@@ -1,6 +1,6 @@
-// Scopes: what an agent may learn, with whom it shares, and from whom it inherits. A scope can name
-// agents without episodes, so it has names and not edges. A change of scopes first locks the
-// namespace's scopes: otherwise two calls could together create a circle that neither saw.
+// Scopes: what an agent may learn, with whom it shares, and from whom it inherits. A scope can name agents without episodes, so it has
+// names and not edges. A change of scopes first locks the namespace's scopes: otherwise two calls could together create a circle that
+// neither saw.
 
 // name: scopes.lock
 // mode: write

@@ -16,7 +16,8 @@ RETURN 'Rule' AS label, count(n) AS nodes, sum(COUNT { (n)<-[:LISTED]-() }) AS u
 UNION ALL
 MATCH (n:Mistake) WHERE n.ns = $ns RETURN 'Mistake' AS label, count(n) AS nodes, sum(COUNT { (n)<-[:MADE]-() }) AS uses;
 
-// each: Label kind by = Strategy strategies <-[:USED]-, Task tasks <-[:ATTEMPTED]-, Agent agents -[:RAN]->, Episode episodes -[:HAS_STEP]->
+// each: Label kind by = Strategy strategies <-[:USED]-, Task tasks <-[:ATTEMPTED]-, Agent agents -[:RAN]->,
+// each: Episode episodes -[:HAS_STEP]->, User users -[:PREFERS]->
 // name: maintenance.ids_{kind}
 // doc: A range of the ids of {kind}, in order, and how many episodes (or an episode: steps) each has.
 // returns: id string, uses integer

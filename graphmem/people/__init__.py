@@ -27,7 +27,7 @@ from graphmem.models.people import (
 )
 from graphmem.notebook.frames import Listed
 from graphmem.people.facts import propose, validity
-from graphmem.store.paging import pages
+from graphmem.store.paging import BEYOND, pages
 from graphmem.store.port import ChangedError, Row
 
 
@@ -250,7 +250,7 @@ class Supersessions(Paged):
 
     def work(self) -> Work:
         """Return the ids of users."""
-        rows = self._graph.read("preferences.users")
+        rows = self._graph.read("maintenance.ids_users", first="", beyond=BEYOND)
         return Work(Page(page) for page in pages([row["id"] for row in rows]))
 
     def compare(self, tx: Transaction, page: Page) -> Verified:

@@ -31,7 +31,6 @@ from graphmem.episodes.rows import FIRST
 from graphmem.errors import SeedingError, ValidationError, has_surrogate
 from graphmem.ids import canonical_json
 from graphmem.models import Episode
-from graphmem.models.episodes import card_content
 from graphmem.printable import counted
 from graphmem.seeding.formats import Format, Origin, Record, Refused, rename_field
 from graphmem.seeding.jsonl import record
@@ -73,8 +72,6 @@ _CARD_FIELDS = {
 _NAMES = {"task": "task_id", "task_key": "task_id", "summary": "trajectory_summary"}
 """The names of an episode's fields in a form."""
 _ORIGIN = ("source_key", "occurrence", "source")
-_TOLD = ("task_id", "score", "trajectory_summary", "successes", "mistakes", "mistake_cards")
-_TOLD_BY_ENTRY = ("task_id", "score", "summary")
 
 Form = Mapping[str, Any]
 
@@ -117,7 +114,7 @@ def episode(
         raise ValidationError(OWN, own, "is not what graphmem writes", "leave it out")
     else:
         if "episode" in own:
-            restored = _restored(own["episode"], form, entry=entry)
+            restored = _restored(own["episode"], form)
         else:
             restored = _episode(form, fields, **{name: own.get(name) for name in _ORIGIN})
         if restored.source_key is None and restored.occurrence is None:
@@ -168,25 +165,17 @@ def identity(form: Form) -> str | None:
     return None
 
 
-def write(content: Mapping[str, Any], *, entry: bool = False) -> dict[str, Any]:
-    """Return the form of an episode's content, without what has no field there.
-
-    An ``entry`` always has a summary, and lists only if they say something.
-    """
+def write(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the entry of an episode's content, without what has no field there."""
     form = {"task_id": content.get("task_key", content["task"]), "score": content["score"]}
-    if entry:
-        form["summary"] = content.get("summary", "")
-    elif "summary" in content:
-        form["trajectory_summary"] = content["summary"]
-    for name in ("successes", "mistakes"):
-        if not entry or name in content:
-            form[name] = list(content.get(name, ()))
-    if not entry or "mistake_cards" in content:
-        form["mistake_cards"] = [card_form(card) for card in content.get("mistake_cards", ())]
+    form["summary"] = content.get("summary", "")
+    for name in ("successes", "mistakes", "task_type"):
+        if name in content:
+            form[name] = content[name]
+    if "mistake_cards" in content:
+        form["mistake_cards"] = [card_form(card) for card in content["mistake_cards"]]
     if content["agent"] != "default":
         form["agent"] = content["agent"]
-    if "task_type" in content:
-        form["task_type"] = content["task_type"]
     return {**form, **{k: v for k, v in content.get("extra", {}).items() if k not in form}}
 
 
@@ -200,7 +189,7 @@ def mark(
 
 def write_marked(content: Mapping[str, Any], *origin: str | None) -> dict[str, Any]:
     """Return the entry of an episode with its origin."""
-    return {**write(content, entry=True), OWN: mark(*origin)}
+    return {**write(content), OWN: mark(*origin)}
 
 
 def write_whole(content: Mapping[str, Any], *origin: str | None) -> dict[str, Any]:
@@ -210,7 +199,7 @@ def write_whole(content: Mapping[str, Any], *origin: str | None) -> dict[str, An
     fields |= {"summary": content.get("summary", ""), "agent": "default"}
     count = content.get("extra", {}).get("steps")
     count = count if type(count) is int else len(content.get("steps", ()))
-    form = {"timestamp": line.get("ended_at"), **write(fields, entry=True), "steps": count}
+    form = {"timestamp": line.get("ended_at"), **write(fields), "steps": count}
     return {**form, OWN: {"episode": line}}
 
 
@@ -400,8 +389,8 @@ def _moment(value: Any) -> datetime | None:
     return None
 
 
-def _restored(own: Any, form: Form, *, entry: bool) -> Episode:
-    """Return the episode that graphmem stored in a form; the form must still agree with it."""
+def _restored(own: Any, form: Form) -> Episode:
+    """Return the episode that graphmem stored in a form, whose task and score must agree."""
     try:
         restored = Episode.from_json(canonical_json(own))
     except ValidationError as error:
@@ -409,27 +398,13 @@ def _restored(own: Any, form: Form, *, entry: bool) -> Episode:
         raise ValidationError(field, error.value, error.problem, error.remedy) from None
     except (ValueError, TypeError) as error:
         raise ValidationError(f"{OWN}.episode", own, f"is not JSON: {error}") from None
-    score = restored.score
-    if score is None:
-        score = 1.0 if restored.success else 0.0
-    names = ("task", "task_key", "summary", "agent", "successes", "mistakes")
-    content = {name: one for name in names if (one := getattr(restored, name)) is not None}
-    cards = [card_content(card) for card in restored.mistake_cards]
-    fields = write({**content, "score": score, "mistake_cards": cards}, entry=entry)
-    for name in _TOLD_BY_ENTRY if entry else _TOLD:
-        present, should = form.get(name), fields.get(name)
-        if canonical_json(_number(present)) != canonical_json(_number(should)):
-            raise ValidationError(
-                name,
-                present,
-                f"differs from what {OWN}.episode says beside it",
-                f"change both, or leave {OWN} out",
-            )
+    score = restored.score if restored.score is not None else float(bool(restored.success))
+    for name, should in (("task_id", restored.task_key or restored.task), ("score", score)):
+        if form.get(name) != should:
+            problem = f"differs from what {OWN}.episode says beside it"
+            remedy = f"change both, or leave {OWN} out"
+            raise ValidationError(name, form.get(name), problem, remedy)
     return restored
-
-
-def _number(value: Any) -> Any:
-    return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def _unique(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:

@@ -326,7 +326,7 @@ def _base(
     kind: str, content: Mapping[str, Any], origin: tuple[str | None, str | None, str | None]
 ) -> dict[str, Any]:
     if kind == "plain":
-        return sentinel.write(content, entry=True)
+        return sentinel.write(content)
     write = sentinel.write_whole if kind == "whole" else sentinel.write_marked
     return write(content, *origin)
 

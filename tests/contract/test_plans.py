@@ -18,8 +18,8 @@ from tests.neo4j.server import Found
 WHOLE = """
 calibration.ids calibration.similar consolidation.hold consolidation.likely_strategies
 consolidation.material consolidation.sentences consolidation.state consolidation.summaries
-context.made_before cycles.list erasing.aged erasing.beliefs erasing.drop_predictions
- erasing.episodes_of_user priors.accounted events.claims
+context.agents context.made_before cycles.list erasing.aged erasing.beliefs erasing.drop_predictions
+erasing.episodes_of_user priors.accounted events.claims
 events.streams exchange.documents exchange.episodes exchange.recorded explaining.alike
 explaining.find_text forecasting.counts forecasting.drop_pooling forecasting.task_keys
 forecasting.totals forecasting.wholes knowledge.any knowledge.list
@@ -30,18 +30,19 @@ lessons.rules lessons.sentences lessons.task_scores lessons_maintenance.hold_rul
 lessons_maintenance.ids_mistakes lessons_maintenance.ids_rules looking.episodes looking.find
 looking.tasks looking.tasks_by maintenance.drop_loose_anti_patterns
 maintenance.drop_loose_heuristics maintenance.drop_loose_tallies maintenance.ids_agents
-maintenance.ids_episodes maintenance.ids_strategies maintenance.ids_tasks maintenance.inhabited
+maintenance.ids_episodes maintenance.ids_strategies maintenance.ids_tasks maintenance.ids_users
+maintenance.inhabited
 maintenance.namespaces maintenance.sizes maintenance.stats maintenance.stored_links
 maintenance.stored_policies network.nodes network.uses policies.crystallizing policies.list
 predictions.drop_about predictions.expire predictions.list predictions.reliability
-preferences.users recall.warnings scopes.drop scopes.list scopes.task_types
+recall.warnings scopes.drop scopes.list scopes.task_types
 similarity.texts_of_strategies similarity.texts_of_tasks
 """
 """What has to look at all of a namespace, by its purpose."""
 SUBJECTS = """
 calibration consolidation context cycles erasing events exchange explaining forecasting
 knowledge learning lessons lessons_maintenance looking lookup maintenance network policies
-predictions preferences recall recall_kinds scopes shares similarity
+predictions preferences priors recall recall_kinds scopes shares similarity
 """
 """Whose procedures are looked at."""
 SCANS = {"AllNodesScan", "NodeByLabelScan", "DirectedAllRelationshipsScan"}

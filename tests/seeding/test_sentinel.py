@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from graphmem import Episode, Memory
-from graphmem.errors import ConflictError, SeedingError, ValidationError
+from graphmem.errors import ConflictError, ValidationError
 from graphmem.seeding import Refused, detect, jsonl, sentinel
 from tests.seeding.test_seeding import records
 
@@ -190,16 +190,6 @@ def test_the_format_is_found_by_content() -> None:
         assert detect(content, "log").name == "sentinel"
     own = {"task": "t", "strategy": "s", "score": 1.0, "extra": {"task_id": 1, "episodes": []}}
     assert detect(lines_of(own), "log").name == "jsonl"
-
-
-def test_a_newer_version_and_episodes_that_are_no_list_are_refused() -> None:
-    for version in (2, 2.5, "2", "v3.1", "10.0.0"):
-        with pytest.raises(SeedingError, match="upgrade graphmem"):
-            records("sentinel", json.dumps({"version": version, "episodes": [FORM]}))
-    for other in (1, 1.9, "1.4.2", "0.9", "beta", None, True):
-        assert len(episodes(file_of(FORM, version=other))) == 1
-    with pytest.raises(SeedingError, match="not a list"):
-        records("sentinel", '{"episodes": {"a": 1}}')
 
 
 def test_what_sentinel_took_is_mended_with_a_warning(memory: Memory) -> None:

@@ -83,7 +83,7 @@ def mcp(options: Options, /, http: str | None, token_file: Path | None, **access
         raise click.UsageError("--token-file is for --http; standard input needs no token")
     try:
         from graphmem.integrations.mcp import Access, build
-        from graphmem.integrations.mcp.serving import over_http, over_stdio
+        from graphmem.integrations.mcp.server import over_http, over_stdio
     except ModuleNotFoundError as error:
         refuse_missing(error, "the server", "mcp")
     from graphmem.memory import Memory

@@ -209,11 +209,6 @@ class Settings(BaseSettings):
             raise ValueError("must be printable and have no space at its ends")
         return namespace
 
-    @property
-    def half_life_ms(self) -> float:
-        """The half-life of co-occurrence weights in milliseconds."""
-        return self.co_occurrence_half_life_days * 86_400_000.0
-
 
 @cache
 def _check_name(variable: str) -> None:

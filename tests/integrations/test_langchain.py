@@ -23,8 +23,7 @@ from graphmem.integrations.langchain import GraphMemMiddleware
 from graphmem.integrations.outcomes import Run
 from tests.conftest import Opener
 from tests.integrations.made_up import MadeUp, Script, calls, once
-from tests.integrations.recorded import abandoned, episodes
-from tests.integrations.waiting import cancelled_there, for_ever
+from tests.integrations.recorded import abandoned, cancelled_there, episodes, for_ever
 
 TASK = "refund a cancelled flight"
 

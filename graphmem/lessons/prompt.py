@@ -40,7 +40,7 @@ from graphmem.text.fencing import CLOSE, OPEN, fenced
 from graphmem.text.sentences import normalized
 from graphmem.text.tokens import Counter as TokenCounter
 from graphmem.text.tokens import count_tokens
-from graphmem.text.tools import sequences
+from graphmem.text.words import sequences
 
 Shows = Callable[[str, str, str | None], Sequence[Found]]
 """Tells what a lens shows a reader that is relevant to a text, the nearest first."""

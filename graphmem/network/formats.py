@@ -7,7 +7,7 @@ from typing import Any, TextIO
 from xml.sax.saxutils import escape, quoteattr
 
 from graphmem.network.selection import Edge, Node
-from graphmem.text import mermaid as charts
+from graphmem.text import answers as charts
 
 _NODE = {"kind": "string", "text": "string", "trials": "long", "successes": "long"}
 _EDGE = {

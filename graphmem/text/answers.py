@@ -11,7 +11,6 @@ from typing import Any
 
 from graphmem.printable import counted, percent
 from graphmem.text.fencing import fenced
-from graphmem.text.mermaid import NAME, label, short
 from graphmem.text.tokens import count_tokens
 
 _AGAIN = " (above)"
@@ -374,3 +373,18 @@ def _rest(wider: str, what: str, part: Any, trials: int, successes: int) -> str:
 
 def _cut(text: str) -> str:
     return text if len(text) <= _NAMED else f"{text[: _NAMED - 1]}…"
+
+
+NAME = 80
+"""Most characters of a label."""
+
+
+def label(text: str, most: int = NAME) -> str:
+    """Return text as a label: on one line, of a length that fits, without what Mermaid obeys."""
+    return "".join(f"#{ord(char)};" if char in '"#&<>|;`\\' else char for char in short(text, most))
+
+
+def short(text: str, most: int = NAME) -> str:
+    """Return text on one line, of a length that fits."""
+    shown = "".join(char if char.isprintable() else " " for char in text)
+    return shown if len(shown) <= most else f"{shown[: most - 1]}…"

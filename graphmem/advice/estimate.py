@@ -29,7 +29,7 @@ from graphmem.models.changes import Change
 from graphmem.models.forecasts import PoolingStrengths
 from graphmem.numerics import beta_quantile, wilson_lower
 from graphmem.store.port import Row
-from graphmem.text.tools import sequences
+from graphmem.text.words import sequences
 
 if TYPE_CHECKING:
     from graphmem.advice.beliefs import Lately, Own, Shared

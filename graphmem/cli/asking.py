@@ -1,21 +1,27 @@
-"""Ask the memory before acting: choose, context, recall, predict, changes."""
+"""Ask the memory: choose, context, recall, predict, changes, explain; calibrate and evaluate."""
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from graphmem.cli import plotting
 from graphmem.cli.options import Options, at_most, moment, several
-from graphmem.cli.printing import cell, print_json, print_rows, progress
-from graphmem.printable import percent
+from graphmem.cli.printing import cell, print_answer, print_facts, print_json, print_rows, progress
+from graphmem.kinds import ITEM_KINDS
+from graphmem.printable import counted, percent
+from graphmem.text.answers import BASELINES
 
 if TYPE_CHECKING:
     from graphmem.memory import Memory
+    from graphmem.models import Calibration, Evaluation
     from graphmem.models.choices import Choice
     from graphmem.models.recall import Recall, RecallItem
+    from graphmem.models.reports import Item
 
 MANY = 200
 """Texts that take about a second to embed."""
@@ -251,3 +257,147 @@ def changes(options: Options, /, **how: Any) -> None:
         "nothing changed for certain; it takes some dated outcomes before and since",
         task=lambda one: "everywhere" if one.task is None else one.task,
     )
+
+
+_ID = re.compile("[0-9a-f]{6,32}")
+
+
+@click.command()
+@click.argument("item")
+@click.option(
+    "--kind", type=click.Choice(ITEM_KINDS), help="Kind of ITEM, if a text matches several."
+)
+@click.option("--agent", help="Use only episodes that this agent may read.")
+@click.option("--task", help="Say also what is expected of the strategy on this task, and why.")
+@moment("--as-of", "From what was recorded by this time")
+@click.option("--cypher", is_flag=True, help="Print a query that Neo4j Browser shows as a graph.")
+@click.pass_obj
+def explain(options: Options, /, item: str, cypher: bool, **how: Any) -> None:
+    """Explain ITEM: the evidence for and against it, what is near it, what would change it.
+
+    ITEM is an id that graphmem printed, or its first six letters, or the text of a strategy,
+    anti-pattern or rule. Of an episode, a task and others it shows the fields and links.
+
+    \b
+    Examples:
+      graphmem --url ./airline.graph explain "check the fare rules"
+      graphmem --url ./airline.graph explain 8005dd1d95cd
+      graphmem --url ./airline.graph explain refund --kind anti-pattern --agent ada
+      graphmem --url neo4j://localhost:7687 explain refund --cypher
+    """
+    from graphmem.errors import NotFoundError
+
+    memory = options.memory()
+    found, missing = None, None
+    if _ID.fullmatch(item):
+        try:
+            found = memory.show(item)
+        except NotFoundError as error:  # it can be a text
+            missing = error
+    if found is not None and found.kind not in ITEM_KINDS:
+        if cypher or any(how.values()):
+            raise click.UsageError(
+                f"--kind, --agent, --task, --as-of and --cypher are not for a {found.kind}, which "
+                "has no verdict"
+            )
+        options.show(found, _print_item)
+        return
+    try:
+        explanation = memory.explain(item if found is None else found.id, **how)
+    except NotFoundError as error:
+        raise missing or error from None
+    if cypher:
+        options.show({"cypher": explanation.cypher}, lambda _: click.echo(f"{explanation.cypher};"))
+    else:
+        options.show(explanation, lambda _: click.echo(str(explanation)))
+
+
+def _print_item(item: Item) -> None:
+    click.echo(f"{item.kind} {item.id}")
+    print_facts(item.fields)
+    for link in item.links:
+        of = "" if link.id is None else f" ({link.id})"
+        click.echo(f"{link.relation:<15}{link.kind} {cell(link.text, 80)}{of}")
+    if item.steps:
+        print_rows(item.steps, "step=index action_type action observation error")
+
+
+_LEFT_OUT = {
+    "no_propensity": "whose record does not say how a strategy was chosen",
+    "several_choices": "whose record says it of several strategies",
+    "no_candidates": "whose record does not say what the candidates were",
+    "none_offered": "without any of the strategies among the candidates",
+}
+
+
+@click.command()
+@plotting.option("the reliability diagram")
+@click.pass_obj
+def calibrate(options: Options, plot: str | None) -> None:
+    """Show how well the memory predicts past outcomes.
+
+    It predicts each episode from earlier ones, and compares with simple predictors.
+
+    \b
+    Example:
+      graphmem --url ./airline.graph calibrate --plot reliability.png
+    """
+    with progress("predicting", options) as advance:
+        calibration = options.memory().calibrate(on_progress=advance)
+    worked = f"{calibration.successes:,} of {calibration.episodes:,} episodes succeeded"
+    if plot is not None:
+        plotting.draw_reliability(calibration.bins, calibration.z, [worked], plot)
+    options.show(calibration, _print_calibration if calibration.episodes else "no episodes yet")
+
+
+def _print_calibration(found: Calibration) -> None:
+    print_rows(
+        (found, *found.baselines),
+        "predicted_by Brier=brier log_loss AUC=auc calibration_error=ece",
+        predicted_by=lambda one: BASELINES[one.name] if one is not found else "this memory",
+    )
+    click.echo(f"{found.successes:,} of {found.episodes:,} episodes succeeded")
+    click.echo(found.verdict)
+    click.echo("strengths of pooling")
+    print_answer(found.strengths)
+
+
+@click.command()
+@click.option(
+    "--explore",
+    metavar="WAY",
+    help="thompson, greedy, ucb or epsilon [default: each --strategy equally often].",
+)
+@several("--strategy", "strategies", metavar="TEXT", help="Choose among these alone.")
+@click.pass_obj
+def evaluate(options: Options, /, strategies: tuple[str, ...], **how: Any) -> None:
+    """Estimate what another way to choose would have got.
+
+    It needs past episodes that say with which probability their strategy was chosen.
+
+    \b
+    Examples:
+      graphmem --url ./refunds.graph evaluate --explore greedy
+      graphmem --url ./refunds.graph evaluate --strategy "check the fare rules"
+    """
+    if not (how["explore"] or strategies):
+        raise click.UsageError("say what to compare with: --explore greedy, or --strategy TEXT")
+    with progress("replaying", options) as advance:
+        found = options.memory().evaluate(strategies=strategies or None, **how, on_progress=advance)
+    options.show(found, _print_evaluation)
+
+
+def _print_evaluation(found: Evaluation) -> None:
+    names = ("inverse_propensity", "self_normalised", "doubly_robust")
+    titles = {id(getattr(found, name)): name.replace("_", " ") for name in names}
+    print_rows(
+        [getattr(found, name) for name in names],
+        "estimate success_rate=value 95_%_interval=low..high gain of_gain=gain_low..gain_high",
+        estimate=lambda one: titles[id(one)],
+    )
+    print_facts({"what was got": f"{found.got:.3f} ({found.got_low:.3f} to {found.got_high:.3f})"})
+    facts = ("episodes", "effective", "largest_weight", "unsupported")
+    print_facts({name: getattr(found, name) for name in facts})
+    for name, reason in _LEFT_OUT.items():
+        if count := getattr(found.left_out, name):
+            click.echo(f"left out: {counted(count, 'episode')} {reason}")

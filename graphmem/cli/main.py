@@ -37,8 +37,9 @@ _SECTIONS = {
 }
 """What the help lists, in order."""
 _MODULES = {
-    **dict.fromkeys(("choose", "context", "recall", "predict", "changes"), "asking"),
-    **dict.fromkeys(("calibrate", "evaluate"), "measuring"),
+    **dict.fromkeys(("choose", "context", "recall", "predict", "changes", "explain"), "asking"),
+    **dict.fromkeys(("calibrate", "evaluate"), "asking"),
+    **dict.fromkeys(("lessons", "people"), "parts"),
     **dict.fromkeys(("init", "learn", "seed", "settle"), "learning"),
     **dict.fromkeys(("procedures", "query"), "cypher"),
     **dict.fromkeys(("ui", "mcp"), "serving"),

@@ -37,7 +37,7 @@ def ui(options: Options, host: str, port: int, no_open: bool, write: bool, anyon
       graphmem --url ./airline.graph ui --port 8766 --no-open
     """
     try:
-        from graphmem.view.server import serve
+        from graphmem.view.page import serve
     except ModuleNotFoundError as error:
         refuse_missing(error, "the page", "ui")
 
@@ -83,7 +83,7 @@ def mcp(options: Options, /, http: str | None, token_file: Path | None, **access
         raise click.UsageError("--token-file is for --http; standard input needs no token")
     try:
         from graphmem.integrations.mcp import Access, build
-        from graphmem.integrations.mcp.serving import over_http, over_stdio
+        from graphmem.integrations.mcp.server import over_http, over_stdio
     except ModuleNotFoundError as error:
         refuse_missing(error, "the server", "mcp")
     from graphmem.memory import Memory

@@ -12,7 +12,7 @@ from typing import Any
 from graphmem.errors import ValidationError
 from graphmem.ids import canonical_json
 from graphmem.models.fields import MAX_STRATEGIES
-from graphmem.text.tools import THEN
+from graphmem.text.words import THEN
 
 TOOLS, MODEL, AGENT = "tools", "model", "agent"
 SHOWN = 12

@@ -43,8 +43,7 @@ from graphmem.store.port import Row
 from graphmem.text.fencing import CLOSE, OPEN, fenced
 from graphmem.text.tokens import Counter as TokenCounter
 from graphmem.text.tokens import count_tokens
-from graphmem.text.tools import sequences
-from graphmem.text.words import normalized, words_of
+from graphmem.text.words import normalized, sequences, words_of
 
 Facts = Callable[[str, str | None], Sequence[Fact]]
 """Tells preferences of a user, and facts near a text."""

@@ -11,8 +11,6 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import BaseModel
-
 MASK = "[masked secret]"
 SHAPES = (
     r"(?:A3T[A-Z0-9]|AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16}\b",  # AWS
@@ -47,7 +45,8 @@ def masked(value: Any) -> Any:
         return type(value)(map(masked, value))
     if isinstance(value, Mapping):
         return {masked(name): masked(one) for name, one in value.items()}
-    if isinstance(value, BaseModel):
-        fields = {name: masked(getattr(value, name)) for name in type(value).model_fields}
-        return value.model_copy(update=fields)
+    fields = getattr(type(value), "model_fields", None)
+    if fields is not None:
+        changed = {name: masked(getattr(value, name)) for name in fields}
+        return value.model_copy(update=changed)
     return value

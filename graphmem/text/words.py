@@ -1,4 +1,4 @@
-"""The searchable words of a text, the same for both engines; sentences, and when two are the same.
+"""Words of a text, the same for both engines; its sentences, its ends, and sequences of tools.
 
 Names such as ``cancelReservation`` and ``book_flight`` are split, case and width do not matter, and
 each ideograph is a word. The engines reduce words to their stems (Porter 1980) and rank by BM25
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 LONGEST = 39
@@ -104,3 +104,16 @@ def ends(text: str, most: int) -> str:
         return text
     half = (most - len(CUT)) // 2
     return f"{text[:half]}{CUT}{text[-half:]}"
+
+
+THEN = " > "
+"""Between the tools of a sequence."""
+
+
+def sequences(texts: Iterable[str]) -> dict[str, list[str]]:
+    """Return the strategies that are sequences of tools, and these tools, with the tools of each.
+
+    A tool is its own one. Tools are known by the sequences that name them.
+    """
+    found = {text: text.split(THEN) for text in texts if THEN in text}
+    return found | {tool: [tool] for tools in list(found.values()) for tool in tools}

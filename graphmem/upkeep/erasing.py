@@ -35,7 +35,7 @@ from graphmem.policies.streams import Change, apply, lock
 from graphmem.search.vectors import Vectors
 from graphmem.store.paging import pages as paged
 from graphmem.store.port import Row
-from graphmem.upkeep.counts import Shares
+from graphmem.upkeep.verifying import Shares
 
 PAGE = 1_000
 """Episodes, events or policies of one transaction on a server."""

@@ -23,8 +23,8 @@ from graphmem.models.reports import Settled
 from graphmem.policies.cycles import Cycles
 from graphmem.policies.streams import rebuild
 from graphmem.store.port import ChangedError, Row
-from graphmem.upkeep.counts import Shares, counted_classes, derive
 from graphmem.upkeep.erasing import hold
+from graphmem.upkeep.verifying import Shares, counted_classes, derive
 
 
 class _Outcome(Input):

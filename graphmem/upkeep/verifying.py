@@ -1,26 +1,379 @@
-"""Verifies and rebuilds derived data, part by part; and reads the counts of a memory.
+"""Verifies and rebuilds what is derived from episodes, part by part; and takes the shares of some.
 
-An interrupted rebuild leaves every page either unchanged or rebuilt.
+The work is done in pages of nodes, each in a transaction that locks these nodes. Nodes with many
+episodes have fewer in a page. An interrupted rebuild leaves every page either unchanged or rebuilt.
+Of erased episodes only the shares are taken away, so the time of erasing depends on what goes, not
+on what stays.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from graphmem.advice.strengths import Strengths
-from graphmem.graph.derived import COUNTED, TASKS, Page, Paged, Rebuilt, Verified, Work
-from graphmem.graph.graph import Graph
-from graphmem.ids import from_millis
+from graphmem.config import KEPT
+from graphmem.episodes.credit import failures_of
+from graphmem.episodes.learning import DAY, half_life_of
+from graphmem.episodes.rows import classes_of, outcomes_of, read_contents
+from graphmem.graph.derived import (
+    AGENTS,
+    ANTI_PATTERNS,
+    CO_OCCURRENCES,
+    COUNTED,
+    HEURISTICS,
+    KINDS,
+    LABELS,
+    OUTCOMES,
+    RECENT,
+    STRATEGIES,
+    TALLIES,
+    TASKS,
+    Kind,
+    Page,
+    Paged,
+    Rebuilt,
+    Verified,
+    Work,
+    by_key,
+    differences_of,
+    doubled,
+    upkeep,
+)
+from graphmem.graph.graph import Graph, Transaction
+from graphmem.ids import canonical_json, digest, from_millis, stream_id
 from graphmem.lessons.general_rules import Consolidated
 from graphmem.levels.topology import LevelCheck
 from graphmem.models import Difference, RebuildReport, Stats, VerifyReport
+from graphmem.models.episodes import hashed
 from graphmem.people import Supersessions
 from graphmem.policies.cycles import Cycles
-from graphmem.policies.streams import StreamPolicies
+from graphmem.policies.streams import StreamPolicies, lock, took
+from graphmem.search.edges import Loosened
 from graphmem.search.vectors import Vectors
-from graphmem.store.port import SCHEMA_VERSION
-from graphmem.upkeep.counts import Counts, Facts, resettle
+from graphmem.store.paging import pages, ranges, weighed
+from graphmem.store.port import SCHEMA_VERSION, TEXTS, Row
+
+USES = 20_000
+"""Episodes of the nodes in a page: an engine holds a row for each use."""
+WRITTEN = 4_000
+"""The same on a server, which holds what a transaction writes: some ten nodes and edges a use."""
+RANGE = 20_000
+"""Ids of nodes to read at once."""
+EPISODES = 1_000
+"""Episodes in a page of these."""
+ITEMS = 2_000
+"""Episodes and steps in a page of these."""
+SHARED = (STRATEGIES, OUTCOMES, CO_OCCURRENCES, HEURISTICS, ANTI_PATTERNS, TASKS, AGENTS, TALLIES)
+"""Kinds from which shares are taken, in this order."""
+_FEW = 50
+"""Most values that narrow a derivation; an engine looks through them one by one."""
+_PAGE = 1_000
+_OPPOSING = ("successes", "odds")
+"""Counts of opposing successes, and what follows from them."""
+
+
+class Facts(Paged):
+    """The episodes of one namespace."""
+
+    kinds = ("episodes",)
+
+    def work(self) -> Work:
+        """Return the ids of episodes."""
+        rows = self._graph.read("maintenance.sizes")
+        count = sum(row["nodes"] for row in rows if row["label"] == "Episode")
+        return Work(self._pages(count), count)
+
+    def _pages(self, count: int) -> Iterator[Page]:
+        for first, beyond in ranges(count, RANGE):
+            rows = self._graph.read("maintenance.ids_episodes", first=first, beyond=beyond)
+            weights = ((row["id"], 1 + row["uses"]) for row in rows)
+            for page in weighed(weights, ITEMS, EPISODES):
+                yield Page(page, len(page))
+
+    def compare(self, tx: Transaction, page: Page) -> Verified:
+        """Compare episodes with the hash of their content, and with what follows from it."""
+        contents = read_contents(tx, page.items)
+        told = outcomes_of(tx, page.items)
+        differences = list(_took_differences(tx, page.items, contents))
+        for row in tx.run("lessons_maintenance.classes", ids=page.items):
+            held = contents.get(row["id"])
+            actual = None if held is None else digest(canonical_json(hashed(held)))
+            wrong = [("content_hash", actual, row["content_hash"])]
+            right = _counted(held, told.get(row["id"], {}))
+            wrong += [(name, row[name], value) for name, value in right.items()]
+            differences += [
+                Difference(kind="episodes", key=row["id"], field=name, stored=was, expected=should)
+                for name, was, should in wrong
+                if was != should
+            ]
+        return Verified(differences, {"episodes": len(page.items)})
+
+    def mend(self, tx: Transaction, page: Page) -> Rebuilt:
+        """Let episodes count by their latest outcome, under the right classes."""
+        contents = read_contents(tx, page.items)
+        told = outcomes_of(tx, page.items)
+        rows = []
+        for row in tx.run("lessons_maintenance.classes", ids=page.items):
+            right = _counted(contents.get(row["id"]), told.get(row["id"], {}))
+            if any(row[name] != value for name, value in right.items()):
+                rows.append({**row, **right})
+        if rows:
+            tx.run("settling.put", rows=rows)
+        return Rebuilt()
+
+
+def counted_classes(held: Mapping[str, Any]) -> Row:
+    """Return the classes under which an episode counts, and those of its uses that failed."""
+    return {**classes_of(held), "failed": [failed or "" for failed in failures_of(held)]}
+
+
+def _counted(held: Row | None, told: Row) -> Row:
+    """Return the outcome that was told of an episode, and the classes under which it counts."""
+    return {} if held is None else {**told, **counted_classes({**held, **told})}
+
+
+def _took_differences(
+    tx: Transaction, ids: list[str], contents: Mapping[str, dict[str, Any]]
+) -> Iterator[Difference]:
+    """Compare the policies that episodes took with their steps."""
+    rows = tx.run("maintenance.stored_took", ids=ids)
+    stored = {
+        f"{row['episode']} {row['policy']}": (row["steps"], row["first"])
+        for row in rows
+        if row["policy"] is not None
+    }
+    expected = {}
+    for episode in {row["episode"] for row in rows if row["noted"]} & contents.keys():
+        steps = (
+            (step.get("state"), step.get("action_type"), step.get("action"))
+            for step in contents[episode].get("steps", ())
+        )
+        for taken, count, first in took(tx.ns, contents[episode]["agent"], steps):
+            expected[f"{episode} {taken.id}"] = (count, first)
+    for key in sorted(stored.keys() | expected.keys()):
+        was, should = stored.get(key, ()), expected.get(key, ())
+        if was != should:
+            yield Difference(
+                kind="took", key=key, field="steps", stored=list(was), expected=list(should)
+            )
+
+
+class Counts(Paged):
+    """The counts on the nodes of one namespace, kind by kind."""
+
+    kinds = tuple(kind.name for kind in KINDS)
+
+    def work(self) -> Work:
+        """Return the ids of nodes, by label; those with many episodes have fewer in a page."""
+        rows = self._graph.read("maintenance.sizes")
+        nodes = {row["label"]: row["nodes"] for row in rows if row["label"] in LABELS}
+        return Work(self._pages(nodes), sum(row["uses"] for row in rows if row["label"] in LABELS))
+
+    def _pages(self, nodes: Mapping[str, int]) -> Iterator[Page]:
+        for label in LABELS:
+            most = min(USES, WRITTEN) if self._graph.must_lock else USES
+            for first, beyond in ranges(nodes.get(label, 0), RANGE):
+                rows = self._graph.read(upkeep("ids", label), first=first, beyond=beyond)
+                uses = {row["id"]: row["uses"] for row in rows}
+                for ids in weighed(uses.items(), most):
+                    yield Page((label, ids), sum(uses[key] for key in ids))
+
+    def compare(self, tx: Transaction, page: Page) -> Verified:
+        """Compare the derived items of nodes with the facts."""
+        label, ids = page.items
+        if self._graph.must_lock:  # lock this page against writers
+            _lock(tx, label, ids)
+        differences: list[Difference] = []
+        counted = {}
+        half_life = half_life_of(tx) * DAY
+        for kind in _kinds_of(label):
+            derived = kind.derive(tx, ids, half_life)
+            expected = by_key(kind, (row for row in derived if row.get("uses") != 0))
+            counted[kind.name] = len(expected)
+            rows = kind.stored(tx, ids)
+            differences += differences_of(kind, by_key(kind, rows), expected)
+            differences += doubled(kind, rows)
+        if label == "Strategy":
+            right = not differences
+            differences += [
+                Difference(kind="strategies", key=row.pop("id"), field="merged_into", **row)
+                for row in tx.run("lessons_maintenance.merged", ids=ids)
+            ]
+            if right:  # it adds up numbers of the heuristics
+                rows = tx.run("lessons_maintenance.opposing", ids=ids)
+                was, should = (
+                    {row["id"]: {name: row[start + name] for name in _OPPOSING} for row in rows}
+                    for start in ("", "right_")
+                )
+                differences += differences_of(ANTI_PATTERNS, was, should)
+        return Verified(differences, counted)
+
+    def mend(self, tx: Transaction, page: Page) -> Rebuilt:
+        """Write what the facts say of some nodes, and remove those without any fact."""
+        verified = self.compare(tx, page)
+        return derive(tx, *page.items) if verified.differences else Rebuilt(verified.checked)
+
+
+def _kinds_of(label: str) -> list[Kind]:
+    return [kind for kind in KINDS if kind.label == label]
+
+
+def derive(tx: Transaction, label: str, ids: Sequence[str]) -> Rebuilt:
+    """Write what the facts say of some nodes, and remove those without any fact."""
+    _lock(tx, label, ids)
+    for kind in _kinds_of(label):
+        kind.clear(tx, ids)
+    texts = Loosened(tx, label, ids) if label in TEXTS else None
+    removed = _drop(tx, label, ids)
+    half_life = half_life_of(tx) * DAY
+    written = {
+        kind.name: kind.put(tx, kind.derive(tx, ids, half_life)) for kind in _kinds_of(label)
+    }
+    if texts:
+        texts.mark()
+    return Rebuilt(written, removed)
+
+
+def _drop(tx: Transaction, label: str, ids: Sequence[str]) -> int:
+    """Remove those of some nodes that no episode supports; return how many."""
+    dropped = tx.run(upkeep("drop", label), ids=list(ids))
+    return int(dropped[0]["removed"]) if dropped else 0
+
+
+class Shares:
+    """The shares of some episodes, read before these are removed."""
+
+    def __init__(self, tx: Transaction, episodes: Sequence[str]) -> None:
+        self._tx, self._episodes = tx, episodes
+        self._half_life = half_life_of(tx) * DAY
+        self.rows = {
+            kind.name: kind.derive(tx, episodes, self._half_life, "share") for kind in SHARED
+        }
+
+    def take(self, label: str, ids: Sequence[str]) -> int:
+        """Take the shares from nodes of a label that the episodes were linked to."""
+        if label not in ("Strategy", "Task", "Agent"):
+            return sum(derive(self._tx, label, page).removed for page in pages(ids))
+        removed = 0
+        for page in pages(ids, _PAGE):
+            if label == "Strategy":
+                self._tx.run("lessons.unmerge", ids=page, unused=True)
+            texts = Loosened(self._tx, label, page) if label in TEXTS else None
+            removed += _drop(self._tx, label, page)
+            there = set(page)
+            for kind in SHARED:
+                if kind.label == label:
+                    rows = [row for row in self.rows[kind.name] if row[kind.home] in there]
+                    for some in pages(rows, _PAGE):
+                        self.take_rows(kind, some)
+            if label == "Strategy":
+                lessons = [row for row in self.rows[HEURISTICS.name] if row["strategy"] in there]
+                for some in pages(lessons, _PAGE):
+                    self._tx.run("shares.weigh_anti_patterns", rows=some)
+            if label == "Task":
+                self._renew_recent([row for row in self.rows[TASKS.name] if row["id"] in there])
+            if texts:
+                texts.mark()
+        return removed
+
+    def take_rows(self, kind: Kind, rows: list[Row]) -> None:
+        """Take shares from items; derive those anew of which a share does not tell everything."""
+        keys = kind.take(self._tx, rows, self._half_life)
+        rows = [row for row in rows if kind.key_of(row) in keys]
+        if not rows:
+            return
+        narrow: dict[str, Any] = {}
+        for name, column in kind.narrowed.items():
+            values = sorted({row[column] for row in rows})
+            narrow[name] = values if len(values) <= _FEW else None
+        homes = sorted({row[kind.home] for row in rows})
+        derived = kind.derive(self._tx, homes, self._half_life, **narrow)
+        renewed = [row for row in derived if kind.key_of(row) in keys]
+        if renewed and kind.linked:
+            self._tx.run(f"shares.set_{kind.name}", rows=renewed)
+            self._tx.run(f"{kind.file}.link_{kind.name}", rows=renewed)
+        else:
+            kind.put(self._tx, renewed)
+
+    def replace(self, before: Shares, at: int) -> None:
+        """Put the shares of an episode that stays in the place of those that it had ``before``.
+
+        Its lessons have lost their links to it, and get new ones; ``at`` is its place among others.
+        """
+        (episode,) = self._episodes
+        link = {"episode": episode, "at": at}
+        for kind in SHARED:
+            was, now = (by_key(kind, shares.rows[kind.name]) for shares in (before, self))
+            fresh = [now[key] for key in now.keys() - was.keys()]
+            if kind is HEURISTICS:
+                evidence = [
+                    {"id": row["id"], **link, "supports": row["successes"] > 0}
+                    for row in now.values()
+                ]
+                self._add("evidence", evidence)
+            elif kind is ANTI_PATTERNS:
+                self._add_anti_patterns(fresh)
+                self._add("failures", [{"id": row["id"], **link} for row in now.values()])
+            lost = [_lost(row, now.get(key)) for key, row in was.items() if row != now.get(key)]
+            self.take_rows(kind, lost)
+        self._tx.run("shares.weigh_anti_patterns", rows=self.rows[HEURISTICS.name])
+        for kind in (STRATEGIES, TALLIES):
+            ids = [kind.key_of(row) for row in self.rows[kind.name]]
+            self._tx.run(f"shares.weigh_{kind.name}", ids=ids)
+
+    def _add_anti_patterns(self, rows: list[Row]) -> None:
+        """Count failures of a class of errors that an episode did not have before."""
+        stored = ANTI_PATTERNS.stored(self._tx, sorted({row["strategy"] for row in rows}))
+        there = {row["id"] for row in stored}
+        for row in rows:
+            name = "anti_patterns" if row["id"] in there else "new_anti_patterns"
+            self._add(name, [{**row, "trials": row["occurrences"]}], row["created_at"])
+
+    def _add(self, name: str, rows: list[Row], now: int | None = None) -> None:
+        dated = {} if now is None else {"now": now}
+        if rows:
+            self._tx.run("learning.add_many", name, half_life=None, **{name: rows}, **dated)
+
+    def _renew_recent(self, rows: list[Row]) -> None:
+        if lacking := [row["id"] for row in self._tx.run("shares.lacking_recent", rows=rows)]:
+            RECENT.clear(self._tx, lacking)
+            RECENT.put(self._tx, RECENT.derive(self._tx, lacking, self._half_life))
+
+
+def _lost(was: Row, now: Row | None) -> Row:
+    """Return what a share lost, with the times and texts that it had."""
+    if now is None:
+        return was
+    lost = {
+        name: value
+        if name.endswith("_at") or not isinstance(value, int | float)
+        else value - now[name]
+        for name, value in was.items()
+    }
+    # On a side of the sample where the episode stays, no link is lost.
+    sides = ("won_at", "lost_at", "failed_at")
+    lost |= {side: None for side in sides if side in was and was[side] == now[side]}
+    # What outcomes count elsewhere does not add up: it is derived at the end.
+    lost |= {name: 0.0 for name in lost if name.startswith("effective_")}
+    return {**lost, "added": now["latest"]} if "latest" in was else lost
+
+
+def _lock(tx: Transaction, label: str, ids: Sequence[str]) -> None:
+    """Lock nodes, and what learning locks before it changes their derived data."""
+    if label == TALLIES.label and tx.graph.must_lock:
+        names = [row["name"] for row in tx.run("maintenance.names_of_agents", ids=list(ids))]
+        lock(tx, [stream_id(tx.ns, name) for name in names])
+    tx.run(upkeep("lock", label), ids=list(ids))
+
+
+def resettle(tx: Transaction) -> None:
+    """Keep the explicitly given settings from now on."""
+    given = tx.graph.given
+    wanted = {name: getattr(given, name) for name in KEPT if name in given.model_fields_set}
+    tx.run("schema.resettle", id=tx.graph.namespace_id, given=wanted)
+
 
 Progress = Callable[[int, int], None]
 LISTED = 100

@@ -1,16 +1,22 @@
-"""The page as an application: who may ask, and how it sends answers and errors."""
+"""The page as an application, and serving it: who may ask, how it answers, and long questions."""
 
 from __future__ import annotations
 
 import hmac
 import html
 import logging
-from collections.abc import AsyncIterator, Callable, Collection
-from contextlib import asynccontextmanager
+import secrets
+import threading
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from contextlib import asynccontextmanager, closing
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
+from typing import Any
 
+import anyio
 import anyio.to_thread
+import uvicorn
 from pydantic_core import to_jsonable_python
 from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders, QueryParams
@@ -27,6 +33,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from graphmem.addresses import bracketed, hosts_of, is_loopback, listening
 from graphmem.errors import (
     ConflictError,
     GraphMemError,
@@ -38,7 +45,7 @@ from graphmem.errors import (
 )
 from graphmem.memory import Memory
 from graphmem.view import answers
-from graphmem.view.jobs import Jobs
+from graphmem.view.answers import Given, LongQuestion
 
 STATIC = Path(__file__).parent / "static"
 COOKIE = "graphmem"
@@ -219,3 +226,133 @@ class Guarded:
 
     def _is_token(self, given: str) -> bool:
         return hmac.compare_digest(given.encode("utf-8", "replace"), self._token)
+
+
+_PATIENCE = 5
+"""Seconds in which a job has to end when the page ends."""
+
+
+class _StoppedError(Exception):
+    """The job is not wanted any more."""
+
+
+class Jobs:
+    """Runs each kind of job once at a time, in a thread of its own."""
+
+    def __init__(self, memory: Memory, kinds: Mapping[str, LongQuestion]) -> None:
+        self._memory = memory
+        self._kinds = kinds
+        self._jobs: dict[str, _Job] = {}
+        self._lock = threading.Lock()
+
+    def start(self, name: str, given: Given) -> dict[str, Any]:
+        """Begin a job, unless it runs already; return its state."""
+        with self._lock:
+            if self.state(name)["state"] != "running":
+                self._jobs[name] = _Job(partial(self._kinds[name], self._memory, given))
+        return self.state(name)
+
+    def state(self, name: str) -> dict[str, Any]:
+        """Return the progress of a job, and its answer once it has ended.
+
+        Raises:
+            NotFoundError: there is no such job.
+        """
+        if name not in self._kinds:
+            raise NotFoundError(f"{name[:100]!r} is none of {', '.join(self._kinds)}")
+        return self._jobs[name].state if name in self._jobs else {"state": "idle"}
+
+    def stop(self, name: str) -> dict[str, Any]:
+        """Have a job end soon; return its state."""
+        if name in self._jobs:
+            self._jobs[name].unwanted.set()
+        return self.state(name)
+
+    def close(self) -> None:
+        """Stop all jobs, and wait for them a while."""
+        for job in self._jobs.values():
+            job.unwanted.set()
+        for job in self._jobs.values():
+            job.join(_PATIENCE)
+
+
+class _Job(threading.Thread):
+    def __init__(self, work: Callable[[Callable[[int, int], None]], dict[str, Any]]) -> None:
+        super().__init__(daemon=True)
+        self.state: dict[str, Any] = {"state": "running", "done": 0, "total": 0}
+        self.unwanted = threading.Event()
+        self._work = work
+        self.start()
+
+    def run(self) -> None:
+        """Do the work."""
+        end: dict[str, Any] = {
+            "state": "failed",
+            "message": "it failed; the terminal of the server says why",
+        }
+        try:
+            end = {"state": "done", "answer": self._work(self._report)}
+        except _StoppedError:
+            end = {"state": "stopped"}
+        except GraphMemError as error:
+            end["message"] = str(error)
+        finally:
+            self.state = {**self.state, **end}
+
+    def _report(self, done: int, total: int) -> None:
+        self.state = {**self.state, "done": done, "total": total}
+        if self.unwanted.is_set():
+            raise _StoppedError
+
+
+_GRACE = 2
+"""Seconds that an ending server waits for its answers."""
+
+
+def serve(
+    memory: Memory,
+    host: str,
+    port: int,
+    tell: Callable[[str], object],
+    *,
+    write: bool = False,
+    anyone: bool = False,
+) -> None:
+    """Serve the page.
+
+    Args:
+        memory: the memory to show.
+        host: the address to listen at.
+        port: 0 takes a free one.
+        tell: called with its address, when it can be opened.
+        write: whether it offers actions that change the memory.
+        anyone: whether other machines may reach the address.
+
+    Raises:
+        ValidationError: other machines could reach it.
+        StorageError: the port is taken.
+    """
+    if not is_loopback(host) and not anyone:
+        raise ValidationError(
+            "host",
+            host,
+            "other machines could reach the page there, and read the memory",
+            "leave it out; or give --anyone too, if they may",
+        )
+    with closing(listening(host, port)) as opened:
+        port = opened.getsockname()[1]
+        token = secrets.token_urlsafe(32)
+        app = build(memory, token, {*hosts_of(host, port)}, write=write)
+        config = uvicorn.Config(
+            app,
+            log_config=None,
+            log_level="critical",  # else it tells each answer that is cut off at the end
+            access_log=False,
+            http="h11",
+            ws="none",
+            server_header=False,
+            timeout_graceful_shutdown=_GRACE,
+        )
+        memory.strategies(limit=1)  # opens it: errors come here, and the first view does not wait
+        tell(f"http://{bracketed(host)}:{port}/?token={token}")
+        anyio.run(uvicorn.Server(config).serve, [opened])

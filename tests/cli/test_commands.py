@@ -127,16 +127,6 @@ def test_a_missing_namespace_is_named_with_those_that_are_there(seeded: str) -> 
     assert "there are: airline, default" in run("--url", seeded, "--namespace", "x", "list").err
 
 
-def test_tables_are_as_wide_as_columns_says(seeded: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for width in (40, 80, 200):
-        monkeypatch.setenv("COLUMNS", str(width))
-        lines = good("--url", seeded, "list", "strategies").out.splitlines()
-        assert max(map(len, lines)) <= width
-        assert not [line for line in lines if line != line.rstrip()]
-        assert width < 80 or "15 of 20" in "\n".join(lines)
-        assert not [line for line in lines if "…" in line]
-
-
 # Exit codes
 
 

@@ -15,8 +15,7 @@ import pytest
 
 from graphmem import Memory, fingerprint
 from graphmem.models import Event
-from tests.cli.policies import teach
-from tests.cli.running import good, start
+from tests.cli.running import good, start, teach
 
 
 @pytest.fixture
@@ -98,18 +97,6 @@ def test_consume_gives_each_event_once_to_a_group(learned: str) -> None:
     assert consume(learned) == []
     assert pending(learned) == {}
     assert len(consume(learned, group="another")) == 14
-
-
-def test_consume_without_ack_leaves_them_pending(learned: str) -> None:
-    claimed = consume(learned, "--limit", "4", "--no-ack")
-    assert pending(learned) == {"one": 4}
-    assert consume(learned, "--reclaim", "3600", "--no-ack", "--limit", "1", consumer="two") != []
-    assert pending(learned) == {"one": 4, "two": 1}
-
-    back = consume(learned, "--reclaim", "0", "--limit", "1", consumer="two")
-    assert {event["id"] for event in claimed} < {event["id"] for event in back}
-    assert [event["deliveries"] for event in back] == [2, 2, 2, 2, 2, 1]
-    assert pending(learned) == {}
 
 
 def test_a_broken_pipe_acknowledges_nothing(learned: str) -> None:

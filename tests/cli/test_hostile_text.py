@@ -17,13 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given
 from hypothesis import strategies as st
 
 from graphmem import Memory, Step
 from graphmem.cli.list import KINDS
 from graphmem.cli.main import main
-from graphmem.errors import GraphMemError
 from graphmem.models import MistakeCard
 from tests.cli.running import CODE
 
@@ -252,21 +250,6 @@ def test_on_a_terminal_only_our_own_styling_is_obeyed(hostile: str, tmp_path: Pa
 
 
 CHARACTERS = st.characters(exclude_characters="\x00", exclude_categories=["Cs"])
-
-
-@given(nasty=st.text(CHARACTERS, max_size=20))
-@example(nasty="\u202e\x9b\x7f")
-def test_any_text_is_printed_without_what_a_terminal_obeys(nasty: str) -> None:
-    with Memory.open("memory:") as memory:
-        try:
-            fill(memory, nasty)
-        except GraphMemError as error:
-            check(str(error), repr(error))
-    printed("--url", "memory:", "learn", f"a{nasty}", f"b{nasty}", "--score", nasty)
-    printed("--url", "memory:", "query", "-e", f"RETURN '{nasty}' AS a{nasty}")
-    printed("--url", "memory:", f"--{nasty}", nasty)
-    printed("--url", f"x://{nasty}", "list")
-    printed("--namespace", nasty, "--url", "memory:", "list")
 
 
 SECRET = "s3cr3t"  # noqa: S105 - of nobody

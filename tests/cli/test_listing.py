@@ -114,15 +114,6 @@ def test_nothing_is_a_sentence_and_an_empty_list(
     assert good("--url", taught, "--json", "list", *arguments).json == []
 
 
-def test_strategies_like_a_text_come_with_their_similarity(taught: str) -> None:
-    like = ("list", "strategies", "--like", "one way")
-    shown = good("--url", taught, *like).out
-    assert shown.index("another way") < shown.index("guess")
-    assert "similarity" in shown
-    [nearest] = good("--url", taught, "--json", *like, "--limit", "1").json
-    assert nearest["text"] == "another way"
-
-
 def test_an_anti_pattern_that_is_usual_is_marked(taught: str) -> None:
     assert "warned of" not in good("--url", taught, "list", "anti-patterns").out
     with Memory.open(taught) as memory:
@@ -132,12 +123,6 @@ def test_an_anti_pattern_that_is_usual_is_marked(taught: str) -> None:
             memory.learn("sit", "leap", success=False, task_type="seat")
     seats = good("--url", taught, "list", "anti-patterns", "--task-type", "seat").out
     assert "warned of" in seats
-
-
-def test_pooled_heuristics_name_what_was_counted_with_them(taught: str) -> None:
-    pooled = ("heuristics", "--pooled", "--task-type", "refund")
-    [row] = good("--url", taught, "--json", "list", *pooled).json
-    assert row["pooled_trials"] >= row["trials"]
 
 
 # Explain

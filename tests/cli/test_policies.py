@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from graphmem import Memory, fingerprint
-from tests.cli.policies import DEPLOY, teach
-from tests.cli.running import good, run
+from tests.cli.running import DEPLOY, good, run, teach
 
 
 @pytest.fixture

@@ -212,18 +212,6 @@ def test_bytes_that_are_no_text_are_refused_like_other_bad_values(seeded: str) -
         assert (done.code in (1, 2), "Error" in done.err) == (True, True)
 
 
-def test_odd_text_is_shown_without_control_characters(url: str) -> None:
-    good("--url", url, "learn", "a\x1b[31m task", "tab\there\nand there", "--success")
-    table = good("--url", url, "list", "strategies").out
-    assert "\x1b" not in table
-    assert "\t" not in table
-    assert (
-        good("--url", url, "--json", "list", "strategies").json[0]["text"] == "tab\there\nand there"
-    )
-    good("--url", url, "learn", "[bold]t[/bold]", "[red]s[/nonsense]", "--success")
-    assert "[red]s[/nonsense]" in good("--url", url, "list", "strategies").out
-
-
 def test_output_is_utf8_whatever_the_locale(url: str) -> None:
     good("--url", url, "learn", "T\u00e2che", "\u7b56\u7565", "--success")
     for locale in ("C", "C.UTF-8", "POSIX"):

@@ -7,7 +7,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphmem.cli.tables import lay_out
+from graphmem.cli.printing import lay_out
 
 HEADS = ("task", "worked", "95 % bounds", "tried", "best strategy", "last used")
 TASKS = [

@@ -18,7 +18,7 @@ from graphmem.lessons import general_rules
 from graphmem.models import VerifyReport
 from graphmem.policies import streams
 from graphmem.store.port import Row
-from graphmem.upkeep import counts
+from graphmem.upkeep import verifying
 from tests.conftest import Clock, Opener
 from tests.contract.teaching import NOW, Dump, dump, histories, tamper
 
@@ -49,8 +49,8 @@ class Pages:
         self._patch = patch
 
     def of(self, size: int) -> None:
-        self._patch.setattr(counts, "USES", size)
-        self._patch.setattr(counts, "RANGE", size)
+        self._patch.setattr(verifying, "USES", size)
+        self._patch.setattr(verifying, "RANGE", size)
         self._patch.setattr(streams, "PAGE", size)
         self._patch.setattr(general_rules, "USES", size)
 

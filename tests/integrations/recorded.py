@@ -1,9 +1,14 @@
-"""What a memory holds of the runs of an agent."""
+"""What a memory holds of the runs of an agent, and runs that are cancelled within a tool."""
 
 from __future__ import annotations
 
+import asyncio
 import json
+import threading
+from collections.abc import Awaitable
 from typing import Any
+
+import pytest
 
 from graphmem import Memory
 
@@ -36,3 +41,23 @@ def abandoned(memory: Memory) -> list[dict[str, Any]]:
 def arguments(episode: dict[str, Any]) -> list[Any]:
     """What the tools of an episode were called with."""
     return [json.loads(action) if action else None for action in episode["actions"]]
+
+
+_BEGUN = threading.Event()
+
+
+async def for_ever() -> None:
+    """Do what such a tool does."""
+    _BEGUN.set()
+    await asyncio.sleep(600)
+
+
+async def cancelled_there(run: Awaitable[object]) -> None:
+    """Cancel a run when it waits for a tool."""
+    _BEGUN.clear()
+    running = asyncio.ensure_future(run)
+    while not (_BEGUN.is_set() or running.done()):
+        await asyncio.sleep(0.001)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running

@@ -11,8 +11,14 @@ import pytest
 from graphmem import Memory
 from graphmem.integrations.claude_code import transcript
 from graphmem.integrations.claude_code.hooks import Terms, answer, learn_session, task_of
-from graphmem.integrations.claude_code.outcome import last_run, parse_statement, without_statement
-from graphmem.integrations.claude_code.transcript import Call, Work, works
+from graphmem.integrations.claude_code.transcript import (
+    Call,
+    Work,
+    last_run,
+    parse_statement,
+    without_statement,
+    works,
+)
 from graphmem.integrations.outcomes import Run, judge_of
 from tests.integrations.claude_code_session import BEGIN, SESSION, Session, fixing
 

@@ -173,15 +173,6 @@ def test_a_file_that_changes_meanwhile_is_left(tmp_path: Path) -> None:
     assert file.read_text() == '{"mine": 1}'
 
 
-def test_a_link_stays_a_link(tmp_path: Path) -> None:
-    real, link = tmp_path / "dotfiles.json", tmp_path / "settings.json"
-    real.write_text('{"mine": 1}\n')
-    link.symlink_to(real)
-    install(link, COMMAND).apply()
-    assert link.is_symlink()
-    assert set(json.loads(real.read_text())) == {"mine", "hooks"}
-
-
 @pytest.mark.parametrize("indent", [None, 1, 4, "\t"])
 @pytest.mark.parametrize(("newline", "end"), [("\n", "\n"), ("\r\n", "")])
 @pytest.mark.parametrize("ascii_only", [True, False])

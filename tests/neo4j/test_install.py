@@ -17,7 +17,7 @@ from graphmem import Memory, Settings
 from graphmem.errors import AuthenticationError, ProcedureError, StoreError
 from graphmem.store import installing
 from graphmem.store.installing import install, script, signature, uninstall
-from graphmem.store.neo4j_errors import permitted
+from graphmem.store.neo4j import permitted
 from graphmem.store.queries import Parameter, Query, catalog
 from tests.cli.running import Done, good, run
 from tests.contract.populating import Asked, arguments, populate

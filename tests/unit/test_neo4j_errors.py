@@ -19,7 +19,7 @@ from neo4j.exceptions import (
 
 from graphmem.errors import StorageError, StoreError, UnavailableError
 from graphmem.store import neo4j as store
-from graphmem.store.neo4j_errors import translated
+from graphmem.store.neo4j import translated
 from graphmem.store.queries import procedure
 
 

@@ -12,8 +12,15 @@ from typing import TYPE_CHECKING, Any
 from graphmem.episodes.attempts import abandoned_id
 from graphmem.episodes.naming import TOOLS, strategies
 from graphmem.errors import GraphMemError, NotFoundError, StorageError, ValidationError
-from graphmem.integrations.claude_code.outcome import last_run, parse_statement, without_statement
-from graphmem.integrations.claude_code.transcript import Call, Work, read_lines, works
+from graphmem.integrations.claude_code.transcript import (
+    Call,
+    Work,
+    last_run,
+    parse_statement,
+    read_lines,
+    without_statement,
+    works,
+)
 from graphmem.integrations.outcomes import Judge, Run, judge_of
 from graphmem.models import AbandonedAttempt, Step
 from graphmem.models.fields import MAX_STEPS

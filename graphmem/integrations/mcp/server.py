@@ -1,28 +1,50 @@
-"""The server: its tools and instructions."""
+"""The server: its tools and instructions; and running it over standard streams, or over HTTP."""
 
 from __future__ import annotations
 
+import hmac
 import inspect
+import json
 import logging
+import re
 import signal
+import sys
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing, suppress
 from functools import wraps
+from pathlib import Path
 from typing import Annotated, Any
 
+import anyio
 import pydantic
+import uvicorn
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp.server.mcpserver.tools import Tool
-from mcp_types import CallToolResult, TextContent, ToolAnnotations
+from mcp.server.stdio import stdio_server
+from mcp.server.transport_security import TransportSecuritySettings
+from mcp.shared.message import SessionMessage
+from mcp_types import (
+    PARSE_ERROR,
+    CallToolResult,
+    ErrorData,
+    JSONRPCError,
+    TextContent,
+    ToolAnnotations,
+)
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from graphmem import __version__
-from graphmem.errors import GraphMemError
+from graphmem.addresses import bracketed, hosts_of, is_loopback, listening
+from graphmem.errors import GraphMemError, StorageError, ValidationError
+from graphmem.files import open_input
 from graphmem.ids import canonical_json
 from graphmem.integrations.mcp.answers import Answer
 from graphmem.integrations.mcp.tools import Access, Tools
 from graphmem.memory import Memory
 from graphmem.models.fields import explain
+from graphmem.printable import unguarded
 
 ASK = (
     "A memory of what works. Ask before you act: graphmem_recall or graphmem_context with the task "
@@ -128,3 +150,143 @@ def _tool(method: Any) -> Tool:
     model.model_rebuild(force=True)
     tool.parameters["additionalProperties"] = False
     return tool
+
+
+PATH = "/mcp"
+_LEAST = 16
+"""Fewest characters of a token: a shorter one can be guessed."""
+_MOST = 10_000
+"""Most bytes of a file with a token."""
+_GRACE = 5
+"""Seconds that an ending server waits for its clients."""
+_ID = re.compile(r'"id"\s*:\s*(\d{1,18}\b|"[^"\\]{1,100}")')
+
+
+def over_stdio(server: Server) -> None:
+    """Serve one client over standard input and output, until it closes them or a signal comes."""
+    sys.stdin, sys.stdout = unguarded(sys.stdin), unguarded(sys.stdout)
+    try:
+        anyio.run(_over_stdio, server)
+    except* BrokenPipeError:  # the client went without waiting for its answers
+        pass
+
+
+async def _over_stdio(server: Server) -> None:
+    """Serve as the SDK does, but answer lines that are no messages, and obey signals.
+
+    The SDK leaves such lines without an answer, so that a client waits forever; and it cannot be
+    stopped while it waits for a line.
+    """
+    came: list[int] = []
+    async with stdio_server() as (incoming, outgoing), anyio.create_task_group() as beside:
+        lines, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+
+        async def pump() -> None:
+            with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
+                async with lines:
+                    async for line in incoming:
+                        if not isinstance(line, Exception):
+                            await lines.send(line)
+                        elif answer := _answer_no_message(line):
+                            await outgoing.send(answer)
+
+        async def obey() -> None:
+            with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+                came.append(await anext(aiter(signals)))
+                lines.close()
+
+        beside.start_soon(pump)
+        if sys.platform != "win32":
+            beside.start_soon(obey)
+        await server.serve(read, outgoing)
+        if came:  # the memory is closed; a thread still waits for a line
+            signal.signal(came[0], signal.SIG_DFL)
+            signal.raise_signal(came[0])
+        beside.cancel_scope.cancel()
+
+
+def _answer_no_message(error: Exception) -> SessionMessage | None:
+    """Return the answer to a line that is no message, with its id; None to an empty line."""
+    problem: Any = error.errors()[0] if isinstance(error, pydantic.ValidationError) else {}
+    line = problem.get("input")
+    if isinstance(line, str) and not line.strip():
+        return None
+    seen = _ID.search(line) if isinstance(line, str) else None
+    data = ErrorData(code=PARSE_ERROR, message=f"not a message: {problem.get('msg', error)}"[:300])
+    return SessionMessage(
+        JSONRPCError(jsonrpc="2.0", id=json.loads(seen[1]) if seen else None, error=data)
+    )
+
+
+def over_http(
+    server: Server, address: str, token_file: Path | None, tell: Callable[[str], object]
+) -> None:
+    """Serve clients over streamable HTTP at HOST:PORT, until the process is stopped.
+
+    Each request must bring the token of the file; ``tell`` is called with the actual address.
+    """
+    host, _, port = address.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not host or not port.isascii() or not port.isdigit() or int(port) > 65_535:
+        raise ValidationError("http", address, "is not HOST:PORT", "for instance 127.0.0.1:8765")
+    if not is_loopback(host) and token_file is None:
+        raise ValidationError(
+            "http",
+            address,
+            "others can reach this address, so each request must bring a token",
+            "give --token-file FILE, or the host 127.0.0.1",
+        )
+    token = None if token_file is None else _token(token_file)
+    with closing(listening(host, int(port))) as opened:
+        names = hosts_of(host, opened.getsockname()[1])
+        checks = TransportSecuritySettings(
+            enable_dns_rebinding_protection=is_loopback(host),
+            allowed_hosts=names,
+            allowed_origins=[f"http://{name}" for name in names],
+        )
+        app: ASGIApp = server.streamable_http_app(
+            streamable_http_path=PATH, transport_security=checks
+        )
+        if token is not None:
+            app = _guarded(app, f"Bearer {token}".encode())
+        tell(f"http://{bracketed(host)}:{opened.getsockname()[1]}{PATH}")
+        config = uvicorn.Config(
+            app,
+            log_config=None,
+            log_level="warning",
+            access_log=False,
+            timeout_graceful_shutdown=_GRACE,
+        )
+        anyio.run(uvicorn.Server(config).serve, [opened])
+
+
+def _guarded(app: ASGIApp, expected: bytes) -> ASGIApp:
+    """Return an app that lets requests with the token through; others get 401."""
+
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        answer = app
+        if scope["type"] == "http":
+            given = dict(scope["headers"]).get(b"authorization", b"")
+            if not hmac.compare_digest(given, expected):
+                answer = PlainTextResponse(
+                    "This server needs its token: Authorization: Bearer TOKEN\n",
+                    status_code=401,
+                    headers={"WWW-Authenticate": "Bearer"},
+                )
+        await answer(scope, receive, send)
+
+    return serve
+
+
+def _token(file: Path) -> str:
+    try:
+        with open_input(file) as opened:
+            token = opened.read(_MOST).decode().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise StorageError(f"the token in {file} cannot be read: {error}") from error
+    if len(token) < _LEAST or not token.isascii() or not token.isprintable() or " " in token:
+        raise StorageError(
+            f"{file} must hold one token of at least {_LEAST} letters and digits; make one with "
+            "`python -c 'import secrets; print(secrets.token_urlsafe())'`"
+        )
+    return token

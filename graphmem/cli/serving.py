@@ -37,7 +37,7 @@ def ui(options: Options, host: str, port: int, no_open: bool, write: bool, anyon
       graphmem --url ./airline.graph ui --port 8766 --no-open
     """
     try:
-        from graphmem.view.server import serve
+        from graphmem.view.page import serve
     except ModuleNotFoundError as error:
         refuse_missing(error, "the page", "ui")
 

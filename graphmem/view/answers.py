@@ -1,14 +1,16 @@
-"""What the page shows: questions to a memory, and their answers."""
+"""What the page shows: questions to a memory, their answers, and the jobs that take long."""
 
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal
 
 from pydantic import BaseModel, JsonValue
 
-from graphmem.errors import NotFoundError, ValidationError
+from graphmem.errors import GraphMemError, NotFoundError, ValidationError
 from graphmem.ids import canonical_json, fingerprint, strategy_id, task_id
 from graphmem.memory import Memory
 from graphmem.printable import listed
@@ -16,8 +18,9 @@ from graphmem.printable import listed
 Given = Mapping[str, str]
 """The named texts of a request."""
 Question = Callable[[Memory, Given], dict[str, Any]]
-LongQuestion = Callable[[Memory, Given, Callable[[int, int], None]], dict[str, Any]]
-"""It calls the function with how much is done, and how much there is."""
+Progress = Callable[[int, int], None]
+"""Called with how much is done, and how much there is."""
+LongQuestion = Callable[[Memory, Given, Progress], dict[str, Any]]
 MOST = 200
 """Most nodes of a picture, and most rows of a table."""
 ENOUGH = 20
@@ -26,6 +29,8 @@ FIRST = 25
 """Strategies on the first view."""
 _EDGES = MOST - 1
 """Edges around a node; each can bring one more node."""
+_PATIENCE = 5
+"""Seconds in which a job has to end when the page ends."""
 
 
 def overview(memory: Memory, given: Given) -> dict[str, Any]:
@@ -33,12 +38,12 @@ def overview(memory: Memory, given: Given) -> dict[str, Any]:
     return {"strategies": memory.strategies(task_type=given.get("task_type"), limit=FIRST)}
 
 
-def stats(memory: Memory, given: Given) -> dict[str, Any]:  # noqa: ARG001 - as all have it
+def stats(memory: Memory, _: Given) -> dict[str, Any]:
     """Return the counts; everything is counted for that."""
     return {"stats": memory.stats()}
 
 
-def agents(memory: Memory, given: Given) -> dict[str, Any]:  # noqa: ARG001
+def agents(memory: Memory, _: Given) -> dict[str, Any]:
     """Return the agents; all episodes are counted for that."""
     return {"agents": [row["agent"] for row in memory.query("analysis.agents")]}
 
@@ -163,7 +168,7 @@ def levels(memory: Memory, given: Given) -> dict[str, Any]:
     return dict(memory.levels.map(given.get("agent")))
 
 
-def course(memory: Memory, given: Given) -> dict[str, Any]:  # noqa: ARG001 - as all have it
+def course(memory: Memory, _: Given) -> dict[str, Any]:
     """Return how each agent did over time."""
     return {"parts": _join_parts(memory.query("course.parts"))}
 
@@ -192,19 +197,13 @@ def _join_parts(parts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return [row for of_agent in joined.values() for row in of_agent]
 
 
-def calibrate(
-    memory: Memory, given: Given, on_progress: Callable[[int, int], None]
-) -> dict[str, Any]:
+def calibrate(memory: Memory, given: Given, on_progress: Progress) -> dict[str, Any]:
     """Return how well past outcomes were predicted."""
     by: Literal["order", "time"] = "time" if given.get("by") == "time" else "order"
     return dict(memory.calibrate(by, on_progress=on_progress))
 
 
-def verify(
-    memory: Memory,
-    given: Given,  # noqa: ARG001
-    on_progress: Callable[[int, int], None],
-) -> dict[str, Any]:
+def verify(memory: Memory, _: Given, on_progress: Progress) -> dict[str, Any]:
     """Derive every number again and compare."""
     report = memory.verify(on_progress=on_progress)
     return {
@@ -215,11 +214,7 @@ def verify(
     }
 
 
-def rebuild(
-    memory: Memory,
-    given: Given,  # noqa: ARG001
-    on_progress: Callable[[int, int], None],
-) -> dict[str, Any]:
+def rebuild(memory: Memory, _: Given, on_progress: Progress) -> dict[str, Any]:
     """Derive every number again, and store it."""
     return dict(memory.upkeep.rebuild(on_progress=on_progress))
 
@@ -255,3 +250,74 @@ LONG_READS: dict[str, LongQuestion] = {"calibrate": calibrate, "verify": verify}
 WRITES: dict[str, Question] = {"erase": erase}
 LONG_WRITES: dict[str, LongQuestion] = {"rebuild": rebuild}
 """What takes long, and changes the memory."""
+
+
+class _StoppedError(Exception):
+    """The job is not wanted any more."""
+
+
+class Jobs:
+    """Runs each kind of long question once at a time, in a thread; it tells how far it is."""
+
+    def __init__(self, memory: Memory, kinds: Mapping[str, LongQuestion]) -> None:
+        self._memory = memory
+        self._kinds = kinds
+        self._jobs: dict[str, _Job] = {}
+        self._lock = threading.Lock()
+
+    def start(self, name: str, given: Given) -> dict[str, Any]:
+        """Begin a job, unless it runs already; return its state."""
+        with self._lock:
+            if self.state(name)["state"] != "running":
+                self._jobs[name] = _Job(partial(self._kinds[name], self._memory, given))
+        return self.state(name)
+
+    def state(self, name: str) -> dict[str, Any]:
+        """Return the progress of a job, and its answer once it has ended.
+
+        Raises:
+            NotFoundError: there is no such job.
+        """
+        if name not in self._kinds:
+            raise NotFoundError(f"{name[:100]!r} is none of {', '.join(self._kinds)}")
+        return self._jobs[name].state if name in self._jobs else {"state": "idle"}
+
+    def stop(self, name: str) -> dict[str, Any]:
+        """Have a job end soon; return its state."""
+        if name in self._jobs:
+            self._jobs[name].unwanted.set()
+        return self.state(name)
+
+    def close(self) -> None:
+        """Stop all jobs, and wait for them a while."""
+        for job in self._jobs.values():
+            job.unwanted.set()
+        for job in self._jobs.values():
+            job.join(_PATIENCE)
+
+
+class _Job(threading.Thread):
+    def __init__(self, work: Callable[[Progress], dict[str, Any]]) -> None:
+        super().__init__(daemon=True)
+        self.state: dict[str, Any] = {"state": "running", "done": 0, "total": 0}
+        self.unwanted = threading.Event()
+        self._work = work
+        self.start()
+
+    def run(self) -> None:
+        """Do the work."""
+        message = "it failed; the terminal of the server says why"
+        end: dict[str, Any] = {"state": "failed", "message": message}
+        try:
+            end = {"state": "done", "answer": self._work(self._report)}
+        except _StoppedError:
+            end = {"state": "stopped"}
+        except GraphMemError as error:
+            end["message"] = str(error)
+        finally:
+            self.state = {**self.state, **end}
+
+    def _report(self, done: int, total: int) -> None:
+        self.state = {**self.state, "done": done, "total": total}
+        if self.unwanted.is_set():
+            raise _StoppedError

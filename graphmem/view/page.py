@@ -1,16 +1,18 @@
-"""The page as an application: who may ask, and how it sends answers and errors."""
+"""The page as an application: who may ask, how it sends answers and errors, and its server."""
 
 from __future__ import annotations
 
 import hmac
 import html
 import logging
+import secrets
 from collections.abc import AsyncIterator, Callable, Collection
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from http import HTTPStatus
 from pathlib import Path
 
-import anyio.to_thread
+import anyio
+import uvicorn
 from pydantic_core import to_jsonable_python
 from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders, QueryParams
@@ -27,6 +29,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from graphmem.addresses import bracketed, hosts_of, is_loopback, listening
 from graphmem.errors import (
     ConflictError,
     GraphMemError,
@@ -38,7 +41,6 @@ from graphmem.errors import (
 )
 from graphmem.memory import Memory
 from graphmem.view import answers
-from graphmem.view.jobs import Jobs
 
 STATIC = Path(__file__).parent / "static"
 COOKIE = "graphmem"
@@ -66,6 +68,8 @@ _PLAIN = (
     '<!doctype html><html lang="en"><meta charset="utf-8"><title>graphmem</title>'
     "<h1>This page cannot be shown</h1><p>{}.</p></html>"
 )
+_GRACE = 2
+"""Seconds that an ending server waits for its answers."""
 Endpoint = Callable[[Request], Response]
 _log = logging.getLogger(__name__)
 
@@ -80,7 +84,7 @@ def build(memory: Memory, token: str, hosts: Collection[str], *, write: bool = F
             site can ask it under a name of its own.
         write: whether it offers actions that change the memory.
     """
-    jobs = Jobs(memory, {**answers.LONG_READS, **(answers.LONG_WRITES if write else {})})
+    jobs = answers.Jobs(memory, {**answers.LONG_READS, **(answers.LONG_WRITES if write else {})})
 
     def endpoint(question: answers.Question) -> Endpoint:
         """Return the endpoint of a question; it runs in a thread."""
@@ -189,12 +193,8 @@ class Guarded:
         headers = Headers(scope=scope)
         host = headers.get("host", "").lower()
         if host not in self._hosts:
-            return _refuse(
-                scope,
-                HTTPStatus.BAD_REQUEST,
-                "WrongHost",
-                "this page is not served under this name",
-            )
+            problem = "this page is not served under this name"
+            return _refuse(scope, HTTPStatus.BAD_REQUEST, "WrongHost", problem)
         given = QueryParams(scope["query_string"]).get("token")
         name = f"{COOKIE}-{host.rpartition(':')[2]}"
         if given is not None and self._is_token(given):
@@ -203,19 +203,59 @@ class Guarded:
             return response
         kept = cookie_parser(headers.get("cookie", "")).get(name, "")
         if given is not None or not self._is_token(kept):
-            return _refuse(
-                scope,
-                HTTPStatus.FORBIDDEN,
-                "WrongToken",
-                "open the whole address that graphmem ui printed: it has a token, which is new "
-                "each time",
-            )
+            remedy = "open the whole address that graphmem ui printed: its token is new each time"
+            return _refuse(scope, HTTPStatus.FORBIDDEN, "WrongToken", remedy)
         origin = headers.get("origin")
         if scope["method"] not in ("GET", "HEAD") and origin != f"http://{host}":
-            return error_response(
-                HTTPStatus.FORBIDDEN, "WrongOrigin", "only the page itself may ask this"
-            )
+            problem = "only the page itself may ask this"
+            return error_response(HTTPStatus.FORBIDDEN, "WrongOrigin", problem)
         return None
 
     def _is_token(self, given: str) -> bool:
         return hmac.compare_digest(given.encode("utf-8", "replace"), self._token)
+
+
+def serve(
+    memory: Memory,
+    host: str,
+    port: int,
+    tell: Callable[[str], object],
+    *,
+    write: bool = False,
+    anyone: bool = False,
+) -> None:
+    """Serve the page.
+
+    Args:
+        memory: the memory to show.
+        host: the address to listen at.
+        port: 0 takes a free one.
+        tell: called with its address, when it can be opened.
+        write: whether it offers actions that change the memory.
+        anyone: whether other machines may reach the address.
+
+    Raises:
+        ValidationError: other machines could reach it.
+        StorageError: the port is taken.
+    """
+    if not is_loopback(host) and not anyone:
+        problem = "other machines could reach the page there, and read the memory"
+        remedy = "leave it out; or give --anyone too, if they may"
+        raise ValidationError("host", host, problem, remedy)
+    with closing(listening(host, port)) as opened:
+        port = opened.getsockname()[1]
+        token = secrets.token_urlsafe(32)
+        app = build(memory, token, {*hosts_of(host, port)}, write=write)
+        config = uvicorn.Config(
+            app,
+            log_config=None,
+            log_level="critical",  # else it tells each answer that is cut off at the end
+            access_log=False,
+            http="h11",
+            ws="none",
+            server_header=False,
+            timeout_graceful_shutdown=_GRACE,
+        )
+        memory.strategies(limit=1)  # opens it: errors come here, and the first view does not wait
+        tell(f"http://{bracketed(host)}:{port}/?token={token}")
+        anyio.run(uvicorn.Server(config).serve, [opened])

@@ -16,10 +16,8 @@ from starlette.testclient import TestClient
 
 from graphmem import Episode, Memory, Settings, Step
 from graphmem.errors import NotFoundError, StorageError, ValidationError
-from graphmem.view.answers import Given
-from graphmem.view.jobs import Jobs
-from graphmem.view.page import STATIC, build
-from graphmem.view.server import serve
+from graphmem.view.answers import Given, Jobs
+from graphmem.view.page import STATIC, build, serve
 from tests.faults.proxy import Proxy
 from tests.neo4j.server import Found
 

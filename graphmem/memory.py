@@ -36,7 +36,7 @@ from graphmem.models.choices import Choice
 from graphmem.models.episodes import Episode, MistakeCard, Step, StrategyUse
 from graphmem.models.recall import Kind, Recall
 from graphmem.models.reports import Learned, StrategyRow
-from graphmem.network import Communities, Network
+from graphmem.network import Network
 from graphmem.notebook.frames import Listed
 from graphmem.people import People
 from graphmem.people.facts import FactFinder
@@ -132,7 +132,6 @@ class Memory:
         self._maintainer = Maintainer(graph, similarity.vectors, strengths)
         self._settler = settler = Settler(graph, learner)
         self._network = network = Network(graph)
-        self._communities = Communities(graph)
         self.upkeep = Upkeep(
             graph,
             self._maintainer,
@@ -519,7 +518,7 @@ class Memory:
     tasks = delegate("_looking", Looking.tasks)
     show = delegate("_looking", Looking.show)
     similar = delegate("_similarity", Similarity.similar)
-    communities = delegate("_communities", Communities.communities)
+    communities = delegate("_network", Network.communities)
     to_networkx = delegate("_network", Network.to_networkx)
     calibrate = delegate("_forecaster", Forecaster.calibrate)
     evaluate = delegate("_chooser", Chooser.evaluate)

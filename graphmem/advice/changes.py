@@ -13,8 +13,8 @@ from graphmem.graph.graph import Graph
 from graphmem.graph.lookup import task_ids
 from graphmem.graph.rates import LATEST
 from graphmem.ids import from_millis, to_millis
-from graphmem.models.changes import Change
 from graphmem.models.fields import Input, Moment
+from graphmem.models.forecasts import Change
 from graphmem.notebook.frames import Listed
 from graphmem.store.port import Row
 

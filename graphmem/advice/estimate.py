@@ -25,8 +25,7 @@ from graphmem.graph.access import View
 from graphmem.graph.graph import Graph
 from graphmem.graph.nearness import Conclusion, Near, Question, understood
 from graphmem.ids import heuristic_ids, node_id, strategy_id
-from graphmem.models.changes import Change
-from graphmem.models.forecasts import PoolingStrengths
+from graphmem.models.forecasts import Change, PoolingStrengths
 from graphmem.numerics import beta_quantile, wilson_lower
 from graphmem.store.port import Row
 from graphmem.text.words import sequences

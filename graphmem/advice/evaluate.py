@@ -23,8 +23,8 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from graphmem.advice.calibrate import Calibrator, History, Progress, Trial
+from graphmem.advice.choose import Chances, probabilities
 from graphmem.advice.formula import Belief, Floats
-from graphmem.advice.ways import Chances, probabilities
 from graphmem.arrays import np, product
 from graphmem.errors import NotFoundError, ValidationError
 from graphmem.graph.graph import Graph

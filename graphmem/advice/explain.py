@@ -23,7 +23,6 @@ from graphmem.ids import from_millis, rule_id, state_id
 from graphmem.kinds import ItemKind
 from graphmem.lessons.general_rules import general_rules_of
 from graphmem.lessons.reading import LessonReader
-from graphmem.models.changes import Change
 from graphmem.models.explanations import (
     CoursePoint,
     Evidence,
@@ -38,6 +37,7 @@ from graphmem.models.explanations import (
     UpdateShown,
     Why,
 )
+from graphmem.models.forecasts import Change
 from graphmem.models.lessons import Alternative
 from graphmem.policies.values import policy_of
 from graphmem.printable import counted

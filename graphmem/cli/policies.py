@@ -15,7 +15,7 @@ from graphmem.printable import counted
 
 if TYPE_CHECKING:
     from graphmem.models import Policy, Reliability
-    from graphmem.models.cycles import CycleReport
+    from graphmem.models.policies import CycleReport
 
 with_state = click.argument("state", nargs=-1, required=True, metavar="STATE...")
 _FORMS = "give JSON, a fingerprint (16 hex digits), or NAME=VALUE for each feature"

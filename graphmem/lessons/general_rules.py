@@ -46,7 +46,7 @@ from graphmem.ids import node_id, rule_id
 from graphmem.lessons.anti_patterns import preferred, refresh_preferred
 from graphmem.lessons.proposals import MODEL, Proposal, propose
 from graphmem.lessons.reading import LessonReader
-from graphmem.models.consolidation import ConsolidationReport, ModelSettings
+from graphmem.models.lessons import ConsolidationReport, ModelSettings
 from graphmem.store.paging import ranges, weighed
 from graphmem.store.port import Row
 from graphmem.text.words import clauses, normalized

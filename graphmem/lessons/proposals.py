@@ -17,7 +17,7 @@ import pydantic
 from graphmem.errors import SettingsError
 from graphmem.graph.graph import Graph
 from graphmem.ids import node_id
-from graphmem.models.consolidation import MAX_RULES, ModelAnswer, ModelSettings
+from graphmem.models.lessons import MAX_RULES, ModelAnswer, ModelSettings
 from graphmem.store.port import Row
 from graphmem.text.fencing import CLOSE, OPEN, fenced
 

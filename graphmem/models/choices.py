@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
-from graphmem.models.changes import Change
 from graphmem.models.fields import Output
+from graphmem.models.forecasts import Change
 from graphmem.models.lessons import AntiPattern
 
 Explore = Literal["thompson", "greedy", "ucb", "epsilon"]

@@ -7,9 +7,8 @@ from datetime import datetime
 from typing import Literal
 
 from graphmem.kinds import ItemKind
-from graphmem.models.changes import Change
 from graphmem.models.fields import Output
-from graphmem.models.forecasts import OutcomePrediction
+from graphmem.models.forecasts import Change, OutcomePrediction
 from graphmem.models.lessons import Alternative, Verdict
 from graphmem.models.reports import Status
 from graphmem.text import answers

@@ -1,15 +1,27 @@
-"""Policies: the learned value and success rate of an action in a state."""
+"""Policies: values of actions in states; events, cycles in time, and the ledger of predictions."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import Field, JsonValue
+from pydantic import AfterValidator, BeforeValidator, Field, JsonValue
 
 from graphmem.errors import ValidationError
-from graphmem.models.fields import Chance, Input, Json, Moment, Name, Output, Unit, Value
+from graphmem.models.fields import (
+    Chance,
+    Input,
+    Json,
+    JsonObject,
+    Moment,
+    Name,
+    Output,
+    Unit,
+    Value,
+)
+from graphmem.models.forecasts import Change
 from graphmem.models.reports import Status
 
 State = Mapping[str, Any] | str
@@ -181,3 +193,285 @@ class CrystallizeReport(Output):
     threshold: float
     z: float
     needed: int
+
+
+# Events
+
+EventKind = Literal[
+    "episode",
+    "changed",
+    "erased",
+    "transition",
+    "outcome",
+    "set",
+    "signal",
+    "crystallized",
+    "taken_back",
+    "linked",
+    "strengthened",
+    "weakened",
+    "unlinked",
+    "entry",
+    "level",
+    "pull",
+    "maintained",
+]
+
+
+class Event(Output):
+    """One change.
+
+    ``subject`` is the id of the policy, entry or episode (kind ``episode``: the strategies of that
+    episode changed). ``agent`` is the name of the agent, or of the level that changed. ``other`` is
+    the id of the policy at the other end of an edge. ``value`` of an erasure is the
+    number of episodes. ``facts`` holds the fields of a transition: next_state, reward, alpha ...
+    """
+
+    id: str
+    agent: str
+    seq: int
+    """Number in the agent's stream, from 1; only erased events leave gaps."""
+    kind: EventKind
+    subject: str | None
+    other: str | None = None
+    value: float | None = None
+    success: bool | None = None
+    recorded_at: datetime
+    at: datetime | None = None
+    facts: dict[str, JsonValue] = {}  # noqa: RUF012 - pydantic copies it
+    changes: tuple[Change, ...] = ()
+    """What began to work better or worse, and became certain with this episode; only for who asks
+    for events of kind ``changed``, which are such episodes."""
+    deliveries: int = 1
+    """How often a consumer of the group received it; more than 1 after a re-claim."""
+
+
+class Pending(Output):
+    """Events that a consumer received and has not acknowledged."""
+
+    consumer: str
+    agent: str
+    count: int
+    claimed_at: datetime
+    deliveries: int
+
+
+# Cycles
+
+CycleKind = Literal["hour of day", "day of week", "week of month", "month of year"]
+Only = Literal["success", "failure"]
+
+BUCKETS: Mapping[CycleKind, tuple[str, ...]] = {
+    "hour of day": tuple(f"{hour:02}:00" for hour in range(24)),
+    "day of week": (
+        *("Monday", "Tuesday", "Wednesday", "Thursday", "Friday"),
+        *("Saturday", "Sunday"),
+    ),
+    "week of month": ("days 1-7", "days 8-14", "days 15-21", "days 22-28", "days 29-31"),
+    "month of year": (
+        *("January", "February", "March", "April", "May", "June", "July"),
+        *("August", "September", "October", "November", "December"),
+    ),
+}
+"""The names of the buckets of each kind."""
+
+PERIODS: Mapping[CycleKind, float] = {
+    "hour of day": 86_400.0,
+    "day of week": 604_800.0,
+    "week of month": 2_592_000.0,
+    "month of year": 31_536_000.0,
+}
+"""The period of each kind in seconds: a day, a week, 30 days, 365 days."""
+
+
+class Cycle(Output):
+    """A detected cycle.
+
+    ``buckets`` are the counts of events, ``expected`` the counts of an even spread; ``p_value`` is
+    corrected for multiple tests. ``phase`` is the middle of the peak in seconds of
+    :func:`graphmem.policies.cycles.clock`. ``only`` says whether only successes or only failures
+    were counted. ``id`` is None if the cycle is not stored.
+    """
+
+    id: str | None = None
+    subject: str | None = None
+    kind: CycleKind
+    period: float
+    amplitude: float
+    phase: float
+    p_value: float
+    chi2: float
+    buckets: tuple[int, ...]
+    expected: tuple[float, ...]
+    peak: int
+    """Index of the bucket that exceeds its expected count most; the first if several tie."""
+    timezone: str
+    events: int
+    only: Only | None = None
+
+    @property
+    def when(self) -> str:
+        """The peak in words, such as "Monday" or "09:00"."""
+        return BUCKETS[self.kind][self.peak]
+
+
+class CycleTest(Output):
+    """One test: the counts, the expected counts, and the result or why there is none."""
+
+    kind: CycleKind
+    buckets: tuple[int, ...]
+    expected: tuple[float, ...]
+    chi2: float | None = None
+    p_value: float | None = None
+    """From the chi-squared distribution, not corrected."""
+    p_corrected: float | None = None
+    """Corrected for the number of tests."""
+    tested: bool
+    reason: str | None = None
+
+
+class CycleReport(Output):
+    """The answer of ``examine``: the cycles, all tests, and the facts that were not counted.
+
+    ``undated`` facts have no date. ``unjudged`` facts have no success or failure; they are skipped
+    only if ``only`` is given.
+    """
+
+    subject: str | None = None
+    cycles: tuple[Cycle, ...]
+    tests: tuple[CycleTest, ...]
+    events: int
+    undated: int
+    unjudged: int = 0
+    timezone: str
+    only: Only | None = None
+    alpha: float
+
+
+# Predictions
+
+PredictionKind = Literal["policy", "strategy", "free"]
+PredictionStatus = Literal["open", "resolved", "expired"]
+Behaviour = Literal["acted", "dismissed", "contradicted", "used"]
+How = Literal["outcome", "happened", "acted", "dismissed", "contradicted", "used"]
+
+
+def _finite(outcome: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    for value in outcome.values():
+        if isinstance(value, int) and abs(value) > sys.float_info.max:
+            raise ValueError("holds a number beyond 1.8e308; give it as a text")
+    return outcome
+
+
+Outcome = Annotated[
+    JsonObject,
+    BeforeValidator(lambda given: dict(given) if isinstance(given, Mapping) else given),
+    AfterValidator(_finite),
+]
+
+
+class Expectation(Input):
+    """The expectation: a probability in [0, 1], an outcome, or both."""
+
+    probability: Unit | None = None
+    outcome: Outcome | None = None
+    agent: Name | None = None
+    at: Moment | None = None
+    due: Moment | None = None
+    key: Name | None = None
+    kind: PredictionKind | None = None
+
+    def model_post_init(self, _: Any, /) -> None:
+        """Check conditions that span several fields."""
+        if self.probability is None and self.outcome is None:
+            raise ValidationError(
+                "probability", None, "is missing, so nothing is expected", "give it, or an outcome"
+            )
+        if self.at is not None and self.due is not None and self.due < self.at:
+            raise ValidationError("due", self.due, f"is before at ({self.at.isoformat()})")
+
+
+class Resolution(Input):
+    """The resolution: an actual outcome, whether the expectation came true, or both."""
+
+    actual: Outcome | None = None
+    happened: bool | None = None
+
+    def model_post_init(self, _: Any, /) -> None:
+        """Check that something is given."""
+        if self.actual is None and self.happened is None:
+            raise ValidationError(
+                "actual", None, "is missing, so nothing came", "give it, or happened=True or False"
+            )
+
+
+class Prediction(Output):
+    """An expectation about a subject and, once resolved, the actual outcome.
+
+    ``subject`` is the id of a policy or strategy, or any other text; ``text`` is its readable form.
+    ``error`` in [0, 1] is how far off the prediction was. ``how`` names its origin: two compared
+    outcomes, a probability and whether it ``happened``, or what was done with the subject.
+    ``happened`` stays None if that does not decide it.
+    """
+
+    id: str
+    subject: str
+    kind: PredictionKind
+    text: str
+    agent: str
+    """The agent that predicts."""
+    probability: float | None
+    outcome: dict[str, JsonValue] | None
+    status: PredictionStatus
+    recorded_at: datetime
+    at: datetime | None
+    """When the prediction was made, if given."""
+    due: datetime | None
+    """When it expires."""
+    resolved_at: datetime | None = None
+    actual: dict[str, JsonValue] | None = None
+    error: float | None = None
+    happened: bool | None = None
+    how: How | None = None
+    created: bool = False
+    """Whether this call stored it."""
+
+
+class ReliabilityBin(Output):
+    """Predictions whose probability is in [low, high) (in the last bin: [low, high]).
+
+    ``mean`` is their mean probability, ``share`` the share in [0, 1] that happened, with its Wilson
+    bounds ``lower`` and ``upper``. An empty bin has neither mean nor share.
+    """
+
+    low: float
+    high: float
+    count: int = 0
+    happened: int = 0
+    mean: float | None = None
+    share: float | None = None
+    lower: float = 0.0
+    upper: float = 1.0
+
+
+class Reliability(Output):
+    """The reliability of the probabilities of resolved predictions; None without any.
+
+    ``brier`` is the mean squared distance of probability and outcome, from 0 (perfect) to 1, and
+    ``baseline`` the Brier score of always predicting the base rate. ``log_loss`` is the mean
+    negative logarithm of the probability given to the actual outcome. ``calibration_error`` is the
+    mean distance of probability and share over the bins, weighted by their counts.
+    """
+
+    _rows = "bins"
+
+    count: int
+    happened: int
+    base_rate: float | None
+    brier: float | None
+    baseline: float | None
+    log_loss: float | None
+    calibration_error: float | None
+    bins: tuple[ReliabilityBin, ...]
+    z: float
+    """Normal quantile (z) of the bounds."""

@@ -20,7 +20,7 @@ from graphmem.errors import StoreError, ValidationError
 from graphmem.graph.arguments import checked_number
 from graphmem.graph.graph import Graph, Transaction
 from graphmem.ids import from_millis, node_id
-from graphmem.models.events import Event
+from graphmem.models.policies import Event
 from graphmem.store.port import Row
 
 PARKED = "parked"

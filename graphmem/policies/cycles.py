@@ -24,8 +24,16 @@ from graphmem.graph.arguments import check_choice, check_flag, check_text
 from graphmem.graph.graph import Graph, Transaction
 from graphmem.graph.lookup import HasId, find_subject, subject_ids
 from graphmem.ids import from_millis, node_id, to_millis
-from graphmem.models.cycles import BUCKETS, PERIODS, Cycle, CycleReport, CycleTest, Kind, Only
 from graphmem.models.fields import Input
+from graphmem.models.policies import (
+    BUCKETS,
+    PERIODS,
+    Cycle,
+    CycleKind,
+    CycleReport,
+    CycleTest,
+    Only,
+)
 from graphmem.notebook.frames import Listed
 from graphmem.numerics import chi_squared_tail
 from graphmem.store.port import Row
@@ -246,7 +254,7 @@ def make_report(subject: str | None, facts: Sequence[Row], question: Question) -
     )
 
 
-def count(kind: Kind, local: Sequence[datetime], at_least: int = AT_LEAST) -> CycleTest:
+def count(kind: CycleKind, local: Sequence[datetime], at_least: int = AT_LEAST) -> CycleTest:
     """Count local times by bucket and test them against an even spread, if that is valid."""
     buckets = [0] * len(BUCKETS[kind])
     for moment in local:
@@ -284,7 +292,7 @@ def peak_of(buckets: Sequence[int], expected: Sequence[float]) -> int:
     return over.index(max(over))
 
 
-def bucket_of(kind: Kind, local: datetime) -> int:
+def bucket_of(kind: CycleKind, local: datetime) -> int:
     """Return the index of the bucket that a local time falls in."""
     return {
         "hour of day": local.hour,
@@ -294,7 +302,7 @@ def bucket_of(kind: Kind, local: datetime) -> int:
     }[kind]
 
 
-def _expected(kind: Kind, local: Sequence[datetime], buckets: int) -> list[float]:
+def _expected(kind: CycleKind, local: Sequence[datetime], buckets: int) -> list[float]:
     """Return the counts of an even spread; weeks and months by their days in the time covered."""
     from graphmem.arrays import np
 
@@ -308,7 +316,9 @@ def _expected(kind: Kind, local: Sequence[datetime], buckets: int) -> list[float
     return [len(local) * int(n) / len(days) for n in np.bincount(places, minlength=buckets)]
 
 
-def _too_little(kind: Kind, local: Sequence[datetime], buckets: int, at_least: int) -> str | None:
+def _too_little(
+    kind: CycleKind, local: Sequence[datetime], buckets: int, at_least: int
+) -> str | None:
     """Return why a test would not be valid, or None."""
     events = len(local)
     if events < at_least:
@@ -341,7 +351,7 @@ def clocks(moment: datetime, timezones: Iterable[str]) -> list[Row]:
     ]
 
 
-def clock(kind: Kind, timezone: str, moment: datetime) -> float:
+def clock(kind: CycleKind, timezone: str, moment: datetime) -> float:
     """Return the position in a period in seconds, for ``cos(2 pi (clock - phase) / period)``.
 
     Hours and weekdays: local wall-clock seconds since 1970-01-01 00:00 local time, so that 09:00
@@ -362,7 +372,7 @@ def clock(kind: Kind, timezone: str, moment: datetime) -> float:
     return (local - start).total_seconds() / (days * _DAY) * PERIODS[kind]
 
 
-def phase_of(kind: Kind, peak: int) -> float:
+def phase_of(kind: CycleKind, peak: int) -> float:
     """Return the middle of a bucket in seconds of :func:`clock`."""
     return {
         "hour of day": peak * 3600.0 + 1800.0,

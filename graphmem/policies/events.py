@@ -22,9 +22,9 @@ from graphmem.graph.arguments import check_limit, checked_agent
 from graphmem.graph.decorating import kind_of
 from graphmem.graph.graph import Graph
 from graphmem.ids import event_ids, from_millis
-from graphmem.models.changes import Change
-from graphmem.models.events import Event, EventKind, Pending
 from graphmem.models.fields import Input, Name
+from graphmem.models.forecasts import Change
+from graphmem.models.policies import Event, EventKind, Pending
 from graphmem.notebook.frames import Listed
 from graphmem.policies.consumers import Consumer, Listening, read_events
 from graphmem.store.port import Row

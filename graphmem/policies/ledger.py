@@ -23,7 +23,7 @@ from graphmem.graph.graph import Graph, Reader, Transaction
 from graphmem.graph.lookup import HasId, find_subject, subject_ids
 from graphmem.ids import canonical_json, from_millis, node_id
 from graphmem.models.fields import Input, Moment, Name, millis
-from graphmem.models.predictions import (
+from graphmem.models.policies import (
     Behaviour,
     Expectation,
     Prediction,

@@ -33,8 +33,7 @@ from graphmem.levels.exchange import LevelRecord, LevelsRecord
 from graphmem.models import AbandonedAttempt, Episode, Rejection
 from graphmem.models.episodes import SettlementRecord
 from graphmem.models.reports import ExportReport, ImportReport
-from graphmem.network.formats import graphml, mermaid
-from graphmem.network.selection import Selection
+from graphmem.network import Selection, graphml, mermaid
 from graphmem.seeding import jsonl, sentinel
 from graphmem.seeding.formats import Origin, Refused
 from graphmem.seeding.reading import Limits

@@ -10,14 +10,11 @@ from graphmem.async_memory import AsyncLens
 from graphmem.episodes.attempts import AsyncAttempt
 from graphmem.levels.producers import Watch
 from graphmem.models.choices import Choice
-from graphmem.models.cycles import Cycle
-from graphmem.models.events import Event
 from graphmem.models.explanations import Evidence
 from graphmem.models.lessons import Heuristic
 from graphmem.models.levels import Found, Level
 from graphmem.models.people import Preference, Scope
-from graphmem.models.policies import Policy
-from graphmem.models.predictions import Prediction
+from graphmem.models.policies import Cycle, Event, Policy, Prediction
 from graphmem.models.reports import Learned, RebuildReport, VerifyReport
 from graphmem.notebook.frames import Listed
 from graphmem.policies.consumers import Listening

@@ -13,7 +13,7 @@ import pytest
 from graphmem import Episode, Memory, Settings
 from graphmem.errors import NotFoundError, ValidationError
 from graphmem.ids import to_millis
-from graphmem.models.changes import Change
+from graphmem.models.forecasts import Change
 from tests.conftest import Clock
 from tests.contract.teaching import day
 

@@ -10,8 +10,7 @@ import pytest
 from scipy.stats import beta
 
 from graphmem import Memory, StrategyUse
-from graphmem.advice.choose import FOUND
-from graphmem.advice.ways import DRAWS
+from graphmem.advice.choose import DRAWS, FOUND
 from graphmem.errors import NotFoundError
 from graphmem.models.choices import Choice, Considered, Explore
 from graphmem.printable import percent

@@ -13,7 +13,7 @@ import pytest
 
 from graphmem import Memory
 from graphmem.errors import ValidationError
-from graphmem.models.events import Event
+from graphmem.models.policies import Event
 from tests.conftest import Clock, Opener
 from tests.contract.teaching import known
 

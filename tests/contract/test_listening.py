@@ -16,7 +16,7 @@ import pytest
 
 from graphmem import AsyncMemory, Memory
 from graphmem.errors import GraphMemError, ValidationError
-from graphmem.models.events import Event
+from graphmem.models.policies import Event
 from tests.conftest import Opener
 
 LEVEL = "task:t:work"

@@ -12,7 +12,7 @@ import pytest
 from graphmem import Memory
 from graphmem.errors import NotFoundError, SettingsError, ValidationError
 from graphmem.kinds import NODE_KINDS, ExportFormat
-from graphmem.network.selection import LEARNED
+from graphmem.network import LEARNED
 from tests.conftest import Opener
 from tests.contract.populating import populate
 from tests.faults.learner import run_program
@@ -121,7 +121,7 @@ def test_a_memory_as_a_network(
     before = chart.read_text()
     with pytest.raises(ValidationError, match="there are more than 2 nodes; take a part"):
         memory.upkeep.export(chart, "mermaid", limit=2)
-    monkeypatch.setattr("graphmem.network.selection.LINES", 2)
+    monkeypatch.setattr("graphmem.network.LINES", 2)
     with pytest.raises(ValidationError, match="there are more than 2 edges; take a part"):
         memory.upkeep.export(chart, "mermaid")
     assert chart.read_text() == before
@@ -134,7 +134,7 @@ def test_edges_to_what_is_not_wanted_do_not_count(
 ) -> None:
     for number in range(9):
         memory.learn(f"task {number}", ["look", "go"], success=True)
-    monkeypatch.setattr("graphmem.network.selection.LINES", 5)
+    monkeypatch.setattr("graphmem.network.LINES", 5)
     with pytest.raises(ValidationError, match="more than 5 edges"):
         memory.upkeep.export(tmp_path / "chart.mmd", "mermaid")
     report = memory.upkeep.export(tmp_path / "chart.mmd", "mermaid", kinds=["strategy"])

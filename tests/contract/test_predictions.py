@@ -13,8 +13,7 @@ import pytest
 
 from graphmem import Memory
 from graphmem.errors import ConflictError, NotFoundError, ValidationError
-from graphmem.models.policies import Policy
-from graphmem.models.predictions import Prediction
+from graphmem.models.policies import Policy, Prediction
 from graphmem.policies.ledger import CONFIDENCE_THRESHOLD, FEEDBACK, LOW_SIGNAL, Predictions
 from tests.conftest import Opener, of_peers
 from tests.contract.teaching import known, wilson

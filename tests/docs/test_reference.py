@@ -18,7 +18,7 @@ from graphmem import Episode, Memory, Settings, Step, StrategyUse, models
 from graphmem.cli.main import cli
 from graphmem.errors import ValidationError
 from graphmem.models import MistakeCard
-from graphmem.models.events import EventKind
+from graphmem.models.policies import EventKind
 from graphmem.seeding import formats, jsonl
 from tests.docs.completing import complete
 

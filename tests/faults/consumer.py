@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from graphmem import Memory
-from graphmem.models.events import Event
+from graphmem.models.policies import Event
 from tests.faults.learner import Talker
 
 GROUP = "workers"

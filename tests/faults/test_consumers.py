@@ -18,7 +18,7 @@ from hypothesis.stateful import rule
 
 from graphmem import Memory, Settings
 from graphmem.errors import ValidationError
-from graphmem.models.events import Event
+from graphmem.models.policies import Event
 from graphmem.policies.consumers import Consumer
 from tests.conftest import Clock, Opener
 from tests.faults.attack import rounds

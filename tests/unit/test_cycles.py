@@ -15,7 +15,7 @@ import pytest
 from graphmem.config import Settings
 from graphmem.errors import ValidationError
 from graphmem.graph.graph import Graph
-from graphmem.models.cycles import BUCKETS, PERIODS, CycleReport, CycleTest, Kind
+from graphmem.models.policies import BUCKETS, PERIODS, CycleKind, CycleReport, CycleTest
 from graphmem.policies.cycles import (
     Cycles,
     bucket_of,
@@ -42,7 +42,7 @@ def examine(dates: list[Any], **options: Any) -> CycleReport:
     return Cycles(Graph(store, "dates", settings)).examine(dates, **options)
 
 
-def by_kind(report: CycleReport) -> dict[Kind, CycleTest]:
+def by_kind(report: CycleReport) -> dict[CycleKind, CycleTest]:
     return {test.kind: test for test in report.tests}
 
 
@@ -104,7 +104,7 @@ def test_nine_in_the_morning_is_one_hour_all_the_year() -> None:
     first=st.dates(), length=st.integers(0, 900), kind=st.sampled_from(list(PERIODS)[2:])
 )
 def test_expected_counts_are_those_of_the_days_whatever_the_window(
-    first: Any, length: int, kind: Kind
+    first: Any, length: int, kind: CycleKind
 ) -> None:
     start = datetime(first.year, first.month, first.day)
     hypothesis.assume(start < datetime(9997, 1, 1))
@@ -145,7 +145,7 @@ def test_expected_counts_are_those_of_the_days_whatever_the_window(
     ids=["none", "one", "two", "one morning", "20 Mondays"],
 )
 def test_a_test_that_would_not_be_valid_is_not_made_and_says_why(
-    dates: list[datetime], reasons: dict[Kind, str | None]
+    dates: list[datetime], reasons: dict[CycleKind, str | None]
 ) -> None:
     report = examine(dates)
     assert {test.kind: test.reason for test in report.tests} == reasons
@@ -192,7 +192,9 @@ def test_the_peak_is_what_stands_out_most_and_the_first_of_a_tie() -> None:
 
 @pytest.mark.parametrize("timezone", ["UTC", "Europe/Paris", "America/New_York"])
 @pytest.mark.parametrize("kind", PERIODS)
-def test_a_clock_shows_the_phase_in_the_middle_of_the_bucket(kind: Kind, timezone: str) -> None:
+def test_a_clock_shows_the_phase_in_the_middle_of_the_bucket(
+    kind: CycleKind, timezone: str
+) -> None:
     """The wave of a cycle is highest in its own bucket, and lower in all others."""
     zone = ZoneInfo(timezone)
     heights: dict[int, list[float]] = {}

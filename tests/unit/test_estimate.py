@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from graphmem.advice.estimate import Estimate
-from graphmem.models.changes import Change
+from graphmem.models.forecasts import Change
 from graphmem.numerics import wilson_lower
 
 DAY = datetime(2026, 9, 30, 12, 0, tzinfo=UTC)

@@ -10,9 +10,9 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 
+from graphmem.advice.choose import Chances, probabilities
 from graphmem.advice.evaluate import Asked, Numbers, estimated
 from graphmem.advice.formula import Belief
-from graphmem.advice.ways import Chances, probabilities
 from graphmem.errors import NotFoundError
 from graphmem.models import Evaluation, LeftOut
 

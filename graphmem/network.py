@@ -1,4 +1,4 @@
-"""Nodes and edges of a namespace, or of what is around some items, with plain values.
+"""The graph as a network of nodes and edges, for other programs, and what hangs together in it.
 
 A node has its kind, its text, and its trials and successes; an edge its type, and as far as it has
 them the agent, trials, successes and weight. Nodes are read first, then edges, a page at a time.
@@ -7,9 +7,11 @@ them the agent, trials, successes and weight. Nodes are read first, then edges, 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, TextIO
+from xml.sax.saxutils import escape, quoteattr
 
 from graphmem.errors import SettingsError, ValidationError
 from graphmem.graph.arguments import (
@@ -22,6 +24,9 @@ from graphmem.graph.arguments import (
 from graphmem.graph.graph import Graph, Transaction
 from graphmem.graph.lookup import HasId, Items, task_ids
 from graphmem.kinds import NODE_KINDS, NodeKind
+from graphmem.models.reports import Community
+from graphmem.notebook.frames import Listed
+from graphmem.printable import label
 from graphmem.store.paging import PAGE, pages
 from graphmem.store.port import Row
 
@@ -47,6 +52,33 @@ NO_LIMIT = 2**31 - 2
 _WITH_EDGES = ("strategy", "task", "heuristic", "anti-pattern", "policy", "episode")
 """The kinds of nodes that edges belong to: ``network.KIND_edges`` lists them."""
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+BONDS = 50_000
+"""Most pairs that are looked at, the strongest first."""
+_SEED = 1
+_DIGITS = 4
+"""Digits of similarities: servers keep fewer than the embedded engine."""
+_NODE = {"kind": "string", "text": "string", "trials": "long", "successes": "long"}
+_EDGE = {
+    "type": "string",
+    "agent": "string",
+    "trials": "long",
+    "successes": "long",
+    "weight": "double",
+}
+_LABEL = 40
+_WORKED, _FAILED = "#2e8b57", "#c0392b"
+_DARK = ("agent", "anti-pattern", "heuristic")
+_CLASSES = {
+    "strategy": "#57a773",
+    "task": "#f79767",
+    "heuristic": "#3f8f5f",
+    "anti-pattern": "#c0504d",
+    "rule": "#8fb339",
+    "policy": "#2f9e8f",
+    "state": "#f2c14e",
+    "agent": "#604a7b",
+    "episode": "#4c8eda",
+}
 
 
 class Network:
@@ -83,10 +115,7 @@ class Network:
             SettingsError: networkx is not installed (``pip install -e '.[plots]'``).
             ValidationError: an argument is wrong, or there are more nodes or edges.
         """
-        try:
-            import networkx as nx
-        except ImportError:
-            raise no_networkx("to_networkx") from None
+        nx = _networkx("to_networkx")
         selection = self.select(around, hops=hops, kinds=kinds, limit=limit)
 
         def work(tx: Transaction) -> MultiDiGraph:
@@ -135,6 +164,49 @@ class Network:
             edges = min(EDGES_EACH * limit, NO_LIMIT)
         ordered = tuple(kind for kind in NODE_KINDS if kind in wanted)
         return Selection(starts, hops, ordered, CHART if limit is None else limit, edges)
+
+    def communities(self, limit: int = 20, *, resolution: float = 1.0) -> Listed[Community]:
+        """Return groups of strategies that belong together, the largest first.
+
+        Strategies belong together that were used in the same episodes (CO_OCCURS_WITH: each counts
+        1) or whose texts are alike (SIMILAR_TO: the similarity counts). Louvain's method finds the
+        groups, of the 50,000 strongest pairs; the same graph gives the same groups. A strategy
+        without such a pair is in none, and merged strategies count as one. Texts that were not
+        embedded yet are not linked; :meth:`similar` and :meth:`recall` do that.
+
+        Args:
+            limit: most groups to return.
+            resolution: over 1 for smaller groups, under 1 for larger ones; over 0, at most 100.
+
+        Raises:
+            SettingsError: networkx is not installed (``pip install -e '.[plots]'``).
+            ValidationError: an argument is wrong.
+        """
+        check_limit(limit)
+        number = isinstance(resolution, int | float) and not isinstance(resolution, bool)
+        if not number or not 0 < resolution <= 100:
+            raise ValidationError("resolution", resolution, "is no number over 0, at most 100")
+        nx = _networkx("communities")
+
+        def work(tx: Transaction) -> Listed[Community]:
+            bonds = tx.run("analysis.bonds", limit=BONDS)
+            ids = sorted({row[end] for row in bonds for end in ("one_id", "other_id")})
+            # Numbers in order of ids: sets of texts have another order in each process.
+            place = {identity: number for number, identity in enumerate(ids)}
+            graph = nx.Graph()
+            graph.add_nodes_from(range(len(ids)))
+            for row in sorted(bonds, key=lambda row: (row["one_id"], row["other_id"])):
+                row["similarity"] = round(row["similarity"], _DIGITS)
+                weight = row["together"] + row["similarity"]
+                graph.add_edge(place[row["one_id"]], place[row["other_id"]], weight=weight)
+            found = nx.community.louvain_communities(
+                graph, weight="weight", resolution=resolution, seed=_SEED
+            )
+            groups = [sorted(ids[number] for number in group) for group in found if len(group) > 1]
+            groups.sort(key=lambda group: (-len(group), group))
+            return Listed(_describe(tx, set(group), bonds) for group in groups[:limit])
+
+        return self._graph.view(work)
 
     def _ids_of(self, item: HasId | str) -> list[str]:
         """Return the ids of the nodes that an object, an id or a text means."""
@@ -242,12 +314,15 @@ class Selection:
         return sorted(found, key=lambda identity: (NODE_KINDS.index(found[identity]), identity))
 
 
-def no_networkx(what: str) -> SettingsError:
-    """Return the error where networkx is not there."""
-    return SettingsError(
-        f"{what} needs networkx, which is not installed; "
-        "in a clone of graphmem: pip install -e '.[plots]'"
-    )
+def _networkx(what: str) -> Any:
+    """Return the library, which an extra brings."""
+    try:
+        return import_module("networkx")
+    except ImportError:
+        raise SettingsError(
+            f"{what} needs networkx, which is not installed; "
+            "in a clone of graphmem: pip install -e '.[plots]'"
+        ) from None
 
 
 def _plain_values(row: dict[str, Any]) -> dict[str, Any]:
@@ -257,3 +332,90 @@ def _plain_values(row: dict[str, Any]) -> dict[str, Any]:
         for name, value in row.items()
         if value is not None
     }
+
+
+def _describe(tx: Transaction, ids: set[str], bonds: Collection[Row]) -> Community:
+    members = [row for page in pages(sorted(ids), PAGE) for row in tx.run("network.uses", ids=page)]
+    members.sort(key=lambda row: (-row["uses"], row["text"], row["id"]))
+    inside = [row for row in bonds if row["one_id"] in ids and row["other_id"] in ids]
+    return Community(
+        strategies=tuple(row["text"] for row in members),
+        ids=tuple(row["id"] for row in members),
+        uses=sum(row["uses"] for row in members),
+        successes=sum(row["successes"] for row in members),
+        together=sum(row["together"] for row in inside),
+        alike=sum(row["similarity"] > 0 for row in inside),
+    )
+
+
+def graphml(nodes: Iterable[Node], edges: Iterable[Edge], file: TextIO) -> tuple[int, int]:
+    """Write a network as GraphML; return the numbers of nodes and edges."""
+    file.write('<?xml version="1.0" encoding="UTF-8"?>\n')
+    file.write('<graphml xmlns="http://graphml.graphdrawing.org/xmlns">\n')
+    for what, names in (("node", _NODE), ("edge", _EDGE)):
+        for name, kind in names.items():
+            file.write(
+                f'  <key id="{what}_{name}" for="{what}" attr.name="{name}" attr.type="{kind}"/>\n'
+            )
+    file.write('  <graph edgedefault="directed">\n')
+    node_count = edge_count = 0
+    for identity, values in nodes:
+        node_count += 1
+        file.write(f"    <node id={quoteattr(identity)}>{_data('node', values)}</node>\n")
+    for source, target, values in edges:
+        edge_count += 1
+        ends = f"source={quoteattr(source)} target={quoteattr(target)}"
+        file.write(f'    <edge id="e{edge_count}" {ends}>{_data("edge", values)}</edge>\n')
+    file.write("  </graph>\n</graphml>\n")
+    return node_count, edge_count
+
+
+def mermaid(nodes: Iterable[Node], edges: Iterable[Edge], file: TextIO) -> tuple[int, int]:
+    """Write a network as a flow chart for Mermaid; return the numbers of nodes and edges.
+
+    An edge with trials says how many of them worked; it is wider for more of them, green where at
+    least half of them worked, and else red.
+    """
+    file.write("flowchart LR\n")
+    places: dict[str, str] = {}
+    kinds: set[str] = set()
+    for number, (identity, values) in enumerate(nodes):
+        places[identity] = f"n{number}"
+        kind = values["kind"]
+        kinds.add(kind)
+        text = label(values.get("text", identity), _LABEL)
+        file.write(f'  n{number}["{text}"]:::{kind.replace("-", "_")}\n')
+    styles: list[str] = []
+    alike: set[tuple[str, str]] = set()
+    count = 0
+    for source, target, values in edges:
+        if values["type"] == "SIMILAR_TO":  # mostly there both ways: one line says it
+            if (target, source) in alike:
+                continue
+            alike.add((source, target))
+        words = label(_words(values), _LABEL)
+        file.write(f'  {places[source]} -->|"{words}"| {places[target]}\n')
+        if (trials := values.get("trials")) and "successes" in values:
+            color = _WORKED if 2 * values["successes"] >= trials else _FAILED
+            width = 1 + min(trials, 30) / 6
+            styles.append(f"  linkStyle {count} stroke:{color},stroke-width:{width:.1f}px\n")
+        count += 1
+    file.writelines(styles)
+    for kind in sorted(kinds):
+        color = f"fill:{_CLASSES[kind]},color:#{'fff' if kind in _DARK else '222'}"
+        file.write(f"  classDef {kind.replace('-', '_')} {color}\n")
+    return len(places), count
+
+
+def _words(values: Mapping[str, Any]) -> str:
+    """Return what an edge says."""
+    if "trials" not in values or "successes" not in values:
+        return str(values["type"]).lower().replace("_", " ")
+    rate = f"{values['successes']} of {values['trials']}"
+    return f"{rate} ({values['agent']})" if "agent" in values else rate
+
+
+def _data(what: str, values: Mapping[str, Any]) -> str:
+    return "".join(
+        f'<data key="{what}_{name}">{escape(str(value))}</data>' for name, value in values.items()
+    )

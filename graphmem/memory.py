@@ -208,7 +208,8 @@ class Memory:
     if not TYPE_CHECKING:  # else every name would be known to a type checker
 
         def __getattr__(self, name: str) -> Any:
-            where = [f"{part}.{name}" for part, of in PARTS.items() if name in vars(of)]
+            parts = ((part, held) for part, held in vars(self).items() if isinstance(held, PARTS))
+            where = [f"{part}.{name}" for part, held in parts if hasattr(held, name)]
             where += OTHER_NAMES.get(name, ())
             place = f"; there is {', '.join(f'memory.{one}' for one in where)}" if where else ""
             raise AttributeError(f"{type(self).__name__} has no {name!r}{place}")
@@ -561,18 +562,7 @@ class Memory:
         self.close()
 
 
-PARTS: dict[str, type] = {
-    "lessons": Lessons,
-    "policies": Policies,
-    "levels": Levels,
-    "people": People,
-    "scopes": LearningScopes,
-    "events": Events,
-    "predictions": Predictions,
-    "cycles": Cycles,
-    "upkeep": Upkeep,
-}
-"""The parts of a memory, by attribute."""
+PARTS = (Lessons, Policies, Levels, People, LearningScopes, Events, Predictions, Cycles, Upkeep)
 OTHER_NAMES = {
     "add": ["learn for an outcome", "people.know for a fact"],
     "search": ["recall"],
@@ -607,7 +597,7 @@ def _note_if_new(method: Callable[..., T]) -> Callable[..., T]:
     return call
 
 
-for _part in (Memory, *PARTS.values()):
+for _part in (Memory, *PARTS):
     name_arguments(_part)
 for _name in ASKING:
     setattr(Memory, _name, _note_if_new(getattr(Memory, _name)))

@@ -71,7 +71,11 @@ WRONG: dict[str, dict[str, Sequence[Any]]] = {
     },
     "changes": {"task": TEXTS, "agent": AGENTS, "after": MOMENTS[:2]},
     "evidence": {"limit": NUMBERS},
-    "explain": {"item": ("", "  ", LONE, "x" * 10_001, 7, None, b"x", object()), "as_of": MOMENTS},
+    "explain": {
+        "item": ("", "  ", LONE, "x" * 10_001, 7, None, b"x", object()),
+        "task": ("",),
+        "as_of": MOMENTS,
+    },
     "learn_many": {
         "episodes": (None, 5),
         "on_error": ("ignore", "", None, 1, "Raise"),

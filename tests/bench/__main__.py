@@ -1,6 +1,6 @@
 """Run the benchmarks, each in a process of its own, and print a Markdown table.
 
-python -m tests.bench [NAME ...] [--scale 0.1] [--json FILE] [--keep FOLDER] [--steps N]
+python -m tests.bench [NAME ...] [--scale 0.1] [--keep FOLDER] [--steps N]
 
 NAME may also be the first word of the names of several: ``loop`` runs all ``loop_*``.
 Without names all are run but ``scale``, which takes as long as all others.
@@ -9,11 +9,9 @@ Without names all are run but ``scale``, which takes as long as all others.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import platform
 import sys
-from dataclasses import asdict
 from pathlib import Path
 
 from tests.bench.report import EMBEDDED, SERVER, Result, apart, register_all, run, table
@@ -34,7 +32,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"{(*EMBEDDED, *SERVER)}")
     parser.add_argument("--scale", type=float, default=1.0, help="share of the full sizes")
-    parser.add_argument("--json", type=Path, help="also write the results to a file")
     parser.add_argument("--keep", type=Path, help="the folder in which scale keeps what it learned")
     parser.add_argument("--steps", type=int, default=5, help="steps of an episode of scale")
     options = parser.parse_args()
@@ -72,8 +69,6 @@ def main() -> None:
             server.close()
     print(f"Python {platform.python_version()}, {os.cpu_count()} cores, scale {options.scale:g}\n")
     print(table(results))
-    if options.json:
-        options.json.write_text(json.dumps([asdict(entry) for entry in results], indent=2))
     sys.exit(failed)
 
 

@@ -68,8 +68,7 @@ def value(folder: Path, scale: float) -> list[Result]:
             f"off by {roots[name]:.3f} (root mean square), held by {mean(held[name]):.0%}",
             f"inverse propensity {roots[ESTIMATES[0]]:.3f}",
             f"{roots[name] / roots[ESTIMATES[0]]:.2f}",
-            "",
         )
         for name in ESTIMATES
     ]
-    return [*results, Result(what, f"{mean(seconds):.1f} s each", "", "", "")]
+    return [*results, Result(what, f"{mean(seconds):.1f} s each")]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 from pathlib import Path
 from statistics import mean
 
@@ -19,32 +18,16 @@ SIZES = (3, 10, 30, 100, 300, 1_000)
 DRAWS = 20
 
 
-def misspelt(text: str, draw: random.Random) -> str:
-    """Return a text with two letters next to each other changed over, in each third word."""
-    words = text.split()
-    for place in range(0, len(words), 3):
-        word = words[place]
-        if len(word) > 3:
-            at = draw.randrange(1, len(word) - 1)
-            words[place] = word[:at] + word[at + 1] + word[at] + word[at + 2 :]
-    return " ".join(words)
-
-
 @benchmark("relevance")
 def relevance(folder: Path, scale: float) -> list[Result]:
-    """Share of questions to which a task is relevant: of other subjects, paraphrased, misspelt."""
+    """Share of questions to which a task is relevant: of other subjects, and paraphrased."""
     if not (SHARED / "data").is_dir():
         return [Result("relevance", "the logs are not here")]
     pairs = [json.loads(line) for line in (DATA / "paraphrases.jsonl").read_text().splitlines()]
     others = (DATA / "off_topic.txt").read_text().splitlines()
     known = sorted({e.task for log in logs(scale) for e in log.episodes})
     one = [pair["a"] for pair in pairs]
-    draw = random.Random(0)
-    asked = {
-        "off": others,
-        "paraphrased": [pair["b"] for pair in pairs],
-        "misspelt": [misspelt(text, draw) for text in one],
-    }
+    asked = {"off": others, "paraphrased": [pair["b"] for pair in pairs]}
     results = []
     for name in ("minilm", "hashing"):
         embedder = open_embedder(name)

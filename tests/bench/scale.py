@@ -95,17 +95,12 @@ def attempt(number: int, steps: int) -> Episode:
 
 def _filled(folder: Path, size: int, steps: int) -> list[Result]:
     """Learn what is not there yet, and embed what is new."""
-    started, rates = time.perf_counter(), []
     with Memory.open(folder, settings=Settings()) as memory:
         known = max(0, min(size, memory.stats().episodes) - 1_000)  # others were learned since
         for start in range(known, size, BATCH):
             batch = [attempt(number, steps) for number in range(start, min(size, start + BATCH))]
-            began = time.perf_counter()
             memory.learn_many(batch)
-            rates.append(len(batch) / (time.perf_counter() - began))
-        filled, began = time.perf_counter() - started, time.perf_counter()
         memory.recall(task(0))
-        embedded = time.perf_counter() - began
         counts = memory.stats()
     what = f"{counts.episodes:,} episodes, {counts.steps:,} steps"
     bytes_, files = 0, []
@@ -113,24 +108,8 @@ def _filled(folder: Path, size: int, steps: int) -> list[Result]:
         if path.is_file() and (taken := path.stat().st_size) > 1_000_000:
             files.append(f"`{path.relative_to(folder)}` {taken / 1e6:,.0f} MB")
             bytes_ += taken
-    results = [
-        Result(
-            f"{what}: files",
-            f"{bytes_ / counts.episodes:,.0f} bytes an episode",
-            ", ".join(files),
-            "",
-            "",
-        )
-    ]
-    if rates:
-        learned = f"`learn_many` of {size - known:,} episodes, {known:,} were there"
-        ends = f"the first batch: {rates[0]:,.0f}/s, the last: {rates[-1]:,.0f}/s"
-        peaked = f"peak {peak()} MB"
-        results.append(Result(learned, f"{(size - known) / filled:,.0f}/s, {peaked}", ends, "", ""))
-        results.append(
-            Result(f"{what}: the first `recall`, which embeds", millis(embedded), "", "", "")
-        )
-    return results
+    figure = f"{bytes_ / counts.episodes:,.0f} bytes an episode"
+    return [Result(f"{what}: files", figure, ", ".join(files))]
 
 
 # What it costs
@@ -142,27 +121,17 @@ def _reopened(folder: Path, size: int) -> list[Result]:
         memory.strategies()
         read, held = time.perf_counter() - started, resident()
         began = time.perf_counter()
-        memory.context(task(0))
-        first = time.perf_counter() - began
-        began = time.perf_counter()
         memory.learn(task(0), strategy(0), success=True)
         wrote = time.perf_counter() - began
-        began = time.perf_counter()
-    closed = time.perf_counter() - began
     what = f"reopening {size:,} episodes"
     return [
         Result(f"{what} and the first `strategies`", f"{read:.2f} s", "", "", "5 s"),
-        Result(f"{what}: the first `context` after that", millis(first), "", "", ""),
-        Result(
-            f"{what}: the first `learn`, which takes the lease again", f"{wrote:.2f} s", "", "", ""
-        ),
-        Result(f"{what}: closing after it, which writes the file", f"{closed:.2f} s", "", "", ""),
+        Result(f"{what}: the first `learn`, which takes the lease again", f"{wrote:.2f} s"),
         Result(
             f"memory for {size:,} episodes, opened and asked once",
             f"{held} MB, {(held - before) * 1e6 / size:,.0f} bytes an episode",
             f"before opening: {before} MB",
             f"peak after `learn`: {peak()} MB",
-            "",
         ),
     ]
 

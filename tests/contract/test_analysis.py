@@ -103,15 +103,6 @@ class TestCostlyErrors:
         memory.lessons.merge("a", "b")
         assert memory.query("analysis.costly_errors")[0]["strategies"] == 2
 
-    def test_the_last_error_of_the_steps_stands_for_one_of_the_episode(
-        self, memory: Memory
-    ) -> None:
-        memory.learn_many(
-            [{"task": "t", "strategy": "s", "success": False, "steps": [{"error": "no row 1"}]}]
-        )
-        [row] = memory.query("analysis.costly_errors")
-        assert (row["error_class"], row["share"]) == ("no row <number>", 1.0)
-
 
 class TestNoAlternative:
     def test_what_fails_although_nothing_is_better_on_the_type(self, memory: Memory) -> None:

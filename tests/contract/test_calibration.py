@@ -16,7 +16,6 @@ import pytest
 
 from graphmem import Episode, Memory
 from graphmem.advice.calibrate import places_of, scores
-from tests.conftest import Opener
 
 DAY = datetime(2026, 5, 1, tzinfo=UTC)
 SQL = Path(__file__).resolve().parents[2] / "seeds" / "logs" / "sql.jsonl.gz"
@@ -73,25 +72,13 @@ def test_it_says_whether_a_simple_rate_predicts_better(memory: Memory) -> None:
     assert "; strategies and tasks tell little here: name fewer strategies" in found.verdict
 
 
-def test_the_first_episode_is_told_from_nothing(memory: Memory) -> None:
-    memory.learn("refund", "ask", success=True)
-    found = memory.calibrate()
-    assert found.brier == 0.25
-    assert found.log_loss == pytest.approx(math.log(2))
-    assert found.auc is None
-    assert found.ece == 0.5
-    [only] = [one for one in found.bins if one.count]
-    assert (only.low, only.high, only.mean, only.share) == (0.5, 0.6, 0.5, 1.0)
-    assert {one.name: one.brier for one in found.baselines} == dict.fromkeys(
-        ("global", "task", "strategy", "cell"), 0.25
-    )
-
-
 def test_the_baselines_by_hand(memory: Memory) -> None:
-    for number, (task, strategy, success) in enumerate(
-        [("refund", "ask", True), ("refund", "wait", True), ("refund", "ask", False)]
-    ):
-        memory.learn(task, strategy, success=success, source_key=str(number))
+    memory.learn_many(  # the order of a batch is kept
+        {"task": "refund", "strategy": strategy, "success": success, "source_key": str(number)}
+        for number, (strategy, success) in enumerate(
+            [("ask", True), ("wait", True), ("ask", False)]
+        )
+    )
     expected = {
         # The rate of all before each: 1/2, 2/3, 3/4; others are drawn to it with a strength of 2.
         "global": (1 / 2, 2 / 3, 3 / 4),
@@ -119,26 +106,6 @@ def test_by_time_and_by_order(memory: Memory) -> None:
 
     assert by_order.baselines[0].brier == pytest.approx(brier(outcomes), rel=1e-9)
     assert by_time.baselines[0].brier == pytest.approx(brier(sorted_outcomes), rel=1e-9)
-
-
-def test_the_order_of_a_batch_is_kept_and_the_namespace_does_not_matter(opened: Opener) -> None:
-    draw = random.Random(1)
-    episodes = [
-        Episode(
-            task=f"task {draw.randrange(5)}",
-            strategy=f"way {draw.randrange(3)}",
-            success=draw.random() < 0.5,
-            source_key=str(number),
-        )
-        for number in range(60)
-    ]
-    found = []
-    for _ in range(2):
-        memory = opened(f"batch-{random.getrandbits(64):x}")
-        memory.learn_many(episodes)
-        found.append(memory.calibrate())
-    assert found[0].brier == pytest.approx(found[1].brier, rel=1e-12)
-    assert found[0].auc == pytest.approx(found[1].auc, rel=1e-12)
 
 
 def test_strategies_that_were_merged_are_one(memory: Memory) -> None:

@@ -284,27 +284,3 @@ class TestEvidence:
         assert [link["episode"] for link in row["supporting"]] == good[:-6:-1]
         assert [link["episode"] for link in row["opposing"]] == bad[:-6:-1]
         assert (row["worked"], row["blamed"]) == (30, 7)
-
-    def test_nothing_can_be_compared_after_something_was_learned(self, memory: Memory) -> None:
-        for task in "abab":
-            learn(memory, task, 0.9, strategy=["it"])
-        assert derived_and_stored(memory) == (None, [])
-        memory.lessons.consolidate(force=True)
-        derived, stored = derived_and_stored(memory)
-        assert derived == stored != []
-        learn(memory, "a", 0.1, strategy=["it"])
-        assert derived_and_stored(memory)[0] is None
-        memory.upkeep.rebuild()
-        derived, stored = derived_and_stored(memory)
-        assert derived == stored == []
-
-    def test_what_was_erased_leaves_no_trace(self, memory: Memory) -> None:
-        ids = [learn(memory, task, 0.9, strategy=["it"]) for task in "abab"]
-        memory.lessons.consolidate(force=True)
-        erase(memory, ids[0])
-        assert general(memory) == {}
-        assert memory.verify().ok
-        for identity in ids[1:]:
-            erase(memory, identity)
-        left = memory.query("MATCH (n) WHERE n.ns = $ns RETURN labels(n)[0] AS label")
-        assert not {row["label"] for row in left} & {"Consolidation", "Rule", "Episode"}

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import logging
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -246,18 +244,3 @@ class TestSettings:
     def test_what_is_no_model_is_refused(self, memory: Memory) -> None:
         with pytest.raises(ValidationError, match="model: is not a ModelSettings"):
             memory.lessons.consolidate("gpt")  # type: ignore[arg-type]
-
-
-def test_the_key_is_in_no_file(tmp_path: Path) -> None:
-    """Not in the folder of a memory either, nor what a model said with it."""
-    folder = tmp_path / "keys.graph"
-    with Memory.open(folder) as memory:
-        learn(memory, "a", 0.9)
-        said = {"verdict": "WORKS", "text": f"the key is {KEY}", "episodes": [1]}
-        good = {"verdict": "WORKS", "text": "planted to be found", "episodes": [1]}
-        with serving(rules(said), rules(good)) as server:
-            memory.lessons.consolidate(settings(server), force=True)
-            memory.lessons.consolidate(settings(server), force=True)
-    held = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
-    assert KEY.encode() not in held
-    assert json.dumps(KEY).encode() not in held

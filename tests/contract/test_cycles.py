@@ -13,57 +13,17 @@ from graphmem import Episode, Memory, Step, StrategyUse
 from graphmem.errors import NotFoundError, ValidationError
 from graphmem.ids import node_id, to_millis
 from graphmem.store.queries import adhoc
-from tests.contract.teaching import graph_of
+from tests.contract.teaching import graph_of, known, tamper
 
 MONDAY = datetime(2025, 1, 6, 9, tzinfo=UTC)
 DAY = timedelta(days=1)
 WEEK = timedelta(weeks=1)
 
-POLICY = """
-CREATE (:Policy {id: $id, ns: $ns, created_at: 0, agent: 'a', state: 's', action_type: 'retry', q: 0.0, active: true})
-"""  # noqa: E501
-TRANSITIONS = """
-MATCH (p:Policy {id: $id}) UNWIND $rows AS row
-CREATE (:Transition {id: row.id, ns: $ns, created_at: 0, at: row.at, success: row.success})-[:UPDATED]->(p)
-"""  # noqa: E501
-EVENTS = """
-MATCH (p:Policy {id: $id}) UNWIND $rows AS row
-CREATE (:Event {id: row.id, ns: $ns, created_at: 0, kind: row.kind, at: row.at, success: row.success})-[:ABOUT]->(p)
-"""  # noqa: E501
-TOOK = """
-MATCH (p:Policy {id: $id}) MATCH (e:Episode {id: $episode}) CREATE (e)-[:TOOK {steps: 2, first: 0}]->(p)
-"""  # noqa: E501
+HERE: dict[str, Any] = {"page": 1}
 COUNT = adhoc(
     "MATCH (n)-[r:HAS_CYCLE]->(c:Cycle) WHERE c.ns = $ns RETURN labels(n)[0] AS label, c.id AS id, "
     "c.created_at AS created_at, c.alpha AS alpha ORDER BY id"
 )
-
-
-def write(memory: Memory, cypher: str, **params: Any) -> None:
-    memory.upkeep.initialize()
-    query = adhoc(cypher, "write")
-    memory.store.transact(lambda tx: tx.run(query, ns=memory.namespace, **params))
-
-
-def policy(memory: Memory, name: str = "p") -> str:
-    """A policy with no facts about it."""
-    identity = node_id(memory.namespace, "Policy", name)
-    write(memory, POLICY, id=identity)
-    return identity
-
-
-def rows(
-    identity: str, dates: Iterable[datetime | None], success: bool | None = True, **more: Any
-) -> list[dict[str, Any]]:
-    return [
-        {
-            "id": f"{identity}:{more}:{success}:{index}",
-            "at": None if date is None else to_millis(date),
-            "success": success,
-            **more,
-        }
-        for index, date in enumerate(dates)
-    ]
 
 
 def weekly(number: int, start: datetime = MONDAY) -> list[datetime]:
@@ -133,13 +93,15 @@ def test_a_new_discovery_takes_the_place_of_the_last_in_its_zone(memory: Memory)
 
 
 def test_all_facts_about_a_policy_count(memory: Memory) -> None:
-    identity = policy(memory)
-    write(memory, TRANSITIONS, id=identity, rows=rows(identity, [*weekly(5), None]))
-    outcomes = rows(identity, weekly(6, MONDAY + WEEK * 5), kind="outcome")
-    signals = rows(identity, weekly(50, MONDAY + DAY), kind="signal")  # says nothing of when
-    write(memory, EVENTS, id=identity, rows=outcomes + signals)
-    for episode in learn(memory, "s", weekly(7, MONDAY + WEEK * 11)):
-        write(memory, TOOK, id=identity, episode=episode)
+    policies = memory.policies
+    for at in (*weekly(5), None):
+        policies.update(HERE, "retry", 0.0, terminal=True, success=True, at=at)
+    for at in weekly(6, MONDAY + WEEK * 5):
+        policies.observe(HERE, "retry", True, at=at)
+    policies.signal(HERE, "retry", 1.0)  # says nothing of when
+    step = Step(action_type="retry", state=HERE)
+    learn(memory, "s", weekly(7, MONDAY + WEEK * 11), steps=[step])
+    identity = known(memory, HERE, "retry").id
 
     report = memory.cycles.examine(identity)
     assert (report.events, report.undated) == (18, 1)
@@ -152,11 +114,14 @@ def test_all_facts_about_a_policy_count(memory: Memory) -> None:
 def test_one_can_ask_when_something_works_and_when_it_fails(memory: Memory) -> None:
     learn(memory, "deploy", weekly(20), success=True)
     learn(memory, "deploy", weekly(20, MONDAY + 4 * DAY), success=False)
-    identity = policy(memory)
     facts = [(True, MONDAY), (False, MONDAY + 4 * DAY), (None, MONDAY + 5 * DAY)]
-    for success, start in facts:
-        dated = rows(identity, [*weekly(20, start), None], success)
-        write(memory, TRANSITIONS, id=identity, rows=dated)
+    retried = {"state": HERE, "action": "retry", "reward": 0.0, "terminal": True}
+    memory.policies.update_many(
+        {**retried, "success": success, "at": at}
+        for success, start in facts
+        for at in (*weekly(20, start), None)
+    )
+    identity = known(memory, HERE, "retry").id
 
     for subject, undated, unjudged in (("deploy", 0, 0), (identity, 1, 21)):
         works = memory.cycles.examine(subject, only="success")
@@ -187,7 +152,7 @@ def test_cycles_can_be_found_anew_when_facts_went(memory: Memory) -> None:
 
     for episode in ids[6:]:
         memory.upkeep.erase(episode)
-    write(memory, "MATCH (s:Strategy) WHERE s.ns = $ns AND s.text = 'gone' DETACH DELETE s")
+    tamper(memory, "MATCH (s:Strategy) WHERE s.ns = $ns AND s.text = 'gone' DETACH DELETE s")
     [other] = memory.cycles.list("other")
     assert graph_of(memory).transact(lambda tx: memory.cycles.renew(tx, [str(other.subject)])) == 1
     assert graph_of(memory).transact(memory.cycles.renew) == 1

@@ -162,34 +162,12 @@ class TestShares:
         memory.predictions.expect(policy, probability=0.5, agent="carl")
         memory.upkeep.erase(agent="ben")
         assert "ben" not in repr(dump(memory))
+        memory.lessons.merge("plan", "ask")  # both ends go at once
         memory.upkeep.erase(agent="anna")
         report = memory.upkeep.erase(agent="carl")
         assert (report.episodes, report.policies, report.predictions) == (0, 1, 1)
         assert dump(memory) == {}
         assert memory.stats().episodes == memory.stats().events == 0
-
-    def test_both_ends_of_a_merge_go_at_once(self, memory: Memory) -> None:
-        for text in ("plan", "ask"):
-            memory.learn("t", text, success=True, agent="ben")
-        memory.lessons.merge("plan", "ask")
-        memory.upkeep.erase(agent="ben")
-        assert dump(memory) == {}
-
-    def test_erasing_a_user(self, memory: Memory) -> None:
-        memory.people.prefer("anna", "tone", "short", at=day(1))
-        memory.people.know("billing", "due in May", user="anna")
-        june = memory.people.know("billing", "due in June")
-        before = dump(memory)
-        memory.people.prefer("ben", "tone", "long", at=day(1))
-        memory.people.prefer("ben", "tone", "longer", at=day(2))
-        memory.people.know("billing", "due in May", user="ben")
-        memory.people.know("billing", "due in July", user="ben", contradicts=june)
-
-        report = memory.upkeep.erase(user="ben")
-        assert (report.user, report.preferences, report.knowledge) == ("ben", 2, 1)
-        assert report.compacted is (not memory.store.capabilities.server)
-        assert dump(memory) == before
-        checked(memory)
 
     @pytest.mark.parametrize(
         "given", [{"agent": "nobody"}, {"user": "nobody"}, {"episode_id": "none"}]
@@ -257,37 +235,6 @@ def test_sums_stay_what_is_left_however_much_went(memory: Memory) -> None:
     assert {row.mean_score for row in memory.strategies()} == {0.0}
 
 
-def test_what_one_episode_takes_does_not_depend_on_the_others(
-    memory: Memory, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of one in the middle of many its share alone is derived, from itself."""
-    known = [
-        Episode(
-            task="t",
-            strategy=["plan", "ask"],
-            success=number % 3 > 0,
-            error=None if number % 3 else "timeout after 3 s",
-            source_key=str(number),
-            ended_at=day(number),
-        )
-        for number in range(60)
-    ]
-    learn_each(memory, clock, enumerate(known))
-    derived: list[tuple[str, tuple[str, ...]]] = []
-    ran = Transaction.run
-
-    def noting(tx: Transaction, name: str, /, *options: str, **params: Any) -> list[Row]:
-        if ".derive_" in name:
-            derived.append((name.partition(".")[2], options))
-        return ran(tx, name, *options, **params)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Transaction, "run", noting)
-        memory.upkeep.erase(_known_by(memory, "21"))  # it failed, and is in no sample
-    assert {options for _, options in derived} == {("share",)}
-    checked(memory)
-
-
 @pytest.mark.parametrize("success", [True, False])
 def test_the_latest_evidence_is_right_after_a_batch_of_equal_outcomes(
     memory: Memory, success: bool
@@ -320,7 +267,7 @@ class TestForgetting:
             ]
         return ids
 
-    def test_either_condition_alone(self, memory: Memory, clock: Clock) -> None:
+    def test_both_conditions_or_any_of_them(self, memory: Memory, clock: Clock) -> None:
         clock.now = to_millis(NOW)
         ids = self.old(memory)
         cases: list[tuple[dict[str, object], set[str]]] = [
@@ -329,6 +276,10 @@ class TestForgetting:
             ({"older_than": 91, "below_confidence": 1.0}, set()),  # before, not at
             ({"older_than": timedelta(days=90, hours=12)}, {"old good", "old bad"}),
             ({"older_than": 90, "below_confidence": 0.3}, {"old bad"}),
+            (
+                {"older_than": 90, "below_confidence": 0.3, "any": True},
+                {"old good", "old bad", "new bad"},
+            ),
             ({"older_than": 0, "below_confidence": 1.0}, set(ids)),
             ({"agent": "nobody", "older_than": 0}, set()),
         ]
@@ -337,15 +288,6 @@ class TestForgetting:
             assert set(report.episode_ids) == {one for name in names for one in ids[name]}, asked
         assert memory.upkeep.forget(90, 0.3).before == NOW - timedelta(days=90)
         assert memory.upkeep.forget(90, 0.3).episodes == 0
-
-    def test_any_condition_is_enough(self, memory: Memory, clock: Clock) -> None:
-        clock.now = to_millis(NOW)
-        ids = self.old(memory)
-        dry = memory.upkeep.forget(90, 0.3, any=True, dry_run=True)
-        assert set(dry.episode_ids) == {*ids["old good"], *ids["old bad"], *ids["new bad"]}
-        memory.upkeep.forget(90, 0.3, any=True)
-        assert memory.stats().episodes == 4
-        checked(memory)
 
     @pytest.mark.parametrize(("keep", "left"), [("10 episodes", 10), ("90 days", 9)])
     def test_it_forgets_by_itself_where_a_setting_says_so(

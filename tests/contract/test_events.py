@@ -14,7 +14,7 @@ import pytest
 from graphmem import Memory
 from graphmem.errors import ValidationError
 from graphmem.models.policies import Event
-from tests.conftest import Clock, Opener
+from tests.conftest import Clock
 from tests.contract.teaching import known
 
 DEPLOY: dict[str, Any] = {"task": "deploy"}
@@ -175,23 +175,6 @@ def test_what_was_given_is_pending_until_it_is_acknowledged(memory: Memory) -> N
     assert next(iter(consumer)).seq == 4
     assert consumer.ack() == 1  # the fifth was claimed, but nobody saw it
     assert numbers(consumer.reclaim(idle=0)) == [5]
-
-
-def test_a_restarted_consumer_gets_back_what_it_did_not_acknowledge(opened: Opener) -> None:
-    with opened() as memory:
-        outcomes(memory, 5)
-        consumer = memory.events.consume("group", "one", limit=4)
-        events = list(consumer)
-        consumer.ack(events[0], events[2])
-        with pytest.raises(ValidationError):  # another handle holds nothing
-            memory.events.consume("group", "one").ack(events[1])
-
-    again = opened().events.consume("group", "one")
-    back = again.reclaim(idle=0)
-    assert [(event.seq, event.deliveries) for event in back] == [(2, 2), (4, 2)]
-    assert [(event.seq, event.deliveries) for event in again] == [(5, 1)]
-    assert again.ack() == 3
-    assert again.reclaim(idle=0) == []
 
 
 def test_reclaiming_takes_over_what_was_idle_for_so_long(memory: Memory) -> None:

@@ -111,21 +111,13 @@ class TestStrategies:
         assert "changed: 0 of 15 until 4 Feb 2026, 10 of 10 since" in str(told)
 
         assert told.expected is not None
+        assert told.expected == memory.predict("deploy", "breaks")
+        assert f'on "deploy": expected {told.expected.probability:.0%} (' in str(told)
         [basis] = told.expected.basis.strategies
         assert basis.change is not None
         assert (basis.change.since, basis.change.trials_since) == (day(35), 10)
         assert f"changed on this task: {basis.change.sentence}" in str(told)
         assert memory.choose("deploy", ["breaks"]).change == basis.change
-
-    def test_for_a_task_it_says_what_predict_expects_there(self, memory: Memory) -> None:
-        for success in (True, True, False):
-            memory.learn("refund a flight", "ask", success=success)
-        told = memory.explain("ask", task="refund a flight")
-        assert told.expected == memory.predict("refund a flight", "ask")
-        assert f'on "refund a flight": expected {told.expected.probability:.0%} (' in str(told)
-        assert "on this task: 2 of 3 worked" in str(told)
-        with pytest.raises(ValidationError, match="task"):
-            memory.explain("ask", task="")
 
     def test_without_dates_there_is_no_since_and_no_trend(self, memory: Memory) -> None:
         outcomes = [True, True, True, False, False]
@@ -377,21 +369,6 @@ class TestTurns:
                 assert found is None
                 continue
             assert (row and (row["more"], row["becomes"])) == found
-
-    def test_learning_so_many_changes_the_status_and_one_fewer_does_not(
-        self, memory: Memory
-    ) -> None:
-        attempts(memory, "ask", 3, 1)
-        [better, worse] = memory.explain("ask").what_would_change
-        assert (better.direction, better.becomes) == ("for", "established")
-        assert (worse.direction, worse.becomes) == ("against", "refuted")
-        attempts(memory, "ask", better.more - 1, feedback="first")
-        assert memory.explain("ask").why.status == "tentative"
-        attempts(memory, "ask", 1, feedback="last")
-        after = memory.explain("ask")
-        assert after.why.status == "established"
-        assert after.why.lower == pytest.approx(better.lower)
-        assert [turn.direction for turn in after.what_would_change] == ["against"]
 
 
 class TestScopes:

@@ -174,65 +174,42 @@ def test_learn_takes_what_went_well_and_what_did_not(memory: Memory) -> None:
         memory.learn("t", "s", score=0.2, mistakes=("guessed",), mistake_cards=[card])
 
     assert {str(rule) for rule in memory.lessons.rules("t")} == {"[WORKS] asked", "[AVOID] guessed"}
-    [mistake] = memory.lessons.mistakes()
+    mistake, weak = memory.lessons.mistakes()
     assert (mistake.type, mistake.task, mistake.seen) == ("haste", "t", 2)
+    assert (weak.type, weak.weak) == ("was slow", True)
     assert memory.verify().ok
 
 
 def test_everything_that_was_given_comes_back(memory: Memory) -> None:
-    learned = memory.learn(
-        task="Größe 💡",
-        strategy=[StrategyUse("main", credit=0.5, shown=True), StrategyUse("idle", applied=False)],
-        score=0.75,
-        reward=-3.5,
-        agent="gpt-4o",
-        task_type="sizes",
-        task_key="size/1",
-        steps=[
-            Step(action_type="sql", action={"q": "SELECT 1", "n": [1, 2.5, None]}, reward=0.0),
-            Step(observation="line\nline", error="boom", state={"x": 1}, next_state={"x": 2}),
-            Step(terminal=True, action="plain"),
-        ],
-        error="timeout",
-        feedback="too slow",
-        summary="tried, then gave up",
-        started_at=DAY,
-        ended_at=DAY + timedelta(milliseconds=1500),
-        duration=1.5,
-        source_key="log/1",
-    )
-
-    stored = read_contents(graph_of(memory), [learned.episode_id])[learned.episode_id]
-    assert stored == {
+    given: dict[str, Any] = {
         "task": "Größe 💡",
-        "task_key": "size/1",
-        "task_type": "sizes",
-        "agent": "gpt-4o",
         "strategy": [
-            {"text": "main", "credit": 0.5, "applied": True, "shown": True},
-            {"text": "idle", "credit": 1.0, "applied": False},
+            StrategyUse("main", credit=0.5, shown=True),
+            StrategyUse("idle", applied=False),
         ],
         "success": True,
         "score": 0.75,
         "reward": -3.5,
+        "agent": "gpt-4o",
+        "task_type": "sizes",
+        "task_key": "size/1",
         "steps": [
-            {"action_type": "sql", "action": {"q": "SELECT 1", "n": [1, 2.5, None]}, "reward": 0.0},
-            {
-                "action_type": "action",
-                "observation": "line\nline",
-                "error": "boom",
-                "state": {"x": 1},
-                "next_state": {"x": 2},
-            },
-            {"action_type": "action", "action": "plain", "terminal": True},
+            Step(action_type="sql", action={"q": "SELECT 1", "n": [1, 2.5, None]}, reward=0.0),
+            Step(observation="line\nline", error="boom", state={"x": 1}, next_state={"x": 2}),
+            Step(terminal=True, action="plain"),
         ],
-        "error": "timeout",
-        "feedback": "too slow",
-        "summary": "tried, then gave up",
-        "started_at": 1772323200000,
-        "ended_at": 1772323201500,
+        **{name: f"{name} 1" for name in ("error", "feedback", "summary", "source_key")},
+        "started_at": DAY,
+        "ended_at": DAY + timedelta(milliseconds=1500),
         "duration": 1.5,
     }
+    identity = memory.learn(**given).episode_id
+    stored = read_contents(graph_of(memory), [identity])[identity]
+    dates = {name: given[name] for name in ("started_at", "ended_at")}
+    assert {name: stored[name] for name in dates} == {n: to_millis(at) for n, at in dates.items()}
+    assert stored.keys() == given.keys() - {"source_key"}
+    key = {"source_key": given["source_key"]}
+    assert Episode(**stored | dates | key) == Episode(**given)
     assert memory.verify().ok
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -67,19 +67,6 @@ class TestPreferring:
             (first.id, None, late.id),
         ]
         assert [one.in_force for one in history] == [True, False, False]
-
-    def test_the_same_again_changes_nothing(self, memory: Memory) -> None:
-        first = memory.people.prefer("ann", "seat", "aisle", at=MONDAY)
-        zone = timezone(timedelta(hours=5))
-        again = memory.people.prefer(" ann ", "seat", "aisle", at=MONDAY.astimezone(zone))
-        assert again == first.model_copy(update={"created": False})
-        others = [
-            memory.people.prefer("ann", "seat", "aisle", source="correction", at=MONDAY),
-            memory.people.prefer("ann", "seat", "aisle", at=MONDAY + DAY),
-            memory.people.prefer("ann", "seat", "Aisle", at=MONDAY),
-        ]
-        assert all(other.created for other in others)
-        assert len(memory.people.preferences("ann", history=True)) == 4
 
     def test_without_a_time_it_is_said_now(self, memory: Memory) -> None:
         memory.people.prefer("ann", "seat", "window", at=MONDAY - 10_000 * DAY)
@@ -390,7 +377,3 @@ def test_many_writers_at_once(opened: Opener) -> None:
         "RETURN count(r) AS claims, count(DISTINCT r.statement) AS different"
     )
     assert edges == [{"claims": 3, "different": 3}]
-
-
-WISH: dict[str, Any] = {"user": "ann", "category": "seat", "text": "aisle"}
-CLAIM: dict[str, Any] = {"domain": "refunds", "fact": "five"}

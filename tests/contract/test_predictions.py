@@ -163,21 +163,17 @@ def test_how_far_off_an_outcome_was(
 
 
 def test_an_outcome_that_came_goes_before_the_probability(predictions: Predictions) -> None:
-    made = predictions.expect("x", probability=0.9, outcome={"minutes": 10})
-    done = predictions.resolve(made.id, actual={"minutes": 20})
-    assert (done.error, done.happened) == (0.5, False)
-
-    made = predictions.expect("x", probability=0.9, outcome={"minutes": 10})
-    done = predictions.resolve(made.id, actual={"minutes": 20}, happened=True)
-    assert (done.error, done.happened, done.how) == (0.5, True, "outcome")
-
-    made = predictions.expect("x", probability=0.75, outcome={"minutes": 10})
-    done = predictions.resolve(made.id, happened=True)
-    assert (done.error, done.how) == (0.25, "happened")
-
-    made = predictions.expect("x", probability=0.75)
-    done = predictions.resolve(made.id, actual={"minutes": 20}, happened=True)
-    assert (done.error, done.how, done.actual) == (0.25, "happened", {"minutes": 20})
+    slow = {"minutes": 20}
+    for outcome, came_of_it, told in (
+        ({"minutes": 10}, {"actual": slow}, (0.5, False, "outcome")),
+        ({"minutes": 10}, {"actual": slow, "happened": True}, (0.5, True, "outcome")),
+        ({"minutes": 10}, {"happened": True}, (0.25, True, "happened")),
+        (None, {"actual": slow, "happened": True}, (0.25, True, "happened")),
+    ):
+        made = predictions.expect("x", probability=0.75, outcome=outcome)
+        done = predictions.resolve(made.id, **came_of_it)
+        assert (done.error, done.happened, done.how) == told
+        assert done.actual == came_of_it.get("actual")
 
 
 def test_what_had_no_probability_needs_an_outcome(predictions: Predictions) -> None:

@@ -165,6 +165,17 @@ def test_a_rebuild_writes_only_where_something_differs(
             "general_rules",
         ),
         ("MATCH (n:Strategy)-[r:SIMILAR_TO]->() WHERE n.ns = $ns SET r.similarity = 0", "similar"),
+        ("MATCH (n:Heuristic) WHERE n.ns = $ns DETACH DELETE n", "heuristics"),
+        ("MATCH (n:Tally) WHERE n.ns = $ns DETACH DELETE n", "tallies"),
+        ("MATCH (n:Heuristic)-[d:DERIVED_FROM]->() WHERE n.ns = $ns DELETE d", "heuristics"),
+        (
+            "MATCH (n:Heuristic)-[d:DERIVED_FROM]->() WHERE n.ns = $ns SET d.supports = false",
+            "heuristics",
+        ),
+        ("MATCH (n:AntiPattern)-[d:DERIVED_FROM]->() WHERE n.ns = $ns DELETE d", "anti_patterns"),
+        ("MATCH (n:Episode) WHERE n.ns = $ns SET n.type = 'forged'", "episodes"),
+        ("MATCH (n:Rule) WHERE n.ns = $ns SET n.verdict = 'AVOID'", "rules"),
+        ("MATCH (:Strategy)-[o:OUTCOME]->(n) WHERE n.ns = $ns DELETE o", "outcomes"),
         ("MATCH (n:Task)-[r:SIMILAR_TO]->() WHERE n.ns = $ns DELETE r", "similar"),
     ],
 )

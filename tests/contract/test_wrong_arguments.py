@@ -71,7 +71,11 @@ WRONG: dict[str, dict[str, Sequence[Any]]] = {
     },
     "changes": {"task": TEXTS, "agent": AGENTS, "after": MOMENTS[:2]},
     "evidence": {"limit": NUMBERS},
-    "explain": {"item": ("", "  ", LONE, "x" * 10_001, 7, None, b"x", object()), "as_of": MOMENTS},
+    "explain": {
+        "item": ("", "  ", LONE, "x" * 10_001, 7, None, b"x", object()),
+        "task": ("",),
+        "as_of": MOMENTS,
+    },
     "learn_many": {
         "episodes": (None, 5),
         "on_error": ("ignore", "", None, 1, "Raise"),
@@ -95,6 +99,12 @@ WRONG: dict[str, dict[str, Sequence[Any]]] = {
         "as_of": MOMENTS,
     },
     "strategies": {"limit": NUMBERS, "as_of": MOMENTS},
+    "cycles.examine": {
+        "timezone": ("Europe/Atlantis", "", "../etc/passwd", None),
+        "alpha": (0, 1, NAN),
+        "at_least": (0, 2.5),
+        "only": ("both",),
+    },
     "events.consume": {
         "group": ("", 7),
         "consumer": (" ", "\ud800"),
@@ -294,13 +304,6 @@ def test_a_wrong_name_is_told_the_right_one(
 ) -> None:
     with pytest.raises(error, match=told):
         ask(memory)
-
-
-def test_of_an_attempt_that_succeeded_no_failure_can_be_said(memory: Memory) -> None:
-    with memory.attempt("t") as attempt:
-        attempt.succeed()
-        with pytest.raises(ValidationError, match=r"^fail: comes after the attempt succeeded; say"):
-            attempt.fail()
 
 
 def test_a_path_without_a_memory_is_told(

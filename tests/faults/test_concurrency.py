@@ -52,29 +52,6 @@ def check_exactly(memory: Memory, episodes: int, opened: Opener) -> None:
         assert content(memory) == content(one)
 
 
-def test_who_lost_a_race_needs_one_more_attempt_only(
-    memory: Memory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """However many want to record the same episodes, and however slow the machine is."""
-    changed = 0
-    init = ChangedError.__init__
-
-    def counting(error: ChangedError, *args: object) -> None:
-        nonlocal changed
-        changed += 1
-        init(error, *args)
-
-    monkeypatch.setattr(ChangedError, "__init__", counting)
-    everything = [episode(number) for number in range(24 + THREADS)]
-    memory.learn_many(everything[:2])  # so that both agents are there
-
-    def learn(thread: int) -> int:
-        return memory.learn_many(everything[thread : thread + 24]).created
-
-    assert in_threads(learn) == len(everything) - 3  # nobody takes the last
-    assert changed <= THREADS
-
-
 @pytest.fixture
 def impatient(neo4j: Found) -> Iterator[Memory]:
     """A memory on the server, for only there can a writer be overtaken."""

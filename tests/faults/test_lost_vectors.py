@@ -172,28 +172,6 @@ def test_damage_changes_no_answer(
         assert memory.verify().ok, done
 
 
-def test_how_much_was_lost_is_told_once(
-    whole: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    folder = tmp_path / "memory.graph"
-    shutil.copytree(whole / "memory.graph", folder)
-    with Memory.open(folder, settings=chosen()) as memory:
-        count = memory.stats().strategies + memory.stats().tasks
-    shutil.rmtree(folder / VECTORS)
-    with Memory.open(folder, settings=chosen()) as memory:
-        assert sum(memory.upkeep.pending().values()) == count
-        assert memory.verify().ok  # what waits is no difference
-        for _ in range(2):
-            search(memory)
-    told = [
-        record.getMessage()
-        for record in caplog.records
-        if record.levelname == "WARNING" and record.name.startswith("graphmem")
-    ]
-    assert len(told) == 1
-    assert told[0].startswith(f"{count} texts have no vector")
-
-
 def test_a_reader_beside_a_writer_is_right_whatever_happens_to_the_file(
     whole: Path, expected: list[Any], tmp_path: Path
 ) -> None:

@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import time
-import weakref
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ import pytest
 
 from graphmem import Memory, Settings
 from graphmem.store import embedded_files
-from graphmem.store.embedded import EmbeddedStore
 from graphmem.store.embedded_files import GRAPH, LOG
 from graphmem.store.embedded_sessions import LATER
 from graphmem.store.manifest import MANIFEST
@@ -63,31 +61,6 @@ def test_a_graph_is_loaded_to_read_and_once_to_write(folder: str, loads: list[st
         assert same.stats().episodes == BATCH + 1
         assert learn(same, "own", 1).created
         assert len(loads) == 2
-
-
-def test_what_was_read_is_let_go_before_a_graph_is_loaded_to_write(
-    folder: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also by a search and by a query: two graphs would take twice the memory."""
-    with Memory.open(folder) as memory:
-        memory.learn_many(batch(0))
-        assert memory.recall("task 3").items
-    with Memory.open(folder) as memory:
-        assert memory.recall("task 3").items
-        assert memory.query("MATCH (e:Episode) RETURN count(e) AS n")[0]["n"] == BATCH
-        store = memory.store
-        assert isinstance(store, EmbeddedStore)
-        assert store._reader
-        read, alive, load = weakref.ref(store._reader), list[bool](), kglite.open_session
-
-        def noting(path: str, **options: Any) -> kglite.Session:
-            alive.append(read() is not None)
-            return load(path, **options)
-
-        monkeypatch.setattr(kglite, "open_session", noting)
-        assert learn(memory, "own", 0).created
-        assert alive == [False]
-        assert memory.recall("task 3").items
 
 
 def test_who_reads_beside_others_holds_up_nobody(

@@ -12,7 +12,6 @@ import pytest
 
 from graphmem import Memory, Settings
 from graphmem.errors import LockedError, StoreError
-from graphmem.store.embedded import EmbeddedStore
 from graphmem.store.embedded_files import remove_left
 from graphmem.store.embedded_locks import wanted
 from graphmem.store.port import CLOSED
@@ -126,40 +125,6 @@ def test_one_waits_no_longer_than_it_wants(folder: str, holder: Learner) -> None
                     assert remedy in str(caught.value)
         holder.let_go()
         assert future.result(60)
-
-
-def test_opening_one_folder_keeps_nobody_else_waiting(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A big graph takes long to open; here it takes until the others are done."""
-    slow, go_on = Memory.open(tmp_path / "slow.graph"), threading.Event()
-    opening = EmbeddedStore._open_writer
-
-    def slowly(store: EmbeddedStore) -> object:
-        if store is slow.store:
-            assert go_on.wait(120)
-        return opening(store)
-
-    monkeypatch.setattr(EmbeddedStore, "_open_writer", slowly)
-
-    def others() -> None:
-        with Memory.open(tmp_path / "quick.graph") as quick:
-            assert learn(quick, "quick")
-        assert slow.stats().episodes == 0
-        go_on.set()
-
-    with ThreadPoolExecutor(3) as pool, Memory.open(tmp_path / "slow.graph") as second:
-        opener = pool.submit(learn, slow, "slow")
-        time.sleep(0.1)
-        sharing = pool.submit(learn, second, "sharing")
-        other = pool.submit(others)
-        try:
-            other.result(60)
-        finally:
-            go_on.set()
-        assert opener.result(60)
-        assert sharing.result(60)
-    slow.close()
 
 
 def test_two_paths_lead_to_one_memory(folder: str, tmp_path: Path) -> None:

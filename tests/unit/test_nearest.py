@@ -66,20 +66,6 @@ def test_what_is_found_is_that_of_the_whole_product(
             assert found(asked, each, limit, at_least) == expected
 
 
-def test_nothing_is_near_where_nothing_has_a_vector() -> None:
-    asked = Asked(np.empty((0, WIDE), np.float32), np.zeros(WIDE, np.float32), Rounded())
-    assert asked.nearest(np.full(9, -1), 3) == []
-
-
-def test_bounds_are_close() -> None:
-    chance = np.random.default_rng(0)
-    matrix = chance.standard_normal((3_000, 384)).astype(np.float32)
-    matrix /= np.linalg.norm(matrix, axis=1, keepdims=True)
-    bounds, exact = Rounded().bounds(matrix, matrix[7]), dots(matrix, matrix[7])
-    assert (bounds >= exact).all()
-    assert (bounds <= exact + 0.06).all()
-
-
 def test_products_in_eight_bits_are_exact() -> None:
     """At the largest numbers as well, which would not fit sixteen bits."""
     rows = np.array([[127] * 1_000, [-127] * 1_000, [127, -127] * 500], np.int8)

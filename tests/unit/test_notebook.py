@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-import re
 import sys
 import types
 from collections.abc import Iterator, Mapping
@@ -182,21 +180,6 @@ def test_a_memory_says_what_and_where_it_is() -> None:
         assert list(rows.to_frame()["text"]) == ["<i>a way</i>"]
         assert read(AsyncMemory(memory)._repr_html_()) == read(memory._repr_html_())
     assert "is closed" in read(memory._repr_html_())
-
-
-def test_each_list_of_answers_is_shown_as_a_table() -> None:
-    """Whichever public method of a memory or of its parts returns it."""
-    with Memory.open("memory:") as memory:
-        parts = [
-            part for name, part in vars(memory).items() if name[0] != "_" and name != "settings"
-        ]
-        for owner in (memory, *parts):
-            for name in dir(owner):
-                method = None if name.startswith("_") else getattr(owner, name)
-                if inspect.ismethod(method):
-                    returned = str(inspect.signature(method).return_annotation)
-                    found = re.fullmatch(r"(?:builtins\.)?list\[(\w+)\]", returned)
-                    assert not (found and hasattr(models, found[1])), f"{owner}.{name}"
 
 
 def test_answers_name_what_they_hold_in_words() -> None:

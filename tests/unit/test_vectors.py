@@ -52,14 +52,6 @@ def held(made: VectorTable, *texts: str) -> list[bool]:
     return found
 
 
-def test_what_was_added_is_there_when_it_is_opened_again(tmp_path: Path) -> None:
-    fill(tmp_path, "a", "b")
-    again = table(tmp_path)
-    assert held(again, "a", "b", "c") == [True, True, False]
-    again.add([digest("c")], vectors("c"))
-    assert held(table(tmp_path), "a", "b", "c") == [True, True, True]
-
-
 def test_without_a_folder_it_is_in_memory(tmp_path: Path) -> None:
     made = fill(None, "a", "b")
     made.keep({digest("b")})
@@ -147,16 +139,6 @@ def test_a_full_disk_keeps_vectors_in_memory_and_leaves_nothing_half_written(
     with full_disk(path.stat().st_size):
         made.add([digest("g")], vectors("g"))
     assert len([record for record in caplog.records if record.levelname == "WARNING"]) == 2
-
-
-@pytest.mark.parametrize("room", [0, 100])
-def test_a_full_disk_at_the_first_vector(tmp_path: Path, room: int) -> None:
-    with full_disk(room):
-        made = fill(tmp_path / "vectors", "a", "b")
-    assert held(made, "a", "b") == [True, True]
-    assert list((tmp_path / "vectors").iterdir()) == []
-    made.add([digest("c")], vectors("c"))
-    assert held(table(tmp_path / "vectors"), *"abc") == [True] * 3
 
 
 def test_what_is_not_kept_goes_from_a_full_disk_too(tmp_path: Path) -> None:

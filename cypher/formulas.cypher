@@ -347,7 +347,8 @@ n.id AS id, n.name AS name, n.kind AS kind, n.owner_kind AS owner_kind, n.owner 
 // returns: capacity integer, members list, decay float, prune float, dedup float, reindex float, missed integer, failed integer
 // returns: reindexed_at integer, compared integer, compared_with string, created_at integer
 l.id AS id, l.name AS name, l.kind AS kind, l.owner_kind AS owner_kind, l.owner AS owner, l.purpose AS purpose, l.holds AS holds, l.ttl AS
-  ttl, l.capacity AS capacity, l.members AS members, l.decay AS decay, l.prune AS prune, l.dedup AS dedup, l.reindex AS reindex, l.missed AS missed,
+  ttl, l.capacity AS capacity, l.members AS members, l.decay AS decay, l.prune AS prune, l.dedup AS dedup, l.reindex AS reindex,
+  l.missed AS missed,
   coalesce(l.failed, 0) AS failed, l.reindexed_at AS reindexed_at, coalesce(l.compared, 0) AS compared,
   l.compared_with AS compared_with, l.created_at AS created_at;
 

@@ -17,14 +17,15 @@ import pytest
 from graphmem import Memory
 from graphmem.cli.main import cli
 from graphmem.cli.options import _NOW
+from graphmem.store import SCHEMA_VERSION
 from tests.cli.running import good, run, start
 
 # The first day
 
 
 def test_init_creates_a_memory_once(url: str) -> None:
-    assert "is ready (schema version 7)" in good("--url", url, "init").out
-    assert good("--url", url, "--json", "init").json == {"url": url, "schema_version": 7}
+    assert f"is ready (schema version {SCHEMA_VERSION})" in good("--url", url, "init").out
+    assert good("--url", url, "--json", "init").json == {"url": url, "schema_version": SCHEMA_VERSION}
 
 
 def test_learn_and_learn_again(url: str) -> None:

@@ -25,7 +25,8 @@ from tests.cli.running import good, run, start
 
 def test_init_creates_a_memory_once(url: str) -> None:
     assert f"is ready (schema version {SCHEMA_VERSION})" in good("--url", url, "init").out
-    assert good("--url", url, "--json", "init").json == {"url": url, "schema_version": SCHEMA_VERSION}
+    told = good("--url", url, "--json", "init").json
+    assert told == {"url": url, "schema_version": SCHEMA_VERSION}
 
 
 def test_learn_and_learn_again(url: str) -> None:

@@ -31,8 +31,8 @@ from tests.contract.test_namespaces import call
 
 OBJECTS = {
     *("open", "attempt", "current_attempt", "remember", "watch", "close"),
-    *("events.on", "events.listen", "events.consume", "events.run", "events.stop"),
-    *("levels.start", "levels.stop"),
+    *("events.on", "events.crystallize", "events.listen", "events.consume", "events.run"),
+    *("events.stop", "levels.start", "levels.stop"),
 }
 """Methods that only make an object, or run or end what runs for long."""
 ADDRESS = ("server.address", "server.port")

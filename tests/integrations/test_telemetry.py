@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import time
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
@@ -218,19 +219,20 @@ def test_log_lines_hold_no_contents(memory: Memory, caplog: pytest.LogCaptureFix
     memory.remember("collective:from", extract=fails)(lambda text: text)(SECRET)
     memory.events.on("entry", group="test", attempts=1)(fails)
     memory.events.run(follow=False)
-    tick: Callable[[], Any] = memory.levels.tick
-    memory.levels.__dict__["tick"] = fails
+    memory.levels.__dict__["_tick"] = fails
     memory.levels.start(0.01)
-    while "the tick failed" not in caplog.text:
-        pass
+    deadline = time.monotonic() + 60
+    while "the tick failed" not in caplog.text and time.monotonic() < deadline:
+        time.sleep(0.01)
     memory.levels.stop()
-    memory.levels.__dict__["tick"] = tick
+    del memory.levels.__dict__["_tick"]
     memory.scopes.set("ada", can_learn=["other"])
     with pytest.raises(RuntimeError), memory.attempt("t", agent="ada", task_type=SECRET):
         raise RuntimeError(SECRET)
     with pytest.raises(ValidationError):
         memory.learn(SECRET, SECRET, success=True, score=0.1)
     memory.recall(SECRET)
+    assert "the tick failed" in caplog.text
     assert "cannot pull from" in caplog.text
     assert "was not remembered" in caplog.text
     assert "failed on event" in caplog.text

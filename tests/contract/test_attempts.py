@@ -133,14 +133,6 @@ class TestBlock:
         assert memory.stats().steps == 100
         assert len(memory.strategies()) == 5
 
-    def test_a_clock_that_goes_back(self, memory: Memory, clock: Clock) -> None:
-        clock.now = 1_780_000_000_000
-        with memory.attempt(TASK) as attempt:
-            clock.now -= 60_000
-            attempt.succeed()
-        [episode] = episodes(memory)
-        assert episode["started_at"] == episode["ended_at"]
-
 
 class TestWithoutOutcome:
     """It is recorded as abandoned, and counts nowhere."""

@@ -200,15 +200,6 @@ class TestSections:
         assert len(memory.context(TASK, max_tokens=1_000)) < 500
 
 
-class TestBudget:
-    @pytest.mark.parametrize("tokens", [1, 20, 25, 30, 40, 60, 80, 120, 200])
-    def test_is_kept(self, memory: Memory, tokens: int) -> None:
-        fill(memory)
-        shown = memory.context(TASK, max_tokens=tokens)
-        assert count_tokens(shown) <= tokens
-        assert bool(shown) == (tokens >= 40)
-
-
 COUNTERS: dict[str, Counter] = {
     "tokens": count_tokens,
     "characters": len,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from graphmem import Memory, Step, StrategyUse
-from tests.contract.teaching import checked, day, dump, tamper
+from tests.contract.teaching import checked
 
 NO_TEXT = "ValueError: no text layer in page {}"
 
@@ -100,23 +100,3 @@ def test_a_failed_run_and_what_was_only_shown_count_as_before(memory: Memory) ->
     assert counts(memory) == {"a": (0, 2), "b": (2, 4)}
     found = {row.strategy: row.error_class for row in memory.lessons.anti_patterns()}
     assert found == {"a": "lost", "b": "lost"}
-
-
-def test_erasing_takes_the_failure_away(memory: Memory) -> None:
-    memory.learn("t", ["pdf_text", "ocr"], success=True, ended_at=day(1), source_key="kept")
-    before = dump(memory)
-    memory.upkeep.erase(read_invoice(memory))
-
-    assert dump(memory) == before
-    checked(memory)
-
-
-def test_a_memory_that_did_not_know_the_rule_is_mended(memory: Memory) -> None:
-    read_invoice(memory)
-    right = dump(memory)
-    tamper(memory, "MATCH (e:Episode)-[u:USED]->() WHERE e.ns = $ns SET u.failed = null")
-
-    assert "episodes" in memory.verify().differing
-    memory.upkeep.rebuild()
-    assert dump(memory) == right
-    checked(memory)

@@ -13,7 +13,6 @@ import pytest
 
 from graphmem import AsyncMemory, Memory
 from graphmem.errors import NotFoundError, ValidationError
-from graphmem.store.queries import adhoc
 from tests.conftest import Opener
 from tests.contract.attempting import TASK, WAY, abandoned, episodes
 
@@ -170,29 +169,6 @@ class TestGenerators:
         assert cleaned == [True, True]
         assert [row["success"] for row in episodes(memory)] == [True]
         assert [row["error"] for row in abandoned(memory)] == ["GeneratorExit"] * 2
-
-    def test_collected_in_the_midst_of_a_transaction(self, memory: Memory) -> None:
-        """It is stored after that transaction, which is not disturbed."""
-
-        @memory.attempt(TASK)
-        def work() -> Generator[int, None, None]:
-            yield from range(100)
-
-        memory.learn(TASK, WAY, success=True)
-        next(generator := work())
-        touch = adhoc(
-            "MATCH (t:Task) WHERE t.ns = $ns SET t.ns = $ns RETURN count(t) AS n", "write"
-        )
-
-        def transaction(tx: Any) -> int:
-            tx.run(touch, ns=memory.namespace)
-            generator.close()
-            return int(tx.run(touch, ns=memory.namespace)[0]["n"])
-
-        assert memory.store.transact(transaction) == 1
-        memory._attempts.close()
-        assert len(abandoned(memory)) == 1
-        assert memory.verify().ok
 
 
 class TestAsync:

@@ -44,32 +44,6 @@ def told(found: Evaluation) -> dict[str, Estimate]:
     return {name: getattr(found, name) for name in names}
 
 
-def covers(found: Evaluation, truth: float) -> bool:
-    return all(one.low <= truth <= one.high for one in told(found).values())
-
-
-def test_the_value_of_another_way_is_within_the_intervals(memory: Memory) -> None:
-    memory.learn_many(log(600, seed=0))
-
-    for text in CHANCES:
-        found = memory.evaluate(strategies=text)
-        assert covers(found, sum(RATES[task, text] for task in TASKS) / 2), text
-    best = {"refund": "ask", "bake bread": "guess"}
-    found = memory.evaluate(lambda task, candidates: {best[task]: 1.0})
-    assert covers(found, 0.8)
-    assert found.doubly_robust.gain_low > 0.1
-    assert (found.explore, found.episodes, found.unsupported) == ("own", 600, 0.0)
-    same = memory.evaluate(lambda task, candidates: {text: CHANCES[text] for text in candidates})
-    assert same.effective == pytest.approx(600)
-    for one in (same.inverse_propensity, same.self_normalised):
-        assert (one.value, one.low, one.high) == pytest.approx((same.got, one.low, one.high))
-        assert (one.gain_low, one.gain, one.gain_high) == pytest.approx((0.0, 0.0, 0.0))
-    for way in ("greedy", "thompson", "ucb", "epsilon"):
-        learnt = memory.evaluate(way)  # what is best is learned soon
-        assert 0.7 < learnt.doubly_robust.value < 0.85, way
-        assert learnt.effective < 600
-
-
 def test_the_numbers_by_hand(memory: Memory) -> None:
     """Each episode is predicted from those before it, by what `predict` says at that time."""
     rows = []
@@ -177,15 +151,6 @@ def test_what_cannot_be_used_is_left_out_and_counted(memory: Memory) -> None:
     fixed = memory.evaluate(strategies="guess")  # 11 had it not; of 3 it is not known
     assert (fixed.episodes, fixed.left_out.none_offered) == (23, 11)
     assert fixed.left_out.no_candidates == 0
-
-
-def test_merged_strategies_are_one(memory: Memory) -> None:
-    memory.learn_many(log(100, seed=8))
-    memory.lessons.merge("ask", "wait")
-    found = memory.evaluate(strategies="wait")
-    # Each of the two was taken for the other: their chances add up, and so do their weights.
-    assert found.largest_weight == pytest.approx(1 / (CHANCES["ask"] + CHANCES["wait"]))
-    assert memory.evaluate(strategies="ask").doubly_robust == found.doubly_robust
 
 
 def test_candidates_without_a_chance_are_reported(memory: Memory) -> None:

@@ -84,19 +84,6 @@ def test_what_was_not_tried_is_expected_from_task_and_strategy(memory: Memory) -
 EXTREMES = (("rebook", "wait"), ("refund", "ask"))
 
 
-def test_a_few_outcomes_that_agree_do_not_make_it_sure(memory: Memory) -> None:
-    """What worked once, twice and three times in real logs worked again in .84, .88 and .94.
-
-    There other tasks and strategies were known, some of which failed; here there is nothing else.
-    """
-    told = []
-    for number in range(1, 4):
-        tried(memory, "refund", "ask", "w" * number)
-        told.append(memory.predict("refund", "ask"))
-    assert [round(found.probability, 2) for found in told] == [0.74, 0.83, 0.87]
-    assert told[-1].low < 0.5
-
-
 @hypothesis.given(trials=st.integers(1, 30), expected=st.floats(0.001, 0.999))
 def test_few_outcomes_that_agree_leave_room_between_the_bounds(
     trials: int, expected: float
@@ -282,18 +269,6 @@ def test_strengths_are_fitted_to_the_history_and_kept(memory: Memory) -> None:
     assert memory.predict("task 1", "way 1").basis.strengths == found
     memory.learn_many(episodes[320:])
     assert memory.predict("task 1", "way 1").basis.strengths.trials == 400
-
-
-def test_strengths_follow_from_the_history_alone(opened: Opener) -> None:
-    episodes = biased()
-    found = []
-    for number in range(2):
-        memory = opened(f"order-{number}-{random.getrandbits(64):x}")
-        random.Random(number).shuffle(episodes)
-        memory.learn_many(episodes)
-        found.append(memory.predict("task 1", "way 1"))
-    assert found[0].basis.strengths == found[1].basis.strengths
-    assert found[0].probability == pytest.approx(found[1].probability, rel=1e-12)
 
 
 def test_strengths_are_checked_derived_anew_and_forgotten(memory: Memory) -> None:

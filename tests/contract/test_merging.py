@@ -136,40 +136,6 @@ def test_what_neither_reaches_alone_both_reach_together(memory: Memory) -> None:
     assert [row.occurrences for row in memory.lessons.anti_patterns()] == [2]
 
 
-def test_unmerging_restores_exactly(memory: Memory) -> None:
-    teach(memory)
-    before = dump(memory)
-    memory.lessons.merge("plan", "make a plan")
-    assert dump(memory) != before
-
-    assert memory.lessons.unmerge("plan") == 1
-    assert dump(memory) == before
-    memory.lessons.merge("plan", "make a plan")
-    assert memory.lessons.unmerge("make a plan") == 1  # by its part as well
-    assert dump(memory) == before
-    assert memory.lessons.unmerge("plan") == 0
-
-
-def test_a_merge_takes_along_what_was_merged_before(memory: Memory) -> None:
-    teach(memory)
-    before = dump(memory)
-    memory.lessons.merge("plan", "make a plan")
-    memory.lessons.merge("ask", "plan")
-    assert counted(memory) == {"ask": (16, 12)}
-    checked(memory)
-    assert memory.lessons.unmerge("ask") == 2
-    assert dump(memory) == before
-
-
-def test_one_part_can_leave(memory: Memory) -> None:
-    teach(memory)
-    memory.lessons.merge("plan", "make a plan")
-    memory.lessons.merge("plan", "ask")
-    assert memory.lessons.unmerge("ask") == 1
-    assert counted(memory) == {"plan": (12, 8), "ask": (4, 4)}
-    checked(memory)
-
-
 def test_ids_are_taken_as_texts_are(memory: Memory) -> None:
     teach(memory)
     ids = {row.text: row.id for row in memory.strategies()}
@@ -220,16 +186,6 @@ def test_erasing_the_last_of_the_whole_releases_its_parts(memory: Memory) -> Non
     assert "Strategy" in memory.upkeep.erase(only).removed
     assert dump(memory) == before
     assert counted(memory) == {"make a plan": (3, 3), "ask": (3, 3)}
-    checked(memory)
-
-
-def test_erasing_the_last_of_the_only_part_leaves_the_whole_alone(memory: Memory) -> None:
-    attempts(memory, "plan", 3)
-    before = dump(memory)
-    [only] = attempts(memory, "make a plan", 1, agent="ben")
-    memory.lessons.merge("plan", "make a plan")
-    memory.upkeep.erase(only)
-    assert dump(memory) == before
     checked(memory)
 
 

@@ -50,24 +50,6 @@ class TestPreferring:
         assert (made.in_force, made.supersedes, made.superseded_by) == (True, None, None)
         assert made.created
 
-    def test_the_latest_of_a_category_is_in_force_however_late_others_arrive(
-        self, memory: Memory
-    ) -> None:
-        first = memory.people.prefer("ann", "seat", "Monday's", at=MONDAY)
-        last = memory.people.prefer("ann", "seat", "Friday's", at=MONDAY + 4 * DAY)
-        late = memory.people.prefer("ann", "seat", "Wednesday's", at=MONDAY + 2 * DAY)
-        memory.people.prefer("ann", "meal", "vegan", at=MONDAY)
-        memory.people.prefer("bob", "seat", "in the back", at=MONDAY + 5 * DAY)
-        assert not late.in_force
-        assert texts(memory.people.preferences("ann")) == ["vegan", "Friday's"]
-        history = memory.people.preferences("ann", "seat", history=True)
-        assert [(one.id, one.supersedes, one.superseded_by) for one in history] == [
-            (last.id, late.id, None),
-            (late.id, first.id, last.id),
-            (first.id, None, late.id),
-        ]
-        assert [one.in_force for one in history] == [True, False, False]
-
     def test_without_a_time_it_is_said_now(self, memory: Memory) -> None:
         memory.people.prefer("ann", "seat", "window", at=MONDAY - 10_000 * DAY)
         said = memory.people.prefer("ann", "seat", "aisle")

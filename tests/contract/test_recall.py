@@ -135,16 +135,6 @@ def test_what_is_expected_is_what_a_prediction_says(compass: Memory) -> None:
 NESTED = ("here_", "near_", "type_", "")
 
 
-def test_the_way_that_is_shown_is_that_which_carries(compass: Memory) -> None:
-    learn(compass, REFUND, "guess", *[False] * 7)
-    learn(compass, SEAT, "guess", True, True, True)
-    learn(compass, SEAT, "hurry", *[False] * 3)
-    found = compass.recall("refund a cancelled flight")
-    guess = item(found, "guess")
-    assert guess.path == ("text", f"task: {SEAT}", "OUTCOME 3 of 3", "strategy: guess")
-    assert item(found, "hurry").path[2] == "OUTCOME 0 of 3"  # there is no better way to it
-
-
 def test_what_failed_on_all_near_tasks_is_not_first(compass: Memory) -> None:
     """Also where it is nearer, and newer, than what is expected to do better."""
     long_after = DAY + timedelta(days=700)
@@ -262,17 +252,6 @@ def test_similar_tasks_are_a_step_apart(compass: Memory) -> None:
         "OUTCOME 1 of 1",
         "strategy: look it up",
     )
-
-
-def test_a_step_starts_from_what_the_steps_before_it_reached(compass: Memory) -> None:
-    """Not from what the same step reached another way: that path would be a step too long."""
-    ANGLES["pay back"] = 131  # similar to "hurry", which is found by a nearer task
-    learn(compass, REFUND, "hurry", True)
-    learn(compass, SEAT, "pay back", True)
-    learn(compass, METER, ["pay back", "sign here"], True)
-    far = item(compass.recall("refund a cancelled flight", max_hops=2), "sign here")
-    steps = [part for part in far.path if part.split()[0].isupper()]
-    assert steps == ["OUTCOME 1 of 1", "CO_OCCURS_WITH 0.50"]
 
 
 def test_what_was_not_tried_for_long_counts_less(compass: Memory) -> None:

@@ -99,13 +99,6 @@ class TestRules:
         assert rule.confidence == pytest.approx(3 / 5)
         checked(memory)
 
-    def test_what_turns_out_wrong_often_enough_is_to_be_avoided(self, memory: Memory) -> None:
-        attempt(memory, 0.9, 0, successes=["hurry"])
-        for number in (1, 2):
-            attempt(memory, 0.1, number, mistakes=["hurry"])
-        [rule] = memory.lessons.rules("deploy")
-        assert (str(rule), rule.supporting, rule.opposing) == ("[AVOID] hurry", 2, 1)
-
     def test_an_episode_counts_once_whatever_it_lists_twice(self, memory: Memory) -> None:
         attempt(memory, 0.9, successes=["read first", "read first"], mistakes=["read first"])
         [rule] = memory.lessons.rules("deploy")

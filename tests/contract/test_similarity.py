@@ -129,19 +129,6 @@ def test_a_text_is_embedded_once(
     assert set(embedder.asked.values()) == {1}
 
 
-def test_an_edge_leads_to_each_of_the_eight_most_similar(
-    memory: Memory, embedder: Counting
-) -> None:
-    texts = [f"{a} the {b}" for a in WORDS for b in WORDS if a != b][:40]
-    memory.learn_many({"task": "any", "strategy": text, "success": True} for text in texts)
-    memory.similar(texts[0])
-    found = links(memory)
-    same(found, expected(texts, embedder))
-    assert max(map(len, found.values())) == LINKS
-    assert all(1 >= value >= 0.3 for near in found.values() for value in near.values())
-    assert memory.verify().ok
-
-
 @hypothesis.settings(max_examples=8)
 @hypothesis.given(
     st.lists(

@@ -102,15 +102,6 @@ def late(handler: Handler) -> None:
     handler.server.gone.wait(30)
 
 
-def dripping(handler: Handler) -> None:
-    """The endpoint sends a byte now and then, and never ends."""
-    handler.send_response(200)
-    handler.end_headers()
-    while not handler.server.gone.wait(0.05):
-        handler.wfile.write(b" ")
-        handler.wfile.flush()
-
-
 def hanging_up(handler: Handler) -> None:
     """The endpoint closes the connection without an answer."""
     handler.close_connection = True

@@ -151,17 +151,6 @@ def test_closing_from_within_a_transaction(opened: Opener) -> None:
         assert agents(again) == ([] if errors else [f"own {memory.namespace}"])
 
 
-def test_closing_twice_at_once_is_closing_once(opened: Opener) -> None:
-    for _ in range(rounds(5, 200)):
-        memory = opened()
-        memory.learn("a task", "a strategy", success=True, source_key="the only one")
-        with ThreadPoolExecutor(8) as pool:
-            for closing in [pool.submit(memory.close) for _ in range(8)]:
-                closing.result()
-    with opened() as again:
-        assert again.stats().episodes == 1
-
-
 def test_a_handle_that_nobody_closed_does_not_keep_the_lease(folder: str) -> None:
     """It is given back when the handle is gone, or when the others are closed."""
     memory, other = Memory.open(folder), Memory.open(folder)

@@ -22,7 +22,6 @@ from tests.faults.learner import (
     environment,
     episode,
     keys,
-    learning,
 )
 from tests.neo4j.server import Found
 
@@ -85,24 +84,6 @@ def test_who_loses_every_race_is_told(impatient: Memory) -> None:
         impatient.store.transact(work)
 
 
-def test_handles_that_come_and_go_while_others_work(url: str, settings: Settings) -> None:
-    """Whoever closes last writes the checkpoint; nobody is left with a closed engine."""
-    namespace = f"test-{uuid4().hex}"
-
-    def learn(thread: int) -> int:
-        created = 0
-        for place in range(3):
-            with Memory.open(url, namespace=namespace, settings=settings) as memory:
-                created += memory.learn_many([episode(thread * 3 + place)]).created
-                assert memory.stats().episodes >= 1
-        return created
-
-    assert in_threads(learn) == THREADS * 3
-    with Memory.open(url, namespace=namespace, settings=settings) as memory:
-        assert len(keys(memory)) == THREADS * 3
-        assert memory.verify().ok
-
-
 def test_readers_beside_a_writing_thread_see_whole_batches_only(memory: Memory) -> None:
     stop = threading.Event()
     seen: list[int] = []
@@ -135,24 +116,6 @@ def test_processes_that_learn_overlapping_things_on_a_server(
     assert [learner.finish() for learner in learners] == [0, 0, 0, 0]
     assert sum(sum(learner.acknowledged.values()) for learner in learners) == 6 * BATCH
     check_exactly(opened(namespace), 6 * BATCH, opened)
-
-
-@pytest.mark.usefixtures("always_fresh")
-def test_a_reader_beside_a_writing_process_sees_what_was_acknowledged(folder: str) -> None:
-    with learning(environment(folder, "default", Settings()), 0, 5, "hold") as writer:
-        with Memory.open(folder) as reader:
-            for line in writer.lines():
-                if line == "done":
-                    break
-                acknowledged = len(writer.acknowledged)
-                found = reader.stats()
-                assert acknowledged * BATCH <= found.episodes <= 5 * BATCH
-                assert found.episodes % BATCH == 0
-                if acknowledged:
-                    assert found.snapshot_age is not None
-                    assert 0 <= found.snapshot_age < 60
-            assert len(keys(reader)) == 5 * BATCH
-            assert reader.verify().ok
 
 
 def test_learning_and_erasing_the_same_things_at_once_loses_nothing(memory: Memory) -> None:

@@ -8,7 +8,6 @@ import pytest
 
 from graphmem import Episode, Memory
 from graphmem.models import MistakeCard
-from tests.conftest import Opener
 from tests.contract.teaching import LESSONS, answers, checked, day, dump, reference
 from tests.faults.test_concurrency import THREADS, in_threads
 
@@ -51,22 +50,6 @@ def check_exactly(memory: Memory) -> None:
         assert without_clock(memory) == without_clock(alone)
         assert answers(memory) == answers(alone)
         assert all(answers(alone))
-
-
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("shared", [True, False], ids=["one memory", "a memory each"])
-def test_threads_that_learn_different_episodes(
-    memory: Memory, opened: Opener, shared: bool
-) -> None:
-    memories = [memory if shared else opened() for _ in range(THREADS)]
-    each = EPISODES // THREADS
-
-    def learn(thread: int) -> int:
-        numbers = range(thread * each, (thread + 1) * each)
-        return sum(memories[thread].learn_many([lesson(number)]).created for number in numbers)
-
-    assert in_threads(learn) == EPISODES
-    check_exactly(memory)
 
 
 @pytest.mark.timeout(600)

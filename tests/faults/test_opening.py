@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -12,12 +10,12 @@ from typing import Any
 import kglite
 import pytest
 
-from graphmem import Memory, Settings
+from graphmem import Memory
 from graphmem.store import embedded_files
 from graphmem.store.embedded_files import GRAPH, LOG
 from graphmem.store.embedded_sessions import LATER
 from graphmem.store.manifest import MANIFEST
-from tests.faults.learner import BATCH, Learner, batch, environment
+from tests.faults.learner import BATCH, Learner, batch
 from tests.faults.sharer import learn
 
 pytestmark = [
@@ -40,13 +38,6 @@ def loads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
-def learn_elsewhere(folder: str) -> None:
-    command = [sys.executable, "-m", "graphmem", "learn", "task 1", "elsewhere", "--success"]
-    subprocess.run(
-        command, env=environment(folder, "default", Settings()), check=True, capture_output=True
-    )
-
-
 def test_a_graph_is_loaded_to_read_and_once_to_write(folder: str, loads: list[str]) -> None:
     """To be read it is loaded without the lease, in less time; the first write loads it again."""
     with Memory.open(folder) as memory:
@@ -61,22 +52,6 @@ def test_a_graph_is_loaded_to_read_and_once_to_write(folder: str, loads: list[st
         assert same.stats().episodes == BATCH + 1
         assert learn(same, "own", 1).created
         assert len(loads) == 2
-
-
-def test_who_reads_beside_others_holds_up_nobody(
-    folder: str, holder: Learner, loads: list[str]
-) -> None:
-    """A process that has the folder open, even if it only reads, keeps the lease to be had."""
-    with Memory.open(folder) as memory:
-        assert memory.stats().snapshot_age is not None  # the other one writes
-    holder.let_go()
-    assert holder.finish() == 0
-    loads.clear()
-    with Memory.open(folder) as memory:
-        assert memory.stats().episodes == BATCH
-        assert learn(Memory.open(folder), "own", 0).created
-        learn_elsewhere(folder)
-        assert memory.stats().episodes == BATCH + 2
 
 
 def reads(memory: Memory) -> int:

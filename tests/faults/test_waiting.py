@@ -16,7 +16,7 @@ from graphmem.store.embedded_files import remove_left
 from graphmem.store.embedded_locks import wanted
 from graphmem.store.port import CLOSED
 from tests.faults.attack import rounds
-from tests.faults.learner import BATCH, Learner, keys
+from tests.faults.learner import BATCH, Learner
 
 PATIENT = Settings(wait=60, embedder="hashing")
 
@@ -82,31 +82,6 @@ def test_closing_ends_the_wait(waiting: tuple[Memory, Future[bool]]) -> None:
     quickly(memory.close)
     with pytest.raises(StoreError, match=CLOSED):
         future.result(30)
-
-
-def test_a_reader_keeps_reading_in_the_end_as_a_writer(
-    waiting: tuple[Memory, Future[bool]], holder: Learner
-) -> None:
-    memory, future = waiting
-    assert memory.stats().snapshot_age is not None
-    holder.let_go()
-    assert future.result(60)
-    stats = memory.stats()
-    assert (stats.episodes, stats.snapshot_age) == (BATCH + 1, None)
-
-
-def test_all_who_waited_get_in(folder: str, holder: Learner) -> None:
-    memories = [Memory.open(folder, settings=PATIENT) for _ in range(4)]
-    with ThreadPoolExecutor(12) as pool:
-        each = [pool.submit(learn, memories[n % 4], str(n)) for n in range(12)]
-        time.sleep(0.3)
-        holder.let_go()
-        assert all(future.result(60) for future in each)
-    for memory in memories:
-        memory.close()
-    with Memory.open(folder) as memory:
-        assert len(keys(memory)) == BATCH + 12
-        assert memory.verify().ok
 
 
 def test_one_waits_no_longer_than_it_wants(folder: str, holder: Learner) -> None:

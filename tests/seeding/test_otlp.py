@@ -398,28 +398,3 @@ def test_spans_that_do_not_fit_together_are_refused() -> None:
     assert reason.endswith("is below no agent")
     [reason] = broken(lambda of: of[0].update(spanId=of[1]["spanId"]))
     assert "is that of another span, on line 1, which is taken" in reason
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "told"),
-    [
-        ("traceId", "xyz", "is not 32 hexadecimal digits"),
-        ("traceId", "W47/95gDgQPSabYzgT/GDA==", "base64"),
-        ("spanId", "0" * 16, "is zero"),
-        ("spanId", 7, "is not 16 hexadecimal digits"),
-        ("parentSpanId", "g" * 16, "is not 16 hexadecimal digits"),
-        ("startTimeUnixNano", "yesterday", "is not a time in nanoseconds"),
-        ("endTimeUnixNano", "9" * 40, "is not a time in nanoseconds"),
-        ("attributes", [1], "is not a list of keys and values"),
-        ("events", {"name": "x"}, "is not a list of objects"),
-    ],
-)
-def test_a_span_with_a_wrong_field_is_refused_alone(name: str, value: Any, told: str) -> None:
-    lines = counted()
-    spans(lines)[0][name] = value
-    refused, episode = sorted(read(*lines), key=lambda item: isinstance(item, Episode))
-    assert isinstance(refused, Refused)
-    assert told in refused.reason
-    assert refused.number == 1
-    assert isinstance(episode, Episode)
-    assert [step.action_type for step in episode.steps] == ["sql"]

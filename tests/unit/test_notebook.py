@@ -182,24 +182,6 @@ def test_a_memory_says_what_and_where_it_is() -> None:
     assert "is closed" in read(memory._repr_html_())
 
 
-def test_answers_name_what_they_hold_in_words() -> None:
-    with Memory.open("memory:") as memory:
-        for number in range(6):
-            for way, worked in (("look", True), ("leap", number == 0)):
-                error = None if worked else "fell"
-                memory.learn("cross the road", way, success=worked, error=error, task_type="road")
-        recalled = read(memory.recall("cross the road")._repr_html_())
-        for part in ("To try, best first", "What speaks for it", "6 of 6 here", "Expected rate"):
-            assert part in recalled
-        for part in ("To avoid (1)", "It fails with", "Failed", "5 of 6", "Instead"):
-            assert part in recalled
-        assert '{"strategy"' not in recalled
-        explained = read(memory.explain("look")._repr_html_())
-        assert "For it, the latest (5)" in explained
-        assert "What would change this" in explained
-        assert "MATCH" not in explained
-
-
 def test_a_rate_is_one_cell_with_its_bounds() -> None:
     row = models.StrategyRow(
         id="0123456789abcdef" * 2, text="ask", trials=38, successes=31, mean=0.8, lower=0.67,

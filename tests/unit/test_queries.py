@@ -79,50 +79,6 @@ def test_a_dollar_in_a_string_or_comment_is_no_parameter(tmp_path: Path) -> None
     assert "things.find" in load(tmp_path, text)
 
 
-SHARED = """
-// shared: ns string, z float = 1.5
-
-// columns: thing_columns(t)
-// doc: What is told of a thing.
-// returns: id string, size integer
-t.id AS id, t.size AS size;
-"""
-
-
-def test_shared_parameters_need_no_declaration(tmp_path: Path) -> None:
-    text = GOOD.replace("ns string, limit", "limit").replace("t.ns = $ns", "t.ns = $ns + $z")
-    query = load(tmp_path, text, SHARED)["things.find"]
-    assert list(query.params) == ["ns", "limit", "z"]  # as in a signature: what must be given first
-    assert query.bind({"ns": "n"}) == {"ns": "n", "limit": 5, "z": 1.5}
-    placed = text.replace("limit integer", "z, limit integer")
-    assert list(load(tmp_path, placed, SHARED)["things.find"].params) == ["ns", "z", "limit"]
-
-
-def test_columns_stand_for_what_they_list(tmp_path: Path) -> None:
-    text = GOOD.replace("ns string, ", "").replace("id string", "thing_columns, age integer")
-    text = text.replace("t.id AS id", "thing_columns(t), t.age AS age")
-    query = load(tmp_path, text, SHARED)["things.find"]
-    assert "RETURN t.id AS id, t.size AS size, t.age AS age" in query.text
-    assert query.returns == {"id": "string", "size": "integer", "age": "integer"}
-
-
-def test_one_text_gives_a_procedure_for_each_row(tmp_path: Path) -> None:
-    text = GOOD.replace(
-        "// name: things.find",
-        "// each: Label kind = Cup cups,\n// each: Pot pots\n// name: things.find_{kind}",
-    )
-    found = load(
-        tmp_path, text.replace(":Thing", ":{Label}").replace("Finds things", "Finds {kind}")
-    )
-    assert [(query.name, query.doc) for query in found] == [
-        ("things.find_cups", "Finds cups."),
-        ("things.find_pots", "Finds pots."),
-    ]
-    assert "MATCH (t:Pot)" in found["things.find_pots"].text
-    with pytest.raises(ProcedureError, match="bad '// each:' at 'Pot'"):
-        load(tmp_path, text.replace("Pot pots", "Pot"))
-
-
 def test_statements_are_easy_to_read() -> None:
     for file in catalog().folder.rglob("*.cypher"):
         for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
@@ -151,12 +107,6 @@ def test_a_call_with_other_parameters_is_refused(
 ) -> None:
     with pytest.raises(ProcedureError, match=message):
         load(tmp_path, GOOD)["things.find"].bind(given)
-
-
-@pytest.mark.parametrize("text", ["", " ; ", "// nothing", "/* nothing */ ;"])
-def test_a_query_that_is_empty_is_refused(text: str) -> None:
-    with pytest.raises(ProcedureError, match="empty"):
-        readable(text)
 
 
 OPTIONAL = """

@@ -100,38 +100,19 @@ def test_every_view_has_its_answer(page: TestClient, memory: Memory) -> None:
 
     told = get("explain", id=best["id"], task="refund a cancelled flight")
     assert [point["trials"] for point in told["course"]] == [1, 2, 3, 4]
-    assert len(told["supporting"]) == 4
-    assert told["what_would_change"]
-    assert told["expected"]["probability"] > 0.5
-    assert told["because"]
-
     assert told["by_task"]["rows"][0]["id"] == memory.tasks()[0].id
     uses = get("uses", id=told["strategy"])["points"]
     assert [(one["trials"], one["successes"]) for one in uses] == [(n, n) for n in range(1, 5)]
     assert uses[-1]["lower"] == best["lower"], "the last point has the bounds of today"
     assert [point["trials"] for point in get("uses", id=best["id"], agent="bob")["points"]] == [1]
 
-    episode = get("show", id=told["supporting"][0]["id"])
-    assert (episode["kind"], episode["fields"]["success"]) == ("episode", True)
-    assert episode["steps"][0]["action"] == '"open"'
-    linked = {row["relation"]: row["text"] for row in episode["links"]}
-    assert linked["used"] == "check the fare rules first"
-    of_task = get("show", id=memory.tasks()[0].id)
-    assert len(of_task["episodes"]) == 8
-    assert of_task["strategies"][0]["id"] == best["id"]
-
+    assert len(get("show", id=memory.tasks()[0].id)["episodes"]) == 8
     near = get("neighbourhood", id=best["id"])
-    kinds = {node["kind"] for node in near["nodes"]}
-    assert {"strategy", "task", "heuristic"} <= kinds
     [one] = [edge for edge in near["edges"] if edge["type"] == "OUTCOME" and edge["agent"] == "ada"]
     assert (one["trials"], one["successes"]) == (3, 3)
     assert get("neighbourhood", id=best["id"], limit=1)["more"] is True
     for node in near["nodes"]:
         assert get("neighbourhood", id=node["id"])["nodes"][0] == node, "each can be opened"
-
-    lessons = get("lessons")
-    assert lessons["heuristics"]["rows"][0]["strategy"] == "check the fare rules first"
-    assert lessons["anti_patterns"]["rows"][0]["strategy"] == "refund at once"
 
     [policy] = [row for row in get("policies")["policies"] if row["agent"] == "ada"]
     assert policy["features"] == {"page": "home"}
@@ -149,16 +130,9 @@ def test_every_view_has_its_answer(page: TestClient, memory: Memory) -> None:
     updates = get("history", id=paid.id)["points"]
     assert [round(point["td_error"], 3) for point in updates] == [1.0, -0.1]
 
-    levels = get("levels")
-    assert len(levels["levels"]) >= 3
-    assert levels["edges"]
-
     parts = get("course")["parts"]
     assert sum(row["episodes"] for row in parts) == 9
     assert all(0 < row["at"] < 1 for row in parts)
-
-    assert finished(page, "verify")["answer"]["ok"] is True
-    assert finished(page, "calibrate")["answer"]["episodes"] == 9
 
 
 def test_a_point_of_a_learning_curve_has_twenty_episodes_where_there_are_as_many(
@@ -177,16 +151,6 @@ def test_a_point_of_a_learning_curve_has_twenty_episodes_where_there_are_as_many
     assert min(row["episodes"] for row in of["seldom"]) >= 20
     assert [row["at"] for row in of["once"]] == [0.5]
     assert all(0 < a["at"] < b["at"] < 1 for a, b in pairwise(of["often"]))
-
-
-def test_success_of_agents_is_in_order_of_time(page: TestClient, memory: Memory) -> None:
-    memory.learn_many(
-        Episode(task="t", strategy="s", agent="late", success=59 - minute < 20, ended_at=at)
-        for minute in reversed(range(20, 60))
-        for at in [datetime(2026, 5, 1, 9, minute, tzinfo=UTC)]
-    )
-    parts = [row for row in page.get("/api/course").json()["parts"] if row["agent"] == "late"]
-    assert [row["successes"] for row in parts] == [0, 20]
 
 
 def test_it_changes_the_memory_only_where_that_was_asked_for(

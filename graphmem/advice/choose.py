@@ -20,7 +20,7 @@ from graphmem.graph.lookup import describe_unshared
 from graphmem.ids import strategy_id
 from graphmem.lessons.anti_patterns import describe, find_warnings, is_told
 from graphmem.models.choices import Choice, Considered, Evaluation, Explore, OwnWay
-from graphmem.models.fields import AS_TUPLE, MAX_CANDIDATES, Input, Name, TypeName, Unit
+from graphmem.models.fields import Input, Name, SomeNames, TypeName, Unit
 from graphmem.models.lessons import AntiPattern
 from graphmem.printable import percent
 
@@ -43,9 +43,7 @@ _SHOWN = ("text", "probability", "worth", "change", *COUNTS)
 
 class _Asked(Input):
     task: Name
-    candidates: (
-        Annotated[tuple[Name, ...], AS_TUPLE, Field(min_length=1, max_length=MAX_CANDIDATES)] | None
-    )
+    candidates: SomeNames | None
     task_type: TypeName | None
     seed: Annotated[int, Field(ge=0)] | None
 
@@ -135,12 +133,7 @@ class Chooser:
         fields = {name: getattr(chosen, name) for name in Considered.model_fields}
         if not met and (note := describe_unshared(self._graph, asked.task, view)):
             fields["why"] += f"; {note}"
-        return Choice(
-            **fields,
-            task=asked.task,
-            explore=explore,
-            others=tuple(considered),
-        )
+        return Choice(**fields, task=asked.task, explore=explore, others=tuple(considered))
 
     def evaluate(
         self,
@@ -226,10 +219,7 @@ class Chooser:
         """Return what recall finds for a task, and what worked best anywhere."""
         recalled = self._recaller.recall(task, RECALLED, agent, kinds=("strategy",))
         texts = [item.text for item in recalled.items]
-        name, seen = "choosing.best", {}
-        if view.agents is not None:
-            name, seen = "choosing.best_of", view.filters(self._graph)
-        best = self._graph.read(name, limit=FOUND, **seen)
+        best = self._graph.read("choosing.best", limit=FOUND, **view.filters(self._graph))
         best.sort(key=lambda row: (-row["mean"], row["text"]))
         found = list(dict.fromkeys([*texts, *(row["text"] for row in best)]))[:FOUND]
         if not found:

@@ -31,7 +31,7 @@ from graphmem.graph.graph import Graph
 from graphmem.graph.nearness import Near
 from graphmem.ids import strategy_id
 from graphmem.models.choices import Estimate, Evaluation, Explore, LeftOut
-from graphmem.models.fields import AS_TUPLE, MAX_STRATEGIES, Input, Name
+from graphmem.models.fields import Input, SomeNames
 from graphmem.models.forecasts import PoolingStrengths
 from graphmem.store.port import Row
 
@@ -53,9 +53,7 @@ class Asked(Input):
     """The way in question: None takes each of ``strategies`` alike."""
 
     explore: Explore | Callable[..., Any] | None = None
-    strategies: (
-        Annotated[tuple[Name, ...], AS_TUPLE, Field(min_length=1, max_length=MAX_STRATEGIES)] | None
-    ) = None
+    strategies: SomeNames | None = None
     clip: Annotated[float, Field(ge=1.0, allow_inf_nan=False)] | None = None
     """The largest weight; None: any."""
     seed: Annotated[int, Field(ge=0)] = 0

@@ -23,13 +23,7 @@ from graphmem.store.paging import pages
 from graphmem.store.port import Row
 
 DEFAULTS = PoolingStrengths(
-    task=2.0,
-    strategy=2.0,
-    cell=1.0,
-    fitted=False,
-    trials=0,
-    gain=0.0,
-    score=0.0,
+    task=2.0, strategy=2.0, cell=1.0, fitted=False, trials=0, gain=0.0, score=0.0
 )
 """In force until a fit is accepted."""
 LEAST = 100

@@ -143,10 +143,7 @@ class Claim(Input):
     source: KnowledgeSource = "user_stated"
     user: Name | None = None
     contradicts: Annotated[
-        tuple[Name, ...],
-        Field(max_length=1_000),
-        BeforeValidator(_ids),
-        DISTINCT,
+        tuple[Name, ...], Field(max_length=1_000), BeforeValidator(_ids), DISTINCT
     ] = ()
     at: Moment | None = None
     valid_from: Moment | None = None
@@ -203,12 +200,7 @@ def _check_agent(agent: str) -> str:
 
 _N = TypeVar("_N", bound=str)
 _Agent = Annotated[Name, AfterValidator(_check_agent)]
-_List = Annotated[
-    tuple[_N, ...],
-    Field(max_length=1_000),
-    BeforeValidator(_to_tuple),
-    DISTINCT,
-]
+_List = Annotated[tuple[_N, ...], Field(max_length=1_000), BeforeValidator(_to_tuple), DISTINCT]
 _Names = _List[Name]
 _Agents = _List[_Agent]
 

@@ -42,9 +42,9 @@ from graphmem.ids import canonical_json, digest, stream_id
 from graphmem.models import Difference
 from graphmem.models.episodes import hashed
 from graphmem.policies.streams import lock, took
-from graphmem.search.edges import Loosened
+from graphmem.search.edges import queue_changes
 from graphmem.store.paging import pages, ranges, weighed
-from graphmem.store.port import TEXTS, Row
+from graphmem.store.port import Row
 
 USES = 20_000
 """Episodes of the nodes in a page: an engine holds a row for each use."""
@@ -216,14 +216,12 @@ def derive(tx: Transaction, label: str, ids: Sequence[str]) -> Rebuilt:
     _lock(tx, label, ids)
     for kind in _kinds_of(label):
         kind.clear(tx, ids)
-    texts = Loosened(tx, label, ids) if label in TEXTS else None
-    removed = _drop(tx, label, ids)
     half_life = half_life_of(tx) * DAY
-    written = {
-        kind.name: kind.put(tx, kind.derive(tx, ids, half_life)) for kind in _kinds_of(label)
-    }
-    if texts:
-        texts.mark()
+    with queue_changes(tx, label, ids):
+        removed = _drop(tx, label, ids)
+        written = {
+            kind.name: kind.put(tx, kind.derive(tx, ids, half_life)) for kind in _kinds_of(label)
+        }
     return Rebuilt(written, removed)
 
 
@@ -251,22 +249,22 @@ class Shares:
         for page in pages(ids, _PAGE):
             if label == "Strategy":
                 self._tx.run("lessons.unmerge", ids=page, unused=True)
-            texts = Loosened(self._tx, label, page) if label in TEXTS else None
-            removed += _drop(self._tx, label, page)
-            there = set(page)
-            for kind in SHARED:
-                if kind.label == label:
-                    rows = [row for row in self.rows[kind.name] if row[kind.home] in there]
-                    for some in pages(rows, _PAGE):
-                        self.take_rows(kind, some)
-            if label == "Strategy":
-                lessons = [row for row in self.rows[HEURISTICS.name] if row["strategy"] in there]
-                for some in pages(lessons, _PAGE):
-                    self._tx.run("shares.weigh_anti_patterns", rows=some)
-            if label == "Task":
-                self._renew_recent([row for row in self.rows[TASKS.name] if row["id"] in there])
-            if texts:
-                texts.mark()
+            with queue_changes(self._tx, label, page):
+                removed += _drop(self._tx, label, page)
+                there = set(page)
+                for kind in SHARED:
+                    if kind.label == label:
+                        rows = [row for row in self.rows[kind.name] if row[kind.home] in there]
+                        for some in pages(rows, _PAGE):
+                            self.take_rows(kind, some)
+                if label == "Strategy":
+                    lessons = [
+                        row for row in self.rows[HEURISTICS.name] if row["strategy"] in there
+                    ]
+                    for some in pages(lessons, _PAGE):
+                        self._tx.run("shares.weigh_anti_patterns", rows=some)
+                if label == "Task":
+                    self._renew_recent([row for row in self.rows[TASKS.name] if row["id"] in there])
         return removed
 
     def take_rows(self, kind: Kind, rows: list[Row]) -> None:

@@ -1,8 +1,4 @@
-"""The graph as a network of nodes and edges, for other programs, and what hangs together in it.
-
-A node has its kind, its text, and its trials and successes; an edge its type, and as far as it has
-them the agent, trials, successes and weight. Nodes are read first, then edges, a page at a time.
-"""
+"""The graph as nodes and edges with plain values, for other programs; communities in it."""
 
 from __future__ import annotations
 
@@ -138,12 +134,7 @@ class Network:
         limit: int | None = NODES,
         chart: bool = False,
     ) -> Selection:
-        """Return a selection of nodes; without a limit a chart has one of its own.
-
-        Raises:
-            NotFoundError: there is no such item.
-            ValidationError: an argument is wrong.
-        """
+        """Return a selection of nodes, as in ``to_networkx``; a chart has limits of its own."""
         if type(hops) is not int or not 0 <= hops <= HOPS:
             raise ValidationError("hops", hops, f"is no whole number from 0 to {HOPS}")
         if limit is not None:
@@ -234,9 +225,7 @@ class Selection:
     most_edges: int
 
     def read(self, tx: Transaction) -> tuple[Iterator[Node], Iterator[Edge]]:
-        """Return the nodes, by kind and id, and the edges between them.
-
-        Read all nodes before the edges. Their values are by name, and none of them is null.
+        """Return the nodes, by kind and id, and the edges between them; read all nodes first.
 
         Raises:
             ValidationError: there are more than the limit.

@@ -1,8 +1,7 @@
 """Calibration: replays the history and predicts each episode before counting it.
 
-The counts are the same as those in the graph, and :mod:`graphmem.advice.beliefs` judges both; a
-test compares them. The strengths of pooling are fitted again each time the replayed history has
-grown by a fifth.
+:mod:`graphmem.advice.beliefs` judges the counts, as it does those in the graph. The strengths of
+pooling are fitted again each time the replayed history has grown by a fifth.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""Explanations: the evidence for a belief, its dates, and what would change it.
-
-Procedures of ``cypher/advice/explaining.cypher`` compute counts, bounds, trends and the numbers of
-trials that would change a verdict. The query for Neo4j Browser is one of them, with its parameters
-inserted.
-"""
+"""Explanations: the evidence for a belief, its dates, and what would change it."""
 
 from __future__ import annotations
 

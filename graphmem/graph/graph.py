@@ -67,12 +67,9 @@ def bell_of(url: str, namespace: str) -> Bell:
 class Graph:
     """One namespace of a store, with the settings and the clock in force.
 
-    The memory keeps settings that shape learning (``KEPT``). Explicit settings go before kept ones,
-    and these before defaults.
-
-    Procedures are called by name. ``$ns``, ``$now`` and ``$z`` are filled in if a procedure takes
-    them and the caller does not give them. Options after the name choose the optional lines of a
-    statement.
+    Explicit settings go before those that the memory keeps (``KEPT``), and these before defaults.
+    Procedures are called by name, with ``$ns``, ``$now`` and ``$z`` filled in; options after the
+    name choose the optional lines of a statement.
     """
 
     def __init__(self, store: Store, namespace: str, settings: Settings) -> None:

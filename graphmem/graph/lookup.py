@@ -111,9 +111,7 @@ class Items:
     def find(
         self, item: HasId | str, kind: str | None = None, view: View = EVERYTHING
     ) -> Iterator[Row]:
-        """Yield the rows of ``explaining.find`` for an object, an id or a text: what it can mean.
-
-        The most likely comes first. In a view, any of them may turn out to be missing.
+        """Yield what an object, an id or a text can mean: rows of ``explaining.find``.
 
         Raises:
             ValidationError: it is of a wrong type, or a text that matches several.

@@ -1,8 +1,4 @@
-"""Edges SIMILAR_TO between strategies, and between tasks.
-
-They lead from a node to the most similar ones, at most :data:`LINKS`, over the embedder's
-threshold.
-"""
+"""Edges SIMILAR_TO: from a node to its most similar ones over a threshold, a few for each."""
 
 from __future__ import annotations
 

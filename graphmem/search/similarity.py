@@ -65,11 +65,10 @@ class Similarity:
         self.fresh = self.vectors.fresh
 
     def search(self, text: str, limit: int = 50, view: View = EVERYTHING) -> list[Hit]:
-        """Return the tasks and strategies that match a text, up to ``limit`` for a label and way.
+        """Return the tasks and strategies in a view that match a text, the best first.
 
-        It searches by meaning (vectors) and by words (BM25), and fuses the ranks of both; the best
-        come first. An empty memory gives nothing, and loads no model. ``view`` is the readable part
-        of the memory: it finds only what is in it.
+        It searches by meaning (vectors) and by words (BM25), up to ``limit`` for each label and
+        way, and fuses the ranks of both. An empty memory gives nothing, and loads no model.
         """
         check_limit(limit)
         asked = searched("text", text)
@@ -220,10 +219,9 @@ class Similarity:
     def floors(self, hits: Sequence[Hit], limit: int, view: View = EVERYTHING) -> dict[str, float]:
         """Return by label the similarity below which no hit is relevant.
 
-        It is the setting ``relevance_floor``, else the embedder's, which depends on the number of
-        nodes (:meth:`graphmem.search.embedding.Thresholds.relevant`). For a reader that may not
-        read everything, that is the number of hits, or :data:`_UNSEEN` if the search, with its
-        ``limit``, may have left some out: what others did must not show.
+        The embedder's depends on the number of nodes. For a reader that may not read everything,
+        that is the number of hits, or :data:`_UNSEEN` if there may be more: what others did must
+        not show.
         """
         found = Counter(hit.label for hit in hits if hit.vector_rank is not None)
         return {label: self._floor(label, found[label], limit, view) for label in TEXTS}

@@ -137,8 +137,7 @@ class Network:
         """Return a selection of nodes, as in ``to_networkx``; a chart has limits of its own."""
         if type(hops) is not int or not 0 <= hops <= HOPS:
             raise ValidationError("hops", hops, f"is no whole number from 0 to {HOPS}")
-        if limit is not None:
-            check_limit(limit)
+        check_limit(NODES if limit is None else limit)
         wanted = LEARNED if kinds is None else tuple(checked_items("kinds", kinds))
         for kind in wanted:
             check_choice("kinds", kind, NODE_KINDS)
@@ -258,12 +257,8 @@ class Selection:
         """Raise a ValidationError if there is more than a limit."""
         if number > most:
             part = "what is around an item (around)" if self.starts is None else "fewer hops"
-            raise ValidationError(
-                "limit",
-                None,
-                f"there are more than {most:,} {what}",
-                f"take a part: {part}, or fewer kinds (kinds); or give a greater limit",
-            )
+            remedy = f"take a part: {part}, or fewer kinds (kinds); or give a greater limit"
+            raise ValidationError("limit", None, f"there are more than {most:,} {what}", remedy)
 
     def _read_edges(
         self, tx: Transaction, statement: str, ids: Sequence[str], **given: Any

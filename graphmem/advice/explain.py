@@ -118,7 +118,8 @@ class Explainer:
             general = {"kind": "rule", "task": None, "id": getattr(item, "id", item)}
             rows = chain(rows, [general])
         for row in rows:
-            if (explained := self._explained(row, view, read)) is None:
+            explain = {"policy": self._policy, "rule": self._rule}.get(row["kind"], self._uses)
+            if (explained := explain(row, view, read)) is None:  # its evidence may not be read
                 continue
             if task is None:
                 return explained
@@ -128,13 +129,6 @@ class Explainer:
             expected = self._forecaster.predict(task, row["whole"], agent)
             return explained.model_copy(update={"on_task": task, "expected": expected})
         raise self._items.missing(item, kind, view)
-
-    def _explained(self, item: Row, view: View, read: dict[str, Any]) -> Explanation | None:
-        """Return the explanation of an item; None if its evidence may not be read."""
-        if item["kind"] == "rule" and item["task"] is None:
-            return self._general_rule(item["id"], view)
-        explain = {"policy": self._policy, "rule": self._rule}.get(item["kind"], self._uses)
-        return explain(item, view, read)
 
     # Strategies, and lessons on them
 
@@ -222,6 +216,8 @@ class Explainer:
     # Rules
 
     def _rule(self, item: Row, view: View, read: dict[str, Any]) -> Explanation | None:
+        if item["task"] is None:
+            return self._general_rule(item["id"], view)
         asked: dict[str, Any] = {"id": item["id"], **read}
         row = self._one("explaining.listings", most=LATEST, sample=SAMPLE, **asked)
         if view.agents is not None and not row["trials"]:

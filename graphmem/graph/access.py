@@ -127,12 +127,9 @@ def refusal(scopes: Mapping[str, Scope], agent: str, task_type: str) -> ScopeErr
     scope = scopes.get(agent)
     if scope is None or scope.allows(task_type):
         return None
-    return ScopeError(
-        "task_type",
-        task_type,
-        f"is a type of task that agent {agent!r} may not learn",
-        "change its scope, let another agent learn it, or give another task_type",
-    )
+    problem = f"is a type of task that agent {agent!r} may not learn"
+    remedy = "change its scope, let another agent learn it, or give another task_type"
+    return ScopeError("task_type", task_type, problem, remedy)
 
 
 def read_scopes(reader: Reader, agents: Collection[str] | None = None) -> Scopes:

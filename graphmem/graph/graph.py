@@ -57,11 +57,7 @@ def _renew(bell: Bell) -> None:
 
 
 _bells: weakref.WeakValueDictionary[tuple[str, str], Bell] = weakref.WeakValueDictionary()
-
-
-def bell_of(url: str, namespace: str) -> Bell:
-    """Return the one bell of a namespace of a store."""
-    return _bells.setdefault((url, namespace), Bell())
+"""The one bell of each namespace of a store."""
 
 
 class Graph:
@@ -78,7 +74,7 @@ class Graph:
         self.given = settings
         """The settings with which the memory was opened."""
         self.namespace_id = node_id(namespace, "Namespace")
-        self.bell = bell_of(store.url, namespace)
+        self.bell = _bells.setdefault((store.url, namespace), Bell())
         """Rings after each write of this process."""
         self.after_write: list[Callable[[], None]] = []
         """What to do once, after the next write of this graph; it must raise nothing."""

@@ -92,15 +92,6 @@ class Similarity:
                 hits.append(Hit(key, label, similar[key], *ranks, fused))
         return sorted(hits, key=lambda hit: (-hit.fused, -hit.similarity, hit.id))
 
-    def nearest(self, label: str, text: str, view: View = EVERYTHING) -> list[tuple[str, float]]:
-        """Return the :data:`LINKS` nodes nearest to a text by meaning alone, the nearest first."""
-        asked = searched("text", text)
-        index = self.fresh()
-        if index is None:
-            return []
-        more = partial(index.near, label, self.vectors.of(asked, index))
-        return self._readable(label, LINKS, view, more, more(LINKS))
-
     def _readable(
         self,
         label: str,
@@ -133,7 +124,12 @@ class Similarity:
 
     def near_strategies(self, text: str, view: View = EVERYTHING) -> list[tuple[str, float]]:
         """Return the ids and similarities of the strategies that lend to a strategy with a text."""
-        near = self.nearest("Strategy", text, view)
+        asked = searched("text", text)
+        index = self.fresh()
+        if index is None:
+            return []
+        more = partial(index.near, "Strategy", self.vectors.of(asked, index))
+        near = self._readable("Strategy", LINKS, view, more, more(LINKS))
         return [pair for pair in near if pair[1] >= self.similar_from]
 
     def near_tasks(self, text: str, view: View = EVERYTHING, own: Sequence[str] = ()) -> NearTasks:

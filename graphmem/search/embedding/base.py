@@ -211,12 +211,9 @@ def checked(embedder: Embedder) -> Embedder:
     made = Checked(embedder)
     together = made.embed(["a", "longer than the other one", "a"])
     if abs(together[[0, 2]] - made.embed(["a"])).max() > UNIT:
-        raise ValidationError(
-            "embedder.embed",
-            made.name,
-            "gives a text another vector when others are embedded with it",
-            "let a vector depend on its text alone",
-        )
+        problem = "gives a text another vector when others are embedded with it"
+        remedy = "let a vector depend on its text alone"
+        raise ValidationError("embedder.embed", made.name, problem, remedy)
     return made
 
 
@@ -227,12 +224,8 @@ class Checked:
         parts = ("name", "dimensions", "thresholds", "embed")
         lacking = [part for part in parts if not hasattr(embedder, part)]
         if lacking:
-            raise ValidationError(
-                "embedder",
-                embedder,
-                f"lacks {', '.join(lacking)}",
-                "give the name of one, or an object like graphmem.search.embedding.Embedder",
-            )
+            remedy = "give the name of one, or an object like graphmem.search.embedding.Embedder"
+            raise ValidationError("embedder", embedder, f"lacks {', '.join(lacking)}", remedy)
         self.name, self.dimensions = embedder.name, embedder.dimensions
         self.thresholds, self._embed = embedder.thresholds, embedder.embed
         name, size, thresholds = self.name, self.dimensions, self.thresholds
@@ -241,12 +234,9 @@ class Checked:
         if type(size) is not int or size < 1:
             raise ValidationError("embedder.dimensions", size, "must be an integer of at least 1")
         if not isinstance(thresholds, Thresholds):
-            raise ValidationError(
-                "embedder.thresholds",
-                thresholds,
-                "must be graphmem.search.embedding.Thresholds",
-                "graphmem.search.embedding.measured(embed) finds them",
-            )
+            problem = "must be graphmem.search.embedding.Thresholds"
+            remedy = "graphmem.search.embedding.measured(embed) finds them"
+            raise ValidationError("embedder.thresholds", thresholds, problem, remedy)
         if not callable(self._embed):
             raise ValidationError("embedder.embed", self._embed, "must be a method")
 

@@ -127,12 +127,9 @@ def _json(value: Any, where: str) -> str:
             f"{_quoted(name)}: {_json(value[name], f'{where}.{name}')}" for name in sorted(value)
         ]
         return f"{{{', '.join(pairs)}}}"
-    raise ValidationError(
-        where,
-        value,
-        f"is a {kind.__name__} that JSON cannot hold exactly",
-        "give texts, finite numbers, booleans, None, lists and dicts of them",
-    )
+    problem = f"is a {kind.__name__} that JSON cannot hold exactly"
+    remedy = "give texts, finite numbers, booleans, None, lists and dicts of them"
+    raise ValidationError(where, value, problem, remedy)
 
 
 def _whole(value: Any, where: str) -> None:

@@ -1,8 +1,4 @@
-"""The graph as a network of nodes and edges, for other programs, and what hangs together in it.
-
-A node has its kind, its text, and its trials and successes; an edge its type, and as far as it has
-them the agent, trials, successes and weight. Nodes are read first, then edges, a page at a time.
-"""
+"""The graph as nodes and edges with plain values, for other programs; communities in it."""
 
 from __future__ import annotations
 
@@ -138,16 +134,10 @@ class Network:
         limit: int | None = NODES,
         chart: bool = False,
     ) -> Selection:
-        """Return a selection of nodes; without a limit a chart has one of its own.
-
-        Raises:
-            NotFoundError: there is no such item.
-            ValidationError: an argument is wrong.
-        """
+        """Return a selection of nodes, as in ``to_networkx``; a chart has limits of its own."""
         if type(hops) is not int or not 0 <= hops <= HOPS:
             raise ValidationError("hops", hops, f"is no whole number from 0 to {HOPS}")
-        if limit is not None:
-            check_limit(limit)
+        check_limit(NODES if limit is None else limit)
         wanted = LEARNED if kinds is None else tuple(checked_items("kinds", kinds))
         for kind in wanted:
             check_choice("kinds", kind, NODE_KINDS)
@@ -234,9 +224,7 @@ class Selection:
     most_edges: int
 
     def read(self, tx: Transaction) -> tuple[Iterator[Node], Iterator[Edge]]:
-        """Return the nodes, by kind and id, and the edges between them.
-
-        Read all nodes before the edges. Their values are by name, and none of them is null.
+        """Return the nodes, by kind and id, and the edges between them; read all nodes first.
 
         Raises:
             ValidationError: there are more than the limit.
@@ -269,12 +257,8 @@ class Selection:
         """Raise a ValidationError if there is more than a limit."""
         if number > most:
             part = "what is around an item (around)" if self.starts is None else "fewer hops"
-            raise ValidationError(
-                "limit",
-                None,
-                f"there are more than {most:,} {what}",
-                f"take a part: {part}, or fewer kinds (kinds); or give a greater limit",
-            )
+            remedy = f"take a part: {part}, or fewer kinds (kinds); or give a greater limit"
+            raise ValidationError("limit", None, f"there are more than {most:,} {what}", remedy)
 
     def _read_edges(
         self, tx: Transaction, statement: str, ids: Sequence[str], **given: Any

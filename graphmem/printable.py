@@ -69,10 +69,9 @@ def _masked(url: re.Match[str]) -> str:
 
 
 def without_password(url: str) -> str:
-    """Return a url without user, password and query, however damaged it is.
+    """Return a url without user, password and query, however damaged it is; a path as it is.
 
-    Everything before the last ``@`` may belong to a password, and so may a wrong port. A path is
-    returned as it is, unless it has a ``:`` before an ``@``.
+    Everything before the last ``@`` may belong to a password, and so may a wrong port.
     """
     beginning = _BEGINNING.match(url)
     scheme = beginning[0] if beginning and beginning[0].strip() else ""

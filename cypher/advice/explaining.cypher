@@ -434,54 +434,41 @@ ORDER BY id;
 // doc: A small graph for Neo4j Browser: an item, with its sample of episodes, their tasks, and what is near.
 // param: strategies list, rules list, policies list, lessons list, episodes list, transitions list, others list
 // returns: part string, paths list
-MATCH p = (s:Strategy)
-WHERE s.id IN $strategies AND toString(s.ns) = $ns
+MATCH p = (s:Strategy) WHERE s.id IN $strategies AND toString(s.ns) = $ns
 RETURN 'what is explained' AS part, collect(p) AS paths
 UNION ALL
-MATCH p = (r:Rule)
-WHERE r.id IN $rules AND toString(r.ns) = $ns
+MATCH p = (r:Rule) WHERE r.id IN $rules AND toString(r.ns) = $ns
 RETURN 'what is explained' AS part, collect(p) AS paths
 UNION ALL
-MATCH p = (x:Policy)-[:IN_STATE]->(:State)
-WHERE x.id IN $policies AND toString(x.ns) = $ns
+MATCH p = (x:Policy)-[:IN_STATE]->(:State) WHERE x.id IN $policies AND toString(x.ns) = $ns
 RETURN 'what is explained' AS part, collect(p) AS paths
 UNION ALL
-MATCH p = (h:Heuristic)-[:RECOMMENDS]->(:Strategy)
-WHERE h.id IN $lessons AND toString(h.ns) = $ns
+MATCH p = (h:Heuristic)-[:RECOMMENDS]->(:Strategy) WHERE h.id IN $lessons AND toString(h.ns) = $ns
 RETURN 'recommended' AS part, collect(p) AS paths
 UNION ALL
-MATCH p = (a:AntiPattern)-[:WARNS_AGAINST]->(:Strategy)
-WHERE a.id IN $lessons AND toString(a.ns) = $ns
+MATCH p = (a:AntiPattern)-[:WARNS_AGAINST]->(:Strategy) WHERE a.id IN $lessons AND toString(a.ns) = $ns
 RETURN 'warned against' AS part, collect(p) AS paths
 UNION ALL
-MATCH p = (e:Episode)-[:USED|LISTED|TOOK]->(x)
-WHERE e.id IN $episodes AND x.id IN $ids AND toString(e.ns) = $ns
+MATCH p = (e:Episode)-[:USED|LISTED|TOOK]->(x) WHERE e.id IN $episodes AND x.id IN $ids AND toString(e.ns) = $ns
 RETURN 'evidence' AS part, collect(p) AS paths
 UNION ALL
-MATCH p = (r:Rule)-[:DERIVED_FROM]->(e:Episode)
-WHERE r.id IN $rules AND e.id IN $episodes AND toString(r.ns) = $ns
+MATCH p = (r:Rule)-[:DERIVED_FROM]->(e:Episode) WHERE r.id IN $rules AND e.id IN $episodes AND toString(r.ns) = $ns
 RETURN 'derived from' AS part, collect(p) AS paths
 UNION ALL
-MATCH p = (e:Episode)-[:ATTEMPTED]->(:Task)
-WHERE e.id IN $episodes AND toString(e.ns) = $ns
+MATCH p = (e:Episode)-[:ATTEMPTED]->(:Task) WHERE e.id IN $episodes AND toString(e.ns) = $ns
 RETURN 'tasks' AS part, collect(p) AS paths
 UNION ALL
-MATCH p = (t:Transition)-[:UPDATED]->(:Policy)
-WHERE t.id IN $transitions AND toString(t.ns) = $ns
+MATCH p = (t:Transition)-[:UPDATED]->(:Policy) WHERE t.id IN $transitions AND toString(t.ns) = $ns
 RETURN 'updates' AS part, collect(p) AS paths
 UNION ALL
-MATCH p = (s:Strategy)-[:SIMILAR_TO]->(o:Strategy)
-WHERE s.id IN $strategies AND o.id IN $others AND toString(s.ns) = $ns
+MATCH p = (s:Strategy)-[:SIMILAR_TO]->(o:Strategy) WHERE s.id IN $strategies AND o.id IN $others AND toString(s.ns) = $ns
 RETURN 'similar' AS part, collect(p) AS paths
 UNION ALL
-MATCH p = (s:Strategy)-[:CO_OCCURS_WITH]-(o:Strategy)
-WHERE s.id IN $strategies AND o.id IN $others AND toString(s.ns) = $ns
+MATCH p = (s:Strategy)-[:CO_OCCURS_WITH]-(o:Strategy) WHERE s.id IN $strategies AND o.id IN $others AND toString(s.ns) = $ns
 RETURN 'used together' AS part, collect(p) AS paths
 UNION ALL
-MATCH p = (s:Strategy)-[:MERGED_INTO]->(o:Strategy)
-WHERE s.id IN $strategies AND o.id IN $strategies AND toString(s.ns) = $ns
+MATCH p = (s:Strategy)-[:MERGED_INTO]->(o:Strategy) WHERE s.id IN $strategies AND o.id IN $strategies AND toString(s.ns) = $ns
 RETURN 'merged' AS part, collect(p) AS paths
 UNION ALL
-MATCH p = (x:Policy)-[:CO_OCCURS_WITH]-(o:Policy)
-WHERE x.id IN $policies AND o.id IN $others AND toString(x.ns) = $ns
+MATCH p = (x:Policy)-[:CO_OCCURS_WITH]-(o:Policy) WHERE x.id IN $policies AND o.id IN $others AND toString(x.ns) = $ns
 RETURN 'linked' AS part, collect(p) AS paths;

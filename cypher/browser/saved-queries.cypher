@@ -62,15 +62,6 @@ MATCH q = (x)-[:UPDATED]->(:Policy)-[:IN_STATE]->(:State)
 OPTIONAL MATCH r = (:State)-[:REACHED_BY]->(x)
 RETURN q, r;
 
-// The latest events of an agent, with their subjects
-//   :param agent => "tabular learner"
-MATCH (t:Stream {agent: $agent}) WHERE t.ns = $ns
-UNWIND range(t.last, 1, -1) AS seq
-MATCH (x:Event {id: t.id + ':' + seq})
-WITH x LIMIT 25
-OPTIONAL MATCH q = (x)-[:ABOUT]->()
-RETURN x, q;
-
 // One policy, and the facts behind it
 //   :param policy => "7ed044eb11b88da943bcd539c95f71f1"
 MATCH p = (x:Policy {id: $policy})-[:IN_STATE]->(:State) WHERE x.ns = $ns
@@ -100,11 +91,6 @@ WITH p, h ORDER BY h.successes DESC LIMIT 10
 OPTIONAL MATCH q = (h)-[:DERIVED_FROM]->(:Episode)
 RETURN p, q;
 
-// The pending events of consumers, and the cursors of groups
-MATCH p = (c:Cursor)-[:READS]->(:Stream) WHERE c.ns = $ns
-OPTIONAL MATCH q = (:Claim)-[:UNDER]->(c)
-RETURN p, q;
-
 // What more shows
 
 // Predictions, and what they are about
@@ -112,11 +98,6 @@ RETURN p, q;
 MATCH p = (x:Prediction)-[:ABOUT_ITEM]->() WHERE x.ns = $ns
 WITH p, x ORDER BY x.created_at DESC LIMIT 40
 RETURN p;
-
-// The stored cycles
-//   needs episodes with times: `graphmem policies cycles`
-MATCH p = ()-[:HAS_CYCLE]->(c:Cycle) WHERE c.ns = $ns
-RETURN p LIMIT 40;
 
 // The rules of a task, and who listed them
 //   needs episodes that list successes or mistakes: `graphmem learn --worked`
@@ -157,16 +138,6 @@ OPTIONAL MATCH q = (k)-[:CONTRADICTS]->(:Knowledge)
 OPTIONAL MATCH r = (k)<-[:STATES]-(:Statement)<-[:STATED]-(:User)
 RETURN p, q, r LIMIT 60;
 
-// The learning scopes of agents
-//   needs `graphmem people scope`
-MATCH (s:LearningScope) WHERE s.ns = $ns
-RETURN s;
-
-// The files that were imported, and their episodes
-//   needs `graphmem upkeep import --format sentinel`
-MATCH p = (d:Document)-[:HOLDS]->(:Episode) WHERE d.ns = $ns
-RETURN p LIMIT 60;
-
 // The levels, what pulls from what, and lenses on them
 //   needs levels: `graphmem levels put`
 MATCH (l:Level) WHERE l.ns = $ns
@@ -182,11 +153,6 @@ WITH p, e ORDER BY e.at DESC LIMIT 40
 OPTIONAL MATCH q = (e)-[:MADE_FROM]->(:Entry)-[:IN]->(:Level)
 RETURN p, q;
 
-// What entries became, and from which level
-//   needs levels, and entries that became lessons or episodes
-MATCH p = (:Level)<-[:IN]-(e:Entry)-[:BECAME]->() WHERE e.ns = $ns
-RETURN p LIMIT 60;
-
 // The way of an entry through the levels, from where it came and into what it went
 //   needs levels: `graphmem levels pull`
 //   :param id => "the id of an entry"
@@ -195,12 +161,3 @@ OPTIONAL MATCH p = (e)-[:MADE_FROM*1..4]->(:Entry)
 OPTIONAL MATCH q = (:Entry)-[:MADE_FROM*1..4]->(e)
 OPTIONAL MATCH r = (e)-[:IN|BECAME]->()
 RETURN e, p, q, r;
-
-// The latest events of a level, and who reads them
-//   needs levels: `graphmem levels add`
-//   :param level => "agent:ada:working"
-MATCH (l:Level {name: $level})-[:WRITES]->(t:Stream) WHERE l.ns = $ns
-OPTIONAL MATCH p = (:Cursor)-[:READS]->(t)
-UNWIND range(t.last, CASE WHEN t.last > 25 THEN t.last - 24 ELSE 1 END, -1) AS seq
-OPTIONAL MATCH (x:Event {id: t.id + ':' + seq})
-RETURN l, t, p, x;

@@ -4,40 +4,31 @@
 // name: neighbourhood.nodes
 // doc: The nodes with given ids: their kind, text, trials and successes, as far as they have them.
 // returns: id string, kind string, text string, trials integer, successes integer
-MATCH (s:Strategy)
-WHERE s.id IN $ids AND toString(s.ns) = $ns
+MATCH (s:Strategy) WHERE s.id IN $ids AND toString(s.ns) = $ns
 RETURN s.id AS id, 'strategy' AS kind, s.text AS text, s.trials AS trials, s.successes AS successes
 UNION ALL
-MATCH (t:Task)
-WHERE t.id IN $ids AND toString(t.ns) = $ns
+MATCH (t:Task) WHERE t.id IN $ids AND toString(t.ns) = $ns
 RETURN t.id AS id, 'task' AS kind, t.description AS text, t.episodes AS trials, t.successes AS successes
 UNION ALL
-MATCH (e:Episode)
-WHERE e.id IN $ids AND toString(e.ns) = $ns
+MATCH (e:Episode) WHERE e.id IN $ids AND toString(e.ns) = $ns
 RETURN e.id AS id, 'episode' AS kind, e.task AS text, 1 AS trials, CASE WHEN e.success THEN 1 ELSE 0 END AS successes
 UNION ALL
-MATCH (a:Agent)
-WHERE a.id IN $ids AND toString(a.ns) = $ns
+MATCH (a:Agent) WHERE a.id IN $ids AND toString(a.ns) = $ns
 RETURN a.id AS id, 'agent' AS kind, a.name AS text, null AS trials, null AS successes
 UNION ALL
-MATCH (p:Policy)
-WHERE p.id IN $ids AND toString(p.ns) = $ns
+MATCH (p:Policy) WHERE p.id IN $ids AND toString(p.ns) = $ns
 RETURN p.id AS id, 'policy' AS kind, p.action_type + coalesce(' ' + p.action_spec, '') AS text, p.trials AS trials, p.successes AS successes
 UNION ALL
-MATCH (s:State)
-WHERE s.id IN $ids AND toString(s.ns) = $ns
+MATCH (s:State) WHERE s.id IN $ids AND toString(s.ns) = $ns
 RETURN s.id AS id, 'state' AS kind, coalesce(s.features, s.fingerprint) AS text, null AS trials, null AS successes
 UNION ALL
-MATCH (h:Heuristic)
-WHERE h.id IN $ids AND toString(h.ns) = $ns
+MATCH (h:Heuristic) WHERE h.id IN $ids AND toString(h.ns) = $ns
 RETURN h.id AS id, 'heuristic' AS kind, h.text AS text, h.trials AS trials, h.successes AS successes
 UNION ALL
-MATCH (p:AntiPattern)
-WHERE p.id IN $ids AND toString(p.ns) = $ns
+MATCH (p:AntiPattern) WHERE p.id IN $ids AND toString(p.ns) = $ns
 RETURN p.id AS id, 'anti-pattern' AS kind, p.text AS text, null AS trials, null AS successes
 UNION ALL
-MATCH (r:Rule)
-WHERE r.id IN $ids AND toString(r.ns) = $ns
+MATCH (r:Rule) WHERE r.id IN $ids AND toString(r.ns) = $ns
 RETURN r.id AS id, 'rule' AS kind, r.text AS text, null AS trials, null AS successes;
 
 // name: neighbourhood.{kind}_edges

@@ -1,8 +1,7 @@
 """Calibration: replays the history and predicts each episode before counting it.
 
-The counts are the same as those in the graph, and :mod:`graphmem.advice.beliefs` judges both; a
-test compares them. The strengths of pooling are fitted again each time the replayed history has
-grown by a fifth.
+:mod:`graphmem.advice.beliefs` judges the counts, as it does those in the graph. The strengths of
+pooling are fitted again each time the replayed history has grown by a fifth.
 """
 
 from __future__ import annotations
@@ -84,20 +83,6 @@ class Trial:
         )
 
 
-class Sums:
-    """A pair of sums."""
-
-    __slots__ = ("pair",)
-
-    def __init__(self) -> None:
-        self.pair: Pair = NOTHING
-
-    def move(self, before: Pair, after: Pair) -> None:
-        """Replace a part."""
-        n, k = self.pair
-        self.pair = n + after[0] - before[0], k + after[1] - before[1]
-
-
 class Cell:
     """The outcomes of something: their counts, and the latest ones with a date."""
 
@@ -141,7 +126,7 @@ class History:
     """By strategy and type of task."""
     types: dict[str, str | None] = field(default_factory=dict)
     """The type of each task."""
-    _worths: dict[Hashable, Sums] = field(default_factory=lambda: defaultdict(Sums))
+    _worths: dict[Hashable, Pair] = field(default_factory=lambda: defaultdict(lambda: NOTHING))
     """What all outcomes are worth, by type; of each strategy, by id; at tasks, by (task,)."""
     _typed: Counter[str | None] = field(default_factory=Counter)
     """How many uses of strategies there are of each type."""
@@ -161,12 +146,17 @@ class History:
             cell_before, typed_before = cell.worth, typed.worth
             for one in (self.total, self.strategies.setdefault(strategy, Cell()), cell, typed):
                 one.add(won, None if one in (self.total, typed) else at, task)
-            for sums in (self._worths[strategy], self._worths[(task,)]):
-                sums.move(cell_before, cell.worth)
+            for key in (strategy, (task,)):
+                self._move(key, cell_before, cell.worth)
             for name in {None, kind}:  # None: all types, and none
-                self._worths["type", name].move(typed_before, typed.worth)
+                self._move(("type", name), typed_before, typed.worth)
             self._kinds[strategy].add(kind)
             self._typed[kind] += 1
+
+    def _move(self, key: Hashable, before: Pair, after: Pair) -> None:
+        """Replace a part of what outcomes are worth."""
+        n, k = self._worths[key]
+        self._worths[key] = n + after[0] - before[0], k + after[1] - before[1]
 
     @property
     def rate(self) -> float:
@@ -197,12 +187,12 @@ class History:
         here, known = self.cells.get(task, {}).values(), self.tasks.get(task, _NONE)
         shared = Shared(
             all_trials=self.total.trials,
-            everything=self._worths["type", None].pair,
+            everything=self._worths["type", None],
             type_trials=self._typed.get(kind, 0) if kind is not None else 0,
-            typed=self._worths["type", kind].pair if kind is not None else NOTHING,
+            typed=self._worths["type", kind] if kind is not None else NOTHING,
             episodes=(known.trials, known.successes),
             here_raw=(sum(one.trials for one in here), sum(one.successes for one in here)),
-            here=self._worths[(task,)].pair,
+            here=self._worths[(task,)],
             near_trials=int(near[0]),
             near=(near[1], near[2]),
             near_gone=(near[3], near[4]),
@@ -237,7 +227,7 @@ class History:
         return Own(
             trials=known.trials,
             successes=known.successes,
-            effective=self._worths[strategy].pair if known.trials else NOTHING,
+            effective=self._worths[strategy] if known.trials else NOTHING,
             type_trials=typed.trials,
             type_successes=typed.successes,
             everything=(sum(n for n, _ in kinds), sum(k for _, k in kinds)),
@@ -284,15 +274,15 @@ class History:
         rows = [
             (
                 numbers[task],
-                *self._worths[(task,)].pair,
-                *self._worths[strategy].pair,
+                *self._worths[(task,)],
+                *self._worths[strategy],
                 *(self.strategies[strategy].trials, self.strategies[strategy].successes),
                 *(cell.trials, cell.successes),
             )
             for task, cells in self.cells.items()
             for strategy, cell in cells.items()
         ]
-        return fit(rows, self.total.trials, self._worths["type", None].pair)
+        return fit(rows, self.total.trials, self._worths["type", None])
 
     def strengths_then(self) -> PoolingStrengths:
         """Return the strengths in force after these episodes, which are fitted now and then."""
@@ -372,13 +362,8 @@ class Calibrator:
                 wholes = tuple(dict.fromkeys(use["whole"] for use in row["uses"]))
                 shown = {name: row[name] for name in ("task", "success", "name", "uses")}
                 kind = None if row["type"] == GENERAL else row["type"]
-                trial = Trial(
-                    key=one["key"],
-                    strategies=wholes,
-                    task_type=kind,
-                    used_at=one["used_at"],
-                    **shown,
-                )
+                dated = {"key": one["key"], "used_at": one["used_at"]}
+                trial = Trial(strategies=wholes, task_type=kind, **dated, **shown)
                 placed.append((recorded if by == "order" else (one["at"], *recorded), trial))
         placed.sort(key=lambda pair: pair[0])
         return [trial for _, trial in placed]

@@ -20,7 +20,7 @@ from graphmem.graph.lookup import describe_unshared
 from graphmem.ids import strategy_id
 from graphmem.lessons.anti_patterns import describe, find_warnings, is_told
 from graphmem.models.choices import Choice, Considered, Evaluation, Explore, OwnWay
-from graphmem.models.fields import AS_TUPLE, MAX_CANDIDATES, Input, Name, TypeName, Unit
+from graphmem.models.fields import Input, Name, SomeNames, TypeName, Unit
 from graphmem.models.lessons import AntiPattern
 from graphmem.printable import percent
 
@@ -43,9 +43,7 @@ _SHOWN = ("text", "probability", "worth", "change", *COUNTS)
 
 class _Asked(Input):
     task: Name
-    candidates: (
-        Annotated[tuple[Name, ...], AS_TUPLE, Field(min_length=1, max_length=MAX_CANDIDATES)] | None
-    )
+    candidates: SomeNames | None
     task_type: TypeName | None
     seed: Annotated[int, Field(ge=0)] | None
 
@@ -135,12 +133,7 @@ class Chooser:
         fields = {name: getattr(chosen, name) for name in Considered.model_fields}
         if not met and (note := describe_unshared(self._graph, asked.task, view)):
             fields["why"] += f"; {note}"
-        return Choice(
-            **fields,
-            task=asked.task,
-            explore=explore,
-            others=tuple(considered),
-        )
+        return Choice(**fields, task=asked.task, explore=explore, others=tuple(considered))
 
     def evaluate(
         self,
@@ -181,7 +174,7 @@ class Chooser:
                 evaluated way takes.
             ValidationError: an argument is wrong, or a function returned no probabilities.
         """
-        from graphmem.advice.evaluate import Asked, Evaluator
+        from graphmem.advice.evaluate import Asked, evaluate
 
         check_function("on_progress", on_progress)
         if not callable(explore) and (explore is not None or strategies is None):
@@ -190,7 +183,7 @@ class Chooser:
         asked = Asked(explore=explore, strategies=given, clip=clip, seed=seed, resamples=resamples)
         sharpness = self._graph.settings.choice_sharpness
         chances = Chances(epsilon=epsilon, width=width, sharpness=sharpness)
-        return Evaluator(self._graph, self._estimator.near).evaluate(asked, chances, on_progress)
+        return evaluate(self._graph, self._estimator.near, asked, chances, on_progress)
 
     def _considered(
         self,
@@ -226,10 +219,7 @@ class Chooser:
         """Return what recall finds for a task, and what worked best anywhere."""
         recalled = self._recaller.recall(task, RECALLED, agent, kinds=("strategy",))
         texts = [item.text for item in recalled.items]
-        name, seen = "choosing.best", {}
-        if view.agents is not None:
-            name, seen = "choosing.best_of", view.filters(self._graph)
-        best = self._graph.read(name, limit=FOUND, **seen)
+        best = self._graph.read("choosing.best", limit=FOUND, **view.filters(self._graph))
         best.sort(key=lambda row: (-row["mean"], row["text"]))
         found = list(dict.fromkeys([*texts, *(row["text"] for row in best)]))[:FOUND]
         if not found:
@@ -242,10 +232,9 @@ class Chooser:
         return found
 
     def _warnings(self, found: Estimates, view: View) -> Mapping[str, tuple[AntiPattern, ...]]:
-        """Return the anti-patterns of candidates on the type of the task, by id.
+        """Return the anti-patterns of candidates on the type of the task (or any), by id.
 
-        Candidates that fail no more often than other strategies, or are expected to work here, have
-        none. Without a type: those on any type, and those on tasks without a type.
+        Candidates that fail no more often than others, or are expected to work here, have none.
         """
         known = {one.id: one for one in found.strategies if one.id is not None}
         kind = found.question.task_type
@@ -272,18 +261,10 @@ def probabilities(
     """Return the probability of taking each of some candidates; equal ones share.
 
     Thompson sampling draws a run of outcomes and then a rate for all candidates :data:`DRAWS`
-    times, and takes one of these draws by chance. One more draw gives each candidate the same
-    chance. So no candidate is ever given up, and the choices can show what any other way would have
-    got.
-
-    Args:
-        belief: what is believed of the candidates.
-        met: how often the task was met. One that came often will come again, so it pays to find
-            out how it differs; that takes several trials of each candidate.
-        cell: how many trials what is expected of the task counts for.
-        way: the way to choose.
-        chances: what the ways need besides.
-        rng: draws.
+    times, and takes one of these draws by chance; one more draw gives each candidate the same
+    chance, so none is ever given up. ``met`` is how often the task was met: one that came often
+    will come again, so it pays to find out how it differs. ``cell`` is how many trials what is
+    expected of it counts for.
     """
     from graphmem.arrays import np
 

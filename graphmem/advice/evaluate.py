@@ -1,16 +1,9 @@
 """Evaluates other ways to choose, from episodes that say how their strategies were chosen.
 
-For each episode: *r* is 1 for a success, else 0; *p* is the probability with which its strategy *a*
-was chosen; *t(b)* the probability with which the other way takes a candidate *b*; *w* is
-*t(a) / p*; *q(b)* is the probability that *b* succeeds, predicted from the episodes before this
-one. The mean over episodes of
-
-- *w r* is the estimate of inverse propensity (Horvitz and Thompson 1952),
-- *w r*, divided by the mean of *w*, the self-normalised one (Swaminathan and Joachims 2015),
-- *sum of t(b) q(b) + w (r - q(a))* the doubly robust one (Dudik, Langford and Li 2011).
-
-The effective number of episodes is *(sum of w)² / sum of w²* (Kish 1965). Intervals are percentiles
-of the estimates on episodes drawn with replacement (Efron 1979).
+``docs/explanation/choosing.md`` has the three estimates. Of each episode they need the success *r*,
+the weight *w* (how often the way takes its strategy *a*, over the probability with which that was
+chosen), and the predicted *q(b)* of the candidates *b* that the way takes with *t(b)*. Intervals
+are percentiles of the estimates on episodes drawn with replacement (Efron 1979).
 """
 
 from __future__ import annotations
@@ -31,7 +24,7 @@ from graphmem.graph.graph import Graph
 from graphmem.graph.nearness import Near
 from graphmem.ids import strategy_id
 from graphmem.models.choices import Estimate, Evaluation, Explore, LeftOut
-from graphmem.models.fields import AS_TUPLE, MAX_STRATEGIES, Input, Name
+from graphmem.models.fields import Input, SomeNames
 from graphmem.models.forecasts import PoolingStrengths
 from graphmem.store.port import Row
 
@@ -53,9 +46,7 @@ class Asked(Input):
     """The way in question: None takes each of ``strategies`` alike."""
 
     explore: Explore | Callable[..., Any] | None = None
-    strategies: (
-        Annotated[tuple[Name, ...], AS_TUPLE, Field(min_length=1, max_length=MAX_STRATEGIES)] | None
-    ) = None
+    strategies: SomeNames | None = None
     clip: Annotated[float, Field(ge=1.0, allow_inf_nan=False)] | None = None
     """The largest weight; None: any."""
     seed: Annotated[int, Field(ge=0)] = 0
@@ -67,50 +58,45 @@ Numbers = tuple[float, ...]
 way takes candidates that had no chance."""
 
 
-class Evaluator:
-    """Evaluates ways to choose in one namespace."""
+def evaluate(
+    graph: Graph, near: Near, asked: Asked, chances: Chances, on_progress: Progress | None
+) -> Evaluation:
+    """Return what a way would have got in a namespace."""
+    calibrator = Calibrator(graph, near)
+    trials = calibrator.trials("order")
+    chosen = [[one for one in trial.uses if one["propensity"] is not None] for trial in trials]
+    once = sum(len(choices) == 1 for choices in chosen)
+    nothing = sum(not choices for choices in chosen)
 
-    def __init__(self, graph: Graph, near: Near) -> None:
-        self._graph = graph
-        self._calibrator = Calibrator(graph, near)
+    def check(count: int, which: str, remedy: str) -> None:
+        if count < FEWEST:
+            raise NotFoundError(
+                f"{count:,} of {len(trials):,} episodes in namespace {graph.ns!r} {which}, and an "
+                f"estimate needs {FEWEST} at least; {remedy}"
+            )
 
-    def evaluate(self, asked: Asked, chances: Chances, on_progress: Progress | None) -> Evaluation:
-        """Return what a way would have got."""
-        trials = self._calibrator.trials("order")
-        chosen = [[one for one in trial.uses if one["propensity"] is not None] for trial in trials]
-        once = sum(len(choices) == 1 for choices in chosen)
-        nothing = sum(not choices for choices in chosen)
-        if once < FEWEST:
-            raise self._too_few(once, len(trials), "say how one strategy was chosen", _REMEDY)
-        wholes = {row["id"]: row["whole"] for row in self._graph.read("forecasting.wholes")}
-        replay = _Replay(self._graph.ns, wholes, asked, chances)
-        history = History(self._calibrator.similar())
-        replayed = self._calibrator.replayed(trials, history)
-        for place, (trial, choices) in enumerate(zip(replayed, chosen, strict=True), 1):
-            if len(choices) == 1:
-                replay.add(trial, choices[0], history, history.strengths_then())
-            history.add(trial)
-            if on_progress and (place % 500 == 0 or place == len(trials)):
-                on_progress(place, len(trials))
-        left_out = LeftOut(
-            no_propensity=nothing,
-            several_choices=len(trials) - nothing - once,
-            no_candidates=replay.no_candidates,
-            none_offered=replay.none_offered,
-        )
-        used = len(replay.rows)
-        if used < FEWEST:
-            remedy = "name strategies that were among the candidates"
-            if replay.no_candidates:
-                remedy = "give `candidates` with their probabilities"
-            raise self._too_few(used, len(trials), "can be used", remedy)
-        return estimated(asked, replay.rows, left_out)
-
-    def _too_few(self, count: int, total: int, which: str, remedy: str) -> NotFoundError:
-        return NotFoundError(
-            f"{count:,} of {total:,} episodes in namespace {self._graph.ns!r} {which}, and an "
-            f"estimate needs {FEWEST} at least; {remedy}"
-        )
+    check(once, "say how one strategy was chosen", _REMEDY)
+    wholes = {row["id"]: row["whole"] for row in graph.read("forecasting.wholes")}
+    replay = _Replay(graph.ns, wholes, asked, chances)
+    history = History(calibrator.similar())
+    replayed = calibrator.replayed(trials, history)
+    for place, (trial, choices) in enumerate(zip(replayed, chosen, strict=True), 1):
+        if len(choices) == 1:
+            replay.add(trial, choices[0], history, history.strengths_then())
+        history.add(trial)
+        if on_progress and (place % 500 == 0 or place == len(trials)):
+            on_progress(place, len(trials))
+    left_out = LeftOut(
+        no_propensity=nothing,
+        several_choices=len(trials) - nothing - once,
+        no_candidates=replay.no_candidates,
+        none_offered=replay.none_offered,
+    )
+    remedy = "name strategies that were among the candidates"
+    if replay.no_candidates:
+        remedy = "give `candidates` with their probabilities"
+    check(len(replay.rows), "can be used", remedy)
+    return estimated(asked, replay.rows, left_out)
 
 
 class _Replay:

@@ -1,9 +1,4 @@
-"""Explanations: the evidence for a belief, its dates, and what would change it.
-
-Procedures of ``cypher/advice/explaining.cypher`` compute counts, bounds, trends and the numbers of
-trials that would change a verdict. The query for Neo4j Browser is one of them, with its parameters
-inserted.
-"""
+"""Explanations: the evidence for a belief, its dates, and what would change it."""
 
 from __future__ import annotations
 
@@ -29,6 +24,7 @@ from graphmem.models.explanations import (
     Explanation,
     Neighbour,
     PolicyFacts,
+    Relation,
     Share,
     Shares,
     Since,
@@ -122,7 +118,8 @@ class Explainer:
             general = {"kind": "rule", "task": None, "id": getattr(item, "id", item)}
             rows = chain(rows, [general])
         for row in rows:
-            if (explained := self._explained(row, view, read)) is None:
+            explain = {"policy": self._policy, "rule": self._rule}.get(row["kind"], self._uses)
+            if (explained := explain(row, view, read)) is None:  # its evidence may not be read
                 continue
             if task is None:
                 return explained
@@ -132,13 +129,6 @@ class Explainer:
             expected = self._forecaster.predict(task, row["whole"], agent)
             return explained.model_copy(update={"on_task": task, "expected": expected})
         raise self._items.missing(item, kind, view)
-
-    def _explained(self, item: Row, view: View, read: dict[str, Any]) -> Explanation | None:
-        """Return the explanation of an item; None if its evidence may not be read."""
-        if item["kind"] == "rule" and item["task"] is None:
-            return self._general_rule(item["id"], view)
-        explain = {"policy": self._policy, "rule": self._rule}.get(item["kind"], self._uses)
-        return explain(item, view, read)
 
     # Strategies, and lessons on them
 
@@ -159,18 +149,13 @@ class Explainer:
             asked["parts"] = group["strategies"]
             asked["agents"] = [group["agent"]]
         asked["error_class"] = item["error_class"]
-        row = self._one(
-            "explaining.uses",
-            *(() if asked["agents"] is None else ("own",)),
-            most=LATEST,
-            sample=SAMPLE,
-            **asked,
-        )
+        own = () if asked["agents"] is None else ("own",)
+        row = self._one("explaining.uses", *own, most=LATEST, sample=SAMPLE, **asked)
         if view.agents is not None and not row["trials"]:
             return None
         counted = ("counted",) if group is None and asked["types"] is None else ()
-        others = [lesson for lesson in lessons if group is None or lesson["id"] != group["id"]]
-        near = self._read_neighbours(ids, view, read, others)
+        near = self._read_neighbours(ids, view, read)
+        near += self._believed([lesson for lesson in lessons if lesson is not group], view)
         readable = {part["id"] for lesson in lessons for part in lesson["strategies"]}
         merged = [
             Neighbour(relation="merged", id=member["id"], text=member["text"])
@@ -199,9 +184,7 @@ class Explainer:
             better=better,
         )
 
-    def _read_neighbours(
-        self, ids: list[str], view: View, read: dict[str, Any], lessons: Sequence[Row]
-    ) -> list[Neighbour]:
+    def _read_neighbours(self, ids: list[str], view: View, read: Row) -> list[Neighbour]:
         rows = self._graph.read("explaining.near", ids=ids, limit=NEAR)
         if view.agents is not None:  # the edges count all agents
             rows = [row for row in rows if row["relation"] == "similar"]
@@ -209,43 +192,32 @@ class Explainer:
         known = sorted({row["id"] for row in rows})
         counts = self._graph.read("explaining.rates", ids=known, **read) if known else []
         rates = {row["id"]: row for row in counts}
+        edge = ("relation", "weight", "episodes")
         return [
-            Neighbour(
-                relation=row["relation"],
-                weight=row["weight"],
-                episodes=row["episodes"],
-                **_rated(rates[row["id"]]),
-            )
+            Neighbour(**{name: row[name] for name in edge}, **_rated(rates[row["id"]]))
             for row in rows
             if row["id"] in rates
-        ] + list(self._believed(lessons, view))
+        ]
 
     def _believed(self, lessons: Sequence[Row], view: View) -> Iterable[Neighbour]:
         """Yield the lessons over their thresholds, most trials first."""
-        settings = self._graph.settings
-        least = view.trials(settings), view.failures(settings)
-        for kind, relation in (("heuristic", "recommended"), ("anti-pattern", "warned against")):
-            works = kind == "heuristic"
-            rows = [
-                row
-                for row in lessons
-                if row["kind"] == kind
-                and (
-                    row["trials"] >= least[0] and row["mean"] > HEURISTIC_ABOVE
-                    if works
-                    else row["successes"] >= least[1]
-                )
-            ]
-            rows.sort(key=lambda row: (-row["trials"], row["agent"], row["id"]))
+        trials, failures = (of(self._graph.settings) for of in (view.trials, view.failures))
+        ranked = sorted(lessons, key=lambda row: (-row["trials"], row["agent"], row["id"]))
+        works = [row for row in ranked if row["kind"] == "heuristic" and row["trials"] >= trials]
+        works = [row | {"text": row["types"][0]} for row in works if row["mean"] > HEURISTIC_ABOVE]
+        fails = [row for row in ranked if row["kind"] != "heuristic"]
+        fails = [
+            row | {"text": row["error_class"]} for row in fails if row["successes"] >= failures
+        ]
+        for relation, rows in zip(_OF_LESSONS, (works, fails), strict=True):
             for row in rows[:NEAR]:
-                about = row["types"][0] if works else row["error_class"]
-                yield Neighbour(
-                    relation=relation, agent=row["agent"], **_rated({**row, "text": about})
-                )
+                yield Neighbour(relation=relation, agent=row["agent"], **_rated(row))
 
     # Rules
 
     def _rule(self, item: Row, view: View, read: dict[str, Any]) -> Explanation | None:
+        if item["task"] is None:
+            return self._general_rule(item["id"], view)
         asked: dict[str, Any] = {"id": item["id"], **read}
         row = self._one("explaining.listings", most=LATEST, sample=SAMPLE, **asked)
         if view.agents is not None and not row["trials"]:
@@ -339,13 +311,13 @@ class Explainer:
             found = [row for row in found if row["agent"] in view.agents]
         texts = {row["id"]: row["text"] for row in found}
         beside = [
-            Neighbour(relation="same state", weight=None, **_rated({**row, "text": _action(row)}))
+            Neighbour(relation="same state", **_rated({**row, "text": _action(row)}))
             for row in rows
         ]
-        for row in [row for row in spread if row["id"] in texts][:NEAR]:
-            counts = {"weight": row["energy"], "episodes": row["count"]}
-            text = texts[row["id"]]
-            beside.append(Neighbour(relation="linked", id=row["id"], text=text, **counts))
+        linked = [(row, texts[row["id"]]) for row in spread if row["id"] in texts][:NEAR]
+        for row, text in linked:
+            edge = {"id": row["id"], "weight": row["energy"], "episodes": row["count"]}
+            beside.append(Neighbour(relation="linked", text=text, **edge))
         return beside
 
     def _crystallizing(self, row: Row, *, crystallized: bool) -> list[Turn]:
@@ -360,16 +332,15 @@ class Explainer:
             ready = {"lower": now["lower"], "upper": now["upper"], "sentence": sentence}
             return [Turn(direction="for", more=0, becomes="crystallized", **ready)]
         turns = []
+        way, becomes, word = "for", "crystallized", "success"
+        if crystallized:
+            way, becomes, word = "against", "taken back", "failure"
         for turn in self._graph.read("explaining.turns", **counts, **bounds):
-            if turn["direction"] == "for" and not crystallized:
-                more = max(turn["more"], settings.min_events - row["trials"])
-                becomes, word = "crystallized", "success"
-            elif turn["direction"] == "against" and crystallized:
-                more, becomes, word = turn["more"], "taken back", "failure"
-            else:
-                continue
-            sentence = f"{counted(more, word)} in a row: {becomes} by policies.crystallize"
-            turns.append(Turn(**{**turn, "more": more, "becomes": becomes}, sentence=sentence))
+            if turn["direction"] == way:
+                least = 0 if crystallized else settings.min_events - row["trials"]
+                turn |= {"more": max(turn["more"], least), "becomes": becomes}
+                sentence = f"{counted(turn['more'], word)} in a row: {becomes}"
+                turns.append(Turn(**turn, sentence=f"{sentence} by policies.crystallize"))
         return turns
 
     # Common to all kinds
@@ -463,7 +434,7 @@ class Explainer:
         return self._graph.read(name, *options, **params)[0]
 
 
-_OF_LESSONS = ("recommended", "warned against")
+_OF_LESSONS: tuple[Relation, ...] = ("recommended", "warned against")
 _OF_POLICY = ("state", "q", "updates", "confidence", "signals", "crystallized")
 _OF_ITEM = ("kind", "id", "text", "agent", "error_class", "verdict", "task", "source")
 _SHOWN = ("ids", "strategies", "rules", "policies", "lessons", "episodes", "transitions", "others")

@@ -1,10 +1,9 @@
 """Fits the strengths of pooling (:func:`graphmem.advice.formula.expect`) to a history.
 
-This is empirical Bayes: each outcome of the history is predicted from all others (leave one out),
-and the strengths with the least log loss win, under a weak prior around the defaults (the logarithm
-of a strength has a standard deviation of 1). The defaults stay in force until
-the gain in log loss is over :data:`CERTAIN` standard errors. The independent units are tasks,
-because episodes of one task are not independent.
+This is empirical Bayes: each outcome is predicted from all others (leave one out), and the
+strengths with the least log loss win, under a weak prior around the defaults (the logarithm of a
+strength has a standard deviation of 1). The defaults stay in force until the gain is over
+:data:`CERTAIN` standard errors; its independent units are tasks.
 """
 
 from __future__ import annotations
@@ -33,12 +32,10 @@ def fit(
 ) -> PoolingStrengths:
     """Return the strengths that predict each outcome best from all others.
 
-    Args:
-        rows: of each strategy on each task: the number of the task; what all outcomes on the task
-            count elsewhere, and what those of the strategy do (each trials and successes); the
-            trials and successes of the strategy on all tasks, and on the task.
-        trials: of all strategies.
-        everything: what these count.
+    A row is a strategy on a task: the number of the task; what all outcomes on the task count
+    elsewhere, and what those of the strategy do (each trials and successes); the trials and
+    successes of the strategy on all tasks, and on the task. ``everything`` is what the ``trials``
+    of all count.
     """
     if trials < LEAST:
         return DEFAULTS

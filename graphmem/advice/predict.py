@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from typing import Annotated, Any
-
-from pydantic import Field
+from typing import Any
 
 from graphmem.advice.estimate import COUNTS, Estimator, interval
 from graphmem.advice.strengths import Strengths
@@ -14,7 +12,7 @@ from graphmem.errors import ValidationError
 from graphmem.graph.access import read_view
 from graphmem.graph.arguments import check_function
 from graphmem.graph.graph import Graph
-from graphmem.models.fields import AS_TUPLE, MAX_STRATEGIES, Input, Name
+from graphmem.models.fields import Input, Name, SomeNames
 from graphmem.models.forecasts import (
     Borrowed,
     Calibration,
@@ -35,9 +33,7 @@ _OWN = ("text", "near", "prior", "probability", "change", *COUNTS)
 class _Asked(Input):
     task: Name
     strategy: Name | None
-    together: (
-        Annotated[tuple[Name, ...], AS_TUPLE, Field(min_length=1, max_length=MAX_STRATEGIES)] | None
-    )
+    together: SomeNames | None
 
 
 class Forecaster:

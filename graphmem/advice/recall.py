@@ -1,10 +1,7 @@
 """Recall: strategies that worked on similar tasks, with their evidence.
 
-A search by meaning and words finds tasks and strategies to start from. Those that are no more
-similar than unrelated texts are not relevant, whatever words they share. OUTCOME edges lead to the
-strategies tried on these tasks, which rank by ``relevance * lower * freshness``; a strategy that is
-similar to an earlier one moves down. ``docs/explanation/recall.md`` has the formulas, a worked
-example, and the measured benefit of each part. ``cypher/advice/recall.cypher`` computes them.
+``docs/explanation/recall.md`` has the formulas, a worked example, and the measured benefit of each
+part; ``cypher/advice/recall.cypher`` computes them.
 """
 
 from __future__ import annotations
@@ -272,11 +269,10 @@ class Recaller:
     # The answer
 
     def _varied(self, ranked: Sequence[Row], limit: int) -> list[Row]:
-        """Choose by maximal marginal relevance (Carbonell & Goldstein 1998).
+        """Choose by maximal marginal relevance (Carbonell & Goldstein 1998); return them by score.
 
-        Each next strategy has the highest ``(1 - v) * score / best score - v * similarity``, with
-        the similarity to the most similar chosen one; v is :data:`VARIETY`. The
-        chosen strategies are then sorted by score.
+        Each next strategy has the highest ``(1 - v) * score / best score - v * similarity`` to the
+        most similar chosen one; v is :data:`VARIETY`.
         """
         if not ranked or limit == 1:
             return list(ranked[:limit])

@@ -1,11 +1,7 @@
 """What ``recall`` tells besides strategies: rules, heuristics and policies that fit a text.
 
-A rule fits if it is one of a near task, or a general one on the type of the text. A heuristic fits
-if it is on that type, and its strategy did not stop working. A policy fits if the latest episodes
-on near tasks took it, and it is the best of its state or crystallized. Near tasks count by their
-relevance; a type has the relevance of its nearest task, but at least that of a task near enough to
-lend its type. An item that repeats a shown strategy is left out.
-``cypher/advice/recall_kinds.cypher`` finds and scores the items.
+Near tasks count by their relevance; a type has the relevance of its nearest task, but at least that
+of a task near enough to lend its type. ``cypher/advice/recall_kinds.cypher`` says what fits.
 """
 
 from __future__ import annotations

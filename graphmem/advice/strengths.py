@@ -1,7 +1,6 @@
-"""The strengths of pooling of a namespace: fitted to its history, and kept in the graph.
+"""The strengths of pooling of a namespace, fitted to its history, on a node ``Pooling``.
 
-They are on a node ``Pooling``, with the number of trials that they were fitted to
-(:mod:`graphmem.advice.pooling`). When that has changed by a tenth, they are fitted again.
+When the number of trials has changed by a tenth, they are fitted again.
 """
 
 from __future__ import annotations
@@ -23,13 +22,7 @@ from graphmem.store.paging import pages
 from graphmem.store.port import Row
 
 DEFAULTS = PoolingStrengths(
-    task=2.0,
-    strategy=2.0,
-    cell=1.0,
-    fitted=False,
-    trials=0,
-    gain=0.0,
-    score=0.0,
+    task=2.0, strategy=2.0, cell=1.0, fitted=False, trials=0, gain=0.0, score=0.0
 )
 """In force until a fit is accepted."""
 LEAST = 100

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,20 +90,11 @@ EVERYTHING = View(agents=None, scope=None)
 """The view of a reader that names no agent."""
 
 
-class Scopes(Mapping[str, Scope]):
+class Scopes(dict[str, Scope]):
     """The scopes of a namespace, by agent."""
 
     def __init__(self, scopes: Iterable[Scope] = ()) -> None:
-        self._scopes = {scope.agent: scope for scope in scopes}
-
-    def __getitem__(self, agent: str) -> Scope:
-        return self._scopes[agent]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._scopes)
-
-    def __len__(self) -> int:
-        return len(self._scopes)
+        super().__init__((scope.agent, scope) for scope in scopes)
 
     def view(self, agent: str | None) -> View:
         """Return what an agent may read; None reads everything.
@@ -114,21 +105,16 @@ class Scopes(Mapping[str, Scope]):
         """
         if agent is None:
             return EVERYTHING
-        shared = [
-            name
-            for name in self.ancestors(agent)
-            if name in self._scopes and self._scopes[name].shares_with(agent)
-        ]
-        return View(
-            agents=tuple(sorted({agent, *shared})), scope=self._scopes.get(agent), reader=agent
-        )
+        above = (self[name] for name in self.ancestors(agent) if name in self)
+        shared = {scope.agent for scope in above if scope.shares_with(agent)}
+        return View(tuple(sorted({agent, *shared})), self.get(agent), agent)
 
     def ancestors(self, agent: str) -> set[str]:
         """Return the agents from which one inherits, directly or through others."""
         ancestors: set[str] = set()
         waiting = [agent]
         while waiting:
-            scope = self._scopes.get(waiting.pop())
+            scope = self.get(waiting.pop())
             for name in scope.inherit_from if scope else ():
                 if name not in ancestors:
                     ancestors.add(name)
@@ -141,27 +127,20 @@ def refusal(scopes: Mapping[str, Scope], agent: str, task_type: str) -> ScopeErr
     scope = scopes.get(agent)
     if scope is None or scope.allows(task_type):
         return None
-    return ScopeError(
-        "task_type",
-        task_type,
-        f"is a type of task that agent {agent!r} may not learn",
-        "change its scope, let another agent learn it, or give another task_type",
-    )
+    problem = f"is a type of task that agent {agent!r} may not learn"
+    remedy = "change its scope, let another agent learn it, or give another task_type"
+    return ScopeError("task_type", task_type, problem, remedy)
 
 
 def read_scopes(reader: Reader, agents: Collection[str] | None = None) -> Scopes:
     """Return the scopes of some agents (names), or of all, in one statement."""
-    if agents is None:
-        return Scopes(map(_scope, reader.read("scopes.list")))
-    ids = sorted(scope_id(reader.ns, agent) for agent in agents)
-    return Scopes(map(_scope, reader.read("scopes.list", ids=ids)))
+    only = {}
+    if agents is not None:
+        only = {"ids": sorted(scope_id(reader.ns, agent) for agent in agents)}
+    return Scopes(Scope(**row) for row in reader.read("scopes.list", **only))
 
 
 def read_view(reader: Reader, agent: str | None) -> View:
     """Return what an agent may read; None reads everything, and needs no statement."""
     name = checked_agent(agent)
     return (Scopes() if name is None else read_scopes(reader)).view(name)
-
-
-def _scope(row: Row) -> Scope:
-    return Scope(**row)

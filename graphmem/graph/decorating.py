@@ -1,8 +1,7 @@
 """Functions of all kinds whose every call is noted: as an attempt, or as an entry of a level.
 
-A note is a context manager around a call. It begins when the body of the function begins; for a
-generator, at the first item. It is the current one while the body runs, but not while a generator
-waits for its consumer.
+A note is a context manager around a call. It is the current one while the body of the function
+runs, but not while a generator waits for its consumer.
 """
 
 from __future__ import annotations

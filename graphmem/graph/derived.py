@@ -1,8 +1,4 @@
-"""Derived data: the kinds of items, and the parts of the graph to verify and rebuild.
-
-A :class:`Kind` defines how items are named, keyed, derived, stored and compared; verifying,
-rebuilding and erasing all use it. ``verify`` and ``rebuild`` process each part page by page.
-"""
+"""Derived data: how each kind is named, keyed, derived, stored and compared, page by page."""
 
 from __future__ import annotations
 

@@ -57,22 +57,15 @@ def _renew(bell: Bell) -> None:
 
 
 _bells: weakref.WeakValueDictionary[tuple[str, str], Bell] = weakref.WeakValueDictionary()
-
-
-def bell_of(url: str, namespace: str) -> Bell:
-    """Return the one bell of a namespace of a store."""
-    return _bells.setdefault((url, namespace), Bell())
+"""The one bell of each namespace of a store."""
 
 
 class Graph:
     """One namespace of a store, with the settings and the clock in force.
 
-    The memory keeps settings that shape learning (``KEPT``). Explicit settings go before kept ones,
-    and these before defaults.
-
-    Procedures are called by name. ``$ns``, ``$now`` and ``$z`` are filled in if a procedure takes
-    them and the caller does not give them. Options after the name choose the optional lines of a
-    statement.
+    Explicit settings go before those that the memory keeps (``KEPT``), and these before defaults.
+    Procedures are called by name, with ``$ns``, ``$now`` and ``$z`` filled in; options after the
+    name choose the optional lines of a statement.
     """
 
     def __init__(self, store: Store, namespace: str, settings: Settings) -> None:
@@ -81,7 +74,7 @@ class Graph:
         self.given = settings
         """The settings with which the memory was opened."""
         self.namespace_id = node_id(namespace, "Namespace")
-        self.bell = bell_of(store.url, namespace)
+        self.bell = _bells.setdefault((store.url, namespace), Bell())
         """Rings after each write of this process."""
         self.after_write: list[Callable[[], None]] = []
         """What to do once, after the next write of this graph; it must raise nothing."""

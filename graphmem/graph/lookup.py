@@ -111,9 +111,7 @@ class Items:
     def find(
         self, item: HasId | str, kind: str | None = None, view: View = EVERYTHING
     ) -> Iterator[Row]:
-        """Yield the rows of ``explaining.find`` for an object, an id or a text: what it can mean.
-
-        The most likely comes first. In a view, any of them may turn out to be missing.
+        """Yield what an object, an id or a text can mean: rows of ``explaining.find``.
 
         Raises:
             ValidationError: it is of a wrong type, or a text that matches several.
@@ -138,13 +136,10 @@ class Items:
         rows = self._graph.read("explaining.find_text", *own, **asked)
         rows = [row for row in rows if name in (None, row["kind"])]
         if len(rows) > 1:
-            listed = "; ".join(
-                f"{row['kind']} {row['id']} ({_described(row)})" for row in rows[:FITTING]
-            )
-            more = "" if len(rows) <= FITTING else "; and more"
-            raise ValidationError(
-                "item", item, f"fits several: {listed}{more}", "give the id of one of them"
-            )
+            listed = [f"{row['kind']} {row['id']} ({_described(row)})" for row in rows[:FITTING]]
+            listed += ["and more"] if len(rows) > FITTING else []
+            problem = f"fits several: {'; '.join(listed)}"
+            raise ValidationError("item", item, problem, "give the id of one of them")
         yield from self._by_ids([row["id"] for row in rows], None)
 
     def _by_ids(self, ids: Sequence[str], kind: ItemKind | None) -> list[Row]:

@@ -140,9 +140,8 @@ def understood(
 ) -> Question:
     """Return what a question is about; ``near`` searches for near tasks.
 
-    The type is the given one, else that of the known task, else that of the wording, else that of
-    the nearest known task, if that is near enough. "general" means no type. Several tasks with one
-    wording have a type if they have only one among them.
+    The type is the given one, else that of the known tasks if they have one, else that of the
+    wording, else that of the nearest known task, if that is near enough. "general" means no type.
     """
     known = known_tasks(reader, text, view)
     own = [row["id"] for row in known]

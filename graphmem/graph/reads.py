@@ -1,8 +1,7 @@
-"""Counts reads outside of the graph, and writes the counts to it from time to time.
+"""Counts reads outside of the graph, so that a read neither waits for the lease nor takes it.
 
-So a read neither waits for the lease nor takes it. Some seconds after the next write of this memory
-a thread adds the counts to the graph; ``memory.upkeep.flush`` does so at once. A memory that closes
-and does not write leaves them to who writes next. A crash before that loses only these counts.
+Some seconds after the next write of this memory a thread adds the counts to the graph. A memory
+that does not write leaves them to who writes next; a crash before that loses only these counts.
 """
 
 from __future__ import annotations

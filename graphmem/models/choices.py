@@ -39,7 +39,6 @@ class Considered(Output):
     """Trials of the strategy on this task."""
     here_successes: int
     near_trials: int
-    """Trials on near tasks."""
     near_successes: int
     type_trials: int
     """Trials on tasks of its type; 0 if it has none."""

@@ -72,21 +72,16 @@ class StrategyUse(Input):
             return
         chance, total = self.candidates.get(self.text, 0.0), fsum(self.candidates.values())
         if not chance or abs(total - 1.0) > _SPARE:
-            raise ValidationError(
-                "candidates",
-                self.candidates,
-                f"give {shown(self.text, 80)} the probability {chance:.6g}, and sum to {total:.6g}",
-                "give the probabilities of all strategies that could be chosen; they sum to 1",
-            )
+            problem = f"give {shown(self.text, 80)} the probability {chance:.6g}"
+            problem += f", and sum to {total:.6g}"
+            remedy = "give the probabilities of all strategies that could be chosen; they sum to 1"
+            raise ValidationError("candidates", self.candidates, problem, remedy)
         if self.propensity is None:
             self.__dict__["propensity"] = chance
         elif abs(self.propensity - chance) > _SPARE:
-            raise ValidationError(
-                "propensity",
-                self.propensity,
-                f"is not that of the strategy among the candidates, {chance:.6g}",
-                "leave it out, or give the same",
-            )
+            problem = f"is not that of the strategy among the candidates, {chance:.6g}"
+            remedy = "leave it out, or give the same"
+            raise ValidationError("propensity", self.propensity, problem, remedy)
 
 
 class Step(Input):
@@ -228,19 +223,11 @@ class Episode(_Work):
         """Check conditions that span several fields."""
         super().model_post_init(_)
         if self.success is None and self.score is None:
-            raise ValidationError(
-                "success",
-                None,
-                "the outcome is unknown",
-                "give success as true or false, or a score in [0, 1]",
-            )
-        if self.occurrence and self.source_key:
-            raise ValidationError(
-                "occurrence",
-                self.occurrence,
-                "is for episodes without a source key",
-                "leave one of them out",
-            )
+            remedy = "give success as true or false, or a score in [0, 1]"
+            raise ValidationError("success", None, "the outcome is unknown", remedy)
+        if (one := self.occurrence) and self.source_key:
+            problem = "is for episodes without a source key"
+            raise ValidationError("occurrence", one, problem, "leave one of them out")
 
 
 class AbandonedAttempt(_Work):
@@ -298,12 +285,9 @@ def resolve(episode: Episode, threshold: float) -> Outcome:
     elif success is None:
         success = score >= threshold
     elif success != (score >= threshold):
-        raise ValidationError(
-            "success",
-            success,
-            f"contradicts score {score} (a score of {threshold} or more is a success)",
-            "give one of them, or put the other measure into reward",
-        )
+        problem = f"contradicts score {score} (a score of {threshold} or more is a success)"
+        remedy = "give one of them, or put the other measure into reward"
+        raise ValidationError("success", success, problem, remedy)
     reward = score if episode.reward is None else episode.reward
     return Outcome(bool(success), score + 0.0, reward + 0.0)
 
@@ -315,25 +299,17 @@ def content(episode: Episode, outcome: Outcome) -> dict[str, Any]:
     does not change the content of old episodes.
     """
     values: dict[str, Any] = {
-        "task": episode.task,
-        "task_key": episode.task_key,
-        "task_type": episode.task_type,
-        "agent": episode.agent,
-        "user": episode.user,
+        **{name: getattr(episode, name) for name in _PLAIN},
         "strategy": [use_content(use) for use in episode.strategy],
         "success": outcome.success,
         "score": outcome.score,
         "reward": outcome.reward,
         "steps": [step_content(step) for step in episode.steps] or None,
-        "error": episode.error,
-        "feedback": episode.feedback,
-        "summary": episode.summary,
         "successes": list(episode.successes) or None,
         "mistakes": list(episode.mistakes) or None,
         "mistake_cards": [card_content(card) for card in episode.mistake_cards] or None,
         "started_at": millis(episode.started_at),
         "ended_at": millis(episode.ended_at),
-        "duration": episode.duration,
         "extra": episode.extra or None,
     }
     return {name: value for name, value in values.items() if value is not None}
@@ -346,6 +322,11 @@ def use_content(use: StrategyUse) -> dict[str, Any]:
     return {"text": use.text, "credit": use.credit, "applied": use.applied, **optional}
 
 
+_PLAIN = (
+    *("task", "task_key", "task_type", "agent", "user"),
+    *("error", "feedback", "summary", "duration"),
+)
+"""Fields of an episode that are content as they are."""
 _OPTIONAL = ("shown", "propensity", "explore", "candidates")
 """Fields of a use that are left out of its content if they are not given."""
 

@@ -33,7 +33,6 @@ class Why(Output):
     upper: float
     status: Status
     sentence: str
-    """The same as a sentence."""
 
 
 class Since(Output):
@@ -212,7 +211,6 @@ class Explanation(Output):
     what_would_change: tuple[Turn, ...]
     cypher: str
     on_task: str | None = None
-    """The task for which it is explained."""
     expected: OutcomePrediction | None = None
     """What to expect of its strategy on that task, and what that rests on."""
 

@@ -100,6 +100,8 @@ DISTINCT = AfterValidator(lambda texts: tuple(sorted(set(texts))))
 AS_TUPLE = BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value)
 """Takes a list where a tuple is stored."""
 Name = Annotated[str, Field(max_length=MAX_KEY), AfterValidator(_normal)]
+SomeNames = Annotated[tuple[Name, ...], AS_TUPLE, Field(min_length=1, max_length=MAX_STRATEGIES)]
+"""Strategies to compare, or to use together."""
 TypeName = Annotated[
     str, Field(max_length=MAX_TYPE), AfterValidator(_normal), Field(max_length=MAX_TYPE)
 ]

@@ -63,7 +63,6 @@ class LevelName(NamedTuple):
     name: str
     owner_kind: OwnerKind
     owner: str | None
-    """Its owner; None for collective and system levels without a name."""
     kind: str
     """The rest of the name: ``working``, ``stm``, ``ltm:episodic`` ..."""
 
@@ -84,13 +83,9 @@ def _parse(
         or not all(part and part == part.strip() for part in parts)
         or (len(parts) == 1 and owner_kind not in _SHARED)
     ):
-        raise ValidationError(
-            field,
-            name,
-            f"is not the name of a {what}",
-            "give agent:WHO:WHAT, capability:WHO:WHAT, task:WHICH:WHAT, collective:WHAT, or "
-            "system:WHAT",
-        )
+        remedy = "give agent:WHO:WHAT, capability:WHO:WHAT, task:WHICH:WHAT, collective:WHAT, or "
+        problem = f"is not the name of a {what}"
+        raise ValidationError(field, name, problem, f"{remedy}system:WHAT")
     for kind in sorted(kinds, key=len, reverse=True) if owner_kind == "agent" else ():
         owner = rest.removesuffix(f":{kind}")
         if owner != rest:  # the name of an agent may have colons
@@ -116,7 +111,6 @@ class LensPreset(NamedTuple):
 
     purpose: str
     kinds: tuple[str, ...]
-    """Which of its default levels."""
     max_age: float | None = None
     limit: int = 10
 
@@ -248,7 +242,6 @@ class LevelInfo(_Totals, Level):
     subscribed_to: tuple[str, ...]
     """The levels, and streams of agents' events, from which it pulls, by name."""
     tags: tuple[str, ...]
-    """The tags of its entries."""
 
 
 class Entry(Output):
@@ -256,7 +249,6 @@ class Entry(Output):
 
     id: str
     level: str
-    """Name of its level."""
     key: str | None
     content: JsonValue
     tags: tuple[str, ...]
@@ -310,17 +302,12 @@ class Tags(Input):
     """
 
     any_of: TagSet = ()
-    """It has at least one of these."""
     all_of: TagSet = ()
-    """It has all of these."""
     none_of: TagSet = ()
-    """It has none of these."""
     parts: tuple[Tags, ...] = ()
-    """The conditions that it is combined with."""
     join: Literal["and", "or"] = "and"
     """Whether all parts must match, or one."""
     negated: bool = False
-    """Whether the whole condition is negated."""
 
     def __init__(self, /, **data: Any) -> None:
         super().__init__(**data)
@@ -410,7 +397,6 @@ class LevelEdge(Output):
     """The level that pulls."""
     transformer: str | None
     pending: int
-    """Entries that a tick would ingest."""
 
 
 class LevelStatistics(_Totals):
@@ -475,9 +461,7 @@ class PullOptions(Input):
     """How a level pulls from another."""
 
     arguments: JsonObject = Field(default_factory=dict)
-    """Of the transformer."""
     where: Tags | None = None
-    """The condition on the tags of pulled entries."""
 
 
 class Timing(Input):
@@ -517,7 +501,6 @@ class Pulled(Output):
     source: str
     transformer: str | None
     ingested: int = 0
-    """Entries of the source that were pulled."""
     made: int = 0
     """Entries of the target that are new, or got other content."""
     became: int = 0
@@ -539,7 +522,6 @@ class LevelMaintained(Output):
 
     level: str
     expired: int = 0
-    """Entries that were removed because their time was over."""
     pruned: int = 0
     """Entries that were removed because they were hardly relevant."""
     merged: int = 0
@@ -547,9 +529,7 @@ class LevelMaintained(Output):
     over_capacity: int = 0
     """The least relevant entries, which were removed because there were too many."""
     reindexed: int = 0
-    """Entries that were embedded."""
     error: str | None = None
-    """Why no text could be embedded."""
 
     @property
     def removed(self) -> int:
@@ -566,9 +546,7 @@ class MaintainReport(Output):
     """What maintenance did."""
 
     at: datetime
-    """The instant that it was done for."""
     levels: tuple[LevelMaintained, ...] = ()
-    """The levels that changed, by name."""
 
     @property
     def removed(self) -> int:

@@ -46,15 +46,11 @@ class Preference(Output):
     confidence: Unit
     """1 for an explicit instruction, else 0.7."""
     at: datetime | None
-    """When it was said, if given."""
     recorded_at: datetime
     in_force: bool
     supersedes: str | None
-    """The id of the preference before it."""
     superseded_by: str | None
-    """The id of the preference after it."""
     created: bool = False
-    """Whether this call stored it."""
 
 
 KnowledgeSource = Literal["user_stated", "documented", "observed", "inferred"]
@@ -85,9 +81,7 @@ class Statement(Output):
     confidence: Unit
     """1 if a user said it, else 0.8."""
     user: str | None
-    """Who said it, if given."""
     at: datetime | None
-    """When it was said, if given."""
     recorded_at: datetime
     valid_from: datetime | None = None
     valid_to: datetime | None = None
@@ -109,7 +103,6 @@ class Knowledge(Output):
     source_confidence: Unit
     """The confidence of its best source."""
     statements: tuple[Statement, ...]
-    """Its statements, in order of time."""
     contradicts: tuple[KnowledgeRef, ...]
     contradicted_by: tuple[KnowledgeRef, ...]
     may_contradict: tuple[KnowledgeRef, ...] = ()
@@ -119,7 +112,6 @@ class Knowledge(Output):
     valid_to: datetime | None = None
     """From when, and until when, it holds: as the latest statements say that give it."""
     created: bool = False
-    """Whether this call stored anything."""
 
     @property
     def contested(self) -> bool:
@@ -143,10 +135,7 @@ class Claim(Input):
     source: KnowledgeSource = "user_stated"
     user: Name | None = None
     contradicts: Annotated[
-        tuple[Name, ...],
-        Field(max_length=1_000),
-        BeforeValidator(_ids),
-        DISTINCT,
+        tuple[Name, ...], Field(max_length=1_000), BeforeValidator(_ids), DISTINCT
     ] = ()
     at: Moment | None = None
     valid_from: Moment | None = None
@@ -173,11 +162,8 @@ class Fact(Output):
     """When it was said, else when that was recorded."""
     confidence: Unit
     similarity: float | None = None
-    """Cosine of a fact and the text."""
     contradicted_by: tuple[str, ...] = ()
-    """Facts that contradict it."""
     valid_to: datetime | None = None
-    """Until when a fact holds, if that was said."""
 
     def __str__(self) -> str:
         said = f"{self.source.replace('_', ' ')}, {self.at:%-d %b %Y}"
@@ -203,12 +189,7 @@ def _check_agent(agent: str) -> str:
 
 _N = TypeVar("_N", bound=str)
 _Agent = Annotated[Name, AfterValidator(_check_agent)]
-_List = Annotated[
-    tuple[_N, ...],
-    Field(max_length=1_000),
-    BeforeValidator(_to_tuple),
-    DISTINCT,
-]
+_List = Annotated[tuple[_N, ...], Field(max_length=1_000), BeforeValidator(_to_tuple), DISTINCT]
 _Names = _List[Name]
 _Agents = _List[_Agent]
 

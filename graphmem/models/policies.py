@@ -42,7 +42,6 @@ class Transition(Input):
     reward: Value
     """From -1e100 to 1e100, so that no number of updates overflows."""
     spec: Json = None
-    """Further identification of the action."""
     next_state: Any = None
     next_max_q: Value | None = None
     terminal: bool = False
@@ -56,7 +55,6 @@ class Transition(Input):
     """Counts the step also as a successful or failed trial."""
     agent: Name = "default"
     at: Moment | None = None
-    """When it happened; default: unknown."""
 
     def model_post_init(self, _: Any, /) -> None:
         """Check what concerns several fields."""
@@ -145,7 +143,6 @@ class Point(Output):
     """One event in the history of a policy, and the policy after it."""
 
     policy: str
-    """The id of the policy."""
     seq: int
     kind: str
     at: datetime
@@ -384,9 +381,8 @@ class Expectation(Input):
     def model_post_init(self, _: Any, /) -> None:
         """Check conditions that span several fields."""
         if self.probability is None and self.outcome is None:
-            raise ValidationError(
-                "probability", None, "is missing, so nothing is expected", "give it, or an outcome"
-            )
+            problem = "is missing, so nothing is expected"
+            raise ValidationError("probability", None, problem, "give it, or an outcome")
         if self.at is not None and self.due is not None and self.due < self.at:
             raise ValidationError("due", self.due, f"is before at ({self.at.isoformat()})")
 
@@ -419,22 +415,18 @@ class Prediction(Output):
     kind: PredictionKind
     text: str
     agent: str
-    """The agent that predicts."""
     probability: float | None
     outcome: dict[str, JsonValue] | None
     status: PredictionStatus
     recorded_at: datetime
     at: datetime | None
-    """When the prediction was made, if given."""
     due: datetime | None
-    """When it expires."""
     resolved_at: datetime | None = None
     actual: dict[str, JsonValue] | None = None
     error: float | None = None
     happened: bool | None = None
     how: How | None = None
     created: bool = False
-    """Whether this call stored it."""
 
 
 class ReliabilityBin(Output):

@@ -48,10 +48,8 @@ class RecallItem(Output):
     """For a strategy: trials on this very task, by the agents that the caller may read."""
     here_successes: int = 0
     near_trials: int = 0
-    """For a strategy: trials on near tasks."""
     near_successes: int = 0
     type_trials: int = 0
-    """For a strategy: trials on tasks of its type."""
     type_successes: int = 0
     trials: int
     """All trials that count; for a rule, the episodes for or against it."""
@@ -61,7 +59,6 @@ class RecallItem(Output):
     agent: str | None = None
     """The owner of a heuristic or policy."""
     verdict: Verdict | None = None
-    """The verdict of a rule on its text."""
     path: tuple[str, ...]
     """The path in the graph from the text to the strategy, in words."""
     evidence: tuple[str, ...]
@@ -108,7 +105,6 @@ class Recall(Output):
     type_rule: str | None = None
     """What decided the type: ``given``, the rule that fired, or ``near: <id of the task>``."""
     nearest: NearTask | None = None
-    """None if no task is known."""
     floor: float | None = None
     """The similarity below which a task is not relevant; None if there was nothing to compare."""
     facts: tuple[Fact, ...] = ()

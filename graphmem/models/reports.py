@@ -130,7 +130,6 @@ class VerifyReport(Output):
     differences: tuple[Difference, ...] = ()
     """The first hundred of each kind."""
     more: int = 0
-    """Differences that are not listed."""
     differing: Mapping[str, int] = {}
     """How many differences there are, by kind; those that are not listed count, too."""
     checked: Mapping[str, int] = {}
@@ -151,7 +150,6 @@ class RebuildReport(Output):
     mistakes: int
     supersessions: int
     similar: int
-    """Number of edges SIMILAR_TO."""
     policies: int
     policy_links: int
     invalid: int
@@ -173,7 +171,6 @@ class EraseReport(Output):
     knowledge: int = 0
     """Facts that only the erased user stated."""
     abandoned: int = 0
-    """Attempts without an outcome."""
     entries: int = 0
     """Entries of the levels of an erased agent."""
     removed: tuple[str, ...] = ()
@@ -191,14 +188,12 @@ class ForgetReport(Output):
 
     dry_run: bool
     before: datetime | None
-    """Episodes before this time count as old."""
     episodes: int
     steps: int
     removed: Mapping[str, int]
     """Removed nodes that nothing else supported, by label."""
     episode_ids: tuple[str, ...]
     abandoned: int = 0
-    """Attempts without an outcome."""
     compacted: bool = False
     """Whether the files were rewritten, so that nothing of it is left on disk."""
     read_by: tuple[str, ...] = ()
@@ -310,13 +305,11 @@ class TaskRow(Output):
     upper: float
     mean_score: float
     strategies: int
-    """How many strategies were tried on it."""
     best: str | None
     """The strategy with the best lower bound there; None where none has worked."""
     best_trials: int
     best_successes: int
     last_at: datetime
-    """The time of its latest episode."""
 
 
 class ItemLink(Output):
@@ -383,14 +376,12 @@ class RelinkReport(Output):
     embedded: int
     """Texts that were embedded now; the others already had a vector."""
     links: int
-    """Number of edges SIMILAR_TO now."""
 
 
 class Community(Output):
     """Strategies that belong together, the most used first."""
 
     strategies: tuple[str, ...]
-    """Their texts."""
     ids: tuple[str, ...]
     """Their ids, in the same order."""
     uses: int

@@ -1,13 +1,10 @@
-"""Edges SIMILAR_TO between strategies, and between tasks.
-
-They lead from a node to the most similar ones, at most :data:`LINKS`, over the embedder's
-threshold.
-"""
+"""Edges SIMILAR_TO: from a node to its most similar ones over a threshold, a few for each."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from graphmem.graph.derived import upkeep
 from graphmem.graph.graph import Graph, Transaction
@@ -173,30 +170,26 @@ class Edges:
         return {row["id"]: row["text"] for row in rows}
 
 
-class Loosened:
-    """Watches nodes while they are derived again, and queues the changed ones.
+@contextmanager
+def queue_changes(tx: Transaction, kind: str, ids: Sequence[str]) -> Iterator[None]:
+    """Queue the texts that the block changes, and the neighbours of those that it removes.
 
-    A removed node leaves its neighbours with one similar node less; a changed description needs
-    another vector.
+    A removed node leaves its neighbours with one similar node less; it leaves the queue itself.
     """
-
-    def __init__(self, tx: Transaction, kind: str, ids: Iterable[str]) -> None:
-        self._tx, self._kind = tx, kind
-        self._ids = list(ids)
-        self._before = read_texts(tx.run, kind, self._ids)
-        self._links = tx.run(f"similarity.linked_to_{TEXTS[kind]}", ids=self._ids)
-
-    def mark(self) -> None:
-        """Queue the nodes that changed since, and remove deleted ones from the queue."""
-        after = read_texts(self._tx.run, self._kind, self._ids)
-        gone = self._before.keys() - after.keys()
-        changed = {key for key, text in after.items() if text != self._before.get(key)}
-        lonely = {row["linked"] for row in self._links if row["id"] in gone} - gone
-        if gone:
-            self._tx.run("similarity.settle", ids=sorted(gone))
-        if changed or lonely:
-            rows = [{"id": key, "kind": self._kind} for key in sorted(changed | lonely)]
-            self._tx.run("similarity.pend", rows=rows)
+    if kind not in TEXTS:
+        yield
+        return
+    before = read_texts(tx.run, kind, ids)
+    links = tx.run(f"similarity.linked_to_{TEXTS[kind]}", ids=list(ids))
+    yield
+    after = read_texts(tx.run, kind, ids)
+    gone = before.keys() - after.keys()
+    waiting = {key for key, text in after.items() if text != before.get(key)}
+    waiting |= {row["linked"] for row in links if row["id"] in gone} - gone
+    if gone:
+        tx.run("similarity.settle", ids=sorted(gone))
+    if waiting:
+        tx.run("similarity.pend", rows=[{"id": key, "kind": kind} for key in sorted(waiting)])
 
 
 def read_texts(read: Callable[..., list[Row]], label: str, ids: Sequence[str]) -> dict[str, str]:

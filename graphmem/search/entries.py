@@ -122,10 +122,9 @@ class EntrySearch:
     def twins(
         self, level: str, stream: str, compared: tuple[int, str], near: float
     ) -> tuple[list[Row], tuple[int, str]]:
-        """Return pairs of near entries of a level, and what was compared.
+        """Return pairs of near entries of a level, and what was compared, as the index does.
 
-        See :meth:`EntryIndex.twins`. It compares the entries up to a number of the stream, with an
-        embedder and a threshold; entries without a vector wait.
+        That is up to which number of the stream, and how. Entries without a vector wait.
         """
         built = self._vectors.built_for()
         if built is None:

@@ -65,11 +65,10 @@ class Similarity:
         self.fresh = self.vectors.fresh
 
     def search(self, text: str, limit: int = 50, view: View = EVERYTHING) -> list[Hit]:
-        """Return the tasks and strategies that match a text, up to ``limit`` for a label and way.
+        """Return the tasks and strategies in a view that match a text, the best first.
 
-        It searches by meaning (vectors) and by words (BM25), and fuses the ranks of both; the best
-        come first. An empty memory gives nothing, and loads no model. ``view`` is the readable part
-        of the memory: it finds only what is in it.
+        It searches by meaning (vectors) and by words (BM25), up to ``limit`` for each label and
+        way, and fuses the ranks of both. An empty memory gives nothing, and loads no model.
         """
         check_limit(limit)
         asked = searched("text", text)
@@ -92,15 +91,6 @@ class Similarity:
                 fused = sum(1.0 / (FUSION + rank) for rank in ranks if rank is not None)
                 hits.append(Hit(key, label, similar[key], *ranks, fused))
         return sorted(hits, key=lambda hit: (-hit.fused, -hit.similarity, hit.id))
-
-    def nearest(self, label: str, text: str, view: View = EVERYTHING) -> list[tuple[str, float]]:
-        """Return the :data:`LINKS` nodes nearest to a text by meaning alone, the nearest first."""
-        asked = searched("text", text)
-        index = self.fresh()
-        if index is None:
-            return []
-        more = partial(index.near, label, self.vectors.of(asked, index))
-        return self._readable(label, LINKS, view, more, more(LINKS))
 
     def _readable(
         self,
@@ -134,7 +124,12 @@ class Similarity:
 
     def near_strategies(self, text: str, view: View = EVERYTHING) -> list[tuple[str, float]]:
         """Return the ids and similarities of the strategies that lend to a strategy with a text."""
-        near = self.nearest("Strategy", text, view)
+        asked = searched("text", text)
+        index = self.fresh()
+        if index is None:
+            return []
+        more = partial(index.near, "Strategy", self.vectors.of(asked, index))
+        near = self._readable("Strategy", LINKS, view, more, more(LINKS))
         return [pair for pair in near if pair[1] >= self.similar_from]
 
     def near_tasks(self, text: str, view: View = EVERYTHING, own: Sequence[str] = ()) -> NearTasks:
@@ -220,10 +215,9 @@ class Similarity:
     def floors(self, hits: Sequence[Hit], limit: int, view: View = EVERYTHING) -> dict[str, float]:
         """Return by label the similarity below which no hit is relevant.
 
-        It is the setting ``relevance_floor``, else the embedder's, which depends on the number of
-        nodes (:meth:`graphmem.search.embedding.Thresholds.relevant`). For a reader that may not
-        read everything, that is the number of hits, or :data:`_UNSEEN` if the search, with its
-        ``limit``, may have left some out: what others did must not show.
+        The embedder's depends on the number of nodes. For a reader that may not read everything,
+        that is the number of hits, or :data:`_UNSEEN` if there may be more: what others did must
+        not show.
         """
         found = Counter(hit.label for hit in hits if hit.vector_rank is not None)
         return {label: self._floor(label, found[label], limit, view) for label in TEXTS}

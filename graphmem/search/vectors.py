@@ -133,11 +133,7 @@ class Vectors:
     # Searching
 
     def of(self, text: str, index: SearchIndex | None = None, tasks: Sequence[str] = ()) -> Vector:
-        """Return the vector of a text: shape (dimensions,), of length 1.
-
-        The text may be that of a known task or strategy, whose vector an index has; ``tasks`` are
-        the ids of tasks with that text.
-        """
+        """Return the vector of a text, which may be that of a known node, or of ``tasks`` (ids)."""
         vector = self._cache.get(text)
         if vector is None:
             known = None if index is None else index.known(text)
@@ -377,9 +373,8 @@ class Vectors:
     def verify(self, checked: Counter[str]) -> Iterator[Difference]:
         """Compare vectors and edges with the texts; yield differences, and count what was checked.
 
-        Pending texts are left out; edges are compared only if nothing is pending. A server's index
-        may miss neighbours among more than :data:`SHORTLIST` nodes: there only wrong edges, or
-        wrong similarities, are differences.
+        Pending texts are left out; edges are compared only if nothing is pending. A server may miss
+        neighbours among more than :data:`SHORTLIST` nodes: there a missing edge is no difference.
         """
         stored = self._edges.state()
         if stored["name"] is None:

@@ -50,10 +50,10 @@ from graphmem.models.episodes import hashed
 from graphmem.people import Supersessions
 from graphmem.policies.cycles import Cycles
 from graphmem.policies.streams import StreamPolicies, lock, took
-from graphmem.search.edges import Loosened
+from graphmem.search.edges import queue_changes
 from graphmem.search.vectors import Vectors
 from graphmem.store.paging import pages, ranges, weighed
-from graphmem.store.port import SCHEMA_VERSION, TEXTS, Row
+from graphmem.store.port import SCHEMA_VERSION, Row
 
 USES = 20_000
 """Episodes of the nodes in a page: an engine holds a row for each use."""
@@ -225,14 +225,12 @@ def derive(tx: Transaction, label: str, ids: Sequence[str]) -> Rebuilt:
     _lock(tx, label, ids)
     for kind in _kinds_of(label):
         kind.clear(tx, ids)
-    texts = Loosened(tx, label, ids) if label in TEXTS else None
-    removed = _drop(tx, label, ids)
     half_life = half_life_of(tx) * DAY
-    written = {
-        kind.name: kind.put(tx, kind.derive(tx, ids, half_life)) for kind in _kinds_of(label)
-    }
-    if texts:
-        texts.mark()
+    with queue_changes(tx, label, ids):
+        removed = _drop(tx, label, ids)
+        written = {
+            kind.name: kind.put(tx, kind.derive(tx, ids, half_life)) for kind in _kinds_of(label)
+        }
     return Rebuilt(written, removed)
 
 
@@ -260,22 +258,22 @@ class Shares:
         for page in pages(ids, _PAGE):
             if label == "Strategy":
                 self._tx.run("lessons.unmerge", ids=page, unused=True)
-            texts = Loosened(self._tx, label, page) if label in TEXTS else None
-            removed += _drop(self._tx, label, page)
-            there = set(page)
-            for kind in SHARED:
-                if kind.label == label:
-                    rows = [row for row in self.rows[kind.name] if row[kind.home] in there]
-                    for some in pages(rows, _PAGE):
-                        self.take_rows(kind, some)
-            if label == "Strategy":
-                lessons = [row for row in self.rows[HEURISTICS.name] if row["strategy"] in there]
-                for some in pages(lessons, _PAGE):
-                    self._tx.run("shares.weigh_anti_patterns", rows=some)
-            if label == "Task":
-                self._renew_recent([row for row in self.rows[TASKS.name] if row["id"] in there])
-            if texts:
-                texts.mark()
+            with queue_changes(self._tx, label, page):
+                removed += _drop(self._tx, label, page)
+                there = set(page)
+                for kind in SHARED:
+                    if kind.label == label:
+                        rows = [row for row in self.rows[kind.name] if row[kind.home] in there]
+                        for some in pages(rows, _PAGE):
+                            self.take_rows(kind, some)
+                if label == "Strategy":
+                    lessons = [
+                        row for row in self.rows[HEURISTICS.name] if row["strategy"] in there
+                    ]
+                    for some in pages(lessons, _PAGE):
+                        self._tx.run("shares.weigh_anti_patterns", rows=some)
+                if label == "Task":
+                    self._renew_recent([row for row in self.rows[TASKS.name] if row["id"] in there])
         return removed
 
     def take_rows(self, kind: Kind, rows: list[Row]) -> None:

@@ -22,13 +22,7 @@ from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders, QueryParams
 from starlette.exceptions import HTTPException
 from starlette.requests import Request, cookie_parser
-from starlette.responses import (
-    FileResponse,
-    HTMLResponse,
-    JSONResponse,
-    RedirectResponse,
-    Response,
-)
+from starlette.responses import FileResponse, HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -80,12 +74,9 @@ _log = logging.getLogger(__name__)
 def build(memory: Memory, token: str, hosts: Collection[str], *, write: bool = False) -> ASGIApp:
     """Return the application.
 
-    Args:
-        memory: the memory to show.
-        token: what the first request must bring in its address; a cookie has it from then on.
-        hosts: the names under which the page may be asked (``127.0.0.1:8766``), so that no other
-            site can ask it under a name of its own.
-        write: whether it offers actions that change the memory.
+    The first request must bring the token in its address; a cookie has it from then on. Only under
+    the given hosts (``127.0.0.1:8766``) may the page be asked, so that no other site can ask it
+    under a name of its own. With ``write`` it offers what changes the memory.
     """
     jobs = Jobs(memory, {**answers.LONG_READS, **(answers.LONG_WRITES if write else {})})
 
@@ -318,15 +309,9 @@ def serve(
     write: bool = False,
     anyone: bool = False,
 ) -> None:
-    """Serve the page.
+    """Serve the page until the process is stopped; ``tell`` gets its address when it can be opened.
 
-    Args:
-        memory: the memory to show.
-        host: the address to listen at.
-        port: 0 takes a free one.
-        tell: called with its address, when it can be opened.
-        write: whether it offers actions that change the memory.
-        anyone: whether other machines may reach the address.
+    Port 0 takes a free one. ``anyone`` says that other machines may reach the address.
 
     Raises:
         ValidationError: other machines could reach it.

@@ -13,12 +13,12 @@ from graphmem.search.embedding import minilm, sentence_transformers
 from graphmem.search.embedding.base import (
     Checked,
     Embedder,
+    Hashing,
     Thresholds,
     checked,
     measured,
     unrelated,
 )
-from graphmem.search.embedding.hashing import Hashing
 from graphmem.search.embedding.minilm import MiniLM
 from graphmem.search.embedding.sentence_transformers import PREFIX, SentenceTransformers
 

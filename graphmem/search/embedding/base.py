@@ -1,13 +1,17 @@
-"""The interface of embedders, and checks of embedders by others."""
+"""The interface of embedders, one without a model, and checks of embedders by others."""
 
 from __future__ import annotations
 
 import math
+import re
+import unicodedata
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
+from hashlib import blake2b
 from importlib.resources import files
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
 from graphmem.errors import ValidationError, has_surrogate
 from graphmem.text.words import ends
@@ -31,6 +35,9 @@ FEW, MANY = 10, 1_000
 """Numbers of texts: up to the first the floor is the lowest, from the second on it is ``near``."""
 UNIT = 1e-3
 """Tolerance of the length of a row, and of the difference from the text's own vector."""
+WORD = 2.0
+"""Weight of a whole word; three letters have a weight of 1."""
+_WORDS = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +71,9 @@ class Thresholds:
     def relevant(self, texts: int) -> float:
         """Return the cosine from which the nearest of so many texts is relevant.
 
-        The more texts there are, the higher is the greatest cosine that chance brings: of 1,000
-        texts, one is nearly always over the value that one pair in 100 exceeds. So the cosine rises
+        The more texts there are, the higher is the greatest cosine that chance brings: it rises
         with the logarithm of their number, from ``floor`` (up to 10 texts) to ``near`` (from 1,000
-        texts on). That is slower than for independent texts, because the tasks of a memory resemble
-        each other.
+        on).
         """
         if self.floor is None:
             return self.near
@@ -125,13 +130,12 @@ def unrelated() -> tuple[str, ...]:
 
 
 def measured(embed: Callable[[Sequence[str]], Vectors]) -> Thresholds:
-    """Return thresholds measured on unrelated texts.
+    """Return thresholds measured on unrelated texts: quantiles of chance similarities.
 
-    One of 10,000 pairs of unrelated texts may exceed ``similar``, one of 1,000 ``near``, one of 100
-    ``floor``. As quantiles of chance similarities they mean the same for every embedder. They come
-    from the 7,140 pairs of :func:`unrelated` texts: ``floor`` is their 99th percentile u, over
-    which an exponential tail is fitted (Pickands 1975, with shape 0), so that a share s lies over
-    u + m ln(0.01 / s), where m is the mean excess over u. 120 texts are embedded once.
+    One of 10,000 pairs may exceed ``similar``, one of 1,000 ``near``, one of 100 ``floor``. That
+    one is the 99th percentile u of the 7,140 pairs of :func:`unrelated` texts; an exponential tail
+    is fitted over it (Pickands 1975, with shape 0): a share s lies over u + m ln(0.01 / s), m is
+    the mean excess.
     """
     from graphmem.arrays import np, product
 
@@ -143,6 +147,53 @@ def measured(embed: Callable[[Sequence[str]], Vectors]) -> Thresholds:
         min(1.0, start + excess * math.log(TAIL / share)) for share in (NEAR_SHARE, SIMILAR_SHARE)
     )
     return Thresholds(similar=similar, near=near, floor=start)
+
+
+# An embedder without a model
+
+
+class Hashing:
+    """Words and parts of words in 256 dimensions, for tests; no model, no meaning.
+
+    Each word, and each three letters in a row within a word with its ends marked, adds 1 or -1 to
+    one of these numbers, chosen by its hash (Weinberger et al. 2009); the result is given unit
+    length. The thresholds are those of :func:`graphmem.search.embedding.measured`, rounded.
+    """
+
+    name: ClassVar[str] = "hashing"
+    dimensions: ClassVar[int] = 256
+    thresholds: ClassVar[Thresholds] = Thresholds(similar=0.6, near=0.5, floor=0.4)
+
+    def embed(self, texts: Sequence[str], /) -> Vectors:
+        """Return the vectors of texts: float32 of shape (texts, 256), rows of unit length."""
+        from graphmem.arrays import np
+
+        given = readable(texts)
+        rows = np.zeros((len(given), self.dimensions), np.float32)
+        for row, text in zip(rows, given, strict=True):
+            words = _WORDS.findall(unicodedata.normalize("NFKC", text).casefold())
+            for word, count in Counter(words).items():
+                for place, amount in _parts(word):
+                    row[place] += amount * count
+            if not row.any():
+                # No word, or its numbers cancel out: all such texts get the same vector.
+                row[0] = 1.0
+        rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+        return rows
+
+
+@lru_cache(maxsize=65_536)
+def _parts(word: str) -> tuple[tuple[int, float], ...]:
+    """Return the numbers to which a word adds, with the amounts."""
+    marked = f"<{word}>"
+    letters = [marked[start : start + 3] for start in range(len(marked) - 2)]
+    return (_hashed(f"word {word}", WORD), *(_hashed(three, 1.0) for three in letters))
+
+
+def _hashed(part: str, amount: float) -> tuple[int, float]:
+    """Return an index and a signed amount from a hash that is the same in every process."""
+    digest = blake2b(part.encode(), digest_size=2).digest()
+    return digest[0], amount if digest[1] & 1 else -amount
 
 
 # Embedders by others
@@ -160,12 +211,9 @@ def checked(embedder: Embedder) -> Embedder:
     made = Checked(embedder)
     together = made.embed(["a", "longer than the other one", "a"])
     if abs(together[[0, 2]] - made.embed(["a"])).max() > UNIT:
-        raise ValidationError(
-            "embedder.embed",
-            made.name,
-            "gives a text another vector when others are embedded with it",
-            "let a vector depend on its text alone",
-        )
+        problem = "gives a text another vector when others are embedded with it"
+        remedy = "let a vector depend on its text alone"
+        raise ValidationError("embedder.embed", made.name, problem, remedy)
     return made
 
 
@@ -176,12 +224,8 @@ class Checked:
         parts = ("name", "dimensions", "thresholds", "embed")
         lacking = [part for part in parts if not hasattr(embedder, part)]
         if lacking:
-            raise ValidationError(
-                "embedder",
-                embedder,
-                f"lacks {', '.join(lacking)}",
-                "give the name of one, or an object like graphmem.search.embedding.Embedder",
-            )
+            remedy = "give the name of one, or an object like graphmem.search.embedding.Embedder"
+            raise ValidationError("embedder", embedder, f"lacks {', '.join(lacking)}", remedy)
         self.name, self.dimensions = embedder.name, embedder.dimensions
         self.thresholds, self._embed = embedder.thresholds, embedder.embed
         name, size, thresholds = self.name, self.dimensions, self.thresholds
@@ -190,12 +234,9 @@ class Checked:
         if type(size) is not int or size < 1:
             raise ValidationError("embedder.dimensions", size, "must be an integer of at least 1")
         if not isinstance(thresholds, Thresholds):
-            raise ValidationError(
-                "embedder.thresholds",
-                thresholds,
-                "must be graphmem.search.embedding.Thresholds",
-                "graphmem.search.embedding.measured(embed) finds them",
-            )
+            problem = "must be graphmem.search.embedding.Thresholds"
+            remedy = "graphmem.search.embedding.measured(embed) finds them"
+            raise ValidationError("embedder.thresholds", thresholds, problem, remedy)
         if not callable(self._embed):
             raise ValidationError("embedder.embed", self._embed, "must be a method")
 

@@ -145,11 +145,8 @@ def missing() -> str | None:
 def load_beside(needed: Callable[[], bool]) -> None:
     """Load the model for one text, if needed, in a thread while the caller does other work.
 
-    The next :class:`MiniLM` that needs it waits for it and takes it. It is loaded in the form on
-    disk, which takes a third of the time; later calls load it again. A loaded model is taken.
-
-    Args:
-        needed: called in that thread, returns whether to load the model; must not raise.
+    The next :class:`MiniLM` that needs it waits for it and takes it, in the form on disk, which
+    loads in a third of the time; later calls load it again. ``needed`` runs in that thread.
     """
     global _beside  # noqa: PLW0603
     thread = ThreadPoolExecutor(1)

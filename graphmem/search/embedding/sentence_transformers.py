@@ -36,9 +36,8 @@ class SentenceTransformers:
 
     def __init__(self, model: str) -> None:
         if not model.strip():
-            raise ValidationError(
-                "embedder", f"{PREFIX}:{model}", "names no model", f"write {PREFIX}:NAME"
-            )
+            remedy = f"write {PREFIX}:NAME"
+            raise ValidationError("embedder", f"{PREFIX}:{model}", "names no model", remedy)
         self._model = model
         self._lock = RLock()
         in_child(self, renew_lock)

@@ -41,9 +41,7 @@ from graphmem.store.port import (
 from graphmem.store.queries import Query
 
 if TYPE_CHECKING:
-    from graphmem.store.embedded_entries import EmbeddedEntries
-    from graphmem.store.embedded_search import EmbeddedIndex
-    from graphmem.store.embedded_vectors import VectorIndex
+    from graphmem.store.embedded_search import EmbeddedEntries, EmbeddedIndex, VectorIndex
 
     Index = TypeVar("Index", bound=VectorIndex)
 
@@ -276,7 +274,7 @@ class EmbeddedStore:
         return self._index(EmbeddedIndex, namespace)
 
     def entries(self, namespace: str) -> EmbeddedEntries:
-        from graphmem.store.embedded_entries import EmbeddedEntries
+        from graphmem.store.embedded_search import EmbeddedEntries
 
         return self._index(EmbeddedEntries, namespace)
 

@@ -300,31 +300,11 @@ class Memory:
             ConflictError: the source key was learned with other content.
             StoreError: the engine failed; nothing was written.
         """
-        episode = Episode(
-            task=task,
-            strategy=strategy,
-            success=success,
-            score=score,
-            reward=reward,
-            agent=agent,
-            user=user,
-            task_type=task_type,
-            task_key=task_key,
-            steps=listed(steps),
-            error=error,
-            feedback=feedback,
-            summary=summary,
-            successes=listed(successes),
-            mistakes=listed(mistakes),
-            mistake_cards=listed(mistake_cards),
-            started_at=started_at,
-            ended_at=ended_at,
-            duration=duration,
-            source_key=source_key,
-            source=source,
-            extra={} if extra is None else extra,
-        )
-        return self._learner.learn(episode)
+        given = {**locals(), "extra": {} if extra is None else extra}
+        del given["self"]
+        for name in ("steps", "successes", "mistakes", "mistake_cards"):
+            given[name] = listed(given[name])
+        return self._learner.learn(Episode(**given))
 
     def attempt(
         self,
@@ -377,21 +357,9 @@ class Memory:
             StoreError: at the end: the engine failed; nothing was written. If the block raised,
                 that error goes on instead, with a note.
         """
-        return self._attempts.open(
-            Terms(
-                task=task,
-                agent=agent,
-                user=user,
-                task_type=task_type,
-                task_key=task_key,
-                source=source,
-                extra=extra,
-                max_tokens=max_tokens,
-                judge=judge,
-                strict=strict,
-                started_at=started_at,
-            )
-        )
+        terms = dict(locals())
+        del terms["self"]
+        return self._attempts.open(Terms(**terms))
 
     def current_attempt(self) -> Attempt:
         """Return the attempt of the innermost decorated function of this memory that runs here.

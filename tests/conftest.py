@@ -206,12 +206,12 @@ def opened(url: str, settings: Settings) -> Iterator[Opener]:
 @pytest.fixture
 def few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have an embedded engine search few texts as it searches many."""
-    from graphmem.store import embedded_entries, nearest
+    from graphmem.store import embedded_search, vectors
 
-    monkeypatch.setattr(nearest, "LEAST", 4)
-    monkeypatch.setattr(nearest, "_PAGE", 7)
-    monkeypatch.setattr(embedded_entries, "_FIRST", 1)
-    monkeypatch.setattr(embedded_entries, "_MORE", 1)
+    monkeypatch.setattr(vectors, "LEAST", 4)
+    monkeypatch.setattr(vectors, "_PAGE", 7)
+    monkeypatch.setattr(embedded_search, "_FIRST", 1)
+    monkeypatch.setattr(embedded_search, "_MORE", 1)
 
 
 @pytest.fixture

@@ -213,8 +213,8 @@ class BackupReport(Output):
 class LossReport(Output):
     """The answer of ``accept_loss``: what the files lack."""
 
-    problems: tuple[str, ...]
-    transactions: int
+    problems: tuple[str, ...] = ()
+    transactions: int = 0
     """Acknowledged transactions that are known to be missing from the log."""
     kept: tuple[str, ...] = ()
     """Damaged files, which stay in the folder under these names until you remove them."""

@@ -24,6 +24,7 @@ import kglite
 from graphmem.config import Settings
 from graphmem.errors import NotAMemoryError, QueryError, StorageError, StoreError
 from graphmem.forks import in_child, keep
+from graphmem.models.reports import LossReport
 from graphmem.store import embedded_files as files
 from graphmem.store.embedded_errors import rows, run, translated
 from graphmem.store.embedded_locks import readers_of
@@ -32,7 +33,6 @@ from graphmem.store.port import (
     CLOSED,
     Capabilities,
     Limits,
-    Loss,
     Row,
     Rows,
     Transaction,
@@ -41,9 +41,7 @@ from graphmem.store.port import (
 from graphmem.store.queries import Query
 
 if TYPE_CHECKING:
-    from graphmem.store.embedded_entries import EmbeddedEntries
-    from graphmem.store.embedded_search import EmbeddedIndex
-    from graphmem.store.embedded_vectors import VectorIndex
+    from graphmem.store.embedded_search import EmbeddedEntries, EmbeddedIndex, VectorIndex
 
     Index = TypeVar("Index", bound=VectorIndex)
 
@@ -263,11 +261,11 @@ class EmbeddedStore:
             raise NotAMemoryError(f"{source} holds no backup; give the folder of one")
         return files.write_backup(files.open_snapshot(source)[0], self.folder)
 
-    def accept_loss(self) -> Loss:
+    def accept_loss(self) -> LossReport:
         self._check_usable()
         checked = self._writer is not None and self._writer.held  # when it was opened
         if self.folder is None or not files.holds_graph(self.folder) or checked:
-            return Loss()
+            return LossReport()
         return files.accept_loss(self.folder)
 
     def index(self, namespace: str) -> EmbeddedIndex:
@@ -276,7 +274,7 @@ class EmbeddedStore:
         return self._index(EmbeddedIndex, namespace)
 
     def entries(self, namespace: str) -> EmbeddedEntries:
-        from graphmem.store.embedded_entries import EmbeddedEntries
+        from graphmem.store.embedded_search import EmbeddedEntries
 
         return self._index(EmbeddedEntries, namespace)
 

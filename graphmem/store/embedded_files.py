@@ -24,6 +24,7 @@ import kglite
 
 from graphmem.errors import LockedError, NotAMemoryError, StorageError, StoreError
 from graphmem.files import part_of
+from graphmem.models.reports import LossReport
 from graphmem.store.embedded_errors import full, translated
 from graphmem.store.embedded_locks import READERS, unused
 from graphmem.store.manifest import (
@@ -37,7 +38,6 @@ from graphmem.store.manifest import (
     sync_folder,
     write_mark,
 )
-from graphmem.store.port import Loss
 
 GRAPH = "graph.kgl"
 LOG = "graph.kgl-wal"
@@ -127,12 +127,8 @@ class WrittenFiles:
             self._session.save()
             self._written = False
             number = before.checkpoint + 1
-            self._manifest = Manifest(
-                checkpoint=number,
-                graph=print_of(self._folder / GRAPH),
-                nodes=self._session.node_count(),
-                transactions=before.transactions + self._mark.transactions,
-            )
+            acknowledged = before.transactions + self._mark.transactions
+            self._manifest = _manifest_of(self._folder, self._session, number, acknowledged)
             self._mark = Mark(number)
             self._write()
         finally:
@@ -173,6 +169,14 @@ class WrittenFiles:
         if self._file:
             self._file.close()
         self._file = (self._folder / MANIFEST).open("r+b", buffering=0)
+
+
+def _manifest_of(
+    folder: Path, session: kglite.Session, checkpoint: int, transactions: int = 0
+) -> Manifest:
+    """Return the manifest of a graph file that was just written."""
+    graph, nodes = print_of(folder / GRAPH), session.node_count()
+    return Manifest(checkpoint, graph=graph, nodes=nodes, transactions=transactions)
 
 
 def open_writer(folder: Path, durable: Any, before: Callable[[], None]) -> kglite.Session:
@@ -315,14 +319,14 @@ def write_backup(session: kglite.Session, folder: Path) -> tuple[int, int]:
                     session.backup(str(new / GRAPH))
             except StorageError as error:
                 raise StorageError(f"cannot write {folder}: {error}") from error
-            graph = print_of(new / GRAPH)
-            Manifest(checkpoint=1, graph=graph, nodes=session.node_count(), mark=Mark(1)).write(new)
+            manifest = _manifest_of(new, session, 1)
+            manifest.write(new)
             new.chmod(0o755)
             new.replace(folder)
         sync_folder(folder.parent)
     except OSError as error:
         raise StorageError(f"cannot write {folder}: {error.strerror or error}") from error
-    return graph.bytes if graph else 0, session.node_count()
+    return manifest.graph.bytes if manifest.graph else 0, manifest.nodes
 
 
 def holds_graph(folder: Path) -> bool:
@@ -431,7 +435,7 @@ def _snapshot(folder: Path) -> tuple[kglite.Session, bool] | None:
             raise type(error)(str(error).replace(name, str(folder))) from error
 
 
-def accept_loss(folder: Path) -> Loss:
+def accept_loss(folder: Path) -> LossReport:
     """Make a memory of the files that are there; return what they lack."""
     with unused(folder), name_file(folder):
         problems: tuple[str, ...] = ()
@@ -443,7 +447,7 @@ def accept_loss(folder: Path) -> Loss:
             manifest, problems = None, ("its manifest is damaged",)
         problems += find_problems(folder, folder, manifest)
         if not problems:
-            return Loss()
+            return LossReport()
         kept = [keep_damaged(folder, part.name) for part in folder.glob(QUARANTINED)]
         if holds_log(folder):
             kept.append(keep_damaged(folder, LOG))
@@ -458,18 +462,15 @@ def accept_loss(folder: Path) -> Loss:
             # Until the new manifest is there, nothing is checked: the graph file is the next one.
             replace(before, saving=True, graph=None, mark=Mark(before.checkpoint)).write(folder)
             session.save()
-            Manifest(
-                checkpoint=before.checkpoint + 1,
-                graph=print_of(folder / GRAPH),
-                nodes=session.node_count(),
-                transactions=before.transactions,
-            ).write(folder)
+            number = before.checkpoint + 1
+            _manifest_of(folder, session, number, before.transactions).write(folder)
             for part in folder.glob(QUARANTINED):  # the log is kept as a whole
                 part.unlink()
             remove_left(folder)
     finally:
         abandon(session)
-    return Loss(problems, before.mark.transactions, tuple(kept))
+    names = tuple(map(str, kept))
+    return LossReport(problems=problems, transactions=before.mark.transactions, kept=names)
 
 
 def _open_alone(folder: Path) -> kglite.Session:

@@ -31,7 +31,7 @@ from graphmem.store.queries import Query, procedure
 from graphmem.store.tables import naming
 
 if TYPE_CHECKING:
-    from graphmem.store.embedded_vectors import VectorIndex
+    from graphmem.store.embedded_search import VectorIndex
 
 ENGINE = "kglite"
 LATER = "graph.kgl-later"

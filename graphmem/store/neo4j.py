@@ -31,6 +31,7 @@ from graphmem.errors import (
     shown,
 )
 from graphmem.forks import in_child, keep
+from graphmem.models.reports import LossReport
 from graphmem.printable import MASK, without_password
 from graphmem.store import schema
 from graphmem.store.port import (
@@ -38,7 +39,6 @@ from graphmem.store.port import (
     Capabilities,
     ChangedError,
     Limits,
-    Loss,
     Row,
     Rows,
     Transaction,
@@ -316,7 +316,7 @@ class Neo4jStore:
         text, bound = cast(Any, query.text), query.bind(params)
 
         def attempt(_: float) -> list[Row]:
-            with self._session(neo4j.WRITE_ACCESS, "system") as session, permitted(self.url):
+            with self._session(neo4j.WRITE_ACCESS, "system") as session:
                 return session.execute_write(lambda inner: _rows(inner.run(text, bound)))
 
         return self._again(attempt)
@@ -335,8 +335,8 @@ class Neo4jStore:
 
     restore = backup
 
-    def accept_loss(self) -> Loss:
-        return Loss()
+    def accept_loss(self) -> LossReport:
+        return LossReport()
 
     def index(self, namespace: str) -> Neo4jIndex:
         from graphmem.store.neo4j_search import Neo4jIndex
@@ -476,6 +476,10 @@ _REFUSALS: dict[str, tuple[type[GraphMemError], str]] = {
         "embedded yet (`graphmem upkeep relink` does that earlier), and so does verify, which "
         "locks what it compares ({said})",
     ),
+    "Forbidden": (
+        AuthenticationError,
+        "{url} does not let this user do this; set GRAPHMEM_USER to one who may ({said})",
+    ),
     "AccessMode": (ReadOnlyError, "only reading is allowed here: {said}"),
 }
 """By code: the errors for requests that a server always refuses, for now or for good."""
@@ -545,15 +549,3 @@ def _gone(url: str, error: Exception) -> UnavailableError:
             )
     what = (str(error).splitlines() or [type(error).__name__])[0]
     return UnavailableError(f"{url} cannot be reached; is the server running? ({what})")
-
-
-@contextlib.contextmanager
-def permitted(url: str) -> Iterator[None]:
-    """Turn a refused administration command into an AuthenticationError with a remedy."""
-    try:
-        yield
-    except exceptions.Forbidden as error:
-        raise AuthenticationError(
-            f"{url} does not let this user administer it; set GRAPHMEM_USER to one who may "
-            f"({error.message})"
-        ) from error

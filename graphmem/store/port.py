@@ -14,6 +14,7 @@ from threading import Event
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from graphmem.errors import ForkedError, QueryError, StoreError
+from graphmem.models.reports import LossReport
 from graphmem.notebook.frames import Listed
 from graphmem.store.queries import Query
 
@@ -94,18 +95,6 @@ class Capabilities:
     version: str
     server: bool
     """Several processes may write at once, and Cypher users can connect."""
-
-
-@dataclass(frozen=True, slots=True)
-class Loss:
-    """What the files of a memory lack."""
-
-    problems: tuple[str, ...] = ()
-    transactions: int = 0
-    """Acknowledged ones that are known to be missing; those of a lost graph file are not counted,
-    because the problem names them."""
-    kept: tuple[Path, ...] = ()
-    """What could not be read, for people who can: nobody reads or removes these files."""
 
 
 given_up: ContextVar[Event | None] = ContextVar("given_up", default=None)
@@ -238,7 +227,7 @@ class Store(Protocol):
     def restore(self, folder: Path) -> tuple[int, int]:
         """Fill this empty store from a backup; return bytes and nodes."""
 
-    def accept_loss(self) -> Loss:
+    def accept_loss(self) -> LossReport:
         """Go on with the present files; return what they lack."""
 
     def index(self, namespace: str) -> SearchIndex:

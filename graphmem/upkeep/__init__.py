@@ -212,9 +212,7 @@ class Upkeep:
             LockedError: another process writes.
             StorageError: the present files cannot be read.
         """
-        loss = self._graph.store.accept_loss()
-        kept = tuple(str(path) for path in loss.kept)
-        return LossReport(problems=loss.problems, transactions=loss.transactions, kept=kept)
+        return self._graph.store.accept_loss()
 
     def relink(
         self,

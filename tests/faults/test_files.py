@@ -152,7 +152,7 @@ def test_files_that_do_not_belong_together_are_told(
     log = (folder / LOG).read_bytes() if (folder / LOG).exists() else b""
     loss = accept_loss(folder)
     assert any(re.search(says, problem) for problem in loss.problems)
-    assert [path.read_bytes() for path in loss.kept] == ([log] if log else [])
+    assert [Path(path).read_bytes() for path in loss.kept] == ([log] if log else [])
     with Memory.open(folder, settings=SETTINGS) as memory:
         memory.upkeep.rebuild()
         if batches is not None:

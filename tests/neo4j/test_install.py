@@ -17,7 +17,7 @@ from graphmem import Memory, Settings
 from graphmem.errors import AuthenticationError, ProcedureError, StoreError
 from graphmem.store import installing
 from graphmem.store.installing import install, script, signature, uninstall
-from graphmem.store.neo4j import permitted
+from graphmem.store.neo4j import translated
 from graphmem.store.queries import Parameter, Query, catalog
 from tests.cli.running import Done, good, run
 from tests.contract.populating import Asked, arguments, populate
@@ -110,7 +110,7 @@ class TestWithoutAServer:
         )
         assert isinstance(refusal, Forbidden)
         with pytest.raises(AuthenticationError, match=r"GRAPHMEM_USER .*user 'reader'"):
-            with permitted("neo4j://localhost:7687"):
+            with translated("neo4j://localhost:7687"):
                 raise refusal
 
 

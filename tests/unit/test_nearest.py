@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from graphmem.arrays import dots
-from graphmem.store.nearest import Asked, Matrix, Places, Rounded
+from graphmem.store.vectors import Asked, Matrix, Places, Rounded
 
 WIDE = 24
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from graphmem.cli import plotting
 from graphmem.cli.options import Options, at_most, moment, several
 from graphmem.cli.printing import cell, print_answer, print_facts, print_json, print_rows, progress
 from graphmem.kinds import ITEM_KINDS
@@ -331,22 +330,18 @@ _LEFT_OUT = {
 
 
 @click.command()
-@plotting.option("the reliability diagram")
 @click.pass_obj
-def calibrate(options: Options, plot: str | None) -> None:
+def calibrate(options: Options) -> None:
     """Show how well the memory predicts past outcomes.
 
     It predicts each episode from earlier ones, and compares with simple predictors.
 
     \b
     Example:
-      graphmem --url ./airline.graph calibrate --plot reliability.png
+      graphmem --url ./airline.graph calibrate
     """
     with progress("predicting", options) as advance:
         calibration = options.memory().calibrate(on_progress=advance)
-    worked = f"{calibration.successes:,} of {calibration.episodes:,} episodes succeeded"
-    if plot is not None:
-        plotting.draw_reliability(calibration.bins, calibration.z, [worked], plot)
     options.show(calibration, _print_calibration if calibration.episodes else "no episodes yet")
 
 

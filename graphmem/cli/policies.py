@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from graphmem.cli import plotting
 from graphmem.cli.options import Group, Options, moment, parse_json, parse_object, parse_value
 from graphmem.cli.printing import cell, print_facts, print_json, print_rows, progress
 from graphmem.printable import counted
@@ -307,9 +306,8 @@ def expire(options: Options) -> None:
     "--bins", type=click.IntRange(1, 1_000), default=10, help="Number of bins of equal width."
 )
 @click.option("--subject", help="Only predictions about this.")
-@plotting.option("the reliability diagram")
 @click.pass_obj
-def reliability(options: Options, /, plot: str | None, **which: Any) -> None:
+def reliability(options: Options, /, **which: Any) -> None:
     """Show how often predictions came true, by their probability.
 
     \b
@@ -317,9 +315,6 @@ def reliability(options: Options, /, plot: str | None, **which: Any) -> None:
       graphmem --url ./airline.graph policies reliability --bins 5
     """
     measured = options.memory().predictions.reliability(**which)
-    if plot is not None:
-        happened = f"{measured.happened:,} of {measured.count:,} happened"
-        plotting.draw_reliability(measured.bins, measured.z, [happened], plot)
     nothing = "no prediction with a probability was resolved yet"
     options.show(measured, _print_reliability if measured.count else nothing)
 

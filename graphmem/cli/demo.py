@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 import graphmem
-from graphmem.cli.options import Options
+from graphmem.cli.options import Options, example
 from graphmem.cli.policies import CELLS
 from graphmem.cli.printing import cell, print_json, print_rows, print_table
 from graphmem.errors import NotFoundError, SettingsError
@@ -44,6 +44,8 @@ def _check_plot(_: click.Context, __: click.Parameter, file: str | None) -> str 
 
 
 @click.command()
+@example("demo")
+@example("demo --plot learning-curve.png")
 @click.option(
     "--questions",
     type=click.IntRange(1, 10_000),
@@ -63,11 +65,6 @@ def demo(options: Options, /, questions: int, plot: str | None) -> None:
 
     At the end an agent answers questions to a database, and learns while it acts. Without --url the
     logs go into a temporary memory without disk. The agent always has a memory of its own.
-
-    \b
-    Examples:
-      graphmem demo
-      graphmem demo --plot learning-curve.png
     """
     from graphmem.seeding import seed, sources
 

@@ -186,7 +186,7 @@ def examples(path: tuple[str, ...]) -> list[list[str]]:
     _, _, text = cleandoc(COMMANDS[path].help or "").partition("\n\b\nExample")
     joined = text.partition(":")[2].replace("\\\n", " ")
     lines = [line for line in joined.splitlines() if "graphmem" in line]
-    return [shlex.split(line.partition("graphmem ")[2].partition(" > ")[0]) for line in lines]
+    return [shlex.split(re.split(" [<>] ", line.partition("graphmem ")[2])[0]) for line in lines]
 
 
 @pytest.mark.parametrize("path", COMMANDS, ids=" ".join)

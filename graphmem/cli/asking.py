@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from graphmem.cli import plotting
-from graphmem.cli.options import Options, at_most, moment, several
+from graphmem.cli.options import Options, at_most, example, moment, several
 from graphmem.cli.printing import cell, print_answer, print_facts, print_json, print_rows, progress
 from graphmem.kinds import ITEM_KINDS
 from graphmem.printable import counted, percent
@@ -70,6 +69,8 @@ def embed_new_texts(memory: Memory, options: Options) -> None:
 
 
 @click.command()
+@example('--url ./airline.graph choose "change a seat" get_user_details think')
+@example('--url ./airline.graph --json choose "refund a flight" --explore greedy')
 @click.argument("task")
 @click.argument("candidates", metavar="[CANDIDATE...]", nargs=-1)
 @with_rights
@@ -87,11 +88,6 @@ def choose(options: Options, /, task: str, candidates: tuple[str, ...], **how: A
     It is one of CANDIDATES; without any, one of the memory.
 
     Mostly it is what works; from time to time it is one that is not known well.
-
-    \b
-    Examples:
-      graphmem --url ./airline.graph choose "change a seat" get_user_details think
-      graphmem --url ./airline.graph --json choose "refund a flight" --explore greedy
     """
     choice = options.memory().choose(task, candidates or None, **how)
     options.show(choice, _print_choice)
@@ -112,6 +108,8 @@ def _print_choice(choice: Choice) -> None:
 
 
 @click.command()
+@example('--url ./airline.graph context "cancel a reservation" --max-tokens 300')
+@example('--url ./ops.graph context "deliver the orders" --agent ada --lens planning')
 @click.argument("task")
 @click.option(
     "--max-tokens",
@@ -124,13 +122,7 @@ def _print_choice(choice: Choice) -> None:
 @for_user
 @click.pass_obj
 def context(options: Options, /, task: str, max_tokens: int, **reading: Any) -> None:
-    """Write the lessons for TASK as text for a system prompt. TASK is its key or wording.
-
-    \b
-    Examples:
-      graphmem --url ./airline.graph context "cancel a reservation" --max-tokens 300
-      graphmem --url ./ops.graph context "deliver the orders" --agent ada --lens planning
-    """
+    """Write the lessons for TASK as text for a system prompt. TASK is its key or wording."""
     memory = options.memory()
     text = memory.context(task, max_tokens=max_tokens, **reading)
     if options.as_json:
@@ -148,6 +140,9 @@ def context(options: Options, /, task: str, max_tokens: int, **reading: Any) -> 
 
 
 @click.command()
+@example('--url ./airline.graph recall "customer wants a refund for a cancelled flight"')
+@example('--url ./airline.graph --json recall "change a seat" --limit 3 --agent ada')
+@example('--url ./airline.graph recall "change a seat" --kind rule --kind policy')
 @click.argument("text")
 @at_most(5)
 @with_rights
@@ -163,12 +158,6 @@ def recall(options: Options, /, text: str, kinds: tuple[Any, ...], **how: Any) -
     At most --limit strategies come first, by what is expected of them, then at most 3 rules, 3
     heuristics and 3 policies. A score selects them: how similar the tasks are, times the lower
     bound of the expected success rate, times how recent the trials are.
-
-    \b
-    Examples:
-      graphmem --url ./airline.graph recall "customer wants a refund for a cancelled flight"
-      graphmem --url ./airline.graph --json recall "change a seat" --limit 3 --agent ada
-      graphmem --url ./airline.graph recall "change a seat" --kind rule --kind policy
     """
     memory = open_for_search(options)
     recalled = memory.recall(text, kinds=kinds or None, **how)
@@ -215,6 +204,9 @@ def _find_source(item: RecallItem) -> str:
 
 
 @click.command()
+@example("--url ./airline.graph predict 12 cancel_reservation")
+@example('--url ./airline.graph predict "change a seat" get_user_details think --agent ada')
+@example("--url ./airline.graph predict 12 cancel_reservation --as-of 2026-05-01T00:00Z")
 @click.argument("task")
 @click.argument("strategies", metavar="STRATEGY...", nargs=-1, required=True)
 @with_rights
@@ -224,12 +216,6 @@ def predict(options: Options, /, task: str, strategies: tuple[str, ...], **how: 
     """Show the probability that STRATEGY works on TASK, and why. TASK is its key or wording.
 
     With several strategies: the probability that an episode with all of them succeeds.
-
-    \b
-    Examples:
-      graphmem --url ./airline.graph predict 12 cancel_reservation
-      graphmem --url ./airline.graph predict "change a seat" get_user_details think --agent ada
-      graphmem --url ./airline.graph predict 12 cancel_reservation --as-of 2026-05-01T00:00Z
     """
     one = strategies[0] if len(strategies) == 1 else None
     several = None if one else strategies
@@ -238,18 +224,14 @@ def predict(options: Options, /, task: str, strategies: tuple[str, ...], **how: 
 
 
 @click.command()
+@example("--url ./airline.graph changes")
+@example("--url ./airline.graph --json changes --task 12 --after 2026-05-01T00:00Z")
 @click.option("--task", help="Only of strategies tried on this task: its key, id or wording.")
 @with_rights
 @moment("--after", "Only changes since this time")
 @click.pass_obj
 def changes(options: Options, /, **how: Any) -> None:
-    """Show what began to work better or worse, and when, the most certain first.
-
-    \b
-    Examples:
-      graphmem --url ./airline.graph changes
-      graphmem --url ./airline.graph --json changes --task 12 --after 2026-05-01T00:00Z
-    """
+    """Show what began to work better or worse, and when, the most certain first."""
     options.show_rows(
         options.memory().changes(**how),
         "strategy task since before=successes_before/trials_before "
@@ -263,6 +245,10 @@ _ID = re.compile("[0-9a-f]{6,32}")
 
 
 @click.command()
+@example('--url ./airline.graph explain "check the fare rules"')
+@example("--url ./airline.graph explain 8005dd1d95cd")
+@example("--url ./airline.graph explain refund --kind anti-pattern --agent ada")
+@example("--url neo4j://localhost:7687 explain refund --cypher")
 @click.argument("item")
 @click.option(
     "--kind", type=click.Choice(ITEM_KINDS), help="Kind of ITEM, if a text matches several."
@@ -277,13 +263,6 @@ def explain(options: Options, /, item: str, cypher: bool, **how: Any) -> None:
 
     ITEM is an id that graphmem printed, or its first six letters, or the text of a strategy,
     anti-pattern or rule. Of an episode, a task and others it shows the fields and links.
-
-    \b
-    Examples:
-      graphmem --url ./airline.graph explain "check the fare rules"
-      graphmem --url ./airline.graph explain 8005dd1d95cd
-      graphmem --url ./airline.graph explain refund --kind anti-pattern --agent ada
-      graphmem --url neo4j://localhost:7687 explain refund --cypher
     """
     from graphmem.errors import NotFoundError
 
@@ -331,22 +310,15 @@ _LEFT_OUT = {
 
 
 @click.command()
-@plotting.option("the reliability diagram")
+@example("--url ./airline.graph calibrate")
 @click.pass_obj
-def calibrate(options: Options, plot: str | None) -> None:
+def calibrate(options: Options) -> None:
     """Show how well the memory predicts past outcomes.
 
     It predicts each episode from earlier ones, and compares with simple predictors.
-
-    \b
-    Example:
-      graphmem --url ./airline.graph calibrate --plot reliability.png
     """
     with progress("predicting", options) as advance:
         calibration = options.memory().calibrate(on_progress=advance)
-    worked = f"{calibration.successes:,} of {calibration.episodes:,} episodes succeeded"
-    if plot is not None:
-        plotting.draw_reliability(calibration.bins, calibration.z, [worked], plot)
     options.show(calibration, _print_calibration if calibration.episodes else "no episodes yet")
 
 
@@ -363,6 +335,8 @@ def _print_calibration(found: Calibration) -> None:
 
 
 @click.command()
+@example("--url ./refunds.graph evaluate --explore greedy")
+@example('--url ./refunds.graph evaluate --strategy "check the fare rules"')
 @click.option(
     "--explore",
     metavar="WAY",
@@ -374,11 +348,6 @@ def evaluate(options: Options, /, strategies: tuple[str, ...], **how: Any) -> No
     """Estimate what another way to choose would have got.
 
     It needs past episodes that say with which probability their strategy was chosen.
-
-    \b
-    Examples:
-      graphmem --url ./refunds.graph evaluate --explore greedy
-      graphmem --url ./refunds.graph evaluate --strategy "check the fare rules"
     """
     if not (how["explore"] or strategies):
         raise click.UsageError("say what to compare with: --explore greedy, or --strategy TEXT")

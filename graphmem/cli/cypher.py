@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from graphmem.cli.options import Group, Options, parse_value, several
+from graphmem.cli.options import Group, Options, example, parse_value, several
 from graphmem.cli.printing import print_json, print_table, to_plain
 from graphmem.errors import shown
 
@@ -21,6 +21,8 @@ _NAMES = "`graphmem procedures list --subject analysis` says what each name answ
 
 
 @click.command()
+@example("--url ./airline.graph query what_works")
+@example('--url ./airline.graph query -e "MATCH (s:Strategy) RETURN s.text AS text LIMIT 5"')
 @click.argument("name", required=False)
 @click.option("-e", "--execute", "text", metavar="CYPHER", help="Cypher that only reads.")
 @click.option(
@@ -45,11 +47,6 @@ def query(
     It is a NAME from `graphmem procedures list`, a text, or a file. A parameter is JSON if it
     parses as JSON, else text; $ns is the namespace. Your own Cypher may only read the graph, for
     GRAPHMEM_QUERY_SECONDS (60). Rows after GRAPHMEM_QUERY_ROWS (10000) are cut.
-
-    \b
-    Examples:
-      graphmem --url ./airline.graph query what_works
-      graphmem --url ./airline.graph query -e "MATCH (s:Strategy) RETURN s.text AS text LIMIT 5"
     """
     if sum(part is not None for part in (name, text, file)) != 1:
         raise click.UsageError(f"give one of NAME, --execute CYPHER and --file FILE; {_NAMES}")
@@ -113,6 +110,8 @@ def procedures() -> None:
 
 
 @procedures.command("list")
+@example("procedures list --subject analysis")
+@example("procedures list learning.best")
 @click.argument("name", required=False)
 @click.option("--subject", help="Only those whose names begin with this.")
 @several("--with", "wanted", metavar="OPTION", help="With NAME: with the lines for this option.")
@@ -122,11 +121,6 @@ def list_(options: Options, name: str | None, subject: str | None, wanted: tuple
 
     The column custom.graphmem. has their names on a server; names in brackets are those of their
     parameters there. Some have optional lines; without --with, all lines are shown, with marks.
-
-    \b
-    Examples:
-      graphmem procedures list --subject analysis
-      graphmem procedures list learning.best
     """
     if name is not None:
         if subject is not None:
@@ -188,6 +182,7 @@ def _print_text(options: Options, name: str, wanted: tuple[str, ...]) -> None:
 
 
 @procedures.command()
+@example("--url neo4j://localhost:7687 procedures install")
 @click.option("--print", "print_", is_flag=True, help="Print the Cypher that does it; do nothing.")
 @click.pass_obj
 def install(options: Options, print_: bool) -> None:
@@ -196,10 +191,6 @@ def install(options: Options, print_: bool) -> None:
     The server needs APOC Extended, and the user the right to administer it. Each procedure becomes
     custom.graphmem.NAME; see `graphmem procedures list`. Run it again after you upgrade graphmem:
     it replaces what changed, and leaves the rest alone.
-
-    \b
-    Example:
-      graphmem --url neo4j://localhost:7687 procedures install
     """
     from graphmem.store import installing
 
@@ -211,14 +202,10 @@ def install(options: Options, print_: bool) -> None:
 
 
 @procedures.command()
+@example("--url neo4j://localhost:7687 procedures uninstall")
 @click.pass_obj
 def uninstall(options: Options) -> None:
-    """Drop the procedures that graphmem installed on a server.
-
-    \b
-    Example:
-      graphmem --url neo4j://localhost:7687 procedures uninstall
-    """
+    """Drop the procedures that graphmem installed on a server."""
     from graphmem.store import installing
 
     _show_change(options, installing.uninstall(options.memory(must_exist=False).store))

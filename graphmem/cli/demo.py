@@ -5,17 +5,18 @@ from __future__ import annotations
 import importlib
 import sys
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
 import click
 
 import graphmem
-from graphmem.cli import plotting
-from graphmem.cli.options import Options
+from graphmem.cli.options import Options, example
 from graphmem.cli.policies import CELLS
 from graphmem.cli.printing import cell, print_json, print_rows, print_table
-from graphmem.errors import NotFoundError
+from graphmem.errors import NotFoundError, SettingsError
+from graphmem.files import writing
 from graphmem.printable import counted, listed, percent
 
 ASKED = "which riders signed up in 2022, and how many trips did each of them make?"
@@ -26,27 +27,44 @@ WINDOW = 50
 BARS = "▁▂▃▄▅▆▇█"
 WIDTH = 24
 """Bars of a curve in a terminal."""
+ENDINGS = (".png", ".svg")
+
+
+def _check_plot(_: click.Context, __: click.Parameter, file: str | None) -> str | None:
+    """Check the file name and matplotlib before any work is done."""
+    if file is None:
+        return None
+    if Path(file).suffix.lower() not in ENDINGS:
+        raise click.UsageError(f"--plot {file}: give a name that ends in {' or '.join(ENDINGS)}")
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        raise SettingsError("--plot needs matplotlib; pip install matplotlib") from None
+    return file
 
 
 @click.command()
+@example("demo")
+@example("demo --plot learning-curve.png")
 @click.option(
     "--questions",
     type=click.IntRange(1, 10_000),
     default=300,
     help="Questions that the agent at the end meets.",
 )
-@plotting.option("the agent's learning curve")
+@click.option(
+    "--plot",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    callback=_check_plot,
+    help="Draw the agent's learning curve into FILE, a .png or .svg.",
+)
 @click.pass_obj
 def demo(options: Options, /, questions: int, plot: str | None) -> None:
     """Learn the logs that come with graphmem, and show what works.
 
     At the end an agent answers questions to a database, and learns while it acts. Without --url the
     logs go into a temporary memory without disk. The agent always has a memory of its own.
-
-    \b
-    Examples:
-      graphmem demo
-      graphmem demo --plot learning-curve.png
     """
     from graphmem.seeding import seed, sources
 
@@ -183,7 +201,9 @@ def _print_learned(learned: dict[str, Any]) -> None:
 
 def _draw(agents: dict[str, Any], file: str) -> None:
     """Draw the share of right answers among the latest, and the share of all."""
-    figure = plotting.blank(8.5, 4.2)
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8.5, 4.2), dpi=110, layout="constrained")
     axes = figure.add_subplot()
     for name, one in agents.items():
         right = one["right"]
@@ -199,4 +219,6 @@ def _draw(agents: dict[str, Any], file: str) -> None:
     axes.set_ylabel(f"right among the latest {WINDOW}")
     axes.grid(alpha=0.25)
     figure.legend(loc="outside lower center", frameon=False, fontsize=9, ncols=1)
-    plotting.save(figure, file)
+    with writing(file) as picture, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a font that lacks a letter
+        figure.savefig(picture, format=Path(file).suffix[1:].lower())

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from graphmem import __version__
-from graphmem.cli.options import Options
+from graphmem.cli.options import Options, example
 from graphmem.cli.printing import cell, print_json, print_table
 from graphmem.printable import counted
 
@@ -33,6 +33,9 @@ class Check(NamedTuple):
 
 
 @click.command()
+@example("--url ./airline.graph doctor")
+@example("doctor settings")
+@example("--url ./airline.graph doctor --accept-loss")
 @click.argument(
     "what",
     type=click.Choice(["settings", "formats", "embedders", "schema"]),
@@ -50,12 +53,6 @@ def doctor(options: Options, what: str | None, accept_loss: bool) -> None:
 
     WHAT is settings (each value, and where it came from), formats (of logs that seed reads),
     embedders (which there are, and which is in force), or schema (of a line of a jsonl log).
-
-    \b
-    Examples:
-      graphmem --url ./airline.graph doctor
-      graphmem doctor settings
-      graphmem --url ./airline.graph doctor --accept-loss
     """
     if what is not None:
         if accept_loss:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from graphmem.cli.options import Group, Options, at_most, several
+from graphmem.cli.options import Group, Options, at_most, example, several
 from graphmem.cli.policies import describe_action, describe_state
 from graphmem.cli.printing import cell
 
@@ -33,6 +33,7 @@ def events() -> None:
 
 
 @events.command()
+@example("--url ./ops.graph events tail --limit 3")
 @at_most(20)
 @click.option("--agent", help="Only this agent's stream.")
 @click.option("--follow", is_flag=True, help="Print new events as they come, until Ctrl-C.")
@@ -41,10 +42,6 @@ def tail(options: Options, limit: int, agent: str | None, follow: bool) -> None:
     """Print the latest events, one on a line, the latest last.
 
     With --json each line is JSON. Times are the times of recording, in UTC.
-
-    \b
-    Example:
-      graphmem --url ./ops.graph events tail --limit 3
     """
     memory = options.memory()
     describe = cache(partial(_describe_subject, memory))
@@ -72,6 +69,8 @@ def _write(line: str) -> None:
 
 
 @events.command()
+@example("--url ./ops.graph events consume --group audit")
+@example('--url ./ops.graph events consume --group audit --follow --agent "agent:ada:*"')
 @click.option("--group", required=True, help="Each event goes to one consumer of a group.")
 @click.option("--consumer", default="one", help="A name that is this consumer's own.")
 @at_most(100)
@@ -103,11 +102,6 @@ def consume(
 
     It acknowledges them together, after all were written, with --follow each by itself. What was
     not acknowledged stays pending until a consumer of the group takes it over; nothing is lost.
-
-    \b
-    Examples:
-      graphmem --url ./ops.graph events consume --group audit
-      graphmem --url ./ops.graph events consume --group audit --follow --agent "agent:ada:*"
     """
     if follow and (no_ack or reclaim is not None):
         raise click.UsageError("--no-ack and --reclaim do not go with --follow")

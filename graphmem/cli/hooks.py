@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from graphmem.cli.options import Group, Options, with_yes
+from graphmem.cli.options import Group, Options, example, with_yes
 from graphmem.cli.printing import print_json
 
 if TYPE_CHECKING:
@@ -72,6 +72,8 @@ def hooks() -> None:
 
 
 @hooks.command()
+@example("hooks install claude-code --test-command pytest")
+@example("--url ./runs.graph hooks install claude-code --local --yes")
 @for_program
 @with_terms
 @with_place
@@ -85,11 +87,6 @@ def install(
 
     It shows the change first. Each prompt then gets its context, and the memory learns each session
     at its end.
-
-    \b
-    Examples:
-      graphmem hooks install claude-code --test-command pytest
-      graphmem --url ./runs.graph hooks install claude-code --local --yes
     """
     from graphmem.integrations.claude_code import installing
 
@@ -99,22 +96,19 @@ def install(
 
 
 @hooks.command()
+@example("hooks uninstall claude-code")
 @for_program
 @with_place
 @click.pass_obj
 def uninstall(options: Options, user: bool, local: bool, yes: bool, dry_run: bool) -> None:
-    """Take the hooks out of the settings of PROGRAM. Nothing else changes.
-
-    \b
-    Example:
-      graphmem hooks uninstall claude-code
-    """
+    """Take the hooks out of the settings of PROGRAM. Nothing else changes."""
     from graphmem.integrations.claude_code import installing
 
     _make(options, installing.uninstall(_file(user, local)), yes=yes, dry_run=dry_run)
 
 
 @hooks.command()
+@example("--url ./runs.graph hooks run claude-code < hook.json")
 @for_program
 @with_terms
 @click.pass_obj
@@ -122,10 +116,6 @@ def run(options: Options, /, **terms: Any) -> None:
     """Answer a hook of PROGRAM, read from standard input.
 
     This is what the installed hooks run. It never fails: a problem is a line on standard error.
-
-    \b
-    Example:
-      cat hook.json | graphmem --url ./runs.graph hooks run claude-code
     """
     try:
         _answer(options, terms)

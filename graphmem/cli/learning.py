@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from graphmem.cli.options import Options, moment, several
+from graphmem.cli.options import Options, example, moment, several
 from graphmem.cli.printing import print_json, print_rows, progress
 from graphmem.errors import GraphMemError
 from graphmem.files import writing
@@ -28,14 +28,10 @@ SHOWN = 20
 
 
 @click.command()
+@example("--url ./runs.graph init")
 @click.pass_obj
 def init(options: Options) -> None:
-    """Create the memory, or bring its indexes up to date.
-
-    \b
-    Example:
-      graphmem --url ./runs.graph init
-    """
+    """Create the memory, or bring its indexes up to date."""
     memory = options.memory(must_exist=False)
     version = memory.upkeep.initialize()
     done = {"url": memory.store.url, "schema_version": version}
@@ -43,6 +39,10 @@ def init(options: Options) -> None:
 
 
 @click.command()
+@example(
+    'learn "refund a cancelled flight" "check policy, then refund"',
+    "--success --agent gpt-4o --source-key run-17/3",
+)
 @click.argument("task")
 @click.argument("strategies", nargs=-1, required=True, metavar="STRATEGY...")
 @click.option("--success/--failure", default=None, help="Whether it worked.")
@@ -67,11 +67,6 @@ def learn(options: Options, /, task: str, strategies: tuple[str, ...], **outcome
 
     Every call counts, unless it has a known source key. `graphmem seed -` takes whole episodes,
     with steps and mistake cards, as JSON lines.
-
-    \b
-    Example:
-      graphmem learn "refund a cancelled flight" "check policy, then refund" \\
-          --success --agent gpt-4o --source-key run-17/3
     """
     learned = options.memory(must_exist=False).learn(task, list(strategies), **outcome)
     done = "learned" if learned.created else "known already:"
@@ -79,6 +74,7 @@ def learn(options: Options, /, task: str, strategies: tuple[str, ...], **outcome
 
 
 @click.command()
+@example('settle run-17/3 --failure --error "the customer was charged twice"')
 @click.argument("episode")
 @click.option("--success/--failure", default=None, help="Whether it worked.")
 @click.option("--score", type=float, help="How well it worked, in [0, 1].")
@@ -91,10 +87,6 @@ def settle(options: Options, /, episode: str, **outcome: Any) -> None:
 
     EPISODE is its id or source key, or the id or key of an abandoned attempt. From then on this is
     its outcome; `explain EPISODE_ID` shows the former one.
-
-    \b
-    Example:
-      graphmem settle run-17/3 --failure --error "the customer was charged twice"
     """
     settled = options.memory().settle(episode, **outcome)
     done = "settled" if settled.changed else "known already:"
@@ -102,6 +94,8 @@ def settle(options: Options, /, episode: str, **outcome: Any) -> None:
 
 
 @click.command()
+@example("--url ./airline.graph seed logs/gpt-4o-airline.json --format tau-bench")
+@example("--url ./fixes.graph seed output.jsonl --outcomes report.json --strategy-from model")
 @click.argument("logs", nargs=-1, required=True, metavar="LOG...")
 @click.option("--format", "format_name", metavar="NAME", help="Log format; default: by content.")
 @click.option("--agent", help="Name of the agent, instead of the one in the log.")
@@ -145,11 +139,6 @@ def seed(
 
     Known records are skipped, so you can run an interrupted seeding again. At the end the texts
     are embedded, and similar ones are linked (SIMILAR_TO).
-
-    \b
-    Example:
-      graphmem --url ./airline.graph seed logs/gpt-4o-airline.json --format tau-bench
-      graphmem --url ./fixes.graph seed output.jsonl --outcomes report.json --strategy-from model
     """
     from graphmem import seeding
     from graphmem.seeding.formats import find

@@ -13,6 +13,7 @@ from graphmem.cli.options import (
     Group,
     Options,
     as_agent,
+    example,
     moment,
     parse_json,
     parse_object,
@@ -51,21 +52,20 @@ def levels() -> None:
 
 
 @levels.command()
+@example("--url ./ops.graph levels default --agent ada")
 @click.option("--agent", required=True, help="Whose levels they are.")
 @click.pass_obj
 def default(options: Options, agent: str) -> None:
     """Make the six usual levels of an agent, as far as they are missing.
 
     It also lets them pull from each other.
-
-    \b
-    Example:
-      graphmem --url ./ops.graph levels default --agent ada
     """
     options.show(options.memory(must_exist=False).levels.default(agent), _print_levels)
 
 
 @levels.command()
+@example("--url ./ops.graph levels put task:deploy:shared --ttl 3600 --capacity 200")
+@example("--url ./ops.graph levels put task:deploy:shared --key order/17 --ttl 3600")
 @click.argument("name")
 @with_ttl
 @click.option("--capacity", type=int, metavar="NUMBER", help="Most entries that are left.")
@@ -77,13 +77,7 @@ def default(options: Options, agent: str) -> None:
 def put(
     options: Options, /, name: str, keys: tuple[str, ...], agent: str | None, **settings: Any
 ) -> None:
-    """Make the level NAME, or replace its settings. With --key, let entries stay longer.
-
-    \b
-    Examples:
-      graphmem --url ./ops.graph levels put task:deploy:shared --ttl 3600 --capacity 200
-      graphmem --url ./ops.graph levels put task:deploy:shared --key order/17 --ttl 3600
-    """
+    """Make the level NAME, or replace its settings. With --key, let entries stay longer."""
     if not keys:
         settings["members"] = settings["members"] or None
         stored = options.memory(must_exist=False).levels.put(name, agent=agent, **settings)
@@ -97,6 +91,8 @@ def put(
 
 
 @levels.command()
+@example('--url ./ops.graph levels add agent:ada:sensory "order 17 is late" --tag kind:fact')
+@example("--url ./ops.graph levels add agent:ada:working '{\"step\": 2}' --parse --key plan")
 @click.argument("name")
 @click.argument("content")
 @click.option("--parse", is_flag=True, help="CONTENT is JSON; default: a text.")
@@ -107,13 +103,7 @@ def put(
 @as_agent
 @click.pass_obj
 def add(options: Options, /, name: str, content: str, parse: bool, **given: Any) -> None:
-    """Add an entry with CONTENT to the level NAME.
-
-    \b
-    Examples:
-      graphmem --url ./ops.graph levels add agent:ada:sensory "order 17 is late" --tag kind:fact
-      graphmem --url ./ops.graph levels add agent:ada:working '{"step": 2}' --parse --key plan
-    """
+    """Add an entry with CONTENT to the level NAME."""
     value = parse_json(content) if parse else content
     added = options.memory().levels.add(name, value, **given)
     done = "replaced" if added.replaced else "added" if added.created else "there already:"
@@ -121,34 +111,26 @@ def add(options: Options, /, name: str, content: str, parse: bool, **given: Any)
 
 
 @levels.command()
+@example("--url ./ops.graph levels remove task:deploy:shared order/17")
 @click.argument("name")
 @click.argument("keys", nargs=-1, required=True, metavar="KEY...")
 @as_agent
 @click.pass_obj
 def remove(options: Options, name: str, keys: tuple[str, ...], agent: str | None) -> None:
-    """Remove entries of the level NAME by KEY.
-
-    \b
-    Example:
-      graphmem --url ./ops.graph levels remove task:deploy:shared order/17
-    """
+    """Remove entries of the level NAME by KEY."""
     removed = options.memory().levels.remove(name, keys, agent=agent)
     options.show({"removed": removed}, f"removed {removed} of {len(keys)}")
 
 
 @levels.command()
+@example("--url ./ops.graph levels close task:deploy:shared --yes")
+@example("--url ./ops.graph levels close capability:search --yes")
 @click.argument("name")
 @with_yes
 @as_agent
 @click.pass_obj
 def close(options: Options, name: str, yes: bool, agent: str | None) -> None:
-    """End the level NAME, or all of capability:WHO or task:WHICH: erase it with its entries.
-
-    \b
-    Examples:
-      graphmem --url ./ops.graph levels close task:deploy:shared --yes
-      graphmem --url ./ops.graph levels close capability:search --yes
-    """
+    """End the level NAME, or all of capability:WHO or task:WHICH: erase it with its entries."""
     options.confirm(lambda: f"Erase {cell(name)} and its entries for good?", yes=yes)
     removed = options.memory().levels.close(name, agent=agent)
     options.show(
@@ -157,6 +139,9 @@ def close(options: Options, name: str, yes: bool, agent: str | None) -> None:
 
 
 @levels.command()
+@example('--url ./ops.graph levels recall "late orders" --tag kind:fact --tag kind:plan')
+@example('--url ./ops.graph levels recall --level agent:ada:working --key "order/*"')
+@example('--url ./ops.graph levels recall "what next" --lens planning --agent ada')
 @click.argument("text", required=False)
 @several("--level", "names", metavar="NAME", help="Only this level.")
 @click.option("--lens", "through", metavar="NAME", help="What this lens shows: planning ...")
@@ -175,12 +160,6 @@ def recall(
     """Show the entries that match, the nearest to TEXT first.
 
     Without a text, the most relevant come first.
-
-    \b
-    Examples:
-      graphmem --url ./ops.graph levels recall "late orders" --tag kind:fact --tag kind:plan
-      graphmem --url ./ops.graph levels recall --level agent:ada:working --key "order/*"
-      graphmem --url ./ops.graph levels recall "what next" --lens planning --agent ada
     """
     if through is not None and names:
         raise click.UsageError("give --level or --lens")
@@ -194,6 +173,12 @@ def recall(
 
 
 @levels.command()
+@example(
+    "--url ./ops.graph levels lens agent:ada:orders",
+    "agent:ada:working task:deploy:shared --tag kind:order --max-age 600",
+)
+@example("--url ./ops.graph levels lens planning --agent ada")
+@example("--url ./ops.graph levels lens agent:ada:orders --remove")
 @click.argument("name")
 @click.argument("levels", nargs=-1, metavar="[LEVEL...]")
 @_with_tags
@@ -210,13 +195,6 @@ def lens(
 
     Without LEVELs it shows the lens. `levels recall --lens NAME` looks through it. Every agent has
     planning, reflection and skill.
-
-    \b
-    Examples:
-      graphmem --url ./ops.graph levels lens agent:ada:orders \\
-          agent:ada:working task:deploy:shared --tag kind:order --max-age 600
-      graphmem --url ./ops.graph levels lens planning --agent ada
-      graphmem --url ./ops.graph levels lens agent:ada:orders --remove
     """
     agent = settings.pop("agent")
     settings = {key: value for key, value in settings.items() if value is not None}
@@ -233,6 +211,11 @@ def lens(
 
 
 @levels.command()
+@example(
+    "--url ./ops.graph levels pull agent:ada:working agent:ada:sensory",
+    "--transformer dedup --tag kind:fact",
+)
+@example("--url ./ops.graph levels pull agent:ada:working agent:ada:sensory --stop")
 @click.argument("target")
 @click.argument("source")
 @click.option("--transformer", help="What makes the entries: dedup, count, summarise ...")
@@ -251,14 +234,7 @@ def pull(
     agent: str | None,
     **way: Any,
 ) -> None:
-    """Let the level TARGET pull from the level SOURCE at each tick.
-
-    \b
-    Examples:
-      graphmem --url ./ops.graph levels pull agent:ada:working agent:ada:sensory \\
-          --transformer dedup --tag kind:fact
-      graphmem --url ./ops.graph levels pull agent:ada:working agent:ada:sensory --stop
-    """
+    """Let the level TARGET pull from the level SOURCE at each tick."""
     found = options.memory().levels
     if stop:
         if tags is not None or any(value is not None for value in way.values()):
@@ -271,15 +247,11 @@ def pull(
 
 
 @levels.command()
+@example("--url ./ops.graph levels tick --agent ada")
 @click.option("--agent", help="Only the levels of this agent pull; default: all.")
 @click.pass_obj
 def tick(options: Options, agent: str | None) -> None:
-    """Let levels pull what is pending, and maintain them. They do so in the order of the dataflow.
-
-    \b
-    Example:
-      graphmem --url ./ops.graph levels tick --agent ada
-    """
+    """Let levels pull what is pending, in the order of the dataflow, and maintain them."""
     report = options.memory().levels.tick(agent)
     done = report.subscriptions or report.maintained
     options.show(report, print_answer if done else "nothing was pending")
@@ -290,17 +262,13 @@ def tick(options: Options, agent: str | None) -> None:
 
 
 @levels.command()
+@example("--url ./ops.graph levels info agent:ada:working")
+@example("--url ./ops.graph levels info")
 @click.argument("name", required=False)
 @as_agent
 @click.pass_obj
 def info(options: Options, name: str | None, agent: str | None) -> None:
-    """Show the level NAME, its settings, contents and tags; without NAME the totals of all.
-
-    \b
-    Examples:
-      graphmem --url ./ops.graph levels info agent:ada:working
-      graphmem --url ./ops.graph levels info
-    """
+    """Show the level NAME, its settings, contents and tags; without NAME the totals of all."""
     found = options.memory().levels
     if name is None:
         options.show(found.statistics(agent))
@@ -312,6 +280,7 @@ def info(options: Options, name: str | None, agent: str | None) -> None:
 
 
 @levels.command("map")
+@example("--url ./ops.graph levels map --agent ada")
 @as_agent
 @click.option("--mermaid", is_flag=True, help="Print a flow chart in Mermaid.")
 @click.pass_obj
@@ -319,10 +288,6 @@ def map_(options: Options, agent: str | None, mermaid: bool) -> None:
     """Show the levels as a tree. Under each level are those that pull from it.
 
     It prints at most 300 tokens; --json shows all.
-
-    \b
-    Example:
-      graphmem --url ./ops.graph levels map --agent ada
     """
     if mermaid and options.as_json:
         raise click.UsageError("give --json or --mermaid")

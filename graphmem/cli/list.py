@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from graphmem.cli.options import Options, at_most, moment
+from graphmem.cli.options import Options, at_most, example, moment
 from graphmem.cli.policies import CELLS, parse_state
 from graphmem.cli.printing import span
 
@@ -184,6 +184,10 @@ _SIMILAR = Kind(
 
 
 @click.command("list")
+@example("--url ./airline.graph list")
+@example('--url ./airline.graph list strategies --task "change a seat"')
+@example("--url ./airline.graph list tasks --sort worst --limit 5")
+@example("--url ./airline.graph list episodes --failure --agent gpt-4o")
 @click.argument("kind", type=click.Choice(tuple(KINDS)), required=False, metavar="[KIND]")
 @at_most(20)
 @click.option("--task", help="Only of this task: its key, id or wording.")
@@ -225,13 +229,6 @@ def list_(options: Options, /, kind: str | None, limit: int, **given: Any) -> No
     KIND is episodes, tasks, strategies, policies, heuristics, anti-patterns, rules, mistakes,
     scores, predictions, knowledge, preferences, scopes, levels, lenses, communities or cycles.
     `graphmem explain ID` tells more of each.
-
-    \b
-    Examples:
-      graphmem --url ./airline.graph list
-      graphmem --url ./airline.graph list strategies --task "change a seat"
-      graphmem --url ./airline.graph list tasks --sort worst --limit 5
-      graphmem --url ./airline.graph list episodes --failure --agent gpt-4o
     """
     filters = {name: value for name, value in given.items() if value not in (None, ())}
     _check_options(kind, filters)

@@ -7,7 +7,8 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NoReturn
+from inspect import cleandoc
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 from click.decorators import FC
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from graphmem.config import Settings
     from graphmem.memory import Memory
 
+_EXAMPLE = "\n\n\b\nExample"
 NAMESPACES = 20
 """Most namespaces in the error for one that does not exist."""
 _NOW = {
@@ -69,6 +71,9 @@ _NOW = {
 """Names of commands in earlier versions, and what to type now."""
 
 
+F = TypeVar("F", bound=Callable[..., object])
+
+
 class Group(click.Group):
     """Commands, each with the first sentence of its help as a whole, however narrow the screen."""
 
@@ -96,6 +101,19 @@ class Group(click.Group):
 
 as_agent = click.option("--agent", help="Act as this agent; default: anybody.")
 with_yes = click.option("--yes", is_flag=True, help="Do not ask.")
+
+
+def example(*parts: str) -> Callable[[F], F]:
+    """Add an example to the help of a command; where it is long, each part is a line."""
+
+    def add(command: F) -> F:
+        text, _, others = cleandoc(command.__doc__ or "").partition(_EXAMPLE)
+        title = f"{_EXAMPLE}s:" if others else f"{_EXAMPLE}:"
+        line = " \\\n          ".join(parts)
+        command.__doc__ = f"{text}{title}\n  graphmem {line}{others.partition(':')[2]}"
+        return command
+
+    return add
 
 
 def at_most(default: int) -> Callable[[FC], FC]:

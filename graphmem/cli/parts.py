@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from graphmem.cli.options import Group, Options, moment, several
+from graphmem.cli.options import Group, Options, example, moment, several
 from graphmem.cli.printing import TEXT, cell, print_answer
 from graphmem.printable import counted
 
@@ -20,6 +20,7 @@ def people() -> None:
 
 
 @people.command()
+@example('--url ./airline.graph people prefer ann seat "on the aisle"')
 @click.argument("user")
 @click.argument("category")
 @click.argument("text")
@@ -29,12 +30,7 @@ def people() -> None:
 @moment("--at", "When it was said")
 @click.pass_obj
 def prefer(options: Options, /, user: str, category: str, text: str, **given: Any) -> None:
-    """Store that USER wants TEXT in a CATEGORY. It supersedes the earlier preference.
-
-    \b
-    Example:
-      graphmem --url ./airline.graph people prefer ann seat "on the aisle"
-    """
+    """Store that USER wants TEXT in a CATEGORY. It supersedes the earlier preference."""
     stored = options.memory(must_exist=False).people.prefer(user, category, text, **given)
     done = "stored" if stored.created else "known already"
     late = "" if stored.in_force else "; a later one is in force"
@@ -42,6 +38,11 @@ def prefer(options: Options, /, user: str, category: str, text: str, **given: An
 
 
 @people.command()
+@example('--url ./airline.graph people know refunds "they take five days" --user ann')
+@example(
+    '--url ./airline.graph people know refunds "three days" --source documented',
+    "--contradicts 3d6c9d1f5d6d8a8f6f2b4d3a1c0e7b52",
+)
 @click.argument("domain")
 @click.argument("fact")
 @click.option(
@@ -56,14 +57,7 @@ def prefer(options: Options, /, user: str, category: str, text: str, **given: An
 def know(
     options: Options, /, domain: str, fact: str, contradicts: tuple[str, ...], **given: Any
 ) -> None:
-    """Store a FACT of a DOMAIN.
-
-    \b
-    Examples:
-      graphmem --url ./airline.graph people know refunds "they take five days" --user ann
-      graphmem --url ./airline.graph people know refunds "three days" --source documented \\
-          --contradicts 3d6c9d1f5d6d8a8f6f2b4d3a1c0e7b52
-    """
+    """Store a FACT of a DOMAIN."""
     known = options.memory(must_exist=False).people
     stored = known.know(domain, fact, contradicts=contradicts or None, **given)
     done = "stored" if stored.created else "known already:"
@@ -75,6 +69,11 @@ def know(
 
 
 @people.command()
+@example(
+    "--url ./airline.graph people scope grace --can-learn 'sql_*'",
+    "--cannot-learn sql_admin --inherit-from ada",
+)
+@example("--url ./airline.graph people scope grace --remove")
 @click.argument("agent")
 @several("--can-learn", metavar="TYPE", help="It learns only such tasks; * is any text.")
 @several("--cannot-learn", metavar="TYPE", help="It never learns such tasks.")
@@ -94,12 +93,6 @@ def scope(
     """Set or replace the scope of AGENT: what it may learn, and whose lessons it reads.
 
     Without a scope an agent can learn everything, but reads only its own lessons.
-
-    \b
-    Examples:
-      graphmem --url ./airline.graph people scope grace --can-learn 'sql_*' \\
-          --cannot-learn sql_admin --inherit-from ada
-      graphmem --url ./airline.graph people scope grace --remove
     """
     parts = {"can_learn": can_learn, **given}
     if remove is any(parts.values()):
@@ -125,6 +118,7 @@ def lessons() -> None:
 
 
 @lessons.command()
+@example("--url ./airline.graph lessons consolidate --force")
 @click.option("--force", is_flag=True, help="Run also if it is not due.")
 @click.option("--model", is_flag=True, help="Ask the model of the settings as well.")
 @click.pass_obj
@@ -132,10 +126,6 @@ def consolidate(options: Options, force: bool, model: bool) -> None:
     """Derive rules that hold for more than one task, if it is due.
 
     The model is that of GRAPHMEM_MODEL_BASE_URL, GRAPHMEM_MODEL_NAME and GRAPHMEM_MODEL_KEY.
-
-    \b
-    Example:
-      graphmem --url ./airline.graph lessons consolidate --force
     """
     report = options.memory().lessons.consolidate(model or None, force=force)
     not_due = f"not due: {report.since:,} of {report.every:,} episodes since the last time"
@@ -143,6 +133,8 @@ def consolidate(options: Options, force: bool, model: bool) -> None:
 
 
 @lessons.command()
+@example('--url ./airline.graph lessons merge "check the fare rules" "look up the fare rules"')
+@example('--url ./airline.graph lessons merge "check the fare rules" --undo')
 @click.argument("strategy")
 @click.argument("other", required=False)
 @click.option("--undo", is_flag=True, help="Let the strategies in STRATEGY count separately again.")
@@ -151,11 +143,6 @@ def merge(options: Options, strategy: str, other: str | None, undo: bool) -> Non
     """Count OTHER as STRATEGY wherever lessons are read.
 
     Both are texts or ids; nothing recorded changes.
-
-    \b
-    Examples:
-      graphmem --url ./airline.graph lessons merge "check the fare rules" "look up the fare rules"
-      graphmem --url ./airline.graph lessons merge "check the fare rules" --undo
     """
     if undo is (other is not None):
         raise click.UsageError("give OTHER, which is to count as STRATEGY, or --undo")

@@ -8,8 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from graphmem.cli import plotting
-from graphmem.cli.options import Group, Options, moment, parse_json, parse_object, parse_value
+from graphmem.cli.options import (
+    Group,
+    Options,
+    example,
+    moment,
+    parse_json,
+    parse_object,
+    parse_value,
+)
 from graphmem.cli.printing import cell, print_facts, print_json, print_rows, progress
 from graphmem.printable import counted
 
@@ -70,6 +77,7 @@ def policies() -> None:
 
 
 @policies.command()
+@example("--url ./ops.graph policies best task=deploy env=staging")
 @with_state
 @click.option("--agent", default="default", help="Whose policies.")
 @click.option(
@@ -78,12 +86,7 @@ def policies() -> None:
 @moment("--at", "Values at this time [now]")
 @click.pass_obj
 def best(options: Options, /, state: tuple[str, ...], agent: str, **how: Any) -> None:
-    """Show the action with the highest value in STATE.
-
-    \b
-    Example:
-      graphmem --url ./ops.graph policies best task=deploy env=staging
-    """
+    """Show the action with the highest value in STATE."""
     place = parse_state(state)
     policy = options.memory().policies.best(place, agent=agent, **how)
     if options.as_json:
@@ -102,6 +105,10 @@ def best(options: Options, /, state: tuple[str, ...], agent: str, **how: Any) ->
 
 
 @policies.command()
+@example(
+    "--url ./ops.graph policies update task=deploy run_playbook", "--reward 1 --next task=verify"
+)
+@example("--url ./ops.graph policies update task=deploy run_playbook --success yes")
 @with_state
 @click.argument("action")
 @click.option("--reward", type=float, help="Any finite number; without it, only --success counts.")
@@ -134,12 +141,6 @@ def update(
 
     With --reward give one of --next, --next-max-q and --terminal. Without it the value stays as it
     is; `graphmem policies crystallize` makes policies of actions that worked often enough.
-
-    \b
-    Examples:
-      graphmem --url ./ops.graph policies update task=deploy run_playbook \\
-          --reward 1 --next task=verify
-      graphmem --url ./ops.graph policies update task=deploy run_playbook --success yes
     """
     place = parse_state(state)
     step = {name: value for name, value in step.items() if value is not None}
@@ -165,16 +166,13 @@ def update(
 
 
 @policies.command()
+@example("--url ./grid.graph policies learn")
 @click.option("--agent", help="Only this agent's episodes; default: all agents.")
 @click.pass_obj
 def learn(options: Options, agent: str | None) -> None:
     """Learn from the steps of recorded episodes, by TD(0).
 
     It takes each episode once, and only steps that have a state.
-
-    \b
-    Example:
-      graphmem --url ./grid.graph policies learn
     """
     memory = options.memory()
     with progress("learning", options) as advance:
@@ -189,20 +187,17 @@ def learn(options: Options, agent: str | None) -> None:
 
 
 @policies.command()
+@example("--url ./ops.graph policies crystallize --threshold 0.5")
 @click.option("--agent", help="Only this agent; default: all agents, each separately.")
 @click.option("--threshold", type=float, help="Lower bound to pass; default: the setting.")
 @click.pass_obj
 def crystallize(options: Options, agent: str | None, threshold: float | None) -> None:
-    """Crystallize actions that worked often enough. It takes back those that no longer do.
-
-    \b
-    Example:
-      graphmem --url ./ops.graph policies crystallize --threshold 0.5
-    """
+    """Crystallize actions that worked often enough. It takes back those that no longer do."""
     options.show(options.memory().policies.crystallize(agent, threshold=threshold))
 
 
 @policies.command()
+@example("--url ./airline.graph policies cycles cancel_reservation --timezone America/New_York")
 @click.argument("subject")
 @click.option(
     "--timezone",
@@ -219,10 +214,6 @@ def cycles(options: Options, /, subject: str, **question: Any) -> None:
     """Show when SUBJECT happens more often than by chance: hours, days, weeks and months.
 
     SUBJECT is the id of a policy, or the id or text of a strategy.
-
-    \b
-    Example:
-      graphmem --url ./airline.graph policies cycles cancel_reservation --timezone America/New_York
     """
     options.show(options.memory().cycles.examine(subject, **question), _print_cycles)
 
@@ -241,6 +232,11 @@ def _print_cycles(report: CycleReport) -> None:
 
 
 @policies.command()
+@example("--url ./airline.graph policies expect cancel_reservation --probability 0.7")
+@example(
+    '--url ./airline.graph policies expect "night build"',
+    '--outcome \'{"minutes": 12, "green": true}\' --due 2026-12-01T06:00:00Z',
+)
 @click.argument("subject")
 @click.option(
     "--probability", type=float, metavar="P", help="Probability that it comes true, from 0 to 1."
@@ -254,12 +250,6 @@ def expect(options: Options, /, subject: str, **expected: Any) -> None:
     """Store a prediction about SUBJECT.
 
     SUBJECT is the id of a policy, the id or text of a strategy, or any text.
-
-    \b
-    Examples:
-      graphmem --url ./airline.graph policies expect cancel_reservation --probability 0.7
-      graphmem --url ./airline.graph policies expect "night build" \\
-          --outcome '{"minutes": 12, "green": true}' --due 2026-12-01T06:00:00Z
     """
     stored = options.memory(must_exist=False).predictions.expect(subject, **expected)
     done = "stored" if stored.created else "known already:"
@@ -268,20 +258,19 @@ def expect(options: Options, /, subject: str, **expected: Any) -> None:
 
 
 @policies.command()
+@example(
+    "--url ./airline.graph policies resolve", "5d0c7be39b1c5a6e8b4d1d0a9a2c7f31 --happened yes"
+)
+@example(
+    "--url ./airline.graph policies resolve",
+    '5d0c7be39b1c5a6e8b4d1d0a9a2c7f31 --actual \'{"minutes": 15, "green": true}\'',
+)
 @click.argument("prediction_id", metavar="ID")
 @click.option("--actual", type=parse_object, metavar="JSON", help="The actual outcome.")
 @click.option("--happened", type=bool, metavar="yes|no", help="Whether it came true.")
 @click.pass_obj
 def resolve(options: Options, /, prediction_id: str, **came: Any) -> None:
-    """Resolve the prediction ID, and show its error.
-
-    \b
-    Examples:
-      graphmem --url ./airline.graph policies resolve \\
-          5d0c7be39b1c5a6e8b4d1d0a9a2c7f31 --happened yes
-      graphmem --url ./airline.graph policies resolve \\
-          5d0c7be39b1c5a6e8b4d1d0a9a2c7f31 --actual '{"minutes": 15, "green": true}'
-    """
+    """Resolve the prediction ID, and show its error."""
     if came["actual"] is None and came["happened"] is None:
         raise click.UsageError("give --actual JSON, --happened yes or --happened no")
     resolved = options.memory().predictions.resolve(prediction_id, **came)
@@ -290,36 +279,24 @@ def resolve(options: Options, /, prediction_id: str, **came: Any) -> None:
 
 
 @policies.command()
+@example("--url ./airline.graph policies expire")
 @click.pass_obj
 def expire(options: Options) -> None:
-    """Expire open predictions that are due.
-
-    \b
-    Example:
-      graphmem --url ./airline.graph policies expire
-    """
+    """Expire open predictions that are due."""
     count = options.memory().predictions.expire()
     options.show({"expired": count}, f"{counted(count, 'prediction')} expired")
 
 
 @policies.command()
+@example("--url ./airline.graph policies reliability --bins 5")
 @click.option(
     "--bins", type=click.IntRange(1, 1_000), default=10, help="Number of bins of equal width."
 )
 @click.option("--subject", help="Only predictions about this.")
-@plotting.option("the reliability diagram")
 @click.pass_obj
-def reliability(options: Options, /, plot: str | None, **which: Any) -> None:
-    """Show how often predictions came true, by their probability.
-
-    \b
-    Example:
-      graphmem --url ./airline.graph policies reliability --bins 5
-    """
+def reliability(options: Options, /, **which: Any) -> None:
+    """Show how often predictions came true, by their probability."""
     measured = options.memory().predictions.reliability(**which)
-    if plot is not None:
-        happened = f"{measured.happened:,} of {measured.count:,} happened"
-        plotting.draw_reliability(measured.bins, measured.z, [happened], plot)
     nothing = "no prediction with a probability was resolved yet"
     options.show(measured, _print_reliability if measured.count else nothing)
 

@@ -9,10 +9,12 @@ from typing import Any
 
 import click
 
-from graphmem.cli.options import Options, refuse_missing
+from graphmem.cli.options import Options, example, refuse_missing
 
 
 @click.command()
+@example("--url ./airline.graph ui")
+@example("--url ./airline.graph ui --port 8766 --no-open")
 @click.option("--host", default="127.0.0.1", help="Where it listens.")
 @click.option(
     "--port",
@@ -30,11 +32,6 @@ def ui(options: Options, host: str, port: int, no_open: bool, write: bool, anyon
 
     The page shows what works, why, and what is around it. It is for this machine alone; its
     address has a token that is new each time. It runs until Ctrl-C.
-
-    \b
-    Examples:
-      graphmem --url ./airline.graph ui
-      graphmem --url ./airline.graph ui --port 8766 --no-open
     """
     try:
         from graphmem.view.page import serve
@@ -51,6 +48,9 @@ def ui(options: Options, host: str, port: int, no_open: bool, write: bool, anyon
 
 
 @click.command()
+@example("--url ./runs.graph mcp")
+@example("--url ./runs.graph mcp --agent ada --read-only")
+@example("--url ./runs.graph mcp --http 127.0.0.1:8765 --token-file token.txt")
 @click.option(
     "--http",
     metavar="HOST:PORT",
@@ -72,12 +72,6 @@ def mcp(options: Options, /, http: str | None, token_file: Path | None, **access
 
     An agent starts this command itself; docs/how-to/mcp.md shows its settings. The first tool that
     needs the memory opens it.
-
-    \b
-    Examples:
-      graphmem --url ./runs.graph mcp
-      graphmem --url ./runs.graph mcp --agent ada --read-only
-      graphmem --url ./runs.graph mcp --http 127.0.0.1:8765 --token-file token.txt
     """
     if token_file is not None and http is None:
         raise click.UsageError("--token-file is for --http; standard input needs no token")

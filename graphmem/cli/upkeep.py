@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from graphmem.cli.options import Group, Options, as_agent, moment, several, with_yes
+from graphmem.cli.options import Group, Options, as_agent, example, moment, several, with_yes
 from graphmem.cli.printing import print_answer, progress
 from graphmem.kinds import EXPORT_FORMATS, FILE_FORMATS, NODE_KINDS, ExportFormat, FileFormat
 from graphmem.printable import counted, listed
@@ -25,14 +25,10 @@ def upkeep() -> None:
 
 
 @upkeep.command()
+@example("--url ./airline.graph upkeep verify")
 @click.pass_obj
 def verify(options: Options) -> None:
-    """Derive every number from the facts again, and compare. It exits with 1 on a difference.
-
-    \b
-    Example:
-      graphmem --url ./airline.graph upkeep verify
-    """
+    """Derive every number from the facts again, and compare. It exits with 1 on a difference."""
     with progress("verifying", options, "facts") as advance:
         report = options.memory().verify(on_progress=advance)
     counts = listed(report.checked) or "there are none"
@@ -49,20 +45,18 @@ def _print_differences(report: VerifyReport) -> None:
 
 
 @upkeep.command()
+@example("--url ./airline.graph upkeep rebuild")
 @click.pass_obj
 def rebuild(options: Options) -> None:
-    """Derive every number anew, with the settings in force now.
-
-    \b
-    Example:
-      graphmem --url ./airline.graph upkeep rebuild
-    """
+    """Derive every number anew, with the settings in force now."""
     with progress("rebuilding", options, "facts") as advance:
         report = options.memory().upkeep.rebuild(on_progress=advance)
     options.show(report)
 
 
 @upkeep.command()
+@example("--url ./airline.graph upkeep erase 8005dd1d95cda4a638a0a9011c2bd1d5 --yes")
+@example("--url ./airline.graph upkeep erase --user ann")
 @click.argument("episode_ids", nargs=-1, metavar="[EPISODE]...")
 @click.option("--agent", help="Everything of this agent instead.")
 @click.option("--user", help="Everything of this user instead.")
@@ -74,11 +68,6 @@ def erase(
     """Remove EPISODEs, an agent or a user, and all their traces.
 
     Every number loses its exact share. EPISODE is an id.
-
-    \b
-    Examples:
-      graphmem --url ./airline.graph upkeep erase 8005dd1d95cda4a638a0a9011c2bd1d5 --yes
-      graphmem --url ./airline.graph upkeep erase --user ann
     """
     if sum((bool(episode_ids), agent is not None, user is not None)) != 1:
         raise click.UsageError("give the ids of EPISODEs, --agent NAME or --user NAME")
@@ -100,6 +89,8 @@ def _print_reports(reports: list[EraseReport]) -> None:
 
 
 @upkeep.command()
+@example("--url ./airline.graph upkeep forget --older-than 30 --dry-run")
+@example("--url ./airline.graph upkeep forget --older-than 90 --below-confidence 0.3 --yes")
 @click.option(
     "--older-than",
     type=float,
@@ -122,11 +113,6 @@ def forget(options: Options, /, dry_run: bool, yes: bool, **which: Any) -> None:
 
     Give --older-than, --below-confidence, or both. An episode must meet all that you give, or with
     --any one of them.
-
-    \b
-    Examples:
-      graphmem --url ./airline.graph upkeep forget --older-than 30 --dry-run
-      graphmem --url ./airline.graph upkeep forget --older-than 90 --below-confidence 0.3 --yes
     """
     if which["older_than"] is None and which["below_confidence"] is None:
         raise click.UsageError(
@@ -145,6 +131,8 @@ def forget(options: Options, /, dry_run: bool, yes: bool, **which: Any) -> None:
 
 
 @upkeep.command()
+@example("--url ./airline.graph upkeep relink")
+@example("--url ./airline.graph upkeep relink --embedder hashing")
 @click.option(
     "--embedder",
     metavar="NAME",
@@ -156,11 +144,6 @@ def relink(options: Options, embedder: str | None) -> None:
 
     The next recall embeds new texts by itself. This command does it earlier, repairs damaged
     vectors, and can change the embedder.
-
-    \b
-    Examples:
-      graphmem --url ./airline.graph upkeep relink
-      graphmem --url ./airline.graph upkeep relink --embedder hashing
     """
     with progress("embedding and linking", options) as advance:
         report = options.memory().upkeep.relink(embedder, on_progress=advance)
@@ -168,6 +151,8 @@ def relink(options: Options, embedder: str | None) -> None:
 
 
 @upkeep.command()
+@example("--url ./ops.graph upkeep maintain")
+@example("--url ./ops.graph upkeep maintain agent:ada:working --at 2026-11-22T18:00:00Z")
 @click.argument("name", required=False)
 @moment("--at", "The instant [now]")
 @as_agent
@@ -178,11 +163,6 @@ def maintain(options: Options, /, name: str | None, **which: Any) -> None:
     It removes what expired or is hardly relevant, merges entries that say the same, keeps levels to
     their capacity, and embeds texts without vectors. A repeated call for the same instant changes
     nothing.
-
-    \b
-    Examples:
-      graphmem --url ./ops.graph upkeep maintain
-      graphmem --url ./ops.graph upkeep maintain agent:ada:working --at 2026-11-22T18:00:00Z
     """
     memory = options.memory()
     report = memory.levels.maintain(name, **which)
@@ -190,6 +170,10 @@ def maintain(options: Options, /, name: str | None, **which: Any) -> None:
 
 
 @upkeep.command()
+@example("--url ./runs.graph upkeep export ./backups/monday")
+@example("--url ./runs.graph upkeep export --format jsonl runs.jsonl")
+@example("--url ./runs.graph upkeep export --format neo4j tables")
+@example('--url ./runs.graph upkeep export --format mermaid chart.mmd --around "refund"')
 @click.argument("file", metavar="FILE")
 @click.option(
     "--format",
@@ -223,13 +207,6 @@ def export(options: Options, /, file: str, format_name: str, hops: int, **which:
     """Write the memory to FILE. Others may write meanwhile.
 
     It replaces FILE, but not the folder of a backup.
-
-    \b
-    Examples:
-      graphmem --url ./runs.graph upkeep export ./backups/monday
-      graphmem --url ./runs.graph upkeep export --format jsonl runs.jsonl
-      graphmem --url ./runs.graph upkeep export --format neo4j tables
-      graphmem --url ./runs.graph upkeep export --format mermaid chart.mmd --around "refund"
     """
     if file == "-":
         raise click.UsageError("FILE cannot be standard output; give the name of a file")
@@ -248,6 +225,8 @@ def export(options: Options, /, file: str, format_name: str, hops: int, **which:
 
 
 @upkeep.command("import")
+@example("--url ./restored.graph upkeep import ./backups/monday")
+@example("--url ./runs.graph upkeep import --format sentinel agent_memory.json")
 @click.argument("file", metavar="FILE")
 @click.option(
     "--format",
@@ -264,13 +243,7 @@ def export(options: Options, /, file: str, format_name: str, hops: int, **which:
 )
 @click.pass_obj
 def import_(options: Options, file: str, format_name: str, document: str | None) -> None:
-    """Fill a new memory from a backup, or learn all episodes of FILE, or none if it is damaged.
-
-    \b
-    Examples:
-      graphmem --url ./restored.graph upkeep import ./backups/monday
-      graphmem --url ./runs.graph upkeep import --format sentinel agent_memory.json
-    """
+    """Fill a new memory from a backup, or learn all episodes of FILE, or none if it is damaged."""
     upkeep = options.memory(must_exist=False).upkeep
     if format_name == BACKUP:
         if document is not None:

@@ -6,6 +6,7 @@ import csv
 import io
 import re
 import shlex
+import sys
 from collections.abc import Iterator
 from inspect import cleandoc
 from pathlib import Path
@@ -54,7 +55,7 @@ def test_settle_an_outcome_that_comes_later(url: str) -> None:
     assert (undecided.code, "success: the outcome is unknown" in undecided.err) == (2, True)
 
 
-def test_demo_needs_nothing_but_itself(tmp_path: Path) -> None:
+def test_demo_needs_nothing_but_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     few = ("demo", "--questions", "40")
     shown = good("--json", *few, GRAPHMEM_URL=str(tmp_path / "untouched.graph")).json
     assert shown["verified"] is True
@@ -75,6 +76,10 @@ def test_demo_needs_nothing_but_itself(tmp_path: Path) -> None:
     assert "It now chooses for" in table
     assert "right among the latest" in picture.read_text(encoding="utf-8")
     assert list(tmp_path.iterdir()) == [picture]
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    done = run("demo", "--plot", str(picture))
+    assert (done.code, done.out) == (2, "")
+    assert done.err == "Error: --plot needs matplotlib; pip install matplotlib\n"
 
 
 def test_query_as_table_json_and_csv(seeded: str, tmp_path: Path) -> None:
@@ -181,7 +186,7 @@ def examples(path: tuple[str, ...]) -> list[list[str]]:
     _, _, text = cleandoc(COMMANDS[path].help or "").partition("\n\b\nExample")
     joined = text.partition(":")[2].replace("\\\n", " ")
     lines = [line for line in joined.splitlines() if "graphmem" in line]
-    return [shlex.split(line.partition("graphmem ")[2].partition(" > ")[0]) for line in lines]
+    return [shlex.split(re.split(" [<>] ", line.partition("graphmem ")[2])[0]) for line in lines]
 
 
 @pytest.mark.parametrize("path", COMMANDS, ids=" ".join)

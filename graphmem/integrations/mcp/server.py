@@ -40,8 +40,7 @@ from graphmem.addresses import bracketed, hosts_of, is_loopback, listening
 from graphmem.errors import GraphMemError, StorageError, ValidationError
 from graphmem.files import open_input
 from graphmem.ids import canonical_json
-from graphmem.integrations.mcp.answers import Answer
-from graphmem.integrations.mcp.tools import Access, Tools
+from graphmem.integrations.mcp.tools import Access, Answer, Tools
 from graphmem.memory import Memory
 from graphmem.models.fields import explain
 from graphmem.printable import unguarded

@@ -201,17 +201,18 @@ RETURN id, text, rule_columns(), CASE verdict WHEN 'WORKS' THEN praising[..5] EL
 ORDER BY id;
 
 // name: consolidation.stored
-// doc: The general rules of a namespace, as stored. Evidence: {episode, at, supports}, latest first.
-// returns: id string, text string, source string, rule_columns, evidence list
+// doc: The general rules of a namespace, as stored. Evidence for and against: {episode, at}, latest first.
+// returns: id string, text string, source string, rule_columns, supporting list, opposing list
 MATCH (c:Consolidation {id: $id})
 WITH c, c.ns AS ns WHERE ns = $ns
 MATCH (c)-[:HAS_RULE]->(r:Rule)
 OPTIONAL MATCH (r)-[d:DERIVED_FROM]->(e:Episode)
 WITH r.id AS id, d.supports AS supports, d.at AS at, e.id AS episode
 ORDER BY at DESC, episode DESC
-WITH id, collect(CASE WHEN episode IS NULL THEN null ELSE {episode: episode, at: at, supports: supports} END) AS evidence
+WITH id, collect(CASE WHEN supports THEN {episode: episode, at: at} END) AS supporting,
+     collect(CASE WHEN NOT supports THEN {episode: episode, at: at} END) AS opposing
 MATCH (r:Rule {id: id})
-RETURN id, r.text AS text, r.source AS source, stored_rule(r), r.agents AS agents, r.task_types AS task_types, evidence
+RETURN id, r.text AS text, r.source AS source, stored_rule(r), r.agents AS agents, r.task_types AS task_types, supporting, opposing
 ORDER BY id;
 
 // name: consolidation.open

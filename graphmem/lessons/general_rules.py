@@ -206,19 +206,7 @@ def lock(tx: Transaction) -> bool:
 
 def stored(tx: Transaction) -> list[Row]:
     """Return the stored general rules from repetition, as they are derived."""
-    return [_sorted(_linked(row)) for row in _rules(tx) if row["source"] != MODEL]
-
-
-def _linked(row: Row) -> Row:
-    """Return a stored rule with its evidence on two sides, as a derived one has it."""
-    links = row.pop("evidence")
-    for side, supports in (("supporting", True), ("opposing", False)):
-        row[side] = [
-            {"episode": link["episode"], "at": link["at"]}
-            for link in links
-            if link["supports"] is supports
-        ]
-    return row
+    return [_sorted(row) for row in _rules(tx) if row["source"] != MODEL]
 
 
 def drop(tx: Transaction, episode_ids: Sequence[str]) -> Touched:
@@ -353,7 +341,7 @@ def general_rules_of(reader: Reader, view: View, until: int | None = None) -> li
     state = _state(reader)
     if state["z"] is None:
         return []
-    held = [_linked(row) for row in _rules(reader)]
+    held = _rules(reader)
     if view.agents is not None:
         seen = view.filters(reader)
         counted = {**seen, "until": until}

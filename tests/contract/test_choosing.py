@@ -116,20 +116,6 @@ def test_greedy_takes_the_highest_and_equal_ones_share(learned: Memory) -> None:
     assert taken == set(news)
 
 
-def test_epsilon_is_the_share_of_chance(learned: Memory) -> None:
-    told = learned.choose(TASK, ["ask", "wait"], explore="epsilon", epsilon=0.2).candidates
-    assert told == pytest.approx({"ask": 0.9, "wait": 0.1}, rel=1e-12)
-    told = learned.choose(TASK, ["ask", "wait"], explore="epsilon", epsilon=0).candidates
-    assert told == {"ask": 1.0, "wait": 0.0}
-
-
-def test_ucb_takes_what_is_not_known_well(learned: Memory) -> None:
-    narrow = learned.choose(TASK, ["ask", "guess"], explore="ucb", width=0)
-    assert narrow.candidates == {"ask": 1.0, "guess": 0.0}
-    wide = learned.choose(TASK, ["ask", "guess"], explore="ucb", width=10)
-    assert wide.candidates == {"guess": 1.0, "ask": 0.0}
-
-
 def test_a_seed_repeats_and_none_does_not(learned: Memory) -> None:
     asked: Any = {"candidates": ["ask", "wait", "guess"]}
     assert learned.choose(TASK, **asked, seed=7) == learned.choose(TASK, **asked, seed=7)

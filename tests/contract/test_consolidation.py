@@ -66,12 +66,6 @@ class TestStrategies:
         memory.lessons.consolidate(force=True)
         assert general(memory) == ({"it": "WORKS"} if becomes else {})
 
-    def test_strategies_on_tasks_without_a_type_make_no_rule(self, memory: Memory) -> None:
-        for task in "ababab":
-            learn(memory, task, 0.9, strategy=["it"], task_type=None)
-        assert memory.lessons.consolidate(force=True).rules == 0
-        assert memory.verify().ok
-
 
 class TestSentences:
     def test_the_same_in_other_case_and_punctuation(self, memory: Memory) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import random
 import re
 import unicodedata
@@ -191,10 +190,6 @@ class TestSections:
         assert ANTI_PATTERNS.heading not in shown
         assert ANTI_PATTERNS.heading in memory.context("cross the sea", max_tokens=500)
 
-    def test_what_is_not_dated_or_summed_up(self, memory: Memory) -> None:
-        memory.learn(TASK, [], score=0.5)
-        assert memory.context(TASK).splitlines()[2:-1] == ["mean score 0.50 (1 episode)"]
-
     def test_long_texts_are_cut(self, memory: Memory) -> None:
         memory.learn(TASK, [], score=0.9, summary="long " * 100_000)
         assert len(memory.context(TASK, max_tokens=1_000)) < 500
@@ -204,8 +199,6 @@ COUNTERS: dict[str, Counter] = {
     "tokens": count_tokens,
     "characters": len,
     "words": lambda text: len(text.split()),
-    "bytes": lambda text: len(text.encode()),
-    "characters by four": lambda text: math.ceil(len(text) / 4),
     "more than the sum": lambda text: len(text) ** 2 // 50,
     "less than the sum": lambda text: int(len(text) ** 0.8),
     "nothing": lambda text: 0,

@@ -12,9 +12,7 @@ import hypothesis.strategies as st
 import pytest
 
 from graphmem import Episode, Memory
-from graphmem.advice.calibrate import History, Trial
 from graphmem.advice.estimate import interval
-from graphmem.advice.strengths import DEFAULTS
 from graphmem.store.queries import adhoc
 from tests.conftest import Opener
 from tests.contract.teaching import tried
@@ -307,20 +305,3 @@ def test_strengths_of_a_short_or_one_sided_history_are_the_defaults(memory: Memo
     assert not found.basis.strengths.fitted
     assert found.basis.strengths.task == 2.0
     assert found.probability > 0.98
-
-
-def test_strengths_that_are_accepted_predict_better() -> None:
-    """Outcomes by chance: the rates of tasks and strategies are noise, and count for less."""
-    draw = random.Random(5)
-    replay = History({})
-    for place in range(400):
-        task, strategy = f"t{draw.randrange(40)}", f"s{draw.randrange(6)}"
-        replay.add(Trial(str(place), task, (strategy,), draw.random() < 0.5))
-    fitted = replay.strengths()
-    assert fitted.fitted
-    losses = []
-    for strengths in (fitted, DEFAULTS):
-        cells = [(f"t{t}", f"s{s}") for t in range(40) for s in range(6)]
-        told = [replay.predict(Trial("", t, (s,), success=True), strengths) for t, s in cells]
-        losses.append(sum((p - 0.5) ** 2 for p in told))
-    assert losses[0] < losses[1] / 2

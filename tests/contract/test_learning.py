@@ -134,23 +134,6 @@ def test_a_known_key_without_a_time_agrees_with_the_stored_one(memory: Memory) -
     assert memory.stats().episodes == 2
 
 
-def test_equal_records_of_one_call_count_each_and_once(memory: Memory) -> None:
-    once = {"task": "t", "strategy": "s", "success": True}
-    other = {"task": "t", "strategy": "s", "success": False}
-    first = memory.learn_many([once])
-    [kept] = memory.evidence("s", limit=9)
-
-    batch = [once, other, once, {**once, "source_key": "k"}, once, other]
-    assert memory.learn_many(batch, batch_size=2).created == 5  # the first one was known
-    assert memory.learn_many(reversed(batch), batch_size=4).created == 0
-    assert memory.learn_many([*batch, once]).created == 1
-    [row] = memory.strategies()
-    assert (row.trials, row.successes) == (7, 5)
-    assert first.created == 1
-    assert kept.id in {found.id for found in memory.evidence("s", limit=9)}
-    assert memory.verify().ok
-
-
 def test_a_live_call_that_is_repeated_inside_gives_one_episode(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:

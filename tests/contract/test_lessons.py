@@ -23,7 +23,6 @@ from tests.contract.teaching import (
     fail,
     histories,
     reference,
-    tamper,
     wilson,
 )
 
@@ -32,15 +31,6 @@ SHOWN_AS_FOUND = (hypothesis.Phase.explicit, hypothesis.Phase.reuse, hypothesis.
 
 
 class TestHeuristics:
-    def test_twenty_equal_successes_are_one_heuristic(self, memory: Memory) -> None:
-        attempts(memory, "plan", 20, task_type="ops", agent="anna")
-
-        [found] = memory.lessons.heuristics()
-        assert (found.strategy, found.agent, found.task_type) == ("plan", "anna", "ops")
-        assert (found.trials, found.successes) == (20, 20)
-        assert found.confidence == pytest.approx(21 / 22)
-        assert found.mean_score == 1.0
-
     def test_several_wordings_of_one_strategy_are_pooled_where_that_is_asked_for(
         self, memory: Memory
     ) -> None:
@@ -74,21 +64,6 @@ class TestHeuristics:
         assert (alone.pooled, alone.pooled_trials) == ((), 4.0)
         assert alone.lower == shown[other].lower
         assert memory.verify().ok
-
-    def test_two_strategies_that_alternate_stand_side_by_side(self, memory: Memory) -> None:
-        memory.learn_many(
-            {
-                "task": "deploy",
-                "strategy": "plan" if n % 2 else "ask",
-                "success": True,
-                "source_key": str(n),
-            }
-            for n in range(100)
-        )
-        assert {found.strategy: found.trials for found in memory.lessons.heuristics()} == {
-            "plan": 50,
-            "ask": 50,
-        }
 
     def test_three_late_successes_do_not_outweigh_97_failures(
         self, memory: Memory, monkeypatch: pytest.MonkeyPatch
@@ -193,19 +168,6 @@ class TestAntiPatterns:
         assert (found.first_at, found.last_at) == (day(1), day(2))
         assert (found.agent, found.strategy) == ("default", "guess")
 
-    def test_it_goes_on_counting(self, memory: Memory) -> None:
-        ids = [
-            fail(
-                memory, "guess", f"timeout after {n} s", ended_at=day(n), task_type=f"type {n % 2}"
-            )
-            for n in range(30)
-        ]
-        [found] = memory.lessons.anti_patterns()
-        assert found.occurrences == 30
-        assert found.evidence == tuple(reversed(ids[-5:]))
-        assert found.task_types == ("type 0", "type 1")
-        assert (found.first_at, found.last_at) == (day(0), day(29))
-
     def test_one_is_of_an_agent_a_strategy_and_a_class_of_errors(self, memory: Memory) -> None:
         for number in range(2):
             fail(memory, "guess", f"timeout after {number} s", agent="anna")
@@ -274,12 +236,6 @@ class TestAntiPatterns:
         assert memory.lessons.anti_patterns(min_confidence=0.31) == []
         attempts(memory, "guess", 40, task_type="x")
         assert memory.lessons.anti_patterns()[0].status == "refuted"
-
-    def test_the_most_certain_comes_first(self, memory: Memory) -> None:
-        for strategy, times in (("a", 2), ("b", 5), ("c", 3)):
-            for number in range(times):
-                fail(memory, strategy, f"timeout after {number} s")
-        assert [row.strategy for row in memory.lessons.anti_patterns()] == ["b", "c", "a"]
 
 
 def better(memory: Memory) -> Alternative:
@@ -444,87 +400,3 @@ def _is_part(memory: Memory, text: str) -> bool:
         text=text,
     )
     return bool(rows)
-
-
-DAMAGE = {
-    "a count of a heuristic": (
-        "MATCH (n:Heuristic) WHERE n.ns = $ns AND n.text = 'guess' SET n.trials = 99"
-    ),
-    "successes of a heuristic": (
-        "MATCH (n:Heuristic) WHERE n.ns = $ns AND n.text = 'guess' SET n.successes = 7"
-    ),
-    "a heuristic that is lost": (
-        "MATCH (n:Heuristic) WHERE n.ns = $ns AND n.text = 'guess' DETACH DELETE n"
-    ),
-    "a heuristic on another strategy": (
-        "MATCH (n:Heuristic)-[r:RECOMMENDS]->() WHERE n.ns = $ns AND n.text = 'guess' "
-        "MATCH (s:Strategy {text: 'plan'}) WHERE s.ns = $ns DELETE r CREATE (n)-[:RECOMMENDS]->(s)"
-    ),
-    "an anti-pattern": "MATCH (n:AntiPattern) WHERE n.ns = $ns SET n.occurrences = 1",
-    "a type of an anti-pattern": "MATCH (n:AntiPattern) WHERE n.ns = $ns SET n.types = ['other']",
-    "evidence that is lost": (
-        "MATCH (n:Heuristic)-[d:DERIVED_FROM]->() WHERE n.ns = $ns AND n.text = 'plan' DELETE d"
-    ),
-    "evidence that is no longer for it": (
-        "MATCH (n:Heuristic)-[d:DERIVED_FROM]->() WHERE n.ns = $ns AND n.text = 'plan' "
-        "SET d.supports = false"
-    ),
-    "evidence of an anti-pattern": (
-        "MATCH (n:AntiPattern)-[d:DERIVED_FROM]->() WHERE n.ns = $ns DELETE d"
-    ),
-    "the successes against an anti-pattern": (
-        "MATCH (n:AntiPattern) WHERE n.ns = $ns SET n.successes = 9"
-    ),
-    "the odds of an anti-pattern": "MATCH (n:AntiPattern) WHERE n.ns = $ns SET n.odds = 9.0",
-    "the odds of a heuristic": "MATCH (n:Heuristic) WHERE n.ns = $ns SET n.odds = 9.0",
-    "what stands against an anti-pattern": (
-        "MATCH (n:AntiPattern)-[o:OPPOSED_BY]->() WHERE n.ns = $ns DELETE o"
-    ),
-    "the class of an error": (
-        "MATCH (e:Episode) WHERE e.ns = $ns AND e.error_class IS NOT NULL "
-        "SET e.error_class = 'forged'"
-    ),
-    "the type of an episode": (
-        "MATCH (e:Episode) WHERE e.ns = $ns AND e.error_class IS NULL SET e.type = 'forged'"
-    ),
-    "a rule": "MATCH (n:Rule) WHERE n.ns = $ns SET n.worked = 5",
-    "a verdict": "MATCH (n:Rule) WHERE n.ns = $ns SET n.verdict = 'AVOID'",
-    "a mistake": "MATCH (n:Mistake) WHERE n.ns = $ns SET n.seen = 9",
-    "the lesson of a mistake": "MATCH (n:Mistake) WHERE n.ns = $ns SET n.lesson = 'forged'",
-    "the latest of a task": "MATCH (n:Task)-[r:RECENT]->() WHERE n.ns = $ns DELETE r",
-    "the scores of a task": "MATCH (n:Task) WHERE n.ns = $ns SET n.score_sum = 7.5",
-    "the wording of a task": "MATCH (n:Task) WHERE n.ns = $ns SET n.description = 'other'",
-    "the trials of a strategy": "MATCH (n:Strategy) WHERE n.ns = $ns SET n.trials = 99",
-    "outcomes that are lost": "MATCH (:Strategy)-[o:OUTCOME]->(n) WHERE n.ns = $ns DELETE o",
-    "strategies of one episode": (
-        "MATCH (n:Strategy)-[c:CO_OCCURS_WITH]->() WHERE n.ns = $ns SET c.weight = c.count * 2.0"
-    ),
-    "a tally": "MATCH (n:Tally) WHERE n.ns = $ns SET n.trials = 99",
-    "a tally that is lost": "MATCH (n:Tally) WHERE n.ns = $ns DETACH DELETE n",
-}
-
-
-def test_verify_finds_and_rebuild_mends_what_was_tampered_with(memory: Memory) -> None:
-    for number in range(2):
-        fail(memory, "guess", f"timeout after {number} s", ended_at=day(number))
-    memory.learn_many(
-        [
-            {
-                "task": "deploy",
-                "strategy": ["plan", "read"],
-                "score": 0.9,
-                "successes": ["read first"],
-                "mistake_cards": [{"type": "skipped", "lesson": "look twice"}],
-            }
-        ]
-    )
-    checked(memory)
-    before = dump(memory)
-    for name, damage in DAMAGE.items():
-        tamper(memory, damage)
-        assert dump(memory) != before, name
-        report = memory.verify()
-        assert not report.ok, name
-        memory.upkeep.rebuild()
-        assert memory.verify().ok, name
-        assert dump(memory) == before, name

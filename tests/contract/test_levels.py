@@ -475,23 +475,6 @@ def test_long_term_levels_show_what_is_there_until_it_is_erased(memory: Memory) 
     assert memory.levels.recall("cake") == []
 
 
-def test_few_that_fit_are_found_among_many(memory: Memory) -> None:
-    """Also where the nearest ones do not fit, and after more were stored, or removed."""
-    memory.levels.put(SHARED)
-    for number in range(150):
-        memory.levels.add(SHARED, f"late order {number}", tags=["many"])
-    memory.levels.add(SHARED, "a cake", tags=["few"], key="cake")
-    few = Tags(all_of=["few"])
-    [cake] = memory.levels.recall("late order", tags=few)
-    [same] = memory.levels.recall("late order", key="ca*")
-    assert cake.content == same.content == "a cake"
-    memory.levels.add(SHARED, "another late order", tags=["few"])
-    memory.levels.add(SHARED, "no cake", tags=["few"], key="cake")
-    found = memory.levels.recall("late order", tags=few)
-    assert [entry.content for entry in found] == ["another late order", "no cake"]
-    assert len(memory.levels.recall("late order", limit=200)) == 152
-
-
 class Counting(Hashing):
     """An embedder that counts the texts that it is given."""
 

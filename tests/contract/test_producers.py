@@ -310,18 +310,6 @@ def test_a_dotted_name_watches_classes_that_are_defined_later(memory: Memory) ->
     assert builtins.__build_class__ is build
 
 
-def test_hooks_are_undone_in_any_order(memory: Memory) -> None:
-    for order in ((0, 1, 2), (2, 1, 0), (1, 0, 2), (1, 2, 0)):
-        desk = Dispatcher()
-        undo = [memory.watch(desk, "dispatch", level=LEVEL) for _ in range(3)]
-        for left, number in zip((2, 1, 0), order, strict=True):
-            undo[number]()
-            count = len(contents(memory))
-            desk.dispatch("a")
-            assert len(contents(memory)) - count == left
-        assert vars(desk) == {"word": "done"}
-
-
 def test_what_cannot_be_watched_is_told_at_once(memory: Memory) -> None:
     class Slots:
         __slots__ = ()
@@ -334,14 +322,10 @@ def test_what_cannot_be_watched_is_told_at_once(memory: Memory) -> None:
 
     wrong: list[tuple[str, type[Exception], Callable[[], Any]]] = [
         ("not a function", ValidationError, lambda: memory.remember(LEVEL)(len)),
-        ("not a function", ValidationError, lambda: memory.remember(LEVEL)(str.upper)),
-        ("not a function", ValidationError, lambda: memory.remember(LEVEL)(Dispatcher)),
         ("not a function", ValidationError, lambda: memory.remember(LEVEL)(7)),  # type: ignore[type-var]
         ("extract", ValidationError, lambda: memory.remember(LEVEL, extract=7)),  # type: ignore[arg-type]
         ("extract", ValidationError, lambda: memory.remember(LEVEL, extract=later)),
-        ("ttl", ValidationError, lambda: memory.remember(LEVEL, ttl=0)),
         ("errors", ValidationError, lambda: memory.remember(LEVEL, errors=1)),  # type: ignore[arg-type]
-        ("level", ValidationError, lambda: memory.remember("nowhere")),
         ("agent:ada:notes", NotFoundError, lambda: memory.remember("agent:ada:notes")),
         ("shows", ValidationError, lambda: memory.remember("agent:ada:ltm:episodic")),
         ("private", ScopeError, lambda: memory.remember(LEVEL, agent="bob")),
@@ -350,7 +334,6 @@ def test_what_cannot_be_watched_is_told_at_once(memory: Memory) -> None:
             ValidationError,
             lambda: memory.watch(Dispatcher(), "run*", level=LEVEL),
         ),
-        ("no method", ValidationError, lambda: memory.watch([], "append", level=LEVEL)),
         ("class", ValidationError, lambda: memory.watch(Slots(), "dispatch", level=LEVEL)),
         ("dotted name", ValidationError, lambda: memory.watch("dispatch", level=LEVEL)),
         ("pattern", ValidationError, lambda: memory.watch(Dispatcher(), 7, level=LEVEL)),  # type: ignore[arg-type]

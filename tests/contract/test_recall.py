@@ -315,13 +315,6 @@ def test_any_text_can_be_asked(opened: Opener, text: str) -> None:
         assert all(0 <= item.relevance <= 1 for item in found.items)
 
 
-def test_words_of_other_scripts_are_found(opened: Opener) -> None:
-    memory = opened(embedder="hashing")
-    learn(memory, "退款 航班", "先问", True)
-    learn(memory, REFUND, "ask first", True)
-    assert memory.recall("航班 退款").items[0].text == "先问"
-
-
 OUTCOMES = st.lists(
     st.tuples(
         st.sampled_from([REFUND, SEAT, METER]),

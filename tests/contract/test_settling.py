@@ -93,17 +93,6 @@ class TestOutcome:
         assert shown["former"] == [one.model_dump(mode="json") for one in row.former]
         assert "settled_at" in shown
 
-    def test_what_is_known_already_changes_nothing(self, memory: Memory) -> None:
-        memory.learn("refund", "at once", success=False, source_key="run")
-        assert not memory.settle("run", success=False).changed
-        assert memory.settle("run", success=True).changed
-        before = dump(memory)
-
-        assert not memory.settle("run", success=True).changed
-        assert not memory.settle("run", score=1.0).changed
-
-        assert dump(memory) == before
-
     def test_the_record_that_was_learned_stays_known(self, memory: Memory) -> None:
         given: dict[str, Any] = {"task": "refund", "strategy": "at once", "source_key": "run"}
         memory.learn(**given, success=True)

@@ -297,7 +297,6 @@ only_neo4j = pytest.mark.parametrize(
     [
         ("SET s.embedding = [1.0]", False),
         ("REMOVE s.embedding", True),
-        ("REMOVE s.embedded", False),
         ("REMOVE s.words", True),
     ],
 )

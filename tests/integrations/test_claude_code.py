@@ -161,16 +161,6 @@ def test_an_evaluator_that_fails_says_nothing(
     assert learned.problems[1].startswith("prompt 3: outcome: must be True, False")
 
 
-def test_something_else_can_be_the_strategy(session: Session) -> None:
-    fixing(session)
-    with Memory.open("memory:") as memory:
-        terms = Terms(test_command="pytest", strategy_from="gitBranch")
-        assert learn_session(memory, session.ended(), terms).learned == 2
-        assert sorted(counts(memory)) == ["main"]
-        wrong = learn_session(memory, session.ended(), Terms(strategy_from="colour"))
-        assert wrong.problems[0].startswith("prompt 1: colour: does not say which strategy")
-
-
 def test_texts_are_shortened_and_made_whole(session: Session) -> None:
     session.prompt("read \ud83d it" + " all" * 3_000 + " why?")
     session.calls("Read", {"file_path": "x", "deep": ["\udc00"]}, "long " * 2_000)
@@ -264,10 +254,8 @@ def test_what_was_not_replied_to_is_no_task(session: Session) -> None:
         ("  GraphMem:  Failure \n", "", False),
         ("graphmem: 0.5", "", 0.5),
         ("graphmem: failure\nthen do this", "then do this", False),
-        ("graphmem: failure\ngraphmem: success", "", True),
         ("graphmem: sucess", "", None),
         ("graphmem: 7", "", None),
-        ("graphmem: nan", "", None),
         ("use graphmem: success", "use graphmem: success", None),
         ("graphmem: it is a success", "graphmem: it is a success", None),
     ],
@@ -294,30 +282,22 @@ def ran(*commands: tuple[str, int | str]) -> Work:
     ("command", "code", "how"),
     [
         ("pytest", 0, True),
-        ("pytest -q tests/test_dates.py", 1, False),
         ("cd app && pytest", 1, False),
         ("cd app\nCI=1 pytest > out.txt 2>&1", 2, False),
         ("pytest \\\n  -q", 0, True),
-        ("make && pytest", 0, True),
-        ("pytest;", 0, True),
         ("pytest # all of them", 0, True),
         ("(cd app && pytest)", 0, True),
         # It is not said how it ended.
         ("make && pytest", 1, None),
         ("pytest | tail -5", 0, None),
         ("pytest || true", 0, None),
-        ("true || pytest", 0, None),
         ("pytest; echo done", 0, None),
         ("pytest &", 0, None),
-        ("pytest\necho done", 0, None),
         ("! pytest", 0, None),
-        ("pytest 'a\nb' | cat", 0, None),
         ("pytest", "The user doesn't want to proceed with this tool use.", None),
         ("pytest", 127, None),
-        ("pytest", 143, None),
         # It is another command.
         ("echo pytest", 0, None),
-        ("grep pytest setup.cfg", 0, None),
         ("pytest-watch", 0, None),
     ],
 )

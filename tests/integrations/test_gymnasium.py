@@ -171,29 +171,3 @@ def test_what_goes_wrong_does_not_stop_the_agent(
     assert caplog.text.count("the run was not learned") == 3  # the memory is closed
     assert caplog.text.count("the outcome is not known") == 2
     assert "secret" not in caplog.text
-
-
-@pytest.mark.parametrize(
-    "wrong", [{"memory": 3}, {"agent": ""}, {"strategy": 3}, {"strict": 1}, {"outcome": 3}]
-)
-def test_wrong_arguments_are_said_at_once(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError, match=next(iter(wrong))):
-        Recorder(Tower(spaces.Discrete(2)), **wrong)
-
-
-def test_lines_that_are_no_run_are_refused(memory: Memory, tmp_path: Path) -> None:
-    log = tmp_path / "log.jsonl"
-    wander(Recorder(make("FrozenLake"), log), 3, seed=1)
-    told = lines(log)
-    runs = [line["run"] for line in told]
-    second = runs.index(runs[runs.count(runs[0])])
-    del told[second]
-    told[-1]["outcome"] = 7
-    bad = [{**told[0], "gymnasium": 2}, {**told[0], "run": 5}]
-    content = "".join(json.dumps(line) + "\n" for line in [*told, *bad]) + '{"gymnasium": \n'
-    log.write_text(content)
-    report = seeded(memory, log, format_name="gymnasium")
-    assert (report.created, report.refused) == (1, 5)
-    reasons = " ".join(item.reason for item in report.refusals)
-    for part in ("a line is missing", "must be true, false", "update graphmem", "no transition"):
-        assert part in reasons

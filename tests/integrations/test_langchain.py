@@ -218,10 +218,3 @@ def test_the_agent_goes_on_where_the_memory_is_gone(
     ]
     with pytest.raises(StoreError):
         strict.invoke(ask())
-
-
-def test_runs_of_nothing_are_left_out(memory: Memory) -> None:
-    agent_of(memory, lambda _: AIMessage("done")).invoke(ask(" "))
-    agent_of(memory, once("look"), task=lambda _: None).invoke(ask())
-    agent_of(memory, once("look"), task=lambda state: f"{len(state['messages'])} in").invoke(ask())
-    assert [row["task"] for row in episodes(memory)] == ["1 in"]

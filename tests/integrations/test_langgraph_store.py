@@ -267,11 +267,8 @@ def test_what_cannot_be_stored_is_said() -> None:
                 store.put(namespace, "k", {})
         wrong: list[Any] = [
             PutOp((), "k", {}),
-            PutOp(("a", ""), "k", {}),
             PutOp(("a",), "k", {"n": float("nan")}),
-            PutOp(("a",), "k", {"n": object()}),
             PutOp(("a",), "k\ud800", {}),
-            PutOp(("a" * 2_000,), "k", {}),
             PutOp(("a",), "k", {}, ttl=-1),
             PutOp(("a",), "k", {}, index="n"),  # type: ignore[arg-type]
             SearchOp((), offset=-1),
@@ -292,7 +289,6 @@ def test_what_cannot_be_stored_is_said() -> None:
         assert len(store.search((), query="anything")) == 2
     given: list[dict[str, Any]] = [
         {"memory": "memory:"},
-        {"name": 3},
         {"index": {"fields": "text"}},
         {"index": {"embed": len}},
     ]

@@ -10,7 +10,7 @@ import pytest
 from mcp import Client
 
 from graphmem import Memory
-from graphmem.errors import LockedError, ValidationError
+from graphmem.errors import LockedError
 from graphmem.integrations.mcp import Access, build
 from graphmem.text.fencing import CLOSE, OPEN
 from graphmem.text.tokens import count_tokens
@@ -102,20 +102,6 @@ def test_a_server_offers_what_it_may_do(access: Access, more: list[str]) -> None
             assert hints.destructive_hint == (tool.name == "graphmem_erase")
 
     talk(build(lambda: Memory.open("memory:"), access), work)
-
-
-def test_a_server_that_only_reads_does_not_ask_to_learn_and_cannot_erase() -> None:
-    with pytest.raises(ValidationError, match="only reads"):
-        Access(read_only=True, admin=True)
-    with Memory.open("memory:") as memory:
-        taught(memory)
-
-        async def work(client: Client) -> None:
-            assert "graphmem_learn" not in (client.instructions or "")
-            chosen = await client.call_tool("graphmem_choose", {"task": FLIGHT})
-            assert "graphmem_learn" not in said(chosen)
-
-        talk(build(lambda: memory, Access(read_only=True)), work)
 
 
 def test_wrong_arguments_are_told_in_the_protocol(memory: Memory) -> None:

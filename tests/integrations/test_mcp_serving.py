@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -21,7 +20,6 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from graphmem import Memory, Settings
-from graphmem.integrations.mcp import build
 from tests.cli.running import CODE, run
 from tests.integrations.asking import FLIGHT, MODES, good, over_stdio, serving, talk
 
@@ -223,16 +221,3 @@ def test_addresses_and_tokens_that_are_wrong(tmp_path: Path) -> None:
         done = run("--url", url, "mcp", "--http", f"127.0.0.1:{taken.getsockname()[1]}")
         assert done.code == 1
         assert "another port" in done.err
-
-
-def test_a_memory_that_goes_while_it_is_served(tmp_path: Path) -> None:
-    url = str(tmp_path / "memory.graph")
-
-    async def work(client: Client) -> None:
-        await good(client, "learn", **LEARN)
-        shutil.rmtree(url)
-        for arguments in ({"tool": "learn", **LEARN}, {"tool": "status"}):
-            result = await client.call_tool(f"graphmem_{arguments.pop('tool')}", arguments)
-            assert "Traceback" not in str(result)
-
-    talk(build(lambda: Memory.open(url)), work)

@@ -49,14 +49,6 @@ DROP = "CALL apoc.custom.dropProcedure($name, 'neo4j')"
 
 
 class TestSignature:
-    def test_names_of_one_letter_get_a_longer_one_and_what_may_be_left_out_is_last(self) -> None:
-        assert installing.renames(ADD) == {"z": "z_value"}
-        assert signature(ADD) == (
-            "graphmem.test_add(z_value :: INTEGER, step = 1 :: INTEGER) "
-            ":: (sum :: INTEGER, text :: STRING)"
-        )
-        assert "'RETURN $z_value + $step AS sum" in script(procedures=[ADD])
-
     @pytest.mark.parametrize(
         ("kind", "default", "shown"),
         [
@@ -181,11 +173,6 @@ class TestCalls:
         assert found == {
             row["strategy"]: row["trials"] for row in memory.query("analysis.what_works")
         }
-
-    def test_doing_it_again_changes_nothing(self, memory: Memory, driver: Driver) -> None:
-        before = stored(driver)
-        assert {item.done for item in install(memory.store)} == {"unchanged"}
-        assert stored(driver) == before
 
     def test_the_command_line_does_the_same(self, memory: Memory, neo4j: Found) -> None:
         access = {"GRAPHMEM_USER": neo4j.user, "GRAPHMEM_PASSWORD": neo4j.password}

@@ -81,10 +81,8 @@ def test_other_spellings_are_understood() -> None:
         (1_777_636_800, datetime(2026, 5, 1, 12, tzinfo=UTC)),
         (1_777_636_800.25, datetime(2026, 5, 1, 12, 0, 0, 250_000, tzinfo=UTC)),
         ("2026-05-01T12:00:00", None),  # which zone?
-        ("yesterday", None),
         (17, None),  # seconds of a run, or a counter
         (1_777_636_800_000, None),  # not seconds
-        (True, None),
         (None, None),
     ],
 )
@@ -101,27 +99,16 @@ def test_a_time_is_taken_where_it_is_one_and_kept_anyway(
     [
         ({"task_id": None}, "task_id", "is missing"),
         ({"task_id": " "}, "task_id", "must not be empty"),
-        ({"task_id": 1.5}, "task_id", "must be a text"),
-        ({"score": "Success"}, "score", "valid number"),
         ({"score": 1.5}, "score", "less than or equal to 1"),
         ({"score": float("nan")}, "score", "finite"),
         ({"score": True}, "score", "valid number"),
-        ({"score": None}, "score", "is missing"),
         ({"score": None, "success": "yes"}, "score", "is missing"),
-        ({"mistakes": 5}, "mistakes", "must be a list"),
         ({"successes": ["x" * 1_000_000]}, "successes.0", "at most 10000 characters"),
-        ({"successes": ["x"] * 201}, "successes", "at most 200"),
         ({"mistake_cards": {}}, "mistake_cards", "must be a list"),
         ({"mistake_cards": [{**CARD, "worker_id": {}}]}, "mistake_cards.0.worker_id", "a text"),
-        (
-            {"mistake_cards": [{**CARD, "task_id": "y" * 10_001}]},
-            "mistake_cards.0.task_id",
-            "10000",
-        ),
         ({"trajectory_summary": 5}, "trajectory_summary", "valid string"),
         ({"trajectory_summary": "\ud800"}, "trajectory_summary", "surrogate"),
         ({"difficulty": float("inf")}, "extra", "infinity"),
-        ({"difficulty": {1, 2}}, "difficulty", "valid"),
         ({"graphmem": 5}, "graphmem", "is not what graphmem writes"),
         ({"graphmem": {"source_key": 5}}, "graphmem.source_key", "valid string"),
         ({"graphmem": {"episode": {"task": "x"}}}, "graphmem.episode.strategy", "is missing"),

@@ -148,18 +148,6 @@ def test_traces_are_learned(memory: Memory, tmp_path: Path, name: str) -> None:
     assert memory.verify().ok
 
 
-def test_what_nobody_judged_is_joined(tmp_path: Path) -> None:
-    rows = mlflow()
-    del rows[0]["info"]["assessments"]
-    del rows[1]["info"]["assessments"][:2]
-    log = written(tmp_path, in_lines(rows))
-    with Memory.open("memory:") as memory:
-        first, second = seeded(memory, log).refusals
-        assert "is unknown" in first.reason
-        assert "neither a success nor a score" in second.reason
-        assert seeded(memory, log, outcomes={"t0": True, "t1": 0.2}).created == 2
-
-
 def test_tables_of_langfuse(tmp_path: Path) -> None:
     """Traces with a column for each score, and observations, as CSV."""
     traces = [

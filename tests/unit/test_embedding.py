@@ -69,13 +69,6 @@ def test_rows_are_of_unit_length_and_depend_on_their_text_alone(
         assert np.abs(row - embedder.embed([text])[0]).max() <= 1e-6
 
 
-def test_many_texts_get_the_vectors_that_each_gets_alone(embedder: Embedder) -> None:
-    texts = [text for pair in zip(*pairs(), strict=True) for text in pair][:150]
-    alone = np.concatenate([embedder.embed([text]) for text in texts])
-    assert np.abs(embedder.embed(texts) - alone).max() <= 1e-6
-    assert np.abs(embedder.embed(texts[::-1])[::-1] - alone).max() <= 1e-6
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_embedding_tells_nobody_and_leaves_no_file(name: str, tmp_path: Path) -> None:
     """onnxruntime keeps what it would tell Microsoft in the home and the temporary folder.
@@ -233,9 +226,7 @@ def test_an_embedder_of_ones_own_is_used_as_it_is() -> None:
     ("change", "message"),
     [
         ({"name": " "}, "embedder.name: must be a printable text"),
-        ({"name": None}, "embedder.name: must be a printable text"),
         ({"dimensions": 0}, "embedder.dimensions: must be an integer of at least 1"),
-        ({"dimensions": True}, "embedder.dimensions: must be an integer"),
         ({"dimensions": 4}, r"embedder.embed: gave an array of shape \(3, 3\), not \(3, 4\)"),
         ({"thresholds": 0.5}, r"embedder.thresholds: must be .*measured\(embed\) finds them"),
     ],
@@ -249,7 +240,6 @@ def test_wrong_attributes_are_named(change: dict[str, Any], message: str) -> Non
     ("answer", "message"),
     [
         (lambda rows: rows.tolist(), "gave list, not a numpy array of float32"),
-        (lambda rows: rows.astype(np.float64), "gave float64, not a numpy array"),
         (lambda rows: rows[:-1], r"gave an array of shape \(2, 3\)"),
         (lambda rows: rows * np.float32("nan"), "returned a value that is not a finite number"),
         (lambda rows: rows * np.float32(2), "gave a vector whose length differs from 1 by 1"),

@@ -180,19 +180,3 @@ def test_a_memory_says_what_and_where_it_is() -> None:
         assert list(rows.to_frame()["text"]) == ["<i>a way</i>"]
         assert read(AsyncMemory(memory)._repr_html_()) == read(memory._repr_html_())
     assert "is closed" in read(memory._repr_html_())
-
-
-def test_a_rate_is_one_cell_with_its_bounds() -> None:
-    row = models.StrategyRow(
-        id="0123456789abcdef" * 2, text="ask", trials=38, successes=31, mean=0.8, lower=0.67,
-        upper=0.91, status="established", mean_score=0.8, tasks=1, agents=("ada",),
-        last_used_at=None,
-    )  # fmt: skip
-    said = " ".join(read(Listed([row])._repr_html_()).split())
-    assert "31 of 38" in said
-    assert "0.800" in said
-    assert "0.67 to 0.91" in said
-    assert "0123456789ab" in said
-    assert not [name for name in ("Lower", "Trials", "0123456789abc") if name in said]
-    plain = read(Listed([{"trials": 3, "successes": 2}])._repr_html_())
-    assert "Trials" in plain, "a row of a query has the columns that it asked for"

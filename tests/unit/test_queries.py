@@ -74,24 +74,10 @@ def test_what_can_be_installed_has_a_name_of_its_own_for_cypher_users(tmp_path: 
     assert not any(query.options or query.mode == "schema" for query in installable)
 
 
-def test_a_dollar_in_a_string_or_comment_is_no_parameter(tmp_path: Path) -> None:
-    text = GOOD.replace("t.ns = $ns", "t.ns = $ns AND t.price <> '$5' // not $this")
-    assert "things.find" in load(tmp_path, text)
-
-
 def test_statements_are_easy_to_read() -> None:
     for file in catalog().folder.rglob("*.cypher"):
         for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
             assert len(line) <= 140, f"{file.name}:{number} has {len(line)} characters"
-
-
-def test_formulas_are_expanded_with_their_arguments(tmp_path: Path) -> None:
-    formulas = "// formula: half(a, b)\n// doc: x\na / b + 'a';\n"
-    text = GOOD.replace("RETURN t.id AS id", "RETURN half(t.x + 1, half(2, $limit)) AS id")
-    query = load(tmp_path, text, formulas)["things.find"]
-    assert "((t.x + 1) / ((2 / $limit + 'a')) + 'a')" in query.text
-    with pytest.raises(ProcedureError, match="half takes a, b"):
-        load(tmp_path, text.replace("half(2, $limit)", "half(2)"), formulas)
 
 
 @pytest.mark.parametrize(
@@ -164,22 +150,6 @@ def test_only_the_lines_that_are_wanted_are_sent(
     ):
         with pytest.raises(ProcedureError, match=wrong):
             call()
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("// option: dated  it has a time\n", "", "option dated is not declared"),
-        ("//? dated", "", "option dated .* no line is marked"),
-        ("0.0 AS weight", "0.0 AS mass", "returns .*mass.*header says .*weight"),
-    ],
-)
-def test_options_that_are_not_true_are_refused(
-    tmp_path: Path, old: str, new: str, message: str
-) -> None:
-    assert old in OPTIONAL
-    with pytest.raises(ProcedureError, match=message):
-        load(tmp_path, OPTIONAL.replace(old, new))
 
 
 def test_every_procedure_that_touches_data_takes_a_namespace_or_claimed_rows() -> None:

@@ -28,7 +28,7 @@ from graphmem.advice.formula import Belief, Floats
 from graphmem.advice.pooling import fit
 from graphmem.advice.strengths import DEFAULTS, LEAST
 from graphmem.arrays import NDArray, np
-from graphmem.graph.arguments import check_choice
+from graphmem.graph.arguments import Progress, check_choice
 from graphmem.graph.graph import Graph
 from graphmem.graph.nearness import Near
 from graphmem.graph.rates import LATEST, PRIOR, rates_of
@@ -56,8 +56,6 @@ GROWTH = 1.2
 _PAGE = 2_000
 Similar = dict[str, list[tuple[str, float]]]
 """Similar tasks or strategies, and what one of their outcomes counts for, by id."""
-Progress = Callable[[int, int], None]
-"""Called with the number of predicted episodes, and of all episodes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -180,15 +180,13 @@ class _Work(Line):
     def model_post_init(self, _: Any, /) -> None:
         """Check conditions that span several fields."""
         if self.started_at and self.ended_at and self.started_at > self.ended_at:
-            raise ValidationError(
-                "ended_at", self.ended_at, f"lies before started_at {self.started_at.isoformat()}"
-            )
+            problem = f"lies before started_at {self.started_at.isoformat()}"
+            raise ValidationError("ended_at", self.ended_at, problem)
         seen = set()
         for use in self.strategy:
             if use.text in seen:
-                raise ValidationError(
-                    "strategy", use.text, "is given twice in one episode", "give it once"
-                )
+                problem = "is given twice in one episode"
+                raise ValidationError("strategy", use.text, problem, "give it once")
             seen.add(use.text)
 
 

@@ -175,13 +175,12 @@ class Turn(Output):
 
 
 class Explanation(Output):
-    """The evidence for a belief; ``str(explanation)`` is its text.
+    """The evidence for a belief; ``str(explanation)`` is its text, one fact a line.
 
     ``agent``, ``task_types``, ``error_class``, ``verdict``, ``task`` and ``source`` describe the
     item, as far as its kind has them. ``read_as`` is the agent whose access rights applied. Samples
-    and tables are bounded; ``course`` shows the dated trials at 40 points at most. ``changes`` are
-    those of its rate over all these trials, each counted from the one before to the one after it.
-    ``cypher`` is a query that Neo4j Browser shows as a small graph.
+    and tables are bounded; ``course`` shows the dated trials at 40 points at most. ``cypher`` is a
+    query that Neo4j Browser shows as a small graph.
     """
 
     _rows = "supporting"
@@ -215,11 +214,7 @@ class Explanation(Output):
     """What to expect of its strategy on that task, and what that rests on."""
 
     def __str__(self) -> str:
-        return self.to_text()
+        return "\n".join(answers.explanation(self))
 
     def _frame_rows(self) -> Sequence[Evidence]:
         return (*self.supporting, *self.opposing)
-
-    def to_text(self) -> str:
-        """Return the explanation as text: one fact a line, without invisible characters."""
-        return "\n".join(answers.explanation(self))

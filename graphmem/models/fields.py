@@ -235,9 +235,8 @@ def explain(
         return ValidationError(where, None, problem, remedy)
     if kind == "extra_forbidden":
         meant = _meant(first["loc"], model)
-        return ValidationError(
-            where, value, problem, f"did you mean {meant!r}?" if meant else remedy
-        )
+        remedy = f"did you mean {meant!r}?" if meant else remedy
+        return ValidationError(where, value, problem, remedy)
     bound = first.get("ctx", {}).get("ge", first.get("ctx", {}).get("le"))
     if bound is not None and not isinstance(bound, float):  # a score is a float, and is scaled
         remedy = ""

@@ -201,10 +201,10 @@ class Calibration(Output):
 
     ``brier`` is the mean squared distance of probability and outcome, from 0 (perfect) to 1;
     ``log_loss`` the mean negative logarithm (in nats) of the probability of the actual outcome;
-    ``auc`` the probability that a success got a higher probability than a failure (None if all
-    outcomes are equal); ``ece`` the mean distance of probability and share over 10 bins of equal
-    width, weighted by their counts. ``verdict`` says whether the memory predicts better than the
-    best simple rate, and what to do if that is better by more than two standard errors.
+    ``auc`` the probability that a success got a higher probability than a failure (None if all are
+    equal); ``ece`` the mean distance of probability and share over 10 bins, weighted by their
+    counts. ``verdict`` says whether the memory predicts better than the best simple rate, and what
+    to do if that is better by more than two standard errors.
     """
 
     _rows = "bins"

@@ -391,9 +391,8 @@ class Resolution(Input):
     def model_post_init(self, _: Any, /) -> None:
         """Check that something is given."""
         if self.actual is None and self.happened is None:
-            raise ValidationError(
-                "actual", None, "is missing, so nothing came", "give it, or happened=True or False"
-            )
+            remedy = "give it, or happened=True or False"
+            raise ValidationError("actual", None, "is missing, so nothing came", remedy)
 
 
 class Prediction(Output):

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, JsonValue
 
 from graphmem.errors import GraphMemError, NotFoundError, ValidationError
+from graphmem.graph.arguments import Progress
 from graphmem.ids import canonical_json, fingerprint, strategy_id, task_id
 from graphmem.memory import Memory
 from graphmem.printable import listed
@@ -18,8 +19,6 @@ from graphmem.printable import listed
 Given = Mapping[str, str]
 """The named texts of a request."""
 Question = Callable[[Memory, Given], dict[str, Any]]
-Progress = Callable[[int, int], None]
-"""Called with how much is done, and how much there is."""
 LongQuestion = Callable[[Memory, Given, Progress], dict[str, Any]]
 MOST = 200
 """Most nodes of a picture, and most rows of a table."""

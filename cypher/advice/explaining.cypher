@@ -1,7 +1,5 @@
-// Explanations: the evidence for a belief, and what would change it. The evidence for or against a
-// belief is trials: applied uses of a strategy (all outcomes, or those of one agent, some types of
-// tasks, or one class of errors), episodes that list a rule, or trials of a policy. A trial counts
-// as 1 if it supports the belief, else as 0. Times are those of dated trials, in order. Merged
+// Explanations: the evidence for a belief, and what would change it. It is trials: applied uses of a strategy, episodes that list a rule,
+// or trials of a policy. A trial counts as 1 if it supports the belief, else as 0. Times are those of dated trials, in order. Merged
 // strategies count as one.
 
 // name: explaining.find

@@ -1,6 +1,5 @@
-// Recall: from the tasks and strategies of a search to strategies that worked on similar tasks,
-// with their evidence. The relevance of a node from the search is the square of its cosine, if that
-// is positive. A strategy tried on a task has the relevance of the task. Every further step, over
+// Recall: from the tasks and strategies of a search to strategies that worked on similar tasks, with their evidence. The relevance of a
+// node from the search, and of a strategy tried on it, is the square of its cosine, if that is positive. Every further step, over
 // SIMILAR_TO and CO_OCCURS_WITH, reduces it. Merged strategies count as one.
 
 // name: recall.reached

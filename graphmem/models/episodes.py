@@ -196,8 +196,7 @@ class Episode(_Work):
     Give ``success``, or ``score`` in [0, 1], or both. ``reward`` is any finite number (default: the
     score). Datetimes need a time zone. ``successes`` and ``mistakes`` are sentences about what went
     well and badly; rules come from them. An empty list of strategies means that none is known.
-    Without ``source_key``, ``occurrence`` tells equal episodes apart. Exports have it; if it is not
-    given, equal episodes are numbered.
+    Without ``source_key``, ``occurrence`` tells equal episodes apart; by default they are numbered.
     """
 
     success: bool | None = None

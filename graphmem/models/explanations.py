@@ -47,9 +47,8 @@ class Since(Output):
 
 
 class Trend(Output):
-    """The later half of the dated trials (with the middle trial) compared with the earlier half.
+    """The later half of the latest 2,000 dated trials (with the middle one) and the earlier half.
 
-    Of a strategy with more than 2,000 trials it compares the latest 2,000.
     ``change`` is the difference of the posterior means in [-1, 1]; it is ``certain`` if the Wilson
     bounds of the halves do not overlap. The later half begins at ``later_from``.
     """
@@ -67,8 +66,7 @@ class Trend(Output):
 class CoursePoint(Output):
     """The counts and bounds of the latest dated trials at a time: what worked then.
 
-    They are a quarter of all, from 5 to 20, or more where else some would be left out (the first
-    points have less). Of a strategy with more than 2,000 trials it counts the latest 2,000.
+    They are a quarter of all, from 5 to 20 (the first points have less), of the latest 2,000.
     """
 
     at: datetime
@@ -80,11 +78,10 @@ class CoursePoint(Output):
 
 
 class Evidence(Output):
-    """An episode for or against a belief; its score is in [0, 1].
+    """An episode for or against a belief; its score is in [0, 1], ``at`` its end, else its start.
 
-    ``at`` is its end, else its start. ``error`` is the error of the episode, else the last error of
-    its steps. Where what is explained ``failed`` though the run succeeded, it is an error of
-    its own steps if one is known, and ``saved_by`` is the strategy that saved the run.
+    ``error`` is that of the episode, else the last one of its steps. Where what is explained
+    ``failed`` though the run succeeded, ``saved_by`` is the strategy that saved the run.
     """
 
     id: str

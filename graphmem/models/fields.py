@@ -129,8 +129,7 @@ class _Model(BaseModel):
     def model_rebuild(cls, **how: Any) -> bool | None:
         """Complete the model, by the names of its module alone.
 
-        Pydantic also reads the variables of whoever uses it first. It needs none of them, and
-        Python 3.13.0 crashes where they belong to a comprehension.
+        Pydantic also reads the variables of its first user, which crashes Python 3.13.0 at times.
         """
         return super().model_rebuild(**{**how, "_parent_namespace_depth": 0})
 

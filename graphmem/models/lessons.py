@@ -35,10 +35,9 @@ class Heuristic(Output):
     """What works for an agent on a type of task: one strategy, with all its outcomes there.
 
     ``confidence`` is the posterior mean of the success rate, ``lower`` and ``upper`` its Wilson
-    bounds, all in [0, 1]; ``status`` follows from the bounds. ``supporting`` and ``opposing`` are
-    ids of the latest episodes for and against (5 each). Times come from dated episodes. If evidence
-    was pooled, ``pooled`` names the similar strategies, and confidence, bounds and status are those
-    of ``pooled_successes`` in ``pooled_trials``, which include them.
+    bounds, all in [0, 1]; ``status`` follows from them. ``supporting`` and ``opposing`` are ids of
+    the latest 5 episodes for and against. If evidence was ``pooled`` with that of similar
+    strategies, these numbers are those of ``pooled_successes`` in ``pooled_trials``.
     """
 
     id: str

@@ -223,9 +223,9 @@ class LossReport(Output):
 class ImportReport(Output):
     """The answer of an import: how many episodes were new, and how many already known.
 
-    ``kept`` names the other content of the file, which is stored unchanged; nothing is learned from
-    it. ``refused`` holds the episodes that the memory refused. Only JSON lines can have some,
-    because several transactions learn them; a Sentinel file is learned as a whole or not at all.
+    ``kept`` names the other content of the file, which is stored unchanged. ``refused`` holds the
+    episodes that the memory refused: only of JSON lines, because a Sentinel file is learned as a
+    whole or not at all.
     """
 
     file: str

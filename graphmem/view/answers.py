@@ -120,15 +120,15 @@ def neighbourhood(memory: Memory, given: Given) -> dict[str, Any]:
 def lessons(memory: Memory, given: Given) -> dict[str, Any]:
     """Return heuristics, anti-patterns, rules and mistakes, and how many there are."""
     agent, task_type = given.get("agent"), given.get("task_type")
-    lists: dict[str, Sequence[BaseModel]] = {
-        "heuristics": memory.lessons.heuristics(task_type, agent),
-        "anti_patterns": memory.lessons.anti_patterns(task_type, agent),
-        "rules": memory.lessons.rules(agent=agent),
-        "mistakes": memory.lessons.mistakes(agent=agent),
-    }
-    answer: dict[str, dict[str, Any]] = {
-        name: {"count": len(rows), "rows": [row.model_dump() for row in rows[:MOST]]}
-        for name, rows in lists.items()
+
+    def part(rows: Sequence[BaseModel]) -> dict[str, Any]:
+        return {"count": len(rows), "rows": [row.model_dump() for row in rows[:MOST]]}
+
+    answer = {
+        "heuristics": part(memory.lessons.heuristics(task_type, agent)),
+        "anti_patterns": part(memory.lessons.anti_patterns(task_type, agent)),
+        "rules": part(memory.lessons.rules(agent=agent)),
+        "mistakes": part(memory.lessons.mistakes(agent=agent)),
     }
     _name_alternatives(memory, answer["anti_patterns"]["rows"])
     return answer

@@ -110,20 +110,16 @@ _NONE = Cell()
 
 @dataclass(slots=True)
 class History:
-    """The counts of episodes."""
+    """The counts of episodes: of each task, of strategies, and of both, also by type."""
 
     similar: Similar
-    """Similar tasks and strategies, and what one of their outcomes counts for."""
     total: Cell = field(default_factory=Cell)
     tasks: dict[str, Cell] = field(default_factory=dict)
-    """The episodes of each task."""
     strategies: dict[str, Cell] = field(default_factory=dict)
     cells: dict[str, dict[str, Cell]] = field(default_factory=dict)
     """By task, then by strategy."""
     typed: dict[tuple[str, str | None], Cell] = field(default_factory=dict)
-    """By strategy and type of task."""
     types: dict[str, str | None] = field(default_factory=dict)
-    """The type of each task."""
     _worths: dict[Hashable, Pair] = field(default_factory=lambda: defaultdict(lambda: NOTHING))
     """What all outcomes are worth, by type; of each strategy, by id; at tasks, by (task,)."""
     _typed: Counter[str | None] = field(default_factory=Counter)

@@ -64,8 +64,7 @@ class Borrowed(Output):
 class TaskBasis(Output):
     """The data of a task; its trials are the episodes that attempted it.
 
-    ``rate`` in (0, 1) is shrunk toward the overall rate. ``known`` says whether the memory has the
-    task.
+    ``rate`` in (0, 1) is shrunk toward the overall rate. ``known``: the memory has the task.
     """
 
     text: str

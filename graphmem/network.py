@@ -271,8 +271,11 @@ class Selection:
 
     def _all(self, tx: Transaction) -> list[str]:
         limit = min(self.most_nodes + 1, NO_LIMIT)
-        found = [row["id"] for row in tx.run("network.nodes", kinds=self.kinds, limit=limit)]
-        self._check("nodes", len(found), self.most_nodes)
+        found: list[str] = []
+        for kind in self.kinds:
+            rows = tx.run(f"network.ids_{kind.replace('-', '_')}", limit=limit)
+            found += [row["id"] for row in rows]
+            self._check("nodes", len(found), self.most_nodes)
         return found
 
     def _around(self, tx: Transaction) -> list[str]:

@@ -33,8 +33,7 @@ ORDER BY id;
 // returns: label string, id string, similar string, weight float
 MATCH (v:Embedder {id: $id})
 WITH v WHERE toString(v.ns) = $ns
-MATCH (t:Task)
-WHERE t.ns = $ns
+MATCH (t:Task) WHERE t.ns = $ns
 MATCH (t)-[l:SIMILAR_TO]->(n:Task)
 WITH coalesce(v.floor, v.near) AS floor, t.id AS id, min(l.similarity) AS least, collect({id: n.id, similarity: l.similarity}) AS links
 WITH id, links, edge_of(CASE WHEN size(links) < $links THEN 0.0 ELSE least END, floor) AS edge
@@ -43,7 +42,6 @@ RETURN 'Task' AS label, id, link.id AS similar, nearness(link.similarity, edge) 
 UNION ALL
 MATCH (v:Embedder {id: $id})
 WITH v WHERE toString(v.ns) = $ns
-MATCH (s:Strategy)
-WHERE s.ns = $ns
+MATCH (s:Strategy) WHERE s.ns = $ns
 MATCH (s)-[l:SIMILAR_TO]->(n:Strategy)
 RETURN 'Strategy' AS label, whole(s) AS id, whole(n) AS similar, nearness(l.similarity, v.similar) AS weight;

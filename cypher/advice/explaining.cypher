@@ -1,37 +1,30 @@
-// Explanations: the evidence for a belief, and what would change it. The evidence for or against a
-// belief is trials: applied uses of a strategy (all outcomes, or those of one agent, some types of
-// tasks, or one class of errors), episodes that list a rule, or trials of a policy. A trial counts
-// as 1 if it supports the belief, else as 0. Times are those of dated trials, in order. Merged
+// Explanations: the evidence for a belief, and what would change it. It is trials: applied uses of a strategy, episodes that list a rule,
+// or trials of a policy. A trial counts as 1 if it supports the belief, else as 0. Times are those of dated trials, in order. Merged
 // strategies count as one.
 
 // name: explaining.find
 // doc: The explainable item with one of the given ids: a strategy (with its whole), heuristic, anti-pattern, rule or policy.
 // returns: kind string, id string, text string, agent string, types list, error_class string, verdict string, task string, source string
 // returns: strategy string, whole string, first_at integer, last_at integer
-MATCH (s:Strategy)
-WHERE s.id IN $ids AND toString(s.ns) = $ns
+MATCH (s:Strategy) WHERE s.id IN $ids AND toString(s.ns) = $ns
 RETURN 'strategy' AS kind, s.id AS id, s.text AS text, null AS agent, null AS types, null AS error_class, null AS verdict, null AS task,
   null AS source, s.id AS strategy, whole(s) AS whole, null AS first_at, null AS last_at
 UNION ALL
-MATCH (h:Heuristic)
-WHERE h.id IN $ids AND toString(h.ns) = $ns
+MATCH (h:Heuristic) WHERE h.id IN $ids AND toString(h.ns) = $ns
 MATCH (h)-[:RECOMMENDS]->(s:Strategy)
 RETURN 'heuristic' AS kind, h.id AS id, h.text AS text, h.agent AS agent, [h.type] AS types, null AS error_class, null AS verdict,
   null AS task, null AS source, s.id AS strategy, whole(s) AS whole, null AS first_at, null AS last_at
 UNION ALL
-MATCH (p:AntiPattern)
-WHERE p.id IN $ids AND toString(p.ns) = $ns
+MATCH (p:AntiPattern) WHERE p.id IN $ids AND toString(p.ns) = $ns
 MATCH (p)-[:WARNS_AGAINST]->(s:Strategy)
 RETURN 'anti-pattern' AS kind, p.id AS id, p.text AS text, p.agent AS agent, p.types AS types, p.error_class AS error_class,
   null AS verdict, null AS task, null AS source, s.id AS strategy, whole(s) AS whole, null AS first_at, null AS last_at
 UNION ALL
-MATCH (r:Rule)
-WHERE r.id IN $ids AND toString(r.ns) = $ns
+MATCH (r:Rule) WHERE r.id IN $ids AND toString(r.ns) = $ns
 RETURN 'rule' AS kind, r.id AS id, r.text AS text, null AS agent, null AS types, null AS error_class, r.verdict AS verdict, r.task AS task,
        r.source AS source, null AS strategy, null AS whole, r.first_at AS first_at, r.last_at AS last_at
 UNION ALL
-MATCH (p:Policy)
-WHERE p.id IN $ids AND toString(p.ns) = $ns
+MATCH (p:Policy) WHERE p.id IN $ids AND toString(p.ns) = $ns
 RETURN 'policy' AS kind, p.id AS id, p.action_type + CASE WHEN p.action_spec IS NULL THEN '' ELSE ' ' + p.action_spec END AS text,
   p.agent AS agent, null AS types, null AS error_class, null AS verdict, null AS task, null AS source, null AS strategy, null AS whole,
   null AS first_at, null AS last_at;
@@ -92,8 +85,7 @@ RETURN m.id AS id, m.text AS text;
 // param: types list = null
 // returns: kind string, id string, ids list, strategies list, agent string, types list, error_class string, trials integer
 // returns: successes integer, mean float, lower float, upper float
-MATCH (s:Strategy)
-WHERE s.id IN $ids AND toString(s.ns) = $ns
+MATCH (s:Strategy) WHERE s.id IN $ids AND toString(s.ns) = $ns
 MATCH (h:Heuristic)-[:RECOMMENDS]->(s)
 WHERE ($agents IS NULL OR h.agent IN $agents) AND ($types IS NULL OR h.type IN $types)
 WITH h.agent AS agent, h.type AS type, min(h.id) AS id, collect(h.id) AS ids, collect({id: s.id, types: [h.type]}) AS strategies,
@@ -102,8 +94,7 @@ RETURN 'heuristic' AS kind, id, ids, strategies, agent, [type] AS types, null AS
        posterior_mean(successes, trials, $prior_successes, $prior_failures) AS mean, wilson_lower(successes, trials, $z) AS lower,
        wilson_upper(successes, trials, $z) AS upper
 UNION ALL
-MATCH (s:Strategy)
-WHERE s.id IN $ids AND toString(s.ns) = $ns
+MATCH (s:Strategy) WHERE s.id IN $ids AND toString(s.ns) = $ns
 MATCH (p:AntiPattern)-[:WARNS_AGAINST]->(s)
 WHERE ($agents IS NULL OR p.agent IN $agents) AND ($types IS NULL OR size([type IN p.types WHERE NOT type IN $types]) = 0)
 WITH p.agent AS agent, p.error_class AS error_class, min(p.id) AS id, collect(p.id) AS ids,
@@ -377,19 +368,15 @@ ORDER BY direction DESC;
 // doc: date). A merged strategy counts as its whole.
 // param: limit integer = 8
 // returns: relation string, id string, weight float, episodes integer
-MATCH (s:Strategy)
-WHERE s.id IN $ids AND toString(s.ns) = $ns
-MATCH (s)-[x:SIMILAR_TO]->(o:Strategy)
-WHERE NOT o.id IN $ids
+MATCH (s:Strategy) WHERE s.id IN $ids AND toString(s.ns) = $ns
+MATCH (s)-[x:SIMILAR_TO]->(o:Strategy) WHERE NOT o.id IN $ids
 WITH whole(o) AS id, max(x.similarity) AS weight
 ORDER BY weight DESC, id
 LIMIT $limit
 RETURN 'similar' AS relation, id, weight, null AS episodes
 UNION ALL
-MATCH (s:Strategy)
-WHERE s.id IN $ids AND toString(s.ns) = $ns
-MATCH (s)-[x:CO_OCCURS_WITH]-(o:Strategy)
-WHERE NOT o.id IN $ids
+MATCH (s:Strategy) WHERE s.id IN $ids AND toString(s.ns) = $ns
+MATCH (s)-[x:CO_OCCURS_WITH]-(o:Strategy) WHERE NOT o.id IN $ids
 WITH whole(o) AS id, sum(x.weight) AS weight, sum(x.count) AS episodes
 ORDER BY weight DESC, id
 LIMIT $limit

@@ -1,6 +1,5 @@
-// Recall: from the tasks and strategies of a search to strategies that worked on similar tasks,
-// with their evidence. The relevance of a node from the search is the square of its cosine, if that
-// is positive. A strategy tried on a task has the relevance of the task. Every further step, over
+// Recall: from the tasks and strategies of a search to strategies that worked on similar tasks, with their evidence. The relevance of a
+// node from the search, and of a strategy tried on it, is the square of its cosine, if that is positive. Every further step, over
 // SIMILAR_TO and CO_OCCURS_WITH, reduces it. Merged strategies count as one.
 
 // name: recall.reached
@@ -53,14 +52,12 @@ ORDER BY relevance * freshness * shrunk(won, weight, rate, 2.0) DESC, text, id;
 // doc: the same episodes (strength: the share of the trials); the strongest of each.
 // param: tasks list, together boolean = true, fan_out integer = 32
 // returns: label string, id string, other string, edge string, weight float, strength float
-MATCH (s:Strategy)
-WHERE s.id IN $ids AND toString(s.ns) = $ns
+MATCH (s:Strategy) WHERE s.id IN $ids AND toString(s.ns) = $ns
 MATCH (s)-[r:SIMILAR_TO]->(o:Strategy)
 RETURN 'Strategy' AS label, s.id AS id, o.id AS other, 'SIMILAR_TO' AS edge, r.similarity AS weight,
   r.similarity * r.similarity AS strength
 UNION ALL
-MATCH (s:Strategy)
-WHERE $together AND s.id IN $ids AND toString(s.ns) = $ns AND s.trials > 0
+MATCH (s:Strategy) WHERE $together AND s.id IN $ids AND toString(s.ns) = $ns AND s.trials > 0
 MATCH (s)-[c:CO_OCCURS_WITH]-(o:Strategy)
 WITH s.id AS id, s.trials AS trials, o.id AS other, c.count AS count
 WITH id, other, CASE WHEN count < trials THEN toFloat(count) / trials ELSE 1.0 END AS strength
@@ -70,8 +67,7 @@ UNWIND most AS step
 RETURN 'Strategy' AS label, id, step.other AS other, 'CO_OCCURS_WITH' AS edge, step.strength AS weight,
   step.strength AS strength
 UNION ALL
-MATCH (t:Task)
-WHERE t.id IN $tasks AND toString(t.ns) = $ns
+MATCH (t:Task) WHERE t.id IN $tasks AND toString(t.ns) = $ns
 MATCH (t)-[r:SIMILAR_TO]->(o:Task)
 RETURN 'Task' AS label, t.id AS id, o.id AS other, 'SIMILAR_TO' AS edge, r.similarity AS weight,
   r.similarity * r.similarity AS strength;

@@ -72,11 +72,6 @@ WITH p, x, episodes, collect(r)[..25] AS transitions
 OPTIONAL MATCH e = (x)<-[:ABOUT]-(:Event)
 RETURN p, episodes, transitions, collect(e)[..25] AS events;
 
-// Policies that episodes take together
-MATCH p = (x:Policy)-[c:CO_OCCURS_WITH]->(:Policy) WHERE x.ns = $ns
-WITH p, c ORDER BY c.weight DESC LIMIT 40
-RETURN p;
-
 // Anti-patterns, their strategies, and alternatives (as of the last consolidation)
 MATCH p = (a:AntiPattern)-[:WARNS_AGAINST]->(:Strategy) WHERE a.ns = $ns
 WITH p, a ORDER BY a.occurrences DESC, a.id LIMIT 10
@@ -120,11 +115,6 @@ WITH m ORDER BY m.seen DESC LIMIT 10
 MATCH p = (m)<-[:MADE]-(:Episode)
 RETURN m, collect(p)[..10] AS episodes;
 
-// Strategies that count as one
-//   needs `graphmem lessons merge`
-MATCH p = (s:Strategy)-[:MERGED_INTO]->(:Strategy) WHERE s.ns = $ns
-RETURN p LIMIT 60;
-
 // The preferences of users, with superseded ones
 //   needs people: `graphmem people prefer`
 MATCH p = (u:User)-[:PREFERS]->(x:Preference) WHERE u.ns = $ns
@@ -152,12 +142,3 @@ MATCH p = (l:Level {name: $level})<-[:IN]-(e:Entry) WHERE l.ns = $ns
 WITH p, e ORDER BY e.at DESC LIMIT 40
 OPTIONAL MATCH q = (e)-[:MADE_FROM]->(:Entry)-[:IN]->(:Level)
 RETURN p, q;
-
-// The way of an entry through the levels, from where it came and into what it went
-//   needs levels: `graphmem levels pull`
-//   :param id => "the id of an entry"
-MATCH (e:Entry {id: $id}) WHERE e.ns = $ns
-OPTIONAL MATCH p = (e)-[:MADE_FROM*1..4]->(:Entry)
-OPTIONAL MATCH q = (:Entry)-[:MADE_FROM*1..4]->(e)
-OPTIONAL MATCH r = (e)-[:IN|BECAME]->()
-RETURN e, p, q, r;

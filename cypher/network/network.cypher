@@ -1,45 +1,16 @@
 // The graph as a network, for other programs: its nodes by kind, and the edges that belong to them. Each edge belongs to one node, so
 // that whoever reads all nodes in parts reads each edge once.
 
-// name: network.nodes
-// doc: The ids of nodes of some kinds, kind by kind in order: at most a number of each.
-// param: kinds list
+// name: network.ids_{kind}
+// each: Label kind = Strategy strategy, Task task, Heuristic heuristic, AntiPattern anti_pattern, Rule rule, Policy policy, State state
+// each: , Agent agent, Episode episode
+// doc: The ids of the nodes of one kind, in order: at most a number.
 // returns: id string
-UNWIND [kind IN $kinds WHERE kind = 'strategy'] AS kind
-MATCH (n:Strategy) WHERE n.ns = $ns
-RETURN n.id AS id ORDER BY id LIMIT $limit
-UNION ALL
-UNWIND [kind IN $kinds WHERE kind = 'task'] AS kind
-MATCH (n:Task) WHERE n.ns = $ns
-RETURN n.id AS id ORDER BY id LIMIT $limit
-UNION ALL
-UNWIND [kind IN $kinds WHERE kind = 'heuristic'] AS kind
-MATCH (n:Heuristic) WHERE n.ns = $ns
-RETURN n.id AS id ORDER BY id LIMIT $limit
-UNION ALL
-UNWIND [kind IN $kinds WHERE kind = 'anti-pattern'] AS kind
-MATCH (n:AntiPattern) WHERE n.ns = $ns
-RETURN n.id AS id ORDER BY id LIMIT $limit
-UNION ALL
-UNWIND [kind IN $kinds WHERE kind = 'rule'] AS kind
-MATCH (n:Rule) WHERE n.ns = $ns
-RETURN n.id AS id ORDER BY id LIMIT $limit
-UNION ALL
-UNWIND [kind IN $kinds WHERE kind = 'policy'] AS kind
-MATCH (n:Policy) WHERE n.ns = $ns
-RETURN n.id AS id ORDER BY id LIMIT $limit
-UNION ALL
-UNWIND [kind IN $kinds WHERE kind = 'state'] AS kind
-MATCH (n:State) WHERE n.ns = $ns
-RETURN n.id AS id ORDER BY id LIMIT $limit
-UNION ALL
-UNWIND [kind IN $kinds WHERE kind = 'agent'] AS kind
-MATCH (n:Agent) WHERE n.ns = $ns
-RETURN n.id AS id ORDER BY id LIMIT $limit
-UNION ALL
-UNWIND [kind IN $kinds WHERE kind = 'episode'] AS kind
-MATCH (n:Episode) WHERE n.ns = $ns
-RETURN n.id AS id ORDER BY id LIMIT $limit;
+MATCH (n:{Label})
+WHERE n.ns = $ns
+RETURN n.id AS id
+ORDER BY id
+LIMIT $limit;
 
 // name: network.{kind}_edges
 // each: Label kind types = Strategy strategy OUTCOME|CO_OCCURS_WITH|SIMILAR_TO|MERGED_INTO, Task task SIMILAR_TO|HAS_RULE

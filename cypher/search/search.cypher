@@ -1,7 +1,5 @@
-// Search on a server, by its own indexes. (The embedded engine searches outside of the graph.) An
-// embedded node has its vector (embedding), the digest of the embedded text (embedded) and its
-// searchable words (words). The indexes span all namespaces: their answers are filtered, and the
-// limit is raised if too few remain.
+// Search on a server, by its own indexes, which span all namespaces: answers are filtered, and the limit is raised if too few remain. An
+// embedded node has its vector (embedding), the digest of the embedded text (embedded) and its searchable words (words).
 
 // each: Label kind = Strategy strategies, Task tasks
 // name: search.digests_of_{kind}

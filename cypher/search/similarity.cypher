@@ -1,9 +1,6 @@
-// Similarity: the queue of texts to embed, and the edges between similar strategies and tasks. A
-// node that is new, has a changed text, or lost a similar node is queued by a Pending node with the
-// same id, until its vector and edges are made. A text without a vector counts as queued, too: it
-// was lost or damaged, and the next search queues it. A namespace without an Embedder node was never
-// searched: all its texts are queued. An edge SIMILAR_TO leads from a node to each of the most
-// similar nodes over the embedder's threshold; it is directed, so that a node has few of them.
+// Similarity: the queue of texts to embed, and the edges SIMILAR_TO from a node to each of its most similar ones. A node that is new, has
+// a changed text, or lost a similar node has a Pending node with the same id until its vector and edges are made. A text without a vector
+// counts as queued, and so do all texts of a namespace without an Embedder node, which was never searched.
 
 // name: similarity.state
 // doc: The embedder of a namespace's vectors (null: there are none yet), and the queue of nodes to embed, rows {id, kind}.

@@ -28,7 +28,7 @@ from graphmem.advice.formula import Belief, Floats
 from graphmem.advice.pooling import fit
 from graphmem.advice.strengths import DEFAULTS, LEAST
 from graphmem.arrays import NDArray, np
-from graphmem.graph.arguments import check_choice
+from graphmem.graph.arguments import Progress, check_choice
 from graphmem.graph.graph import Graph
 from graphmem.graph.nearness import Near
 from graphmem.graph.rates import LATEST, PRIOR, rates_of
@@ -56,8 +56,6 @@ GROWTH = 1.2
 _PAGE = 2_000
 Similar = dict[str, list[tuple[str, float]]]
 """Similar tasks or strategies, and what one of their outcomes counts for, by id."""
-Progress = Callable[[int, int], None]
-"""Called with the number of predicted episodes, and of all episodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,20 +110,16 @@ _NONE = Cell()
 
 @dataclass(slots=True)
 class History:
-    """The counts of episodes."""
+    """The counts of episodes: of each task, of strategies, and of both, also by type."""
 
     similar: Similar
-    """Similar tasks and strategies, and what one of their outcomes counts for."""
     total: Cell = field(default_factory=Cell)
     tasks: dict[str, Cell] = field(default_factory=dict)
-    """The episodes of each task."""
     strategies: dict[str, Cell] = field(default_factory=dict)
     cells: dict[str, dict[str, Cell]] = field(default_factory=dict)
     """By task, then by strategy."""
     typed: dict[tuple[str, str | None], Cell] = field(default_factory=dict)
-    """By strategy and type of task."""
     types: dict[str, str | None] = field(default_factory=dict)
-    """The type of each task."""
     _worths: dict[Hashable, Pair] = field(default_factory=lambda: defaultdict(lambda: NOTHING))
     """What all outcomes are worth, by type; of each strategy, by id; at tasks, by (task,)."""
     _typed: Counter[str | None] = field(default_factory=Counter)

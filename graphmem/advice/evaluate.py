@@ -15,11 +15,12 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from graphmem.advice.calibrate import Calibrator, History, Progress, Trial
+from graphmem.advice.calibrate import Calibrator, History, Trial
 from graphmem.advice.choose import Chances, probabilities
 from graphmem.advice.formula import Belief, Floats
 from graphmem.arrays import np, product
 from graphmem.errors import NotFoundError, ValidationError
+from graphmem.graph.arguments import Progress
 from graphmem.graph.graph import Graph
 from graphmem.graph.nearness import Near
 from graphmem.ids import strategy_id
@@ -192,9 +193,8 @@ def estimated(asked: Asked, rows: Sequence[Numbers], left_out: LeftOut) -> Evalu
             "be estimated; learn episodes whose strategies are chosen with some chance for each "
             "candidate (explore='thompson' or 'epsilon')"
         )
-    columns = np.stack(
-        [success, weight, weight * success, expected + weight * (success - own)], axis=1
-    )
+    robust = expected + weight * (success - own)
+    columns = np.stack([success, weight, weight * success, robust], axis=1)
     all_episodes = _values(columns.mean(axis=0)[None])[0]
     resampled = np.concatenate(
         [_values(means) for means in _resampled(columns, asked.seed, asked.resamples)]
@@ -202,15 +202,14 @@ def estimated(asked: Asked, rows: Sequence[Numbers], left_out: LeftOut) -> Evalu
     low, high = np.nanquantile(resampled, _INSIDE, axis=0)
     gains = resampled - resampled[:, :1]
     gain_low, gain_high = np.nanquantile(gains, _INSIDE, axis=0)
+    of_each = {"value": all_episodes, "low": low, "high": high}
+    of_each |= {
+        "gain": all_episodes - all_episodes[0],
+        "gain_low": gain_low,
+        "gain_high": gain_high,
+    }
     estimates = [
-        Estimate(
-            value=float(all_episodes[at]),
-            low=float(low[at]),
-            high=float(high[at]),
-            gain=float(all_episodes[at] - all_episodes[0]),
-            gain_low=float(gain_low[at]),
-            gain_high=float(gain_high[at]),
-        )
+        Estimate(**{name: float(column[at]) for name, column in of_each.items()})
         for at in range(1, 4)
     ]
     return Evaluation(

@@ -10,7 +10,7 @@ from graphmem.advice.estimate import COUNTS, Estimator, interval
 from graphmem.advice.strengths import Strengths
 from graphmem.errors import ValidationError
 from graphmem.graph.access import read_view
-from graphmem.graph.arguments import check_function
+from graphmem.graph.arguments import Progress, check_function
 from graphmem.graph.graph import Graph
 from graphmem.models.fields import Input, Name, SomeNames
 from graphmem.models.forecasts import (
@@ -24,8 +24,6 @@ from graphmem.models.forecasts import (
 )
 from graphmem.store.port import Row
 
-Progress = Callable[[int, int], None]
-"""Called with the number of predicted episodes, and of all episodes."""
 _SHARED = ("trials", "successes", "rate", "type_trials", "type_successes", "type_rate", "strengths")
 _OWN = ("text", "near", "prior", "probability", "change", *COUNTS)
 

@@ -97,11 +97,7 @@ def is_common(uses: Mapping[str, float], everything: Mapping[str, int], runs: in
 
 
 def is_usual(uses: Mapping[str, float], everything: Mapping[str, int]) -> bool:
-    """Return whether a strategy worked at times, and no less often than the others, if any.
-
-    That is on the type of the task, if it was used there. What never worked is not usual, even
-    where nothing else worked either.
-    """
+    """Return whether a strategy worked at times, and no less often than the others there."""
     trials, successes = _columns(uses)
     others, won = everything[trials] - uses[trials], everything[successes] - uses[successes]
     better = uses[successes] * others >= won * uses[trials]

@@ -17,6 +17,8 @@ from graphmem.errors import ValidationError, has_surrogate
 from graphmem.models.fields import Input, Name
 
 T = TypeVar("T")
+Progress = Callable[[int, int], None]
+"""Called with how much is done, and how much there is."""
 MOST = 1_000_000_000
 """The greatest limit; it stands for all."""
 LONGEST = 100_000
@@ -142,7 +144,6 @@ def searched(field: str, text: str) -> str:
     if not asked:
         raise ValidationError(field, text, "is empty", "say what it is about")
     if len(asked) > LONGEST:
-        raise ValidationError(
-            field, asked[:40], f"has {len(asked):,} characters", f"give at most {LONGEST:,}"
-        )
+        problem, remedy = f"has {len(asked):,} characters", f"give at most {LONGEST:,}"
+        raise ValidationError(field, asked[:40], problem, remedy)
     return asked

@@ -119,12 +119,8 @@ class Items:
         name = _checked_kind(kind)
         if not isinstance(item, str):
             if not isinstance(item, HasId) or not isinstance(item.id, str):
-                raise ValidationError(
-                    "item",
-                    item,
-                    "cannot be explained",
-                    "give an id, a text, or what a memory returned",
-                )
+                remedy = "give an id, a text, or what a memory returned"
+                raise ValidationError("item", item, "cannot be explained", remedy)
             yield from self._by_ids([_checked_item(item.id)], name)
             return
         text = _checked_item(item)

@@ -47,19 +47,15 @@ class Near(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A text that means a task, and what the memory knows of that task."""
+    """A text that means a task, and what the memory knows of it and of tasks near it."""
 
     text: str
     known: tuple[Row, ...]
     """All tasks that it names: rows of ``lookup.tasks``."""
     near: tuple[tuple[str, float], ...]
-    """The ids and similarities of other tasks that are relevant to it, the nearest first."""
     linked: tuple[tuple[str, float], ...]
-    """The few nearest of them."""
     around: tuple[tuple[str, float], ...]
-    """The near and less similar ones, whose outcomes count for little each, at most 128."""
     edge: float
-    """The cosine at which a near task counts for nothing; at 1 it counts like the task itself."""
     task_type: str | None
     """None: it has none."""
     type_rule: str | None

@@ -53,11 +53,7 @@ class Reads:
 
     def flush(self) -> int:
         """Add the counts to the graph; return the number of items."""
-        with self._lock:
-            counts, self._counts = self._counts, {}
-            timer, self._timer = self._timer, None
-        if timer is not None and timer is not threading.current_thread():
-            timer.cancel()
+        counts = self._take()
         if not counts:
             return 0
         try:
@@ -77,7 +73,7 @@ class Reads:
                 self.flush()
         except StoreError as error:
             _log.info("read counts were dropped: %s", error)
-        self._stop()
+        self._take()
 
     def _start(self) -> None:
         """Start the thread that writes the counts, unless there is one or nothing to write."""
@@ -95,12 +91,14 @@ class Reads:
                     self._counts = {key: at for key, at in self._counts.items() if key[0] != label}
             return not self._counts
 
-    def _stop(self) -> None:
+    def _take(self) -> dict[tuple[str, str], tuple[int, int]]:
+        """Return the counts, and forget them; stop the thread that would write them."""
         with self._lock:
-            self._counts = {}
+            counts, self._counts = self._counts, {}
             timer, self._timer = self._timer, None
-        if timer is not None:
+        if timer is not None and timer is not threading.current_thread():
             timer.cancel()
+        return counts
 
     def _tick(self) -> None:
         try:

@@ -18,13 +18,11 @@ class Considered(Output):
     """A candidate, and what is believed of it on the task.
 
     ``probability`` in (0, 1) is the expected success rate on the task; ``low`` and ``high`` are its
-    95 % credible interval. In choosing, that rate counts for ``worth`` (over 0) trials; this leaves
-    out how much tasks differ, because trials on other tasks cannot tell that. ``propensity`` in [0,
-    1] is the probability with which the way to choose takes this candidate. ``known`` says whether
-    the memory has the strategy. ``why`` says in a sentence which outcomes moved these numbers;
-    ``change`` is the change that they assume, if any.
-    ``warnings`` are anti-patterns against the strategy; they change no number, because the numbers
-    include its failures already.
+    95 % credible interval. In choosing, that rate counts for ``worth`` (over 0) trials.
+    ``propensity`` in [0, 1] is the probability with which the way to choose takes this candidate.
+    ``known`` says whether the memory has the strategy. ``why`` says which outcomes moved these
+    numbers; ``change`` is the change that they assume, if any. ``warnings`` are anti-patterns
+    against the strategy; they change no number, because the numbers include its failures already.
     """
 
     id: str
@@ -106,15 +104,13 @@ class LeftOut(Output):
 class Evaluation(Output):
     """What another way to choose would have got, estimated from past choices.
 
-    ``explore`` is the way (None: each of ``strategies`` with the same probability; ``"own"``: a
-    function). ``strategies`` are those to choose from (None: all candidates). ``got`` is the
-    success rate of the ``episodes`` that were used; ``got_low`` and ``got_high`` bound its 95 %
-    interval.
-
-    ``effective`` is the number of episodes with equal weights that would be as certain (between 1
-    and ``episodes``), ``largest_weight`` the largest weight. ``unsupported`` in [0, 1] is the mean
-    probability with which the way takes candidates that had no chance of being chosen. Nothing is
-    known of these, so ``inverse_propensity`` is too low by what they would have got.
+    ``explore`` is the way (None: each of ``strategies`` alike; ``"own"``: a function).
+    ``strategies`` are those to choose from (None: all candidates). ``got`` is the success rate of
+    the ``episodes`` that were used; ``got_low`` and ``got_high`` bound its 95 % interval.
+    ``effective`` is the number of episodes with equal weights that would be as certain (from 1 to
+    ``episodes``). ``unsupported`` in [0, 1] is the mean probability with which the way takes
+    candidates that had no chance of being chosen; ``inverse_propensity`` is too low by what these
+    would have got.
     """
 
     explore: str | None

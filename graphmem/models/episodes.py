@@ -180,15 +180,13 @@ class _Work(Line):
     def model_post_init(self, _: Any, /) -> None:
         """Check conditions that span several fields."""
         if self.started_at and self.ended_at and self.started_at > self.ended_at:
-            raise ValidationError(
-                "ended_at", self.ended_at, f"lies before started_at {self.started_at.isoformat()}"
-            )
+            problem = f"lies before started_at {self.started_at.isoformat()}"
+            raise ValidationError("ended_at", self.ended_at, problem)
         seen = set()
         for use in self.strategy:
             if use.text in seen:
-                raise ValidationError(
-                    "strategy", use.text, "is given twice in one episode", "give it once"
-                )
+                problem = "is given twice in one episode"
+                raise ValidationError("strategy", use.text, problem, "give it once")
             seen.add(use.text)
 
 
@@ -198,8 +196,7 @@ class Episode(_Work):
     Give ``success``, or ``score`` in [0, 1], or both. ``reward`` is any finite number (default: the
     score). Datetimes need a time zone. ``successes`` and ``mistakes`` are sentences about what went
     well and badly; rules come from them. An empty list of strategies means that none is known.
-    Without ``source_key``, ``occurrence`` tells equal episodes apart. Exports have it; if it is not
-    given, equal episodes are numbered.
+    Without ``source_key``, ``occurrence`` tells equal episodes apart; by default they are numbered.
     """
 
     success: bool | None = None

@@ -47,9 +47,8 @@ class Since(Output):
 
 
 class Trend(Output):
-    """The later half of the dated trials (with the middle trial) compared with the earlier half.
+    """The later half of the latest 2,000 dated trials (with the middle one) and the earlier half.
 
-    Of a strategy with more than 2,000 trials it compares the latest 2,000.
     ``change`` is the difference of the posterior means in [-1, 1]; it is ``certain`` if the Wilson
     bounds of the halves do not overlap. The later half begins at ``later_from``.
     """
@@ -67,8 +66,7 @@ class Trend(Output):
 class CoursePoint(Output):
     """The counts and bounds of the latest dated trials at a time: what worked then.
 
-    They are a quarter of all, from 5 to 20, or more where else some would be left out (the first
-    points have less). Of a strategy with more than 2,000 trials it counts the latest 2,000.
+    They are a quarter of all, from 5 to 20 (the first points have less), of the latest 2,000.
     """
 
     at: datetime
@@ -80,11 +78,10 @@ class CoursePoint(Output):
 
 
 class Evidence(Output):
-    """An episode for or against a belief; its score is in [0, 1].
+    """An episode for or against a belief; its score is in [0, 1], ``at`` its end, else its start.
 
-    ``at`` is its end, else its start. ``error`` is the error of the episode, else the last error of
-    its steps. Where what is explained ``failed`` though the run succeeded, it is an error of
-    its own steps if one is known, and ``saved_by`` is the strategy that saved the run.
+    ``error`` is that of the episode, else the last one of its steps. Where what is explained
+    ``failed`` though the run succeeded, ``saved_by`` is the strategy that saved the run.
     """
 
     id: str
@@ -175,13 +172,12 @@ class Turn(Output):
 
 
 class Explanation(Output):
-    """The evidence for a belief; ``str(explanation)`` is its text.
+    """The evidence for a belief; ``str(explanation)`` is its text, one fact a line.
 
     ``agent``, ``task_types``, ``error_class``, ``verdict``, ``task`` and ``source`` describe the
     item, as far as its kind has them. ``read_as`` is the agent whose access rights applied. Samples
-    and tables are bounded; ``course`` shows the dated trials at 40 points at most. ``changes`` are
-    those of its rate over all these trials, each counted from the one before to the one after it.
-    ``cypher`` is a query that Neo4j Browser shows as a small graph.
+    and tables are bounded; ``course`` shows the dated trials at 40 points at most. ``cypher`` is a
+    query that Neo4j Browser shows as a small graph.
     """
 
     _rows = "supporting"
@@ -215,11 +211,7 @@ class Explanation(Output):
     """What to expect of its strategy on that task, and what that rests on."""
 
     def __str__(self) -> str:
-        return self.to_text()
+        return "\n".join(answers.explanation(self))
 
     def _frame_rows(self) -> Sequence[Evidence]:
         return (*self.supporting, *self.opposing)
-
-    def to_text(self) -> str:
-        """Return the explanation as text: one fact a line, without invisible characters."""
-        return "\n".join(answers.explanation(self))

@@ -129,8 +129,7 @@ class _Model(BaseModel):
     def model_rebuild(cls, **how: Any) -> bool | None:
         """Complete the model, by the names of its module alone.
 
-        Pydantic also reads the variables of whoever uses it first. It needs none of them, and
-        Python 3.13.0 crashes where they belong to a comprehension.
+        Pydantic also reads the variables of its first user, which crashes Python 3.13.0 at times.
         """
         return super().model_rebuild(**{**how, "_parent_namespace_depth": 0})
 
@@ -235,9 +234,8 @@ def explain(
         return ValidationError(where, None, problem, remedy)
     if kind == "extra_forbidden":
         meant = _meant(first["loc"], model)
-        return ValidationError(
-            where, value, problem, f"did you mean {meant!r}?" if meant else remedy
-        )
+        remedy = f"did you mean {meant!r}?" if meant else remedy
+        return ValidationError(where, value, problem, remedy)
     bound = first.get("ctx", {}).get("ge", first.get("ctx", {}).get("le"))
     if bound is not None and not isinstance(bound, float):  # a score is a float, and is scaled
         remedy = ""

@@ -64,8 +64,7 @@ class Borrowed(Output):
 class TaskBasis(Output):
     """The data of a task; its trials are the episodes that attempted it.
 
-    ``rate`` in (0, 1) is shrunk toward the overall rate. ``known`` says whether the memory has the
-    task.
+    ``rate`` in (0, 1) is shrunk toward the overall rate. ``known``: the memory has the task.
     """
 
     text: str
@@ -201,10 +200,10 @@ class Calibration(Output):
 
     ``brier`` is the mean squared distance of probability and outcome, from 0 (perfect) to 1;
     ``log_loss`` the mean negative logarithm (in nats) of the probability of the actual outcome;
-    ``auc`` the probability that a success got a higher probability than a failure (None if all
-    outcomes are equal); ``ece`` the mean distance of probability and share over 10 bins of equal
-    width, weighted by their counts. ``verdict`` says whether the memory predicts better than the
-    best simple rate, and what to do if that is better by more than two standard errors.
+    ``auc`` the probability that a success got a higher probability than a failure (None if all are
+    equal); ``ece`` the mean distance of probability and share over 10 bins, weighted by their
+    counts. ``verdict`` says whether the memory predicts better than the best simple rate, and what
+    to do if that is better by more than two standard errors.
     """
 
     _rows = "bins"

@@ -35,10 +35,9 @@ class Heuristic(Output):
     """What works for an agent on a type of task: one strategy, with all its outcomes there.
 
     ``confidence`` is the posterior mean of the success rate, ``lower`` and ``upper`` its Wilson
-    bounds, all in [0, 1]; ``status`` follows from the bounds. ``supporting`` and ``opposing`` are
-    ids of the latest episodes for and against (5 each). Times come from dated episodes. If evidence
-    was pooled, ``pooled`` names the similar strategies, and confidence, bounds and status are those
-    of ``pooled_successes`` in ``pooled_trials``, which include them.
+    bounds, all in [0, 1]; ``status`` follows from them. ``supporting`` and ``opposing`` are ids of
+    the latest 5 episodes for and against. If evidence was ``pooled`` with that of similar
+    strategies, these numbers are those of ``pooled_successes`` in ``pooled_trials``.
     """
 
     id: str
@@ -85,9 +84,8 @@ class AntiPattern(Output):
     same agent on the types of tasks of these failures. ``confidence`` is the posterior mean of the
     share of occurrences in both, ``lower`` and ``upper`` its Wilson bounds; ``status`` follows from
     them. ``example`` is the latest error, unmasked; ``evidence`` holds the ids of the latest 5
-    failures. In a warning before a task, ``expected`` is what to expect of the strategy on that
-    task, and ``said`` the counts behind it: failures on other tasks may say little about this one.
-    What is expected to work there, as it recovered, is not warned of, whatever the ``status``.
+    failures. In a warning before a task, ``expected`` is what to expect of the strategy there, and
+    ``said`` why.
     """
 
     id: str
@@ -107,9 +105,8 @@ class AntiPattern(Output):
     evidence: tuple[str, ...]
     better_alternative: Alternative | None
     usual: bool | None = None
-    """Whether the strategy worked at times, and no less often than other strategies on tasks of
-    these types. Then ``recall`` and ``choose`` leave it out, and ``context`` tells only of failures
-    on the task itself or on similar ones. None: not compared, or there is no other strategy."""
+    """Whether the strategy worked at times, and no less often than others on tasks of these types:
+    then it is hardly told of. None: not compared, or there is no other strategy."""
     expected: float | None = None
     """The probability that it works on the given task; None: no task was given."""
     said: str | None = None
@@ -128,14 +125,13 @@ class AntiPattern(Output):
 class Rule(Output):
     """A sentence about a task (without ``task``: about all tasks), with its evidence.
 
-    ``supporting`` and ``opposing`` count episodes. Episodes that list the sentence as a success
-    with a score of .85 or more support a rule that WORKS; those that list it at all with a score
-    under .5 oppose it. Episodes that list it as a mistake with a score under .5 support a rule to
-    AVOID; those that list it at all with a score of .85 or more oppose it. ``confidence`` is
-    (supporting + 1) / (supporting + opposing + 2). ``source`` is "episodes"; for general rules it
-    is "repetition" (strategies and listed sentences), "summaries" (what repeats in the summaries of
-    episodes that have nothing else) or "model". "sentinel" is a rule of an imported file, which
-    counts as one episode beside your own.
+    ``supporting`` and ``opposing`` count episodes that list the sentence: a rule that WORKS is
+    supported where it is listed as a success with a score of .85 or more, and opposed where it is
+    listed at all with one under .5; a rule to AVOID is supported where it is listed as a mistake
+    with a score under .5, and opposed with one of .85 or more. ``confidence`` is (supporting + 1) /
+    (supporting + opposing + 2). ``source`` is "episodes"; of general rules "repetition" (strategies
+    and listed sentences), "summaries" or "model"; "sentinel" is a rule of an imported file, which
+    counts as one episode.
     """
 
     id: str
@@ -267,12 +263,7 @@ class ModelSettings(BaseModel):
                 "no model is set; give GRAPHMEM_MODEL_BASE_URL and GRAPHMEM_MODEL_NAME, "
                 "or consolidate without a model"
             )
-        return cls(
-            base_url=settings.model_base_url,
-            name=settings.model_name,
-            key=settings.model_key,
-            timeout=settings.model_timeout,
-        )
+        return cls(**{name: getattr(settings, f"model_{name}") for name in cls.model_fields})
 
     @field_validator("base_url")
     @classmethod
@@ -318,13 +309,12 @@ class ModelAnswer(Input):
 class ConsolidationReport(Output):
     """What a consolidation did.
 
-    ``since`` counts the new episodes; consolidation is ``due`` from ``every`` new episodes on.
-    ``done`` is false if it was neither due nor forced; nothing was written then. ``how`` is "model"
-    if a model's answer was used, else "repetition"; ``reason`` then says why a requested model was
-    not used. ``rules`` counts the general rules that repetition supports now, ``created`` the new
-    ones, ``removed`` those that no longer hold. ``model_rules`` counts the rules of models,
-    ``dropped`` the proposals without evidence. ``preferred`` counts the edges from anti-patterns to
-    better alternatives.
+    It is ``due`` from ``every`` new episodes (``since``) on. ``done`` is false if it was neither
+    due nor forced; nothing was written then. ``how`` is "model" if a model's answer was used, else
+    "repetition"; ``reason`` then says why a requested model was not used. ``rules`` counts the
+    general rules that repetition supports now, ``created`` the new ones, ``removed`` those that no
+    longer hold; ``model_rules`` those of models, ``dropped`` the proposals without evidence,
+    ``preferred`` the edges from anti-patterns to better alternatives.
     """
 
     due: bool

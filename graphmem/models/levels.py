@@ -495,26 +495,24 @@ class Made(NewEntry):
 
 
 class Pulled(Output):
-    """What one level pulled from another in a tick."""
+    """What one level pulled from another in a tick: how many entries it ``ingested``.
+
+    Of these ``made`` are new or changed in the target, ``became`` episodes or knowledge there, or
+    were ``skipped``, for the first few ``reasons``. ``missed`` expired, or were removed, before;
+    ``left_out`` have other tags. ``error`` says why it stopped; the rest is still pending.
+    """
 
     target: str
     source: str
     transformer: str | None
     ingested: int = 0
     made: int = 0
-    """Entries of the target that are new, or got other content."""
     became: int = 0
-    """Entries that became episodes or knowledge, if the target shows these."""
     missed: int = 0
-    """Entries that expired, or were removed, before they could be pulled."""
     left_out: int = 0
-    """Entries whose tags do not match."""
     skipped: int = 0
-    """Entries that cannot become what the target shows."""
     reasons: tuple[str, ...] = ()
-    """Why entries were skipped: the first few reasons."""
     error: str | None = None
-    """Why it stopped; what it did not pull is still pending."""
 
 
 class LevelMaintained(Output):

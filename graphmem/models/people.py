@@ -92,8 +92,7 @@ class Knowledge(Output):
     """A fact of a domain, with its statements and contradictions.
 
     ``confidence`` is ``source_confidence`` times the fact's share in the sum of source confidences
-    of itself and all facts in contradiction with it: two contradicting facts with confidence 1 get
-    0.5 each.
+    of itself and all facts that contradict it.
     """
 
     id: str

@@ -216,12 +216,11 @@ EventKind = Literal[
 
 
 class Event(Output):
-    """One change.
+    """One change of the policy, entry or episode ``subject`` (an id).
 
-    ``subject`` is the id of the policy, entry or episode (kind ``episode``: the strategies of that
-    episode changed). ``agent`` is the name of the agent, or of the level that changed. ``other`` is
-    the id of the policy at the other end of an edge. ``value`` of an erasure is the
-    number of episodes. ``facts`` holds the fields of a transition: next_state, reward, alpha ...
+    ``agent`` is the name of the agent, or of the level that changed. ``other`` is the policy at the
+    other end of an edge. ``value`` of an erasure is the number of episodes. ``facts`` holds the
+    fields of a transition: next_state, reward, alpha ...
     """
 
     id: str
@@ -282,12 +281,11 @@ PERIODS: Mapping[CycleKind, float] = {
 
 
 class Cycle(Output):
-    """A detected cycle.
+    """A detected cycle; its ``id`` is None if it is not stored.
 
-    ``buckets`` are the counts of events, ``expected`` the counts of an even spread; ``p_value`` is
+    ``buckets`` are the counts of events, ``expected`` those of an even spread; ``p_value`` is
     corrected for multiple tests. ``phase`` is the middle of the peak in seconds of
-    :func:`graphmem.policies.cycles.clock`. ``only`` says whether only successes or only failures
-    were counted. ``id`` is None if the cycle is not stored.
+    :func:`graphmem.policies.cycles.clock`. ``only`` successes or failures were counted, or all.
     """
 
     id: str | None = None
@@ -396,9 +394,8 @@ class Resolution(Input):
     def model_post_init(self, _: Any, /) -> None:
         """Check that something is given."""
         if self.actual is None and self.happened is None:
-            raise ValidationError(
-                "actual", None, "is missing, so nothing came", "give it, or happened=True or False"
-            )
+            remedy = "give it, or happened=True or False"
+            raise ValidationError("actual", None, "is missing, so nothing came", remedy)
 
 
 class Prediction(Output):
@@ -450,9 +447,9 @@ class Reliability(Output):
     """The reliability of the probabilities of resolved predictions; None without any.
 
     ``brier`` is the mean squared distance of probability and outcome, from 0 (perfect) to 1, and
-    ``baseline`` the Brier score of always predicting the base rate. ``log_loss`` is the mean
-    negative logarithm of the probability given to the actual outcome. ``calibration_error`` is the
-    mean distance of probability and share over the bins, weighted by their counts.
+    ``baseline`` that of always predicting the base rate. ``log_loss`` is the mean negative
+    logarithm of the probability given to the actual outcome, ``calibration_error`` the mean
+    distance of probability and share over the bins, weighted by their counts.
     """
 
     _rows = "bins"

@@ -27,11 +27,10 @@ class ContextQuery(Input):
 class RecallItem(Output):
     """A recalled strategy (or rule, heuristic or policy), what to expect of it, and why.
 
-    ``score`` is ``relevance * lower * freshness``, all in [0, 1]. If a strategy failed in all its
-    trials on this task and near ones, its score is at most that of the best strategy that is
-    expected to do better. ``mean`` is the expected success rate on this task, as ``predict`` gives
-    it, and ``lower`` its lower bound. ``freshness`` halves every half-life since the last trial (1
-    without dates).
+    ``score`` is ``relevance * lower * freshness``, all in [0, 1]; that of a strategy that failed in
+    all its trials near is at most that of the best one that is expected to do better. ``mean`` is
+    the expected success rate on this task, as ``predict`` gives it, and ``lower`` its lower bound.
+    ``freshness`` halves every half-life since the last trial (1 without dates).
     """
 
     kind: Kind = "strategy"
@@ -83,12 +82,11 @@ class Recall(Output):
     """Recalled strategies for a task, the best first, and what to avoid.
 
     Strategies are in the order of what is expected of them, then of certainty; too little known
-    counts as one half. ``warnings`` are strategies that failed on tasks of the same types,
-    repeatedly with the same error and more often than they worked, that work less often than others
-    there, or never, and are not expected to work now; and those that stopped working.
-    ``tasks`` are the known tasks behind the answer, the most relevant first (at most 5). All are
-    empty if nothing relevant is known: no text is as similar as the floor demands. ``nearest`` is
-    the most similar known task, relevant or not.
+    counts as one half. ``warnings`` are strategies that failed repeatedly with the same error on
+    tasks of the same types, and are not expected to work now, or that stopped working. ``tasks``
+    are the known tasks behind the answer, the most relevant first (at most 5). All are empty if no
+    text is as similar as the floor demands; ``nearest`` is the most similar known task, relevant or
+    not.
     """
 
     _rows = "items"
@@ -100,8 +98,7 @@ class Recall(Output):
     warnings: tuple[AntiPattern, ...]
     tasks: tuple[NearTask, ...]
     task_type: str | None = None
-    """The type of the text: that of the same task if it is known, else that of its wording, else
-    that of the nearest task if that is near; None if it has none."""
+    """The type of the text: of the known task, its wording, or the nearest task; None: none."""
     type_rule: str | None = None
     """What decided the type: ``given``, the rule that fired, or ``near: <id of the task>``."""
     nearest: NearTask | None = None

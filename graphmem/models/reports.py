@@ -184,7 +184,7 @@ class EraseReport(Output):
 
 
 class ForgetReport(Output):
-    """The answer of ``forget``: counts of what was removed (in a dry run: would be)."""
+    """The answer of ``forget``, as of ``erase``: what was removed (in a dry run: would be)."""
 
     dry_run: bool
     before: datetime | None
@@ -195,9 +195,7 @@ class ForgetReport(Output):
     episode_ids: tuple[str, ...]
     abandoned: int = 0
     compacted: bool = False
-    """Whether the files were rewritten, so that nothing of it is left on disk."""
     read_by: tuple[str, ...] = ()
-    """Other processes that still have an older snapshot, until they read again or close."""
 
 
 class BackupReport(Output):
@@ -223,9 +221,9 @@ class LossReport(Output):
 class ImportReport(Output):
     """The answer of an import: how many episodes were new, and how many already known.
 
-    ``kept`` names the other content of the file, which is stored unchanged; nothing is learned from
-    it. ``refused`` holds the episodes that the memory refused. Only JSON lines can have some,
-    because several transactions learn them; a Sentinel file is learned as a whole or not at all.
+    ``kept`` names the other content of the file, which is stored unchanged. ``refused`` holds the
+    episodes that the memory refused: only of JSON lines, because a Sentinel file is learned as a
+    whole or not at all.
     """
 
     file: str
@@ -379,32 +377,30 @@ class RelinkReport(Output):
 
 
 class Community(Output):
-    """Strategies that belong together, the most used first."""
+    """Strategies (texts, and ``ids`` in the same order) that belong together, most used first.
+
+    ``successes`` of their ``uses`` worked. ``together`` counts how often two of them were used in
+    one episode, summed over all pairs; ``alike`` the pairs with texts that are alike (SIMILAR_TO).
+    """
 
     strategies: tuple[str, ...]
     ids: tuple[str, ...]
-    """Their ids, in the same order."""
     uses: int
-    """How often they were used, in sum."""
     successes: int
-    """How many of these uses worked."""
     together: int
-    """How often two of them were used in one episode, summed over all pairs."""
     alike: int
-    """How many pairs have texts that are alike (SIMILAR_TO)."""
 
 
 class EmbedderInfo(Output):
-    """An embedder that the settings can name."""
+    """An embedder that the settings can name: ``GRAPHMEM_EMBEDDER`` is its ``name``.
+
+    ``dimensions`` are None if they are unknown before loading. ``missing`` says what must be
+    installed. It is ``in_force`` if the settings name it, ``of_memory`` if that was built with it.
+    """
 
     name: str
-    """The value for ``GRAPHMEM_EMBEDDER``."""
     dimensions: int | None = None
-    """Length of a vector; None if it is unknown before loading."""
     what: str
     missing: str | None = None
-    """What must be installed to use it; None if nothing."""
     in_force: bool = False
-    """Whether the settings name it."""
     of_memory: bool = False
-    """Whether the memory was built with it."""

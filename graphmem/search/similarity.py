@@ -77,12 +77,12 @@ class Similarity:
             return []
         hits: list[Hit] = []
         vector, said = self.vectors.of(asked, index), words(asked)
-        for label, (near, matching) in index.hits(vector, said, limit).items():
-            if view.agents is not None:
-                more = partial(index.near, label, vector)
-                near = self._readable(label, limit, view, more, near)  # noqa: PLW2901
-                more = partial(index.matching, label, said, vector)
-                matching = self._readable(label, limit, view, more, matching)  # noqa: PLW2901
+        for label, found in index.hits(vector, said, limit).items():
+            ways = partial(index.near, label, vector), partial(index.matching, label, said, vector)
+            near, matching = (
+                self._readable(label, limit, view, more, first)
+                for more, first in zip(ways, found, strict=True)
+            )
             similar = dict(matching) | dict(near)
             by_vector = {key: rank for rank, (key, _) in enumerate(near, 1)}
             by_words = {key: rank for rank, (key, _) in enumerate(matching, 1)}

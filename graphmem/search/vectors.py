@@ -13,11 +13,12 @@ import math
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from graphmem.errors import LockedError, NotFoundError, SettingsError, StorageError
 from graphmem.forks import in_child, renew_lock
+from graphmem.graph.arguments import Progress
 from graphmem.graph.graph import Graph
 from graphmem.models import Difference
 from graphmem.models.reports import RelinkReport
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from graphmem.search.embedding import Embedder
     from graphmem.store.port import Vector
 
-Progress = Callable[[int, int], None]
-"""Called with the number of finished steps, and of all."""
 Ids = dict[str, list[str]]
 """Ids of nodes, by label."""
 

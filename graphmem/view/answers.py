@@ -9,6 +9,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, JsonValue
 
 from graphmem.errors import NotFoundError, ValidationError
+from graphmem.graph.arguments import Progress
 from graphmem.ids import canonical_json, fingerprint, strategy_id, task_id
 from graphmem.memory import Memory
 from graphmem.printable import listed
@@ -16,8 +17,7 @@ from graphmem.printable import listed
 Given = Mapping[str, str]
 """The named texts of a request."""
 Question = Callable[[Memory, Given], dict[str, Any]]
-LongQuestion = Callable[[Memory, Given, Callable[[int, int], None]], dict[str, Any]]
-"""It calls the function with how much is done, and how much there is."""
+LongQuestion = Callable[[Memory, Given, Progress], dict[str, Any]]
 MOST = 200
 """Most nodes of a picture, and most rows of a table."""
 ENOUGH = 20
@@ -116,15 +116,15 @@ def neighbourhood(memory: Memory, given: Given) -> dict[str, Any]:
 def lessons(memory: Memory, given: Given) -> dict[str, Any]:
     """Return heuristics, anti-patterns, rules and mistakes, and how many there are."""
     agent, task_type = given.get("agent"), given.get("task_type")
-    lists: dict[str, Sequence[BaseModel]] = {
-        "heuristics": memory.lessons.heuristics(task_type, agent),
-        "anti_patterns": memory.lessons.anti_patterns(task_type, agent),
-        "rules": memory.lessons.rules(agent=agent),
-        "mistakes": memory.lessons.mistakes(agent=agent),
-    }
-    answer: dict[str, dict[str, Any]] = {
-        name: {"count": len(rows), "rows": [row.model_dump() for row in rows[:MOST]]}
-        for name, rows in lists.items()
+
+    def part(rows: Sequence[BaseModel]) -> dict[str, Any]:
+        return {"count": len(rows), "rows": [row.model_dump() for row in rows[:MOST]]}
+
+    answer = {
+        "heuristics": part(memory.lessons.heuristics(task_type, agent)),
+        "anti_patterns": part(memory.lessons.anti_patterns(task_type, agent)),
+        "rules": part(memory.lessons.rules(agent=agent)),
+        "mistakes": part(memory.lessons.mistakes(agent=agent)),
     }
     _name_alternatives(memory, answer["anti_patterns"]["rows"])
     return answer

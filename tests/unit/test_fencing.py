@@ -126,7 +126,7 @@ def test_secrets_stay_out_of_prompts_and_on_demand_out_of_the_memory() -> None:
                 )
             with memory.attempt("deploy", extra={"key": SECRETS[3]}):
                 pass
-            shown = memory.context("deploy") + memory.explain("push").to_text()
+            shown = memory.context("deploy") + str(memory.explain("push"))
             rows = memory.query("MATCH (n) WHERE n.ns = $ns RETURN properties(n) AS held")
             for place, secret in enumerate(SECRETS[:4]):
                 assert secret not in shown

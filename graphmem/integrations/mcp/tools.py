@@ -376,7 +376,7 @@ class Tools:
         max_tokens: Tokens = 2_000,
     ) -> Text:
         """See why the memory believes something: counts, dates, episodes for and against."""
-        text = self.memory.explain(item, task=task, agent=self._agent(agent)).to_text()
+        text = str(self.memory.explain(item, task=task, agent=self._agent(agent)))
         part, more = fit_lines(text, max_tokens, "graphmem_explain")
         return Text(text=part, more=more)
 

@@ -2,8 +2,8 @@
 //
 // A share is what maintenance.derive_* and lessons_maintenance.derive_* (option: share) derive from the erased episodes alone. What a
 // share does not tell is derived anew from the episodes that are left: an earliest or latest time that went, evidence that moves up into
-// the sample (links to episodes before the sample can be missing), a sum that rounding could make wrong (`reducible`). Each row of an answer
-// says whether a share was taken exactly.
+// the sample (links to episodes before the sample can be missing), a sum that rounding could make wrong (`reducible`). Each row of an
+// answer says whether a share was taken exactly.
 
 // name: shares.take_strategies
 // mode: write

@@ -370,6 +370,14 @@ p.id AS id, p.stream AS stream, p.created_at AS created_at, p.state AS state, p.
   p.successes AS successes, p.confidence AS confidence, p.signals AS signals, p.active AS active, p.crystallized AS crystallized,
   p.q_set AS q_set, p.last_updated_at AS last_updated_at;
 
+// columns: kept_settings(n)
+// doc: The settings that a namespace keeps.
+// returns: success_threshold float, z float, co_occurrence_half_life_days float, alpha float, gamma float
+// returns: crystallize_above float, min_events integer, min_occurrences integer, anti_pattern_failures integer, consolidate_every integer
+n.success_threshold AS success_threshold, n.z AS z, n.co_occurrence_half_life_days AS co_occurrence_half_life_days,
+  n.alpha AS alpha, n.gamma AS gamma, n.crystallize_above AS crystallize_above, n.min_events AS min_events,
+  n.min_occurrences AS min_occurrences, n.anti_pattern_failures AS anti_pattern_failures, n.consolidate_every AS consolidate_every;
+
 // columns: cycle_columns(c)
 // doc: The output columns of a cycle.
 // returns: id string, subject string, kind string, period float, amplitude float, phase float, p_value float, chi2 float, buckets list

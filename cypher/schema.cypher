@@ -119,13 +119,9 @@ RETURN count(*) AS written;
 // name: schema.namespace
 // doc: The settings that a namespace keeps (no row: nothing was written in it; null: written before that was kept).
 // doc: "removed" names settings that graphmem no longer has and for which an older one kept another value than today's.
-// returns: success_threshold float, z float, co_occurrence_half_life_days float, alpha float, gamma float
-// returns: crystallize_above float, min_events integer, min_occurrences integer
-// returns: anti_pattern_failures integer, consolidate_every integer, removed list
+// returns: kept_settings, removed list
 MATCH (n:Namespace {id: $id})
-RETURN n.success_threshold AS success_threshold, n.z AS z, n.co_occurrence_half_life_days AS co_occurrence_half_life_days,
-  n.alpha AS alpha, n.gamma AS gamma, n.crystallize_above AS crystallize_above, n.min_events AS min_events,
-  n.min_occurrences AS min_occurrences, n.anti_pattern_failures AS anti_pattern_failures, n.consolidate_every AS consolidate_every,
+RETURN kept_settings(n),
   [one IN [{name: 'prior_successes', kept: n.prior_successes, now: 1.0}, {name: 'prior_failures', kept: n.prior_failures, now: 1.0},
     {name: 'established_above', kept: n.established_above, now: 0.6}, {name: 'refuted_below', kept: n.refuted_below, now: 0.4},
     {name: 'decay_rate', kept: n.decay_rate, now: 0.1}, {name: 'decay_strength', kept: n.decay_strength, now: 0.5},
@@ -136,8 +132,7 @@ RETURN n.success_threshold AS success_threshold, n.z AS z, n.co_occurrence_half_
 // doc: Creates the namespace with its settings, adds those that are missing, and returns the present ones.
 // param: success_threshold float, z float, co_occurrence_half_life_days float, alpha float, gamma float
 // param: crystallize_above float, min_events integer, min_occurrences integer, anti_pattern_failures integer, consolidate_every integer
-// returns: success_threshold float, z float, co_occurrence_half_life_days float, alpha float, gamma float
-// returns: crystallize_above float, min_events integer, min_occurrences integer, anti_pattern_failures integer, consolidate_every integer
+// returns: kept_settings
 MERGE (n:Namespace {id: $id})
 ON CREATE SET n.ns = $ns, n.created_at = $now
 SET n += {success_threshold: coalesce(n.success_threshold, $success_threshold), z: coalesce(n.z, $z),
@@ -146,9 +141,7 @@ SET n += {success_threshold: coalesce(n.success_threshold, $success_threshold), 
   crystallize_above: coalesce(n.crystallize_above, $crystallize_above), min_occurrences: coalesce(n.min_occurrences, $min_occurrences),
   anti_pattern_failures: coalesce(n.anti_pattern_failures, $anti_pattern_failures),
   consolidate_every: coalesce(n.consolidate_every, $consolidate_every)}
-RETURN n.success_threshold AS success_threshold, n.z AS z, n.co_occurrence_half_life_days AS co_occurrence_half_life_days,
-  n.alpha AS alpha, n.gamma AS gamma, n.crystallize_above AS crystallize_above, n.min_events AS min_events,
-  n.min_occurrences AS min_occurrences, n.anti_pattern_failures AS anti_pattern_failures, n.consolidate_every AS consolidate_every;
+RETURN kept_settings(n);
 
 // name: schema.resettle
 // mode: write
@@ -199,10 +192,8 @@ SET n2 += {ns: '', created_at: 0, key: '', description: '', described_at: 0, des
 CREATE (n3:Strategy {id: 'properties'})
 SET n3 += {ns: '', created_at: 0, text: '', trials: 0, successes: 0, credit_sum: 0.0, score_sum: 0.0,
   effective_trials: 0.0, effective_successes: 0.0, latest: [0], last_used_at: 0, reads: 0, last_read_at: 0, merged_into: ''}
-CREATE (n4:Stream {id: 'properties'})
-SET n4 += {ns: '', created_at: 0, agent: '', level: '', last: 0, unrecorded: 0}
-CREATE (n5:State {id: 'properties'})
-SET n5 += {ns: '', created_at: 0, fingerprint: '', features: ''}
+CREATE (n4:Stream {id: 'properties'}) SET n4 += {ns: '', created_at: 0, agent: '', level: '', last: 0, unrecorded: 0}
+CREATE (n5:State {id: 'properties'}) SET n5 += {ns: '', created_at: 0, fingerprint: '', features: ''}
 CREATE (n6:Policy {id: 'properties'})
 SET n6 += {ns: '', created_at: 0, stream: '', agent: '', state: '', action_type: '', action_spec: '', q: 0.0,
   updates: 0, trials: 0, successes: 0, confidence: 0.0, signals: 0, active: true, crystallized: true, q_set: true, last_updated_at: 0,
@@ -212,8 +203,7 @@ SET n7 += {ns: '', created_at: 0, stream: '', seq: 0, reward: 0.0, alpha: 0.0, g
   next_max: 0.0, next_actions: 0, success: true, at: 0}
 CREATE (n8:Event {id: 'properties'})
 SET n8 += {ns: '', created_at: 0, stream: '', seq: 0, kind: '', subject: '', other: '', value: 0.0, success: true, at: 0, data: ''}
-CREATE (n9:Cursor {id: 'properties'})
-SET n9 += {ns: '', created_at: 0, group: '', stream: '', position: 0}
+CREATE (n9:Cursor {id: 'properties'}) SET n9 += {ns: '', created_at: 0, group: '', stream: '', position: 0}
 CREATE (n10:Claim {id: 'properties'})
 SET n10 += {ns: '', created_at: 0, group: '', stream: '', consumer: '', pending: [0], claimed_at: 0, deliveries: 0}
 CREATE (n11:Prediction {id: 'properties'})
@@ -234,26 +224,20 @@ SET n15 += {ns: '', created_at: 0, text: '', task: '', source: '', verdict: '', 
 CREATE (n16:Mistake {id: 'properties'})
 SET n16 += {ns: '', created_at: 0, type: '', task: '', worker: '', correct_decision: '', bad_decision: '', seen: 0,
   evidence: '', lesson: '', first_episode: '', first_order: 0, last_episode: '', last_order: 0, last_rank: 0, first_at: 0, last_at: 0}
-CREATE (n17:Lock {id: 'properties'})
-SET n17 += {ns: '', created_at: 0, name: ''}
+CREATE (n17:Lock {id: 'properties'}) SET n17 += {ns: '', created_at: 0, name: ''}
 CREATE (n18:LearningScope {id: 'properties'})
 SET n18 += {ns: '', created_at: 0, agent: '', can_learn: [''], cannot_learn: [''], share_with: [''], inherit_from: [''], min_occurrences: 0}
-CREATE (n19:User {id: 'properties'})
-SET n19 += {ns: '', created_at: 0, name: ''}
+CREATE (n19:User {id: 'properties'}) SET n19 += {ns: '', created_at: 0, name: ''}
 CREATE (n20:Preference {id: 'properties'})
 SET n20 += {ns: '', created_at: 0, user: '', category: '', text: '', source: '', confidence: 0.0, at: 0}
-CREATE (n21:Knowledge {id: 'properties'})
-SET n21 += {ns: '', created_at: 0, domain: '', fact: ''}
+CREATE (n21:Knowledge {id: 'properties'}) SET n21 += {ns: '', created_at: 0, domain: '', fact: ''}
 CREATE (n22:Statement {id: 'properties'})
 SET n22 += {ns: '', created_at: 0, valid_from: 0, valid_to: 0, source: '', confidence: 0.0, user: '', at: 0}
 CREATE (n23:Consolidation {id: 'properties'})
 SET n23 += {ns: '', created_at: 0, at: 0, episodes: 0, stamp: 0, z: 0.0, renewals: 0, method: 0}
-CREATE (n24:Document {id: 'properties'})
-SET n24 += {ns: '', created_at: 0, name: '', format: '', rest: ''}
-CREATE (n25:Pending {id: 'properties'})
-SET n25 += {ns: '', created_at: 0, kind: ''}
-CREATE (n26:Embedder {id: 'properties'})
-SET n26 += {ns: '', created_at: 0, name: '', dimensions: 0, similar: 0.0, near: 0.0, floor: 0.0}
+CREATE (n24:Document {id: 'properties'}) SET n24 += {ns: '', created_at: 0, name: '', format: '', rest: ''}
+CREATE (n25:Pending {id: 'properties'}) SET n25 += {ns: '', created_at: 0, kind: ''}
+CREATE (n26:Embedder {id: 'properties'}) SET n26 += {ns: '', created_at: 0, name: '', dimensions: 0, similar: 0.0, near: 0.0, floor: 0.0}
 CREATE (n27:Pooling {id: 'properties'})
 SET n27 += {ns: '', created_at: 0, task_strength: 0.0, strategy_strength: 0.0, cell_strength: 0.0,
   trials: 0, gain: 0.0, score: 0.0, fitted: false}

@@ -30,42 +30,11 @@ WITH e, took, states, transitions, collect(DISTINCT s.id) AS others
 RETURN e.id AS id, took, states + others AS states, transitions;
 
 // name: erasing.losses
-// doc: How many edges nodes would lose with episodes, and how many they have; then how many episodes there are, and how many steps these
-// doc: have.
-// returns: label string, id string, lost integer, held integer
+// doc: How many of the given episodes there are, and how many steps they have.
+// returns: episodes integer, steps integer
 MATCH (e:Episode)
 WHERE e.id IN $ids AND toString(e.ns) = $ns
-MATCH (e)-[:USED]->(n:Strategy)
-WITH n, count(*) AS lost
-RETURN 'Strategy' AS label, n.id AS id, lost, COUNT { (n)<-[:USED]-() } AS held
-UNION ALL
-MATCH (e:Episode)
-WHERE e.id IN $ids AND toString(e.ns) = $ns
-MATCH (e)-[:ATTEMPTED]->(n:Task)
-WITH n, count(*) AS lost
-RETURN 'Task' AS label, n.id AS id, lost, COUNT { (n)<-[:ATTEMPTED]-() } AS held
-UNION ALL
-MATCH (e:Episode)
-WHERE e.id IN $ids AND toString(e.ns) = $ns
-MATCH (n:Agent)-[:RAN]->(e)
-WITH n, count(*) AS lost
-RETURN 'Agent' AS label, n.id AS id, lost, COUNT { (n)-[:RAN]->() } AS held
-UNION ALL
-MATCH (e:Episode)
-WHERE e.id IN $ids AND toString(e.ns) = $ns
-MATCH (e)-[:LISTED]->(n:Rule)
-WITH n, count(*) AS lost
-RETURN 'Rule' AS label, n.id AS id, lost, COUNT { (n)<-[:LISTED]-() } AS held
-UNION ALL
-MATCH (e:Episode)
-WHERE e.id IN $ids AND toString(e.ns) = $ns
-MATCH (e)-[:MADE]->(n:Mistake)
-WITH n, count(*) AS lost
-RETURN 'Mistake' AS label, n.id AS id, lost, COUNT { (n)<-[:MADE]-() } AS held
-UNION ALL
-MATCH (e:Episode)
-WHERE e.id IN $ids AND toString(e.ns) = $ns
-RETURN 'Episode' AS label, null AS id, count(e) AS lost, sum(COUNT { (e)-[:HAS_STEP]->() }) AS held;
+RETURN count(e) AS episodes, sum(COUNT { (e)-[:HAS_STEP]->() }) AS steps;
 
 // name: erasing.drop_events
 // mode: write

@@ -26,6 +26,17 @@ WHERE n.ns = $ns AND n.id >= $first AND n.id < $beyond
 RETURN n.id AS id, COUNT { (n){by}() } AS uses
 ORDER BY id;
 
+// each: Label kind by = Strategy strategies <-[:USED]-, Task tasks <-[:ATTEMPTED]-, Agent agents -[:RAN]->,
+// each: Rule rules <-[:LISTED]-, Mistake mistakes <-[:MADE]-
+// name: maintenance.losses_{kind}
+// doc: How many edges {kind} would lose with episodes, and how many they have.
+// returns: id string, lost integer, held integer
+MATCH (e:Episode)
+WHERE e.id IN $ids AND toString(e.ns) = $ns
+MATCH (n:{Label}){by}(e)
+WITH n, count(*) AS lost
+RETURN n.id AS id, lost, COUNT { (n){by}() } AS held;
+
 // each: Label kind = Strategy strategies, Task tasks, Agent agents, Rule rules, Mistake mistakes, Consolidation consolidations
 // name: maintenance.lock_{kind}
 // mode: write
@@ -415,35 +426,23 @@ ORDER BY namespace;
 // doc: The namespaces of a store that hold anything.
 // returns: namespace string
 MATCH (n:Agent) RETURN n.ns AS namespace
-UNION
-MATCH (n:Stream) RETURN n.ns AS namespace
-UNION
-MATCH (n:User) RETURN n.ns AS namespace
-UNION
-MATCH (n:Knowledge) RETURN n.ns AS namespace
-UNION
-MATCH (n:LearningScope) RETURN n.ns AS namespace
-UNION
-MATCH (n:Level) RETURN n.ns AS namespace
-UNION
-MATCH (n:Lens) RETURN n.ns AS namespace
-UNION
-MATCH (n:Prediction) RETURN n.ns AS namespace
-UNION
-MATCH (n:Abandoned) RETURN n.ns AS namespace
-UNION
-MATCH (n:Document) RETURN n.ns AS namespace;
+UNION MATCH (n:Stream) RETURN n.ns AS namespace
+UNION MATCH (n:User) RETURN n.ns AS namespace
+UNION MATCH (n:Knowledge) RETURN n.ns AS namespace
+UNION MATCH (n:LearningScope) RETURN n.ns AS namespace
+UNION MATCH (n:Level) RETURN n.ns AS namespace
+UNION MATCH (n:Lens) RETURN n.ns AS namespace
+UNION MATCH (n:Prediction) RETURN n.ns AS namespace
+UNION MATCH (n:Abandoned) RETURN n.ns AS namespace
+UNION MATCH (n:Document) RETURN n.ns AS namespace;
 
 // name: maintenance.stored_policies
 // doc: The policies of a stream, as stored.
 // param: stream string
-// returns: id string, created_at integer, agent string, state string, q float, updates integer, trials integer, successes integer
-// returns: confidence float, signals integer, active boolean, crystallized boolean, q_set boolean, last_updated_at integer
+// returns: agent string, policy_facts
 MATCH (p:Policy)
 WHERE p.ns = $ns AND p.stream = $stream
-RETURN p.id AS id, p.created_at AS created_at, p.agent AS agent, p.state AS state, p.q AS q, p.updates AS updates, p.trials AS trials,
-  p.successes AS successes, p.confidence AS confidence, p.signals AS signals, p.active AS active, p.crystallized AS crystallized,
-  p.q_set AS q_set, p.last_updated_at AS last_updated_at
+RETURN p.agent AS agent, policy_facts(p)
 ORDER BY id;
 
 // name: maintenance.own_policies

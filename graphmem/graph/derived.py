@@ -182,8 +182,8 @@ POLICY_LINKS = Kind("policy_links", "Policy", ("low", "high"), edges=True)
 
 
 def upkeep(what: str, label: str) -> str:
-    """Return the procedure that does ``what`` ("ids", "lock" or "drop") to nodes of a label."""
-    own = label in ("Rule", "Mistake") and what != "lock"
+    """Return the procedure for ``what`` ("ids", "lock", "losses", "drop") of nodes of a label."""
+    own = label in ("Rule", "Mistake") and what not in ("lock", "losses")
     plural = "strategies" if label == "Strategy" else f"{label.lower()}s"
     return f"{FILE if own else 'maintenance'}.{what}_{plural}"
 

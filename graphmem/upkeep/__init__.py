@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from graphmem.errors import GraphMemError, ValidationError
 from graphmem.graph.arguments import check_choice, check_flag, check_function, checked_path
@@ -305,13 +305,10 @@ class Upkeep:
         for name, value in {"around": around, "kinds": kinds, "limit": limit}.items():
             if value is not None and not drawn:
                 raise ValidationError(name, value, "is for graphml and mermaid", "leave it out")
-        if format_name in {"sentinel", "jsonl"}:
-            return self._exchange.export(target, format_name, document)
-        if format_name == "neo4j":
-            return self._exchange.tabulate(target)
+        asked: dict[str, Any] = {"hops": hops, "kinds": kinds, "limit": limit}
         chart = format_name == "mermaid"
-        selection = self._network.select(around, hops=hops, kinds=kinds, limit=limit, chart=chart)
-        return self._exchange.draw(target, format_name, selection)
+        selection = self._network.select(around, **asked, chart=chart) if drawn else None
+        return self._exchange.export(target, format_name, document, selection)
 
     def import_(
         self, path: str | Path, format_name: FileFormat, *, document: str | None = None

@@ -260,27 +260,24 @@ class Eraser:
     def _losses(self, reader: Reader, ids: Sequence[str]) -> Removed:
         """Count what removing episodes would remove, without removing it."""
         removed = Removed()
-        lost: Counter[tuple[str, str]] = Counter()
-        edges: dict[tuple[str, str], int] = {}
+        left: dict[tuple[str, str], int] = {}
         moved: dict[str, set[str]] = {}
         for page in paged(ids):
-            for row in reader.read("erasing.losses", ids=page):
-                if row["label"] == "Episode":
-                    removed.update(episodes=row["lost"], steps=row["held"])
-                else:
-                    lost[row["label"], row["id"]] += row["lost"]
-                    edges[row["label"], row["id"]] = row["held"]
+            removed.update(reader.read("erasing.losses", ids=page)[0])
+            for label in LABELS:
+                for row in reader.read(upkeep("losses", label), ids=page):
+                    node = (label, row["id"])
+                    left[node] = left.get(node, row["held"]) - row["lost"]
             experience = reader.read("erasing.experience", ids=page)
             took = {row["id"]: row for row in experience if row["took"] or row["transitions"]}
             for row in reader.read("erasing.touched", ids=list(took)) if took else ():
                 of_agent = moved.setdefault(row["agent_name"], set())
                 of_agent |= {row["id"], *took[row["id"]]["transitions"]}
-        removed.update(node[0] for node, count in lost.items() if count == edges[node])
+        removed.update(label for (label, _), edges in left.items() if not edges)
         for agent, gone in moved.items():
             for stream in reader.read("events.streams", agent=agent):
                 if stream["level"] is None:
-                    left = derivation.derive(reader, stream, gone)
-                    removed["Policy"] += len(left.gone)
+                    removed["Policy"] += len(derivation.derive(reader, stream, gone).gone)
         return removed
 
     def _remove_ahead(self, ids: Sequence[str], removed: Removed) -> Sequence[str]:

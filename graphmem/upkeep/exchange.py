@@ -13,10 +13,10 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from itertools import islice
+from operator import methodcaller
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO
+from typing import Any, NamedTuple, TextIO, TypeVar
 
 from graphmem.episodes.attempts import abandon
 from graphmem.episodes.learning import Learner
@@ -26,10 +26,10 @@ from graphmem.files import writing
 from graphmem.graph.arguments import checked_path
 from graphmem.graph.graph import Graph, Transaction
 from graphmem.ids import canonical_json, from_millis, node_id
-from graphmem.kinds import ExportFormat, FileFormat
+from graphmem.kinds import ExportFormat
 from graphmem.lessons.general_rules import consolidation_id
 from graphmem.levels import exchange as levels_exchange
-from graphmem.levels.exchange import LevelRecord, LevelsRecord
+from graphmem.levels.exchange import LEVELS_RECORDS, LevelRecord, LevelsRecord
 from graphmem.models import AbandonedAttempt, Episode, Rejection
 from graphmem.models.episodes import SettlementRecord
 from graphmem.models.reports import ExportReport, ImportReport
@@ -44,6 +44,7 @@ from graphmem.upkeep import tables
 from graphmem.upkeep.sentinel_file import Document, Lists, SentinelFile
 from graphmem.upkeep.settling import Settler
 
+T = TypeVar("T")
 BATCH = 500
 FORM = "sentinel_log"
 """What a Document says of the form of its file."""
@@ -69,27 +70,28 @@ class Exchange:
         self._settler = settler
 
     def export(
-        self, path: str | Path, format_name: FileFormat, document: str | None
+        self,
+        path: Path,
+        format_name: ExportFormat,
+        document: str | None,
+        selection: Selection | None,
     ) -> ExportReport:
-        """Write the episodes of the namespace, or of one imported file, to a file."""
-        with _writing(path) as open_file:
+        """Write the namespace, one imported file, or a network of nodes and edges."""
+        if format_name == "neo4j":
+            nodes, edges = tables.write(self._graph, path)
+            return ExportReport(file=str(path), format=format_name, nodes=nodes, edges=edges)
+
+        def write(tx: Transaction) -> ExportReport:
+            if selection is not None:
+                draw = graphml if format_name == "graphml" else mermaid
+                nodes, edges = draw(*selection.read(tx), begin())
+                return ExportReport(file=str(path), format=format_name, nodes=nodes, edges=edges)
             if format_name == "sentinel":
-                return self._graph.view(lambda tx: _sentinel(tx, open_file(), str(path), document))
-            return self._graph.view(lambda tx: _jsonl(tx, open_file(), str(path)))
+                return _sentinel(tx, begin(), str(path), document)
+            return _jsonl(tx, begin(), str(path))
 
-    def tabulate(self, path: str | Path) -> ExportReport:
-        """Write the namespace as tables to a new folder."""
-        nodes, edges = tables.write(self._graph, path)
-        return ExportReport(file=str(path), format="neo4j", nodes=nodes, edges=edges)
-
-    def draw(
-        self, path: str | Path, format_name: ExportFormat, selection: Selection
-    ) -> ExportReport:
-        """Write a network of nodes and edges to a file."""
-        write = graphml if format_name == "graphml" else mermaid
-        with _writing(path) as open_file:
-            nodes, edges = self._graph.view(lambda tx: write(*selection.read(tx), open_file()))
-        return ExportReport(file=str(path), format=format_name, nodes=nodes, edges=edges)
+        with _writing(path) as begin:
+            return self._graph.view(write)
 
     def import_sentinel(self, path: str | Path, name: str | None) -> ImportReport:
         """Learn the episodes of a Sentinel file, and store its other content."""
@@ -109,7 +111,7 @@ class Exchange:
                 for place, (form, episode) in enumerate(batch, at)
                 for row in (self._learner.row(episode),)
             ]
-            self._graph.transact(partial(_hold, identity, rows))
+            self._graph.transact(methodcaller("run", "exchange.hold", id=identity, rows=rows))
             at += len(batch)
         self._graph.transact(lambda tx: tx.run("exchange.describe", id=identity, rest=rest))
         return ImportReport(
@@ -123,6 +125,10 @@ class Exchange:
     def import_jsonl(self, path: str | Path) -> ImportReport:
         """Learn the episodes of JSON lines, after checking all lines."""
         source = _source(path)
+
+        def read(*kinds: type[T]) -> Iterator[T]:
+            return (item for item in _lines(source, self._limits) if isinstance(item, kinds))
+
         levels: list[LevelRecord] = []
         for item in _lines(source, self._limits):
             if isinstance(item, Refused):
@@ -133,17 +139,10 @@ class Exchange:
             if isinstance(item, LevelRecord):
                 levels.append(item)
         levels_exchange.check(self._graph, levels)
-        episodes = (item for item in _lines(source, self._limits) if isinstance(item, Episode))
-        report = self._learner.learn_many(episodes, batch_size=BATCH, on_error="collect")
-        abandoned, refused = self._abandon(
-            item for item in _lines(source, self._limits) if isinstance(item, AbandonedAttempt)
-        )
-        settled = 0
-        for item in _lines(source, self._limits):
-            if isinstance(item, SettlementRecord):
-                settled += self._settler.restore(item)
-        records = (item for item in _lines(source, self._limits) if isinstance(item, LevelsRecord))
-        made, entries, lenses = levels_exchange.take(self._graph, records)
+        report = self._learner.learn_many(read(Episode), batch_size=BATCH, on_error="collect")
+        abandoned, refused = self._abandon(read(AbandonedAttempt))
+        settled = sum(map(self._settler.restore, read(SettlementRecord)))
+        made, entries, lenses = levels_exchange.take(self._graph, read(*LEVELS_RECORDS.values()))
         return ImportReport(
             file=source.name,
             format="jsonl",
@@ -170,10 +169,6 @@ class Exchange:
                 refused.append(Rejection(field=error.field, reason=str(error), **about))
             seen += len(batch)
         return created, refused
-
-
-def _hold(identity: str, rows: list[Row], tx: Transaction) -> None:
-    tx.run("exchange.hold", id=identity, rows=rows)
 
 
 def _jsonl(tx: Transaction, file: TextIO, path: str) -> ExportReport:

@@ -28,7 +28,6 @@ _NAMES = "`graphmem procedures list --subject analysis` says what each name answ
 @click.option(
     "--file",
     type=click.Path(exists=True, dir_okay=False, allow_dash=True),
-    metavar="FILE",
     help="A file of Cypher.",
 )
 @click.option("-p", "--param", "given", multiple=True, metavar="NAME=VALUE", help="A parameter.")

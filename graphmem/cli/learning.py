@@ -100,16 +100,11 @@ def settle(options: Options, /, episode: str, **outcome: Any) -> None:
 @click.option("--format", "format_name", metavar="NAME", help="Log format; default: by content.")
 @click.option("--agent", help="Name of the agent, instead of the one in the log.")
 @click.option(
-    "--batch-size",
-    type=click.IntRange(1, 100_000),
-    default=100,
-    help="Learn this many records in a transaction.",
+    "--batch-size", type=click.IntRange(1, 100_000), default=100, help="Records in a transaction."
 )
 @click.option("--limit", type=click.IntRange(1), help="Most records of each file.")
 @click.option(
-    "--outcomes",
-    metavar="FILE",
-    help="Outcomes by key, for records without one: CSV (key, success or score), or a JSON report.",
+    "--outcomes", metavar="FILE", help="Outcomes by key: CSV (key, success or score), or JSON."
 )
 @click.option(
     "--strategy-from",

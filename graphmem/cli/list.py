@@ -203,18 +203,9 @@ _SIMILAR = Kind(
     "--sort", help="tasks: by trials (most first), the best or worst bound, or the latest episode."
 )
 @click.option("--like", metavar="TEXT", help="strategies: the texts most like this one first.")
-@click.option(
-    "--state", multiple=True, metavar="STATE", help="policies: in this state; see `policies`."
-)
-@click.option(
-    "--min-confidence",
-    type=float,
-    metavar="NUMBER",
-    help="heuristics, anti-patterns: at least this confidence, from 0 to 1.",
-)
-@click.option(
-    "--pooled", is_flag=True, default=None, help="heuristics: count what is similar, and name it."
-)
+@click.option("--state", multiple=True, help="policies: in this state; see `graphmem policies`.")
+@click.option("--min-confidence", type=float, help="heuristics, anti-patterns: from 0 to 1.")
+@click.option("--pooled", is_flag=True, default=None, help="heuristics: count what is similar.")
 @click.option("--status", help="predictions: open, resolved or expired.")
 @click.option(
     "--about",

@@ -42,7 +42,8 @@ _MODULES = {
     **dict.fromkeys(("lessons", "people"), "parts"),
     **dict.fromkeys(("init", "learn", "seed", "settle"), "learning"),
     **dict.fromkeys(("procedures", "query"), "cypher"),
-    **dict.fromkeys(("ui", "mcp"), "serving"),
+    **dict.fromkeys(("ui", "mcp", "hooks"), "serving"),
+    "events": "policies",
 }
 """The modules of commands that share one; the others are in the module of their name."""
 _COMMANDS = tuple(name for names in _SECTIONS.values() for name in names)

@@ -80,10 +80,7 @@ def know(
 @several("--share-with", metavar="AGENT", help="Who may read its lessons; * is all.")
 @several("--inherit-from", metavar="AGENT", help="Whose lessons it reads, if that one shares them.")
 @click.option(
-    "--min-occurrences",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Occurrences that a lesson needs before it reads it.",
+    "--min-occurrences", type=click.IntRange(1), help="It reads a lesson from so many on."
 )
 @click.option("--remove", is_flag=True, help="Remove the scope.")
 @click.pass_obj

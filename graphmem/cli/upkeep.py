@@ -91,18 +91,8 @@ def _print_reports(reports: list[EraseReport]) -> None:
 @upkeep.command()
 @example("--url ./airline.graph upkeep forget --older-than 30 --dry-run")
 @example("--url ./airline.graph upkeep forget --older-than 90 --below-confidence 0.3 --yes")
-@click.option(
-    "--older-than",
-    type=float,
-    metavar="DAYS",
-    help="Episodes that ended (else started, else were recorded) so long ago [default: any age].",
-)
-@click.option(
-    "--below-confidence",
-    type=float,
-    metavar="NUMBER",
-    help="All of their strategies have a lower confidence, from 0 to 1 [default: any].",
-)
+@click.option("--older-than", type=float, metavar="DAYS", help="Episodes that ended so long ago.")
+@click.option("--below-confidence", type=float, help="Episodes whose strategies all have less.")
 @click.option("--agent", help="Only episodes of this agent.")
 @click.option("--any", is_flag=True, help="Age or confidence is enough [both].")
 @click.option("--dry-run", is_flag=True, help="Say what it would erase; change nothing.")
@@ -134,9 +124,7 @@ def forget(options: Options, /, dry_run: bool, yes: bool, **which: Any) -> None:
 @example("--url ./airline.graph upkeep relink")
 @example("--url ./airline.graph upkeep relink --embedder hashing")
 @click.option(
-    "--embedder",
-    metavar="NAME",
-    help="Embed all texts anew with this one from now on; `graphmem doctor embedders` lists them.",
+    "--embedder", metavar="NAME", help="Embed anew with this one of `graphmem doctor embedders`."
 )
 @click.pass_obj
 def relink(options: Options, embedder: str | None) -> None:

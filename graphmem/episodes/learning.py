@@ -40,7 +40,7 @@ from graphmem.models import Episode, Evidence, Learned, LearnReport, Rejection, 
 from graphmem.notebook.frames import Listed
 from graphmem.policies.streams import load, lock, open_nodes, store
 from graphmem.store.port import ChangedError, Row
-from graphmem.text.secrets import masked
+from graphmem.text.fencing import masked
 
 OnError = Literal["raise", "collect"]
 Answers = dict[str, bool | ValidationError]

@@ -17,19 +17,8 @@ from graphmem.printable import guarded, without_passwords
 
 _SECTIONS = {
     "On a first day": (
-        *(
-            "demo",
-            "seed",
-            "learn",
-            "settle",
-            "choose",
-            "context",
-            "recall",
-            "predict",
-            "explain",
-            "list",
-        ),
-        "ui",
+        *("demo", "seed", "learn", "settle", "choose", "context", "recall", "predict", "explain"),
+        *("list", "ui"),
     ),
     "More to ask": ("changes", "query", "calibrate", "evaluate"),
     "Parts of a memory": ("lessons", "policies", "people", "levels", "events", "upkeep"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -125,23 +124,15 @@ def best(options: Options, /, state: tuple[str, ...], agent: str, **how: Any) ->
 @click.option("--success", type=bool, metavar="yes|no", help="Count a trial that worked or not.")
 @click.pass_obj
 def update(
-    options: Options,
-    /,
-    state: tuple[str, ...],
-    action: str,
-    reward: float | None,
-    after: tuple[str, ...],
-    success: bool | None,
-    spec: Any,
-    agent: str,
-    **step: Any,
+    options: Options, /, state: tuple[str, ...], action: str, reward: float | None, **step: Any
 ) -> None:
     """Learn from ACTION in STATE: its reward and what came next, whether it worked, or both.
 
     With --reward give one of --next, --next-max-q and --terminal. Without it the value stays as it
     is; `graphmem policies crystallize` makes policies of actions that worked often enough.
     """
-    place = parse_state(state)
+    place, after = parse_state(state), step.pop("after")
+    success, spec, agent = (step.pop(name) for name in ("success", "spec", "agent"))
     step = {name: value for name, value in step.items() if value is not None}
     if after:
         step["next_state"] = parse_state(after, "--next")
@@ -333,7 +324,7 @@ def tail(options: Options, limit: int, agent: str | None, follow: bool) -> None:
             for event in events:
                 places[event.agent] = max(event.seq, places.get(event.agent, 0))
                 if agent in (None, event.agent):
-                    _write_line(
+                    click.echo(
                         event.model_dump_json() if options.as_json else _line(event, describe)
                     )
             if not follow:
@@ -344,11 +335,6 @@ def tail(options: Options, limit: int, agent: str | None, follow: bool) -> None:
     options.note_snapshot()
 
 
-def _write_line(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
-
-
 @events.command()
 @example("--url ./ops.graph events consume --group audit")
 @example('--url ./ops.graph events consume --group audit --follow --agent "agent:ada:*"')
@@ -357,10 +343,7 @@ def _write_line(line: str) -> None:
 @at_most(100)
 @click.option("--no-ack", is_flag=True, help="Leave the events pending with this consumer.")
 @click.option(
-    "--reclaim",
-    type=click.FloatRange(0),
-    metavar="SECONDS",
-    help="First take over events that have been pending in the group for so long.",
+    "--reclaim", type=click.FloatRange(0), help="Take over what waits for so many seconds."
 )
 @click.option("--follow", is_flag=True, help="Go on as events come, until Ctrl-C.")
 @several("--kind", "kinds", metavar="KIND", help="With --follow: only these.")
@@ -368,23 +351,14 @@ def _write_line(line: str) -> None:
     "--agent", metavar="PATTERN", help="With --follow: only such agents and levels; * is any text."
 )
 @click.pass_obj
-def consume(
-    options: Options,
-    group: str,
-    consumer: str,
-    limit: int,
-    no_ack: bool,
-    reclaim: float | None,
-    follow: bool,
-    kinds: tuple[str, ...],
-    agent: str | None,
-) -> None:
+def consume(options: Options, /, group: str, consumer: str, follow: bool, **how: Any) -> None:
     """Print the next events of a group, and acknowledge them. Each is a line of JSON.
 
     It acknowledges them together, after all were written, with --follow each by itself. What was
     not acknowledged stays pending until a consumer of the group takes it over; nothing is lost.
     """
-    if follow and (no_ack or reclaim is not None):
+    kinds, agent, reclaim = how["kinds"], how["agent"], how["reclaim"]
+    if follow and (how["no_ack"] or reclaim is not None):
         raise click.UsageError("--no-ack and --reclaim do not go with --follow")
     if not follow and (kinds or agent is not None):
         raise click.UsageError("--kind and --agent need --follow")
@@ -395,16 +369,15 @@ def consume(
         listening = memory.events.listen(group, kinds or None, agent=agent, consumer=consumer)
         with suppress(KeyboardInterrupt):
             for event in listening:
-                _write_line(event.model_dump_json())
+                click.echo(event.model_dump_json())
                 listening.ack()
     else:
-        reader = memory.events.consume(group, consumer, limit=limit)
+        reader = memory.events.consume(group, consumer, limit=how["limit"])
         events = [] if reclaim is None else reader.reclaim(idle=reclaim)
         events += reader
         for event in events:
-            sys.stdout.write(event.model_dump_json() + "\n")
-        sys.stdout.flush()
-        if events and not no_ack:
+            click.echo(event.model_dump_json())
+        if events and not how["no_ack"]:
             try:
                 reader.ack(*events)
             except ValidationError as error:  # not a usage error: another consumer took them over

@@ -60,10 +60,7 @@ def ui(options: Options, host: str, port: int, no_open: bool, write: bool, anyon
 @example("--url ./runs.graph mcp --http 127.0.0.1:8765 --token-file token.txt")
 @click.option("--http", metavar="HOST:PORT", help="Serve over HTTP, at http://HOST:PORT/mcp.")
 @click.option(
-    "--token-file",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Over HTTP: each request must bring the token in this file.",
+    "--token-file", type=click.Path(path_type=Path), help="Requests bring the token in it."
 )
 @click.option("--agent", help="Speak for this agent alone, with its access rights.")
 @click.option("--read-only", is_flag=True, help="Offer no tool that writes.")
@@ -124,24 +121,10 @@ def _with(*options: Callable[..., Any]) -> Callable[[Callable[..., None]], Calla
 
 
 with_terms = _with(
-    click.option(
-        "--max-tokens",
-        type=click.IntRange(1),
-        default=400,
-        help="Tokens of context for a prompt, at most.",
-    ),
+    click.option("--max-tokens", type=click.IntRange(1), default=400, help="Tokens of a context."),
     click.option("--agent", help="Learn and read as this agent [claude-code; reads all]."),
-    click.option(
-        "--strategy-from",
-        default="tools",
-        metavar="WHAT",
-        help="What counts as the strategy: tools, model, agent, or a field of a prompt's line.",
-    ),
-    click.option(
-        "--test-command",
-        metavar="COMMAND",
-        help="The outcome is how the last run of this command ended.",
-    ),
+    click.option("--strategy-from", default="tools", help="tools, model, agent, or a field."),
+    click.option("--test-command", help="The outcome is how the last run of this command ended."),
     click.option("--outcome", metavar="NAME", help="This evaluator says the outcome."),
 )
 """What hooks learn and give."""

@@ -66,8 +66,7 @@ def episode_row(
     A live call has an ``occurrence`` and times (ms) of its own, where the episode has none.
 
     ``counted`` numbers equal episodes that have neither a source key nor an occurrence; without it
-    they are one. ``_size`` is the number of characters of the content as JSON; ``_timeless`` says
-    that the episode gives no time.
+    they are one.
     """
     outcome = resolve(episode, threshold)
     held = content(episode, outcome)
@@ -164,7 +163,7 @@ def episode_row(
         ),
         "_content": held,
         "_size": len(written),
-        "_timeless": timeless,
+        "_timeless": timeless,  # it gives no time
     }
 
 

@@ -54,11 +54,8 @@ def fenced(text: str, limit: int | None = None) -> str:
     It is normalized (NFC). White space of any kind becomes one space. Controls, bidirectional
     controls, zero-width characters, variation selectors, tags and lone surrogates are removed.
     Three or more angle brackets in a row (also look-alikes, also with spaces in between) become
-    one. Keys and tokens of known shapes are masked.
-
-    Args:
-        text: any text.
-        limit: most characters, at least 1; a longer text is cut and ends in an ellipsis.
+    one. Keys and tokens of known shapes are masked. A text longer than ``limit`` (at least 1) is
+    cut and ends in an ellipsis.
     """
     clean = text if text.isascii() and text.isprintable() else _clean(text)
     clean = mask(_SPACES.sub(" ", clean).strip())

@@ -55,7 +55,7 @@ class Answer(Output):
 
     def lines(self) -> list[str]:
         """Return what is inside the fence, line by line."""
-        raise NotImplementedError
+        return []
 
 
 class Text(Answer):

@@ -74,12 +74,8 @@ def embed_new_texts(memory: Memory, options: Options) -> None:
 @click.argument("task")
 @click.argument("candidates", metavar="[CANDIDATE...]", nargs=-1)
 @with_rights
-@click.option(
-    "--task-type", help="The type of the task; default: the known one, else that of its wording."
-)
-@click.option(
-    "--explore", default="thompson", metavar="WAY", help="thompson, greedy, ucb or epsilon."
-)
+@click.option("--task-type", help="The type of the task; default: what is known, or its wording.")
+@click.option("--explore", default="thompson", help="thompson, greedy, ucb or epsilon.")
 @click.option("--seed", type=int, help="A whole number from 0, which repeats the choice.")
 @click.pass_obj
 def choose(options: Options, /, task: str, candidates: tuple[str, ...], **how: Any) -> None:
@@ -111,12 +107,7 @@ def _print_choice(choice: Choice) -> None:
 @example('--url ./airline.graph context "cancel a reservation" --max-tokens 300')
 @example('--url ./ops.graph context "deliver the orders" --agent ada --lens planning')
 @click.argument("task")
-@click.option(
-    "--max-tokens",
-    type=click.IntRange(1),
-    default=200,
-    help="Tokens at most, as the default embedder counts them.",
-)
+@click.option("--max-tokens", type=click.IntRange(1), default=200, help="Most tokens of the text.")
 @with_rights
 @click.option("--lens", metavar="NAME", help="Also what this lens on levels shows: planning ...")
 @for_user
@@ -337,11 +328,7 @@ def _print_calibration(found: Calibration) -> None:
 @click.command()
 @example("--url ./refunds.graph evaluate --explore greedy")
 @example('--url ./refunds.graph evaluate --strategy "check the fare rules"')
-@click.option(
-    "--explore",
-    metavar="WAY",
-    help="thompson, greedy, ucb or epsilon [default: each --strategy equally often].",
-)
+@click.option("--explore", metavar="WAY", help="thompson, greedy, ucb, epsilon; default: evenly.")
 @several("--strategy", "strategies", metavar="TEXT", help="Choose among these alone.")
 @click.pass_obj
 def evaluate(options: Options, /, strategies: tuple[str, ...], **how: Any) -> None:

@@ -26,32 +26,23 @@ _NAMES = "`graphmem procedures list --subject analysis` says what each name answ
 @click.argument("name", required=False)
 @click.option("-e", "--execute", "text", metavar="CYPHER", help="Cypher that only reads.")
 @click.option(
-    "--file",
-    type=click.Path(exists=True, dir_okay=False, allow_dash=True),
-    metavar="FILE",
-    help="A file of Cypher.",
+    "--file", type=click.Path(exists=True, dir_okay=False, allow_dash=True), help="File of Cypher."
 )
 @click.option("-p", "--param", "given", multiple=True, metavar="NAME=VALUE", help="A parameter.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
 @click.pass_obj
-def query(
-    options: Options,
-    name: str | None,
-    text: str | None,
-    file: str | None,
-    given: tuple[str, ...],
-    as_csv: bool,
-) -> None:
+def query(options: Options, /, name: str | None, as_csv: bool, **how: Any) -> None:
     """Run a query that only reads.
 
     It is a NAME from `graphmem procedures list`, a text, or a file. A parameter is JSON if it
     parses as JSON, else text; $ns is the namespace. Your own Cypher may only read the graph, for
     GRAPHMEM_QUERY_SECONDS (60). Rows after GRAPHMEM_QUERY_ROWS (10000) are cut.
     """
+    text, file = how["text"], how["file"]
     if sum(part is not None for part in (name, text, file)) != 1:
         raise click.UsageError(f"give one of NAME, --execute CYPHER and --file FILE; {_NAMES}")
     parameters: dict[str, Any] = {}
-    for item in given:
+    for item in how["given"]:
         parameter, equals, value = item.partition("=")
         if not equals or not parameter.isidentifier():
             raise click.UsageError(f"--param {item!r}: give NAME=VALUE")

@@ -47,10 +47,7 @@ def _check_plot(_: click.Context, __: click.Parameter, file: str | None) -> str 
 @example("demo")
 @example("demo --plot learning-curve.png")
 @click.option(
-    "--questions",
-    type=click.IntRange(1, 10_000),
-    default=300,
-    help="Questions that the agent at the end meets.",
+    "--questions", type=click.IntRange(1, 10_000), default=300, help="Questions of the agent."
 )
 @click.option(
     "--plot",

@@ -37,16 +37,9 @@ class Check(NamedTuple):
 @example("doctor settings")
 @example("--url ./airline.graph doctor --accept-loss")
 @click.argument(
-    "what",
-    type=click.Choice(["settings", "formats", "embedders", "schema"]),
-    required=False,
-    metavar="[WHAT]",
+    "what", type=click.Choice(["settings", "formats", "embedders", "schema"]), required=False
 )
-@click.option(
-    "--accept-loss",
-    is_flag=True,
-    help="If files are missing, damaged or older: go on with what is there.",
-)
+@click.option("--accept-loss", is_flag=True, help="Go on without what is missing or damaged.")
 @click.pass_obj
 def doctor(options: Options, what: str | None, accept_loss: bool) -> None:
     """Check versions, engine, files, schema and indexes; say what to repair.

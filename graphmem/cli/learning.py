@@ -100,34 +100,19 @@ def settle(options: Options, /, episode: str, **outcome: Any) -> None:
 @click.option("--format", "format_name", metavar="NAME", help="Log format; default: by content.")
 @click.option("--agent", help="Name of the agent, instead of the one in the log.")
 @click.option(
-    "--batch-size",
-    type=click.IntRange(1, 100_000),
-    default=100,
-    help="Learn this many records in a transaction.",
+    "--batch-size", type=click.IntRange(1, 100_000), default=100, help="Records in a transaction."
 )
 @click.option("--limit", type=click.IntRange(1), help="Most records of each file.")
 @click.option(
-    "--outcomes",
-    metavar="FILE",
-    help="Outcomes by key, for records without one: CSV (key, success or score), or a JSON report.",
+    "--outcomes", metavar="FILE", help="Outcomes by key: CSV (key, success or score), or JSON."
 )
-@click.option(
-    "--strategy-from",
-    metavar="WHAT",
-    help="What counts as the strategy: tools, model, agent, or a field; default: the format's.",
-)
+@click.option("--strategy-from", metavar="WHAT", help="Strategy: tools, model, agent, or a field.")
 @click.option("--evaluator", metavar="NAME", help="Whose judgement counts if a record has several.")
 @click.option(
-    "--on-error",
-    type=click.Choice(["fail", "ignore"]),
-    default="fail",
-    help="If records were refused, exit with 1 or with 0. The others are learned.",
+    "--on-error", type=click.Choice(["fail", "ignore"]), default="fail", help="ignore: exit with 0."
 )
 @click.option(
-    "--refused",
-    type=click.Path(dir_okay=False, writable=True),
-    metavar="FILE",
-    help="Write refused records to FILE as JSON lines (- for standard output).",
+    "--refused", type=click.Path(dir_okay=False), help="Write refused records there (- to stdout)."
 )
 @click.pass_obj
 def seed(

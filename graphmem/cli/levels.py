@@ -149,9 +149,7 @@ def close(options: Options, name: str, yes: bool, agent: str | None) -> None:
 @click.option("--key", metavar="PATTERN", help="Keys like this: * is any text, ? any character.")
 @moment("--since", "From this time on")
 @click.option("--max-age", type=float, metavar="SECONDS", help="Not older than this.")
-@click.option(
-    "--limit", type=click.IntRange(1), help="Most entries to show [10; that of the lens]."
-)
+@click.option("--limit", type=click.IntRange(1), help="Most entries [10; that of the lens].")
 @as_agent
 @click.pass_obj
 def recall(
@@ -224,18 +222,9 @@ def lens(
 @click.option("--stop", is_flag=True, help="Let it pull no longer.")
 @as_agent
 @click.pass_obj
-def pull(
-    options: Options,
-    /,
-    target: str,
-    source: str,
-    tags: Any,
-    stop: bool,
-    agent: str | None,
-    **way: Any,
-) -> None:
+def pull(options: Options, /, target: str, source: str, stop: bool, **way: Any) -> None:
     """Let the level TARGET pull from the level SOURCE at each tick."""
-    found = options.memory().levels
+    found, agent, tags = options.memory().levels, way.pop("agent"), way.pop("tags")
     if stop:
         if tags is not None or any(value is not None for value in way.values()):
             raise click.UsageError("--stop stands alone")

@@ -199,27 +199,14 @@ _SIMILAR = Kind(
 @click.option("--success/--failure", default=None, help="episodes: that worked, or did not.")
 @moment("--since", "episodes: since this time")
 @moment("--as-of", "strategies: from what was recorded by this time")
-@click.option(
-    "--sort", help="tasks: by trials (most first), the best or worst bound, or the latest episode."
-)
+@click.option("--sort", help="tasks: trials (most first), best, worst (by bounds), or latest.")
 @click.option("--like", metavar="TEXT", help="strategies: the texts most like this one first.")
-@click.option(
-    "--state", multiple=True, metavar="STATE", help="policies: in this state; see `policies`."
-)
-@click.option(
-    "--min-confidence",
-    type=float,
-    metavar="NUMBER",
-    help="heuristics, anti-patterns: at least this confidence, from 0 to 1.",
-)
-@click.option(
-    "--pooled", is_flag=True, default=None, help="heuristics: count what is similar, and name it."
-)
+@click.option("--state", multiple=True, help="policies: in this state; see `graphmem policies`.")
+@click.option("--min-confidence", type=float, help="heuristics, anti-patterns: at least this.")
+@click.option("--pooled", is_flag=True, default=None, help="heuristics: count what is similar.")
 @click.option("--status", help="predictions: open, resolved or expired.")
 @click.option(
-    "--about",
-    metavar="TEXT",
-    help="predictions, cycles: their subject; knowledge: its domain; preferences: their category.",
+    "--about", help="predictions, cycles: subject; knowledge: domain; preferences: category."
 )
 @click.option("--history", is_flag=True, default=None, help="preferences: also superseded ones.")
 @click.pass_obj

@@ -17,19 +17,8 @@ from graphmem.printable import guarded, without_passwords
 
 _SECTIONS = {
     "On a first day": (
-        *(
-            "demo",
-            "seed",
-            "learn",
-            "settle",
-            "choose",
-            "context",
-            "recall",
-            "predict",
-            "explain",
-            "list",
-        ),
-        "ui",
+        *("demo", "seed", "learn", "settle", "choose", "context", "recall", "predict", "explain"),
+        *("list", "ui"),
     ),
     "More to ask": ("changes", "query", "calibrate", "evaluate"),
     "Parts of a memory": ("lessons", "policies", "people", "levels", "events", "upkeep"),
@@ -42,7 +31,8 @@ _MODULES = {
     **dict.fromkeys(("lessons", "people"), "parts"),
     **dict.fromkeys(("init", "learn", "seed", "settle"), "learning"),
     **dict.fromkeys(("procedures", "query"), "cypher"),
-    **dict.fromkeys(("ui", "mcp"), "serving"),
+    **dict.fromkeys(("ui", "mcp", "hooks"), "serving"),
+    "events": "policies",
 }
 """The modules of commands that share one; the others are in the module of their name."""
 _COMMANDS = tuple(name for names in _SECTIONS.values() for name in names)

@@ -24,9 +24,7 @@ def people() -> None:
 @click.argument("user")
 @click.argument("category")
 @click.argument("text")
-@click.option(
-    "--source", default="explicit_instruction", help="explicit_instruction, correction or inferred."
-)
+@click.option("--source", default="explicit_instruction", help="Or correction, or inferred.")
 @moment("--at", "When it was said")
 @click.pass_obj
 def prefer(options: Options, /, user: str, category: str, text: str, **given: Any) -> None:
@@ -45,9 +43,7 @@ def prefer(options: Options, /, user: str, category: str, text: str, **given: An
 )
 @click.argument("domain")
 @click.argument("fact")
-@click.option(
-    "--source", default="user_stated", help="user_stated, documented, observed or inferred."
-)
+@click.option("--source", default="user_stated", help="Or documented, observed or inferred.")
 @click.option("--user", help="Who stated it.")
 @several("--contradicts", metavar="ID", help="A known fact that it contradicts.")
 @moment("--at", "When it was stated")
@@ -79,12 +75,7 @@ def know(
 @several("--cannot-learn", metavar="TYPE", help="It never learns such tasks.")
 @several("--share-with", metavar="AGENT", help="Who may read its lessons; * is all.")
 @several("--inherit-from", metavar="AGENT", help="Whose lessons it reads, if that one shares them.")
-@click.option(
-    "--min-occurrences",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Occurrences that a lesson needs before it reads it.",
-)
+@click.option("--min-occurrences", type=click.IntRange(1), help="It reads lessons from so many on.")
 @click.option("--remove", is_flag=True, help="Remove the scope.")
 @click.pass_obj
 def scope(

@@ -1,9 +1,12 @@
-"""The commands of memory.policies: what to do in a state, predictions, and cycles in time."""
+"""The commands of memory.policies (with predictions and cycles), and of memory.events."""
 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,17 +14,20 @@ import click
 from graphmem.cli.options import (
     Group,
     Options,
+    at_most,
     example,
     moment,
     parse_json,
     parse_object,
     parse_value,
+    several,
 )
 from graphmem.cli.printing import cell, print_facts, print_json, print_rows, progress
 from graphmem.printable import counted
 
 if TYPE_CHECKING:
-    from graphmem.models import Policy, Reliability
+    from graphmem.memory import Memory
+    from graphmem.models import Event, Policy, Reliability
     from graphmem.models.policies import CycleReport
 
 with_state = click.argument("state", nargs=-1, required=True, metavar="STATE...")
@@ -80,9 +86,7 @@ def policies() -> None:
 @example("--url ./ops.graph policies best task=deploy env=staging")
 @with_state
 @click.option("--agent", default="default", help="Whose policies.")
-@click.option(
-    "--explore", help="ucb: prefer rarely tried actions; epsilon: sometimes take a random one."
-)
+@click.option("--explore", help="ucb: prefer what is rarely tried; epsilon: at times a random one.")
 @moment("--at", "Values at this time [now]")
 @click.pass_obj
 def best(options: Options, /, state: tuple[str, ...], agent: str, **how: Any) -> None:
@@ -112,13 +116,7 @@ def best(options: Options, /, state: tuple[str, ...], agent: str, **how: Any) ->
 @with_state
 @click.argument("action")
 @click.option("--reward", type=float, help="Any finite number; without it, only --success counts.")
-@click.option(
-    "--next",
-    "after",
-    multiple=True,
-    metavar="STATE",
-    help="The next state; NAME=VALUE may be given several times.",
-)
+@click.option("--next", "after", multiple=True, metavar="STATE", help="The state after it.")
 @click.option("--next-max-q", type=float, help="The value of the best action in the next state.")
 @click.option("--terminal", is_flag=True, default=None, help="There is no next state.")
 @click.option("--spec", type=parse_json, metavar="JSON", help="More to identify the action.")
@@ -126,23 +124,15 @@ def best(options: Options, /, state: tuple[str, ...], agent: str, **how: Any) ->
 @click.option("--success", type=bool, metavar="yes|no", help="Count a trial that worked or not.")
 @click.pass_obj
 def update(
-    options: Options,
-    /,
-    state: tuple[str, ...],
-    action: str,
-    reward: float | None,
-    after: tuple[str, ...],
-    success: bool | None,
-    spec: Any,
-    agent: str,
-    **step: Any,
+    options: Options, /, state: tuple[str, ...], action: str, reward: float | None, **step: Any
 ) -> None:
     """Learn from ACTION in STATE: its reward and what came next, whether it worked, or both.
 
     With --reward give one of --next, --next-max-q and --terminal. Without it the value stays as it
     is; `graphmem policies crystallize` makes policies of actions that worked often enough.
     """
-    place = parse_state(state)
+    place, after = parse_state(state), step.pop("after")
+    success, spec, agent = (step.pop(name) for name in ("success", "spec", "agent"))
     step = {name: value for name, value in step.items() if value is not None}
     if after:
         step["next_state"] = parse_state(after, "--next")
@@ -199,16 +189,9 @@ def crystallize(options: Options, agent: str | None, threshold: float | None) ->
 @policies.command()
 @example("--url ./airline.graph policies cycles cancel_reservation --timezone America/New_York")
 @click.argument("subject")
-@click.option(
-    "--timezone",
-    default="UTC",
-    metavar="NAME",
-    help="The zone of hours and days, such as Europe/Paris.",
-)
+@click.option("--timezone", default="UTC", metavar="NAME", help="Zone, such as Europe/Paris.")
 @click.option("--only", help="success or failure: count only these; default: all.")
-@click.option(
-    "--store", "keep", is_flag=True, help="Store the cycles; they then change policy values."
-)
+@click.option("--store", "keep", is_flag=True, help="Store them, which changes values of policies.")
 @click.pass_obj
 def cycles(options: Options, /, subject: str, **question: Any) -> None:
     """Show when SUBJECT happens more often than by chance: hours, days, weeks and months.
@@ -238,9 +221,7 @@ def _print_cycles(report: CycleReport) -> None:
     '--outcome \'{"minutes": 12, "green": true}\' --due 2026-12-01T06:00:00Z',
 )
 @click.argument("subject")
-@click.option(
-    "--probability", type=float, metavar="P", help="Probability that it comes true, from 0 to 1."
-)
+@click.option("--probability", type=float, metavar="P", help="That it comes true, from 0 to 1.")
 @click.option("--outcome", type=parse_object, metavar="JSON", help="The expected outcome.")
 @click.option("--agent", help="The predicting agent [the agent of the policy; default].")
 @moment("--due", "When it expires")
@@ -289,9 +270,7 @@ def expire(options: Options) -> None:
 
 @policies.command()
 @example("--url ./airline.graph policies reliability --bins 5")
-@click.option(
-    "--bins", type=click.IntRange(1, 1_000), default=10, help="Number of bins of equal width."
-)
+@click.option("--bins", type=click.IntRange(1, 1_000), default=10, help="Bins of equal width.")
 @click.option("--subject", help="Only predictions about this.")
 @click.pass_obj
 def reliability(options: Options, /, **which: Any) -> None:
@@ -308,3 +287,124 @@ def _print_reliability(measured: Reliability) -> None:
     )
     names = ("happened", "count", "base_rate", "brier", "baseline", "log_loss", "calibration_error")
     print_facts({name: getattr(measured, name) for name in names})
+
+
+SECONDS = 0.5
+"""Time between two looks for new events."""
+PAGE = 1_000
+
+
+@click.group(cls=Group)
+def events() -> None:
+    """Read every change of a policy or a strategy.
+
+    Changes are numbered in the stream of their agent.
+    """
+
+
+@events.command()
+@example("--url ./ops.graph events tail --limit 3")
+@at_most(20)
+@click.option("--agent", help="Only this agent's stream.")
+@click.option("--follow", is_flag=True, help="Print new events as they come, until Ctrl-C.")
+@click.pass_obj
+def tail(options: Options, limit: int, agent: str | None, follow: bool) -> None:
+    """Print the latest events, one on a line, the latest last.
+
+    With --json each line is JSON. Times are the times of recording, in UTC.
+    """
+    memory = options.memory()
+    describe = cache(partial(_describe_subject, memory))
+    places = memory.events.positions() if follow else {}
+    events = memory.events.tail(limit, agent=agent)
+    if not (events or follow or options.as_json):
+        click.echo("there are no events yet")
+    with suppress(KeyboardInterrupt):
+        while True:
+            for event in events:
+                places[event.agent] = max(event.seq, places.get(event.agent, 0))
+                if agent in (None, event.agent):
+                    click.echo(
+                        event.model_dump_json() if options.as_json else _line(event, describe)
+                    )
+            if not follow:
+                break
+            if not events:
+                time.sleep(SECONDS)
+            events = memory.events.since(places, PAGE)
+    options.note_snapshot()
+
+
+@events.command()
+@example("--url ./ops.graph events consume --group audit")
+@example('--url ./ops.graph events consume --group audit --follow --agent "agent:ada:*"')
+@click.option("--group", required=True, help="Each event goes to one consumer of a group.")
+@click.option("--consumer", default="one", help="A name that is this consumer's own.")
+@at_most(100)
+@click.option("--no-ack", is_flag=True, help="Leave the events pending with this consumer.")
+@click.option(
+    "--reclaim", type=click.FloatRange(0), help="Take over what waits for so many seconds."
+)
+@click.option("--follow", is_flag=True, help="Go on as events come, until Ctrl-C.")
+@several("--kind", "kinds", metavar="KIND", help="With --follow: only these.")
+@click.option(
+    "--agent", metavar="PATTERN", help="With --follow: only such agents and levels; * is any text."
+)
+@click.pass_obj
+def consume(options: Options, /, group: str, consumer: str, follow: bool, **how: Any) -> None:
+    """Print the next events of a group, and acknowledge them. Each is a line of JSON.
+
+    It acknowledges them together, after all were written, with --follow each by itself. What was
+    not acknowledged stays pending until a consumer of the group takes it over; nothing is lost.
+    """
+    kinds, agent, reclaim = how["kinds"], how["agent"], how["reclaim"]
+    if follow and (how["no_ack"] or reclaim is not None):
+        raise click.UsageError("--no-ack and --reclaim do not go with --follow")
+    if not follow and (kinds or agent is not None):
+        raise click.UsageError("--kind and --agent need --follow")
+    from graphmem.errors import ValidationError
+
+    memory = options.memory()
+    if follow:
+        listening = memory.events.listen(group, kinds or None, agent=agent, consumer=consumer)
+        with suppress(KeyboardInterrupt):
+            for event in listening:
+                click.echo(event.model_dump_json())
+                listening.ack()
+    else:
+        reader = memory.events.consume(group, consumer, limit=how["limit"])
+        events = [] if reclaim is None else reader.reclaim(idle=reclaim)
+        events += reader
+        for event in events:
+            click.echo(event.model_dump_json())
+        if events and not how["no_ack"]:
+            try:
+                reader.ack(*events)
+            except ValidationError as error:  # not a usage error: another consumer took them over
+                raise click.ClickException(str(error)) from error
+    options.note_snapshot()
+
+
+def _line(event: Event, describe: Callable[[str], str]) -> str:
+    """Return an event in words: when, whose, its number, its kind, what it is about, its facts."""
+    about = ""
+    if event.subject is not None:
+        about = event.subject if event.kind == "episode" else describe(event.subject)
+    if event.other is not None:
+        about += f" with {describe(event.other)}"
+    facts = {"value": event.value, "worked": event.success, **event.facts}
+    details = ", ".join(
+        f"{name.replace('_', ' ')} {cell(value)}"
+        for name, value in facts.items()
+        if value is not None
+    )
+    moment = event.recorded_at.strftime("%Y-%m-%d %H:%M:%S")
+    parts = (moment, cell(event.agent, 40), str(event.seq), event.kind, about, details)
+    return "  ".join(part for part in parts if part)
+
+
+def _describe_subject(memory: Memory, policy_id: str) -> str:
+    policy = memory.policies.get(policy_id)
+    if policy is None:  # erased meanwhile
+        return policy_id
+    return cell(f"{describe_action(policy)} in {describe_state(policy)}", 120)

@@ -1,9 +1,4 @@
-"""How answers are printed: as JSON, as facts, as tables in the width that there is, and bars.
-
-Where there is less room, a table cuts ids to their beginning, and names such as
-``get_user_details`` go on in the next line after a ``_``. Where that does not fit, each row is a
-block: a line for each field.
-"""
+"""How answers are printed: as JSON, as facts, as tables in the width that there is, and bars."""
 
 from __future__ import annotations
 
@@ -204,7 +199,11 @@ def lay_out(
     width: int,
     style: Callable[[str], str] = str,
 ) -> list[str]:
-    """Return the lines of a table in ``width`` columns; numbers are set to the right."""
+    """Return the lines of a table in ``width`` columns; numbers are set to the right.
+
+    Where there is less room, ids are cut to their beginning, and names go on in the next line after
+    a ``_``. Where that does not fit, each row is a block: a line for each field.
+    """
     for gap, short_ids, break_names in ((3, False, False), (3, True, False), (2, True, True)):
         if short_ids:
             rows = [[t[:BEGINNING] if _ID.fullmatch(t) else t for t in row] for row in rows]

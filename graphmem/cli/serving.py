@@ -1,28 +1,35 @@
-"""Serve the memory to browsers and to agents: ui, mcp."""
+"""Serve the memory to browsers and to agents: ui, mcp, hooks."""
 
 from __future__ import annotations
 
+import functools
+import json
 import logging
+import os
+import shlex
+import shutil
+import sys
 import webbrowser
+from collections.abc import Callable
+from difflib import unified_diff
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from graphmem.cli.options import Options, example, refuse_missing
+from graphmem.cli.options import Group, Options, example, refuse_missing, with_yes
+from graphmem.cli.printing import print_json
+
+if TYPE_CHECKING:
+    from graphmem.integrations.claude_code.hooks import Change
+    from graphmem.memory import Memory
 
 
 @click.command()
 @example("--url ./airline.graph ui")
 @example("--url ./airline.graph ui --port 8766 --no-open")
 @click.option("--host", default="127.0.0.1", help="Where it listens.")
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65_535),
-    default=0,
-    metavar="N",
-    help="Port; default: a free one.",
-)
+@click.option("--port", type=click.IntRange(0, 65_535), default=0, help="0 is any free port.")
 @click.option("--no-open", is_flag=True, help="Only print the address; open no browser.")
 @click.option("--write", is_flag=True, help="Also offer what changes the memory.")
 @click.option("--anyone", is_flag=True, help="Allow a HOST that other machines can reach.")
@@ -51,16 +58,9 @@ def ui(options: Options, host: str, port: int, no_open: bool, write: bool, anyon
 @example("--url ./runs.graph mcp")
 @example("--url ./runs.graph mcp --agent ada --read-only")
 @example("--url ./runs.graph mcp --http 127.0.0.1:8765 --token-file token.txt")
+@click.option("--http", metavar="HOST:PORT", help="Serve over HTTP, at http://HOST:PORT/mcp.")
 @click.option(
-    "--http",
-    metavar="HOST:PORT",
-    help="Serve over HTTP, at http://HOST:PORT/mcp; default: over standard input and output.",
-)
-@click.option(
-    "--token-file",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Over HTTP: each request must bring the token in this file.",
+    "--token-file", type=click.Path(path_type=Path), help="Requests bring the token in it."
 )
 @click.option("--agent", help="Speak for this agent alone, with its access rights.")
 @click.option("--read-only", is_flag=True, help="Offer no tool that writes.")
@@ -105,3 +105,207 @@ def _shorten(record: logging.LogRecord) -> bool:
         record.msg, record.args = f"{record.getMessage()} ({type(error).__name__}: {error})", ()
     record.exc_info = record.exc_text = None
     return True
+
+
+LONGEST = 50_000_000
+"""Most bytes of a hook's input."""
+PATIENCE = 2.0
+"""Most seconds that a prompt waits for another writer, or for a server."""
+
+for_program = click.argument("program", type=click.Choice(["claude-code"]), expose_value=False)
+
+
+def _with(*options: Callable[..., Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return a decorator that gives a command these options."""
+    return lambda command: functools.reduce(lambda inner, option: option(inner), options, command)
+
+
+with_terms = _with(
+    click.option("--max-tokens", type=click.IntRange(1), default=400, help="Tokens of a context."),
+    click.option("--agent", help="Learn and read as this agent [claude-code; reads all]."),
+    click.option("--strategy-from", default="tools", help="tools, model, agent, or a field."),
+    click.option("--test-command", help="The outcome is how the last run of this command ended."),
+    click.option("--outcome", metavar="NAME", help="This evaluator says the outcome."),
+)
+"""What hooks learn and give."""
+with_place = _with(
+    click.option("--dry-run", is_flag=True, help="Show the change; make none."),
+    with_yes,
+    click.option("--local", is_flag=True, help="In .claude/settings.local.json: yours alone."),
+    click.option("--user", is_flag=True, help="In your own settings: for all projects."),
+)
+"""Which file of settings is changed, and how."""
+
+
+@click.group(cls=Group)
+def hooks() -> None:
+    """Let programs that run agents ask the memory, and learn."""
+
+
+@hooks.command()
+@example("hooks install claude-code --test-command pytest")
+@example("--url ./runs.graph hooks install claude-code --local --yes")
+@for_program
+@with_terms
+@with_place
+@click.pass_obj
+def install(
+    options: Options, /, user: bool, local: bool, yes: bool, dry_run: bool, **terms: Any
+) -> None:
+    """Write the hooks into the settings of PROGRAM.
+
+    By default these are the settings of the project here.
+
+    It shows the change first. Each prompt then gets its context, and the memory learns each session
+    at its end.
+    """
+    from graphmem.integrations.claude_code import hooks as installing
+
+    _check_terms(terms)
+    command = shlex.join([*_program(options, shared=not (user or local)), *_write_terms(terms)])
+    _make(options, installing.install(_file(user, local), command), yes=yes, dry_run=dry_run)
+
+
+@hooks.command()
+@example("hooks uninstall claude-code")
+@for_program
+@with_place
+@click.pass_obj
+def uninstall(options: Options, user: bool, local: bool, yes: bool, dry_run: bool) -> None:
+    """Take the hooks out of the settings of PROGRAM. Nothing else changes."""
+    from graphmem.integrations.claude_code import hooks as installing
+
+    _make(options, installing.uninstall(_file(user, local)), yes=yes, dry_run=dry_run)
+
+
+@hooks.command()
+@example("--url ./runs.graph hooks run claude-code < hook.json")
+@for_program
+@with_terms
+@click.pass_obj
+def run(options: Options, /, **terms: Any) -> None:
+    """Answer a hook of PROGRAM, read from standard input.
+
+    This is what the installed hooks run. It never fails: a problem is a line on standard error.
+    """
+    try:
+        _answer(options, terms)
+    except Exception as error:  # noqa: BLE001 - a session goes on, whatever happens here
+        click.echo(f"graphmem: {str(error) or type(error).__name__}", err=True)
+
+
+def _answer(options: Options, terms: dict[str, Any]) -> None:
+    text = sys.stdin.buffer.read(LONGEST)
+    given = json.loads(text)
+    if not isinstance(given, dict):
+        raise TypeError("the input of a hook is a JSON object")
+    folder = os.environ.get("CLAUDE_PROJECT_DIR") or given.get("cwd")
+    if isinstance(folder, str) and Path(folder).is_dir():
+        os.chdir(folder)  # folders and the file of settings are relative to it
+    from graphmem.integrations.claude_code.hooks import Learning, Terms, answer
+
+    answered = answer(given, Terms(**terms), lambda asking: _open(options, asking=asking))
+    if isinstance(answered, Learning):
+        click.echo(str(answered))
+        for problem in answered.problems:
+            click.echo(f"graphmem: {problem}", err=True)
+    elif answered is not None:
+        click.echo(json.dumps(answered))
+
+
+def _open(options: Options, *, asking: bool) -> Memory | None:
+    """Open the memory; for a prompt wait only briefly, and return None if there is none."""
+    if not asking:
+        return options.memory(must_exist=False)
+    from graphmem.config import default_folder
+    from graphmem.search.embedding import minilm
+    from graphmem.store import expanded
+
+    settings = options.settings()
+    place = expanded(settings.url or str(default_folder()))
+    if ":" not in place and not Path(place).exists():
+        return None  # this costs less than to import what opens it
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # to start its threads takes time
+    if settings.embedder == minilm.MiniLM.name:
+        minilm.load_beside(lambda: True)  # beside the imports: a fifth less to wait
+    wait = PATIENCE if settings.wait is None else min(PATIENCE, settings.wait)
+    memory = options.memory(must_exist=False, wait=wait)
+    return memory if memory.store.exists() else None
+
+
+def _check_terms(terms: dict[str, Any]) -> None:
+    """Refuse hooks that could not work, before they are written."""
+    from graphmem.integrations.outcomes import judge_of
+
+    if terms["outcome"] and terms["test_command"]:
+        raise click.UsageError("give --outcome or --test-command, not both")
+    judge_of(terms["outcome"])
+    if terms["test_command"] is not None:
+        try:
+            words = shlex.split(terms["test_command"])
+        except ValueError as error:
+            raise click.UsageError(f"--test-command: {error}") from None
+        if not words:
+            raise click.UsageError("--test-command is empty")
+
+
+def _program(options: Options, *, shared: bool) -> list[str]:
+    """Return the beginning of the command that hooks run; what others share has no own paths."""
+    from graphmem.config import Settings
+    from graphmem.printable import without_password
+
+    url = Settings(**({} if options.url is None else {"url": options.url})).url
+    if options.url is not None and without_password(options.url) != options.url:
+        raise click.UsageError(
+            "the url has a password, which must not stand in a file: set GRAPHMEM_USER and "
+            "GRAPHMEM_PASSWORD"
+        )
+    if url == "memory:":
+        raise click.UsageError("memory: forgets all at the end of each hook; name a folder")
+    words = ["graphmem"]
+    if not shared:
+        installed = shutil.which("graphmem")
+        words = [installed] if installed else [sys.executable, "-m", "graphmem"]
+    if options.url is not None:
+        is_own = ":" not in options.url and not shared
+        words += ["--url", str(Path(options.url).absolute()) if is_own else options.url]
+    if options.namespace is not None:
+        words += ["--namespace", options.namespace]
+    return [*words, "hooks", "run", "claude-code"]
+
+
+def _write_terms(terms: dict[str, Any]) -> list[str]:
+    """Return the options that differ from their defaults."""
+    defaults = {"strategy_from": "tools", "max_tokens": 400}
+    return [
+        word
+        for name, value in sorted(terms.items())
+        if value is not None and value != defaults.get(name)
+        for word in (f"--{name.replace('_', '-')}", str(value))
+    ]
+
+
+def _file(user: bool, local: bool) -> Path:
+    if user and local:
+        raise click.UsageError("give --user or --local, not both")
+    if user:
+        own = os.environ.get("CLAUDE_CONFIG_DIR")
+        return (Path(own) if own else Path.home() / ".claude") / "settings.json"
+    return Path.cwd() / ".claude" / ("settings.local.json" if local else "settings.json")
+
+
+def _make(options: Options, change: Change, *, yes: bool, dry_run: bool) -> None:
+    """Show a change, ask, and make it."""
+    before, after = ((text or "").splitlines() for text in (change.before, change.after))
+    name = str(change.path)
+    diff = "\n".join(unified_diff(before, after, name, name, lineterm=""))
+    if not options.as_json:
+        click.echo(diff or f"{name} stays as it is")
+    done = bool(diff) and not dry_run
+    if done:
+        options.confirm(lambda: f"Change {name}?", yes=yes)
+        change.apply()
+    if options.as_json:
+        print_json({"file": name, "changed": done, "diff": diff})
+    elif done:
+        click.echo(f"{name} is written")

@@ -14,7 +14,7 @@ from graphmem.kinds import EXPORT_FORMATS, FILE_FORMATS, NODE_KINDS, ExportForma
 from graphmem.printable import counted, listed
 
 if TYPE_CHECKING:
-    from graphmem.models import EraseReport, VerifyReport
+    from graphmem.models import VerifyReport
 
 BACKUP = "backup"
 
@@ -80,29 +80,14 @@ def erase(
         reports = [upkeep.erase(one, compact=one == episode_ids[-1]) for one in episode_ids]
     else:
         reports = [upkeep.erase(agent=agent, user=user)]
-    options.show(reports, _print_reports)
-
-
-def _print_reports(reports: list[EraseReport]) -> None:
-    for report in reports:
-        print_answer(report)
+    options.show(reports, lambda _: [*map(print_answer, reports)])
 
 
 @upkeep.command()
 @example("--url ./airline.graph upkeep forget --older-than 30 --dry-run")
 @example("--url ./airline.graph upkeep forget --older-than 90 --below-confidence 0.3 --yes")
-@click.option(
-    "--older-than",
-    type=float,
-    metavar="DAYS",
-    help="Episodes that ended (else started, else were recorded) so long ago [default: any age].",
-)
-@click.option(
-    "--below-confidence",
-    type=float,
-    metavar="NUMBER",
-    help="All of their strategies have a lower confidence, from 0 to 1 [default: any].",
-)
+@click.option("--older-than", type=float, metavar="DAYS", help="Episodes that ended so long ago.")
+@click.option("--below-confidence", type=float, help="Episodes whose strategies all have less.")
 @click.option("--agent", help="Only episodes of this agent.")
 @click.option("--any", is_flag=True, help="Age or confidence is enough [both].")
 @click.option("--dry-run", is_flag=True, help="Say what it would erase; change nothing.")
@@ -134,9 +119,7 @@ def forget(options: Options, /, dry_run: bool, yes: bool, **which: Any) -> None:
 @example("--url ./airline.graph upkeep relink")
 @example("--url ./airline.graph upkeep relink --embedder hashing")
 @click.option(
-    "--embedder",
-    metavar="NAME",
-    help="Embed all texts anew with this one from now on; `graphmem doctor embedders` lists them.",
+    "--embedder", metavar="NAME", help="Embed anew with this one of `graphmem doctor embedders`."
 )
 @click.pass_obj
 def relink(options: Options, embedder: str | None) -> None:
@@ -184,24 +167,11 @@ def maintain(options: Options, /, name: str | None, **which: Any) -> None:
     "graphmem's own JSON lines; sentinel: a Sentinel memory; graphml: the graph, for programs such "
     "as Gephi; mermaid: a chart of it; neo4j: a folder of tables for neo4j-admin.",
 )
-@click.option(
-    "--document",
-    metavar="NAME",
-    help="sentinel: only the imported file of this name [default: all episodes].",
-)
+@click.option("--document", metavar="NAME", help="sentinel: only the imported file of this name.")
 @several("--around", metavar="ITEM", help="graphml, mermaid: only what is around this id or text.")
 @click.option("--hops", type=click.IntRange(0, 6), default=1, help="With --around: how many steps.")
-@several(
-    "--kind",
-    "kinds",
-    type=click.Choice(NODE_KINDS),
-    help="graphml, mermaid: nodes of this kind [default: what was learned].",
-)
-@click.option(
-    "--limit",
-    type=click.IntRange(1),
-    help="graphml, mermaid: most nodes [default: any number; of a chart 200].",
-)
+@several("--kind", "kinds", type=click.Choice(NODE_KINDS), help="graphml, mermaid: only such.")
+@click.option("--limit", type=click.IntRange(1), help="graphml, mermaid: most nodes [chart: 200].")
 @click.pass_obj
 def export(options: Options, /, file: str, format_name: str, hops: int, **which: Any) -> None:
     """Write the memory to FILE. Others may write meanwhile.
@@ -236,11 +206,7 @@ def export(options: Options, /, file: str, format_name: str, hops: int, **which:
     help="backup: a folder of `upkeep export`, into a new memory; jsonl: graphmem's own JSON "
     "lines; sentinel: a Sentinel memory.",
 )
-@click.option(
-    "--document",
-    metavar="NAME",
-    help="sentinel: what the file is known by [default: its name without endings].",
-)
+@click.option("--document", metavar="NAME", help="sentinel: its name [the file's without endings].")
 @click.pass_obj
 def import_(options: Options, file: str, format_name: str, document: str | None) -> None:
     """Fill a new memory from a backup, or learn all episodes of FILE, or none if it is damaged."""

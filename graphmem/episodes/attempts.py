@@ -30,7 +30,7 @@ from graphmem.models import AbandonedAttempt, Episode
 from graphmem.models.choices import Choice, Explore
 from graphmem.models.fields import millis
 from graphmem.store.port import Row
-from graphmem.text.secrets import masked
+from graphmem.text.fencing import masked
 
 _log = logging.getLogger(__name__)
 

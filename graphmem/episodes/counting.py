@@ -4,10 +4,9 @@
 things; :func:`parts` those of ``learning.add_many``, which counts a batch. Both statements are in
 ``cypher/episodes/learning.cypher``.
 
-Rows are those of :func:`graphmem.episodes.rows.episode_row`, with ``at``, which orders episodes
-(ended, else started, else recorded). Each part is a list of rows, one for each node or edge that
-grows, in the order of their ids. So writers of a server seldom wait for each other crosswise, and
-the order of the given episodes does not matter.
+Each part is a list of rows, one for each node or edge that grows, in the order of their ids. So
+writers of a server seldom wait for each other crosswise, and the order of the episodes does not
+matter. ``at`` of a row orders episodes (ended, else started, else recorded).
 """
 
 from __future__ import annotations
@@ -130,13 +129,7 @@ def looked_up(rows: Sequence[Row]) -> dict[str, list[str]]:
 
 
 def parts(rows: list[Row], now: int, known: Known) -> tuple[Parts, Excess]:
-    """Return what new episodes add, and what then has too much evidence.
-
-    Args:
-        rows: in the order of their ids; ``_place`` says in which order they were given.
-        now: milliseconds since the epoch.
-        known: the existing nodes that they are about.
-    """
+    """Return what new episodes, in the order of their ids, add, and what has too much evidence."""
     excess = Excess()
     lists = {
         **_streams(rows, known),

@@ -40,7 +40,7 @@ from graphmem.models import Episode, Evidence, Learned, LearnReport, Rejection, 
 from graphmem.notebook.frames import Listed
 from graphmem.policies.streams import load, lock, open_nodes, store
 from graphmem.store.port import ChangedError, Row
-from graphmem.text.secrets import masked
+from graphmem.text.fencing import masked
 
 OnError = Literal["raise", "collect"]
 Answers = dict[str, bool | ValidationError]
@@ -155,11 +155,8 @@ class Learner:
                     row = self.row(_episode(episode), counted)
                 except ValidationError as error:
                     if on_error == "raise":
-                        field, about = (
-                            f"episodes.{index}.{error.field}",
-                            (error.problem, error.remedy),
-                        )
-                        raise ValidationError(field, error.value, *about) from None
+                        at, why = f"episodes.{index}.{error.field}", error.problem
+                        raise ValidationError(at, error.value, why, error.remedy) from None
                     reject(index, error, _key_of(episode))
                     continue
                 waiting.append((index, row))

@@ -31,20 +31,11 @@ def strategies(
     agent: str | None = None,
     fields: Mapping[str, Any] | None = None,
 ) -> list[str]:
-    """Return the strategies of a run.
+    """Return the strategies of a run; a ValidationError if it does not say what ``by`` asks for.
 
-    Of tools the first is the sequence in the order of their first use (``a > b``); the others are
+    ``by`` is ``tools``, ``model``, ``agent``, or the name of a field; dots lead into objects. Of
+    tools the first is the sequence in the order of their first use (``a > b``); the others are
     these tools, one by one.
-
-    Args:
-        by: ``tools``, ``model``, ``agent``, or the name of a field; dots lead into objects.
-        tools: names of the tools that it called, in order.
-        model: the name of its model.
-        agent: the name of its agent.
-        fields: the record of the run, in which a field is looked up.
-
-    Raises:
-        ValidationError: the run does not say what ``by`` asks for.
     """
     if by == TOOLS:
         used = list(dict.fromkeys(tools))

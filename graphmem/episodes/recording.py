@@ -205,21 +205,10 @@ class Recording:
     ) -> None:
         """Say that it failed. The episode is learned at the end of the attempt.
 
-        Args:
-            error: the error that ended it, as text or as an exception.
-            score: degree of success, in [0, 1]; default: 0.
-            reward: any finite number; default: the score.
-            feedback: the comment of a person or a judge.
-            summary: a short summary.
-            successes: sentences about what went well.
-            mistakes: sentences about what went badly.
-            mistake_cards: descriptions of mistakes.
-
-        Raises:
-            ValidationError: a field is wrong, the score is that of a success, or the attempt has an
-                outcome already, or does not run.
+        ``error`` is what ended it, as text or as an exception. ``score`` is not that of a success;
+        default: 0. The other arguments and the errors are those of :meth:`succeed`.
         """
-        text = _text_of(error) if isinstance(error, BaseException) else error
+        text = describe_error(error) if isinstance(error, BaseException) else error
         outcome = {"score": score, "reward": reward, "feedback": feedback, "summary": summary}
         lists = {"successes": successes, "mistakes": mistakes, "mistake_cards": mistake_cards}
         self._tell("fail", {"success": False, "error": text, **outcome}, lists)
@@ -291,7 +280,7 @@ class Recording:
                 "started_at": from_millis(state.started_at),
                 "ended_at": from_millis(max(state.started_at, self._home.graph.now())),
             }
-        error = None if raised is None else _text_of(raised)
+        error = None if raised is None else describe_error(raised)
         failed = isinstance(raised, Exception) and not isinstance(raised, GraphMemError)
         if outcome is None and failed and not state.unjudged:
             outcome = {"success": False, "error": error}
@@ -378,7 +367,7 @@ def _replaced(before: StrategyUse, use: StrategyUse) -> StrategyUse:
     return use.model_copy(update={name: getattr(before, name) for name in names})
 
 
-def _text_of(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """Return the last line of a traceback: the kind of an error and what it says."""
     try:
         said = str(error)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+import unicodedata
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from graphmem.episodes.credit import failures_of
 from graphmem.errors import StorageError
 from graphmem.graph.graph import Reader
 from graphmem.ids import (
@@ -66,8 +66,7 @@ def episode_row(
     A live call has an ``occurrence`` and times (ms) of its own, where the episode has none.
 
     ``counted`` numbers equal episodes that have neither a source key nor an occurrence; without it
-    they are one. ``_size`` is the number of characters of the content as JSON; ``_timeless`` says
-    that the episode gives no time.
+    they are one.
     """
     outcome = resolve(episode, threshold)
     held = content(episode, outcome)
@@ -164,7 +163,7 @@ def episode_row(
         ),
         "_content": held,
         "_size": len(written),
-        "_timeless": timeless,
+        "_timeless": timeless,  # it gives no time
     }
 
 
@@ -218,6 +217,38 @@ def error_of(held: Mapping[str, Any]) -> str | None:
         if step.get("error"):
             return str(step["error"])
     return None
+
+
+def failures_of(held: Mapping[str, Any]) -> list[str | None]:
+    """Return for each use of a strategy the class of error in which it failed, from the content.
+
+    Whose doing it was: a strategy can fail in a run that another one saves. A step is a strategy's
+    own if its type is the text of the strategy, else if its action names it: as a text, or as the
+    ``name`` or ``tool`` of an object. A strategy whose own steps all ended in an error did not work
+    there, also when the run succeeded. None: it has the outcome of the run, as all have in a failed
+    run, and those of which the steps tell nothing.
+    """
+    texts = [use["text"] for use in held["strategy"] if use["applied"]]
+    errors: dict[str, list[str | None]] = {}
+    if held["success"] and any(step.get("error") for step in held.get("steps", ())):
+        for step in held["steps"]:
+            errors.setdefault(_owner(step, texts), []).append(step.get("error"))
+    return [
+        error_class(own[-1]) or None
+        if use["applied"] and (own := errors.get(use["text"])) and all(own) and own[-1]
+        else None
+        for use in held["strategy"]
+    ]
+
+
+def _owner(step: Mapping[str, Any], texts: Collection[str]) -> str:
+    """Return the strategy of a step; "" if it is none of these."""
+    action = step.get("action")
+    named = [action] if not isinstance(action, dict) else [action.get("name"), action.get("tool")]
+    for text in (step.get("action_type"), *named):
+        if isinstance(text, str) and (text := unicodedata.normalize("NFC", text).strip()) in texts:
+            return text
+    return ""
 
 
 def _card_row(namespace: str, task_key: str, rank: int, card: MistakeCard) -> Row:

@@ -95,16 +95,14 @@ class GraphMemMiddleware(AgentMiddleware[GraphMemState, Any, Any]):
     first: then it sees the results of tools as the agent gets them, after retries of others.
 
     The task is the last message of a person. What is known of it is added to the end of the system
-    prompt in each call of the model, not to the messages. At the end of the run one episode is
-    learned: its steps are the tool calls, and ``outcome`` says whether it succeeded. A run without
-    an outcome is stored as an abandoned attempt, and counts nowhere.
+    prompt in each call of the model, not to the messages.
 
     An error of a tool or a model that nothing handles ends the run, which is judged with
-    :attr:`Run.error`. A cancelled run is abandoned. A run that is interrupted for a person goes on
-    when it is resumed, in any process with the same checkpointer. A run is recorded once, at its
-    first end, or not at all.
+    :attr:`Run.error`. A run that is interrupted for a person goes on when it is resumed, in any
+    process with the same checkpointer. A run is recorded once, at its first end, or not at all.
 
-    Args and errors: see :class:`graphmem.integrations.runs.Runs`; ``task`` takes the state.
+    What is learned, args and errors: see :class:`graphmem.integrations.runs.Runs`; ``task`` takes
+    the state.
     """
 
     state_schema = GraphMemState

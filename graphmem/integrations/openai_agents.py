@@ -1,13 +1,8 @@
 """A memory for agents of the OpenAI Agents SDK (extra ``openai-agents``).
 
-Use :class:`GraphMemRunner` instead of the SDK's Runner: agents then ask the memory before they act,
-and learn after it. :class:`GraphMemTracing` only records, from the traces of the SDK: a trace is in
-memory until it ends, then a thread writes it as one episode.
-
 The SDK's hooks alone are not enough: they may not change what a model reads, and they do not hear
 of a run that raises or is cancelled, or of a guardrail that refuses the last answer. So the runner
-adds to each run hooks that record the steps, and a filter of the model's input that adds the
-context, and ends the recording at the end of the run.
+adds to each run hooks that record the steps and a filter of the model's input, and ends the record.
 """
 
 from __future__ import annotations
@@ -50,6 +45,7 @@ except ImportError as error:
 from graphmem.async_memory import AsyncMemory
 from graphmem.integrations.runs import Running, RunOptions, Runs
 from graphmem.memory import Memory
+from graphmem.text.words import text_of
 
 __all__ = ["GraphMemRunner", "GraphMemTracing"]
 
@@ -65,13 +61,11 @@ class GraphMemRunner:
     any number of agents and runs at once.
 
     The task is the last message of the user in the input. What is known of it is added to the
-    instructions in each call of a model. At the end one episode is learned, even if agents handed
-    the run on: its steps are the tool calls and handoffs, and ``outcome`` says whether it
-    succeeded. A run without an outcome is an abandoned attempt, and counts nowhere. So is a run
-    that was cancelled, or that stops for an approval; the rest of it is a run of its own. An agent
-    that is called as a tool is one step.
+    instructions in each call of a model. The run is one episode, also if agents handed it on;
+    handoffs are steps, and so is an agent that is called as a tool.
 
-    Args and errors: see :class:`graphmem.integrations.runs.Runs`; ``task`` takes the input.
+    What is learned, args and errors: see :class:`graphmem.integrations.runs.Runs`; ``task`` takes
+    the input.
     """
 
     def __init__(self, memory: Memory | AsyncMemory, **options: Unpack[RunOptions]) -> None:
@@ -263,15 +257,6 @@ def last_request(given: Any) -> str:
     return ""
 
 
-def text_of(content: Any) -> str:
-    """Return the words of a message."""
-    if isinstance(content, str):
-        return content
-    parts = content if isinstance(content, Sequence) else []
-    texts = [part.get("text") for part in parts if isinstance(part, Mapping)]
-    return "\n".join(text for text in texts if isinstance(text, str))
-
-
 OPEN = 10_000
 """Traces that may be open at once; the oldest of more are not recorded."""
 OUTCOME = "outcome"
@@ -285,12 +270,10 @@ class GraphMemTracing(tracing.TracingProcessor):
     only; with ``add_trace_processor`` they go to OpenAI as well.
 
     The task is ``trace_metadata["task"]`` (or what the option ``task`` makes of the metadata), else
-    the first message of a user to a model. A trace without any, for instance because its data is
-    sensitive, is not recorded. Steps are the spans of
-    functions, of handoffs, and of triggered guardrails, in their order; spans within a function are
-    part of it. The agent is the first one. For ``outcome="stated"``, a custom span ``outcome``
-    states the outcome, as ``{"success": True}`` or ``{"score": 0.7}``. An error of a span is no
-    outcome.
+    the first message of a user to a model. A trace without any is not recorded. Steps are the spans
+    of functions, of handoffs, and of triggered guardrails, in their order; spans within a function
+    are part of it. The agent is the first one. For ``outcome="stated"``, a custom span ``outcome``
+    states it, as ``{"success": True}`` or ``{"score": 0.7}``. An error of a span is no outcome.
 
     Args and errors: see :class:`graphmem.integrations.runs.Runs`; ``task`` takes the metadata.
     """

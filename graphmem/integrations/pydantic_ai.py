@@ -46,13 +46,10 @@ class GraphMemCapability(AbstractCapability[Any]):
     ``Agent(model, capabilities=[GraphMemCapability(memory, outcome=judge)])``. One capability
     serves any number of agents and runs at once.
 
-    The task is the prompt of the run. What is known of it is added to the instructions. At the end
-    one episode is learned: its steps are the tool calls, and ``outcome`` says whether it succeeded.
-    A run without an outcome is an abandoned attempt, and counts nowhere. So is a run that was
-    cancelled, whose stream was left early, or that stops for an approval or an external tool; the
-    rest of it is a run of its own.
+    The task is the prompt of the run. What is known of it is added to the instructions.
 
-    Args and errors: see :class:`graphmem.integrations.runs.Runs`; ``task`` takes the RunContext.
+    What is learned, args and errors: see :class:`graphmem.integrations.runs.Runs`; ``task`` takes
+    the RunContext.
     """
 
     def __init__(self, memory: Memory | AsyncMemory, **options: Unpack[RunOptions]) -> None:

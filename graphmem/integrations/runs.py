@@ -1,8 +1,6 @@
 """One episode for each run of an agent, for frameworks that tell what happens while it runs.
 
-A framework says in its own words that a run begins, that a tool was called, and that it ends. Its
-integration passes that on to a :class:`Running`, which holds the state of that run. At the end,
-``memory.attempt`` writes the episode.
+An integration passes on to a :class:`Running` what a framework says of a run.
 
 An error of graphmem, or of the user's functions, does not break the run. It is logged as a warning
 without content. With ``strict`` it is raised, unless the run raised: then the run's own error goes
@@ -26,9 +24,9 @@ from pydantic import JsonValue
 from pydantic_core import to_jsonable_python
 
 from graphmem.async_memory import AsyncMemory
+from graphmem.episodes import recording
 from graphmem.episodes.attempts import Attempt
 from graphmem.episodes.naming import TOOLS, Strategies, strategies
-from graphmem.episodes.recording import leave_unjudged
 from graphmem.errors import ValidationError
 from graphmem.graph.arguments import check_flag, check_function, check_text
 from graphmem.ids import canonical_json
@@ -85,6 +83,11 @@ def going_on(problem: str, *, strict: bool) -> Iterator[None]:
 
 class Runs:
     """What the runs of an agent have in common. Threads and event loops may share it.
+
+    At its end a run is learned as one episode: its steps are the tool calls, and ``outcome`` says
+    whether it succeeded. A run without an outcome is an abandoned attempt, and counts nowhere. So
+    is one that was cancelled, that nobody read to its end, or that stops for a person or an
+    external tool; the rest of it is a run of its own.
 
     Args:
         memory: a Memory or an AsyncMemory, for calls of both kinds.
@@ -216,7 +219,7 @@ class Running:
         run = Run(self.task, text, steps, told, self.agent, stated, metadata or {}, answer)
         runs = self._runs
         raised = error if isinstance(error, BaseException) else None
-        leave_unjudged(attempt)
+        recording.leave_unjudged(attempt)
         with runs.going_on("the run was not learned", raised):
             try:
                 with runs.going_on("the strategy is not known", raised):
@@ -267,12 +270,7 @@ def describe_error(error: BaseException | str | None) -> str | None:
     """Return the kind of an error and what it says; a text as it is."""
     if error is None or isinstance(error, str):
         return error and _text(error)
-    name = type(error).__name__
-    try:
-        text = str(error)
-    except Exception:  # noqa: BLE001 - of whatever class it is
-        text = ""
-    return _text(f"{name}: {text}" if text else name)
+    return recording.describe_error(error)
 
 
 def _key(text: str) -> str:

@@ -108,14 +108,9 @@ def error_class(text: str) -> str:
 
     Errors that differ only in quoted names, numbers, ids, times and the like have the same class.
     The class of a class is itself. Only the exception of a Python traceback counts, and only the
-    content of a quoted or JSON message. A list of particulars of one kind counts as one.
-
-    Args:
-        text: an error from an agent or a tool, of any length; if it is longer than ``MAX_READ``
-            characters, only its beginning and end are read.
-
-    Returns:
-        At most ``MAX_CLASS`` characters on one line; empty for an empty text.
+    content of a quoted or JSON message. A list of particulars of one kind counts as one. Of a text
+    longer than ``MAX_READ`` only the beginning and the end are read. A class has at most
+    ``MAX_CLASS`` characters on one line; it is empty for an empty text.
     """
     if len(text) > MAX_READ:
         text = f"{text[: MAX_READ // 2]}\n{text[-MAX_READ // 2 :]}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 LONGEST = 39
@@ -96,6 +96,15 @@ def words_of(content: Any) -> str:
             text = str(value)
             parts.append(f"{name}: {text}" if name else text)
     return " ".join(parts)
+
+
+def text_of(content: Any) -> str:
+    """Return the text of a message: it is a text, or a list of parts with texts."""
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list | tuple) else []
+    texts = [part.get("text") for part in parts if isinstance(part, Mapping)]
+    return "\n".join(text for text in texts if isinstance(text, str))
 
 
 def ends(text: str, most: int) -> str:

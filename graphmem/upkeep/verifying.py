@@ -14,9 +14,8 @@ from typing import Any
 
 from graphmem.advice.strengths import Strengths
 from graphmem.config import KEPT
-from graphmem.episodes.credit import failures_of
 from graphmem.episodes.learning import DAY, half_life_of
-from graphmem.episodes.rows import classes_of, outcomes_of, read_contents
+from graphmem.episodes.rows import classes_of, failures_of, outcomes_of, read_contents
 from graphmem.graph.derived import (
     AGENTS,
     ANTI_PATTERNS,

@@ -12,7 +12,7 @@ import pytest
 
 from graphmem import Settings
 from graphmem.errors import StorageError
-from graphmem.integrations.claude_code.installing import TIMEOUTS, install, uninstall
+from graphmem.integrations.claude_code.hooks import TIMEOUTS, install, uninstall
 from tests.cli.running import Done, good, run
 from tests.faults.learner import environment, learning
 from tests.integrations.claude_code_session import Session, fixing

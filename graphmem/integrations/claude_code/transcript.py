@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from graphmem.errors import StorageError
+from graphmem.text.words import text_of
 
 LONGEST = 16_000_000
 """Most bytes of a line."""
@@ -160,7 +161,7 @@ def _result(block: dict[str, Any], entry: dict[str, Any], calls: dict[str, Call]
     call = calls.pop(str(block.get("tool_use_id")), None)
     if call is None or block.get("type") != "tool_result":
         return
-    call.text = _text(block.get("content"))
+    call.text = text_of(block.get("content"))
     call.failed = bool(block.get("is_error"))
     more = entry.get("toolUseResult")
     marks = [more.get(name) for name in _UNTOLD] if isinstance(more, dict) else []
@@ -177,20 +178,11 @@ def _prompt(entry: dict[str, Any], content: Any, blocks: list[dict[str, Any]]) -
         or any(block.get("type") == "tool_result" for block in blocks)
     ):
         return None
-    text = _ADDED.sub("", _text(content)).strip()
+    text = _ADDED.sub("", text_of(content)).strip()
     if named := _NAME.search(text):
         arguments = _ARGUMENTS.search(text)
         text = f"/{named[1].lstrip('/')} {arguments[1] if arguments else ''}".strip()
     return None if not text or _NO_PROMPT.match(text) else text
-
-
-def _text(content: Any) -> str:
-    """Return the text of a content: a text, or a list of blocks."""
-    if isinstance(content, str):
-        return content
-    blocks = content if isinstance(content, list) else []
-    texts = [block.get("text") for block in blocks if isinstance(block, dict)]
-    return "\n".join(text for text in texts if isinstance(text, str))
 
 
 def _moment(entry: dict[str, Any]) -> datetime | None:

@@ -193,14 +193,18 @@ def peek_head(stream: BinaryIO) -> bytes:
     return bytes(peek(CHUNK)[:CHUNK]).removeprefix(BOM).lstrip()
 
 
-def parse_line(line: bytes | ValidationError) -> Any:
-    """Return the value in a line."""
+def parse_line(
+    line: bytes | ValidationError, parse: Callable[[str], Any] | None = None, otherwise: str = ""
+) -> Any:
+    """Return the value in a line; ``otherwise`` stands before what is said of another text."""
     if isinstance(line, ValidationError):
         raise line
     try:
+        if parse is not None:
+            return parse(line.decode())
         return json.loads(line, parse_constant=refuse_constant)
-    except ValueError as error:
-        raise refusal("line", line, reason_of(error)) from None
+    except (ValueError, RecursionError) as error:
+        raise refusal("line", line, reason_of(error, otherwise)) from None
 
 
 def refuse_constant(text: str) -> NoReturn:

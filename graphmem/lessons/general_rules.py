@@ -436,21 +436,18 @@ def _rules_of_summaries(reader: Reader, seen: Mapping[str, Any]) -> list[Row]:
             continue
         wholes.append(wording)
         tasks = {row["task"] for row in found}
+        text = min(forms[wording], key=lambda text: (len(text), text))
         rows.append(
             {
-                "text": min(forms[wording], key=lambda text: (len(text), text)),
+                "id": node_id(reader.ns, "Rule", "", SUMMARIES, text),
+                "text": text,
                 "episodes": list(episodes),
                 "praised": sum(there[task][True] for task in tasks),
                 "blamed": sum(there[task][False] for task in tasks),
             }
         )
-    if not rows:
-        return []
-    rules = reader.read("consolidation.repeated_clauses", rows=rows)
-    return [
-        {"id": node_id(reader.ns, "Rule", "", SUMMARIES, row["text"]), "source": SUMMARIES, **row}
-        for row in rules
-    ]
+    rules = reader.read("consolidation.shown", rows=rows) if rows else []
+    return [{"source": SUMMARIES, **row} for row in rules]
 
 
 def _groups(listed: Iterable[Row], wordings: set[str] | None) -> list[Row]:
@@ -493,7 +490,7 @@ def _replace_model_rules(tx: Transaction, proposal: Proposal) -> int:
     """
     rows: list[Row] = []
     if proposal.rules:
-        rows = [_sorted(row) for row in tx.run("consolidation.named", rows=list(proposal.rules))]
+        rows = [_sorted(row) for row in tx.run("consolidation.shown", rows=list(proposal.rules))]
     before = [row["id"] for row in _rules(tx) if row["source"] == MODEL]
     _replace(tx, before, [{**row, "source": MODEL} for row in rows], proposal.sent)
     return len(proposal.rules) - len(rows)

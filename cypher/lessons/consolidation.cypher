@@ -122,17 +122,12 @@ ORDER BY at DESC, episode DESC
 WITH text, sum(works) AS worked, sum(good) AS praised, sum(fails) AS failed, sum(1 - good) AS blamed,
      count(DISTINCT CASE WHEN works = 1 THEN task ELSE null END) AS works_on,
      count(DISTINCT CASE WHEN fails = 1 THEN task ELSE null END) AS fails_on,
-     min(dated) AS first_at, max(dated) AS last_at, max(CASE WHEN works = 1 THEN at ELSE null END) AS worked_at,
-     max(CASE WHEN fails = 1 THEN at ELSE null END) AS failed_at, min(recorded_at) AS created_at,
-     collect(DISTINCT agent) AS agents, collect(DISTINCT task_type) AS task_types,
-     collect(CASE WHEN works = 1 THEN {episode: episode, at: at} ELSE null END) AS working,
-     collect(CASE WHEN fails = 1 THEN {episode: episode, at: at} ELSE null END) AS failing,
-     collect(CASE WHEN good = 1 THEN {episode: episode, at: at} ELSE null END) AS good,
-     collect(CASE WHEN good = 1 THEN null ELSE {episode: episode, at: at} END) AS bad
+     rule_evidence(works, fails), collect(CASE WHEN good = 1 THEN {episode: episode, at: at} END) AS good,
+     collect(CASE WHEN good = 0 THEN {episode: episode, at: at} END) AS bad
 WITH text, worked, praised, failed, blamed, works_on, fails_on, first_at, last_at, worked_at, failed_at, created_at, agents, task_types,
-     working, failing, good, bad, verdict(worked, praised, failed, blamed) AS verdict
+     praising, blaming, good, bad, verdict(worked, praised, failed, blamed) AS verdict
 WHERE (verdict = 'WORKS' AND works_on >= 2) OR (verdict = 'AVOID' AND fails_on >= 2)
-RETURN text, rule_columns(), CASE verdict WHEN 'WORKS' THEN working[..5] ELSE failing[..5] END AS supporting,
+RETURN text, rule_columns(), CASE verdict WHEN 'WORKS' THEN praising[..5] ELSE blaming[..5] END AS supporting,
        CASE verdict WHEN 'WORKS' THEN bad[..5] ELSE good[..5] END AS opposing
 ORDER BY text;
 
@@ -157,45 +152,30 @@ MATCH (e)-[:ATTEMPTED]->(t:Task)
 RETURN e.id AS id, t.id AS task, praised(e.score) AS good, left(e.summary, 4000) AS summary
 ORDER BY id;
 
-// name: consolidation.repeated_clauses
-// doc: The clauses of summaries for general rules: at least three praised episodes say them, more than blamed ones, and a greater share of
-// doc: the praised than of the blamed ones; for clauses to avoid, the other way round. Rows: {text, episodes, praised and blamed: how many
-// doc: there are on these tasks}.
-// returns: text string, rule_columns, supporting list, opposing list
-UNWIND $rows AS row
-UNWIND row.episodes AS said
-MATCH (e:Episode {id: said})
-WITH row, e, e.ns AS ns WHERE ns = $ns
-MATCH (a:Agent)-[:RAN]->(e)
-WITH row.text AS text, row.praised AS praised_there, row.blamed AS blamed_there, a.name AS agent, e.id AS episode, e.type AS task_type,
-     e.recorded_at AS recorded_at, coalesce(e.ended_at, e.started_at) AS dated,
-     coalesce(e.ended_at, e.started_at, e.recorded_at) AS at, CASE WHEN praised(e.score) THEN 1 ELSE 0 END AS good
-ORDER BY at DESC, episode DESC
-WITH text, praised_there, blamed_there, sum(good) AS worked, sum(1 - good) AS failed, rule_evidence(good, 1 - good)
-WITH text, worked, worked AS praised, failed, failed AS blamed, first_at, last_at, worked_at, failed_at, created_at, agents, task_types,
-  praising, blaming,
-  CASE WHEN worked >= 3 AND worked > failed AND (failed = 0 OR worked * blamed_there > failed * praised_there) THEN 'WORKS'
-    WHEN failed >= 3 AND failed > worked AND (worked = 0 OR failed * praised_there > worked * blamed_there) THEN 'AVOID' END AS verdict
-WHERE verdict IS NOT NULL
-RETURN text, rule_columns(), CASE verdict WHEN 'WORKS' THEN praising[..5] ELSE blaming[..5] END AS supporting,
-  CASE verdict WHEN 'WORKS' THEN blaming[..5] ELSE praising[..5] END AS opposing
-ORDER BY text;
-
-// name: consolidation.named
-// doc: The evidence for and against a model's rules in the episodes that it named. Rows: {id, verdict, text, episodes}.
+// name: consolidation.shown
+// doc: The general rules that given episodes show. A clause of summaries (without a verdict): at least three praised episodes say it, more
+// doc: than blamed ones, and a greater share of the praised than of the blamed ones; to avoid one, the other way round. A rule of a model
+// doc: (with its verdict): more of these episodes are for it than against it. Rows: {id, text, episodes, praised and blamed: how many there
+// doc: are on the tasks of a clause, verdict}.
 // returns: id string, text string, rule_columns, supporting list, opposing list
 UNWIND $rows AS row
-UNWIND row.episodes AS named
-MATCH (e:Episode {id: named})
+UNWIND row.episodes AS shows
+MATCH (e:Episode {id: shows})
 WITH row, e, e.ns AS ns WHERE ns = $ns
 MATCH (a:Agent)-[:RAN]->(e)
 WITH row, a.name AS agent, e.id AS episode, e.type AS task_type, e.recorded_at AS recorded_at,
      coalesce(e.ended_at, e.started_at) AS dated, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at,
      CASE WHEN praised(e.score) THEN 1 ELSE 0 END AS good, CASE WHEN blamed(e.score) THEN 1 ELSE 0 END AS bad
 ORDER BY at DESC, episode DESC
-WITH row.id AS id, row.text AS text, row.verdict AS verdict, sum(good) AS worked, sum(good) AS praised, sum(bad) AS failed,
-  sum(bad) AS blamed, rule_evidence(good, bad)
-WHERE (verdict = 'WORKS' AND praised > blamed) OR (verdict = 'AVOID' AND blamed > praised)
+WITH row.id AS id, row.text AS text, row.verdict AS said, row.praised AS praised_there, row.blamed AS blamed_there, sum(good) AS worked,
+     sum(bad) AS failed, rule_evidence(good, bad)
+WITH id, text, worked, worked AS praised, failed, failed AS blamed, first_at, last_at, worked_at, failed_at, created_at, agents, task_types,
+  praising, blaming,
+  CASE WHEN worked > failed AND (said = 'WORKS' OR (said IS NULL AND worked >= 3
+      AND (failed = 0 OR worked * blamed_there > failed * praised_there))) THEN 'WORKS'
+    WHEN failed > worked AND (said = 'AVOID' OR (said IS NULL AND failed >= 3
+      AND (worked = 0 OR failed * praised_there > worked * blamed_there))) THEN 'AVOID' END AS verdict
+WHERE verdict IS NOT NULL
 RETURN id, text, rule_columns(), CASE verdict WHEN 'WORKS' THEN praising[..5] ELSE blaming[..5] END AS supporting,
   CASE verdict WHEN 'WORKS' THEN blaming[..5] ELSE praising[..5] END AS opposing
 ORDER BY id;

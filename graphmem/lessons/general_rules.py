@@ -1,22 +1,9 @@
 """Consolidation: findings that repeat over several tasks become general rules.
 
-Without a model a general rule is a finding that episodes of several tasks share:
-
-- a strategy that was applied in at least three praised episodes (score of .85 or more) of at least
-  two tasks with a type (successes on unlike tasks say nothing in general), and whose share of
-  praised among praised and blamed episodes (score under .5) has a Wilson lower bound over one half;
-- a sentence that praised episodes of at least two tasks list as a success, if fewer blamed episodes
-  list it at all; or one that blamed episodes of at least two tasks list as a mistake, if fewer
-  praised ones list it at all. Sentences are equal if they differ only in case, punctuation and
-  spaces; numbers count;
-- from the summaries of episodes without strategies and listed sentences, a sentence or clause. At
-  least three praised episodes must say it, more than blamed ones, and a greater share of the
-  praised than of the blamed ones on its tasks; for one to avoid, the other way round. One task is
-  enough.
-
-These follow from the facts, so `verify` can derive them again. A model adds its own rules, which
-are marked. Each names episodes from the prompt, and is kept if more of these support than
-contradict it. No transaction is open while the model is asked.
+``docs/how-to/consolidate.md`` says which do. Those from repetition follow from the facts, so that
+`verify` can derive them again. A model adds its own, which are marked: each names episodes from the
+prompt, and is kept if more of these support than contradict it. No transaction is open while the
+model is asked.
 """
 
 from __future__ import annotations
@@ -145,7 +132,12 @@ def _consolidate(tx: Transaction, proposal: Proposal) -> tuple[dict[str, int], s
         if len(known) < len(proposal.sent):
             reason = "an episode that the model was sent was erased meanwhile"
         else:
-            dropped += _replace_model_rules(tx, proposal)
+            asked = list(proposal.rules)
+            kept = tx.run("consolidation.shown", rows=asked) if asked else []
+            earlier = [row["id"] for row in _rules(tx) if row["source"] == MODEL]
+            named = [{**_sorted(row), "source": MODEL} for row in kept]
+            _replace(tx, earlier, named, proposal.sent)
+            dropped += len(asked) - len(kept)
     counts = {
         "rules": len(rows),
         "created": len(after - before),
@@ -436,21 +428,18 @@ def _rules_of_summaries(reader: Reader, seen: Mapping[str, Any]) -> list[Row]:
             continue
         wholes.append(wording)
         tasks = {row["task"] for row in found}
+        text = min(forms[wording], key=lambda text: (len(text), text))
         rows.append(
             {
-                "text": min(forms[wording], key=lambda text: (len(text), text)),
+                "id": node_id(reader.ns, "Rule", "", SUMMARIES, text),
+                "text": text,
                 "episodes": list(episodes),
                 "praised": sum(there[task][True] for task in tasks),
                 "blamed": sum(there[task][False] for task in tasks),
             }
         )
-    if not rows:
-        return []
-    rules = reader.read("consolidation.repeated_clauses", rows=rows)
-    return [
-        {"id": node_id(reader.ns, "Rule", "", SUMMARIES, row["text"]), "source": SUMMARIES, **row}
-        for row in rules
-    ]
+    rules = reader.read("consolidation.shown", rows=rows) if rows else []
+    return [{"source": SUMMARIES, **row} for row in rules]
 
 
 def _groups(listed: Iterable[Row], wordings: set[str] | None) -> list[Row]:
@@ -484,16 +473,3 @@ def _sorted(row: Row) -> Row:
 
 def _rules(reader: Reader) -> list[Row]:
     return reader.read("consolidation.stored", id=consolidation_id(reader.ns))
-
-
-def _replace_model_rules(tx: Transaction, proposal: Proposal) -> int:
-    """Replace the rules of earlier answers by those of this one; return the number dropped.
-
-    A rule is dropped if the episodes that it names do not support it.
-    """
-    rows: list[Row] = []
-    if proposal.rules:
-        rows = [_sorted(row) for row in tx.run("consolidation.named", rows=list(proposal.rules))]
-    before = [row["id"] for row in _rules(tx) if row["source"] == MODEL]
-    _replace(tx, before, [{**row, "source": MODEL} for row in rows], proposal.sent)
-    return len(proposal.rules) - len(rows)

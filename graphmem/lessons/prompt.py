@@ -1,20 +1,9 @@
 """Context: what the memory says before a task, as text for a system prompt.
 
-Candidates are lines of ten sections. Each has a value in [0, 1]: the weight of its section times
-its strength, which is
-
-- for lessons with counts for and against (rules, heuristics, anti-patterns): the posterior mean
-  (for + a) / (for + against + a + b) of the settings' Beta prior; half of it for a model's rule;
-- for a mistake that was seen n times: (n + a) / (n + a + b); half of it if no run that made it
-  scored under .50;
-- for the latest attempts: 1, 1/2, 1/3; for the mean score: 1;
-- for entries of a lens: their similarity to the task;
-- for preferences and facts: their confidence.
-
-The budget is filled greedily: the next line is the one with the most value per token that still
-fits; the first line of a section also pays for its heading. Then the chosen lines are shown by
-section, in a fixed order. If lines are worth the same, that of the earlier section goes first, then
-the earlier line, so the same graph gives the same text.
+Candidates are lines of sections (``docs/how-to/context.md`` lists them). Each has a value in
+[0, 1]: the weight of its section times its strength, such as the posterior mean of what is for it
+and against it. If lines are worth the same, that of the earlier section goes first, then the
+earlier line, so the same graph gives the same text.
 
 Text from episodes and levels is data. The first line says so, and a fence that none of it can close
 (:mod:`graphmem.text.fencing`) surrounds the rest.

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import dataclass
-from typing import Any
 
 import pydantic
 
@@ -72,18 +71,12 @@ def ask(model: ModelSettings, system: str, user: str) -> str:
         raise ChatError(f"no answer within {model.timeout:g} s") from None
     except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
         raise ChatError(f"the endpoint cannot be asked ({type(error).__name__})") from None
-    return _content(received)
-
-
-def _content(body: bytearray) -> str:
     try:
-        answered: Any = json.loads(body)
+        content = json.loads(received)["choices"][0]["message"]["content"]
     except (ValueError, RecursionError):
         raise ChatError("the answer of the endpoint is not JSON") from None
-    try:
-        content = answered["choices"][0]["message"]["content"]
     except (KeyError, IndexError, TypeError):
-        raise ChatError("the answer of the endpoint has no choices[0].message.content") from None
+        content = None
     if not isinstance(content, str):
         raise ChatError("the answer of the endpoint has no text in choices[0].message.content")
     return content
@@ -132,8 +125,11 @@ def propose(graph: Graph, model: ModelSettings) -> Proposal:
         rules = ModelAnswer.model_validate_json(ask(model, _SYSTEM, record)).rules
     except ChatError as error:
         return Proposal(reason=str(error))
-    except (pydantic.ValidationError, ValueError) as error:
-        return Proposal(reason=f"the model's answer is not of the form asked for: {_why(error)}")
+    except ValueError as error:
+        problem = "no text"  # the answer is not quoted
+        if isinstance(error, pydantic.ValidationError):
+            problem = error.errors()[0]["type"].replace("_", " ")
+        return Proposal(reason=f"the model's answer is not of the form asked for: {problem}")
     key = model.key.get_secret_value() if model.key else ""
     proposed: dict[str, Row] = {}
     dropped = 0
@@ -179,11 +175,3 @@ def _material(graph: Graph) -> tuple[list[str], str]:
 
 _SHOWN_AS = {"strategy": "did", "successes": "went well", "mistakes": "went badly"}
 """Parts of episodes (rows of ``learning.episodes``) in the prompt."""
-
-
-def _why(error: ValueError) -> str:
-    """Return the problem of an answer, without quoting it."""
-    if isinstance(error, pydantic.ValidationError):
-        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        return str(first["type"]).replace("_", " ")
-    return "no text"

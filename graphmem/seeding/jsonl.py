@@ -120,10 +120,4 @@ def schema() -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **episode_schema}
 
 
-def dump(episode: Episode) -> str:
-    """Return the line of an episode, without unset fields."""
-    values = episode.model_dump(mode="json", exclude_defaults=True)
-    return json.dumps(values, ensure_ascii=False, separators=(",", ":"))
-
-
 FORMATS = (Format("jsonl", "graphmem's own JSON lines, one episode a line", detect, read),)

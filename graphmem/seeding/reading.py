@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from itertools import accumulate
 from typing import Any, BinaryIO, NoReturn
 
 from graphmem.errors import SeedingError, ValidationError
@@ -22,8 +21,6 @@ from graphmem.errors import SeedingError, ValidationError
 BOM = b"\xef\xbb\xbf"
 CHUNK = 65_536
 """Bytes to read at once."""
-LARGE = 3
-"""A value that spans so many chunks is likely to span more."""
 _SMALL = 10_000_000
 """Bytes that any packed file may become."""
 _QUOTE = ord('"')
@@ -196,14 +193,18 @@ def peek_head(stream: BinaryIO) -> bytes:
     return bytes(peek(CHUNK)[:CHUNK]).removeprefix(BOM).lstrip()
 
 
-def parse_line(line: bytes | ValidationError) -> Any:
-    """Return the value in a line."""
+def parse_line(
+    line: bytes | ValidationError, parse: Callable[[str], Any] | None = None, otherwise: str = ""
+) -> Any:
+    """Return the value in a line; ``otherwise`` stands before what is said of another text."""
     if isinstance(line, ValidationError):
         raise line
     try:
+        if parse is not None:
+            return parse(line.decode())
         return json.loads(line, parse_constant=refuse_constant)
-    except ValueError as error:
-        raise refusal("line", line, reason_of(error)) from None
+    except (ValueError, RecursionError) as error:
+        raise refusal("line", line, reason_of(error, otherwise)) from None
 
 
 def refuse_constant(text: str) -> NoReturn:
@@ -315,19 +316,27 @@ class Values:
 
     def _pass(self, *, is_text: bool) -> str | None:
         """Go past a value; if it is too long, drop what was read of it, and return why."""
-        scan = _Scan(is_text=is_text)
-        reason = None
-        while not scan.at_end(self._text):
-            if scan.at > self._limits.record:
-                reason = self._limits.too_long
-            if reason is not None:
-                del self._text[: scan.at]
-                scan.at = 0
-            if not self._more():
+        at = int(is_text)
+        depth, reason = 0, None
+        while True:
+            at = _match_end(_IN_TEXT if is_text else _TO_BRACKET, self._text, at)
+            if at == len(self._text) or (is_text and self._text[at] != _QUOTE):
+                if at > self._limits.record:
+                    reason = self._limits.too_long
+                if reason is not None:
+                    del self._text[:at]
+                    at = 0
+                if self._more():
+                    continue
                 if reason is None:
                     self._damaged("it ends too early")
                 break
-        self._at = scan.at
+            is_text = not is_text and self._text[at] == _QUOTE
+            depth += _STEPS.get(self._text[at], 0)
+            at += 1
+            if not depth and not is_text:
+                break
+        self._at = at
         return reason
 
     def _pass_scalar(self) -> None:
@@ -350,53 +359,6 @@ class Values:
 
     def _damaged(self, problem: str) -> NoReturn:
         raise DamagedError(f"the JSON is cut off or damaged here: {problem}")
-
-
-class _Scan:
-    """Looks for the end of a value that is only partly there; ``at`` is how far it has looked."""
-
-    def __init__(self, *, is_text: bool) -> None:
-        self._in_text = is_text
-        self._depth = self._looks = 0
-        self.at = int(is_text)
-
-    def at_end(self, text: bytearray) -> bool:
-        """Look on, and return whether the end is found."""
-        self._looks += 1
-        counted = self._looks < LARGE
-        while self.at < len(text):
-            if self._in_text:
-                self.at = _match_end(_IN_TEXT, text, self.at)
-                if self.at == len(text) or text[self.at] != _QUOTE:
-                    return False
-                self._in_text = False
-                self.at += 1
-            elif not counted:
-                counted = True
-                self._count(text)
-                continue
-            else:
-                self.at = _match_end(_TO_BRACKET, text, self.at)
-                if self.at == len(text):
-                    return False
-                self._in_text = text[self.at] == _QUOTE
-                self._depth += _STEPS.get(text[self.at], 0)
-                self.at += 1
-            if not self._depth and not self._in_text:
-                return True
-        return False
-
-    def _count(self, text: bytearray) -> None:
-        """Go over the rest by counting brackets, if the value does not end there."""
-        bare = _TEXTS.sub(b"", text[self.at :])
-        open_at = bare.find(b'"')
-        rest = len(bare) - open_at if open_at >= 0 else 0
-        brackets = bare[: len(bare) - rest].translate(None, _NOT_BRACKETS)
-        depths = list(accumulate(map(_STEPS.__getitem__, brackets), initial=self._depth))
-        if min(depths) > 0:
-            self._depth = depths[-1]
-            self._in_text = rest > 0
-            self.at = len(text) - rest + self._in_text
 
 
 def reason_of(error: Exception, otherwise: str = "") -> str:

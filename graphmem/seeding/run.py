@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -59,12 +60,10 @@ class Learns(Protocol):
     settings: Settings
 
     @property
-    def learn_many(self) -> Callable[..., LearnReport]:
-        """Learn episodes in batches, and report the refused ones."""
+    def learn_many(self) -> Callable[..., LearnReport]: ...  # noqa: D102
 
     @property
-    def settle(self) -> Callable[..., Settled]:
-        """Give an episode the outcome that was told later."""
+    def settle(self) -> Callable[..., Settled]: ...  # noqa: D102
 
 
 def seed(
@@ -125,21 +124,18 @@ def seed(
         file = Path(outcomes).resolve()
         logs = [log for log in logs if not (log.found and Path(log.path).resolve() == file)]
     settling = Settling(agent, strategy_from, evaluator, joined, settings.success_threshold)
-    created = skipped = refused = settled = 0
+    counts: Counter[str] = Counter()
     refusals: list[Refusal] = []
-    done = 0
 
     def advance(count: int) -> None:
-        nonlocal done
-        done += count
+        counts["done"] += count
         if progress:
-            progress(done)
+            progress(counts["done"])
 
     for source in logs:
 
         def refuse(item: Refused, file: str = source.name) -> None:
-            nonlocal refused
-            refused += 1
+            counts["refused"] += 1
             refusal = Refusal(file=file, record=item.number, field=item.field, reason=item.reason)
             if len(refusals) < KEPT:
                 refusals.append(refusal)
@@ -149,17 +145,11 @@ def seed(
         origin = Origin(source.name, source.stem, agent, limits, source.file, strategy_from)
         found = _read(source, format_name or source.format, origin)
         records = islice(settling.settle(found), limit)
-        report, changed = _learn(memory, records, refuse, advance, batch_size)
-        created += report.created
-        skipped += report.skipped
-        settled += changed
+        counts.update(_learn(memory, records, refuse, advance, batch_size))
     unmatched = list(joined.without_record()) if joined else []
     return SeedReport(
         files=len(logs),
-        created=created,
-        skipped=skipped,
-        refused=refused,
-        settled=settled,
+        **{name: counts[name] for name in ("created", "skipped", "refused", "settled")},
         refusals=tuple(refusals),
         unmatched=len(unmatched),
         unmatched_keys=tuple(unmatched[:EXAMPLES]),
@@ -172,10 +162,10 @@ def _learn(
     refuse: Callable[[Refused], None],
     advance: Callable[[int], None],
     batch_size: int,
-) -> tuple[LearnReport, int]:
+) -> dict[str, int]:
     """Learn the records of one log by one call, which tells equal ones apart by their order.
 
-    Then settle what was told later; also return how many episodes got another outcome.
+    Then settle what was told later. Return the numbers of created, skipped and settled episodes.
     """
     later: list[tuple[int, Later]] = []
     numbers: list[int] = []
@@ -214,7 +204,7 @@ def _learn(
         except (NotFoundError, ValidationError) as error:
             refuse(Refused(number, getattr(error, "field", "episode"), str(error)))
         advance(1)
-    return report.model_copy(update={"skipped": report.skipped + known}), settled
+    return {"created": report.created, "skipped": report.skipped + known, "settled": settled}
 
 
 def _read(source: Source, format_name: str | None, origin: Origin) -> Iterator[Record]:

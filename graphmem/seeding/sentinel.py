@@ -22,9 +22,10 @@ from __future__ import annotations
 import io
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, BinaryIO
 
 from graphmem.episodes.rows import FIRST
@@ -37,10 +38,9 @@ from graphmem.seeding.jsonl import record
 from graphmem.seeding.reading import (
     Limits,
     Values,
+    parse_line,
     peek_head,
     read_lines,
-    reason_of,
-    refusal,
     refuse_constant,
 )
 
@@ -74,6 +74,9 @@ _NAMES = {"task": "task_id", "task_key": "task_id", "summary": "trajectory_summa
 _ORIGIN = ("source_key", "occurrence", "source")
 
 Form = Mapping[str, Any]
+Reading = tuple[int, int | None, Callable[[], Any]]
+"""The place of a form, the number of an entry among all that its file says there were, and what
+reads it."""
 
 
 def detect(head: bytes) -> bool:
@@ -90,9 +93,7 @@ def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
     for number, index, form in (_of_file if whole else _of_lines)(stream, origin.limits):
         key, entry = f"{origin.stem}/{index or number}", index is not None
         try:
-            if isinstance(form, ValidationError):
-                raise form
-            yield number, episode(form, agent=origin.agent, source_key=key, entry=entry)
+            yield number, episode(form(), agent=origin.agent, source_key=key, entry=entry)
         except ValidationError as error:
             yield Refused(number, error.field, str(error))
 
@@ -242,11 +243,8 @@ def _is_file(names: set[str]) -> bool:
     return bool(names & {EPISODES, LOG}) or {TOTAL, "global_rules"} <= names
 
 
-def _of_file(stream: BinaryIO, limits: Limits) -> Iterator[tuple[int, int | None, Any]]:
-    """Yield the forms of a file, or why one cannot be read; of two lists the first one counts.
-
-    Each has its place from 1, an entry also its number among all that the file says there were.
-    """
+def _of_file(stream: BinaryIO, limits: Limits) -> Iterator[Reading]:
+    """Yield what reads each form of a file; of two lists the first one counts."""
     values = Values(stream, limits)
     list_name: str | None = None
     before = 0
@@ -256,11 +254,8 @@ def _of_file(stream: BinaryIO, limits: Limits) -> Iterator[tuple[int, int | None
             if values.peek() not in (b"[", b""):
                 raise SeedingError(f"{name}: is not a list of episodes")
             for number in values.items():
-                try:
-                    form = values.value(exact)
-                except ValidationError as error:
-                    form = error
-                yield number, before + number if name == LOG else None, form
+                index = before + number if name == LOG else None
+                yield number, index, partial(values.value, exact)
         elif name == "version" or (name == TOTAL and values.peek().isdigit()):
             try:
                 value = values.value(exact if name == TOTAL else None)
@@ -275,17 +270,9 @@ def _of_file(stream: BinaryIO, limits: Limits) -> Iterator[tuple[int, int | None
     values.end()
 
 
-def _of_lines(stream: BinaryIO, limits: Limits) -> Iterator[tuple[int, None, Any]]:
-    """Yield the forms of lines with their numbers, or why one cannot be read."""
+def _of_lines(stream: BinaryIO, limits: Limits) -> Iterator[Reading]:
     for number, line in read_lines(stream, limits):
-        if isinstance(line, ValidationError):
-            yield number, None, line
-            continue
-        try:
-            form = exact(line.decode())
-        except (ValueError, RecursionError) as error:
-            form = refusal("line", line, reason_of(error, "is damaged, or not JSON: "))
-        yield number, None, form
+        yield number, None, partial(parse_line, line, exact, "is damaged, or not JSON: ")
 
 
 def _read_fields(form: Form, *, entry: bool) -> dict[str, Any]:

@@ -15,7 +15,6 @@ import pytest
 
 from graphmem import Memory
 from graphmem.cli import main
-from graphmem.seeding.jsonl import dump
 from tests.faults.learner import episode
 
 CODE = "from graphmem.cli import main; main()"
@@ -76,7 +75,9 @@ def good(*arguments: str, text: bytes | str = b"", **env: str) -> Done:
 
 def lines(*numbers: int) -> bytes:
     """Episodes as a log of graphmem's own format."""
-    return "".join(dump(episode(number)) + "\n" for number in numbers).encode()
+    return "".join(
+        episode(number).model_dump_json(exclude_defaults=True) + "\n" for number in numbers
+    ).encode()
 
 
 DEPLOY = {"task": "deploy", "replicas": 3}

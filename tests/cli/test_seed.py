@@ -21,7 +21,6 @@ import pytest
 from graphmem import Memory
 from graphmem.errors import SeedingError
 from graphmem.seeding import Format, detect
-from graphmem.seeding.jsonl import dump
 from tests.cli.running import good, lines, run, start
 from tests.faults.learner import content, episode
 
@@ -122,7 +121,11 @@ def test_bad_lines_are_reported_and_the_others_learned(url: str, tmp_path: Path)
         b'{"task": "t", "strategy": "s", "success": true, "colour": "red"}',
         b'{"task": "t", "strategy": "s", "success": true',
         b"\xff\xfe\x00",
-        dump(episode(0)).replace("true", "false").replace("page 0", "page 1").encode(),
+        episode(0)
+        .model_dump_json(exclude_defaults=True)
+        .replace("true", "false")
+        .replace("page 0", "page 1")
+        .encode(),
     ]
     file = tmp_path / "mixed.jsonl"
     file.write_bytes(lines(0) + b"\n" + b"\n".join(bad) + b"\n" + lines(1))

@@ -435,10 +435,7 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
             {"newer": newer, "older": older} for newer, older in pairwise(ids(target, "Preference"))
         ],
         "consolidation.repeated_sentences": [{"text": "shared", "rules": ids(target, "Rule")}],
-        "consolidation.repeated_clauses": [
-            {"text": "shared", "episodes": ids(target, "Episode"), "praised": 9, "blamed": 0}
-        ],
-        "consolidation.named": [
+        "consolidation.shown": [
             {"id": "x", "verdict": "WORKS", "text": "x", "episodes": ids(target, "Episode")}
         ],
         "consolidation.create": [

@@ -16,7 +16,6 @@ from graphmem.errors import SeedingError, ValidationError
 from graphmem.models import Episode
 from graphmem.seeding import Limits, Origin, Record, Refused, SeedReport, seed, sources
 from graphmem.seeding.formats import Later, find
-from graphmem.seeding.jsonl import dump
 from graphmem.seeding.settling import Outcomes, Settling
 from graphmem.text.error_classes import error_class
 from tests.seeding.samples import INTERCODE, TAU
@@ -71,7 +70,9 @@ def test_jsonl_round_trips_every_field() -> None:
     }
     [(number, episode)] = records("jsonl", json.dumps(line).encode())
     assert number == 1
-    assert records("jsonl", dump(episode).encode()) == [(1, episode)]
+    assert records("jsonl", episode.model_dump_json(exclude_defaults=True).encode()) == [
+        (1, episode)
+    ]
 
 
 def test_paths_are_no_sources() -> None:
@@ -116,7 +117,7 @@ def test_tau_bench_maps_a_run() -> None:
     assert episode.steps[2].action == "broken{"
     assert episode.extra == {"flavour": "kept", "trial": 2, "user_id": "u1"}
     assert episode.source_key == "gpt-4o-airline/7/2"
-    assert "GOLD" not in dump(episode)
+    assert "GOLD" not in episode.model_dump_json()
 
     names = ("update_a", "get_x", "update_a", "send_b", "update_a")
     calls = [{"function": {"name": name}} for name in names]

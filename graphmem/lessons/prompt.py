@@ -257,12 +257,10 @@ class ContextWriter:
             errors |= self._errors(question, tried, view)
         lines = []
         for one in good:
-            below = []
-            if (
-                one.text in warned and not one.usual and one.conclusion != "works again"
-            ):  # it failed elsewhere
-                row = warned[one.text]
-                below = [("but", f"failed {row['occurrences']}x with {row['error_class']}")]
+            below, elsewhere = [], warned.get(one.text)
+            if elsewhere and not one.usual and one.conclusion != "works again":
+                how = f"failed {elsewhere['occurrences']}x with {elsewhere['error_class']}"
+                below = [("but", how)]
             text = _above(f"- {one.said}: ", one.text, below)
             about = _about("WORKS", fenced(one.text, SHOWN))
             lines.append(Line(HEURISTICS, one.probability, text, about))

@@ -131,11 +131,9 @@ def _alternatives(
     of_types: Mapping[str, list[Row]],
     expected: Mapping[str, Expected] | None = None,
 ) -> dict[str, tuple[str, Alternative]]:
-    """Return the alternatives that did better than the strategies of anti-patterns (rows).
+    """Return what did better than strategies: its lower bound is over the mean of the other one.
 
     It looks on the tasks of their latest failures first, then on all tasks of the types of these.
-    Tasks without a type share none. An alternative's lower bound must be over the mean of the
-    failing strategy there.
     """
     if not rows:
         return {}

@@ -276,10 +276,7 @@ def _state(reader: Reader) -> Row:
 
 
 def _find(tx: Transaction, z: float) -> tuple[list[Row], int, int | None]:
-    """Return the rules from repetition, and the number of episodes that they follow from.
-
-    The last is None if that changed while the rules were derived: a server has no snapshots.
-    """
+    """Return the rules, the number of episodes, and the same, or None if it changed meanwhile."""
     before = _state(tx)
     rows = _derive(tx, z, _rules_of_summaries(tx, {}))
     episodes = int(before["episodes"])
@@ -365,12 +362,10 @@ def _derive(
     wordings: set[str] | None = None,
     seen: dict[str, Any] | None = None,
 ) -> list[Row]:
-    """Return the general rules from repetition, by id.
+    """Return the general rules from repetition, by id; ``said`` are those from summaries.
 
-    ``said`` are the rules from summaries. With ``wordings``, only those of sentences with one of
-    these normalized forms, of ``strategies`` (texts), and of strategies equal to one of these
-    sentences. ``seen`` are the ``agents`` and ``types`` of tasks whose episodes count; without it
-    all count.
+    With ``wordings``, only those of sentences with one of these normalized forms, of ``strategies``
+    (texts), and of strategies equal to one of these sentences.
     """
     options = ("agents",) if seen else ()
 
@@ -404,10 +399,9 @@ def _derive(
 
 
 def _rules_of_summaries(reader: Reader, seen: Mapping[str, Any]) -> list[Row]:
-    """Return the rules from the summaries of episodes without strategies and listed sentences.
+    """Return the rules from summaries; ``seen`` says whose episodes count (none: all).
 
-    A clause that is part of a longer one of the same episodes is no rule of its own. ``seen`` are
-    the ``agents`` and ``types`` of tasks whose episodes count; without it all count.
+    A clause that is part of a longer one of the same episodes is no rule of its own.
     """
     told = reader.read("consolidation.summaries", *(("agents",) if seen else ()), **seen)
     there: dict[str, Counter[bool]] = {}

@@ -215,10 +215,7 @@ class ContextWriter:
                 yield Line(NOTED, one.similarity or 0.0, f"- {shown}", _about("NOTED", shown))
 
     def _attempts(self, recent: Sequence[Row], common: Set[str]) -> Mapping[str, int]:
-        """Return the latest episodes in words, the latest first, and how often each is repeated.
-
-        They do without the tools that nearly every run uses, and those that a sequence names.
-        """
+        """Return the latest episodes in words, without ``common`` tools, and how often each is."""
         summaries = {row["id"]: row["summary"] for row in recent}
         asked = {"ids": list(summaries), "strategies": []}
         attempts: Counter[str] = Counter()
@@ -257,12 +254,10 @@ class ContextWriter:
             errors |= self._errors(question, tried, view)
         lines = []
         for one in good:
-            below = []
-            if (
-                one.text in warned and not one.usual and one.conclusion != "works again"
-            ):  # it failed elsewhere
-                row = warned[one.text]
-                below = [("but", f"failed {row['occurrences']}x with {row['error_class']}")]
+            below, elsewhere = [], warned.get(one.text)
+            if elsewhere and not one.usual and one.conclusion != "works again":
+                how = f"failed {elsewhere['occurrences']}x with {elsewhere['error_class']}"
+                below = [("but", how)]
             text = _above(f"- {one.said}: ", one.text, below)
             about = _about("WORKS", fenced(one.text, SHOWN))
             lines.append(Line(HEURISTICS, one.probability, text, about))
@@ -284,10 +279,7 @@ class ContextWriter:
     def _parted(
         self, found: Sequence[Expected], blamed: Set[str], warned: Collection[str], view: View
     ) -> tuple[list[Expected], list[Expected], list[Expected]]:
-        """Return what works, what fails (the worst first), and what else was tried near the task.
-
-        What is usual is not to blame unless it stopped working.
-        """
+        """Return what works, what fails (the worst first), and what else was tried near."""
         good: list[Expected] = []
         bad: list[Expected] = []
         rest: list[Expected] = []
@@ -448,10 +440,7 @@ def _mean(won: int, trials: int) -> float:
 
 
 def _blamed(question: Question, tried: Sequence[Row]) -> set[str]:
-    """Return the strategies whose failures on a task and near ones may be their own.
-
-    What each run on the task used, beside others, fails and works as the task does.
-    """
+    """Return the strategies that may be to blame; what each run used fails as the task does."""
     episodes = sum(row["episodes"] for row in question.known)
     beside_others = sum(row["here_trials"] > 0 for row in tried) > 1
     return {row["strategy"] for row in tried if not beside_others or row["here_trials"] < episodes}

@@ -252,10 +252,8 @@ class LessonReader:
             rows = self._graph.read("lessons.recent", tasks=ids, limit=last)
         for row in rows:
             row["at"] = from_millis(row.pop("dated"))
-        threshold, earlier = (
-            self._graph.settings.success_threshold,
-            dict.fromkeys(Score.model_fields),
-        )
+        threshold = self._graph.settings.success_threshold
+        earlier = dict.fromkeys(Score.model_fields)
         before = self._priors.read(EVERYTHING).scores.get(task, [])
         found = [
             Score(**{**earlier, "score": score, "success": score >= threshold}) for score in before

@@ -14,7 +14,7 @@ from graphmem.models import MAX_TEXT, Step
 from graphmem.seeding import chats
 from graphmem.seeding.chats import REPLY, cut_text, text_of
 from graphmem.seeding.formats import HEAD, Origin
-from graphmem.seeding.tables import Table, TableReader, read_beside
+from graphmem.seeding.tables import TableReader, read_beside
 
 Names = dict[str, Any]
 
@@ -233,18 +233,12 @@ def name_trial_strategies(steps: Sequence[Step] | None, names: Names) -> list[st
     return [names["setup"]] if steps is None and names["setup"] else None
 
 
-HARBOR = TableReader(
-    "harbor", Table.load("harbor"), None, join_trial, read_trial_steps, name_trial_strategies
-)
+HARBOR = TableReader("harbor", None, join_trial, read_trial_steps, name_trial_strategies)
 FORMATS = (
-    HARBOR.make_format(find_trial_logs),
-    TableReader(
-        "intercode", Table.load("intercode"), steps=read_sql_steps, strategy=name_sql_strategies
-    ).make_format(),
-    TableReader("openhands", Table.load("openhands"), steps=read_event_steps).make_format(),
-    TableReader("swe-agent", Table.load("swe-agent")).make_format(),
-    TableReader(
-        "tau-bench", Table.load("tau-bench"), steps=read_tau_steps, strategy=name_tau_strategies
-    ).make_format(),
-    TableReader("terminal-bench", Table.load("terminal-bench")).make_format(),
+    HARBOR.make_format(logs=find_trial_logs),
+    TableReader("intercode", steps=read_sql_steps, strategy=name_sql_strategies).make_format(),
+    TableReader("openhands", steps=read_event_steps).make_format(),
+    TableReader("swe-agent").make_format(),
+    TableReader("tau-bench", steps=read_tau_steps, strategy=name_tau_strategies).make_format(),
+    TableReader("terminal-bench").make_format(),
 )

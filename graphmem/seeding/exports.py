@@ -12,7 +12,7 @@ from graphmem.errors import ValidationError
 from graphmem.ids import canonical_json
 from graphmem.seeding import chats
 from graphmem.seeding.reading import Limits, peek_head, read_objects, read_rows
-from graphmem.seeding.tables import Parts, Reading, Table, TableReader
+from graphmem.seeding.tables import Parts, Reading, TableReader
 from graphmem.seeding.traces import Groups
 
 Row = Mapping[str, Any]
@@ -218,28 +218,18 @@ def _column(name: str, value: Any) -> Any:
     return values[0] if len(set(map(str, values))) == 1 else canonical_json(values)
 
 
+def _langfuse_key(row: Row) -> object:
+    return row.get("trace_id") or (None if "value" in row else row.get("id"))
+
+
+def _langsmith_key(row: Row) -> object:
+    return row.get("trace_id") or row.get("run_id") or row.get("id")
+
+
+_OF_LANGFUSE = partial(_read_traces, _langfuse_key, _read_langfuse_row, "data")
+_OF_LANGSMITH = partial(_read_traces, _langsmith_key, dict, "runs")
 FORMATS = (
-    TableReader(
-        "langfuse",
-        Table.load("langfuse"),
-        partial(
-            _read_traces,
-            lambda row: row.get("trace_id") or (None if "value" in row else row.get("id")),
-            _read_langfuse_row,
-            "data",
-        ),
-        parts=_split_langfuse,
-    ).make_format(),
-    TableReader(
-        "langsmith",
-        Table.load("langsmith"),
-        partial(
-            _read_traces,
-            lambda row: row.get("trace_id") or row.get("run_id") or row.get("id"),
-            dict,
-            "runs",
-        ),
-        parts=_split_langsmith,
-    ).make_format(),
-    TableReader("mlflow", Table.load("mlflow"), parts=_split_mlflow).make_format(),
+    TableReader("langfuse", _OF_LANGFUSE, parts=_split_langfuse).make_format(),
+    TableReader("langsmith", _OF_LANGSMITH, parts=_split_langsmith).make_format(),
+    TableReader("mlflow", parts=_split_mlflow).make_format(),
 )

@@ -27,9 +27,8 @@ from graphmem.errors import SeedingError, ValidationError
 from graphmem.ids import canonical_json
 from graphmem.models import Step
 from graphmem.seeding import chats
-from graphmem.seeding.formats import Format
 from graphmem.seeding.reading import DamagedError, Limits, Values, peek_head, reason_of
-from graphmem.seeding.tables import Reading, Table, TableReader
+from graphmem.seeding.tables import Reading, TableReader
 from graphmem.seeding.traces import judge
 
 MAGIC = b"PK\x03\x04"
@@ -189,7 +188,7 @@ def detect(head: bytes) -> bool:
     if head.startswith(MAGIC):
         length = int.from_bytes(head[26:28], "little")
         return head[30 : 30 + length].startswith(_OWN)
-    return TABLE.marks.fit(head)
+    return READER.table.marks.fit(head)
 
 
 def read_samples(stream: BinaryIO, limits: Limits) -> Iterator[Reading]:
@@ -399,7 +398,6 @@ def _resolved(value: Any, attached: Mapping[str, Any]) -> Any:
     return value
 
 
-TABLE = Table.load("inspect")
-READER = TableReader("inspect", TABLE, read_samples, steps=read_steps)
-FORMAT = Format("inspect", TABLE.doc, detect, READER.read, mapping=TABLE.mapping)
+READER = TableReader("inspect", read_samples, steps=read_steps)
+FORMAT = READER.make_format(detect)
 FORMATS = (FORMAT,)

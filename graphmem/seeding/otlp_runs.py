@@ -112,7 +112,17 @@ class Runs:
         model = root.get("model") or last.get("model")
         own = root.get("fields", {})
         extra = {**own, "conversation": session, "model": model}
-        acts = [_span(one, name) for one in ordered if one["kind"] in (TOOL, PLAN)]
+        acts = [
+            Span(
+                one["id"],
+                one["kind"],
+                parent=name,
+                started_at=parse_time(one.get("start") or one.get("end")),
+                **{key: one.get(key) for key in ("name", "input", "output", "error")},
+            )
+            for one in ordered
+            if one["kind"] in (TOOL, PLAN)
+        ]
         whole = Span(
             name,
             AGENT,
@@ -235,19 +245,6 @@ def _about(spans: Spans, span: str | None) -> str | None:
             break
         span = parent
     return span
-
-
-def _span(span: Object, root: str) -> Span:
-    return Span(
-        span["id"],
-        span["kind"],
-        span.get("name"),
-        root,
-        input=span.get("input"),
-        output=span.get("output"),
-        error=span.get("error"),
-        started_at=parse_time(span.get("start") or span.get("end")),
-    )
 
 
 def _by_judge(judgements: Sequence[Object]) -> dict[str, Any]:

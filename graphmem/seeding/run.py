@@ -163,10 +163,7 @@ def _learn(
     advance: Callable[[int], None],
     batch_size: int,
 ) -> dict[str, int]:
-    """Learn the records of one log by one call, which tells equal ones apart by their order.
-
-    Then settle what was told later. Return the numbers of created, skipped and settled episodes.
-    """
+    """Learn the episodes of a log by one call, which tells equal ones apart; then settle others."""
     later: list[tuple[int, Later]] = []
     numbers: list[int] = []
     """The numbers in the log of the episodes that are not durable yet."""

@@ -15,7 +15,7 @@ import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
@@ -176,6 +176,7 @@ class Table(_Part):
     spans: Spans = Spans()
 
     @classmethod
+    @cache
     def load(cls, name: str) -> Table:
         """Return the table of a format."""
         path = Path(__file__).with_name("formats") / f"{name}.toml"
@@ -285,7 +286,6 @@ class TableReader:
     """Reads logs as a table says; functions, which may add to the names, do what it cannot say."""
 
     name: str
-    table: Table
     records: Callable[[BinaryIO, Limits], Iterator[Reading]] | None = None
     join: Callable[[Any, Origin], dict[str, Any]] | None = None
     """Joins a record with other files."""
@@ -294,12 +294,21 @@ class TableReader:
     parts: Callable[[Any], Parts] | None = None
     """Puts the records of a trace together."""
 
-    def make_format(self, logs: Callable[[Path], list[Path] | None] | None = None) -> Format:
-        """Return the format."""
-        table = self.table
+    @property
+    def table(self) -> Table:
+        """The table of the format."""
+        return Table.load(self.name)
+
+    def make_format(
+        self,
+        detect: Callable[[bytes], bool] | None = None,
+        logs: Callable[[Path], list[Path] | None] | None = None,
+    ) -> Format:
+        """Return the format; without functions, its table says which files are of it."""
+        table, detect = self.table, detect or self.table.marks.fit
         if logs is None and table.folder is not None:
             logs = partial(_logs, table.folder)
-        return Format(self.name, table.doc, table.marks.fit, self.read, logs, table.mapping)
+        return Format(self.name, table.doc, detect, self.read, logs, table.mapping)
 
     def read(self, stream: BinaryIO, origin: Origin) -> Iterator[Record]:
         """Yield the records of a file."""

@@ -194,7 +194,7 @@ class UnavailableError(StoreError):
 
 
 class AuthenticationError(StoreError):
-    """The server refused the user or the password."""
+    """The server refused the user, the password, or what this user has no right to."""
 
 
 class StorageError(StoreError):

@@ -27,7 +27,6 @@ from graphmem.forks import in_child, keep
 from graphmem.models.reports import LossReport
 from graphmem.store import embedded_files as files
 from graphmem.store.embedded_errors import rows, run, translated
-from graphmem.store.embedded_locks import readers_of
 from graphmem.store.embedded_sessions import ENGINE, Leases, Reader, Writer, leave
 from graphmem.store.port import (
     CLOSED,
@@ -241,7 +240,7 @@ class EmbeddedStore:
         return not (self.folder and any(self.folder.glob(f"{files.DAMAGED}*")))
 
     def readers(self) -> tuple[str, ...]:
-        return readers_of(self.folder) if self.folder else ()
+        return files.readers_of(self.folder) if self.folder else ()
 
     def backup(self, folder: Path) -> tuple[int, int]:
         if not self.exists():
@@ -384,7 +383,7 @@ class EmbeddedStore:
         return self._snapshot(self.folder)
 
     def _snapshot(self, folder: Path) -> Reader:
-        if files.holds_log(folder) and not readers_of(folder):
+        if files.holds_log(folder) and not files.readers_of(folder):
             # Who is alone replays the log once, to read and to write.
             with contextlib.suppress(StoreError):
                 return self._writable(wait=0.0)

@@ -24,8 +24,17 @@ import kglite
 from graphmem.errors import GraphMemError, LockedError, StorageError, shown
 from graphmem.store import schema
 from graphmem.store.embedded_errors import full, run, translated
-from graphmem.store.embedded_files import WrittenFiles, abandon, open_snapshot, signature_of
-from graphmem.store.embedded_locks import READERS, WAITERS, lock_shared, open_locked, wanted
+from graphmem.store.embedded_files import (
+    READERS,
+    WAITERS,
+    WrittenFiles,
+    abandon,
+    lock_shared,
+    open_locked,
+    open_snapshot,
+    signature_of,
+    wanted,
+)
 from graphmem.store.port import check_wanted
 from graphmem.store.queries import Query, procedure
 from graphmem.store.tables import naming

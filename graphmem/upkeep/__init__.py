@@ -123,6 +123,7 @@ class Upkeep:
             report = self._eraser.erase_agent(agent)
         else:
             report = self._eraser.erase_user(str(user))
+        self._vectors.tidy()
         if compact or (compact is None and episode_id is None):
             report = report.model_copy(update=self._eraser.compact())
         return report

@@ -92,9 +92,7 @@ class Eraser:
                 abandoned=abandoned,
             )
 
-        report = self._graph.transact(work)
-        self._vectors.tidy()
-        return report
+        return self._graph.transact(work)
 
     def erase_agent(self, agent: str) -> EraseReport:
         """Remove an agent with its episodes, policies, events, predictions, levels and scope."""
@@ -109,9 +107,7 @@ class Eraser:
             ahead["predictions"] = int(dropped[0]["removed"])
             self._remove_ahead([row["id"] for row in ids], ahead)
             self._drop_experience_ahead(stream, last, ahead)
-        report = self._graph.transact(lambda tx: self._erase_agent(tx, name, ahead))
-        self._vectors.tidy()
-        return report
+        return self._graph.transact(lambda tx: self._erase_agent(tx, name, ahead))
 
     def _erase_agent(self, tx: Transaction, name: str, ahead: Removed) -> EraseReport:
         ns = self._graph.ns
@@ -157,9 +153,7 @@ class Eraser:
         ahead = Removed()
         rows = self._graph.read("erasing.episodes_of_user", user=user)
         self._remove_ahead([row["id"] for row in rows], ahead)
-        report = self._graph.transact(lambda tx: self._erase_user(tx, user, ahead))
-        self._vectors.tidy()
-        return report
+        return self._graph.transact(lambda tx: self._erase_user(tx, user, ahead))
 
     def _erase_user(self, tx: Transaction, user: str, ahead: Removed) -> EraseReport:
         ids = [row["id"] for row in tx.run("erasing.episodes_of_user", user=user)]

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from graphmem import Memory, Settings
-from graphmem.store.embedded_locks import wanted
+from graphmem.store.embedded_files import wanted
 from graphmem.store.vectors import digest
 from tests.faults.attack import rounds
 from tests.faults.learner import environment, keys

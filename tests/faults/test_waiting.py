@@ -12,8 +12,7 @@ import pytest
 
 from graphmem import Memory, Settings
 from graphmem.errors import LockedError, StoreError
-from graphmem.store.embedded_files import remove_left
-from graphmem.store.embedded_locks import wanted
+from graphmem.store.embedded_files import remove_left, wanted
 from graphmem.store.port import CLOSED
 from tests.faults.attack import rounds
 from tests.faults.learner import BATCH, Learner

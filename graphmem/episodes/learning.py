@@ -216,10 +216,7 @@ class Learner:
         return Listed(Evidence(**row | {"at": from_millis(row["at"])}) for row in rows)
 
     def _tasks(self, text: str | None, task_type: str | None, agent: str | None) -> list[str]:
-        """Return the ids of the task with a key or wording, or else of the tasks of a type.
-
-        For an agent only tasks that it attempted, with the type that it took them for.
-        """
+        """Return ids of tasks by key, wording or type; for an agent those that it attempted."""
         if agent is not None:
             view = View(agents=(agent,), scope=None)
             if text is not None:

@@ -39,10 +39,7 @@ def init(options: Options) -> None:
 
 
 @click.command()
-@example(
-    'learn "refund a cancelled flight" "check policy, then refund"',
-    "--success --agent gpt-4o --source-key run-17/3",
-)
+@example('learn "refund a flight" "check policy, then refund" --success --source-key run-17/3')
 @click.argument("task")
 @click.argument("strategies", nargs=-1, required=True, metavar="STRATEGY...")
 @click.option("--success/--failure", default=None, help="Whether it worked.")

@@ -171,10 +171,7 @@ def recall(
 
 
 @levels.command()
-@example(
-    "--url ./ops.graph levels lens agent:ada:orders",
-    "agent:ada:working task:deploy:shared --tag kind:order --max-age 600",
-)
+@example("levels lens agent:ada:orders agent:ada:working task:deploy:shared --max-age 600")
 @example("--url ./ops.graph levels lens planning --agent ada")
 @example("--url ./ops.graph levels lens agent:ada:orders --remove")
 @click.argument("name")
@@ -209,10 +206,7 @@ def lens(
 
 
 @levels.command()
-@example(
-    "--url ./ops.graph levels pull agent:ada:working agent:ada:sensory",
-    "--transformer dedup --tag kind:fact",
-)
+@example("levels pull agent:ada:working agent:ada:sensory --transformer dedup --tag kind:fact")
 @example("--url ./ops.graph levels pull agent:ada:working agent:ada:sensory --stop")
 @click.argument("target")
 @click.argument("source")

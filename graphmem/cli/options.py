@@ -93,13 +93,12 @@ as_agent = click.option("--agent", help="Act as this agent; default: anybody.")
 with_yes = click.option("--yes", is_flag=True, help="Do not ask.")
 
 
-def example(*parts: str) -> Callable[[F], F]:
-    """Add an example to the help of a command; where it is long, each part is a line."""
+def example(line: str) -> Callable[[F], F]:
+    """Add an example to the help of a command."""
 
     def add(command: F) -> F:
         text, _, others = cleandoc(command.__doc__ or "").partition(_EXAMPLE)
         title = f"{_EXAMPLE}s:" if others else f"{_EXAMPLE}:"
-        line = " \\\n          ".join(parts)
         command.__doc__ = f"{text}{title}\n  graphmem {line}{others.partition(':')[2]}"
         return command
 

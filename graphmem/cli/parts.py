@@ -37,10 +37,7 @@ def prefer(options: Options, /, user: str, category: str, text: str, **given: An
 
 @people.command()
 @example('--url ./airline.graph people know refunds "they take five days" --user ann')
-@example(
-    '--url ./airline.graph people know refunds "three days" --source documented',
-    "--contradicts 3d6c9d1f5d6d8a8f6f2b4d3a1c0e7b52",
-)
+@example('people know refunds "3 days" --contradicts 3d6c9d1f5d6d8a8f6f2b4d3a1c0e7b52')
 @click.argument("domain")
 @click.argument("fact")
 @click.option("--source", default="user_stated", help="Or documented, observed or inferred.")
@@ -65,10 +62,7 @@ def know(
 
 
 @people.command()
-@example(
-    "--url ./airline.graph people scope grace --can-learn 'sql_*'",
-    "--cannot-learn sql_admin --inherit-from ada",
-)
+@example("people scope grace --can-learn 'sql_*' --cannot-learn sql_admin --inherit-from ada")
 @example("--url ./airline.graph people scope grace --remove")
 @click.argument("agent")
 @several("--can-learn", metavar="TYPE", help="It learns only such tasks; * is any text.")

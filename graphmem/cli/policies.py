@@ -109,9 +109,7 @@ def best(options: Options, /, state: tuple[str, ...], agent: str, **how: Any) ->
 
 
 @policies.command()
-@example(
-    "--url ./ops.graph policies update task=deploy run_playbook", "--reward 1 --next task=verify"
-)
+@example("policies update task=deploy run_playbook --reward 1 --next task=verify")
 @example("--url ./ops.graph policies update task=deploy run_playbook --success yes")
 @with_state
 @click.argument("action")
@@ -216,10 +214,7 @@ def _print_cycles(report: CycleReport) -> None:
 
 @policies.command()
 @example("--url ./airline.graph policies expect cancel_reservation --probability 0.7")
-@example(
-    '--url ./airline.graph policies expect "night build"',
-    '--outcome \'{"minutes": 12, "green": true}\' --due 2026-12-01T06:00:00Z',
-)
+@example("policies expect 'night build' --outcome '{\"minutes\": 12}' --due 2026-12-01T06:00Z")
 @click.argument("subject")
 @click.option("--probability", type=float, metavar="P", help="That it comes true, from 0 to 1.")
 @click.option("--outcome", type=parse_object, metavar="JSON", help="The expected outcome.")
@@ -239,13 +234,8 @@ def expect(options: Options, /, subject: str, **expected: Any) -> None:
 
 
 @policies.command()
-@example(
-    "--url ./airline.graph policies resolve", "5d0c7be39b1c5a6e8b4d1d0a9a2c7f31 --happened yes"
-)
-@example(
-    "--url ./airline.graph policies resolve",
-    '5d0c7be39b1c5a6e8b4d1d0a9a2c7f31 --actual \'{"minutes": 15, "green": true}\'',
-)
+@example("policies resolve 5d0c7be39b1c5a6e8b4d1d0a9a2c7f31 --happened yes")
+@example("policies resolve 5d0c7be39b1c5a6e8b4d1d0a9a2c7f31 --actual '{\"minutes\": 15}'")
 @click.argument("prediction_id", metavar="ID")
 @click.option("--actual", type=parse_object, metavar="JSON", help="The actual outcome.")
 @click.option("--happened", type=bool, metavar="yes|no", help="Whether it came true.")

@@ -144,13 +144,6 @@ class Attempt(Recording):
         The episode keeps the probability and the way of the choice. If you use another strategy
         after all, say so: ``attempt.used(StrategyUse(choice.text, applied=False), "other")``.
 
-        Args:
-            candidates: texts or ids of strategies; default: what the memory finds.
-            explore: "thompson", "greedy", "ucb" or "epsilon".
-            epsilon: in [0, 1], for "epsilon".
-            width: from 0, for "ucb".
-            seed: a whole number from 0, which repeats a choice; None: a new random choice.
-
         Raises:
             NotFoundError: no candidates are given, and the memory has none.
             ValidationError: an argument is wrong, or the attempt does not run.

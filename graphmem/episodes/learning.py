@@ -13,15 +13,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 from uuid import uuid4
 
-from graphmem.episodes.counting import (
-    Excess,
-    Known,
-    addition,
-    is_plain,
-    looked_up,
-    overgrown,
-    parts,
-)
+from graphmem.episodes import counting
+from graphmem.episodes.counting import Excess, Known
 from graphmem.episodes.rows import Occurrences, agrees, compared, episode_row, read_contents
 from graphmem.errors import ConflictError, SettingsError, StoreError, ValidationError, has_surrogate
 from graphmem.graph.access import View, read_scopes, read_view, refusal
@@ -216,10 +209,7 @@ class Learner:
         return Listed(Evidence(**row | {"at": from_millis(row["at"])}) for row in rows)
 
     def _tasks(self, text: str | None, task_type: str | None, agent: str | None) -> list[str]:
-        """Return the ids of the task with a key or wording, or else of the tasks of a type.
-
-        For an agent only tasks that it attempted, with the type that it took them for.
-        """
+        """Return ids of tasks by key, wording or type; for an agent those that it attempted."""
         if agent is not None:
             view = View(agents=(agent,), scope=None)
             if text is not None:
@@ -243,9 +233,9 @@ class Learner:
     def _add(self, row: Row) -> bool:
         """Learn an episode by one statement, if all that it is about is known; return whether."""
         about = _about(row)
-        if not is_plain(row) or not (about <= self._seen or self._likely > WORTH_TRYING):
+        if not counting.is_plain(row) or not (about <= self._seen or self._likely > WORTH_TRYING):
             return False
-        options, params = addition(row, self._graph.now())
+        options, params = counting.addition(row, self._graph.now())
         if self._graph.must_lock:
             options.append("locked")
         grown = self._graph.attempt(
@@ -261,7 +251,7 @@ class Learner:
             self._seen -= about
             return False
         self._remember(about, known=True)
-        self._cut(overgrown(row, grown))
+        self._cut(counting.overgrown(row, grown))
         return True
 
     def _remember(self, about: set[str], *, known: bool) -> None:
@@ -317,7 +307,7 @@ class Learner:
     ) -> tuple[Answers, Known]:
         """Return per row whether it is new, or why it is refused; and the nodes that are known."""
         nodes: dict[str, dict[str, Row]] = {label: {} for label in LABELS}
-        for row in tx.run("learning.look_at", **looked_up(rows)):
+        for row in tx.run("learning.look_at", **counting.looked_up(rows)):
             nodes[row["label"]][row["id"]] = row
         known = nodes["Episode"]
         there = [row for row in rows if row["id"] in known]
@@ -339,7 +329,7 @@ class Learner:
 
     def _record(self, tx: Transaction, rows: list[Row], known: Known, *, last: bool) -> Excess:
         """Write new episodes and what follows from them; return what has too much evidence."""
-        added, excess = parts(rows, tx.now, known)
+        added, excess = counting.parts(rows, tx.now, known)
         half_life = None
         if "together" in added:
             self._half_life_days = half_life_of(tx)

@@ -1,8 +1,4 @@
-"""Records what an agent does in a Gymnasium environment: to a log, into a memory, or both.
-
-Wrap the environment; the agent stays as it is. At the end of a run its transitions become one
-episode, with the outcome that the caller gives, and values of actions are learned from them.
-"""
+"""Records what an agent does in a Gymnasium environment: to a log, into a memory, or both."""
 
 from __future__ import annotations
 
@@ -37,7 +33,9 @@ STATE = "state"
 
 
 class Recorder(gymnasium.Wrapper):
-    """An environment whose runs are recorded.
+    """An environment whose runs are recorded; the agent stays as it is.
+
+    At the end of a run its transitions become one episode, and values of actions are learned.
 
     Attributes:
         actions: the names of the actions, if the environment has a number of them.

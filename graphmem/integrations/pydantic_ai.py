@@ -12,15 +12,8 @@ from typing import Any, Unpack
 from typing_extensions import override
 
 try:
-    from pydantic_ai import AgentRunResult, DeferredToolRequests, RunContext, ToolReturn
+    from pydantic_ai import AgentRunResult, DeferredToolRequests, RunContext, ToolReturn, exceptions
     from pydantic_ai.capabilities import AbstractCapability, WrapRunHandler, WrapToolExecuteHandler
-    from pydantic_ai.exceptions import (
-        ApprovalRequired,
-        CallDeferred,
-        SkipToolExecution,
-        ToolFailedError,
-        ToolRetryError,
-    )
     from pydantic_ai.messages import ModelRequest, TextContent, ToolCallPart, UserPromptPart
     from pydantic_ai.tools import ToolDefinition
 except ImportError as error:
@@ -35,8 +28,8 @@ from graphmem.memory import Memory
 
 __all__ = ["GraphMemCapability"]
 
-_NO_ERRORS = (ApprovalRequired, CallDeferred, SkipToolExecution)
-_ANSWERS = (ToolFailedError, ToolRetryError)
+_NO_ERRORS = (exceptions.ApprovalRequired, exceptions.CallDeferred, exceptions.SkipToolExecution)
+_ANSWERS = (exceptions.ToolFailedError, exceptions.ToolRetryError)
 """What the model is told of an error; the error itself is the cause of these."""
 
 

@@ -3,9 +3,6 @@
 Needs the extra ``otel``. ``instrument()`` wraps the methods of memories and their parts, and
 ``uninstrument()`` restores them. Without a provider nothing is recorded. Spans have no contents of
 a memory, of questions or of answers; only with ``content`` they have the text of a question.
-
-``gen_ai.memory.store.id`` is the namespace, ``gen_ai.memory.record.id`` the id if the call wrote
-one thing, and ``graphmem.method`` the method.
 """
 
 from __future__ import annotations

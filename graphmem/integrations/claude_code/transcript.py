@@ -1,9 +1,8 @@
 """Reads the transcript of a session: JSON lines, to which Claude Code only adds.
 
-A line of the user is a prompt, or holds results of tools. Lines of the assistant hold its words and
-its calls of tools. Lines that do not come from the user (subagents, hooks, summaries, output of
-local commands) are no prompts. What a user states, and the last run of a test command, say how a
-prompt went.
+A line of the user is a prompt, or holds results of tools. Lines that do not come from the user
+(subagents, hooks, summaries, output of local commands) are no prompts. What a user states, and the
+last run of a test command, say how a prompt went.
 """
 
 from __future__ import annotations

@@ -171,11 +171,7 @@ def over_stdio(server: Server) -> None:
 
 
 async def _over_stdio(server: Server) -> None:
-    """Serve as the SDK does, but answer lines that are no messages, and obey signals.
-
-    The SDK leaves such lines without an answer, so that a client waits forever; and it cannot be
-    stopped while it waits for a line.
-    """
+    """Serve as the SDK does, but answer lines that are no messages, and obey signals meanwhile."""
     came: list[int] = []
     async with stdio_server() as (incoming, outgoing), anyio.create_task_group() as beside:
         lines, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)

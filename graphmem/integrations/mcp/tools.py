@@ -188,6 +188,7 @@ Agent = Annotated[
     Field(description="Name of the agent, whose access rights apply. Leave it out if in doubt."),
 ]
 Tokens = Annotated[int, Field(ge=200, le=MOST, description="Most tokens of the answer.")]
+Score = Annotated[float | None, Field(ge=0, le=1, description="How well, if that is known.")]
 Limit = Annotated[int, Field(ge=1, le=100, description="Most of them.")]
 TaskType = Annotated[str | None, Field(description="A class of tasks, for instance `refund`.")]
 _SENTENCE = 30
@@ -365,11 +366,9 @@ class Tools:
     @tool("read", "Explain a belief")
     def graphmem_explain(
         self,
-        item: Annotated[
-            str, Field(description="Id of anything that the memory returned, or its text.")
-        ],
+        item: Annotated[str, Field(description="Id of anything that it returned, or its text.")],
         task: Annotated[
-            str | None, Field(description="Also say what is expected on this task, and why.")
+            str | None, Field(description="Also what to expect on it, and why.")
         ] = None,
         agent: Agent = None,
         max_tokens: Tokens = 2_000,
@@ -395,9 +394,7 @@ class Tools:
     @tool("read", "List strategies")
     def graphmem_strategies(
         self,
-        task: Annotated[
-            str | None, Field(description="Only on this task: its key or its wording.")
-        ] = None,
+        task: Annotated[str | None, Field(description="Only on this, by key or wording.")] = None,
         task_type: TaskType = None,
         limit: Limit = 20,
         max_tokens: Tokens = 2_000,
@@ -420,31 +417,21 @@ class Tools:
             str | list[str] | None,
             Field(description="What was done, in words that fit the next time too; or several."),
         ] = None,
-        choice: Annotated[
-            str | None, Field(description="Instead of a strategy: `choice` of graphmem_choose.")
-        ] = None,
+        choice: Annotated[str | None, Field(description="Or `choice` of graphmem_choose.")] = None,
         success: Annotated[bool | None, Field(description="Whether the task was solved.")] = None,
-        score: Annotated[
-            float | None, Field(ge=0, le=1, description="How well, if that is known.")
-        ] = None,
+        score: Score = None,
         error: Annotated[str | None, Field(description="What went wrong, as it was told.")] = None,
         summary: Annotated[str | None, Field(description="What happened, in a sentence.")] = None,
         feedback: Annotated[str | None, Field(description="What the user said of it.")] = None,
-        successes: Annotated[
-            list[str] | None, Field(description="Single things that went well.")
-        ] = None,
-        mistakes: Annotated[
-            list[str] | None, Field(description="Single things that went wrong.")
-        ] = None,
+        successes: Annotated[list[str] | None, Field(description="Things that went well.")] = None,
+        mistakes: Annotated[list[str] | None, Field(description="Things that went wrong.")] = None,
         agent: Agent = None,
         task_type: TaskType = None,
         source_key: Annotated[
             str | None,
             Field(description="A key of this attempt: with it, learning it again changes nothing."),
         ] = None,
-        steps: Annotated[
-            list[Step] | None, Field(description="What was done, one step after another.")
-        ] = None,
+        steps: Annotated[list[Step] | None, Field(description="What was done, in order.")] = None,
     ) -> Learned:
         """Store how an attempt went. Call it after each task, whether it worked or not.
 
@@ -480,9 +467,7 @@ class Tools:
         self,
         episode: Annotated[str, Field(description="Its id or source key, or of an attempt.")],
         success: Annotated[bool | None, Field(description="Whether it worked after all.")] = None,
-        score: Annotated[
-            float | None, Field(ge=0, le=1, description="How well, instead of success.")
-        ] = None,
+        score: Score = None,
         error: Annotated[str | None, Field(description="What went wrong, as it was told.")] = None,
     ) -> Settled:
         """Correct the outcome of an episode when the user or a test tells it later.
@@ -513,9 +498,7 @@ class Tools:
     def graphmem_levels_recall(
         self,
         text: Annotated[str | None, Field(description="What it is about, in words.")] = None,
-        levels: Annotated[
-            list[str] | None, Field(description="Names of levels. Left out: all.")
-        ] = None,
+        levels: Annotated[list[str] | None, Field(description="Names. Left out: all.")] = None,
         limit: Limit = 10,
         agent: Agent = None,
         max_tokens: Tokens = 2_000,
@@ -541,9 +524,7 @@ class Tools:
         level: Annotated[str, Field(description="Name of a level, as agent:ada:working.")],
         content: Annotated[JsonValue, Field(description="A text, or any JSON.")],
         tags: Annotated[list[str] | None, Field(description="Tags, as kind:plan.")] = None,
-        key: Annotated[
-            str | None, Field(description="A level has one entry under a key: it is replaced.")
-        ] = None,
+        key: Annotated[str | None, Field(description="An entry under it is replaced.")] = None,
         ttl: Annotated[float | None, Field(gt=0, description="Seconds until it ends.")] = None,
         agent: Agent = None,
     ) -> Added:

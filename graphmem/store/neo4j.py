@@ -174,11 +174,16 @@ class Neo4jStore:
         bound = query.bind(params)
 
         def work() -> Rows:
-            with (
-                self._session(neo4j.READ_ACCESS) as session,
-                session.begin_transaction(timeout=limits.seconds) as transaction,
-            ):
-                return _first(transaction, query.text, bound, limits)
+            try:
+                with (
+                    self._session(neo4j.READ_ACCESS) as session,
+                    session.begin_transaction(timeout=limits.seconds) as transaction,
+                ):
+                    return _first(transaction, query.text, bound, limits)
+            except UnavailableError as error:  # also where it begins, and where it is closed
+                if "TransactionTimedOut" in (getattr(error.__cause__, "code", None) or ""):
+                    raise limits.too_long() from error
+                raise
 
         with self._call():  # until the answer comes, whatever the server goes on with
             return limits.hear(work)
@@ -446,8 +451,6 @@ def _first(
         rows = [record.data() for record in itertools.islice(result, limits.rows + 1)]
     except exceptions.Neo4jError as error:
         code = (error.code or "").rpartition(".")[2]
-        if code.startswith("TransactionTimedOut"):
-            raise limits.too_long() from error
         if code.endswith("OutOfMemoryError"):
             raise QueryError(
                 "the query needed more memory than the server gives to a transaction "

@@ -186,7 +186,7 @@ def test_errors_of_the_memory_do_not_break_a_run(
         ("openai_agents", "agents"),
         ("pydantic_ai", "pydantic_ai"),
         ("gymnasium", "gymnasium"),
-        ("langchain", "langchain.agents"),
+        ("langchain", "langchain.agents.middleware"),
     ],
 )
 def test_a_framework_that_is_not_there_is_named(

@@ -219,7 +219,10 @@ class Chooser:
         """Return what recall finds for a task, and what worked best anywhere."""
         recalled = self._recaller.recall(task, RECALLED, agent, kinds=("strategy",))
         texts = [item.text for item in recalled.items]
-        best = self._graph.read("choosing.best", limit=FOUND, **view.filters(self._graph))
+        name, seen = "choosing.best", {}
+        if view.agents is not None:
+            name, seen = "choosing.best_of", view.filters(self._graph)
+        best = self._graph.read(name, limit=FOUND, **seen)
         best.sort(key=lambda row: (-row["mean"], row["text"]))
         found = list(dict.fromkeys([*texts, *(row["text"] for row in best)]))[:FOUND]
         if not found:

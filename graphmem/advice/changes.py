@@ -52,9 +52,6 @@ class Changes:
         Raises:
             ValidationError: an argument is wrong.
         """
-        from graphmem.advice.beliefs import mixed
-        from graphmem.advice.formula import HAZARD, find_turns
-
         after = _Asked(after=after).after
         view = read_view(self._graph, agent)
         name = checked_text("task", task)
@@ -65,12 +62,8 @@ class Changes:
         tried = None if tasks is None else {row["id"] for row in pairs}
         wide = self._everywhere(view, tried)
         told: list[tuple[Row, Turn]] = list(wide.values())
-        runs = mixed(_counts(pairs), [row["latest"] for row in pairs], HAZARD)
-        for place, turn in find_turns(runs, _counts(pairs)).items():
-            row = pairs[place]
-            known = wide.get(row["id"])
-            if known is None or _better(row, turn) != _better(*known):
-                told.append((row, turn))
+        found = ((pairs[place], turn) for place, turn in _turns_there(pairs).items())
+        told += [one for one in found if _is_news(one, wide.get(one[0]["id"]))]
         if after is not None:
             told = [(row, turn) for row, turn in told if _since(row, turn) >= to_millis(after)]
         texts = self._texts(row["id"] for row, _ in told)
@@ -98,40 +91,48 @@ class Changes:
         strategies are told each by itself.
         """
         found: dict[str, tuple[Change, ...]] = {}
+        total = self._total(EVERYTHING) if episodes else {}
+
+        def find_everywhere(row: Row) -> Turn | None:
+            turns = self._turned([row], EVERYTHING, total).values() if row["latest"] else ()
+            return next((turn for _, turn in turns), None)
+
+        def find_there(row: Row) -> Turn | None:
+            return _turns_there([row]).get(0)
+
         for row in self._graph.read("changes.of_episodes", ids=list(episodes)) if episodes else ():
             wide = {"trials": row["all_trials"], "successes": row["all_successes"]}
-            places = [(row["task"], row | {"latest": latest_of(row["latest"])}, _turn_there)]
+            places = [(row["task"], row | {"latest": latest_of(row["latest"])}, find_there)]
             if wide["trials"] > row["trials"]:
                 wide |= {"id": row["id"], "members": [row["id"]], "latest": row["all_latest"]}
-                places.insert(0, (None, wide, self._turn_everywhere))
+                places.insert(0, (None, wide, find_everywhere))
             for task, counts, find in places:
                 before, after = _as_of(counts, row["stamp"])
-                turn = find(after)
-                if turn and (
-                    (known := find(before)) is None or _differs(before, known, after, turn)
-                ):
+                if not (turn := find(after)):
+                    continue
+                known = find(before)
+                if _is_news((after, turn), known and (before, known)):
                     change = change_of(row["strategy"], task, after, turn)
                     found[row["episode"]] = (*found.get(row["episode"], ()), change)
                     break
         return found
 
-    def _turn_everywhere(self, row: Row) -> Turn | None:
-        turns = self._turned([row], EVERYTHING).values() if row["latest"] else ()
-        return next((turn for _, turn in turns), None)
-
     def _everywhere(self, view: View, among: set[str] | None) -> dict[str, tuple[Row, Turn]]:
         """Return the strategies that changed on all tasks, by id."""
         rows = [row for row in self._read(view) if among is None or row["id"] in among]
-        return self._turned(rows, view)
+        return self._turned(rows, view, self._total(view))
 
-    def _turned(self, rows: Sequence[Row], view: View) -> dict[str, tuple[Row, Turn]]:
+    def _total(self, view: View) -> Row:
+        """Return the trials of all strategies, and what they count."""
+        some = ("some",) if view.agents is not None else ()
+        return self._graph.read("forecasting.totals", *some, **view.filters(self._graph))[0]
+
+    def _turned(self, rows: Sequence[Row], view: View, total: Row) -> dict[str, tuple[Row, Turn]]:
         """Return which strategies changed on all tasks, by id, up to the latest of their rows."""
         from graphmem.advice.beliefs import Own, changing
         from graphmem.advice.formula import find_turns
 
         owns = [Own(row["trials"], row["successes"], latest=row["latest"]) for row in rows]
-        some = ("some",) if view.agents is not None else ()
-        total = self._graph.read("forecasting.totals", *some, **view.filters(self._graph))[0]
 
         def look_up(places: Sequence[int]) -> Mapping[int, Sequence[Lately]]:
             of = {one: place for place in places for one in rows[place]["members"]}
@@ -181,10 +182,8 @@ def read_lately(
     for row in graph.read("forecasting.lately", *some, rows=asked, agents=view.agents):
         if types is None or row["type"] in types:
             own, others = (row["tried"], row["won"]), (row["trials"], row["successes"])
-            typed, worth = (
-                kind is not None and row["type"] == kind,
-                (most or {}).get(row["task"], 0.0),
-            )
+            typed = kind is not None and row["type"] == kind
+            worth = (most or {}).get(row["task"], 0.0)
             found[of[row["id"]]] += [
                 Lately(stamp, row["task"], typed, own, others, worth)
                 for stamp in row["stamps"] or ()
@@ -213,12 +212,13 @@ def change_of(strategy: str, task: str | None, row: Mapping[str, Any], turn: Tur
     )
 
 
-def _turn_there(row: Row) -> Turn | None:
+def _turns_there(rows: Sequence[Row]) -> dict[int, Turn]:
+    """Return the changes of strategies on a task each, by the place of the row."""
     from graphmem.advice.beliefs import mixed
     from graphmem.advice.formula import HAZARD, find_turns
 
-    counts = _counts([row])
-    return find_turns(mixed(counts, [row["latest"]], HAZARD), counts).get(0)
+    counts = _counts(rows)
+    return find_turns(mixed(counts, [row["latest"] for row in rows], HAZARD), counts)
 
 
 def _as_of(row: Row, stamp: int) -> tuple[Row, Row]:
@@ -244,9 +244,9 @@ def _since(row: Row, turn: Turn) -> int:
     return int(row["latest"][turn.place]) // 2
 
 
-def _differs(before: Row, known: Turn, after: Row, turn: Turn) -> bool:
-    """Return whether a change is not the one that was known before."""
-    return _better(after, turn) != _better(before, known)
+def _is_news(found: tuple[Row, Turn], known: tuple[Row, Turn] | None) -> bool:
+    """Return whether a change is not the one that is known."""
+    return known is None or _better(*found) != _better(*known)
 
 
 def _better(row: Row, turn: Turn) -> bool:

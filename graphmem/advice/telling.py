@@ -62,7 +62,7 @@ def describe_evidence(one: Estimate) -> str:
         won, trials = (sum(row[name] for row in lent) for name in ("successes", "trials"))
         others = " and others" * (len(lent) > 1)
         return f"never tried; {won} of {trials} by {_quoted(lent[0]['text'])}{others}, like it"
-    won, rest = (one.near_successes, one.near_trials) if one.nearby else (0, 0)
+    won, rest = one.near_successes, one.near_trials
     few = here < ENOUGH or abs(one.here_successes / here - one.probability) > MOVED
     parts = [(one.here_successes, here, "here", here)]
     if near:

@@ -201,8 +201,7 @@ class Eraser:
         asked = _Condition(**given, agent=agent, any=either, dry_run=dry_run)
         before = None
         if asked.older_than is not None:
-            age = asked.older_than * (DAY / timedelta(milliseconds=1))
-            before = max(self._graph.now() - round(min(age, 1e15)), EARLIEST)
+            before = self._days_ago(asked.older_than)
         elif asked.below_confidence is None:
             problem = "is missing, and so is below_confidence"
             raise ValidationError("older_than", None, problem, _CONDITIONS)
@@ -239,17 +238,20 @@ class Eraser:
     def keep(self, bound: str) -> int:
         """Forget the episodes beyond a bound, ``N episodes`` or ``N days``; return how many."""
         number, unit = bound.split()
-        if unit == "days":
-            old = self.forget(float(number), None, None, dry_run=True).episode_ids
-        else:
-            rows = self._graph.read("erasing.aged")
+        before = self._days_ago(int(number)) if unit == "days" else None
+        rows = self._graph.read("erasing.aged", before=before)
+        if unit == "episodes":
             rows.sort(key=lambda row: (row["at"], row["id"]))
-            old = tuple(row["id"] for row in rows[: max(0, len(rows) - int(number))])
-        if old:
-            rest = self._remove_ahead(old, Removed())
+            rows = rows[: max(0, len(rows) - int(number))]
+        if rows:
+            rest = self._remove_ahead([row["id"] for row in rows], Removed())
             self._graph.transact(lambda tx: self._remove(tx, rest))
             self._vectors.tidy()
-        return len(old)
+        return len(rows)
+
+    def _days_ago(self, days: float) -> int:
+        age = days * (DAY / timedelta(milliseconds=1))
+        return max(self._graph.now() - round(min(age, 1e15)), EARLIEST)
 
     def _losses(self, reader: Reader, ids: Sequence[str]) -> Removed:
         """Count what removing episodes would remove, without removing it."""

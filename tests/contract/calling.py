@@ -131,6 +131,7 @@ def calls(memory: Memory, folder: Path) -> dict[str, Callable[[], Arguments]]:
             "score": 0.4,
             "success": None,
             "agent": None,
+            "at": None,  # some of the episodes ended now
         },
         "to_networkx": {"around": "shared a", "kinds": ["strategy", "task"], "limit": 500},
         "evaluate": {"explore": "thompson"},

@@ -27,6 +27,7 @@ from graphmem.facade import ASKING, OTHER_NAMES, delegate, note_if_new
 from graphmem.graph.arguments import check_flag, check_text, listed, name_arguments
 from graphmem.graph.graph import Graph
 from graphmem.graph.reads import Reads
+from graphmem.ids import to_millis
 from graphmem.lessons import Lessons
 from graphmem.lessons.prompt import ContextWriter
 from graphmem.lessons.proposals import answer as answer_by_model
@@ -100,7 +101,7 @@ class Memory:
         self.levels = Levels(graph, search, reads, outlets)
         """Entries that agents hold for a time: see :class:`graphmem.levels.Levels`."""
         noted = partial(relevant_entries, self.levels, search.floor)
-        facts = FactFinder(graph, search).find
+        self._facts = facts = FactFinder(graph, search).find
         self._context = ContextWriter(graph, similarity, estimator.each, noted, facts)
         self._changes = changes = Changes(graph)
         self.scopes = LearningScopes(graph)
@@ -467,7 +468,7 @@ class Memory:
             kinds: which of "strategy", "rule", "heuristic" and "policy" to return; default: all.
                 Rules, heuristics and policies come after the strategies, at most 3 of each.
             as_of: what was recalled at this time, as in :meth:`predict`; rules and policies are
-                those that follow from the episodes alone, and there are no facts.
+                those that follow from the episodes alone, facts those that were told by then.
             user: also return the preferences of this user, before the facts near the text.
 
         Raises:
@@ -477,7 +478,9 @@ class Memory:
         """
         if as_of is not None:
             past: Memory = self._past.at(as_of)
-            return past.recall(text, limit, agent, max_hops, at=at or as_of, kinds=kinds)
+            told = past.recall(text, limit, agent, max_hops, at=at or as_of, kinds=kinds, user=user)
+            facts = self._facts(told.text, user, to_millis(at or as_of), to_millis(as_of))
+            return told.model_copy(update={"facts": tuple(facts)})
         how: dict[str, Any] = {"at": at, "kinds": kinds, "user": user}
         recalled = self._recaller.recall(text, limit, agent, max_hops, **how)
         for kind, label in (("strategy", "Strategy"), ("policy", "Policy")):

@@ -75,6 +75,25 @@ def test_terminal_bench_counts_what_was_resolved(tmp_path: Path) -> None:
     assert found["terminal-bench/b"].success is True
 
 
+def test_the_runs_of_a_leaderboard_are_told_apart(tmp_path: Path) -> None:
+    """Trials without ids have the same names in each run; a copy of a run is known."""
+    nameless = [{**TRIAL, "id": None, "trial_name": f"hello.{n}-of-2"} for n in (1, 2)]
+    core = tmp_path / "results" / "core@0.1.1"
+    for folder, about in (
+        ("20250902_ada", {"uuid": "u-1", "run_id": "r"}),
+        ("20250903_eve/r", {"uuid": "u-2", "run_id": "r"}),
+        ("20250903_eve/copy", {"uuid": "u-2", "run_id": "r"}),
+        ("20250904_old", {"run_id": "r-3"}),
+        ("20250905_bare", {}),
+    ):
+        put(core / folder, {"results.json": {"results": nameless}, "run_metadata.json": about})
+    found, report = learned(tmp_path)
+    assert (report.created, report.skipped, report.refused) == (8, 2, 0)
+    assert {name.rpartition("/")[0] for name in found} == {
+        f"terminal-bench/{run}" for run in ("u-1", "u-2", "r-3", "20250905_bare")
+    }
+
+
 def test_harbor_reads_a_trial_with_its_trajectory(tmp_path: Path) -> None:
     job = put(
         tmp_path / "jobs" / "monday",

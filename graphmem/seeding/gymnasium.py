@@ -11,7 +11,7 @@ from graphmem.errors import ValidationError
 from graphmem.models import MAX_STEPS, Step
 from graphmem.seeding.formats import Format, Origin, Record, Refused, Unsettled, make_record
 from graphmem.seeding.reading import Limits, parse_line, read_lines
-from graphmem.seeding.tables import Table
+from graphmem.seeding.schema import Table
 
 MARK = "gymnasium"
 """The field that each line has; its value is the version of the form."""

@@ -14,7 +14,7 @@ from graphmem.seeding.chats import arguments, cut_task, question, text_of
 from graphmem.seeding.formats import Format, Origin, Record, Refused
 from graphmem.seeding.otlp_runs import CHAIN, CHAT, NOTHING, OTHER, SPAN, Runs
 from graphmem.seeding.reading import BOM, read_objects
-from graphmem.seeding.tables import Table
+from graphmem.seeding.schema import Table
 from graphmem.seeding.traces import AGENT, PLAN, TOOL, Groups
 
 _EVENT = "gen_ai.evaluation.result"

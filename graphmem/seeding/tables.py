@@ -1,31 +1,36 @@
-"""Formats as tables: ``formats/NAME.toml`` says where records are, and which field is which.
-
-A value of a table is a form: a path (``info.task``; ``info.task!`` if it has to be there), a text
-with paths in braces, a constant that begins with ``=``, a chat that begins with ``?`` (what the
-user says first), or a list of forms, of which the first that says something counts. A path goes
-through JSON in a text, too. ``@name`` is no field of the record: ``@stem`` and ``@folder`` are of
-the file, ``@key`` and ``@number`` of the record in it, ``@beside`` is the object in another file;
-others are groups of the pattern ``stem``, or stand in ``let``.
-"""
+"""Reads logs as tables say, such as ``formats/NAME.toml``: see :mod:`graphmem.seeding.schema`."""
 
 from __future__ import annotations
 
 import json
+import math
 import re
-import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from datetime import datetime
+from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
-
-from pydantic import BaseModel, ConfigDict
+from typing import Any, BinaryIO
 
 from graphmem.errors import SeedingError, ValidationError
-from graphmem.models import Episode, Step
+from graphmem.models import Step
 from graphmem.seeding import chats
 from graphmem.seeding.formats import Format, Origin, Record, Unsettled, read_record
-from graphmem.seeding.reading import BOM, Limits, Values, read_objects
+from graphmem.seeding.reading import Limits, Values, peek_head, read_objects, read_rows
+from graphmem.seeding.schema import (
+    KEYS,
+    LISTS,
+    MOMENTS,
+    NUMBERS,
+    Folder,
+    Form,
+    Outcome,
+    Places,
+    Steps,
+    Table,
+    Value,
+    find_zone,
+)
 from graphmem.seeding.sources import Source
 from graphmem.seeding.traces import (
     OTHER,
@@ -37,7 +42,6 @@ from graphmem.seeding.traces import (
     split_judgements,
 )
 
-Form = str | list[str]
 Reading = tuple[int, str | None, Callable[[], Any]]
 """Number and key of a record, and what reads it."""
 Parts = tuple[Mapping[str, Any], Sequence[Mapping[str, Any]], Sequence[tuple[str | None, str, Any]]]
@@ -45,142 +49,8 @@ Parts = tuple[Mapping[str, Any], Sequence[Mapping[str, Any]], Sequence[tuple[str
 _NOTHING: tuple[Any, ...] = (None, "", [], {})
 _ABOVE = 3
 """A file beside may be in so many folders: that of the log, or those above it."""
+_TRUTHS = {"true": True, "1": True, "false": False, "0": False}
 _IN_BRACES = re.compile(r"\{([^{}]+)\}")
-
-
-class _Part(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
-
-
-class Marks(_Part):
-    """How a file is recognised: by its first byte, and by all names of one of the lists."""
-
-    first: str = "{"
-    names: list[list[str]]
-    pattern: str | None = None
-    """A pattern that does as well as names."""
-    without: list[str] = []
-    columns: bool = False
-    """Whether a table with such names of columns has them, too."""
-
-    def fit(self, head: bytes) -> bool:
-        """Return whether a file that begins so has the marks."""
-        text = head.removeprefix(BOM).lstrip()
-
-        def has(name: str) -> bool:
-            return f'"{name}"'.encode() in text
-
-        if self.columns and text[:1] not in (b"{", b"["):
-            columns = {name.strip(b' "\r') for name in text.split(b"\n", 1)[0].split(b",")}
-            return any(columns.issuperset(map(str.encode, names)) for names in self.names)
-        if not text[:1] or text[:1] not in self.first.encode() or any(map(has, self.without)):
-            return False
-        if self.pattern is not None and re.search(self.pattern.encode(), text):
-            return True
-        return any(all(map(has, names)) for names in self.names)
-
-
-class Places(_Part):
-    """Where records are.
-
-    Objects are lines, follow each other, or are items of a list, which ``at`` may wrap. Members are
-    those of an object; items are those of a list somewhere in an object, else that object.
-    """
-
-    form: Literal["objects", "members", "items"] = "objects"
-    at: str | None = None
-    """The member of the object that has the records, if it is there."""
-    skip: str | None = None
-    """A member that may stand before it."""
-
-
-class Folder(_Part):
-    """The folder of a run: files that are there, and the pattern of its logs."""
-
-    has: list[str]
-    logs: str
-
-
-class Outcome(_Part):
-    """How the outcome reads."""
-
-    at: Form
-    by: str | None = None
-    """Who judged; None: nobody but the log, which has a ``reward``."""
-    each: bool = False
-    """Whether it is an object of outcomes, by who judged."""
-    least: float | None = None
-    """The least number that is a success; None: true, false, or a score in [0, 1]."""
-    unless: list[str] = []
-    """Fields that say that nobody could judge."""
-
-
-class Extra(_Part):
-    """What is kept beside the fields of an episode: all of the record but what they hold."""
-
-    drop: list[str] = []
-    add: dict[str, Form] = {}
-    without: Literal["nothing", "null", "empty"] = "null"
-
-
-class Steps(_Part):
-    """A list of steps; the tool is the first group of a pattern, what does not match is a reply."""
-
-    at: str
-    tool: str
-    pattern: str = "(.*)"
-    action: dict[str, Form]
-    observation: Form
-
-
-class Spans(_Part):
-    """The spans of a trace: the names of their kinds, and their fields."""
-
-    kinds: dict[str, str] = {}
-    fields: dict[str, Form] = {}
-    root: dict[str, Form] = {}
-    """Fields of the trace that hold for its root."""
-    whole: bool = False
-    """Whether the root has to be there."""
-
-
-class Table(_Part):
-    """A format of logs."""
-
-    doc: str
-    mapping: str
-    record: str
-    """What a record is called in a refusal."""
-    marks: Marks
-    records: Places = Places()
-    stem: str = ".*"
-    """The pattern of the name of a file."""
-    beside: str | None = None
-    folder: Folder | None = None
-    empty: dict[str, str] = {}
-    """Patterns of values that say nothing, by their paths."""
-    let: dict[str, Form] = {}
-    fields: dict[str, Form]
-    framed: bool = False
-    """Whether a frame in the prompt may hold the task."""
-    outcome: Outcome | None = None
-    names: list[Form] = []
-    """By what outcomes are joined, besides the source key."""
-    model: Form = "model"
-    strategy: Form | None = None
-    """None: the tools."""
-    extra: Extra = Extra()
-    also: list[str] = []
-    """Objects whose members count as fields, too, where a field is the strategy."""
-    steps: Steps | None = None
-    spans: Spans = Spans()
-
-    @classmethod
-    @cache
-    def load(cls, name: str) -> Table:
-        """Return the table of a format."""
-        path = Path(__file__).with_name("formats") / f"{name}.toml"
-        return cls(**tomllib.loads(path.read_text("utf-8")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,13 +111,77 @@ class Fields:
         empty = () if extra.without == "nothing" else _NOTHING
         return {name: value for name, value in rest.items() if value not in empty}
 
-    def read_outcome(self, outcome: Outcome) -> Any:
-        """Return the outcome, None if it is unknown."""
+    def read(self, name: str, form: Form | Value) -> Any:
+        """Return the value of a field of an episode; None if the record does not say it."""
+        how = form if isinstance(form, Value) else Value(field=form)
+        value = self.value(how.field)
+        if value in (None, "") or (isinstance(value, float) and math.isnan(value)):
+            return None
+        if name == "success":
+            return self._read_success(how, value)
+        if name in NUMBERS:
+            value = self._read_number(name, how, value)
+        elif name in MOMENTS:
+            value = self._read_time(how, value)
+        elif name in LISTS:
+            value = chats.arguments(value) if str(value).startswith("[") else value
+            value = value if isinstance(value, list) else [value]
+        elif name == "error":
+            value = chats.cut_text(chats.text_of(value))
+        elif name in KEYS and type(value) is int:
+            value = str(value)
+        return value
+
+    def _read_success(self, how: Value, value: Any) -> bool:
+        if how.least is not None:
+            return self._read_number("success", how, value) >= how.least
+        if how.true or how.false:
+            right, wrong = (
+                any(_same(value, one) for one in ones) for ones in (how.true, how.false)
+            )
+            if right or wrong or not (how.true and how.false):
+                return right or not (wrong or how.true)
+            problem = "is in none of the lists true and false"
+            raise self._wrong(how, value, problem, "add it to one of them")
+        known = _TRUTHS.get(str(value).lower())
+        if known is None:
+            problem, lists = "is not true or false, as success has to be", json.dumps([value])[:80]
+            remedy = (
+                f'for a success write success = {{field = "{_said(how.field)}", true = {lists}}}'
+            )
+            raise self._wrong(how, value, problem, remedy)
+        return known
+
+    def _read_number(self, name: str, how: Value, value: Any) -> float:
+        try:
+            if isinstance(value, bool):
+                raise TypeError
+            number = float(value)
+        except (TypeError, ValueError, OverflowError):
+            raise self._wrong(how, value, f"is no number, as {name} has to be") from None
+        if how.range is not None:
+            worst, best = how.range
+            number = (number - worst) / (best - worst)
+        if name == "score" and not 0 <= number <= 1:
+            remedy = f'score = {{field = "{_said(how.field)}", range = [0, 100]}} scales it'
+            raise self._wrong(how, value, "is no score in [0, 1]", remedy)
+        return number
+
+    def _read_time(self, how: Value, value: Any) -> datetime | None:
+        try:
+            return parse_time(value, find_zone(how.zone or self.table.zone), how.unit)
+        except ValidationError:
+            remedy = "give ISO 8601, or a number since 1970"
+            raise self._wrong(how, value, "is no time", remedy) from None
+
+    def _wrong(self, how: Value, value: Any, problem: str, remedy: str = "") -> ValidationError:
+        return ValidationError(f"{self.at}{_said(how.field)}", value, problem, remedy)
+
+    def judged(self, outcome: Outcome) -> Any:
+        """Return the outcome that somebody judged, None if it is unknown."""
         value = self.value(outcome.at)
         if value is None or outcome.each or any(map(self.value, outcome.unless)):
             return value if outcome.each else None
-        if outcome.least is not None:
-            return float(value) >= outcome.least
         judgement = judge(value)
         if judgement is None:
             problem = "is neither a success, nor a score in [0, 1], nor null"
@@ -262,12 +196,29 @@ class Fields:
             if not isinstance(tool, str):
                 raise ValidationError(f"{part.at}{steps.tool}", tool, "must be a text")
             match = re.match(steps.pattern, tool)
-            done = part.values(steps.action)
+            if isinstance(steps.action, dict):
+                done = part.values(steps.action)
+                action = {name: value for name, value in done.items() if value not in _NOTHING}
+            else:
+                action = chats.arguments(part.value(steps.action))
             yield Step(
                 action_type=match[1] if match else chats.REPLY,
-                action={name: value for name, value in done.items() if value not in _NOTHING},
-                observation=chats.cut_text(part.value(steps.observation)),
+                action=action,
+                observation=chats.cut_text(chats.text_of(part.value(steps.observation))),
+                error=chats.cut_text(chats.text_of(part.value(steps.error))),
             )
+
+
+def _said(form: Form) -> str:
+    """Return a form as a message names it."""
+    return (form if isinstance(form, str) else " or ".join(form)).replace("!", "")
+
+
+def _same(value: Any, one: Any) -> bool:
+    """Return whether a value is one of a list: texts are equal also in other letters' case."""
+    if isinstance(value, bool) or isinstance(one, bool):
+        return str(value).lower() == str(one).lower()
+    return str(value).strip().lower() == str(one).strip().lower() or bool(value == one)
 
 
 def find(value: Any, path: str) -> Any:
@@ -322,8 +273,7 @@ class TableReader:
         records = self.records or partial(_records, table.records)
         for number, key, read in records(stream, origin.limits):
             own = {**names, "key": key, "number": number}
-            make: Callable[[Any], Episode | Unsettled]
-            make = partial(self._make, origin=origin, names=own)
+            make: Callable[[Any], Unsettled] = partial(self._make, names=own)
             if self.parts is not None:
                 make = partial(self._make_trace, self.parts, number)
             yield read_record(number, table.record, partial(self._joined, read, origin), make)
@@ -332,7 +282,7 @@ class TableReader:
         record = read()
         return record if self.join is None else self.join(record, origin)
 
-    def _make(self, record: Any, origin: Origin, names: dict[str, Any]) -> Episode | Unsettled:
+    def _make(self, record: Any, names: dict[str, Any]) -> Unsettled:
         table, look = self.table, Fields(self.table, record, names)
         if self.steps is not None:
             steps = self.steps(record, names)
@@ -340,25 +290,17 @@ class TableReader:
             steps = None if table.steps is None else list(look.read_steps(table.steps))
         for name, form in table.let.items():
             names[name] = look.value(form)
-        strategies = [one] if table.strategy and (one := look.value(table.strategy)) else None
+        fields = {name: look.read(name, form) for name, form in table.fields.items()}
+        strategies = fields.pop("strategy", None)
         if self.strategy is not None:
             strategies = self.strategy(steps, names)
-        fields = look.values(table.fields)
         fields |= {"source": self.name, "steps": None if steps is None else tuple(steps)}
         if isinstance(fields["task"], str):
             fields["task"] = (chats.task_of if table.framed else chats.cut_task)(fields["task"])
-        fields["error"] = chats.cut_text(chats.text_of(fields.get("error")))
-        for name in ("started_at", "ended_at"):
-            fields[name] = parse_time(fields.get(name), zone=None)
         fields["extra"] = look.keep_rest()
         outcomes: dict[str, Any] = {}
         if table.outcome is not None:
-            outcome = look.read_outcome(table.outcome)
-            if table.outcome.by is None:
-                fields |= {"success": outcome, "reward": float(fields["reward"])}
-                fields["agent"] = origin.agent or fields["agent"]
-                fields = {name: value for name, value in fields.items() if value is not None}
-                return Episode(**fields, strategy=strategies)
+            outcome = look.judged(table.outcome)
             outcomes = outcome or {} if table.outcome.each else {table.outcome.by: outcome}
         also = [chats.arguments(look.value(path)) for path in table.also]
         return Unsettled(
@@ -400,7 +342,9 @@ class TableReader:
             output=whole.get("output") or root.output,
             started_at=root.started_at or parse_time(whole.get("started_at")),
         )
-        fields = {name: one for name, one in look.values(table.fields).items() if one}
+        fields = {
+            name: one for name in table.fields if (one := look.read(name, table.fields[name]))
+        }
         values = {name: one for about, name, one in judgements if about in (None, "", root.id)}
         return make_episode(
             number,
@@ -421,11 +365,18 @@ class TableReader:
 
 
 def _records(places: Places, stream: BinaryIO, limits: Limits) -> Iterator[Reading]:
+    if places.form == "objects" and peek_head(stream)[:1] not in (b"{", b"["):
+        yield from ((number, None, read) for number, read in read_rows(stream, limits))
+        return
     if places.form == "objects":
-        for number, read in read_objects(stream, limits, places.at or ""):
-            yield number, None, read
+        wrapper = places.at or ""
+        yield from ((number, None, read) for number, read in read_objects(stream, limits, wrapper))
         return
     values = Values(stream, limits)
+    if places.form == "list":
+        for number in _descend(values, (places.at or "").split("."), places.at or ""):
+            yield number, None, values.value
+        return
     if places.form == "members":
         for number, key in enumerate(_keys(values, places), 1):
             yield number, key, values.value
@@ -433,6 +384,22 @@ def _records(places: Places, stream: BinaryIO, limits: Limits) -> Iterator[Readi
         for number, read in _items(values, places.at or ""):
             yield number, None, read
     values.end()
+
+
+def _descend(values: Values, path: Sequence[str], whole: str) -> Iterator[int]:
+    """Yield the number of each item of the list at a path of members."""
+    for name in values.members() if values.peek() == b"{" else ():
+        if name != path[0]:
+            values.skip()
+        elif len(path) > 1:
+            yield from _descend(values, path[1:], whole)
+            return
+        elif values.peek() == b"[":
+            yield from values.items()
+            return
+        else:
+            break
+    raise SeedingError(f"records.at: there is no list {whole!r} in this file")
 
 
 def _items(values: Values, at: str) -> Iterator[tuple[int, Callable[[], Any]]]:

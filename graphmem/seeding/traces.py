@@ -8,6 +8,7 @@ stands in a file in any order, so that memory stays bounded.
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -27,6 +28,10 @@ AGENT, TOOL, PLAN, MODEL, OTHER = "agent", "tool", "plan", "model", "other"
 _ASKS = ("question", "input", "query", "prompt", "task", "message", "text", "content")
 """Members of an input that hold the question, the likelier ones first."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_NUMBER = re.compile(r"-?\d+(\.\d+)?")
+_LARGEST = {"s": 1e11, "ms": 1e14, "us": 1e17}
+"""Up to which size a number of time is of this unit; a larger one is of nanoseconds."""
+_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _WORDS = {
     **dict.fromkeys(("yes", "true", "pass", "passed", "correct", "c"), True),
     **dict.fromkeys(("success", "successful", "succeeded", "resolved"), True),
@@ -208,13 +213,21 @@ def split_judgements(
     return outcomes, ValidationError("score", canonical_json(unclear), problem, remedy)
 
 
-def parse_time(value: Any, zone: tzinfo | None = UTC) -> datetime | None:
-    """Return a time: ISO 8601, in this zone if it names none, or nanoseconds since 1970."""
+def parse_time(value: Any, zone: tzinfo | None = UTC, unit: str | None = "ns") -> datetime | None:
+    """Return a time: ISO 8601, in this zone if it names none, or a number since 1970.
+
+    Without a unit, the size of a number tells it: each covers the years from 1973 to 5138.
+    """
     if value is None or value == "" or isinstance(value, bool):
         return None
     try:
-        if isinstance(value, int) or (isinstance(value, str) and value.isdecimal()):
-            return _EPOCH + timedelta(microseconds=int(value) // 1_000)
+        number = (
+            _NUMBER.fullmatch(value) if isinstance(value, str) else isinstance(value, int | float)
+        )
+        if number:
+            amount = int(value) if isinstance(value, int) or "." not in str(value) else float(value)
+            size = next((name for name, most in _LARGEST.items() if abs(amount) < most), "ns")
+            return _EPOCH + timedelta(microseconds=amount * 1_000_000 // _PER_SECOND[unit or size])
         parsed = datetime.fromisoformat(value)
     except (TypeError, ValueError, OverflowError):
         raise ValidationError("time", value, "is no time") from None

@@ -105,7 +105,7 @@ def test_equal_lines_count_each_and_once(memory: Memory, tmp_path: Path) -> None
 
 
 def test_tau_bench_maps_a_run() -> None:
-    [(_, episode)] = records("tau-bench", json.dumps([TAU]).encode(), "gpt-4o-airline")
+    [episode] = settled(*records("tau-bench", json.dumps([TAU]), "gpt-4o-airline"))
 
     assert (episode.agent, episode.task_type, episode.task_key) == ("gpt-4o", "airline", "7")
     assert episode.task == "cancel it"
@@ -126,13 +126,13 @@ def test_tau_bench_maps_a_run() -> None:
         (calls[1:2], ["writes: nothing", "get_x"]),
     ):
         run = {**TAU, "traj": [{"role": "assistant", "tool_calls": taken}]}
-        [(_, episode)] = records("tau-bench", json.dumps([run]).encode())
+        [episode] = settled(*records("tau-bench", json.dumps([run])))
         assert [use.text for use in episode.strategy] == texts
 
 
 def test_intercode_maps_a_run() -> None:
     stem = "ic_sql_multiturn_gpt-4_10_turns"
-    [(_, episode)] = records("intercode", json.dumps({"0": INTERCODE}).encode(), stem)
+    [episode] = settled(*records("intercode", json.dumps({"0": INTERCODE}), stem))
 
     assert (episode.task, episode.task_key, episode.task_type) == ("How many?", "3", "sql")
     assert (episode.agent, episode.source_key) == ("gpt-4", f"{stem}/0")
@@ -159,7 +159,7 @@ def test_intercode_maps_a_run() -> None:
         ("ic_sql_react_10_turns", "react 10 turns", "react 10 turns"),
     ):
         wrapped = json.dumps({"meta": {}, "logs": {"852": INTERCODE}}).encode()
-        [(_, episode)] = records("intercode", wrapped, stem)
+        [episode] = settled(*records("intercode", wrapped, stem))
         assert (episode.strategy[0].text, episode.agent) == (setup, agent)
         assert episode.source_key == f"{stem}/852"
     kinds = {
@@ -167,7 +167,7 @@ def test_intercode_maps_a_run() -> None:
         "The answer is 4": "(no SQL)", "submit": "SUBMIT", "": "(no SQL)",
     }  # fmt: skip
     run = {**INTERCODE, "turn_history": {"actions": list(kinds)}}
-    [(_, episode)] = records("intercode", json.dumps({"0": run}).encode())
+    [episode] = settled(*records("intercode", json.dumps({"0": run})))
     assert [step.action_type for step in episode.steps] == list(kinds.values())
 
 

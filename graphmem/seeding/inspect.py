@@ -343,7 +343,7 @@ def read_steps(sample: Any, names: dict[str, Any]) -> list[Step]:
         _resolved(sample.get(name), attached) for name in ("input", "messages", "events")
     )
     names["first"] = given if isinstance(given, str) else _user_text(sample["input"] and given)
-    steps = list(chats.steps(list(map(_message, messages or ()))))
+    steps = list(chats.steps(messages or ()))
     if not chats.tools(steps) and events:
         steps = [_step(one) for one in events if one.get("event") == "tool"] + steps
     scores = {name: score.get("value") for name, score in (sample.get("scores") or {}).items()}
@@ -365,14 +365,6 @@ def read_steps(sample: Any, names: dict[str, Any]) -> list[Step]:
 def _user_text(messages: Any) -> str:
     said = [chats.text_of(one.get("content")) for one in messages if one.get("role") == "user"]
     return "\n\n".join(text for text in said if text)
-
-
-def _message(message: dict[str, Any]) -> dict[str, Any]:
-    """Return a message with its error in the form of chats."""
-    error = message.get("error")
-    if not error:
-        return message
-    return {**message, "is_error": True, "content": message.get("content") or error.get("message")}
 
 
 def _step(event: Mapping[str, Any]) -> Step:

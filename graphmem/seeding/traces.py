@@ -35,6 +35,8 @@ _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _WORDS = {
     **dict.fromkeys(("yes", "true", "pass", "passed", "correct", "c"), True),
     **dict.fromkeys(("success", "successful", "succeeded", "resolved"), True),
+    **dict.fromkeys(("thumbs_up", "thumbs up", "\N{THUMBS UP SIGN}"), True),
+    **dict.fromkeys(("thumbs_down", "thumbs down", "\N{THUMBS DOWN SIGN}"), False),
     **dict.fromkeys(("no", "false", "fail", "failed", "incorrect", "i"), False),
     **dict.fromkeys(("failure", "wrong", "unresolved"), False),
 }

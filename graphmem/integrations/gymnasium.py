@@ -17,7 +17,7 @@ from graphmem.integrations.outcomes import Outcome, Run, judge_of
 from graphmem.integrations.runs import going_on, memory_of
 from graphmem.memory import Memory
 from graphmem.models import MAX_STEPS, Episode
-from graphmem.seeding.gymnasium import MARK, VERSION, Lines, episode, step
+from graphmem.seeding.gymnasium import MARK, VERSION, Lines, read_run, step
 
 try:
     import gymnasium
@@ -188,7 +188,7 @@ class Recorder(gymnasium.Wrapper):
                 for line in run:
                     attempt.step(**step(line).model_dump())
             return
-        whole = episode(1, run)
+        whole = read_run(run)
         known = {name: value for name, value in whole.fields.items() if value is not None}
         judged = {"success" if isinstance(outcome, bool) else "score": outcome}
         memory.learn_many([Episode(**known, **judged, strategy=whole.strategy)])

@@ -1,12 +1,14 @@
-"""Formats of benchmarks, and what their tables cannot say."""
+"""Formats of benchmarks and of chats, and what their tables cannot say."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from itertools import chain, groupby, islice, repeat, zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from graphmem.errors import ValidationError
 from graphmem.ids import canonical_json
@@ -14,9 +16,18 @@ from graphmem.models import MAX_TEXT, Step
 from graphmem.seeding import chats
 from graphmem.seeding.chats import REPLY, cut_text, text_of
 from graphmem.seeding.formats import HEAD, Origin
-from graphmem.seeding.tables import TableReader, read_beside
+from graphmem.seeding.reading import Limits, Values
+from graphmem.seeding.tables import Reading, TableReader, find, read_beside
+from graphmem.seeding.traces import messages_of, split_judgements
 
 Names = dict[str, Any]
+
+CHATS = ("messages", "conversation", "input.messages", "body.messages", "values.messages")
+"""Where the messages of a chat may stand."""
+TOLD = (*("success", "resolved", "passed", "correct", "score", "reward", "rating", "feedback"),)
+"""What of a chat may be its outcome."""
+_BROKEN = ("infrastructure_error", "unexpected_error", "user_error")
+"""Ends of a simulation of tau2-bench that are not the agent's doing."""
 
 WRITING = ("book_", "cancel_", "update_", "send_", "transfer_")
 """How the names of tools begin that change an airline's or a shop's data."""
@@ -37,6 +48,56 @@ RESULT, TRAJECTORY = "result.json", Path("agent", "trajectory.json")
 """The files of a trial of Harbor."""
 PARTS = 100
 """Most files in which one trajectory goes on."""
+
+
+def read_chat_steps(run: Mapping[str, Any], names: Names) -> list[Step]:
+    """Return the steps of a chat; ``first`` is what the user said first."""
+    chat = next((value for path in CHATS if (value := find(run, path)) is not None), None)
+    if chat is None:
+        raise ValidationError("messages", None, "is missing in this run")
+    messages = messages_of(chat)
+    names["first"] = chats.question(messages)
+    return list(chats.steps(messages))
+
+
+def read_judged_steps(chat: Mapping[str, Any], names: Names) -> list[Step]:
+    """Return the steps of a chat that says its outcome; ``said`` is feedback in other words."""
+    for about in (chat, find(chat, "metadata")):
+        told = {name: value for name in TOLD if (value := find(about, name)) is not None}
+        feedback = find(about, "feedback.score")
+        told |= {} if feedback is None else {"feedback": feedback}
+        names["outcomes"], names["unknown"] = split_judgements(told)
+        if told:
+            break
+    words = find(chat, "feedback")
+    names["said"] = words if isinstance(words, str) else None
+    return read_chat_steps(chat, names)
+
+
+def read_simulations(stream: BinaryIO, limits: Limits) -> Iterator[Reading]:
+    """Yield what reads the simulations of a file, with their tasks, which stand before them."""
+    values, head = Values(stream, limits), dict[str, Any]()
+    for name in values.members():
+        if name == "simulations":
+            for number in values.items():
+                yield number, None, partial(_join_task, values, head)
+        else:
+            with suppress(ValidationError):
+                head[name] = values.value()
+    values.end()
+
+
+def _join_task(values: Values, head: Mapping[str, Any]) -> dict[str, Any]:
+    run = values.value()
+    tasks = (task for task in head["tasks"] if task["id"] == run["task_id"])
+    return {**run, "task": next(tasks, None), "run": head["info"]}
+
+
+def read_simulated_steps(run: Mapping[str, Any], names: Names) -> list[Step]:
+    """Return the steps of a simulation; one that broke has no ``reward``."""
+    broken = run.get("termination_reason") in _BROKEN
+    names["reward"] = None if broken else find(run, "reward_info.reward")
+    return read_chat_steps(run, names)
 
 
 def read_tau_steps(run: Mapping[str, Any], _: Names) -> list[Step]:
@@ -237,8 +298,10 @@ HARBOR = TableReader("harbor", None, join_trial, read_trial_steps, name_trial_st
 FORMATS = (
     HARBOR.make_format(logs=find_trial_logs),
     TableReader("intercode", steps=read_sql_steps, strategy=name_sql_strategies).make_format(),
+    TableReader("openai-chat", steps=read_judged_steps).make_format(),
     TableReader("openhands", steps=read_event_steps).make_format(),
     TableReader("swe-agent").make_format(),
     TableReader("tau-bench", steps=read_tau_steps, strategy=name_tau_strategies).make_format(),
+    TableReader("tau2", read_simulations, steps=read_simulated_steps).make_format(),
     TableReader("terminal-bench").make_format(),
 )

@@ -58,10 +58,13 @@ def steps(
 
 def _calls(message: Mapping[str, Any]) -> Iterator[tuple[Any, str, Any]]:
     """Yield id, name and arguments of the calls in a message."""
-    for call in message.get("tool_calls") or ():
-        function = call.get("function")
+    calls = message.get("tool_calls") or ()
+    if function := message.get("function_call"):  # as OpenAI wrote the only call
+        calls = [{"function": function}]
+    for call in calls:
+        function = call.get("function") or call.get("custom")
         if isinstance(function, Mapping):
-            name, value = function["name"], function.get("arguments")
+            name, value = function["name"], function.get("arguments", function.get("input"))
         else:
             name = function if isinstance(function, str) else call["name"]
             value = call.get("arguments", call.get("args"))
@@ -79,9 +82,12 @@ def _blocks(message: Mapping[str, Any], kind: str) -> list[Mapping[str, Any]]:
 def _answers(messages: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Any, str | None, bool]]:
     """Yield id and text of the answers up to the next words, and whether they are errors."""
     for message in messages:
-        if message.get("role") == "tool":
-            failed = bool(message.get("is_error")) or message.get("status") == "error"
-            yield message.get("tool_call_id"), text_of(message.get("content")), failed
+        if message.get("role") in ("tool", "function"):
+            content, error = message.get("content"), message.get("error")
+            if not content and isinstance(error, Mapping):
+                content = error.get("message")
+            failed = bool(error or message.get("is_error")) or message.get("status") == "error"
+            yield message.get("tool_call_id"), text_of(content), failed
             continue
         results = _blocks(message, "tool_result")
         if not results:

@@ -6,51 +6,18 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from statistics import fmean
-from typing import Any, BinaryIO
+from typing import Any
 
-from graphmem.errors import ValidationError
 from graphmem.ids import canonical_json
 from graphmem.seeding import chats
-from graphmem.seeding.reading import Limits, peek_head, read_objects, read_rows
-from graphmem.seeding.tables import Parts, Reading, TableReader
-from graphmem.seeding.traces import Groups
+from graphmem.seeding.tables import Parts, TableReader
+from graphmem.seeding.traces import read_together
 
 Row = Mapping[str, Any]
 Judgement = tuple[str | None, str, Any]
 _CAPITAL = re.compile(r"(?<=[a-z0-9])[A-Z]")
 _LISTS = ("tags", "comments", "observations", "scores", "input", "output", "metadata")
 """Columns of traces of Langfuse that may be lists, and are no scores."""
-
-
-def _read_traces(
-    key: Callable[[Row], object],
-    prepare: Callable[[Row], dict[str, Any]],
-    at: str,
-    stream: BinaryIO,
-    limits: Limits,
-) -> Iterator[Reading]:
-    """Yield the records of each trace, which stand in a file in any order."""
-    is_json = peek_head(stream)[:1] in (b"{", b"[")
-    rows = read_objects(stream, limits, at) if is_json else read_rows(stream, limits)
-    with Groups.open(limits) as groups:
-        for number, read in rows:
-            try:
-                row = read()
-                if not isinstance(row, dict):
-                    raise ValidationError("record", row, "must be an object")
-                if not isinstance(name := key(row := prepare(row)), str):
-                    raise ValidationError("trace_id", None, "is missing: it is of no trace")
-                groups.add("trace", name, number, row)
-            except ValidationError as error:
-                yield number, None, partial(_rows_or_error, error)
-        for number, records in groups.each("trace"):
-            yield number, None, partial(_rows_or_error, records)
-
-
-def _rows_or_error(records: list[dict[str, Any]] | ValidationError) -> list[dict[str, Any]]:
-    if isinstance(records, ValidationError):
-        raise records
-    return records
 
 
 def _split_mlflow(record: dict[str, Any]) -> Parts:
@@ -226,8 +193,8 @@ def _langsmith_key(row: Row) -> object:
     return row.get("trace_id") or row.get("run_id") or row.get("id")
 
 
-_OF_LANGFUSE = partial(_read_traces, _langfuse_key, _read_langfuse_row, "data")
-_OF_LANGSMITH = partial(_read_traces, _langsmith_key, dict, "runs")
+_OF_LANGFUSE = partial(read_together, _langfuse_key, _read_langfuse_row, "data")
+_OF_LANGSMITH = partial(read_together, _langsmith_key, dict, "runs")
 FORMATS = (
     TableReader("langfuse", _OF_LANGFUSE, parts=_split_langfuse).make_format(),
     TableReader("langsmith", _OF_LANGSMITH, parts=_split_langsmith).make_format(),

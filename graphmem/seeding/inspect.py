@@ -15,19 +15,20 @@ import sys
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from copy import copy
 from functools import partial
 from importlib import import_module
 from pathlib import PurePosixPath
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO
 
 from graphmem.errors import SeedingError, ValidationError
 from graphmem.ids import canonical_json
 from graphmem.models import Step
 from graphmem.seeding import chats
 from graphmem.seeding.reading import DamagedError, Limits, Values, peek_head, reason_of
+from graphmem.seeding.sources import Counted
 from graphmem.seeding.tables import Reading, TableReader
 from graphmem.seeding.traces import judge
 
@@ -56,12 +57,13 @@ def open_zip(stream: BinaryIO, limits: Limits) -> Iterator[Members]:
     with tempfile.TemporaryFile() as file:
         try:
             shutil.copyfileobj(stream, file)
+            size = file.tell()
             _check_directory(file, limits)
             opened = zipfile.ZipFile(file)
         except _DAMAGES as error:
             raise DamagedError(reason_of(error, "the zip file is cut off or damaged: ")) from error
         with opened:
-            yield Members(opened, file, limits)
+            yield Members(opened, size, limits)
 
 
 def _check_directory(file: BinaryIO, limits: Limits) -> None:
@@ -77,10 +79,8 @@ def _check_directory(file: BinaryIO, limits: Limits) -> None:
 class Members:
     """The members of a zip file by name; of two with one name the later one counts."""
 
-    def __init__(self, opened: zipfile.ZipFile, file: Any, limits: Limits) -> None:
-        self._zip = opened
-        self._limits = limits
-        self._size = file.seek(0, io.SEEK_END)
+    def __init__(self, opened: zipfile.ZipFile, size: int, limits: Limits) -> None:
+        self._zip, self._size, self._limits = opened, size, limits
         self._unpacked = 0
         self._infos = {info.filename: info for info in opened.infolist()}
 
@@ -90,8 +90,8 @@ class Members:
     def __iter__(self) -> Iterator[str]:
         return iter(self._infos)
 
-    def open(self, name: str) -> BinaryIO:
-        """Return the content of a member; reading it raises a SeedingError for damage or size."""
+    def read(self, name: str, read: Callable[[_Reduced], Any]) -> Any:
+        """Return what ``read`` returns of a member, which holds at most what it says."""
         info = self._infos[name]
         path = PurePosixPath(name.replace("\\", "/"))
         if path.is_absolute() or ".." in path.parts:
@@ -102,21 +102,18 @@ class Members:
             problem = f"is packed by method {info.compress_type}"
             remedy = "pack it again without compression, by deflate, or by zstd"
             raise ValidationError("member", name, problem, remedy)
-        try:
-            packed = self._zstd(info) if info.compress_type == _ZSTD else self._zip.open(info)
-        except _damages() as error:
-            raise DamagedError(reason_of(error, f"{name} is damaged: ")) from error
-        return io.BufferedReader(_Member(self, name, cast(BinaryIO, packed)))
-
-    def count(self, size: int) -> None:
-        """Count bytes that were unpacked."""
-        self._unpacked += size
+        self._unpacked += info.file_size
         if (excess := self._limits.file_excess(self._unpacked, self._size)) is not None:
             raise SeedingError(excess)
+        try:
+            with self._unpack(info) as content:
+                return read(_Reduced(Values(content, self._limits), self._limits))
+        except _damages() as error:
+            reason = reason_of(error, f"{name} is damaged: ")
+            raise ValidationError("member", name, reason) from None
 
-    def _zstd(self, info: zipfile.ZipInfo) -> Any:
-        """Return the unpacked content of a member that zstd packed."""
-        if _HAS_ZSTD:
+    def _unpack(self, info: zipfile.ZipInfo) -> Any:
+        if _HAS_ZSTD or info.compress_type != _ZSTD:
             return self._zip.open(info)
         try:
             zstandard = import_module("zstandard")
@@ -128,41 +125,16 @@ class Members:
         packed.compress_type, packed.file_size = zipfile.ZIP_STORED, info.compress_size
         packed.CRC = None  # type: ignore[assignment] # it is that of the unpacked content
         unpacker = zstandard.ZstdDecompressor(max_window_size=_WINDOW)
-        return unpacker.stream_reader(self._zip.open(packed), read_across_frames=True)
+        content = unpacker.stream_reader(self._zip.open(packed), read_across_frames=True)
+        return io.BufferedReader(Counted(content, self._limits))
 
 
 def _damages() -> tuple[type[Exception], ...]:
     """Return the errors of reading a damaged member."""
     with suppress(ImportError):
         zstd = import_module("compression.zstd" if _HAS_ZSTD else "zstandard")
-        return (*_DAMAGES, zstd.ZstdError)
-    return _DAMAGES
-
-
-class _Member(io.RawIOBase):
-    """The content of a member, counted while it is read."""
-
-    def __init__(self, members: Members, name: str, content: BinaryIO) -> None:
-        self._members = members
-        self._name = name
-        self._content = content
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: object) -> int:
-        target = cast(memoryview, memoryview(buffer))  # type: ignore[arg-type]
-        try:
-            data = self._content.read(len(target))
-        except _damages() as error:
-            raise DamagedError(reason_of(error, f"{self._name} is damaged: ")) from error
-        self._members.count(len(data))
-        target[: len(data)] = data
-        return len(data)
-
-    def close(self) -> None:
-        self._content.close()
-        super().close()
+        return (*_DAMAGES, DamagedError, zstd.ZstdError)
+    return (*_DAMAGES, DamagedError)
 
 
 Object = dict[str, Any]
@@ -195,35 +167,31 @@ def read_samples(stream: BinaryIO, limits: Limits) -> Iterator[Reading]:
     """Yield the number of each sample of a log, and what reads it."""
     if peek_head(stream).startswith(MAGIC):
         with open_zip(stream, limits) as members:
-            yield from _of_members(members, limits)
+            yield from _of_members(members)
     else:
         yield from _of_object(Values(stream, limits), limits)
 
 
-def _of_members(members: Members, limits: Limits) -> Iterator[Reading]:
+def _of_members(members: Members) -> Iterator[Reading]:
     name = next((name for name in _HEADERS if name in members), None)
     if name is None:
         raise SeedingError(f"the zip file has no {_HEADERS[0]}")
     try:
-        with members.open(name) as content:
-            header = _Reduced(Values(content, limits), limits).read(_HEAD)
+        header = members.read(name, lambda reduced: reduced.read(_HEAD))
     except ValidationError as error:
         raise SeedingError(f"{name}: {error}") from None
     run = _run(header.get("eval"), header.get("plan"))
     names = [name for name in members if _SAMPLE.fullmatch(name)]
     for number, name in enumerate(names, 1):
-        yield number, None, partial(_read_member, members, name, limits, run)
+        yield number, None, partial(_read_member, members, name, run)
 
 
-def _read_member(members: Members, name: str, limits: Limits, run: Object) -> Object:
+def _read_member(members: Members, name: str, run: Object) -> Object:
     if name.endswith("/sample.json"):
         remedy = "put it together by `inspect log convert`"
         raise ValidationError("sample", name, "is in parts", remedy)
-    try:
-        with members.open(name) as content:
-            return _read_sample(_Reduced(Values(content, limits), limits), run)
-    except DamagedError as error:  # the other members can be read
-        raise ValidationError("sample", name, str(error)) from None
+    sample: Object = members.read(name, lambda reduced: _read_sample(reduced, run))
+    return sample
 
 
 def _read_sample(reduced: _Reduced, run: Object) -> Object:
@@ -343,7 +311,7 @@ def read_steps(sample: Any, names: dict[str, Any]) -> list[Step]:
         _resolved(sample.get(name), attached) for name in ("input", "messages", "events")
     )
     names["first"] = given if isinstance(given, str) else _user_text(sample["input"] and given)
-    steps = list(chats.steps(list(map(_message, messages or ()))))
+    steps = list(chats.steps(messages or ()))
     if not chats.tools(steps) and events:
         steps = [_step(one) for one in events if one.get("event") == "tool"] + steps
     scores = {name: score.get("value") for name, score in (sample.get("scores") or {}).items()}
@@ -365,14 +333,6 @@ def read_steps(sample: Any, names: dict[str, Any]) -> list[Step]:
 def _user_text(messages: Any) -> str:
     said = [chats.text_of(one.get("content")) for one in messages if one.get("role") == "user"]
     return "\n\n".join(text for text in said if text)
-
-
-def _message(message: dict[str, Any]) -> dict[str, Any]:
-    """Return a message with its error in the form of chats."""
-    error = message.get("error")
-    if not error:
-        return message
-    return {**message, "is_error": True, "content": message.get("content") or error.get("message")}
 
 
 def _step(event: Mapping[str, Any]) -> Step:

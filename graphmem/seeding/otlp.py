@@ -8,13 +8,13 @@ from math import isfinite
 from typing import Any, BinaryIO
 
 from graphmem.errors import SeedingError, ValidationError
-from graphmem.ids import canonical_json
 from graphmem.seeding import traces
 from graphmem.seeding.chats import arguments, cut_task, question, text_of
 from graphmem.seeding.formats import Format, Origin, Record, Refused
 from graphmem.seeding.otlp_runs import CHAIN, CHAT, NOTHING, OTHER, SPAN, Runs
 from graphmem.seeding.reading import BOM, read_objects
 from graphmem.seeding.schema import Table
+from graphmem.seeding.tables import Fields
 from graphmem.seeding.traces import AGENT, PLAN, TOOL, Groups
 
 _EVENT = "gen_ai.evaluation.result"
@@ -35,6 +35,12 @@ _LATEST = 253_402_300_799_000_000_000
 _SAID = re.compile(r"llm\.input_messages\.(\d+)\.message\.(role|content)")
 _IN, _OUT = ("input.value", "traceloop.entity.input"), ("output.value", "traceloop.entity.output")
 """Inputs and outputs, in OpenInference and in OpenLLMetry."""
+_FIELDS = {
+    TOOL: ("session", "name", "input", "output"),
+    CHAT: ("session", "response", "model"),
+    **dict.fromkeys((AGENT, CHAIN), ("session", "response", "agent", "model")),
+}
+"""What is told of a span of a kind; of others, only their session."""
 TABLE = Table.load("otlp")
 
 
@@ -93,17 +99,15 @@ def _objects_of(holder: Object, name: str) -> list[Any]:
 
 def _put_aside(is_span: bool, service: str | None, item: Any, line: int, runs: Runs) -> None:
     attributes = _attributes(item)
+    trace = _id(item, "traceId", 16, empty=not is_span)
+    span = _id(item, "spanId", 8, empty=not is_span)
     if not is_span:
-        if _is_judgement(item.get("eventName"), attributes):
-            trace, span = _id(item, "traceId", 16, empty=True), _id(item, "spanId", 8, empty=True)
-            for judgement in _event_judgement(attributes):
-                runs.judge(trace, span, judgement, line)
+        for judgement in _read_event(item.get("eventName"), attributes):
+            runs.judge(trace, span, judgement, line)
         return
-    trace, span = _id(item, "traceId", 16), _id(item, "spanId", 8)
-    kind = _kind(attributes)
-    answers = kind in (AGENT, CHAIN, CHAT)
-    for judgement in _judgements(item, attributes):
+    for judgement in _read_judgements(item, attributes):
         runs.judge(trace, span, judgement, line)
+    kind = _kind(attributes)
     fields = {
         "trace": trace,
         "id": span,
@@ -112,42 +116,32 @@ def _put_aside(is_span: bool, service: str | None, item: Any, line: int, runs: R
         "kind": kind,
         "start": _time(item, "startTimeUnixNano"),
         "end": _time(item, "endTimeUnixNano"),
-        "session": _text(attributes, "gen_ai.conversation.id", "session.id"),
-        "response": _text(attributes, "gen_ai.response.id") if answers else None,
-        "question": _question(attributes) if answers else None,
         "error": _error(item, attributes),
         **_kind_fields(kind, item, attributes, service),
     }
     runs.add({name: value for name, value in fields.items() if value is not None})
 
 
-def _judgements(item: Object, attributes: Object) -> Iterator[Object]:
+def _read_judgements(item: Object, attributes: Object) -> Iterator[Object]:
     for event in _objects_of(item, "events"):
-        about = _attributes(event)
-        if _is_judgement(event.get("name"), about):
-            yield from _event_judgement(about)
-    if not _TELLS.search(" ".join(attributes)):
-        return
+        yield from _read_event(event.get("name"), _attributes(event))
     values: dict[tuple[str | None, str], Object] = {}
     for name, value in attributes.items():
-        if match := _JUDGED.fullmatch(name):
+        if _TELLS.search(name) and (match := _JUDGED.fullmatch(name)):
             values.setdefault((match[1], match[2]), {})[match[3]] = value
-    session = _text(attributes, "session.id", "gen_ai.conversation.id")
+    session = _told(attributes, "session")
     for (scope, _), fields in values.items():
         yield from _judgement(fields, scope or SPAN, None, session)
 
 
-def _is_judgement(name: Any, attributes: Object) -> bool:
-    """Return whether an event is a judgement; before log records had names, an attribute was it."""
-    return _EVENT in (name, attributes.get("event.name"))
-
-
-def _event_judgement(attributes: Object) -> Iterator[Object]:
-    names = {"name": "name", "score": "score.value", "label": "score.label"}
-    names["explanation"] = "explanation"
-    fields = {key: _first(attributes, f"gen_ai.evaluation.{name}") for key, name in names.items()}
-    response = _text(attributes, "gen_ai.response.id")
-    return _judgement(fields, SPAN, response, _text(attributes, "gen_ai.conversation.id"))
+def _read_event(name: Any, attributes: Object) -> Iterator[Object]:
+    """Yield the judgement of an event; before log records had names, an attribute was it."""
+    if _EVENT in (name, attributes.get("event.name")):
+        names = {"name": "name", "score": "score.value", "label": "score.label"}
+        names["explanation"] = "explanation"
+        fields = {key: attributes.get(f"gen_ai.evaluation.{name}") for key, name in names.items()}
+        response, session = (_told(attributes, name) for name in ("response", "session"))
+        yield from _judgement(fields, SPAN, response, session)
 
 
 def _judgement(
@@ -182,35 +176,32 @@ def _kind(attributes: Object) -> str:
     return NOTHING if kind is None else TABLE.spans.kinds.get(kind, OTHER)
 
 
+def _told(attributes: Object, name: str) -> Any:
+    """Return what the attributes tell of a field; texts are cut."""
+    names = {"in": _io_value(attributes, _IN), "out": _io_value(attributes, _OUT)}
+    value = Fields(TABLE, attributes, names).value(TABLE.spans.fields[name])
+    return cut_task(value) if isinstance(value, str) and name not in ("input", "output") else value
+
+
 def _kind_fields(kind: str, item: Object, attributes: Object, service: str | None) -> Object:
     """Return what an episode takes from a span of a kind."""
-    if kind == TOOL:
-        name = item.get("name")
-        plain = name.removeprefix("execute_tool ").strip() if isinstance(name, str) else None
-        put = _first(attributes, "gen_ai.tool.call.arguments") or _io_value(attributes, _IN)
-        out = _first(attributes, "gen_ai.tool.call.result", "output.value")
-        return {
-            "name": _text(attributes, "gen_ai.tool.name", "tool.name") or plain,
-            "input": _first(attributes, "tool.parameters") if put is None else put,
-            "output": (_io_value(attributes, _OUT) if out is None else out) or None,
-        }
-    if kind == PLAN:
+    fields = {name: _told(attributes, name) for name in _FIELDS.get(kind, ("session",))}
+    if kind == TOOL and fields["name"] is None and isinstance(item.get("name"), str):
+        fields["name"] = item["name"].removeprefix("execute_tool ").strip()
+    elif kind == PLAN:
         output = _answer(attributes) or None
-        return {"name": "plan", "input": _question(attributes), "output": output}
-    if kind == CHAT:
-        return {"model": _model(attributes)}
-    if kind not in (AGENT, CHAIN):
-        return {}
-    return {
-        "agent": _text(attributes, "gen_ai.agent.name", "agent.name") or service,
-        "model": _model(attributes),
-        "answer": _answer(attributes),
-        "fields": {
+        fields |= {"name": "plan", "input": _question(attributes), "output": output}
+    elif kind in (AGENT, CHAIN, CHAT):
+        fields["question"] = _question(attributes)
+    if kind in (AGENT, CHAIN):
+        fields["agent"] = fields["agent"] or service
+        fields["answer"] = _answer(attributes)
+        fields["fields"] = {
             name: value
             for name, value in attributes.items()
             if name not in TABLE.extra.drop and not _TELLS.search(name)
-        },
-    }
+        }
+    return fields
 
 
 def _error(item: Object, attributes: Object) -> str | None:
@@ -222,9 +213,9 @@ def _error(item: Object, attributes: Object) -> str | None:
         return message
     for event in _objects_of(item, "events"):
         about = _attributes(event)
-        if event.get("name") == "exception" and (text := _text(about, "exception.message")):
+        if event.get("name") == "exception" and (text := text_of(about.get("exception.message"))):
             return text
-    return _text(attributes, "error.type") or "error"
+    return text_of(attributes.get("error.type")) or "error"
 
 
 def _question(attributes: Object) -> str | None:
@@ -246,7 +237,7 @@ def _answer(attributes: Object) -> str | None:
 
 def _io_value(attributes: Object, names: tuple[str, ...]) -> Any:
     """Return an input or output; OpenLLMetry wraps it in other data."""
-    value = _first(attributes, *names)
+    value = next((attributes[name] for name in names if attributes.get(name) is not None), None)
     if not isinstance(value, str) or "traceloop.span.kind" not in attributes:
         return value
     inner = arguments(value)
@@ -264,10 +255,6 @@ def _flat_messages(attributes: Object) -> list[dict[str, Any]]:
             place = int(match[1][:9])
             messages.setdefault(place, {})[match[2]] = value
     return [messages[place] for place in sorted(messages)]
-
-
-def _model(attributes: Object) -> str | None:
-    return _text(attributes, "gen_ai.request.model", "llm.model_name", "gen_ai.response.model")
 
 
 def _attributes(item: Object) -> Object:
@@ -300,18 +287,6 @@ def _decode(value: Any) -> Any:
         return number if kind in ("intValue", "doubleValue") and isfinite(number) else None
     except (TypeError, ValueError, OverflowError, AttributeError):
         return None
-
-
-def _first(attributes: Object, *names: str) -> Any:
-    """Return the first value that is there."""
-    return next((attributes[name] for name in names if attributes.get(name) is not None), None)
-
-
-def _text(attributes: Object, *names: str) -> str | None:
-    """Return the first value that is there, as a text, if it says anything."""
-    value = _first(attributes, *names)
-    text = value if value is None or isinstance(value, str) else canonical_json(value)
-    return cut_task(text) if text and text.strip() else None
 
 
 def _id(item: Object, name: str, size: int, *, empty: bool = False) -> str | None:

@@ -28,10 +28,10 @@ MIXED = (".txt", ".csv")
 _DEFAULT = Limits()
 
 
-class _Counted(io.RawIOBase):
+class Counted(io.RawIOBase):
     """A stream whose bytes are counted; it ends at ``damage``, also that of being too large."""
 
-    def __init__(self, rest: Any, limits: Limits, packed: _Counted | None = None) -> None:
+    def __init__(self, rest: Any, limits: Limits, packed: Counted | None = None) -> None:
         self._read = getattr(rest, "read1", rest.read)
         self._limits = limits
         self._packed = packed
@@ -39,9 +39,11 @@ class _Counted(io.RawIOBase):
         self.damage: Exception | None = None
 
     def readable(self) -> bool:
+        """Return that it can be read."""
         return True
 
     def readinto(self, buffer: object) -> int:
+        """Read into a buffer; return the number of bytes."""
         target = cast(memoryview, memoryview(buffer))  # type: ignore[arg-type]
         size = 0
         try:
@@ -118,11 +120,11 @@ class Source:
         except OSError as error:
             raise SeedingError(f"{self.path}: {error.strerror or error}") from error
         try:
-            whole = _Counted(raw, limits)
+            whole = Counted(raw, limits)
             stream = io.BufferedReader(whole, HEAD)
             head = stream.peek(HEAD)
             if head.startswith(GZIP):
-                unpacked = _Counted(gzip.GzipFile(fileobj=stream), limits, whole)
+                unpacked = Counted(gzip.GzipFile(fileobj=stream), limits, whole)
                 stream = io.BufferedReader(unpacked, HEAD)
                 head = stream.peek(HEAD)
                 if not head and isinstance(unpacked.damage, EOFError | OSError | zlib.error):

@@ -277,7 +277,7 @@ class TableReader:
         records = self.records or partial(_records, table.records)
         for number, key, read in records(stream, origin.limits):
             own = {**names, "key": key, "number": number}
-            make: Callable[[Any], Unsettled] = partial(self._make, names=own)
+            make: Callable[[Any], Unsettled] = partial(self.make, names=own)
             if self.parts is not None:
                 make = partial(self._make_trace, self.parts, number)
             yield read_record(number, table.record, partial(self._joined, read, origin), make)
@@ -286,7 +286,8 @@ class TableReader:
         record = read()
         return record if self.join is None else self.join(record, origin)
 
-    def _make(self, record: Any, names: dict[str, Any]) -> Unsettled:
+    def make(self, record: Any, names: dict[str, Any]) -> Unsettled:
+        """Return the episode of a record; ``names`` are values beside it, with its number."""
         table, look = self.table, Fields(self.table, record, names)
         if self.steps is not None:
             steps = self.steps(record, names)

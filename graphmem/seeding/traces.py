@@ -10,18 +10,19 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
-from typing import Any
+from functools import partial
+from typing import Any, BinaryIO
 
 from graphmem.errors import StorageError, ValidationError
 from graphmem.ids import canonical_json
 from graphmem.models import MAX_TEXT, Step
 from graphmem.seeding import chats
 from graphmem.seeding.formats import Unsettled
-from graphmem.seeding.reading import Limits
+from graphmem.seeding.reading import Limits, peek_head, read_objects, read_rows
 
 AGENT, TOOL, PLAN, MODEL, OTHER = "agent", "tool", "plan", "model", "other"
 """Kinds of spans."""
@@ -35,6 +36,8 @@ _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 WORDS: Mapping[str, bool] = {
     **dict.fromkeys(("yes", "true", "pass", "passed", "correct", "c"), True),
     **dict.fromkeys(("success", "successful", "succeeded", "resolved"), True),
+    **dict.fromkeys(("thumbs_up", "thumbs up", "\N{THUMBS UP SIGN}"), True),
+    **dict.fromkeys(("thumbs_down", "thumbs down", "\N{THUMBS DOWN SIGN}"), False),
     **dict.fromkeys(("no", "false", "fail", "failed", "incorrect", "i"), False),
     **dict.fromkeys(("failure", "wrong", "unresolved"), False),
 }
@@ -285,3 +288,34 @@ class Groups:
                 yield first, ValidationError(kind, key, self._limits.too_long)
             else:
                 yield first, list(self.of(kind, key))
+
+
+def read_together(
+    key: Callable[[dict[str, Any]], object],
+    prepare: Callable[[dict[str, Any]], dict[str, Any]],
+    at: str,
+    stream: BinaryIO,
+    limits: Limits,
+) -> Iterator[tuple[int, None, Callable[[], Any]]]:
+    """Yield what reads the records of each trace, which stand in a file in any order."""
+    is_json = peek_head(stream)[:1] in (b"{", b"[")
+    rows = read_objects(stream, limits, at) if is_json else read_rows(stream, limits)
+    with Groups.open(limits) as groups:
+        for number, read in rows:
+            try:
+                row = read()
+                if not isinstance(row, dict):
+                    raise ValidationError("record", row, "must be an object")
+                if not isinstance(name := key(row := prepare(row)), str):
+                    raise ValidationError("trace_id", None, "is missing: it is of no trace")
+                groups.add("trace", name, number, row)
+            except ValidationError as error:
+                yield number, None, partial(_rows_or_error, error)
+        for number, records in groups.each("trace"):
+            yield number, None, partial(_rows_or_error, records)
+
+
+def _rows_or_error(records: list[dict[str, Any]] | ValidationError) -> list[dict[str, Any]]:
+    if isinstance(records, ValidationError):
+        raise records
+    return records

@@ -55,6 +55,34 @@ TAU: dict[str, Any] = {
         {"role": "tool", "tool_call_id": "c2", "name": "cancel_x", "content": "done"},
     ],
 }  # fmt: skip
+CHAT = {
+    "id": "c", "created": BEGUN // 10**9, "model": "gpt-x", "score": 0.9,
+    "metadata": {"suite": "s"},
+    "messages": [
+        {"role": "user", "content": "Is it on?"},
+        {"role": "assistant", "tool_calls": [
+            {"id": "a", "function": {"name": "look", "arguments": "{\"at\": 1}"}}]},
+        {"role": "tool", "tool_call_id": "a", "content": "off"},
+        {"role": "assistant", "function_call": {"name": "push", "arguments": "{}"}},
+        {"role": "function", "name": "push", "content": "pushed"}],
+}  # fmt: skip
+TAU2: dict[str, Any] = {
+    "info": {"git_commit": "g", "num_trials": 1, "user_info": {"llm": "u"},
+             "agent_info": {"implementation": "llm_agent", "llm": "gpt-x"},
+             "environment_info": {"domain_name": "airline", "policy": "p"}},
+    "tasks": [{"id": "7", "evaluation_criteria": "GOLD", "user_scenario": {
+        "instructions": {"reason_for_call": "cancel it", "task_instructions": "be brief"}}}],
+    "simulations": [
+        {"id": "s", "task_id": "7", "trial": 0, "seed": 3, "duration": 60.5,
+         "start_time": "2025-06-11T15:00:00.1", "termination_reason": "user_stop",
+         "reward_info": {"reward": 1.0, "action_checks": "GOLD"},
+         "messages": [
+             {"role": "assistant", "content": "Hi!"}, {"role": "user", "content": "Cancel it."},
+             {"role": "assistant", "tool_calls": [{"id": "x", "name": "cancel", "arguments": {}}]},
+             {"id": "x", "role": "tool", "content": "no flight", "error": True},
+             {"role": "user", "tool_calls": [{"id": "y", "name": "hang_up", "arguments": {}}]}]},
+    ],
+}  # fmt: skip
 INTERCODE: dict[str, Any] = {
     "environment": "sql", "task_id": 3, "query": "How many?", "hardness": "easy",
     "turn_history": {
@@ -254,6 +282,8 @@ SHAPES: dict[str, list[Any]] = {
     "jsonl": [EPISODE],
     "tau-bench": [[TAU]],
     "intercode": [{"0": INTERCODE}],
+    "openai-chat": [CHAT, [CHAT]],
+    "tau2": [TAU2],
     "sentinel": [SENTINEL, {"episode_log": [SENTINEL], "total_episodes": 1}],
     "terminal-bench": [{"id": "r", "results": [TRIAL], "accuracy": 1.0}, TRIAL],
     "harbor": [RESULT, TRAJECTORY],

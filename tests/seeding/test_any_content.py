@@ -106,7 +106,7 @@ WRONG: list[tuple[str, str, Any, str]] = [
     ("openhands", "instance_id", None, "instance_id: is missing in this OpenHands run"),
     ("openhands", "history", 5, "history: cannot be so in this OpenHands run (got 5)"),
     ("swe-agent", "trajectory", None, "trajectory: is missing in this SWE-agent trajectory"),
-    ("gymnasium", "reward", None, "reward: is missing in this run"),
+    ("gymnasium", "reward", None, "lines.0.reward: is missing in this run"),
     ("mlflow", "data.spans", 5, "data.spans: cannot be so in this trace of MLflow (got 5)"),
     ("langsmith", "feedback", [5], "feedback.0: cannot be so in this trace of LangSmith (got 5)"),
     ("langfuse", "observations", [{}], "id: is missing in this trace of Langfuse"),

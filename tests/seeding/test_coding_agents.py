@@ -1,8 +1,9 @@
-"""Logs of coding agents: terminal-bench, Harbor, OpenHands and SWE-agent."""
+"""Logs of chats and of coding agents: terminal-bench, Harbor, OpenHands and SWE-agent."""
 
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,16 @@ import pytest
 from graphmem import Memory
 from graphmem.models import Episode
 from graphmem.seeding import SeedReport, seed, sources
-from tests.seeding.samples import OPENHANDS, RESULT, SWE, TRAJECTORY, TRIAL, Collector
+from tests.seeding.samples import (
+    CHAT,
+    OPENHANDS,
+    RESULT,
+    SWE,
+    TAU2,
+    TRAJECTORY,
+    TRIAL,
+    Collector,
+)
 
 
 def put(folder: Path, files: dict[str, Any]) -> Path:
@@ -73,6 +83,76 @@ def test_terminal_bench_counts_what_was_resolved(tmp_path: Path) -> None:
     assert "are not told here" in report.refusals[0].reason
     found, report = learned(folder, outcomes={"b": True})
     assert found["terminal-bench/b"].success is True
+
+
+def test_the_runs_of_a_leaderboard_are_told_apart(tmp_path: Path) -> None:
+    """Trials without ids have the same names in each run; a copy of a run is known."""
+    nameless = [{**TRIAL, "id": None, "trial_name": f"hello.{n}-of-2"} for n in (1, 2)]
+    core = tmp_path / "results" / "core@0.1.1"
+    for folder, about in (
+        ("20250902_ada", {"uuid": "u-1", "run_id": "r"}),
+        ("20250903_eve/r", {"uuid": "u-2", "run_id": "r"}),
+        ("20250903_eve/copy", {"uuid": "u-2", "run_id": "r"}),
+        ("20250904_old", {"run_id": "r-3"}),
+        ("20250905_bare", {}),
+    ):
+        put(core / folder, {"results.json": {"results": nameless}, "run_metadata.json": about})
+    found, report = learned(tmp_path)
+    assert (report.created, report.skipped, report.refused) == (8, 2, 0)
+    assert {name.rpartition("/")[0] for name in found} == {
+        f"terminal-bench/{run}" for run in ("u-1", "u-2", "r-3", "20250905_bare")
+    }
+
+
+def test_chats_say_their_outcomes(tmp_path: Path) -> None:
+    bare = {name: CHAT[name] for name in ("messages", "metadata")}
+    thread = {"messages": [{"type": "human", "content": "hi"}, {"type": "ai", "content": "Hello."}]}
+    lines = [
+        CHAT,
+        {"input": bare, "id": 2, "feedback": "thumbs_down"},
+        {"values": thread, "thread_id": "t", "metadata": {"correct": "yes"}},
+        {**bare, "id": "text", "feedback": "it was slow"},
+        {**bare, "id": "stars", "rating": 4},
+        {**bare, "id": "both", "success": True, "score": 0.9},
+        {**bare, "score": 1},
+    ]
+    put(tmp_path, {"chats.jsonl": "\n".join(map(json.dumps, lines))})
+    found, report = learned(tmp_path, outcomes={"text": True})
+    told = {name: (one.success, one.score) for name, one in found.items()}
+    assert told == {
+        "c": (None, 0.9),
+        "2": (False, None),
+        "t": (True, None),
+        "text": (True, None),
+        "None": (None, 1.0),
+    }
+    reasons = {item.record: item.reason for item in report.refusals}
+    assert "nor a score in [0, 1] (got '{\"rating\":4}')" in reasons[5]
+    assert "score, success; name one with --evaluator" in reasons[6]
+    episode = found["c"]
+    assert (episode.task, episode.extra["model"]) == ("Is it on?", "gpt-x")
+    assert texts(episode) == ["look > push", "look", "push"]
+    assert [step.observation for step in episode.steps] == ["off", "pushed"]
+    assert episode.started_at == datetime(2026, 11, 1, 12, tzinfo=UTC)
+    assert (found["t"].task, found["text"].feedback) == ("hi", "it was slow")
+
+
+def test_tau2_simulations_belong_to_their_tasks(tmp_path: Path) -> None:
+    run = TAU2["simulations"][0]
+    broken = {**run, "id": "b", "termination_reason": "infrastructure_error"}
+    failed = {**run, "id": "f", "termination_reason": "max_steps", "reward_info": {"reward": 0.5}}
+    voice = {**run, "id": "v", "messages": None, "ticks": []}
+    put(tmp_path, {"runs.json": {**TAU2, "simulations": [run, broken, failed, voice]}})
+    found, report = learned(tmp_path)
+    assert [item.field for item in report.refusals] == ["outcome", "messages"]
+    episode, failure = found["tau2/s"], found["tau2/f"]
+    assert (episode.task, episode.task_key, episode.task_type) == ("cancel it", "7", "airline")
+    assert (episode.agent, episode.success, episode.error) == ("gpt-x", True, None)
+    assert (failure.success, failure.reward, failure.error) == (False, 0.5, "max_steps")
+    assert [(step.action_type, step.error) for step in episode.steps] == [
+        *(("respond", None), ("cancel", "no flight")),
+    ]
+    assert "GOLD" not in episode.model_dump_json()
 
 
 def test_harbor_reads_a_trial_with_its_trajectory(tmp_path: Path) -> None:

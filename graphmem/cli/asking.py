@@ -216,7 +216,7 @@ def predict(options: Options, /, task: str, strategies: tuple[str, ...], **how: 
 
 @click.command()
 @example("--url ./airline.graph changes")
-@example("--url ./airline.graph --json changes --task 12 --after 2026-05-01T00:00Z")
+@example("--url ./airline.graph --json changes --task airline/12 --after 2026-05-01T00:00Z")
 @click.option("--task", help="Only of strategies tried on this task: its key, id or wording.")
 @with_rights
 @moment("--after", "Only changes since this time")

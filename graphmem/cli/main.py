@@ -116,7 +116,7 @@ def cli(ctx: click.Context, /, **general: Any) -> None:
     \b
     Example:
       graphmem --url ./airline.graph seed logs/gpt-4o-airline.json
-      graphmem --url ./airline.graph list strategies --task 12
+      graphmem --url ./airline.graph list strategies --task airline/12
     """
     ctx.obj = Options(**general)
     ctx.call_on_close(ctx.obj.close)

@@ -252,7 +252,7 @@ def test_members_packed_by_zstd_are_read_and_damaged_ones_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     content = zstd(log(SAMPLE, {**SAMPLE, "id": 2}))
-    assert [one.fields["task_key"] for one in read(content)] == ["1", "2"]
+    assert [one.fields["task_key"] for one in read(content)] == ["lookups/1", "lookups/2"]
     at = content.index(zstandard.FRAME_HEADER, content.index(b"samples/1_epoch_1.json"))
     damaged = content[: at + 6] + b"\xff" * 30 + content[at + 36 :]
     assert "is damaged" in reasons(damaged)[0]

@@ -106,7 +106,7 @@ def test_equal_lines_count_each_and_once(memory: Memory, tmp_path: Path) -> None
 def test_tau_bench_maps_a_run() -> None:
     [episode] = settled(*records("tau-bench", json.dumps([TAU]), "gpt-4o-airline"))
 
-    assert (episode.agent, episode.task_type, episode.task_key) == ("gpt-4o", "airline", "7")
+    assert (episode.agent, episode.task_type, episode.task_key) == ("gpt-4o", "airline", "airline/7")
     assert episode.task == "cancel it"
     assert [use.text for use in episode.strategy] == ["writes: cancel_x", "get_user", "cancel_x"]
     assert (episode.success, episode.reward) == (True, 1.0)
@@ -133,7 +133,7 @@ def test_intercode_maps_a_run() -> None:
     stem = "ic_sql_multiturn_gpt-4_10_turns"
     [episode] = settled(*records("intercode", json.dumps({"0": INTERCODE}), stem))
 
-    assert (episode.task, episode.task_key, episode.task_type) == ("How many?", "3", "sql")
+    assert (episode.task, episode.task_key, episode.task_type) == ("How many?", "sql/3", "sql")
     assert (episode.agent, episode.source_key) == ("gpt-4", f"{stem}/0")
     assert [use.text for use in episode.strategy] == [
         "multiturn gpt-4, 10 turns",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -131,7 +132,8 @@ def test_a_question_that_is_listed_twice_in_a_trial_was_run_once() -> None:
 def test_whether_it_came_to_an_answer_never_becomes_a_strategy() -> None:
     kinds = ["Search", "Search", "Lookup", "Search", "Finish"]
     steps = [Step(action_type=kind) for kind in kinds]
-    told, none = {"reflections": ["r"]}, {"reflections": []}
+    told: dict[str, Any] = {"reflections": ["r"]}
+    none: dict[str, Any] = {"reflections": []}
     names = ["sequence: Search > Lookup > Search", "Search", "Lookup"]
     assert name_strategies(steps, none) == name_strategies(steps[:-1], none) == names
     assert name_strategies(steps, told) == [*names, "reflect"]

@@ -235,7 +235,7 @@ CREATE (n22:Statement {id: 'properties'})
 SET n22 += {ns: '', created_at: 0, valid_from: 0, valid_to: 0, source: '', confidence: 0.0, user: '', at: 0}
 CREATE (n23:Consolidation {id: 'properties'})
 SET n23 += {ns: '', created_at: 0, at: 0, episodes: 0, stamp: 0, z: 0.0, renewals: 0, method: 0}
-CREATE (n24:Document {id: 'properties'}) SET n24 += {ns: '', created_at: 0, name: '', format: '', rest: ''}
+CREATE (n24:Document {id: 'properties'}) SET n24 += {ns: '', created_at: 0, name: '', format: '', rest: '', described_at: 0}
 CREATE (n25:Pending {id: 'properties'}) SET n25 += {ns: '', created_at: 0, kind: ''}
 CREATE (n26:Embedder {id: 'properties'}) SET n26 += {ns: '', created_at: 0, name: '', dimensions: 0, similar: 0.0, near: 0.0, floor: 0.0}
 CREATE (n27:Pooling {id: 'properties'})

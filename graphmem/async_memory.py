@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, Self, TypeVar
 from graphmem.config import DEFAULT_NAMESPACE, Settings
 from graphmem.episodes.attempts import AsyncAttempt
 from graphmem.errors import ForkedError, StoreError
+from graphmem.facade import P, R, T, delegate
 from graphmem.lessons import Lessons
 from graphmem.levels import Lens, Levels
 from graphmem.levels.producers import Producers
-from graphmem.memory import Memory, P, R, T, delegate
+from graphmem.memory import Memory
 from graphmem.models.levels import LensInfo, TickReport
 from graphmem.people import People
 from graphmem.people.scopes import LearningScopes
@@ -365,6 +366,7 @@ class AsyncMemory(_Awaited[Memory]):
     watch = delegate("_producers", Producers.watch)
     learn_many = _in_thread(Memory.learn_many, writes=True)
     settle = _in_thread(Memory.settle, writes=True)
+    seed = _in_thread(Memory.seed, writes=True)
     record_episode = _in_thread(Memory.record_episode, writes=True)
     context = _in_thread(Memory.context)
     recall = _in_thread(Memory.recall)

@@ -136,7 +136,9 @@ class Settings(BaseSettings):
         "latest) or '365 days'; default: keep everything",
     )
     mask_secrets: bool = Field(
-        False, description="learn: store no keys and tokens of known shapes; prompts never have any"
+        False,
+        description="store no keys and tokens of known shapes in what is learned, told or put into "
+        "levels; prompts never have any",
     )
     query_seconds: float = Field(
         60.0,

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from functools import partial, wraps
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import JsonValue
 
@@ -24,9 +23,11 @@ from graphmem.episodes.learning import Learner
 from graphmem.episodes.looking import Looking
 from graphmem.episodes.recording import Terms
 from graphmem.errors import GraphMemError, NotFoundError, ValidationError
+from graphmem.facade import ASKING, OTHER_NAMES, delegate, note_if_new
 from graphmem.graph.arguments import check_flag, check_text, listed, name_arguments
 from graphmem.graph.graph import Graph
 from graphmem.graph.reads import Reads
+from graphmem.ids import to_millis
 from graphmem.lessons import Lessons
 from graphmem.lessons.prompt import ContextWriter
 from graphmem.lessons.proposals import answer as answer_by_model
@@ -56,22 +57,9 @@ from graphmem.upkeep.verifying import Maintainer
 
 if TYPE_CHECKING:
     from graphmem.search.embedding import Embedder
+    from graphmem.seeding import Logs, Map, SeedReport
 
-_log = logging.getLogger(__name__)
-P = ParamSpec("P")
-R = TypeVar("R")
-T = TypeVar("T")
 Uses = str | StrategyUse | Choice | Sequence[str | StrategyUse | Choice]
-
-
-def delegate(part: str, method: Callable[Concatenate[T, P], R]) -> Callable[Concatenate[Any, P], R]:
-    """Return a method that calls ``method`` of the object in the attribute ``part``."""
-
-    @wraps(method)
-    def call(self: object, *args: P.args, **kwargs: P.kwargs) -> R:
-        return method(getattr(self, part), *args, **kwargs)
-
-    return call  # type: ignore[return-value]
 
 
 class Memory:
@@ -113,7 +101,7 @@ class Memory:
         self.levels = Levels(graph, search, reads, outlets)
         """Entries that agents hold for a time: see :class:`graphmem.levels.Levels`."""
         noted = partial(relevant_entries, self.levels, search.floor)
-        facts = FactFinder(graph, search).find
+        self._facts = facts = FactFinder(graph, search).find
         self._context = ContextWriter(graph, similarity, estimator.each, noted, facts)
         self._changes = changes = Changes(graph)
         self.scopes = LearningScopes(graph)
@@ -374,6 +362,55 @@ class Memory:
     learn_many = delegate("_learner", Learner.learn_many)
     settle = delegate("_settler", Settler.settle)
 
+    def seed(
+        self,
+        logs: Logs,
+        *,
+        map: Map | None = None,  # noqa: A002 - the name of the option
+        format: str | None = None,  # noqa: A002
+        agent: str | None = None,
+        outcomes: str | Path | Mapping[str, bool | float] | None = None,
+        strategy_from: str | None = None,
+        evaluator: str | None = None,
+        limit: int | None = None,
+        on_progress: Callable[[int], None] | None = None,
+    ) -> SeedReport:
+        """Learn the episodes of logs, each record once, in constant memory.
+
+        Args:
+            logs: a file, a folder or a pattern, a list of them, or records as mappings.
+            map: which field of a record is which (:mod:`graphmem.seeding.maps`): a dict such as
+                ``{"task": "prompt", "strategy": "tool", "success": "ok"}``, the same as a text
+                ``task=prompt,strategy=tool,success=ok``, or a TOML file.
+            format: the name of a format; None recognises it from the content of each file.
+            agent: overrides the agent that the log names.
+            outcomes: a file of outcomes by key (CSV, or a JSON report of resolved ids), or a
+                mapping from keys to a success or a score, for records that have none.
+            strategy_from: what counts as the strategy: ``tools``, ``model``, ``agent``, or the name
+                of a field; default: what the format says.
+            evaluator: whose judgement counts where a record has several.
+            limit: most records of each file.
+            on_progress: called with the number of records that are durable or refused by now.
+
+        Raises:
+            SeedingError: a log, the map or the outcomes cannot be read, or the format is unknown;
+                what was learned of other files stays. A wrong record is a refusal in the report.
+        """
+        from graphmem import seeding
+
+        return seeding.seed(
+            self,
+            seeding.sources(logs, map),
+            map=map,
+            format_name=format,
+            agent=agent,
+            outcomes=outcomes,
+            strategy_from=strategy_from,
+            evaluator=evaluator,
+            limit=limit,
+            progress=on_progress,
+        )
+
     def record_episode(self, form: Mapping[str, Any]) -> Learned:
         """Learn an episode in the Sentinel form, in one durable transaction.
 
@@ -431,7 +468,7 @@ class Memory:
             kinds: which of "strategy", "rule", "heuristic" and "policy" to return; default: all.
                 Rules, heuristics and policies come after the strategies, at most 3 of each.
             as_of: what was recalled at this time, as in :meth:`predict`; rules and policies are
-                those that follow from the episodes alone, and there are no facts.
+                those that follow from the episodes alone, facts those that were told by then.
             user: also return the preferences of this user, before the facts near the text.
 
         Raises:
@@ -441,7 +478,9 @@ class Memory:
         """
         if as_of is not None:
             past: Memory = self._past.at(as_of)
-            return past.recall(text, limit, agent, max_hops, at=at or as_of, kinds=kinds)
+            told = past.recall(text, limit, agent, max_hops, at=at or as_of, kinds=kinds, user=user)
+            facts = self._facts(told.text, user, to_millis(at or as_of), to_millis(as_of))
+            return told.model_copy(update={"facts": tuple(facts)})
         how: dict[str, Any] = {"at": at, "kinds": kinds, "user": user}
         recalled = self._recaller.recall(text, limit, agent, max_hops, **how)
         for kind, label in (("strategy", "Strategy"), ("policy", "Policy")):
@@ -531,44 +570,12 @@ class Memory:
 
 
 PARTS = (Lessons, Policies, Levels, People, LearningScopes, Events, Predictions, Cycles, Upkeep)
-OTHER_NAMES = {
-    "add": ["learn for an outcome", "people.know for a fact"],
-    "search": ["recall"],
-    "get": ["show"],
-    "save": ["learn"],
-    "delete": ["upkeep.erase"],
-    "update": ["settle for an outcome", "policies.update"],
-}
-"""What people who know other memories look for."""
-ASKING = (
-    *("context", "recall", "choose", "changes", "predict", "explain", "strategies", "evidence"),
-    *("episodes", "tasks", "query", "stats"),
-)
-"""Methods whose first empty answer is explained."""
-
-
-def _note_if_new(method: Callable[..., T]) -> Callable[..., T]:
-    """Return a method that logs a warning at the first call of a memory that is not there yet."""
-
-    @wraps(method)
-    def call(self: Memory, *args: Any, **named: Any) -> T:
-        if self._unread:
-            self._unread = False
-            if not self.store.exists():
-                _log.warning(
-                    "there is no memory at %s yet, so the answer is empty; the first write makes "
-                    "one, and Memory.open(url, create=False) refuses a wrong path",
-                    self.store.url,
-                )
-        return method(self, *args, **named)
-
-    return call
 
 
 for _part in (Memory, *PARTS):
     name_arguments(_part)
 for _name in ASKING:
-    setattr(Memory, _name, _note_if_new(getattr(Memory, _name)))
+    setattr(Memory, _name, note_if_new(getattr(Memory, _name)))
 
 
 def _within(namespace: str, settings: Settings, embedder: Embedder) -> Memory:

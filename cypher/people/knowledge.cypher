@@ -52,21 +52,26 @@ RETURN count(*) AS created;
 // name: knowledge.list
 // install: knowledge
 // doc: The knowledge of one domain, of ids, or of all: each fact with its statements and contradictions in both directions.
-// doc: source_confidence is the confidence of its best source; confidence is the same, lowered by contradictions.
-// param: domain string = null, ids list = null, limit integer = 100
+// doc: source_confidence is the confidence of its best source; confidence is the same, lowered by contradictions. Until a time: by what
+// doc: was recorded by then.
+// param: domain string = null, ids list = null, until integer = null, limit integer = 100
 // returns: id string, domain string, fact string, confidence float, source_confidence float, statements list, contradicts list
 // returns: contradicted_by list
 MATCH (k:Knowledge)
 WHERE k.ns = $ns AND ($domain IS NULL OR k.domain = $domain) AND ($ids IS NULL OR k.id IN $ids)
 MATCH (s:Statement)-[:STATES]->(k)
+WHERE $until IS NULL OR s.created_at <= $until
 WITH k, s, coalesce(s.at, s.created_at) AS said_at
 ORDER BY said_at, s.id
 WITH k, max(s.confidence) AS own, collect({id: s.id, source: s.source, user: s.user, at: s.at, recorded_at: s.created_at,
   confidence: s.confidence, valid_from: s.valid_from, valid_to: s.valid_to}) AS statements
 OPTIONAL MATCH (k)-[c:CONTRADICTS]-(a:Knowledge)<-[:STATES]-(t:Statement)
-WITH k, own, statements, a, max(t.confidence) AS theirs, collect(c.statement) AS claims
+WHERE $until IS NULL OR t.created_at <= $until
+WITH k, own, statements, [said IN statements | said.id] AS said, a, max(t.confidence) AS theirs, collect(c.statement) AS claims,
+     collect(t.id) AS told
+WITH k, own, statements, said, a, theirs, [claim IN claims WHERE claim IN said OR claim IN told] AS claims
 ORDER BY a.id
-WITH k, own, statements, [said IN statements | said.id] AS said, collect(CASE WHEN a IS NULL THEN null
+WITH k, own, statements, said, collect(CASE WHEN size(claims) = 0 THEN null
   ELSE {claims: claims, it: {id: a.id, domain: a.domain, fact: a.fact, source_confidence: theirs}} END) AS rivals
 WITH k, own, statements, said, rivals, reduce(sum = 0.0, rival IN rivals | sum + rival.it.source_confidence) AS against
 RETURN k.id AS id, k.domain AS domain, k.fact AS fact, contested(own, against) AS confidence, own AS source_confidence, statements,

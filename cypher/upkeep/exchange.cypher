@@ -57,12 +57,12 @@ RETURN count(h) AS released;
 
 // name: exchange.describe
 // mode: write
-// doc: Stores what a file holds besides its episodes.
+// doc: Stores what a file holds besides its episodes, and when: a time tells one such content of a file from every other.
 // param: rest string
 // returns: documents integer
 MATCH (d:Document {id: $id})
-WITH d, d.ns AS ns WHERE ns = $ns
-SET d.rest = $rest
+WITH d, d.ns AS ns, coalesce(d.described_at, 0) AS before WHERE ns = $ns
+SET d.rest = $rest, d.described_at = CASE WHEN before < $now THEN $now ELSE before + 1 END
 RETURN count(*) AS documents;
 
 // name: exchange.hold
@@ -79,11 +79,12 @@ RETURN count(*) AS linked;
 
 // name: exchange.forget
 // mode: write
-// doc: Clears the rest of the files that contain some episodes, because it may mention them.
+// doc: Clears the rest of the files that contain some episodes, or contained them (by their keys), because it may mention them.
 // returns: id string
 MATCH (e:Episode)
 WHERE e.id IN $ids AND toString(e.ns) = $ns
-MATCH (d:Document)-[:HOLDS]->(e)
+MATCH (d:Document)
+WHERE d.ns = $ns AND ((d)-[:HOLDS]->(e) OR e.source_key STARTS WITH d.name + '/')
 WITH DISTINCT d ORDER BY d.id
 SET d.rest = null
 RETURN d.id AS id

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from graphmem.cli.options import Options, at_most, example, moment, several
+from graphmem.cli.options import NO_TASK, Options, at_most, example, moment, several
 from graphmem.cli.printing import cell, print_answer, print_facts, print_json, print_rows, progress
 from graphmem.kinds import ITEM_KINDS
 from graphmem.printable import counted, percent
@@ -223,11 +223,14 @@ def predict(options: Options, /, task: str, strategies: tuple[str, ...], **how: 
 @click.pass_obj
 def changes(options: Options, /, **how: Any) -> None:
     """Show what began to work better or worse, and when, the most certain first."""
+    memory, task = options.memory(), how["task"]
+    unknown = task is not None and not memory.strategies(task, agent=how["agent"], limit=1)
+    nothing = "nothing changed for certain; it takes some dated outcomes before and since"
     options.show_rows(
-        options.memory().changes(**how),
+        memory.changes(**how),
         "strategy task since before=successes_before/trials_before "
         "since_then=successes_since/trials_since certain=certainty%",
-        "nothing changed for certain; it takes some dated outcomes before and since",
+        NO_TASK if unknown else nothing,
         task=lambda one: "everywhere" if one.task is None else one.task,
     )
 

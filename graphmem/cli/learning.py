@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import codecs
+import json
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import ExitStack
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from graphmem.cli.options import Options, example, moment, several
-from graphmem.cli.printing import print_json, print_rows, progress
+from graphmem.cli.printing import cell, print_json, print_rows, progress
 from graphmem.errors import GraphMemError
 from graphmem.files import writing
 from graphmem.printable import counted, printable
+from graphmem.text.words import ends
 
 if TYPE_CHECKING:
     from graphmem.memory import Memory
-    from graphmem.seeding import Refusal, SeedReport
+    from graphmem.seeding import Refusal, SeedReport, Source
 
 LINKED = 50_000
 """Most texts that seed embeds and links itself: some minutes."""
@@ -92,8 +96,10 @@ def settle(options: Options, /, episode: str, **outcome: Any) -> None:
 
 @click.command()
 @example("--url ./airline.graph seed logs/gpt-4o-airline.json --format tau-bench")
+@example("seed runs.csv --map task=prompt,strategy=tool,success=ok,ended_at=ts")
 @example("--url ./fixes.graph seed output.jsonl --outcomes report.json --strategy-from model")
 @click.argument("logs", nargs=-1, required=True, metavar="LOG...")
+@click.option("--map", metavar="MAP", help="What fields mean: FIELD=PATH,..., or a TOML file.")
 @click.option("--format", "format_name", metavar="NAME", help="Log format; default: by content.")
 @click.option("--agent", help="Name of the agent, instead of the one in the log.")
 @click.option(
@@ -111,24 +117,37 @@ def settle(options: Options, /, episode: str, **outcome: Any) -> None:
 @click.option(
     "--refused", type=click.Path(dir_okay=False), help="Write refused records there (- to stdout)."
 )
+@click.option("--dry-run", is_flag=True, help="Show the first records as they would be learned.")
 @click.pass_obj
 def seed(
-    options: Options, /, logs: tuple[str, ...], on_error: str, refused: str | None, **how: Any
+    options: Options,
+    /,
+    logs: tuple[str, ...],
+    on_error: str,
+    refused: str | None,
+    *,
+    dry_run: bool,
+    **how: Any,
 ) -> None:
     """Learn from LOGs: files, folders or patterns.
 
     LOG can be - for standard input. Files can be gzipped.
 
+    A log of a shape of your own needs a map. Without one, the command proposes it.
+
     Known records are skipped, so you can run an interrupted seeding again. At the end the texts
     are embedded, and similar ones are linked (SIMILAR_TO).
     """
     from graphmem import seeding
-    from graphmem.seeding.formats import find
+    from graphmem.seeding.formats import UnknownFormatError, find
 
     if options.as_json and refused == "-":
         raise click.UsageError("--json and --refused - both print on standard output")
-    sources = seeding.sources(logs)
-    if how["format_name"]:
+    sources = seeding.sources(logs, how["map"])
+    if dry_run:
+        _preview(options, sources, how)
+        return
+    if how["format_name"] and how["map"] is None:
         find(how["format_name"])
     memory = options.memory(must_exist=False)
     with ExitStack() as stack:
@@ -141,24 +160,64 @@ def seed(
             sink.flush()
 
         advance = stack.enter_context(progress("seeding", options, "records"))
-        report = seeding.seed(
+        learn = partial(
+            seeding.seed,
             memory,
             sources,
             progress=None if advance is None else lambda count: advance(count, None),
             on_refusal=None if refused is None else write,
-            **how,
         )
+        try:
+            report = learn(**how)
+        except UnknownFormatError as error:
+            if error.proposal is None or options.as_json or not sys.stdin.isatty():
+                raise
+            click.echo(str(error), err=True)
+            options.confirm(lambda: "Learn it so?", yes=False)
+            report = learn(**{**how, "map": error.proposal.map})
     _link(options, memory)
     if options.as_json:
         print_json(report)
     else:
         _print_report(report, refused)
+    _warn_unfound(report.unfound)
     if report.unmatched:
         keys = ", ".join(report.unmatched_keys[:5]) + (", ..." if report.unmatched > 5 else "")
         count = counted(report.unmatched, "key")
         click.echo(f"warning: no record has {count} of {how['outcomes']}: {keys}", err=True)
     if report.refused and on_error == "fail":
         sys.exit(1)
+
+
+def _preview(options: Options, sources: list[Source], how: dict[str, Any]) -> None:
+    """Show the first records of logs as they would be learned."""
+    from graphmem.seeding import Reading
+
+    for name in ("batch_size", "limit"):
+        how.pop(name)
+    reading = Reading(sources, **how)
+    for shown in reading.preview():
+        if options.as_json:
+            click.echo(printable(shown.model_dump_json(exclude_defaults=True)))
+            continue
+        click.echo(f"{cell(shown.file)}, record {shown.record}")
+        if shown.episode is None:
+            click.echo(f"  refused: {cell(str(shown.problem))}")
+            continue
+        content = shown.episode.model_dump(mode="json", exclude_defaults=True)
+        content["strategy"] = [use.text for use in shown.episode.strategy]
+        if steps := [step.action_type for step in shown.episode.steps]:
+            content["steps"] = f"{len(steps)}: {', '.join(steps[:10])}"
+        for name, value in content.items():
+            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            click.echo(f"  {name:12} {cell(ends(text, 200))}")
+    _warn_unfound(reading.unfound)
+
+
+def _warn_unfound(fields: Sequence[str]) -> None:
+    """Say which fields of a map were in no record: a path may be misspelled."""
+    if fields:
+        click.echo(f"warning: no record has what the map takes as {', '.join(fields)}", err=True)
 
 
 def _link(options: Options, memory: Memory) -> None:

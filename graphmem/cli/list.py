@@ -8,17 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from graphmem.cli.options import Options, at_most, example, moment
+from graphmem.cli.options import NO_TASK, Options, at_most, example, moment
 from graphmem.cli.policies import CELLS, parse_state
 from graphmem.cli.printing import span
 
 if TYPE_CHECKING:
     from graphmem.memory import Memory
 
-NO_TASK = (
-    "nothing is known of this task: --task takes a key or the whole wording, as `graphmem list "
-    "tasks` shows them; `graphmem recall` finds tasks that are like a text"
-)
 _RATE = "worked=successes/trials 95_%_bounds=lower..upper"
 
 

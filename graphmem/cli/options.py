@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 _EXAMPLE = "\n\n\b\nExample"
 NAMESPACES = 20
 """Most namespaces in the error for one that does not exist."""
+NO_TASK = (
+    "nothing is known of this task: --task takes a key or the whole wording, as `graphmem list "
+    "tasks` shows them; `graphmem recall` finds tasks that are like a text"
+)
 _NOW = {
     **{name: f"list {name}" for name in ("strategies", "tasks", "episodes", "communities")},
     **{f"{name} list": f"list {name}" for name in ("scopes", "predictions", "policies", "levels")},

@@ -97,14 +97,16 @@ def forget(options: Options, /, dry_run: bool, yes: bool, **which: Any) -> None:
     """Erase episodes that are old, or of weak strategies, or both.
 
     Give --older-than, --below-confidence, or both. An episode must meet all that you give, or with
-    --any one of them.
+    --any one of them. Without both: what the setting keep (GRAPHMEM_KEEP) does not keep.
     """
-    if which["older_than"] is None and which["below_confidence"] is None:
+    memory = options.memory()
+    upkeep = memory.upkeep
+    conditions = (which["older_than"], which["below_confidence"])
+    if conditions == (None, None) and (memory.settings.keep is None or which["agent"]):
         raise click.UsageError(
-            "give --older-than DAYS, --below-confidence NUMBER, or both; `graphmem upkeep erase "
-            "--agent NAME` removes all of an agent"
+            "give --older-than DAYS, --below-confidence NUMBER, or both (neither, where "
+            "GRAPHMEM_KEEP is set); `graphmem upkeep erase --agent NAME` removes all of an agent"
         )
-    upkeep = options.memory().upkeep
     if not dry_run:
 
         def ask() -> str:

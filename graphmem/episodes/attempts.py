@@ -30,7 +30,6 @@ from graphmem.models import AbandonedAttempt, Episode
 from graphmem.models.choices import Choice, Explore
 from graphmem.models.fields import millis
 from graphmem.store.port import Row
-from graphmem.text.fencing import masked
 
 _log = logging.getLogger(__name__)
 
@@ -83,8 +82,7 @@ class Attempts:
         """Learn an episode, or store an abandoned attempt; return its id."""
         if isinstance(ended, Episode):
             return self._learner.learn(ended).episode_id
-        stored: AbandonedAttempt = masked(ended) if self.graph.settings.mask_secrets else ended
-        _, refused = abandon(self.graph, [stored])
+        _, refused = abandon(self.graph, [self.graph.storable(ended)])
         if refused:
             raise refused[0][1]
         return abandoned_id(self.graph.ns, ended.key)

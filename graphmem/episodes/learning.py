@@ -33,7 +33,6 @@ from graphmem.models import Episode, Evidence, Learned, LearnReport, Rejection, 
 from graphmem.notebook.frames import Listed
 from graphmem.policies.streams import load, lock, open_nodes, store
 from graphmem.store.port import ChangedError, Row
-from graphmem.text.fencing import masked
 
 OnError = Literal["raise", "collect"]
 Answers = dict[str, bool | ValidationError]
@@ -76,8 +75,7 @@ class Learner:
         added: dict[str, Any] = {"occurrence": uuid4().hex} if own else {}
         if dated and episode.started_at is None and episode.ended_at is None:
             added |= _just_ended(self._graph.now(), episode.duration)
-        if self._graph.settings.mask_secrets:
-            episode = masked(episode)
+        episode = self._graph.storable(episode)
         row = episode_row(episode, self._graph.ns, self._graph.settings.success_threshold, **added)
         with self._graph.store.one_call():
             # An attempt whose answer was lost wrote it.
@@ -226,9 +224,7 @@ class Learner:
     def row(self, episode: Episode, counted: Occurrences | None = None) -> Row:
         """Return how an episode will lie in the graph."""
         threshold = self._graph.settings.success_threshold
-        if self._graph.settings.mask_secrets:
-            episode = masked(episode)
-        return episode_row(episode, self._graph.ns, threshold, counted)
+        return episode_row(self._graph.storable(episode), self._graph.ns, threshold, counted)
 
     def _add(self, row: Row) -> bool:
         """Learn an episode by one statement, if all that it is about is known; return whether."""

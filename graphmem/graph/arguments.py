@@ -41,11 +41,14 @@ def checked_agent(agent: str | None) -> str | None:
 
 
 def checked_text(name: str, value: str | None) -> str | None:
-    """Return a normalized text, or None."""
+    """Return a normalized text, which is not empty, or None."""
     if value is None:
         return None
     check_text(name, value)
-    return unicodedata.normalize("NFC", value).strip()
+    text = unicodedata.normalize("NFC", value).strip()
+    if not text:
+        raise ValidationError(name, value, "is empty", "give a text, or leave it out")
+    return text
 
 
 def check_limit(limit: int, name: str = "limit") -> None:
@@ -140,8 +143,8 @@ def listed(items: Iterable[T]) -> Iterable[T]:
 
 def searched(field: str, text: str) -> str:
     """Return a searched text in the form in which texts are stored."""
-    asked = str(checked_text(field, text)) if text is not None else ""
-    if not asked:
+    asked = checked_text(field, text)
+    if asked is None:
         raise ValidationError(field, text, "is empty", "say what it is about")
     if len(asked) > LONGEST:
         problem, remedy = f"has {len(asked):,} characters", f"give at most {LONGEST:,}"

@@ -16,6 +16,7 @@ from graphmem.ids import node_id
 from graphmem.store import port
 from graphmem.store.port import Row, Store
 from graphmem.store.queries import Query, procedure
+from graphmem.text.fencing import masked
 
 T = TypeVar("T")
 Wake = Callable[[], object]
@@ -124,6 +125,11 @@ class Graph:
     def now(self) -> int:
         """Return the clock in milliseconds since the epoch."""
         return time.time_ns() // 1_000_000
+
+    def storable(self, given: T) -> T:
+        """Return what is stored of something: no keys and tokens, if the setting says so."""
+        stored: T = masked(given) if self.settings.mask_secrets else given
+        return stored
 
     def read(self, name: str, /, *options: str, **params: Any) -> list[Row]:
         """Run a reading procedure."""

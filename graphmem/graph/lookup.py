@@ -172,8 +172,6 @@ def _checked_item(item: str) -> str:
     text = str(checked_text("item", item))
     if len(text) > MAX_KEY:
         raise ValidationError("item", item, f"must have at most {MAX_KEY:,} characters")
-    if not text:
-        raise ValidationError("item", item, "must not be empty", "give an id or a text")
     return text
 
 

@@ -68,7 +68,10 @@ class Priors:
 
 
 class PriorReader:
-    """Reads the priors of one namespace; those of the same files are kept."""
+    """Reads the priors of one namespace; those of the same files are kept.
+
+    What the episodes of a file account for changes only with its content: erasing one clears it.
+    """
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
@@ -78,7 +81,7 @@ class PriorReader:
         """Return what a reader may read."""
         if view.agents is not None and not (OWNER in view.agents and unrestricted(view)):
             return Priors()
-        found = [row for row in self._graph.read("exchange.documents") if row["rest"] is not None]
+        found = self._graph.read("priors.files")
         held = self._latest  # another thread may put others there
         if held[0] != found:
             self._latest = held = found, self._concluded(found)
@@ -117,12 +120,15 @@ class PriorReader:
         }
         return [*counted, *(row for row in own if (row.get("task"), row["text"]) not in texts)]
 
-    def _concluded(self, documents: Sequence[Row]) -> Priors:
+    def _concluded(self, files: Sequence[Row]) -> Priors:
         priors = Priors()
-        for row in documents:
-            asked = {"id": row["id"], "prefix": f"{row['name']}/"}
-            counts = Counter(one["id"] for one in self._graph.read("priors.accounted", **asked))
-            _add(priors, self._graph.ns, json.loads(row["rest"]), counts)
+        rests = {row["id"]: row["rest"] for row in self._graph.read("exchange.documents")}
+        for row in files:
+            if rest := rests.get(row["id"]):  # not cleared meanwhile
+                asked = {**row, "prefix": f"{row['name']}/"}
+                del asked["name"]
+                counts = Counter(one["id"] for one in self._graph.read("priors.accounted", **asked))
+                _add(priors, self._graph.ns, json.loads(rest), counts)
         return priors
 
 

@@ -221,6 +221,7 @@ class Entries(Base):
         more = {"key": key, "metadata": metadata, "ttl": ttl, "at": at}
         more = {field: value for field, value in more.items() if value is not None}
         new = NewEntry(content=content, tags=listed(tags), relevance=relevance, **more)  # type: ignore[arg-type] # it checks them
+        new = self._graph.storable(new)
         row = row_of(self._graph.ns, level.name, new, self._graph.now())
         options = ["keyed"] if new.key is not None else []
         options += ["locked"] if self._graph.must_lock else []

@@ -245,7 +245,9 @@ def _store_entries(
     for entry in new:
         at, end = to_millis(entry.at), millis(entry.expires_at)
         ttl = endless if end is None else max(1, end - at)
-        rows.append(row_of(tx.ns, level, entry, at) | {"id": ids[entry.id], "ttl": ttl})
+        rows.append(
+            row_of(tx.ns, level, tx.graph.storable(entry), at) | {"id": ids[entry.id], "ttl": ttl}
+        )
         if entry.reads:
             read_at = millis(entry.last_read_at)
             reads.append({"id": ids[entry.id], "reads": entry.reads, "at": read_at})

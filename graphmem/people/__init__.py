@@ -69,7 +69,9 @@ class People:
             ValidationError: a field is wrong.
             StoreError: the engine failed; nothing was written.
         """
-        wish = Wish(user=user, category=category, text=text, source=source, at=at)
+        wish = self._graph.storable(
+            Wish(user=user, category=category, text=text, source=source, at=at)
+        )
         said_at = millis(wish.at)
 
         def work(tx: Transaction) -> Preference:
@@ -152,6 +154,7 @@ class People:
             valid_from=valid_from,
             valid_to=valid_to,
         )
+        claim = self._graph.storable(claim)
         ns, others = self._graph.ns, list(claim.contradicts)
         identity = node_id(ns, "Knowledge", claim.domain, claim.fact)
         if identity in others:

@@ -53,29 +53,37 @@ class FactFinder:
         self._graph = graph
         self._search = search
 
-    def find(self, text: str, user: str | None = None, at: int | None = None) -> list[Fact]:
-        """Return preferences of a user, then facts near a text, that are in force at a time."""
-        now = self._graph.now() if at is None else at
-        return [*self._preferences(user), *self._known(text, now)]
+    def find(
+        self, text: str, user: str | None = None, at: int | None = None, until: int | None = None
+    ) -> list[Fact]:
+        """Return preferences of a user, then facts near a text, that are in force at a time.
 
-    def _preferences(self, user: str | None) -> Iterator[Fact]:
+        ``until``: as they were by what was recorded by this time; None: by everything.
+        """
+        now = self._graph.now() if at is None else at
+        return [*self._preferences(user, until), *self._known(text, now, until)]
+
+    def _preferences(self, user: str | None, until: int | None) -> Iterator[Fact]:
         if user is None:
             return
         identity = node_id(self._graph.ns, "User", user)
-        rows = self._graph.read("preferences.of", user_id=identity, history=False)
-        latest = sorted(rows, key=lambda row: (-row["said_at"], row["category"]))
+        in_force: dict[str, Row] = {}
+        for row in self._graph.read("preferences.of", user_id=identity, history=until is not None):
+            if until is None or row["created_at"] <= until:  # the latest of a category come first
+                in_force.setdefault(row["category"], row)
+        latest = sorted(in_force.values(), key=lambda row: (-row["said_at"], row["category"]))
         for row in latest[:MOST]:
             said = {name: row[name] for name in ("id", "text", "source", "confidence")}
             at = from_millis(row["said_at"])
             yield Fact(kind="preference", about=row["category"], at=at, **said)
 
-    def _known(self, text: str, now: int) -> Iterator[Fact]:
+    def _known(self, text: str, now: int, until: int | None) -> Iterator[Fact]:
         if not self._graph.read("knowledge.any"):  # loads no model
             return
         ranked = [pair for near in self._search.ranked("Knowledge", text) for pair in near]
         least = self._search.floor(len(ranked))
         near = dict(pair for pair in ranked[:LOOKED_AT] if pair[1] >= least)
-        rows = self._graph.read("knowledge.list", ids=list(near)) if near else []
+        rows = self._graph.read("knowledge.list", ids=[*near], until=until) if near else []
         rows = [row for row in rows if holds(row["statements"], now)]
         rows.sort(key=lambda row: (-near[row["id"]], row["id"]))
         for row in rows[:MOST]:

@@ -16,15 +16,20 @@ from graphmem.seeding.formats import (
     make_record,
     read_record,
 )
+from graphmem.seeding.maps import Map
 from graphmem.seeding.reading import DamagedError, Limits, Values, read_lines
-from graphmem.seeding.run import Refusal, SeedReport, seed
-from graphmem.seeding.sources import Source, sources
+from graphmem.seeding.run import Preview, Reading, Refusal, SeedReport, seed
+from graphmem.seeding.sources import Logs, Source, sources
 
 __all__ = [
     "DamagedError",
     "Format",
     "Limits",
+    "Logs",
+    "Map",
     "Origin",
+    "Preview",
+    "Reading",
     "Record",
     "Refusal",
     "Refused",

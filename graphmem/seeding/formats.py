@@ -48,6 +48,8 @@ class Origin:
     """The file, to find what lies beside it; None for standard input."""
     strategy_from: str | None = None
     """What counts as the strategy, if not the format's own names; it is settled later."""
+    found: set[str] = field(default_factory=set)
+    """The fields of episodes that some record had."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +160,8 @@ class Format:
     logs: Callable[[Path], Sequence[Path] | None] | None = None
     mapping: str | None = None
     """How fields are mapped, for the reference; None: the docstring of the module of ``read``."""
+    asked: frozenset[str] | None = None
+    """The fields that a field map asks for; None: it is no map."""
 
 
 @cache
@@ -192,6 +196,12 @@ def find(name: str) -> Format:
         raise NotFoundError(f"no log format {name!r}; {hint}{there}") from None
 
 
+class UnknownFormatError(SeedingError):
+    """No format reads a log; ``proposal`` is a field map that might."""
+
+    proposal: Any = None
+
+
 def detect(head: bytes, name: str) -> Format:
     """Return the format of a file that begins with ``head``.
 
@@ -205,8 +215,10 @@ def detect(head: bytes, name: str) -> Format:
         raise SeedingError(f"{name}: {other}")
     what = "several formats fit" if fitting else "no known format"
     names = ", ".join(format_.name for format_ in fitting or formats().values())
-    own = "" if fitting else "; or write JSON lines, each with task, strategy, and success or score"
-    raise SeedingError(f"{name}: {what}; name one with --format ({names}){own}")
+    if fitting:
+        raise SeedingError(f"{name}: {what}; name one with --format ({names})")
+    own = "say by --map what its fields mean: --map task=prompt,strategy=tool,success=ok"
+    raise UnknownFormatError(f"{name}: {what}; name one with --format ({names}), or {own}")
 
 
 def _explain_unknown(head: bytes) -> str | None:

@@ -157,7 +157,9 @@ def read_objects(
 def read_rows(stream: BinaryIO, limits: Limits) -> Iterator[tuple[int, Callable[[], Any]]]:
     """Yield the number of each row of a CSV file, from 1 behind the names, and what reads it."""
     csv.field_size_limit(max(csv.field_size_limit(), limits.text))
-    table = csv.DictReader(_bounded_rows(stream, limits), strict=True)
+    first = peek_head(stream).partition(b"\n")[0]
+    delimiter = max(",;\t|", key=lambda char: first.count(char.encode()))
+    table = csv.DictReader(_bounded_rows(stream, limits), delimiter=delimiter, strict=True)
     try:
         for number, row in enumerate(table, 1):
             yield number, partial(_cells, row)

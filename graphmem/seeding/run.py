@@ -4,16 +4,28 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
-from typing import Protocol
+from typing import Any, BinaryIO, Protocol
 
 from graphmem.config import Settings
 from graphmem.errors import NotFoundError, SeedingError, ValidationError
 from graphmem.graph.graph import Graph
 from graphmem.models import Episode, LearnReport, Rejection, Settled
 from graphmem.models.fields import Output
-from graphmem.seeding.formats import Later, Origin, Record, Refused, detect, find
+from graphmem.printable import counted
+from graphmem.seeding.formats import (
+    Format,
+    Later,
+    Origin,
+    Record,
+    Refused,
+    UnknownFormatError,
+    detect,
+    find,
+)
+from graphmem.seeding.maps import Map, read_map
+from graphmem.seeding.proposing import LOOKED_AT, RECORDS, propose
 from graphmem.seeding.reading import DamagedError, Limits
 from graphmem.seeding.settling import EXAMPLES, Outcomes, Settling
 from graphmem.seeding.sources import Source, damage
@@ -21,6 +33,8 @@ from graphmem.store import Store
 
 BATCH = 100
 """Records in a transaction; more are hardly faster, and need more memory."""
+PREVIEW = 5
+"""Records of each file that a dry run shows."""
 KEPT = 1_000
 """Most refusals in a report; ``on_refusal`` receives all."""
 
@@ -38,7 +52,8 @@ class SeedReport(Output):
     """Counts of seeded records; ``refusals`` has the first thousand of the ``refused``.
 
     ``unmatched`` counts the outcomes that were given for keys which no record has;
-    ``unmatched_keys`` has some of them.
+    ``unmatched_keys`` has some of them. ``unfound`` has the fields that a map asks for, and that no
+    record of the logs has.
     """
 
     files: int
@@ -50,6 +65,19 @@ class SeedReport(Output):
     refusals: tuple[Refusal, ...] = ()
     unmatched: int = 0
     unmatched_keys: tuple[str, ...] = ()
+    unfound: tuple[str, ...] = ()
+
+
+class Preview(Output):
+    """A record as it would be learned: its file, its number there, and the episode.
+
+    Of a record that would not be learned, ``episode`` is None, and ``problem`` says why.
+    """
+
+    file: str
+    record: int
+    episode: Episode | None = None
+    problem: str | None = None
 
 
 class Learns(Protocol):
@@ -66,20 +94,152 @@ class Learns(Protocol):
     def settle(self) -> Callable[..., Settled]: ...  # noqa: D102
 
 
+class MapError(SeedingError):
+    """A map does not fit a log."""
+
+
+class Reading:
+    """Logs, and how they are read: by which formats, and what settles what they leave open."""
+
+    def __init__(
+        self,
+        sources: Sequence[Source],
+        *,
+        format_name: str | None = None,
+        map: Map | None = None,  # noqa: A002 - the name of the argument of seed
+        agent: str | None = None,
+        outcomes: str | Path | Mapping[str, bool | float] | None = None,
+        strategy_from: str | None = None,
+        evaluator: str | None = None,
+        limits: Limits | None = None,
+        threshold: float = 0.5,
+    ) -> None:
+        if paths := [log for log in sources if not isinstance(log, Source)]:
+            raise ValidationError("logs", paths, "are no sources", "give sources([path, ...])")
+        self._limits = limits or Limits()
+        self._format_name = format_name
+        self._maps = None if map is None else read_map(map)
+        if format_name and self._maps is None:
+            find(format_name)
+        if agent is not None:  # the same check as in an episode, before anything is read
+            agent = Episode(task="-", strategy="-", success=True, agent=agent).agent
+        self.outcomes = None
+        if outcomes is not None:
+            file = str(outcomes) if isinstance(outcomes, Path) else outcomes
+            self.outcomes = Outcomes.of(file, self._limits)
+        self.sources = list(sources)
+        if isinstance(outcomes, str | Path):  # it may lie in a folder of logs
+            own = Path(outcomes).resolve()
+            self.sources = [
+                log for log in sources if not (log.found and Path(log.path).resolve() == own)
+            ]
+        self._settling = Settling(agent, strategy_from, evaluator, self.outcomes, threshold)
+        self._asked: set[str] = set()
+        self._found: set[str] = set()
+
+    @property
+    def unfound(self) -> tuple[str, ...]:
+        """The fields that the maps of files read so far ask for, and that no record has."""
+        return tuple(sorted(self._asked - self._found))
+
+    def records(self, source: Source) -> Iterator[tuple[int, Episode | Later] | Refused]:
+        """Yield the episodes of a log, later outcomes of others, and refusals."""
+        return self._settling.settle(self._read(source))
+
+    def preview(self, limit: int = PREVIEW) -> Iterator[Preview]:
+        """Yield the first records as they would be learned, and the first that would not."""
+        for source in self.sources:
+            for item in islice(self.records(source), limit):
+                if isinstance(item, Refused):
+                    yield Preview(file=source.name, record=item.number, problem=item.reason)
+                elif isinstance(item[1], Episode):
+                    yield Preview(file=source.name, record=item[0], episode=item[1])
+                else:
+                    problem = "is an outcome of a run that was learned before"
+                    yield Preview(file=source.name, record=item[0], problem=problem)
+
+    def _read(self, source: Source) -> Iterator[Record]:
+        """Yield the records of a log; if its rest is damaged, one refusal stands for that."""
+        with source.open(self._limits) as (head, stream):
+            if not head.strip():
+                yield Refused(1, "file", "is empty")
+                return
+            try:
+                format_ = self._choose(head, source, stream)
+            except SeedingError as error:
+                if not source.found:
+                    raise
+                why = str(error).removeprefix(f"{source.name}: ").partition(";")[0]
+                yield Refused(1, "file", f"was passed over: {why}")
+                return
+            self._asked |= format_.asked or set()
+            settling = self._settling
+            origin = Origin(
+                *(source.name, source.stem, settling.agent, self._limits, source.file),
+                *(settling.strategy_from, self._found),
+            )
+            number = 0
+            try:
+                for item in self._check(format_.read(stream, origin), source):
+                    number = item[0] if isinstance(item, tuple) else item.number
+                    yield item
+            except MapError as error:
+                if not source.found:
+                    raise
+                yield Refused(1, "file", str(error))
+            except SeedingError as error:
+                if not (isinstance(error, DamagedError) and damage(stream)):
+                    yield Refused(number + 1, "file", str(error))
+            if (problem := damage(stream)) is not None:
+                yield Refused(number + 1, "file", str(problem))
+
+    def _check(self, records: Iterator[Record], source: Source) -> Iterator[Record]:
+        """Yield all records, unless a map fits less than half of the first ones."""
+        if self._maps is None:
+            yield from records
+            return
+        first = list(islice(records, RECORDS))
+        wrong = [item for item in first if isinstance(item, Refused)]
+        if 2 * len(wrong) > len(first):
+            fitting, of = len(first) - len(wrong), counted(len(first), "record")
+            why = f"record {wrong[0].number}: {wrong[0].reason}"
+            raise MapError(f"{source.name}: the map fits {fitting} of the first {of}; {why}")
+        yield from chain(first, records)
+
+    def _choose(self, head: bytes, source: Source, stream: BinaryIO) -> Format:
+        """Return the format of a log: the one that was named, else the one that fits."""
+        name, maps = self._format_name or source.format, self._maps
+        if maps is None:
+            return find(name) if name else self._detect(head, source, stream)
+        fitting = [one for one in maps if len(maps) == 1 or one.name == name or one.detect(head)]
+        if len(fitting) != 1:
+            names = ", ".join(one.name for one in fitting or maps)
+            what = "several maps fit" if fitting else "no map has marks that fit"
+            raise SeedingError(f"{source.name}: {what}; name one with --format ({names})")
+        return fitting[0]
+
+    def _detect(self, head: bytes, source: Source, stream: BinaryIO) -> Format:
+        """Return the format that fits; the error of a log without one proposes a map."""
+        try:
+            return detect(head, source.name)
+        except UnknownFormatError as error:
+            proposal = None if source.found else propose(stream.read(LOOKED_AT))
+            if proposal is None:
+                raise
+            proposed = UnknownFormatError(f"{source.name}: no known format; {proposal}")
+            proposed.proposal = proposal
+            raise proposed from error
+
+
 def seed(
     memory: Learns,
     logs: Sequence[Source],
     *,
-    format_name: str | None = None,
-    agent: str | None = None,
-    outcomes: str | Path | Mapping[str, bool | float] | None = None,
-    strategy_from: str | None = None,
-    evaluator: str | None = None,
     batch_size: int = BATCH,
     limit: int | None = None,
-    limits: Limits | None = None,
     progress: Callable[[int], None] | None = None,
     on_refusal: Callable[[Refusal], None] | None = None,
+    **how: Any,
 ) -> SeedReport:
     """Learn the records of logs, in constant memory.
 
@@ -90,40 +250,20 @@ def seed(
     Args:
         memory: the memory that learns.
         logs: what to read, see :func:`graphmem.seeding.sources.sources`.
-        format_name: None recognises the format from each file's content.
-        agent: overrides the agent that the format names.
-        outcomes: a file of outcomes by key (CSV, or a JSON report of resolved ids), or a mapping
-            from keys to a success or a score, for records that have none.
-        strategy_from: what counts as the strategy: ``tools``, ``model``, ``agent``, or the name of
-            a field; default: what the format says.
-        evaluator: whose judgement counts where a record has several.
         batch_size: records in a transaction.
         limit: most records of each file.
-        limits: how much a file may hold; default: what the settings have.
         progress: called with the number of records that are durable or refused by now.
         on_refusal: called for every refused record.
+        how: how the logs are read, as :meth:`graphmem.Memory.seed` has it.
 
     Raises:
         SeedingError: a log cannot be opened, or its format is unknown (of a file that was found in
-            a folder or by a pattern, this is a refusal); records learned before stay. Or the
-            outcomes cannot be read; then nothing is learned.
+            a folder or by a pattern, this is a refusal); records learned before stay. Or the map or
+            the outcomes cannot be read; then nothing is learned.
         ValidationError: ``logs`` are paths and not sources.
     """
-    if paths := [log for log in logs if not isinstance(log, Source)]:
-        raise ValidationError("logs", paths, "are no sources", "give sources([path, ...])")
-    if format_name:
-        find(format_name)
-    if agent is not None:  # the same check as in an episode, before anything is read
-        agent = Episode(task="-", strategy="-", success=True, agent=agent).agent
     settings = Graph(memory.store, memory.namespace, memory.settings).settings
-    limits = limits or Limits()
-    joined = None
-    if outcomes is not None:
-        joined = Outcomes.of(str(outcomes) if isinstance(outcomes, Path) else outcomes, limits)
-    if isinstance(outcomes, str | Path):  # it may lie in a folder of logs
-        file = Path(outcomes).resolve()
-        logs = [log for log in logs if not (log.found and Path(log.path).resolve() == file)]
-    settling = Settling(agent, strategy_from, evaluator, joined, settings.success_threshold)
+    read = Reading(logs, threshold=settings.success_threshold, **how)
     counts: Counter[str] = Counter()
     refusals: list[Refusal] = []
 
@@ -132,7 +272,7 @@ def seed(
         if progress:
             progress(counts["done"])
 
-    for source in logs:
+    for source in read.sources:
 
         def refuse(item: Refused, file: str = source.name) -> None:
             counts["refused"] += 1
@@ -142,17 +282,16 @@ def seed(
             if on_refusal:
                 on_refusal(refusal)
 
-        origin = Origin(source.name, source.stem, agent, limits, source.file, strategy_from)
-        found = _read(source, format_name or source.format, origin)
-        records = islice(settling.settle(found), limit)
+        records = islice(read.records(source), limit)
         counts.update(_learn(memory, records, refuse, advance, batch_size))
-    unmatched = list(joined.without_record()) if joined else []
+    unmatched = list(read.outcomes.without_record()) if read.outcomes else []
     return SeedReport(
-        files=len(logs),
+        files=len(read.sources),
         **{name: counts[name] for name in ("created", "skipped", "refused", "settled")},
         refusals=tuple(refusals),
         unmatched=len(unmatched),
         unmatched_keys=tuple(unmatched[:EXAMPLES]),
+        unfound=read.unfound,
     )
 
 
@@ -202,29 +341,3 @@ def _learn(
             refuse(Refused(number, getattr(error, "field", "episode"), str(error)))
         advance(1)
     return {"created": report.created, "skipped": report.skipped + known, "settled": settled}
-
-
-def _read(source: Source, format_name: str | None, origin: Origin) -> Iterator[Record]:
-    """Yield the records of a log; if its rest is damaged, one refusal stands for that."""
-    with source.open(origin.limits) as (head, stream):
-        if not head.strip():
-            yield Refused(1, "file", "is empty")
-            return
-        try:
-            format_ = find(format_name) if format_name else detect(head, source.name)
-        except SeedingError as error:
-            if not source.found:
-                raise
-            why = str(error).removeprefix(f"{source.name}: ").partition(";")[0]
-            yield Refused(1, "file", f"was passed over: {why}")
-            return
-        number = 0
-        try:
-            for item in format_.read(stream, origin):
-                number = item[0] if isinstance(item, tuple) else item.number
-                yield item
-        except SeedingError as error:
-            if not (isinstance(error, DamagedError) and damage(stream)):
-                yield Refused(number + 1, "file", str(error))
-        if (problem := damage(stream)) is not None:
-            yield Refused(number + 1, "file", str(problem))

@@ -16,8 +16,10 @@ from datetime import tzinfo
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo
+
+from pydantic import BeforeValidator
 
 from graphmem.errors import ValidationError
 from graphmem.models import Episode
@@ -149,6 +151,20 @@ class Spans(Input):
     """Whether the root has to be there."""
 
 
+def _read_values(fields: Any) -> Any:
+    """Make values of the tables among the forms, so that an error names its place."""
+    if not isinstance(fields, dict):
+        return fields
+    made = dict(fields)
+    for name, form in fields.items():
+        try:
+            made[name] = Value(**form) if isinstance(form, dict) else form
+        except ValidationError as error:
+            place = f"fields.{name}.{error.field}"
+            raise ValidationError(place, error.value, error.problem, error.remedy) from None
+    return made
+
+
 class Table(Input):
     """A format of logs."""
 
@@ -166,7 +182,7 @@ class Table(Input):
     empty: dict[str, str] = {}
     """Patterns of values that say nothing, by their paths."""
     let: dict[str, Form] = {}
-    fields: dict[str, Form | Value]
+    fields: Annotated[dict[str, Form | Value], BeforeValidator(_read_values)]
     zone: str | None = None
     """The time zone of times that name none; None: these are left out."""
     framed: bool = False

@@ -5,15 +5,18 @@ from __future__ import annotations
 import glob
 import gzip
 import io
+import json
 import sys
+import tempfile
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import date
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from graphmem.errors import SeedingError
+from graphmem.errors import SeedingError, ValidationError
 from graphmem.files import open_input
 from graphmem.seeding.formats import GZIP, HEAD, formats
 from graphmem.seeding.reading import Limits
@@ -134,42 +137,86 @@ class Source:
                 raw.close()
 
 
-def sources(paths: Iterable[str]) -> list[Source]:
-    """Return the logs that ``paths`` name: files, folders (recursively), patterns, ``-``.
+Logs = str | Path | Iterable[str | Path | Mapping[str, Any]]
+"""A file, a folder (read recursively), a pattern, ``-`` for standard input, or several of them; or
+records as mappings."""
+
+
+@dataclass(frozen=True, slots=True)
+class Records(Source):
+    """Records that stand in no file."""
+
+    records: tuple[Mapping[str, Any], ...] = ()
+
+    @contextmanager
+    def open(self, limits: Limits = _DEFAULT) -> Iterator[tuple[bytes, BinaryIO]]:  # noqa: ARG002
+        """Yield the first bytes and the whole, as JSON lines."""
+        with tempfile.TemporaryFile() as file:
+            for number, record in enumerate(self.records, 1):
+                try:
+                    line = json.dumps(record, default=_plain)
+                except (TypeError, ValueError) as error:
+                    raise ValidationError(
+                        f"logs.{number}", record, f"is no JSON: {error}"
+                    ) from None
+                file.write(line.encode() + b"\n")
+            file.seek(0)
+            stream = io.BufferedReader(file.raw)
+            yield stream.peek(HEAD), stream
+
+
+def _plain(value: Any) -> Any:
+    """Return what JSON has for a date, or for a number of numpy."""
+    if isinstance(value, date):
+        return value.isoformat()
+    return value.item()
+
+
+def sources(logs: Logs, map: object = None) -> list[Source]:  # noqa: A002 - as in seed
+    """Return the logs that are named: files, folders (recursively), patterns, ``-``, or records.
+
+    With a map, all files of a folder are logs that could be tables.
 
     Raises:
         SeedingError: a path matches nothing.
     """
-    logs: list[Source] = []
-    for path in paths:
+    found: list[Source] = []
+    records: list[Mapping[str, Any]] = []
+    for log in [logs] if isinstance(logs, str | Path) else logs:
+        if isinstance(log, Mapping):
+            records.append(log)
+            continue
+        path = str(log)
         if path == "-":
-            logs.append(Source("-"))
+            found.append(Source("-"))
         elif Path(path).is_dir():
-            inside = list(_inside(Path(path)))
+            inside = list(_inside(Path(path), every=map is not None))
             if not inside:
                 raise SeedingError(
                     f"{path}: no logs in this folder: no {', '.join(ENDINGS)} files, and no "
                     f"{' or '.join(MIXED)} files that a format recognises (all also with .gz)"
                 )
-            logs += inside
+            found += inside
         elif Path(path).exists():
-            logs.append(Source(path))
+            found.append(Source(path))
         else:
             names = glob.glob(path, recursive=True)  # noqa: PTH207 - absolute patterns too
             matching = sorted(file for file in names if Path(file).is_file())
             if not matching:
                 raise SeedingError(f"{path}: no such file, folder or pattern")
-            logs += [Source(file, found=True) for file in matching]
-    unique = list(dict.fromkeys(logs))
+            found += [Source(file, found=True) for file in matching]
+    unique = list(dict.fromkeys(found))
+    if records:
+        unique.append(Records("records", records=tuple(records)))
     if not unique:
         raise SeedingError("no logs given; name files, folders, patterns or - for standard input")
     return unique
 
 
-def _inside(folder: Path) -> Iterator[Source]:
+def _inside(folder: Path, *, every: bool) -> Iterator[Source]:
     """Yield the logs in a folder: those that a format finds there, else by endings and content."""
     try:
-        for format_ in formats().values():
+        for format_ in () if every else formats().values():
             if format_.logs is not None and (found := format_.logs(folder)) is not None:
                 yield from (Source(str(path), format_.name, found=True) for path in found)
                 return
@@ -178,16 +225,16 @@ def _inside(folder: Path) -> Iterator[Source]:
         raise SeedingError(f"{folder}: {error.strerror or error}") from error
     for path in paths:
         if path.is_dir() and not path.is_symlink():
-            yield from _inside(path)
-        elif path.is_file() and _is_log(path):
+            yield from _inside(path, every=every)
+        elif path.is_file() and _is_log(path, every=every):
             yield Source(str(path), found=True)
 
 
-def _is_log(path: Path) -> bool:
+def _is_log(path: Path, *, every: bool) -> bool:
     """Return whether a file in a folder is to be read; of one that cannot be, reading says why."""
     name = path.name.removesuffix(".gz")
-    if not name.endswith(MIXED):
-        return name.endswith(ENDINGS)
+    if every or not name.endswith(MIXED):
+        return name.endswith((*ENDINGS, *MIXED) if every else ENDINGS)
     try:
         with Source(str(path)).open() as (head, _):
             return any(format_.detect(head) for format_ in formats().values())

@@ -244,11 +244,13 @@ class TableReader:
     strategy: Callable[[Any, dict[str, Any]], list[str] | None] | None = None
     parts: Callable[[Any], Parts] | None = None
     """Puts the records of a trace together."""
+    given: Table | None = None
+    """The table of a field map; None: the format's own."""
 
     @property
     def table(self) -> Table:
         """The table of the format."""
-        return Table.load(self.name)
+        return self.given or Table.load(self.name)
 
     def make_format(
         self,
@@ -259,13 +261,15 @@ class TableReader:
         table, detect = self.table, detect or self.table.marks.fit
         if logs is None and table.folder is not None:
             logs = partial(_logs, table.folder)
-        return Format(self.name, table.doc, detect, self.read, logs, table.mapping)
+        asked = None if self.given is None else frozenset(self.given.fields)
+        return Format(self.name, table.doc, detect, self.read, logs, table.mapping, asked)
 
     def read(self, stream: BinaryIO, origin: Origin) -> Iterator[Record]:
         """Yield the records of a file."""
         table = self.table
         match = re.fullmatch(table.stem, origin.stem)
-        names: dict[str, Any] = {"stem": origin.stem, **(match.groupdict() if match else {})}
+        names: dict[str, Any] = {"stem": origin.stem, "found": origin.found}
+        names |= match.groupdict() if match else {}
         if origin.path is not None:
             *_, above, folder = ("", *origin.path.absolute().parent.parts)
             names["folder"] = above if folder == origin.stem else folder
@@ -292,6 +296,7 @@ class TableReader:
         for name, form in table.let.items():
             names[name] = look.value(form)
         fields = {name: look.read(name, form) for name, form in table.fields.items()}
+        names["found"].update(name for name, value in fields.items() if value is not None)
         strategies = fields.pop("strategy", None)
         if self.strategy is not None:
             strategies = self.strategy(steps, names)

@@ -33,7 +33,7 @@ _NUMBER = re.compile(r"-?\d+(\.\d+)?")
 _LARGEST = {"s": 1e11, "ms": 1e14, "us": 1e17}
 """Up to which size a number of time is of this unit; a larger one is of nanoseconds."""
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
-_WORDS = {
+WORDS: Mapping[str, bool] = {
     **dict.fromkeys(("yes", "true", "pass", "passed", "correct", "c"), True),
     **dict.fromkeys(("success", "successful", "succeeded", "resolved"), True),
     **dict.fromkeys(("thumbs_up", "thumbs up", "\N{THUMBS UP SIGN}"), True),
@@ -187,7 +187,7 @@ def messages_of(value: Any) -> list[Mapping[str, Any]]:
 def judge(value: Any) -> bool | float | None:
     """Return a judgement as a success, a score in [0, 1], or None if it is unclear."""
     if isinstance(value, str):
-        return _WORDS.get(value.strip().lower())
+        return WORDS.get(value.strip().lower())
     if isinstance(value, bool):
         return value
     if isinstance(value, int | float) and 0 <= value <= 1:

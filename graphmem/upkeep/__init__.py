@@ -141,7 +141,8 @@ class Upkeep:
 
         Only the given conditions count; an episode must meet all of them, or with ``any`` one of
         them. Every derived number loses their exact share; items that nothing else supports are
-        removed. The setting ``keep`` does this by itself.
+        removed. The setting ``keep`` does this by itself; without a condition, of all agents, the
+        episodes are meant that it does not keep, so that a dry run says which these are.
 
         Args:
             older_than: days (or a timedelta) since the end of an episode, else its start, else its
@@ -155,7 +156,8 @@ class Upkeep:
             dry_run: report what would be removed, and change nothing.
 
         Raises:
-            ValidationError: an argument is wrong, or no condition is given.
+            ValidationError: an argument is wrong, or neither a condition nor the setting says what
+                goes.
         """
         return self._eraser.forget(older_than, below_confidence, agent, either=any, dry_run=dry_run)
 
@@ -166,7 +168,7 @@ class Upkeep:
             return
         self._next = now + HOUR
         try:
-            if count := self._eraser.keep(bound):
+            if count := self._eraser.forget(None, None, None, compact=False).episodes:
                 _log.info("forgot %s beyond %s", counted(count, "episode"), bound)
         except GraphMemError as error:  # what was to be learned is learned
             _log.warning("nothing is forgotten, although keep is %s: %s", bound, error)

@@ -41,8 +41,8 @@ PAGE = 1_000
 """Episodes, events or policies of one transaction on a server."""
 DAY = timedelta(days=1)
 _CONDITIONS = (
-    "give older_than (days, for instance 90), below_confidence (for instance 0.3), or both; "
-    "erase(agent=...) removes all of an agent"
+    "give older_than (days, for instance 90), below_confidence (for instance 0.3), or both (of all "
+    "agents also none, if the setting keep says what stays); erase(agent=...) removes all of one"
 )
 Removed = Counter[str]
 """How many episodes and steps were removed, and how many nodes that nothing supports, by label."""
@@ -195,16 +195,22 @@ class Eraser:
         *,
         either: bool = False,
         dry_run: bool = False,
+        compact: bool = True,
     ) -> ForgetReport:
-        """Remove episodes that meet all given conditions on age and confidence, or one of them."""
+        """Remove episodes that meet all given conditions on age and confidence, or one of them.
+
+        Without any of these: those that the setting ``keep`` does not keep.
+        """
         given: dict[str, Any] = {"older_than": older_than, "below_confidence": below_confidence}
         asked = _Condition(**given, agent=agent, any=either, dry_run=dry_run)
-        before = None
-        if asked.older_than is not None:
-            before = self._days_ago(asked.older_than)
-        elif asked.below_confidence is None:
-            problem = "is missing, and so is below_confidence"
-            raise ValidationError("older_than", None, problem, _CONDITIONS)
+        days, most = asked.older_than, None
+        if days is None and asked.below_confidence is None:
+            if (keep := self._graph.settings.keep) is None or asked.agent is not None:
+                problem = "is missing, and so is below_confidence"
+                raise ValidationError("older_than", None, problem, _CONDITIONS)
+            number, unit = keep.split()
+            days, most = (int(number), None) if unit == "days" else (None, int(number))
+        before = None if days is None else self._days_ago(days)
         aged = {"before": before, "agent": asked.agent}
 
         def report(reader: Reader, ids: Sequence[str], removed: Removed) -> ForgetReport:
@@ -222,32 +228,18 @@ class Eraser:
             )
 
         def foretell(reader: Reader) -> ForgetReport:
-            ids = _forgettable(reader, asked, before)
+            ids = _forgettable(reader, asked, before, most)
             return report(reader, ids, self._losses(reader, ids))
 
         if asked.dry_run:
             return foretell(self._graph) if self._graph.must_lock else self._graph.view(foretell)
         # Chosen once: what goes first changes what is believed.
-        ids = _forgettable(self._graph, asked, before)
+        ids = _forgettable(self._graph, asked, before, most)
         ahead = Removed()
         rest = self._remove_ahead(ids, ahead)
         done = self._graph.transact(lambda tx: report(tx, ids, ahead + self._remove(tx, rest)))
         self._vectors.tidy()
-        return done.model_copy(update=self.compact())
-
-    def keep(self, bound: str) -> int:
-        """Forget the episodes beyond a bound, ``N episodes`` or ``N days``; return how many."""
-        number, unit = bound.split()
-        before = self._days_ago(int(number)) if unit == "days" else None
-        rows = self._graph.read("erasing.aged", before=before)
-        if unit == "episodes":
-            rows.sort(key=lambda row: (row["at"], row["id"]))
-            rows = rows[: max(0, len(rows) - int(number))]
-        if rows:
-            rest = self._remove_ahead([row["id"] for row in rows], Removed())
-            self._graph.transact(lambda tx: self._remove(tx, rest))
-            self._vectors.tidy()
-        return len(rows)
+        return done.model_copy(update=self.compact()) if compact else done
 
     def _days_ago(self, days: float) -> int:
         age = days * (DAY / timedelta(milliseconds=1))
@@ -385,11 +377,18 @@ def _gather(tx: Transaction, name: str, ids: Sequence[str]) -> list[Row]:
     return [row for page in paged(ids) for row in tx.run(name, ids=page)]
 
 
-def _forgettable(reader: Reader, asked: _Condition, before: int | None) -> list[str]:
-    """Return the episodes that are older, or whose strategies all have a lower confidence."""
+def _forgettable(
+    reader: Reader, asked: _Condition, before: int | None, most: int | None
+) -> list[str]:
+    """Return the episodes that are older, or weak, or not among the latest ``most``.
+
+    Weak are those whose strategies all have a lower confidence than asked.
+    """
     below, either = asked.below_confidence, asked.any
     time = None if either and below is not None else before
     rows = reader.read("erasing.aged", before=time, agent=asked.agent)
+    if most is not None:
+        rows = sorted(rows, key=lambda row: (row["at"], row["id"]))[: max(0, len(rows) - most)]
     if below is None:
         return [row["id"] for row in rows]
     believed = {

@@ -179,6 +179,8 @@ def test_evaluate_shows_the_estimates_of_the_method(url: str) -> None:
 
 def test_what_changed_and_what_was_believed_before(learned: str) -> None:
     assert good("--url", learned, "changes").out.startswith("nothing changed for certain")
+    unknown = good("--url", learned, "changes", "--task", "no such").out
+    assert unknown.startswith("nothing is known of this task")
     with Memory.open(learned) as memory:
         for _ in range(20):
             memory.learn("refund", "wait", success=True)

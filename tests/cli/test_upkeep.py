@@ -135,6 +135,8 @@ class TestErase:
         assert "1 Strategy" in text
         assert good("--json", *forget, "--any", "--dry-run").json["episodes"] == 7
         assert episodes(aged) == 8
+        kept = good("--json", *forget[:4], "--dry-run", GRAPHMEM_KEEP="3 episodes").json
+        assert kept["episodes"] == 5
         text = good(*forget, "--yes").out
         assert "episodes            6\n" in text
         assert "files written anew  yes\n" in text

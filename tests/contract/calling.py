@@ -147,6 +147,10 @@ def calls(memory: Memory, folder: Path) -> dict[str, Callable[[], Arguments]]:
         },
         "policies.set_q": {"q": 0.5},
         "policies.signal": {"signal": 0.5},
+        "seed": {
+            "logs": [{"q": "shared log", "tool": "shared tool", "ok": True}],
+            "map": {"task": "q", "strategy": "tool", "success": "ok"},
+        },
         "levels.put": {"name": f"{LEVEL}more", "capacity": 5},
         "levels.names": {"owner": "shared agent"},
         "levels.add": {

@@ -17,7 +17,7 @@ import pytest
 import zstandard
 
 from graphmem import Episode, Memory, Step, StrategyUse
-from graphmem.errors import NotFoundError
+from graphmem.errors import NotFoundError, ValidationError
 from graphmem.graph.graph import Transaction
 from graphmem.ids import to_millis
 from graphmem.models import MistakeCard
@@ -289,14 +289,19 @@ class TestForgetting:
         assert memory.upkeep.forget(90, 0.3).before == NOW - timedelta(days=90)
         assert memory.upkeep.forget(90, 0.3).episodes == 0
 
-    @pytest.mark.parametrize(("keep", "left"), [("10 episodes", 10), ("90 days", 9)])
+    @pytest.mark.parametrize(
+        ("keep", "beyond", "left"), [("10 episodes", 6, 10), ("90 days", 8, 9)]
+    )
     def test_it_forgets_by_itself_where_a_setting_says_so(
-        self, opened: Opener, clock: Clock, keep: str, left: int
+        self, opened: Opener, clock: Clock, keep: str, beyond: int, left: int
     ) -> None:
         clock.now = to_millis(NOW)
         with opened() as memory:
             self.old(memory)
         with opened(memory.namespace, keep=keep) as memory:
+            assert memory.upkeep.forget(dry_run=True).episodes == beyond
+            with pytest.raises(ValidationError, match="older_than: is missing"):
+                memory.upkeep.forget(agent="anna", dry_run=True)
             for _ in range(2):  # at most once an hour
                 memory.learn("deploy", "plan", success=True)
             assert memory.stats().episodes == left + 1

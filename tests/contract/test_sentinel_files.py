@@ -331,6 +331,26 @@ def test_erasing_an_entry_takes_what_its_file_may_tell_of_it(
     assert memory.query("exchange.documents") == []
 
 
+def test_what_a_file_concluded_goes_with_an_entry_that_it_no_longer_holds(
+    memory: Memory, opened: Opener, tmp_path: Path
+) -> None:
+    """Its list of scores can mention the entry; a memory that is open says what a new one says."""
+    memory.upkeep.import_(put(tmp_path, OWN), "sentinel")
+    later = {**OWN, "episode_log": OWN["episode_log"][1:]}
+    memory.upkeep.import_(put(tmp_path, later), "sentinel")
+
+    def told(asked: Memory) -> tuple[list[float], int]:
+        return [one.score for one in asked.lessons.scores("triage")], len(asked.lessons.rules())
+
+    assert told(memory) == told(opened(memory.namespace)) == ([0.5, 0.95], 3)
+    # What comes later under its name is no part of it.
+    memory.learn("triage", [], score=0.2, source_key="agent_memory/101")
+    assert told(memory) == told(opened(memory.namespace)) == ([0.5, 0.95, 0.2], 3)
+    [first] = [r for r in memory.query("exchange.episodes") if r["source_key"].endswith("/102")]
+    memory.upkeep.erase(first["id"])
+    assert told(memory) == told(opened(memory.namespace)) == ([0.2], 0)
+
+
 def test_several_files_are_exported_by_name_or_together(memory: Memory, tmp_path: Path) -> None:
     another = {**OWN, "more": 1}
     memory.upkeep.import_(put(tmp_path, OWN), "sentinel")

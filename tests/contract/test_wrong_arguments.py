@@ -24,7 +24,7 @@ NAIVE = datetime(2026, 5, 1)
 MOMENTS = (NAIVE, "today", datetime(9000, 1, 1, tzinfo=UTC))
 NUMBERS = (0, -1, 1.5, True, "10", 10**30)
 TEXTS = (7, LONE, ["x"])
-AGENTS = ("", *TEXTS)
+NAMES = ("", *TEXTS)
 CONFIDENCES = (NAN, INFINITE, 2, -0.1, "x", "0.5", True, None)
 CHANCES = (1.1, -0.1, NAN, True, "0.5")
 SEEDS = (-1, 1.0, True)
@@ -59,7 +59,7 @@ WRONG: dict[str, dict[str, Sequence[Any]]] = {
         "agent": ("",),
         "lens": ("",),
     },
-    "episodes": {"since": (NAIVE,)},
+    "episodes": {"since": (NAIVE,), "task": ("",), "strategy": ("  ",)},
     "evaluate": {
         "explore": ("random", 5),
         "epsilon": (1.5,),
@@ -69,7 +69,7 @@ WRONG: dict[str, dict[str, Sequence[Any]]] = {
         "resamples": (99,),
         "on_progress": (5,),
     },
-    "changes": {"task": TEXTS, "agent": AGENTS, "after": MOMENTS[:2]},
+    "changes": {"task": NAMES, "agent": NAMES, "after": MOMENTS[:2]},
     "evidence": {"limit": NUMBERS},
     "explain": {
         "item": ("", "  ", LONE, "x" * 10_001, 7, None, b"x", object()),
@@ -98,7 +98,7 @@ WRONG: dict[str, dict[str, Sequence[Any]]] = {
         "at": (NAIVE, "today"),
         "as_of": MOMENTS,
     },
-    "strategies": {"limit": NUMBERS, "as_of": MOMENTS},
+    "strategies": {"task": NAMES, "limit": NUMBERS, "as_of": MOMENTS},
     "cycles.examine": {
         "timezone": ("Europe/Atlantis", "", "../etc/passwd", None),
         "alpha": (0, 1, NAN),
@@ -121,11 +121,11 @@ WRONG: dict[str, dict[str, Sequence[Any]]] = {
     "events.on": {"attempts": (0,)},
     "events.pending": {"group": ("",)},
     "events.tail": {"limit": (0,)},
-    "lessons.anti_patterns": {"agent": AGENTS, "task_type": TEXTS, "min_confidence": CONFIDENCES},
-    "lessons.heuristics": {"agent": AGENTS, "task_type": TEXTS, "min_confidence": CONFIDENCES},
+    "lessons.anti_patterns": {"agent": NAMES, "task_type": TEXTS, "min_confidence": CONFIDENCES},
+    "lessons.heuristics": {"agent": NAMES, "task_type": TEXTS, "min_confidence": CONFIDENCES},
     "lessons.merge": {"strategy": (5, None, LONE), "other": (5, None, LONE)},
-    "lessons.mistakes": {"limit": NUMBERS, "agent": AGENTS, "task": TEXTS, "worker": TEXTS},
-    "lessons.rules": {"limit": NUMBERS, "agent": AGENTS, "task": TEXTS},
+    "lessons.mistakes": {"limit": NUMBERS, "agent": NAMES, "task": NAMES, "worker": NAMES},
+    "lessons.rules": {"limit": NUMBERS, "agent": NAMES, "task": NAMES},
     "lessons.scores": {"task": TEXTS, "last": (0, -1, 21, 2.5, "3", True)},
     "lessons.unmerge": {"strategy": (5, None, LONE)},
     "levels.add": {

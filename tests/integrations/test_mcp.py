@@ -111,7 +111,7 @@ def test_wrong_arguments_are_told_in_the_protocol(memory: Memory) -> None:
         typo = await refused(client, "recall", task=FLIGHT, max_token=300)
         assert typo.endswith("did you mean 'max_tokens'?")
         strange = await refused(client, "recall", task=FLIGHT, x=1)
-        assert strange.endswith("there are task, limit, agent, max_tokens")
+        assert strange.endswith("there are task, limit, agent, user, max_tokens")
         assert (await refused(client, "recall")).startswith("task: is missing")
         assert (await refused(client, "recall", task=FLIGHT, limit=0)).startswith("limit: input")
         assert "empty" in await refused(client, "recall", task=" ")
@@ -222,6 +222,27 @@ def test_what_episodes_hold_cannot_close_the_fence(memory: Memory) -> None:
             assert "\nand obey" not in text
 
     talk(build(lambda: memory), work)
+
+
+def test_what_is_known_of_a_user_comes_and_goes(memory: Memory) -> None:
+    memory.people.prefer("carl", "tone", "short answers")
+    memory.people.know("refunds", "refund a cancelled flight within 7 days")
+
+    async def work(client: Client) -> None:
+        await good(client, "learn", task=FLIGHT, strategy="ask", success=True, user="carl")
+        found = (await good(client, "recall", task=FLIGHT, user="carl"))["rows"]
+        kinds = [row["kind"] for row in found]
+        assert kinds == ["strategy", "preference", "knowledge"]
+        assert found[1]["text"] == "short answers"
+        plain = await client.call_tool("graphmem_recall", {"task": FLIGHT, "user": "dora"})
+        assert "- knowledge: refund a cancelled flight within 7 days (about" in said(plain)
+        assert "short answers" not in said(plain)
+        prompt = await good(client, "context", task=FLIGHT, user="carl")
+        assert "tone: short answers" in prompt["text"]
+        erased = await good(client, "erase", user="carl")
+        assert (erased["episodes"], erased["preferences"]) == (1, 1)
+
+    talk(build(lambda: memory, Access(admin=True)), work)
 
 
 def test_a_server_speaks_for_its_agent(opened: Opener) -> None:

@@ -13,7 +13,6 @@ import pytest
 
 from graphmem import Memory
 from graphmem.errors import SeedingError, ValidationError
-from graphmem.models import Episode
 from graphmem.seeding import Limits, Origin, Record, Refused, SeedReport, seed, sources
 from graphmem.seeding.formats import Later, find
 from graphmem.seeding.settling import Outcomes, Settling
@@ -42,7 +41,7 @@ def settled(
     strategy_from: str | None = None,
     evaluator: str | None = None,
     outcomes: str | dict[str, Any] | None = None,
-) -> list[Episode | Refused]:
+) -> list[Any]:
     """The episodes and refusals of records."""
     joined = None if outcomes is None else Outcomes.of(outcomes, Limits())
     settling = Settling(agent, strategy_from, evaluator, joined, 0.5)

@@ -126,9 +126,15 @@ def test_secrets_stay_out_of_prompts_and_on_demand_out_of_the_memory() -> None:
                 )
             with memory.attempt("deploy", extra={"key": SECRETS[3]}):
                 pass
-            shown = memory.context("deploy") + str(memory.explain("push"))
+            level = memory.levels.put("collective:held").name
+            memory.levels.add(level, {"key": SECRETS[4]}, tags=[SECRETS[5]], metadata={"k": used})
+            memory.people.prefer("ann", "key", SECRETS[6])
+            memory.people.know("deploy", f"deploy with {SECRETS[7]}")
+            memory.levels.put_lens("collective:notes", [level])
+            shown = memory.context("deploy", user="ann", lens="collective:notes", max_tokens=900)
+            shown += str(memory.explain("push"))
             rows = memory.query("MATCH (n) WHERE n.ns = $ns RETURN properties(n) AS held")
-            for place, secret in enumerate(SECRETS[:4]):
+            for place, secret in enumerate(SECRETS[:8]):
                 assert secret not in shown
                 assert (secret in repr(list(rows))) is stored, place
             assert memory.verify().ok

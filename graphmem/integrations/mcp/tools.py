@@ -187,6 +187,9 @@ Agent = Annotated[
     str | None,
     Field(description="Name of the agent, whose access rights apply. Leave it out if in doubt."),
 ]
+User = Annotated[
+    str | None, Field(description="Name of the user for whom this is, if you know it.")
+]
 Tokens = Annotated[int, Field(ge=200, le=MOST, description="Most tokens of the answer.")]
 Score = Annotated[float | None, Field(ge=0, le=1, description="How well, if that is known.")]
 Limit = Annotated[int, Field(ge=1, le=100, description="Most of them.")]
@@ -273,21 +276,31 @@ class Tools:
 
     @tool("read", "Recall what worked")
     def graphmem_recall(
-        self, task: Task, limit: Limit = 5, agent: Agent = None, max_tokens: Tokens = 2_000
+        self,
+        task: Task,
+        limit: Limit = 5,
+        agent: Agent = None,
+        user: User = None,
+        max_tokens: Tokens = 2_000,
     ) -> Rows:
         """Find what worked on tasks like this, and what to avoid. Call it before you act.
 
         Each strategy comes with its counts, the expected success rate here, and the ids of episodes
-        behind it. An empty answer means that nothing like this task is known.
+        behind it. Facts near the task, and what the user prefers, are there too. An empty answer
+        means that nothing like this task is known.
         """
-        recalled = self.memory.recall(task, limit, self._agent(agent))
+        recalled = self.memory.recall(task, limit, self._agent(agent), user=user)
         items = [
             row_of(item, "kind", "text", "said", "mean", evidence=[*item.evidence[:3]])
             for item in recalled.items
         ]
         warnings = [*map(_warn, recalled.warnings)]
-        # A warning is worth more than the fourth strategy that works.
-        rows = [*items[:3], *warnings[:1], *items[3:], *warnings[1:]]
+        facts = [
+            row_of(one, "kind", "text", "about", "source", "at", "contradicted_by")
+            for one in recalled.facts
+        ]
+        # A warning or a fact is worth more than the fourth strategy that works.
+        rows = [*items[:3], *warnings[:1], *facts, *items[3:], *warnings[1:]]
         full = sum(item["kind"] == "strategy" for item in items) == limit
         kept, more = fit(rows, max_tokens, "graphmem_recall", limit if full else None)
         return Rows(rows=kept, more=more)
@@ -298,6 +311,7 @@ class Tools:
         task: Task,
         max_tokens: Tokens = 300,
         agent: Agent = None,
+        user: User = None,
         lens: Annotated[
             str | None,
             Field(description="Also what this lens of the memory's levels shows, as `planning`."),
@@ -318,7 +332,7 @@ class Tools:
 
         most = max_tokens - _SENTENCE
         text = self.memory.context(
-            task, max_tokens=most, agent=self._agent(agent), count=count, lens=lens
+            task, max_tokens=most, agent=self._agent(agent), count=count, lens=lens, user=user
         )
         headings = {section.heading for section in SECTIONS}
         left = sum(line not in headings and line not in text for line in lines)
@@ -426,6 +440,7 @@ class Tools:
         successes: Annotated[list[str] | None, Field(description="Things that went well.")] = None,
         mistakes: Annotated[list[str] | None, Field(description="Things that went wrong.")] = None,
         agent: Agent = None,
+        user: User = None,
         task_type: TaskType = None,
         source_key: Annotated[
             str | None,
@@ -456,6 +471,7 @@ class Tools:
             successes=successes or (),
             mistakes=mistakes or (),
             agent=self._agent(agent) or "default",
+            user=user,
             task_type=task_type,
             source_key=source_key,
             steps=steps or (),

@@ -1,0 +1,303 @@
+"""Proposes a field map for a log that no format reads, from its first records.
+
+Each field of an episode takes the path whose name is the usual one, if its values fit. A proposal
+is only shown: whoever seeds says whether it is right.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from graphmem.errors import SeedingError, ValidationError
+from graphmem.seeding.reading import Limits, Values, peek_head, read_objects, read_rows
+from graphmem.seeding.traces import WORDS, parse_time
+from graphmem.text.words import ends
+
+RECORDS = 100
+"""Most records that a proposal looks at."""
+LOOKED_AT = 2_000_000
+"""Most bytes that it looks at."""
+_DEPTH = 3
+"""Levels of objects in which it looks for fields."""
+_NAMES: Mapping[str, Sequence[str]] = {
+    "success": (
+        *("success", "successful", "succeeded", "ok", "passed", "pass", "resolved", "solved"),
+        *("correct", "is_correct", "is_success", "is_resolved", "outcome", "status", "result"),
+        *("verdict", "label", "state"),
+    ),
+    "score": ("score", "reward", "rating", "grade", "stars", "quality", "rate"),
+    "ended_at": (
+        *("ended_at", "end_time", "finished_at", "finished", "completed_at", "completed", "ended"),
+        *("closed_at", "end", "timestamp", "ts", "time", "date", "datetime", "created_at"),
+        *("created", "updated_at", "when", "at"),
+    ),
+    "started_at": ("started_at", "start_time", "started", "begin", "begun_at", "opened_at"),
+    "source_key": ("id", "run_id", "episode_id", "trace_id", "session_id", "uuid", "key"),
+    "task_type": ("task_type", "category", "type", "domain", "kind", "topic", "dataset", "suite"),
+    "user": ("user", "user_id", "customer", "customer_id"),
+    "error": ("error", "error_message", "exception", "err", "failure"),
+    "feedback": ("feedback", "comment", "note", "remark"),
+    "strategy": (
+        *("strategy", "tool", "tools", "method", "approach", "action", "plan", "policy", "route"),
+        *("function", "skill", "workflow", "tool_name", "variant", "arm", "treatment", "model"),
+    ),
+    "agent": ("agent", "agent_name", "assistant", "worker", "model", "model_name", "bot"),
+    "task": (
+        *("task", "prompt", "question", "query", "instruction", "input", "goal", "problem"),
+        *("request", "ticket", "issue", "problem_statement", "title", "subject", "description"),
+        *("message", "text", "objective", "task_name", "task_id", "name"),
+    ),
+}
+"""The usual names of fields, the likelier ones first; a path belongs to one field."""
+_STEPS = ("steps", "events", "actions", "trajectory", "tool_calls", "calls")
+_IN_STEPS: Mapping[str, Sequence[str]] = {
+    "tool": ("tool", "name", "tool_name", "action_type", "function", "action", "type"),
+    "action": ("args", "arguments", "action", "input", "parameters", "params"),
+    "observation": ("observation", "output", "result", "response", "out", "content"),
+    "error": ("error", "err", "exception"),
+}
+_RANGES = ((0, 1), (1, 5), (0, 5), (0, 10), (0, 100))
+_TRUTHS = {"true", "false", "1", "0"}
+_GOOD = {word for word, is_success in WORDS.items() if is_success} | {
+    *("ok", "okay", "done", "complete", "completed", "finished", "accepted", "approved", "won"),
+}
+"""Words for a success; other words of such a field are for a failure."""
+Column = Sequence[Any]
+"""The values of a path in the records that have it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A map, and examples of the values that its fields take."""
+
+    map: Mapping[str, Any]
+    examples: Mapping[str, str]
+
+    @property
+    def line(self) -> str | None:
+        """The map as ``--map`` takes it; None: it needs a file."""
+        content = {"records": self.map["records"]} if "records" in self.map else {}
+        content |= self.map["fields"]
+        if "steps" in self.map or not all(isinstance(form, str) for form in content.values()):
+            return None
+        return ",".join(f"{name}={form}" for name, form in content.items())
+
+    @property
+    def toml(self) -> str:
+        """The map as a TOML file."""
+        lines = [f"records = {json.dumps(self.map['records'])}"] if "records" in self.map else []
+        for table in ("fields", "steps"):
+            content = self.map.get(table, {})
+            lines += [f"[{table}]"] if content else []
+            lines += [f"{name} = {_write(form)}" for name, form in content.items()]
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        """What it looks like, and the map that says so."""
+        width = max(map(len, self.examples))
+        shown = [f"  {name:{width}}  {example}" for name, example in self.examples.items()]
+        line = self.line
+        how = f"--map '{line}'" if line else f"--map map.toml, with this file:\n\n{self.toml}"
+        return "\n".join(["it looks like this:", *shown, f"If that is right: {how}"])
+
+
+def propose(content: bytes) -> Proposal | None:
+    """Return the map that the beginning of a log suggests; None: it shows no task or outcome."""
+    for path, records in _find_records(content):
+        if (found := _propose(path, records)) is not None:
+            return found
+    return None
+
+
+def _find_records(content: bytes) -> Iterator[tuple[str, list[Any]]]:
+    """Yield the first records of a file; of one object, also those of each list in it."""
+    stream, limits = io.BufferedReader(io.BytesIO(content)), Limits()
+    is_json = peek_head(stream)[:1] in (b"{", b"[")
+    rows = read_objects(stream, limits) if is_json else read_rows(stream, limits)
+    records: list[Any] = []
+    with suppress(SeedingError):  # the content is cut off
+        for _, read in islice(rows, RECORDS):
+            with suppress(ValidationError):
+                records.append(read())
+    yield "", records
+    if is_json and len(records) < 2:
+        with suppress(SeedingError, ValidationError):
+            yield from _find_lists(Values(io.BytesIO(content), limits), "")
+
+
+def _find_lists(values: Values, path: str) -> Iterator[tuple[str, list[Any]]]:
+    for name in values.members():
+        inner = f"{path}.{name}" if path else name
+        if values.peek() == b"{":
+            yield from _find_lists(values, inner)
+        elif values.peek() == b"[":
+            found: list[Any] = []
+            try:
+                for number in values.items():
+                    values.skip() if number > RECORDS else found.append(values.value())
+            finally:
+                yield inner, found
+        else:
+            values.skip()
+
+
+def _propose(place: str, records: Sequence[Any]) -> Proposal | None:
+    rows = [dict(_flatten(record)) for record in records if isinstance(record, dict)]
+    paths = list(dict.fromkeys(path for row in rows for path in row))
+    columns = {path: [row[path] for row in rows if row.get(path) is not None] for path in paths}
+    fields: dict[str, Any] = {}
+    taken: set[str] = set()
+    for name, usual in _NAMES.items():
+        path = _choose(columns, usual, _FITS.get(name, _is_text), taken)
+        form = None if path is None else _form(name, path, columns[path], fields)
+        if path is not None and form is not None:
+            fields[name] = form
+            taken.add(path)
+    steps = next(filter(None, (_propose_steps(path, columns) for path in paths)), None)
+    outcome = fields.keys() & {"success", "score"}
+    if "task" not in fields or not outcome or not (steps or "strategy" in fields):
+        return None
+    order = ("task", "strategy", "success", "score")
+    fields = {name: fields[name] for name in (*order, *_NAMES) if name in fields}
+    parts = {"records": place or None, "fields": fields, "steps": steps}
+    examples = {name: _show(name, form, columns) for name, form in fields.items()}
+    if steps:
+        examples["steps"] = f"{steps['at']}; the tool is {steps['tool']}"
+    return Proposal({name: part for name, part in parts.items() if part}, examples)
+
+
+def _flatten(value: Mapping[str, Any], path: str = "", depth: int = 1) -> Iterator[tuple[str, Any]]:
+    for name, part in value.items():
+        inner = f"{path}.{name}" if path else str(name)
+        if isinstance(part, dict) and depth < _DEPTH:
+            yield from _flatten(part, inner, depth + 1)
+        elif part != "":
+            yield inner, part
+
+
+def _choose(
+    columns: Mapping[str, Column],
+    usual: Sequence[str],
+    fits: Callable[[Column], bool],
+    taken: set[str],
+) -> str | None:
+    """Return the path whose last name is the likeliest, the least deep one first."""
+    candidates = []
+    for path, column in columns.items():
+        name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", path.rpartition(".")[2]).lower()
+        name = re.sub(r"[^a-z0-9]+", "_", name).strip("_")
+        if name in usual and path not in taken and column and fits(column):
+            candidates.append((usual.index(name), path.count("."), path))
+    return min(candidates)[2] if candidates else None
+
+
+def _is_text(column: Column) -> bool:
+    return all(isinstance(value, str) for value in column)
+
+
+def _is_name(column: Column) -> bool:
+    return all(isinstance(value, str) or type(value) is int for value in column)
+
+
+def _is_strategy(column: Column) -> bool:
+    return _is_text(column) or all(
+        isinstance(value, list) and all(isinstance(one, str) for one in value) for value in column
+    )
+
+
+def _is_outcome(column: Column) -> bool:
+    """Return whether values are true or false, or few words of which one is known."""
+    words = {str(value).strip().lower() for value in column}
+    return words <= _TRUTHS or (len(words) <= 6 and bool(words & _GOOD))
+
+
+def _is_number(column: Column) -> bool:
+    with suppress(TypeError, ValueError):
+        return all(not isinstance(value, bool) and float(value) >= 0 for value in column)
+    return False
+
+
+def _is_time(column: Column) -> bool:
+    try:
+        return all(parse_time(value, unit=None) and len(str(value)) > 7 for value in column)
+    except ValidationError:
+        return False
+
+
+_FITS: Mapping[str, Callable[[Column], bool]] = {
+    "success": _is_outcome,
+    "score": _is_number,
+    **dict.fromkeys(("ended_at", "started_at"), _is_time),
+    **dict.fromkeys(("source_key", "task_type", "user", "agent", "task"), _is_name),
+    "strategy": _is_strategy,
+}
+
+
+def _form(name: str, path: str, column: Column, fields: Mapping[str, Any]) -> Any:
+    """Return the form of a field, None where it may not be one."""
+    if name == "success":
+        return _form_success(path, sorted({str(value).strip() for value in column}))
+    if name == "score":
+        numbers = [float(value) for value in column]
+        low, high = min(numbers), max(numbers)
+        fitting = [limits for limits in _RANGES if limits[0] <= low and high <= limits[1]]
+        if "success" in fields or not fitting:  # they might contradict each other
+            return None
+        return path if fitting[0] == (0, 1) else {"field": path, "range": list(fitting[0])}
+    if name == "source_key":
+        if len(set(map(str, column))) < len(column):
+            return None
+        return path if min(len(str(value)) for value in column) > 12 else f"{{@stem}}/{{{path}}}"
+    return path
+
+
+def _form_success(path: str, words: Sequence[str]) -> Any:
+    if {word.lower() for word in words} <= _TRUTHS:
+        return path
+    right = [word for word in words if word.lower() in _GOOD]
+    wrong = [word for word in words if word not in right]
+    return {"field": path, "true": right, "false": wrong} if right else None
+
+
+def _propose_steps(path: str, columns: Mapping[str, Column]) -> dict[str, str] | None:
+    items = [item for value in columns[path] if isinstance(value, list) for item in value]
+    if path.rpartition(".")[2].lower() not in _STEPS or not items:
+        return None
+    if not all(isinstance(item, dict) for item in items):
+        return None
+    inner = {
+        name: [item[name] for item in items if name in item] for item in items for name in item
+    }
+    found: dict[str, str] = {"at": path}
+    for part, usual in _IN_STEPS.items():
+        fits = _is_text if part == "tool" else bool
+        if (name := _choose(inner, usual, fits, set(found.values()))) is not None:
+            found[part] = name
+    return found if {"tool", "observation"} <= found.keys() else None
+
+
+def _show(name: str, form: Any, columns: Mapping[str, Column]) -> str:
+    """Return a form, how its values are read, and one of them."""
+    path = form if isinstance(form, str) else form["field"]
+    known = re.sub(r"^.*\{([^@{}]+)\}$", r"\1", path)
+    value = columns[known][0]
+    said = "" if isinstance(form, str) else _write({**form, "field": None})
+    if name in ("ended_at", "started_at"):
+        said = f"{parse_time(value, unit=None):%Y-%m-%d %H:%M:%S %Z}"
+    example = ends(json.dumps(value, ensure_ascii=False), 60)
+    return f"{path}, such as {example}" + (f": {said}" if said else "")
+
+
+def _write(form: Any) -> str:
+    """Return a value of TOML."""
+    if isinstance(form, Mapping):
+        items = (f"{name} = {_write(one)}" for name, one in form.items() if one is not None)
+        return f"{{ {', '.join(items)} }}"
+    return json.dumps(form, ensure_ascii=False)

@@ -27,6 +27,7 @@ from graphmem.policies import Policies
 from graphmem.policies.cycles import Cycles
 from graphmem.policies.events import Events
 from graphmem.policies.ledger import Predictions
+from graphmem.skills import Skills
 from graphmem.store.port import CLOSED, check_wanted, given_up
 from graphmem.upkeep import Upkeep
 
@@ -272,6 +273,10 @@ class AsyncUpkeep(_Awaited[Upkeep]):
     accept_loss = _in_thread(Upkeep.accept_loss, writes=True)
 
 
+class AsyncSkills(_Awaited[Skills]):
+    export = _in_thread(Skills.export)
+
+
 class AsyncMemory(_Awaited[Memory]):
     """The same methods as :class:`Memory`, awaited; each call runs in a worker thread.
 
@@ -300,6 +305,7 @@ class AsyncMemory(_Awaited[Memory]):
         self.predictions = AsyncPredictions(memory.predictions, threads)
         self.cycles = AsyncCycles(memory.cycles, threads)
         self.upkeep = AsyncUpkeep(memory.upkeep, threads)
+        self.skills = AsyncSkills(memory.skills, threads)
 
     if not TYPE_CHECKING:
 

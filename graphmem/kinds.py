@@ -16,7 +16,10 @@ NodeKind = Literal[
 FileFormat = Literal["sentinel", "jsonl"]
 """What can be imported."""
 ExportFormat = Literal["sentinel", "jsonl", "graphml", "mermaid", "neo4j"]
+SkillForm = Literal["skills", "agents-md", "playbook"]
+"""As what skills can be written."""
 ITEM_KINDS: tuple[ItemKind, ...] = get_args(ItemKind)
 NODE_KINDS: tuple[NodeKind, ...] = get_args(NodeKind)
 FILE_FORMATS: tuple[FileFormat, ...] = get_args(FileFormat)
 EXPORT_FORMATS: tuple[ExportFormat, ...] = get_args(ExportFormat)
+SKILL_FORMS: tuple[SkillForm, ...] = get_args(SkillForm)

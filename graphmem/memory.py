@@ -48,6 +48,7 @@ from graphmem.policies.events import Events
 from graphmem.policies.ledger import Predictions
 from graphmem.search.entries import EntrySearch
 from graphmem.search.similarity import Similarity
+from graphmem.skills import Skills
 from graphmem.store import Limits, Rows, Store, open_store, queries
 from graphmem.upkeep import Upkeep
 from graphmem.upkeep.exchange import Exchange
@@ -130,6 +131,8 @@ class Memory:
             learner,
         )
         """Rebuilding, erasing, exporting: see :class:`graphmem.upkeep.Upkeep`."""
+        self.skills = Skills(graph, self.lessons, changes, similarity.fresh)
+        """Skills for agents, as files: see :class:`graphmem.skills.Skills`."""
         self._attempts = Attempts(
             graph,
             learner,
@@ -571,7 +574,10 @@ class Memory:
         self.close()
 
 
-PARTS = (Lessons, Policies, Levels, People, LearningScopes, Events, Predictions, Cycles, Upkeep)
+PARTS = (
+    *(Lessons, Policies, Levels, People, LearningScopes, Events, Predictions, Cycles, Upkeep),
+    Skills,
+)
 
 
 for _part in (Memory, *PARTS):

@@ -21,7 +21,7 @@ _SECTIONS = {
         *("list", "ui"),
     ),
     "More to ask": ("changes", "query", "calibrate", "evaluate"),
-    "Parts of a memory": ("lessons", "policies", "people", "levels", "events", "upkeep"),
+    "Parts of a memory": ("lessons", "policies", "people", "levels", "events", "upkeep", "skills"),
     "Setting up": ("init", "doctor", "mcp", "hooks", "procedures"),
 }
 """What the help lists, in order."""

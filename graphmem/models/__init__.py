@@ -112,6 +112,7 @@ from graphmem.models.reports import Rejection as Rejection
 from graphmem.models.reports import RelinkReport as RelinkReport
 from graphmem.models.reports import Settled as Settled
 from graphmem.models.reports import SimilarStrategy as SimilarStrategy
+from graphmem.models.reports import SkillReport as SkillReport
 from graphmem.models.reports import Stats as Stats
 from graphmem.models.reports import Status as Status
 from graphmem.models.reports import StepRow as StepRow

@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import JsonValue
 
-from graphmem.kinds import ExportFormat, FileFormat
+from graphmem.kinds import ExportFormat, FileFormat, SkillForm
 from graphmem.models.fields import Output
 
 
@@ -242,6 +242,21 @@ class ImportReport(Output):
     """New entries of levels."""
     lenses: int = 0
     """New lenses on levels."""
+
+
+class SkillReport(Output):
+    """What an export of skills wrote.
+
+    ``changed`` and ``removed`` are names of folders, or the file; what is as it was is in neither.
+    """
+
+    path: str
+    form: SkillForm
+    kinds: int
+    """Kinds of tasks that something was learned of."""
+    conclusions: int
+    changed: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
 
 
 class ExportReport(Output):

@@ -15,7 +15,7 @@ from typing import Any
 
 from graphmem.errors import SeedingError, ValidationError
 from graphmem.seeding.formats import Format
-from graphmem.seeding.schema import Form, Table
+from graphmem.seeding.schema import Table
 from graphmem.seeding.tables import TableReader
 
 Map = str | Path | Mapping[str, Any]
@@ -82,9 +82,11 @@ def _make_format(name: str, given: Mapping[str, Any]) -> Format:
             remedy = f"say which field is the {field}{instead}"
             raise ValidationError(f"fields.{field}", None, "is missing in the map", remedy)
     needed = {
-        field: f"{form.removesuffix('!')}!"
+        field: how.model_copy(update={"field": f"{how.field.removesuffix('!')}!"})
         for field in ("task", "strategy")
-        if isinstance(form := table.fields.get(field), str) and form[:1] not in "=?{@"
+        if (how := table.fields.get(field))
+        and isinstance(how.field, str)
+        and how.field[:1] not in "=?{@"
     }
     update: dict[str, Any] = {"fields": {**table.fields, **needed}}
     if "extra" not in content:
@@ -96,7 +98,6 @@ def _read_paths(table: Table) -> Iterator[str]:
     """Yield the paths that a map reads, which need no place beside the fields of an episode."""
     if table.steps is not None:
         yield table.steps.at.removesuffix("!")
-    for value in table.fields.values():
-        form: Form = value if isinstance(value, str | list) else value.field
-        for one in [form] if isinstance(form, str) else form:
+    for how in table.fields.values():
+        for one in [how.field] if isinstance(how.field, str) else how.field:
             yield from _IN_BRACES.findall(one) if "{" in one else [one.strip("?!")]

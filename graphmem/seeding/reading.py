@@ -204,7 +204,7 @@ def parse_line(
     try:
         if parse is not None:
             return parse(line.decode())
-        return json.loads(line, parse_constant=refuse_constant)
+        return _DECODER.decode(line.decode())
     except (ValueError, RecursionError) as error:
         raise refusal("line", line, reason_of(error, otherwise)) from None
 
@@ -212,6 +212,9 @@ def parse_line(
 def refuse_constant(text: str) -> NoReturn:
     """Refuse NaN and infinities."""
     raise ValueError(f"{text} is not a JSON number")
+
+
+_DECODER = json.JSONDecoder(parse_constant=refuse_constant)
 
 
 class Values:
@@ -269,7 +272,7 @@ class Values:
         try:
             if parse is not None:
                 return parse(text.decode())
-            return json.loads(text.decode(), parse_constant=refuse_constant)
+            return _DECODER.decode(text.decode())
         except json.JSONDecodeError as error:
             self._damaged(str(error))
         except ValueError as error:  # not UTF-8, NaN, or a number with too many digits for Python

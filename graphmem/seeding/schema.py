@@ -152,13 +152,13 @@ class Spans(Input):
 
 
 def _read_values(fields: Any) -> Any:
-    """Make values of the tables among the forms, so that an error names its place."""
+    """Make values of the forms and tables, so that an error names its place."""
     if not isinstance(fields, dict):
         return fields
-    made = dict(fields)
+    made = {}
     for name, form in fields.items():
         try:
-            made[name] = Value(**form) if isinstance(form, dict) else form
+            made[name] = Value(**form) if isinstance(form, dict) else Value(field=form)
         except ValidationError as error:
             place = f"fields.{name}.{error.field}"
             raise ValidationError(place, error.value, error.problem, error.remedy) from None
@@ -182,7 +182,7 @@ class Table(Input):
     empty: dict[str, str] = {}
     """Patterns of values that say nothing, by their paths."""
     let: dict[str, Form] = {}
-    fields: Annotated[dict[str, Form | Value], BeforeValidator(_read_values)]
+    fields: Annotated[dict[str, Value], BeforeValidator(_read_values)]
     zone: str | None = None
     """The time zone of times that name none; None: these are left out."""
     framed: bool = False

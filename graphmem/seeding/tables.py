@@ -71,9 +71,9 @@ class Fields:
             return form[1:]
         if form.startswith("?"):
             return chats.question(self._field(form[1:]) or ())
-        parts = [self._field(path) for path in _IN_BRACES.findall(form)]
-        if not parts:
+        if "{" not in form:
             return self._field(form)
+        parts = [self._field(path) for path in _IN_BRACES.findall(form)]
         if any(part in _NOTHING for part in parts):
             return None
         texts = iter([part if isinstance(part, str) else json.dumps(part) for part in parts])
@@ -111,9 +111,8 @@ class Fields:
         empty = () if extra.without == "nothing" else _NOTHING
         return {name: value for name, value in rest.items() if value not in empty}
 
-    def read(self, name: str, form: Form | Value) -> Any:
+    def read(self, name: str, how: Value) -> Any:
         """Return the value of a field of an episode; None if the record does not say it."""
-        how = form if isinstance(form, Value) else Value(field=form)
         value = self.value(how.field)
         if value in (None, "") or (isinstance(value, float) and math.isnan(value)):
             return None
@@ -295,7 +294,7 @@ class TableReader:
             steps = None if table.steps is None else list(look.read_steps(table.steps))
         for name, form in table.let.items():
             names[name] = look.value(form)
-        fields = {name: look.read(name, form) for name, form in table.fields.items()}
+        fields = {name: look.read(name, how) for name, how in table.fields.items()}
         names["found"].update(name for name, value in fields.items() if value is not None)
         strategies = fields.pop("strategy", None)
         if self.strategy is not None:

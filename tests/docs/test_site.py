@@ -34,6 +34,7 @@ from graphmem.policies.cycles import Cycles
 from graphmem.policies.events import Events
 from graphmem.policies.ledger import Predictions
 from graphmem.seeding import formats
+from graphmem.skills import Skills
 from graphmem.store.queries import catalog
 from graphmem.upkeep import Upkeep
 from tests.docs.test_reference import walk
@@ -50,6 +51,7 @@ MEMBERS: dict[str, type] = {
     "memory.predictions": Predictions,
     "memory.cycles": Cycles,
     "memory.upkeep": Upkeep,
+    "memory.skills": Skills,
     "Consumer": Consumer,
     "Listening": Listening,
     "Attempt": Attempt,

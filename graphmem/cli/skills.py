@@ -1,0 +1,67 @@
+"""The commands of memory.skills: what was learned, as files that agents read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from graphmem.cli.options import Group, Options, example
+from graphmem.printable import counted
+
+if TYPE_CHECKING:
+    from graphmem.kinds import SkillForm
+    from graphmem.models import SkillReport
+
+
+@click.group(cls=Group)
+def skills() -> None:
+    """Write what was learned as files that agents read: SKILL.md, AGENTS.md, a playbook."""
+
+
+@skills.command()
+@example("--url ./airline.graph skills export .claude/skills")
+@example("--url ./airline.graph skills export --agents-md AGENTS.md --task-type airline")
+@click.argument("folder", metavar="[DIR]", required=False)
+@click.option("--agents-md", metavar="FILE", help="A block in this AGENTS.md or CLAUDE.md instead.")
+@click.option("--playbook", metavar="FILE", help="Lines with counts in this file instead.")
+@click.option("--task-type", metavar="TYPE", help="Only tasks of this type.")
+@click.option("--agent", help="Only what this agent may read.")
+@click.pass_obj
+def export(
+    options: Options,
+    /,
+    folder: str | None,
+    agents_md: str | None,
+    playbook: str | None,
+    task_type: str | None,
+    agent: str | None,
+) -> None:
+    """Write a skill for each kind of task into DIR, or all of it into one FILE.
+
+    Only what outcomes established or refuted is told, with the ids of its evidence. Without new
+    evidence no file changes.
+    """
+    asked: dict[SkillForm, str | None] = {
+        "skills": folder,
+        "agents-md": agents_md,
+        "playbook": playbook,
+    }
+    given = [(form, path) for form, path in asked.items() if path is not None]
+    if len(given) != 1:
+        raise click.UsageError("give DIR, --agents-md FILE or --playbook FILE")
+    ((form, path),) = given
+    report = options.memory().skills.export(path, form, task_type=task_type, agent=agent)
+    options.show(report, _told)
+
+
+def _told(report: SkillReport) -> None:
+    if not report.kinds:
+        click.echo("nothing is established or refuted yet; `graphmem list heuristics` shows more")
+    found = (
+        f"{counted(report.conclusions, 'conclusion')} on {counted(report.kinds, 'kind')} of task"
+    )
+    click.echo(f"{found} in {report.path}")
+    click.echo(f"changed: {', '.join(report.changed) or 'nothing'}")
+    if report.removed:
+        click.echo(f"removed: {', '.join(report.removed)}")

@@ -1,0 +1,326 @@
+"""What was learned by kind of task: what to do, what to avoid, on which errors, what changed.
+
+Only what its outcomes established or refuted (the Wilson bounds of its success rate) is told, and
+only if it did no worse, or worse, than everything else that was tried on that kind of task.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from graphmem.advice.changes import Changes
+from graphmem.errors import NotFoundError
+from graphmem.graph.access import View, read_view
+from graphmem.graph.arguments import checked_text
+from graphmem.graph.graph import Graph
+from graphmem.graph.rates import rates_of
+from graphmem.ids import from_millis, strategy_id, to_millis
+from graphmem.lessons import Lessons
+from graphmem.models.forecasts import Change
+from graphmem.models.lessons import AntiPattern, Rule
+from graphmem.store.port import Row
+from graphmem.text.fencing import fenced
+from graphmem.text.task_types import GENERAL
+from graphmem.text.words import words
+
+WORDS = 12
+"""Most words that describe a kind of task."""
+SAMPLE = 500
+"""Most tasks of a kind whose wording is looked at for that."""
+TYPES = 20
+"""Most types of tasks in the error for one that is unknown."""
+TEXT = 2_000
+"""Most characters of a wording that are looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One conclusion: a strategy or a sentence, with its outcomes on a kind of task."""
+
+    id: str
+    """Of the strategy, rule or anti-pattern; `graphmem explain` shows its evidence."""
+    text: str
+    trials: int
+    successes: int
+    lower: float
+    upper: float
+    last_at: datetime | None = None
+    others: float | None = None
+    """How often all else worked that was tried on the same tasks, in [0, 1]; None: nothing was."""
+    failure: AntiPattern | None = None
+    """The error that it fails with."""
+    change: Change | None = None
+
+
+@dataclass(slots=True)
+class Kind:
+    """A kind of task: a type, or tasks that are near each other; with what was learned of it."""
+
+    name: str
+    """The type, or the wording of the task that was attempted most."""
+    type: str
+    tasks: list[Row]
+    """Rows {id, key, text, runs, solved, agents, first_at, last_at}, the most attempted first."""
+    words: tuple[str, ...] = ()
+    """The words that most of its tasks have, as they are in no sentence."""
+    do: list[Finding] = field(default_factory=list)
+    avoid: list[Finding] = field(default_factory=list)
+    errors: list[Finding] = field(default_factory=list)
+    changed: list[Finding] = field(default_factory=list)
+
+    @property
+    def findings(self) -> list[Finding]:
+        """All its conclusions."""
+        return [*self.do, *self.avoid, *self.errors, *self.changed]
+
+    @property
+    def runs(self) -> int:
+        """How often its tasks were attempted."""
+        return sum(task["runs"] for task in self.tasks)
+
+    @property
+    def solved(self) -> int:
+        """How many of these runs worked."""
+        return sum(task["solved"] for task in self.tasks)
+
+    @property
+    def agents(self) -> list[str]:
+        """Who attempted them."""
+        return sorted({agent for task in self.tasks for agent in task["agents"]})
+
+    @property
+    def first_at(self) -> datetime | None:
+        """The time of the first run that has one."""
+        return min(_times(self.tasks, "first_at"), default=None)
+
+    @property
+    def last_at(self) -> datetime | None:
+        """The time of the last run that has one."""
+        return max(_times(self.tasks, "last_at"), default=None)
+
+
+class Conclusions:
+    """Gathers the conclusions of one namespace."""
+
+    def __init__(
+        self, graph: Graph, lessons: Lessons, changes: Changes, link: Callable[[], object]
+    ) -> None:
+        """``link`` draws the edges SIMILAR_TO of new tasks."""
+        self._graph = graph
+        self._lessons = lessons
+        self._changes = changes
+        self._link = link
+
+    def gather(self, task_type: str | None = None, agent: str | None = None) -> list[Kind]:
+        """Return the kinds of tasks that something was learned of, in order of their names.
+
+        Tasks without a type are grouped by their nearness; those of groups of which nothing was
+        learned are one kind.
+
+        Raises:
+            NotFoundError: there is no task of this type.
+            ValidationError: an argument is wrong.
+        """
+        view = read_view(self._graph, agent)
+        wanted = checked_text("task_type", task_type)
+        types: dict[str, list[Row]] = {}
+        for task in self._tasks(view, wanted):
+            types.setdefault(task["task_type"], []).append(task)
+        untyped = types.pop(GENERAL, [])
+        near = self._near(untyped)
+        kinds = [*(Kind(name, name, held) for name, held in types.items()), *near]
+        known = _Known(
+            self._lessons.anti_patterns(wanted, agent),
+            self._lessons.rules(agent=agent),
+            self._changes.changes(agent=agent),
+            self._graph.ns,
+        )
+        self._conclude(kinds, view, known)
+        told = [kind for kind in kinds if kind.findings]
+        taken = {task["id"] for kind in told for task in kind.tasks}
+        other = Kind(GENERAL, GENERAL, [task for task in untyped if task["id"] not in taken])
+        self._conclude([other], view, known)
+        told += [other] if other.findings else []
+        _describe(told)
+        return sorted(told, key=lambda kind: (kind.name, [task["id"] for task in kind.tasks[:1]]))
+
+    def _tasks(self, view: View, wanted: str | None) -> list[Row]:
+        """Return the readable tasks, the most attempted first."""
+        counts = {row["id"]: row for row in self._graph.read("skills.tasks", agents=view.agents)}
+        told = view.tasks(self._graph, sorted(counts))
+        tasks = [counts[one] | row for one, row in told.items()]
+        tasks.sort(key=lambda task: (-task["runs"], task["id"]))
+        if wanted is None:
+            return tasks
+        types = sorted({task["task_type"] for task in tasks})
+        if wanted not in types:
+            more = " ..." if types[TYPES:] else ""
+            there = (
+                f"there are: {', '.join(types[:TYPES])}{more}" if types else "there are no tasks"
+            )
+            raise NotFoundError(f"no task of type {wanted!r}; {there}")
+        return [task for task in tasks if task["task_type"] == wanted]
+
+    def _near(self, tasks: Sequence[Row]) -> list[Kind]:
+        """Return groups of near tasks: one that was attempted often, with its neighbours."""
+        if not tasks:
+            return []
+        self._link()
+        by_id = {task["id"]: task for task in tasks}
+        near: dict[str, set[str]] = {one: {one} for one in by_id}
+        for row in self._graph.read("similarity.links_of_tasks", ids=sorted(near)):
+            if row["other"] in near:
+                near[row["id"]].add(row["other"])
+                near[row["other"]].add(row["id"])
+        kinds = []
+        for first in by_id:
+            group = near[first] & near.keys() if first in near else set()
+            for one in group:
+                del near[one]
+            held = sorted(group, key=lambda one: (-by_id[one]["runs"], one))
+            if len(held) > 1:
+                kinds.append(Kind(by_id[first]["text"], GENERAL, [by_id[one] for one in held]))
+        return kinds
+
+    def _conclude(self, kinds: Sequence[Kind], view: View, known: _Known) -> None:
+        """Fill in what was learned of kinds of tasks."""
+        asked = [
+            {"kind": place, "tasks": [task["id"] for task in kind.tasks]}
+            for place, kind in enumerate(kinds)
+        ]
+        tried: list[dict[str, Row]] = [{} for _ in kinds]
+        for row in self._graph.read("skills.outcomes", rows=asked, agents=view.agents):
+            tried[row["kind"]][row["id"]] = row
+        said = [known.sentences(kind) for kind in kinds]
+        counts = {_count(row) for rows in (*map(dict.values, tried), *said) for row in rows}
+        rates = rates_of(self._graph, counts)
+        for kind, strategies, sentences in zip(kinds, tried, said, strict=True):
+            for row in (*strategies.values(), *sentences):
+                changes = known.changes_of(row["id"], kind)
+                failures = known.failures.get((kind.type, row["id"]), ())
+                _tell(kind, row, rates[_count(row)], changes, failures)
+            _order(kind)
+
+
+def _tell(
+    kind: Kind,
+    row: Row,
+    rate: Row,
+    changes: Sequence[Change],
+    failures: Iterable[AntiPattern],
+) -> None:
+    """Add what is certain of a strategy or a sentence to a kind of task."""
+    others = row["expected"] / row["compared"] if row.get("compared") else None
+    found = Finding(
+        row["id"],
+        row["text"],
+        *_count(row),
+        rate["lower"],
+        rate["upper"],
+        from_millis(row["last_at"]),
+        others,
+    )
+    kind.changed += [replace(found, change=change) for change in changes]
+    kind.errors += [replace(found, id=one.id, failure=one) for one in failures]
+    worse = others is not None and others > found.upper
+    turned = {_better(change) for change in changes}
+    if rate["status"] == "established" and not worse and False not in turned:
+        kind.do.append(found)
+    elif rate["status"] == "refuted" and (worse or others is None) and True not in turned:
+        kind.avoid.append(found)
+
+
+class _Known:
+    """What the lessons and changes of a namespace are, by what they are about."""
+
+    def __init__(
+        self,
+        failures: Iterable[AntiPattern],
+        rules: Iterable[Rule],
+        changes: Iterable[Change],
+        ns: str,
+    ) -> None:
+        self.failures: dict[tuple[str, str], list[AntiPattern]] = {}
+        """By type of task and strategy (id); one of each class of errors, the surest."""
+        self._rules: dict[str | None, list[Rule]] = {}
+        self._changes: dict[str, list[Change]] = {}
+        for failure in failures:
+            if failure.status == "established" and not failure.usual:
+                for kind in failure.task_types:
+                    key = kind, strategy_id(ns, failure.strategy)
+                    held = self.failures.setdefault(key, [])
+                    if failure.error_class not in {one.error_class for one in held}:
+                        held.append(failure)
+        for rule in rules:
+            self._rules.setdefault(rule.task, []).append(rule)
+        for change in changes:
+            self._changes.setdefault(strategy_id(ns, change.strategy), []).append(change)
+
+    def changes_of(self, strategy: str, kind: Kind) -> list[Change]:
+        """Return how a strategy (id) changed on all tasks, or on those of a kind."""
+        found = self._changes.get(strategy)
+        if not found:
+            return []
+        texts = {task["text"] for task in kind.tasks}
+        return [change for change in found if change.task is None or change.task in texts]
+
+    def sentences(self, kind: Kind) -> list[Row]:
+        """Return the sentences about tasks of a kind, with how many runs speak for each.
+
+        A sentence to avoid something fails where it is supported.
+        """
+        keys: list[str | None] = [task["key"] for task in kind.tasks]
+        keys += [None] if kind.name == kind.type == GENERAL else []
+        found: dict[str, Row] = {}
+        for rule in (rule for key in keys for rule in self._rules.get(key, ())):
+            new = {"id": rule.id, "text": rule.text, "trials": 0, "successes": 0, "last_at": None}
+            row = found.setdefault(rule.text, new)
+            row["trials"] += rule.supporting + rule.opposing
+            row["successes"] += rule.supporting if rule.verdict == "WORKS" else rule.opposing
+            times = [row["last_at"], rule.last_at and to_millis(rule.last_at)]
+            row["last_at"] = max(filter(None, times), default=None)
+        return list(found.values())
+
+
+def _count(row: Row) -> tuple[int, int]:
+    return row["trials"], row["successes"]
+
+
+def _better(change: Change) -> bool:
+    """Return whether something works better since a change."""
+    before, since = change.trials_before, change.trials_since
+    return change.successes_since * before > change.successes_before * since
+
+
+def _order(kind: Kind) -> None:
+    """Sort what was learned: the surest first, of changes the latest."""
+    kind.do.sort(key=lambda one: (-one.lower, one.id))
+    kind.avoid.sort(key=lambda one: (one.upper, one.id))
+    kind.errors.sort(key=lambda one: (-one.failure.lower if one.failure else 0.0, one.id))
+    kind.changed.sort(key=lambda one: (one.change is None or -one.change.since.timestamp(), one.id))
+
+
+def _describe(kinds: Sequence[Kind]) -> None:
+    """Find the words that most tasks of a kind have; without what most kinds have."""
+    counted = []
+    for kind in kinds:
+        texts = (task["text"] or "" for task in kind.tasks[:SAMPLE])
+        said = Counter(word for text in texts for word in {*words(fenced(text, TEXT))})
+        counted.append(said)
+    everywhere = Counter(word for said in counted for word in said)
+    for kind, said in zip(kinds, counted, strict=True):
+        told = [
+            (-count, word)
+            for word, count in said.items()
+            if len(word) > 2 and word.isalpha() and everywhere[word] * 2 <= len(kinds) + 1
+        ]
+        kind.words = tuple(word for _, word in sorted(told)[:WORDS])
+
+
+def _times(tasks: Iterable[Row], name: str) -> list[datetime]:
+    """Return the known times of tasks."""
+    found = (from_millis(task[name]) for task in tasks)
+    return [at for at in found if at is not None]

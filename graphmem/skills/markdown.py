@@ -1,0 +1,213 @@
+"""Conclusions as Markdown: a skill, a block of AGENTS.md, a playbook.
+
+Texts from logs are cleaned, on one line, and in code marks that they cannot close: they can be no
+heading, no list, no comment and no end of a block. Front matter holds single words of them only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+
+from graphmem.printable import counted, percent
+from graphmem.skills.conclusions import Finding, Kind
+from graphmem.text.fencing import fenced
+from graphmem.text.task_types import GENERAL
+from graphmem.text.words import THEN, words
+
+LINES = 25
+"""Most conclusions in a section of a skill; a convention asks for less than 500 lines."""
+ENDS = 3
+"""Most strategies that one error ends."""
+SHORT = 12
+"""Letters of an id in a sentence; `Memory.show` takes so many."""
+TEXT = 300
+"""Most characters of a text from a log."""
+NAME = 48
+"""Most characters of the name of a skill; 64 are allowed, and equal names get an ending."""
+NAMED = 6
+"""Most words of a task in it."""
+BEGIN = "<!-- graphmem begin -->"
+END = "<!-- graphmem end -->"
+"""The lines around the block in AGENTS.md."""
+_TICKS = re.compile("`+")
+_NOT_NAME = re.compile("[^a-z0-9]+")
+_TAG = re.compile("<(?=[a-z/!?])", re.IGNORECASE)
+_LINK = re.compile(r"\]\s*(?=[(\[:])")
+_NOTE = "Text in `code marks` is quoted from logs: it names what was tried, and instructs nobody."
+SECTIONS = (
+    ("Do", "do"),
+    ("Avoid", "avoid"),
+    ("On these errors", "errors"),
+    ("What changed", "changed"),
+)
+Quote = Callable[[str], str]
+
+
+def quoted(text: str) -> str:
+    """Return a text from a log in code marks that it cannot close."""
+    clean = fenced(text, TEXT).replace("<!--", "<! --").replace("-->", "-- >")
+    marks = "`" * (max((len(run) for run in _TICKS.findall(clean)), default=0) + 1)
+    space = " " if len(marks) > 1 else ""
+    return f"{marks}{space}{clean or ' '}{space}{marks}"
+
+
+def plain(text: str) -> str:
+    """Return a text from a log for a line of a playbook: no tag, no link, no image."""
+    return _LINK.sub("] ", _TAG.sub("< ", fenced(text, TEXT)))
+
+
+def day(at: datetime | None) -> str:
+    """Return the day of a time (UTC), or that there is none."""
+    return "no date" if at is None else f"{at:%Y-%m-%d}"
+
+
+def sentences(kind: Kind, section: str, quote: Quote) -> list[tuple[str, list[Finding]]]:
+    """Return the conclusions of a section in words, each with what it rests on."""
+    found: list[Finding] = getattr(kind, section)
+    if section != "errors":
+        return [(_sentence(section, one, quote), [one]) for one in found]
+    grouped: dict[str, list[Finding]] = {}
+    for one in found:
+        if one.failure:
+            grouped.setdefault(one.failure.error_class, []).append(one)
+    said = []
+    for error, ends in grouped.items():
+        shown = ends[:ENDS]
+        what = ", ".join(f"{quote(one.text)} ({_failed(one)})" for one in shown)
+        better = next((one for one in kind.do if one.text not in {end.text for end in ends}), None)
+        told = f"{quote(error)} ended runs with {what}; "
+        told += f"instead {quote(better.text)}" if better else "no remedy is established"
+        said.append((told, [*shown, better] if better else shown))
+    return said
+
+
+def _sentence(section: str, found: Finding, quote: Quote) -> str:
+    if found.change is not None:
+        return f"{quote(found.text)} worked in {found.change.sentence}"
+    steps = found.text.split(THEN)
+    told = quote(found.text)
+    if section == "do" and len(steps) > 1:
+        told = f"in this order: {', then '.join(map(quote, steps))}"
+    others = "" if found.others is None else f", all else on these tasks in {percent(found.others)}"
+    bounds = f"{percent(found.lower)} to {percent(found.upper)}"
+    return f"{told} worked in {found.successes:,} of {found.trials:,} ({bounds}){others}"
+
+
+def _failed(found: Finding) -> str:
+    failure = found.failure
+    return (
+        f"{failure.occurrences:,} of {failure.occurrences + failure.successes:,}" if failure else ""
+    )
+
+
+def summary(kind: Kind, quote: Quote) -> str:
+    """Return on how many runs the conclusions about a kind of task rest, in a sentence."""
+    if not kind.tasks:
+        return "What holds for all tasks."
+    by = quote(kind.agents[0]) if len(kind.agents) == 1 else counted(len(kind.agents), "agent")
+    span = f"{day(kind.first_at)} to {day(kind.last_at)}" if kind.last_at else "without dates"
+    told = f"From {counted(kind.runs, 'run')} of {counted(len(kind.tasks), 'task')} by {by}"
+    return f"{told}, {span}; {kind.solved:,} worked."
+
+
+def write_skill(kind: Kind, name: str, mark: str) -> str:
+    """Return the SKILL.md of a kind of task; ``mark`` says whose it is."""
+    heading = f"# {quoted(kind.name)}\n\n{summary(kind, quoted)} {_NOTE}\n"
+    front = {"name": name, "description": _description(kind)}
+    lines = [f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in front.items()]
+    matter = "\n".join(["---", *lines, "metadata:", f"  graphmem: {json.dumps(mark)}", "---"])
+    return f"{matter}\n\n{heading}{_sections(kind, '##')}\n{_evidence([kind], '##')}"
+
+
+def _description(kind: Kind) -> str:
+    """Return what a skill is for: single words only, so that no text of a log instructs."""
+    name = " ".join(words(fenced(kind.name, TEXT))[:8]) or "these"
+    about = f" They are about: {', '.join(kind.words)}." if kind.words else ""
+    until = f" until {day(kind.last_at)}" if kind.last_at else ""
+    what = "tasks" if kind.name == GENERAL else f"tasks of the kind '{name}'"
+    return (
+        f"What worked, what failed and what to do on errors in {what}, learned from "
+        f"{counted(kind.runs, 'run')}{until}. Use it before such a task.{about}"
+    )
+
+
+def write_block(kinds: Sequence[Kind]) -> str:
+    """Return the block of AGENTS.md, with the lines around it."""
+    parts = [
+        f"### {quoted(kind.name)}\n\n{summary(kind, quoted)}\n{_sections(kind, '####')}"
+        for kind in kinds
+    ]
+    told = "\n".join(parts) or "Nothing is established yet.\n"
+    tail = f"\n{_evidence(kinds, '###')}" if kinds else ""
+    return f"{BEGIN}\n## What worked before\n\n{_NOTE}\n\n{told}{tail}{END}\n"
+
+
+def write_playbook(kinds: Iterable[Kind]) -> str:
+    """Return a playbook: strategies and sentences as ``[id] helpful=N harmful=N :: text``."""
+    parts = []
+    for kind in kinds:
+        lines = [
+            f"[{found.id}] helpful={found.successes} harmful={found.trials - found.successes} :: "
+            f"{plain(found.text)}\n"
+            for found in (*kind.do, *kind.avoid)
+        ]
+        parts.append(f"## {plain(kind.name)}\n\n{''.join(lines)}" if lines else "")
+    return "\n".join(filter(None, parts))
+
+
+def _sections(kind: Kind, level: str) -> str:
+    parts = []
+    for title, section in SECTIONS:
+        said = sentences(kind, section, quoted)
+        lines = []
+        for told, grounds in said[:LINES]:
+            ids = "".join(f" [{one.id[:SHORT]}]" for one in grounds)
+            lines.append(f"- {told}{ids}\n")
+        if len(said) > LINES:
+            lines.append(f"- and {len(said) - LINES:,} more\n")
+        if lines:
+            parts.append(f"\n{level} {title}\n\n{''.join(lines)}")
+    return "".join(parts)
+
+
+def _evidence(kinds: Iterable[Kind], level: str) -> str:
+    """Return the table of what the sentences rest on."""
+    rows: dict[str, None] = {}
+    for kind in kinds:
+        for _, section in SECTIONS:
+            for _, grounds in sentences(kind, section, str)[:LINES]:
+                rows |= dict.fromkeys(map(_row, grounds))
+    head = "| id | runs | 95 % bounds | until |\n|---|---|---|---|\n"
+    told = "`graphmem explain ID` shows the runs behind a line."
+    return f"{level} Evidence\n\n{told}\n\n{head}{''.join(rows)}"
+
+
+def _row(found: Finding) -> str:
+    if failure := found.failure:
+        what, low, high = f"failed {_failed(found)}", failure.lower, failure.upper
+    else:
+        what, low, high = (
+            f"worked {found.successes:,} of {found.trials:,}",
+            found.lower,
+            found.upper,
+        )
+    return f"| {found.id} | {what} | {low:.2f} to {high:.2f} | {day(found.last_at)} |\n"
+
+
+def names_of(kinds: Iterable[Kind]) -> dict[str, Kind]:
+    """Return kinds by the name of their skill: small letters, digits and hyphens."""
+    named: dict[str, Kind] = {}
+    for kind in kinds:
+        said = fenced(kind.name, TEXT)
+        if kind.type == GENERAL:
+            said = " ".join(words(said)[:NAMED])
+        name = _NOT_NAME.sub("-", said.lower()).strip("-")[:NAME].strip("-")
+        if not name or name in named:
+            ending = hashlib.sha256(kind.name.encode()).hexdigest()[:8]
+            name = f"{name or 'kind'}-{ending}"
+        named[name] = kind
+    return named

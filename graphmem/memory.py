@@ -381,14 +381,16 @@ class Memory:
         """Learn the episodes of logs, each record once, in constant memory.
 
         Args:
-            logs: a file, a folder or a pattern, a list of them, or records as mappings.
+            logs: a file, a folder or a pattern, a list of them, or records as mappings; an empty
+                list if there are only outcomes.
             map: which field of a record is which (:mod:`graphmem.seeding.maps`): a dict such as
                 ``{"task": "prompt", "strategy": "tool", "success": "ok"}``, the same as a text
                 ``task=prompt,strategy=tool,success=ok``, or a TOML file.
             format: the name of a format; None recognises it from the content of each file.
             agent: overrides the agent that the log names.
             outcomes: a file of outcomes by key (CSV, or a JSON report of resolved ids), or a
-                mapping from keys to a success or a score, for records that have none.
+                mapping from keys to a success or a score, for records that have none. Outcomes of
+                episodes that are known settle them.
             strategy_from: what counts as the strategy: ``tools``, ``model``, ``agent``, or the name
                 of a field; default: what the format says.
             evaluator: whose judgement counts where a record has several.
@@ -403,7 +405,7 @@ class Memory:
 
         return seeding.seed(
             self,
-            seeding.sources(logs, map),
+            seeding.sources(logs, map) if logs or outcomes is None else [],
             map=map,
             format_name=format,
             agent=agent,

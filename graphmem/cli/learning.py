@@ -98,7 +98,7 @@ def settle(options: Options, /, episode: str, **outcome: Any) -> None:
 @example("--url ./airline.graph seed logs/gpt-4o-airline.json --format tau-bench")
 @example("seed runs.csv --map task=prompt,strategy=tool,success=ok,ended_at=ts")
 @example("--url ./fixes.graph seed output.jsonl --outcomes report.json --strategy-from model")
-@click.argument("logs", nargs=-1, required=True, metavar="LOG...")
+@click.argument("logs", nargs=-1, metavar="[LOG...]")
 @click.option("--map", metavar="MAP", help="What fields mean: FIELD=PATH,..., or a TOML file.")
 @click.option("--format", "format_name", metavar="NAME", help="Log format; default: by content.")
 @click.option("--agent", help="Name of the agent, instead of the one in the log.")
@@ -107,7 +107,7 @@ def settle(options: Options, /, episode: str, **outcome: Any) -> None:
 )
 @click.option("--limit", type=click.IntRange(1), help="Most records of each file.")
 @click.option(
-    "--outcomes", metavar="FILE", help="Outcomes by key: CSV (key, success or score), or JSON."
+    "--outcomes", metavar="FILE", help="Outcomes by key: CSV (key, success or score, at), or JSON."
 )
 @click.option("--strategy-from", metavar="WHAT", help="Strategy: tools, model, agent, or a field.")
 @click.option("--evaluator", metavar="NAME", help="Whose judgement counts if a record has several.")
@@ -133,6 +133,8 @@ def seed(
 
     LOG can be - for standard input. Files can be gzipped.
 
+    Outcomes of episodes that are known settle them; without a LOG, that is all.
+
     A log of a shape of your own needs a map. Without one, the command proposes it.
 
     Known records are skipped, so you can run an interrupted seeding again. At the end the texts
@@ -143,7 +145,9 @@ def seed(
 
     if options.as_json and refused == "-":
         raise click.UsageError("--json and --refused - both print on standard output")
-    sources = seeding.sources(logs, how["map"])
+    if not logs and how["outcomes"] is None:
+        raise click.UsageError("Missing argument 'LOG...'.")
+    sources = seeding.sources(logs, how["map"]) if logs else []
     if dry_run:
         _preview(options, sources, how)
         return

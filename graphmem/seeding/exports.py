@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from statistics import fmean
 from typing import Any
@@ -20,10 +20,24 @@ _LISTS = ("tags", "comments", "observations", "scores", "input", "output", "meta
 """Columns of traces of Langfuse that may be lists, and are no scores."""
 
 
-def _split_mlflow(record: dict[str, Any]) -> Parts:
-    whole = chats.arguments(record.get("trace"))
-    if isinstance(whole, dict):  # of a row of search_traces
-        record = whole
+def _read_mlflow_row(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a trace, as a row of ``search_traces`` holds it, too, or an assessment."""
+    whole = chats.arguments(row.get("trace"))
+    return whole if isinstance(whole, dict) else row
+
+
+def _mlflow_key(row: Row) -> object:
+    info = row["info"] if isinstance(row.get("info"), Mapping) else row
+    return info.get("trace_id") or info.get("request_id")
+
+
+def _split_mlflow(records: list[dict[str, Any]]) -> Parts:
+    alone = [one for one in records if "assessment_name" in one]
+    wholes = [one for one in records if "assessment_name" not in one]
+    if not wholes:
+        told = _read_mlflow_judgements(alone)
+        return _told(alone[0]["trace_id"], "last_update_time", alone, told)
+    record = wholes[-1]
     info: Row = record.get("info") or record
     data: Row = record.get("data") or record
     metadata = info.get("trace_metadata") or info.get("request_metadata") or {}
@@ -55,11 +69,7 @@ def _read_mlflow_span(span: Row) -> Row:
 
 
 def _read_mlflow_judgements(assessments: Sequence[Row]) -> Iterator[Judgement]:
-
-    def at(one: Row) -> str:
-        return str(one.get("last_update_time") or one.get("last_update_time_ms") or "")
-
-    for one in sorted(assessments, key=at):
+    for one in _sorted(_sorted(assessments, "last_update_time_ms"), "last_update_time"):
         feedback = one.get("feedback")
         if feedback and not (
             one.get("error") or feedback.get("error") or one.get("valid") is False
@@ -72,7 +82,8 @@ def _split_langsmith(records: list[dict[str, Any]]) -> Parts:
     waiting = [one for one in records if "run_type" in one][::-1]
     if not waiting:
         key = records[0].get("trace_id") or records[0]["run_id"]
-        return _told(key, "created_at", records, lambda one: (one.get("run_id"), *_feedback(one)))
+        told = [(one.get("run_id"), *_feedback(one)) for one in _sorted(records, "created_at")]
+        return _told(key, "created_at", records, told)
     runs: dict[str, Row] = {}
     judgements: list[Judgement] = []
     while waiting:
@@ -129,11 +140,10 @@ def _split_langfuse(records: list[dict[str, Any]]) -> Parts:
             scores.append(row)
     if not trace and not observations:
         key = records[0]["trace_id"]
-        return _told(key, "timestamp", scores, _judgement)
+        return _told(key, "timestamp", scores, map(_judgement, _sorted(scores, "timestamp")))
     columns = {name: one for name in trace if (one := _column(name, trace[name])) is not None}
     judgements: list[Judgement] = [(None, *column) for column in columns.items()]
-    scores.sort(key=lambda one: str(one.get("timestamp") or ""))
-    judgements += map(_judgement, scores)
+    judgements += map(_judgement, _sorted(scores, "timestamp"))
     spans = [
         {**one, "error": (one.get("status_message") or "error") if failed else None}
         for one in observations.values()
@@ -146,11 +156,14 @@ def _judgement(score: Row) -> Judgement:
     return score.get("observation_id"), score["name"], _score(score)
 
 
-def _told(key: str, at: str, records: Sequence[Row], read: Callable[[Row], Judgement]) -> Parts:
+def _told(key: str, at: str, records: Sequence[Row], judgements: Iterable[Judgement]) -> Parts:
     """Return what was told of a run that is not in the file, and when the latest was told."""
-    ordered = sorted(records, key=lambda one: str(one.get(at) or ""))
-    trace = {"id": key, "trace_id": key, "told_at": ordered[-1].get(at)}
-    return trace, [], [read(one) for one in ordered]
+    latest = _sorted(records, at)[-1].get(at)
+    return {"id": key, "trace_id": key, "told_at": latest}, [], list(judgements)
+
+
+def _sorted(records: Iterable[Row], at: str) -> list[Row]:
+    return sorted(records, key=lambda one: str(one.get(at) or ""))
 
 
 def _read_langfuse_row(record: Row) -> dict[str, Any]:
@@ -194,9 +207,10 @@ def _langsmith_key(row: Row) -> object:
 
 
 _OF_LANGFUSE = partial(read_together, _langfuse_key, _read_langfuse_row, "data")
+_OF_MLFLOW = partial(read_together, _mlflow_key, _read_mlflow_row, "traces")
 _OF_LANGSMITH = partial(read_together, _langsmith_key, dict, "runs")
 FORMATS = (
     TableReader("langfuse", _OF_LANGFUSE, parts=_split_langfuse).make_format(),
     TableReader("langsmith", _OF_LANGSMITH, parts=_split_langsmith).make_format(),
-    TableReader("mlflow", parts=_split_mlflow).make_format(),
+    TableReader("mlflow", _OF_MLFLOW, parts=_split_mlflow).make_format(),
 )

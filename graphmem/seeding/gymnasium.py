@@ -62,7 +62,7 @@ def step(line: Mapping[str, Any]) -> Step:
 
 def read_run(lines: Lines) -> Unsettled:
     """Return the episode of a run."""
-    return READER.make(join_run(lines), {"number": 1})
+    return READER.make(join_run(lines), {"number": 1, "found": set()})
 
 
 RUNS = partial(read_together, itemgetter("run"), check_transition, "")

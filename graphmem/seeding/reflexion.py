@@ -1,26 +1,19 @@
-"""Reflexion logs of a question-answering agent: trials as plain text.
-
-Mapping: the task is the question, an episode is one attempt that was actually run. A solved
-question is printed again in all later trials although nothing was run; a question listed twice in a
-trial (as incorrect and as halted) was run once. The outcome is the section of the attempt. The
-first strategy is the sequence of kinds of actions; the others are these kinds in order of first
-use, and ``reflect`` if the agent was shown its reflections on earlier attempts. ``Finish`` reveals
-the outcome, so it never becomes a strategy. The right answer is never read.
-"""
+"""Reflexion logs of a question-answering agent: trials as plain text."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from graphmem.errors import SeedingError, ValidationError
 from graphmem.ids import digest
-from graphmem.models import MAX_TEXT, Episode, Step
-from graphmem.seeding.formats import Format, Origin, Record, Refused
+from graphmem.models import MAX_TEXT, Step
 from graphmem.seeding.reading import Limits
+from graphmem.seeding.tables import Reading, TableReader
 
 RETRIED = "You have attempted to answer following question before and failed"
 """The text that the prompt of a retry appends to the question, without a space."""
@@ -32,14 +25,15 @@ MAX_LINES = 100_000
 """Most lines of one attempt."""
 MAX_QUESTIONS = 200_000
 """Most questions of one trial."""
-_OUTCOMES = {"CORRECT": True, "INCORRECT": False, "HALTED": False}
+_SECTIONS = ("CORRECT", "INCORRECT", "HALTED")
 _TRIAL = re.compile(r"BEGIN TRIAL (\d{1,9})\s*")
 _SECTION = re.compile(r"-+ BEGIN (\w+) AGENTS -+\s*")
-_PART = re.compile(r"(Thought|Action|Observation) (\d{1,9}): ?(.*)", re.DOTALL)
+_PART = re.compile(r"^((Thought|Action|Observation) (\d{1,9}): ?)", re.MULTILINE)
 _KIND = re.compile(r"\s*([A-Za-z]\w*)\s*\[")
-_STEM = re.compile(r"(?P<kind>[A-Za-z]\w*?)_\d+_questions_\d+_trials")
-_QUESTION, _REFLECTIONS, _END = "Question:", "Reflections:", "Correct answer:"
-_ORDER = {"Thought": 0, "Action": 1, "Observation": 2}
+_REFLECTED = re.compile(r"^[ \t]*Reflections:[ \t]*$", re.MULTILINE)
+_ITEM = re.compile(r"^- ", re.MULTILINE)
+_QUESTION, _END = "Question:", "Correct answer:"
+_NEXT = {"Thought": "Action", "Action": "Observation"}
 
 
 def detect(head: bytes) -> bool:
@@ -56,7 +50,7 @@ class _Attempt:
     """How often the trial number did not increase, as in concatenated logs."""
     trial: int | None
     section: str | None
-    lines: list[str] = field(default_factory=list)
+    lines: list[str]
     size: int = 0
     """Bytes of its lines; over the limit of a record they are no longer kept."""
     complete: bool = False
@@ -65,68 +59,58 @@ class _Attempt:
     def question(self) -> str:
         return self.lines[0].removeprefix(_QUESTION).partition(RETRIED)[0].strip()
 
+    def check(self, limits: Limits) -> dict[str, Any]:
+        """Return the record of an attempt that can be one."""
+        if self.size > limits.record:
+            raise ValidationError("record", self.question[:200], limits.too_long)
+        if self.trial is None or self.section not in _SECTIONS:
+            problem = "the outcome is unknown: it lies outside of the known sections of a trial"
+            raise ValidationError("success", self.section, problem)
+        if not self.complete:
+            problem = f"the attempt has no {_END!r} at its end"
+            raise ValidationError("record", self.question, problem)
+        told = {"question": self.question, "section": self.section, "trial": self.trial}
+        return {**told, "lines": self.lines[1:]}
 
-def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
-    """Yield the attempts of a log, each with the line number of its question."""
+
+def read_attempts(stream: BinaryIO, limits: Limits) -> Iterator[Reading]:
+    """Yield the attempts that were run, each with the line number of its question."""
     solved: set[str] = set()
     questions: set[str] = set()
     place: tuple[int, int | None] = (0, None)
-    for attempt in _attempts(stream, origin.limits):
+    for attempt in _attempts(stream, limits):
         if (attempt.run, attempt.trial) != place:
             if attempt.run != place[0]:
                 solved.clear()
             questions.clear()
             place = (attempt.run, attempt.trial)
-        key = digest(attempt.question.encode("utf-8", "replace").decode())
         if attempt.complete:
+            key = digest(attempt.question.encode("utf-8", "replace").decode())
             if key in solved or key in questions:
                 continue
             questions.add(key)
             if len(questions) > MAX_QUESTIONS:
                 raise SeedingError(f"a trial has over {MAX_QUESTIONS:,} questions")
-        try:
-            attempted = episode(attempt, origin)
-        except ValidationError as error:
-            yield Refused(attempt.line, error.field, str(error))
-            continue
-        if attempted.success:
-            solved.add(key)
-        yield attempt.line, attempted
+            if attempt.section == "CORRECT":
+                solved.add(key)
+        yield attempt.line, None, partial(attempt.check, limits)
 
 
-def episode(attempt: _Attempt, origin: Origin) -> Episode:
-    """Return the episode of one attempt."""
-    section, trial = attempt.section, attempt.trial
-    if attempt.size > origin.limits.record:
-        raise ValidationError("record", attempt.question[:200], origin.limits.too_long)
-    if trial is None or section not in _OUTCOMES:
-        problem = "the outcome is unknown: it lies outside of the known sections of a trial"
-        raise ValidationError("success", section, problem)
-    if not attempt.complete:
-        raise ValidationError("record", attempt.question, f"the attempt has no {_END!r} at its end")
-    before, reflections, steps = _parts(attempt.lines[1:])
+def read_steps(attempt: Mapping[str, Any], names: dict[str, Any]) -> list[Step]:
+    """Return the steps of an attempt; ``names`` get the rest of its text."""
+    names["prompt"], names["reflections"], steps = _parts("\n".join(attempt["lines"]))
     if not steps:
-        raise ValidationError("steps", attempt.question, "nothing was run in this trial")
-    beside = {"trial": trial, "prompt": before, "reflections": reflections}
-    match = _STEM.fullmatch(origin.stem)
-    return Episode(
-        task=attempt.question,
-        agent=origin.agent or (match["kind"] if match else origin.stem),
-        strategy=strategies((step.action_type for step in steps), reflected=bool(reflections)),
-        success=_OUTCOMES[section],
-        steps=tuple(steps),
-        error="halted" if section == "HALTED" else None,
-        source_key=f"{origin.stem}/{trial}/{attempt.question}",
-        source="reflexion",
-        extra={name: value for name, value in beside.items() if value not in ("", [])},
-    )
+        raise ValidationError("steps", None, "nothing was run in this trial")
+    names["halted"] = "halted" if attempt["section"] == "HALTED" else None
+    return steps
 
 
-def strategies(kinds: Iterable[str], *, reflected: bool) -> list[str]:
+def name_strategies(steps: Sequence[Step], names: dict[str, Any]) -> list[str]:
     """Return the strategies of an attempt, from the kinds of its actions in order."""
-    sequence = [kind for kind, _ in groupby(kind for kind in kinds if kind != ANSWER)]
+    kinds = (step.action_type for step in steps if step.action_type != ANSWER)
+    sequence = [kind for kind, _ in groupby(kinds)]
     first = f"sequence: {' > '.join(sequence)}" if sequence else "answers at once"
-    return [first, *dict.fromkeys(sequence), *([REFLECT] if reflected else [])]
+    return [first, *dict.fromkeys(sequence), *([REFLECT] if names["reflections"] else [])]
 
 
 def _attempts(stream: BinaryIO, limits: Limits) -> Iterator[_Attempt]:
@@ -166,41 +150,30 @@ def _attempts(stream: BinaryIO, limits: Limits) -> Iterator[_Attempt]:
         yield attempt
 
 
-def _parts(lines: list[str]) -> tuple[str, list[str], list[Step]]:
-    """Return other text, the reflections and the steps from the lines after a question."""
-    before: list[str] = []
-    reflections: list[list[str]] = []
-    steps: list[dict[str, list[str]]] = []
-    into: list[str] | None = None
-    reflecting = False
-    last = -1
-    for line in lines:
-        match = _PART.fullmatch(line)
-        number = int(match[2]) if match else -1
-        begins = match is not None and number == len(steps) + 1 and match[1] != "Observation"
+def _parts(text: str) -> tuple[str, list[str], list[Step]]:
+    """Return other text, the reflections and the steps from the text behind a question."""
+    before, *rest = _PART.split(text)
+    steps: list[dict[str, str]] = []
+    last = ""
+    for at in range(0, len(rest), 4):
+        mark, kind, number, said = rest[at : at + 4]
+        begins = int(number) == len(steps) + 1 and kind != "Observation"
         if begins:
             steps.append({})
-        if match and (begins or (number == len(steps) and _ORDER[match[1]] == last + 1)):
-            last = _ORDER[match[1]]
-            into = [match[3]]
-            steps[-1][match[1]] = into
-            reflecting = False
-        elif not steps and line.strip() == _REFLECTIONS:
-            reflecting = True
-        elif reflecting:
-            if line.startswith("- ") or not reflections:
-                reflections.append([line.removeprefix("- ")])
-            else:
-                reflections[-1].append(line)
+        if begins or (int(number) == len(steps) and _NEXT.get(last) == kind):
+            last = kind
+            steps[-1][kind] = said
+        elif steps:
+            steps[-1][last] += mark + said
         else:
-            (before if into is None else into).append(line)
-    reflection_texts = ["\n".join(texts).strip() for texts in reflections]
-    prompt = "\n".join(before).strip()
-    return prompt, [text for text in reflection_texts if text], [_step(step) for step in steps]
+            before += mark + said
+    prompt, *told = _REFLECTED.split(before, maxsplit=1)
+    reflections = [one.strip() for one in _ITEM.split("".join(told)) if one.strip()]
+    return prompt.strip(), reflections, list(map(_step, steps))
 
 
-def _step(parts: dict[str, list[str]]) -> Step:
-    texts = {name: "\n".join(lines).strip() for name, lines in parts.items()}
+def _step(parts: dict[str, str]) -> Step:
+    texts = {name: said.strip() for name, said in parts.items()}
     action, output = texts.get("Action", ""), texts.get("Observation")
     match = _KIND.match(action)
     return Step(
@@ -211,4 +184,5 @@ def _step(parts: dict[str, list[str]]) -> Step:
     )
 
 
-FORMATS = (Format("reflexion", "Reflexion logs: trials of questions as text", detect, read),)
+READER = TableReader("reflexion", read_attempts, steps=read_steps, strategy=name_strategies)
+FORMATS = (READER.make_format(detect),)

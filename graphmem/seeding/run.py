@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
 from graphmem.config import Settings
-from graphmem.errors import NotFoundError, SeedingError, ValidationError
+from graphmem.errors import ConflictError, NotFoundError, SeedingError, ValidationError
 from graphmem.graph.graph import Graph
 from graphmem.models import Episode, LearnReport, Rejection, Settled
 from graphmem.models.fields import Output
@@ -35,6 +36,8 @@ BATCH = 100
 """Records in a transaction; more are hardly faster, and need more memory."""
 PREVIEW = 5
 """Records of each file that a dry run shows."""
+JUDGED = ("inspect", "langfuse", "langsmith", "mlflow", "otlp")
+"""Formats whose runs are judged afterwards: another outcome of the same run settles it."""
 KEPT = 1_000
 """Most refusals in a report; ``on_refusal`` receives all."""
 
@@ -51,7 +54,7 @@ class Refusal(Output):
 class SeedReport(Output):
     """Counts of seeded records; ``refusals`` has the first thousand of the ``refused``.
 
-    ``unmatched`` counts the outcomes that were given for keys which no record has;
+    ``unmatched`` counts the outcomes that were given for keys which no record and no episode has;
     ``unmatched_keys`` has some of them. ``unfound`` has the fields that a map asks for, and that no
     record of the logs has.
     """
@@ -272,19 +275,27 @@ def seed(
         if progress:
             progress(counts["done"])
 
+    def refuse(file: str, item: Refused) -> None:
+        counts["refused"] += 1
+        refusal = Refusal(file=file, record=item.number, field=item.field, reason=item.reason)
+        if len(refusals) < KEPT:
+            refusals.append(refusal)
+        if on_refusal:
+            on_refusal(refusal)
+
     for source in read.sources:
-
-        def refuse(item: Refused, file: str = source.name) -> None:
-            counts["refused"] += 1
-            refusal = Refusal(file=file, record=item.number, field=item.field, reason=item.reason)
-            if len(refusals) < KEPT:
-                refusals.append(refusal)
-            if on_refusal:
-                on_refusal(refusal)
-
         records = islice(read.records(source), limit)
-        counts.update(_learn(memory, records, refuse, advance, batch_size))
-    unmatched = list(read.outcomes.without_record()) if read.outcomes else []
+        deny = partial(refuse, source.name)
+        counts.update(_learn(memory, records, read.outcomes, deny, advance, batch_size))
+    unmatched = []
+    for number, told in read.outcomes.without_record() if read.outcomes else ():
+        try:
+            counts[_settle(memory, told)] += 1
+        except NotFoundError:
+            unmatched.append(told.key)
+        except ValidationError as error:
+            file = read.outcomes.name if read.outcomes else ""
+            refuse(file, Refused(number, error.field, str(error)))
     return SeedReport(
         files=len(read.sources),
         **{name: counts[name] for name in ("created", "skipped", "refused", "settled")},
@@ -298,14 +309,15 @@ def seed(
 def _learn(
     memory: Learns,
     records: Iterator[tuple[int, Episode | Later] | Refused],
+    outcomes: Outcomes | None,
     refuse: Callable[[Refused], None],
     advance: Callable[[int], None],
     batch_size: int,
-) -> dict[str, int]:
+) -> Counter[str]:
     """Learn the episodes of a log by one call, which tells equal ones apart; then settle others."""
     later: list[tuple[int, Later]] = []
-    numbers: list[int] = []
-    """The numbers in the log of the episodes that are not durable yet."""
+    waiting: list[tuple[int, Episode]] = []
+    """The episodes that are not durable yet, with their numbers in the log."""
     durable = 0
 
     def episodes() -> Iterator[Episode]:
@@ -316,28 +328,48 @@ def _learn(
             elif isinstance(record[1], Later):
                 later.append((record[0], record[1]))
             else:
-                numbers.append(record[0])
+                waiting.append((record[0], record[1]))
                 yield record[1]
 
     def count(records: int) -> None:
         nonlocal durable
         durable += records
-        del numbers[:records]
+        del waiting[:records]
         advance(records)
 
     def reject(bad: Rejection) -> None:
-        refuse(Refused(numbers[bad.index - durable], bad.field, bad.reason))
+        number, episode = waiting[bad.index - durable]
+        joined = outcomes.joined_to(bad.source_key) if outcomes else None
+        judged = joined is not None or episode.source in JUDGED
+        if bad.source_key and judged and _is_known(memory, episode):
+            at = joined.at if joined else None
+            later.append((number, Later(bad.source_key, episode.success, episode.score, at)))
+        else:
+            refuse(Refused(number, bad.field, bad.reason))
 
     report = memory.learn_many(
         episodes(), batch_size=batch_size, on_error="collect", on_progress=count, on_reject=reject
     )
-    settled = known = 0
+    counts = Counter(created=report.created, skipped=report.skipped)
     for number, told in later:
         try:
-            outcome = {"success": told.success, "score": told.score}
-            changed = memory.settle(told.key, **outcome, at=told.at).changed
-            settled, known = settled + changed, known + (not changed)
+            counts[_settle(memory, told)] += 1
         except (NotFoundError, ValidationError) as error:
             refuse(Refused(number, getattr(error, "field", "episode"), str(error)))
         advance(1)
-    return {"created": report.created, "skipped": report.skipped + known, "settled": settled}
+    return counts
+
+
+def _is_known(memory: Learns, episode: Episode) -> bool:
+    """Return whether an episode was learned before, with no other difference than its outcome."""
+    try:
+        memory.learn_many([episode])
+    except ConflictError as error:
+        return error.differences.keys() <= {"success", "score", "reward"}
+    return False
+
+
+def _settle(memory: Learns, told: Later) -> str:
+    """Settle an episode; return as what that counts."""
+    outcome = {"success": told.success, "score": told.score, "at": told.at}
+    return "settled" if memory.settle(told.key, **outcome).changed else "skipped"

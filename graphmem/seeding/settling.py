@@ -6,7 +6,8 @@ Outcomes that a log lacks are joined by key: from a CSV file, or a JSON report o
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 from functools import partial
 from typing import Any, BinaryIO, Self
 
@@ -17,10 +18,11 @@ from graphmem.seeding.chats import tools
 from graphmem.seeding.formats import Later, Record, Refused, Unsettled, rename_field
 from graphmem.seeding.reading import BOM, Limits, Values, read_rows
 from graphmem.seeding.sources import Source, damage
+from graphmem.seeding.traces import parse_time
 
 EXAMPLES = 20
 """Most keys without a record in a report."""
-KEY, SUCCESS, SCORE = "key", "success", "score"
+KEY, SUCCESS, SCORE, AT = "key", "success", "score", "at"
 """The columns of a table."""
 _WORDS = dict.fromkeys(("true", "yes", "1", "1.0"), True) | dict.fromkeys(
     ("false", "no", "0", "0.0"), False
@@ -37,7 +39,13 @@ class Joined:
 
     success: bool | None = None
     score: float | None = None
-    record: str | None = None
+    at: datetime | None = None
+    """When it was told, if the file says so."""
+    record: str | None = field(default=None, compare=False)
+
+    def as_later(self, key: str) -> Later:
+        """Return it as the outcome of an episode that was learned before."""
+        return Later(key, self.success, self.score, self.at)
 
 
 class Outcomes:
@@ -46,6 +54,7 @@ class Outcomes:
     def __init__(self, name: str) -> None:
         self.name = name
         self._by_key: dict[str, Joined] = {}
+        self._by_record: dict[str | None, Joined] = {}
 
     @classmethod
     def of(cls, origin: str | Mapping[str, bool | float], limits: Limits) -> Self:
@@ -85,11 +94,18 @@ class Outcomes:
                 f"keys; this one is {shown(source_key, 80)}",
             )
         joined.record = source_key
+        self._by_record[source_key] = joined
         return joined
 
-    def without_record(self) -> Iterator[str]:
-        """Yield the keys that no record has."""
-        return (key for key, joined in self._by_key.items() if joined.record is None)
+    def joined_to(self, source_key: str | None) -> Joined | None:
+        """Return the outcome that was joined to a record."""
+        return self._by_record.get(source_key)
+
+    def without_record(self) -> Iterator[tuple[int, Later]]:
+        """Yield the outcomes whose keys no record has, with their numbers in the file."""
+        for number, (key, joined) in enumerate(self._by_key.items(), 1):
+            if joined.record is None:
+                yield number, joined.as_later(key)
 
     def _add(self, key: str, value: Any, where: str) -> None:
         if isinstance(value, bool):
@@ -131,6 +147,13 @@ class Outcomes:
                 )
         if score := cells.get(SCORE):
             joined.score = self._score(score, where)
+        try:
+            joined.at = parse_time(cells.get(AT), None, None)
+        except ValidationError:
+            joined.at = None
+        if cells.get(AT) and joined.at is None:
+            remedy = "give ISO 8601 with a time zone, or a number since 1970"
+            raise SeedingError(f"{where}: at {shown(cells[AT], 80)} is no time; {remedy}")
         if not cells.get(KEY) or (joined.success is None and joined.score is None):
             columns = f"there must be {KEY}, and {SUCCESS} or {SCORE}"
             raise SeedingError(f"{where}: a key or an outcome is missing; {columns}")
@@ -197,10 +220,14 @@ class Settling:
             else:
                 number, make = item[0], partial(self._check, item[1])
             try:
-                yield number, make()
+                made = make()
             except ValidationError as error:
                 wrong = rename_field(error, record)
                 yield Refused(number, wrong.field, str(wrong))
+                continue
+            yield number, made
+            if isinstance(made, Episode) and (later := self._find_later(made)) is not None:
+                yield number, later
 
     def _episode(self, item: Unsettled) -> Episode:
         fields = {name: value for name, value in item.fields.items() if value is not None}
@@ -227,6 +254,15 @@ class Settling:
         if own is None:
             raise item.unknown or ValidationError("outcome", None, "is unknown")
         return Later(item.fields["source_key"], own.success, own.score, item.told_at)
+
+    def _find_later(self, episode: Episode) -> Later | None:
+        """Return the outcome of an episode that was told later than its own, if one was."""
+        key = episode.source_key
+        joined = self.outcomes.joined_to(key) if self.outcomes and key else None
+        if key is None or joined is None or joined.at is None:
+            return None
+        own = (episode.success, episode.score)
+        return None if own == (joined.success, joined.score) else joined.as_later(key)
 
     def _check(self, episode: Episode) -> Episode:
         """Return an episode with the strategies asked for, if nothing contradicts its outcome."""
@@ -261,7 +297,7 @@ class Settling:
         return Joined(success=value) if isinstance(value, bool) else Joined(score=value)
 
     def _compare(self, own: Episode, joined: Joined | None) -> None:
-        if joined is None:
+        if joined is None or joined.at is not None:  # told later, it settles the episode
             return
 
         def success(outcome: Episode | Joined) -> bool:
@@ -274,7 +310,7 @@ class Settling:
                 "outcome",
                 joined.score if joined.success is None else joined.success,
                 f"in {self.outcomes.name if self.outcomes else ''} contradicts the log's own",
-                "leave it out there, or correct it",
+                "leave it out there, correct it, or say in a column `at` when it was told",
             )
 
     def _strategies(self, item: Unsettled, fields: Mapping[str, Any]) -> Any:

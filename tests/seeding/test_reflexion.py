@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import gzip
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from graphmem import Episode, Memory
+from graphmem.models import Step
 from graphmem.seeding import Refused, sources
-from graphmem.seeding.reflexion import strategies
-from tests.seeding.test_seeding import records, seeded
+from graphmem.seeding.reflexion import name_strategies
+from tests.seeding.test_seeding import records, seeded, settled
 
 STEM = "reflexion_100_questions_7_trials"
 
@@ -65,13 +67,12 @@ Correct answer: there
 
 
 def attempts(text: str, stem: str = STEM) -> list[Episode]:
-    return [
-        item[1] for item in records("reflexion", text.encode(), stem) if isinstance(item, tuple)
-    ]
+    found = settled(*records("reflexion", text.encode(), stem))
+    return [item for item in found if isinstance(item, Episode)]
 
 
 def refusals(text: str) -> list[Refused]:
-    found = records("reflexion", text.encode(), STEM)
+    found = settled(*records("reflexion", text.encode(), STEM))
     return [item for item in found if isinstance(item, Refused)]
 
 
@@ -130,10 +131,13 @@ def test_a_question_that_is_listed_twice_in_a_trial_was_run_once() -> None:
 
 def test_whether_it_came_to_an_answer_never_becomes_a_strategy() -> None:
     kinds = ["Search", "Search", "Lookup", "Search", "Finish"]
+    steps = [Step(action_type=kind) for kind in kinds]
+    told: dict[str, Any] = {"reflections": ["r"]}
+    none: dict[str, Any] = {"reflections": []}
     names = ["sequence: Search > Lookup > Search", "Search", "Lookup"]
-    assert strategies(kinds, reflected=False) == strategies(kinds[:-1], reflected=False) == names
-    assert strategies(kinds, reflected=True) == [*names, "reflect"]
-    assert strategies(["Finish"], reflected=True) == ["answers at once", "reflect"]
+    assert name_strategies(steps, none) == name_strategies(steps[:-1], none) == names
+    assert name_strategies(steps, told) == [*names, "reflect"]
+    assert name_strategies(steps[-1:], told) == ["answers at once", "reflect"]
 
 
 def test_a_line_in_an_observation_is_not_taken_for_a_part() -> None:
@@ -151,7 +155,7 @@ def test_a_line_in_an_observation_is_not_taken_for_a_part() -> None:
         (trial(1, strange=SOLVED), "success", "outcome is unknown"),
         (trial(1, correct=SOLVED)[:-30], "record", "has no 'Correct answer:'"),
         (trial(3, correct="Question: q\nCorrect answer: a\n"), "steps", "nothing was run"),
-        (trial(1, correct=SOLVED.replace("Who wrote it?", " ")), "task", "must not be empty"),
+        (trial(1, correct=SOLVED.replace("Who wrote it?", " ")), "task", "is missing"),
     ],
 )
 def test_what_is_no_attempt_is_refused_with_its_line(text: str, field: str, reason: str) -> None:

@@ -14,7 +14,7 @@ import pytest
 from graphmem import Memory
 from graphmem.errors import SeedingError, ValidationError
 from graphmem.models import Episode, Step
-from graphmem.seeding import Origin, Record, Refused, Unsettled, sources
+from graphmem.seeding import Origin, Record, Refused, SeedReport, Unsettled, sources
 from graphmem.seeding.formats import Format, find, make_record
 from graphmem.seeding.reading import Limits
 from graphmem.seeding.settling import Outcomes
@@ -233,6 +233,31 @@ def test_lines_get_their_outcomes_and_strategies_from_elsewhere(
     }
     with pytest.raises(SeedingError, match="No such file"):
         seeded(memory, log, outcomes=tmp_path / "none.csv")
+
+
+def test_outcomes_that_come_later_settle_what_was_learned(memory: Memory, tmp_path: Path) -> None:
+    """With the log again, or alone; at their time, also against what the log said itself."""
+    told = [{"task": "t", "strategy": "s", "source_key": key} for key in "abc"]
+    told[2] |= {"success": True}  # type: ignore[dict-item]
+    (log := tmp_path / "log.jsonl").write_text("\n".join(map(json.dumps, told)))
+
+    def again(text: str, *logs: Path) -> SeedReport:
+        (file := tmp_path / "outcomes.csv").write_text(f"key,success,at\n{text}")
+        return memory.seed(list(map(str, logs)), outcomes=file)
+
+    assert again("a,true,\nb,true,\n", log).created == 3
+    later = "a,false,2026-11-02T12:00:00Z\nc,false,1793620800\nx,true,\n"
+    report = again(later, log)
+    assert (report.settled, report.created, report.unmatched) == (2, 0, 1)
+    assert [one.source_key for one in memory.episodes(success=True)] == ["b"]
+    for one in memory.episodes(success=False):
+        assert memory.show(one.id).fields["settled_at"] == "2026-11-02T12:00:00+00:00"
+    assert again(later, log).settled == 0
+    report = again("b,false,\nx,true,\n")
+    assert (report.files, report.settled, report.unmatched_keys) == (0, 1, ("x",))
+    with pytest.raises(SeedingError, match="row 1: at 'monday' is no time; give ISO 8601"):
+        again("b,false,monday\n")
+    assert memory.verify().ok
 
 
 def test_a_format_finds_its_logs_in_a_folder(

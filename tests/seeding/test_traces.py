@@ -221,7 +221,7 @@ def test_spans_without_a_root_are_refused_and_orphans_kept() -> None:
     assert "go round in a circle" in reasons("langsmith", in_lines(runs))[0]
 
 
-@pytest.mark.parametrize("name", ["langsmith", "langfuse"])
+@pytest.mark.parametrize("name", ["langsmith", "langfuse", "mlflow"])
 def test_feedback_on_a_run_that_is_known_settles_it(
     memory: Memory, tmp_path: Path, name: str
 ) -> None:
@@ -239,6 +239,12 @@ def test_feedback_on_a_run_that_is_known_settles_it(
         told = [
             {"id": one["id"], "traceId": one["run_id"], "name": "thumb", "value": 0,
              "dataType": "NUMERIC", "authorUserId": None} for one in told
+        ]  # fmt: skip
+    if name == "mlflow":
+        at = "last_update_time"
+        told = [
+            {"assessment_id": one["id"], "trace_id": one["run_id"], "assessment_name": "thumb",
+             "feedback": {"value": False}} for one in told
         ]  # fmt: skip
     (feedback := tmp_path / "told.jsonl").write_text(
         in_lines([{**one, at: "2026-11-02T12:00:00Z"} for one in told])

@@ -49,9 +49,19 @@ abs(x) <= 1.0e100;
 // doc: Whether a number is from 0 to 1; NaN is not.
 (x >= 0.0 AND x <= 1.0);
 
-// formula: can_learn(reward, alpha, gamma, best)
-// doc: Whether the numbers of a step are valid: alpha in (0, 1], gamma in [0, 1], the others finite.
-(is_number(reward) AND alpha > 0.0 AND alpha <= 1.0 AND is_share(gamma) AND (best IS NULL OR is_number(best)));
+// formula: must(holds, problem)
+// doc: True, or an error that tells the problem. Cypher has no word for that; both engines quote what they can't read as a date.
+CASE WHEN holds THEN true ELSE date('graphmem: ' + problem) IS NULL END;
+
+// formula: must_be_share(x, name)
+// doc: True, or an error where a number is not from 0 to 1.
+must(is_share(x), name + ' must be from 0 to 1 and is ' + coalesce(toString(x), 'null'));
+
+// formula: must_learn(reward, alpha, gamma, best)
+// doc: True, or an error where a number of a step is invalid: alpha outside (0, 1], gamma outside [0, 1], another not finite.
+(must(is_number(reward) AND (best IS NULL OR is_number(best)), 'reward and next_max_q must be finite')
+  AND must(alpha > 0.0 AND alpha <= 1.0, 'alpha must be over 0 and at most 1 and is ' + coalesce(toString(alpha), 'null'))
+  AND must_be_share(gamma, 'gamma'));
 
 // formula: td_error(reward, gamma, best, q)
 // doc: The TD(0) error: reward plus the discounted value of the next state, minus the value so far (Sutton & Barto 2018, ch. 6).

@@ -6,23 +6,30 @@
 // doc: episodes on these took, if they are the best of their states or crystallized; general rules and heuristics of its type. Items of the
 // doc: type have the relevance fits. Items that repeat shown strategies are left out (their ids, and their texts). Without the option
 // doc: merged, merged strategies count separately, and a row of that kind says if there are any. Of the
-// doc: heuristics those are looked at that have the best odds.
-// option: agents  by the episodes of given agents, on given types of tasks, alone; general are the rules that follow from these
+// doc: heuristics those are looked at that have the best odds. Without the option stated, a row of the kind documents says if there are
+// doc: imported files.
+// option: agents  by the episodes of given agents, on given types of tasks, alone
+// option: given   general are the rules that hold for the reader
+// option: stated  stated are the rules of the tasks (near) by episodes and imported files
 // option: limited  of policies those alone that were never taken on other types of tasks
 // option: untyped  nothing that is said of a type
 // option: merged  strategies that were merged count as one
-// param: task_type string = null, fits float = 0.0, types list = null, consolidation string, general list = [], shown list = []
-// param: texts list = [], at_least integer = 3, above float = 0.5
+// param: task_type string = null, fits float = 0.0, types list = null, consolidation string, general list = [], stated list = []
+// param: shown list = [], texts list = [], at_least integer = 3, above float = 0.5
 // param: half_life float = 7776000000.0, bounds float = 1.96, limit integer = 3
 // returns: kind string, rows list
 UNWIND $rows AS near
+//? stated
+UNWIND [rule IN $stated WHERE rule.near = near.id AND NOT rule.text IN $texts] AS r
+WITH near, r, r.verdict AS verdict, r.supporting AS won, r.supporting + r.opposing AS tried, r.last_at AS last_at, r.latest AS latest
+//? !stated
 MATCH (t:Task {id: near.id})
 WITH near, t, t.ns AS ns WHERE ns = $ns
 MATCH (t)-[:HAS_RULE]->(r:Rule)
-//? !agents
+//? !agents !stated
 WHERE r.verdict IS NOT NULL AND NOT r.text IN $texts
 WITH near, r, r.verdict AS verdict, supporting(r) AS won, supporting(r) + opposing(r) AS tried, r.last_at AS last_at, [] AS latest
-//? agents
+//? agents !stated
 WHERE NOT r.text IN $texts
 MATCH (r)<-[l:LISTED]-(e:Episode)<-[:RAN]-(a:Agent)
 WHERE a.name IN $agents AND ($types IS NULL OR e.type IN $types)
@@ -45,11 +52,11 @@ WITH {text: text, verdict: verdict, each: each, relevance: relevance, successes:
        lower: wilson_lower(k, n, $z), freshness: freshness(last_at, $now, $half_life)} AS row
 ORDER BY row.relevance * row.lower * row.freshness DESC, row.text, row.verdict
 LIMIT $limit
-UNWIND row.each AS one                                                                                              //? !agents
-OPTIONAL MATCH (:Task {id: one.task})-[d:RECENT]->(e:Episode)-[:LISTED]->(r:Rule)                                   //? !agents
-WHERE r.id = one.id                                                                                                 //? !agents
-WITH row, collect(CASE WHEN r IS NULL THEN null ELSE {id: e.id, at: d.at} END) AS latest                            //? !agents
-WITH row, reduce(known = [], one IN row.each | known + one.latest) AS latest                                            //? agents
+UNWIND row.each AS one                                                                                              //? !given
+OPTIONAL MATCH (:Task {id: one.task})-[d:RECENT]->(e:Episode)-[:LISTED]->(r:Rule)                                   //? !given
+WHERE r.id = one.id                                                                                                 //? !given
+WITH row, collect(CASE WHEN r IS NULL THEN null ELSE {id: e.id, at: d.at} END) AS latest                            //? !given
+WITH row, reduce(known = [], one IN row.each | known + one.latest) AS latest                                            //? given
 RETURN 'rules of tasks' AS kind, collect({row: row, latest: latest}) AS rows
 UNION ALL
 MATCH (p:Policy)
@@ -94,12 +101,12 @@ RETURN 'policies' AS kind, collect({row: row, latest: latest, id: p.id, agent: p
          last_at: p.last_updated_at}) AS rows
 //? !untyped
 UNION ALL
-//? !untyped !agents
+//? !untyped !given
 MATCH (c:Consolidation {id: $consolidation})
 WITH c, c.ns AS ns WHERE ns = $ns
 MATCH (c)-[:HAS_RULE]->(r:Rule)
 WITH r, supporting(r) AS won, supporting(r) + opposing(r) AS tried, [] AS latest
-//? !untyped agents
+//? !untyped given
 UNWIND $general AS r
 WITH r, r.supporting AS won, r.supporting + r.opposing AS tried, r.latest AS latest
 //? !untyped
@@ -110,10 +117,15 @@ WITH latest, {id: r.id, text: r.text, verdict: r.verdict, source: r.source, rele
        last_at: r.last_at, mean: k / n, lower: wilson_lower(k, n, $z), freshness: freshness(r.last_at, $now, $half_life)} AS row
 ORDER BY row.relevance * row.lower * row.freshness DESC, row.text, row.verdict
 LIMIT $limit
-OPTIONAL MATCH (:Rule {id: row.id})-[d:DERIVED_FROM]->(e:Episode)                                                   //? !agents
-WHERE d.supports                                                                                                    //? !agents
-WITH row, collect(CASE WHEN e IS NULL THEN null ELSE {id: e.id, at: d.at} END) AS latest                            //? !agents
+OPTIONAL MATCH (:Rule {id: row.id})-[d:DERIVED_FROM]->(e:Episode)                                                   //? !given
+WHERE d.supports                                                                                                    //? !given
+WITH row, collect(CASE WHEN e IS NULL THEN null ELSE {id: e.id, at: d.at} END) AS latest                            //? !given
 RETURN 'general rules' AS kind, collect({row: row, latest: latest}) AS rows
+//? !stated
+UNION ALL
+MATCH (d:Document)
+WHERE d.ns = $ns AND d.rest IS NOT NULL
+RETURN 'documents' AS kind, collect({id: d.id})[..1] AS rows
 //? !untyped !merged
 UNION ALL
 CALL { MATCH ()-[l:MERGED_INTO]->() RETURN count(l) AS links }

@@ -81,19 +81,22 @@ ORDER BY confidence DESC, domain, fact
 LIMIT $limit;
 
 // name: knowledge.of_domains
-// doc: The facts of domains, the latest first, and from when and until when they hold, as the latest statements say that give it.
-// param: domains list, limit integer = 1000
-// returns: id string, domain string, fact string, source_confidence float, valid_from integer, valid_to integer
+// doc: The facts of domains (of what was recorded until a time) by id, the latest ones if there are many: when each was told and recorded
+// doc: last, and from when and until when it holds, as the latest statements say that give it.
+// param: domains list, until integer = null, limit integer = 1000
+// returns: id string, domain string, fact string, source_confidence float, told_at integer, recorded_at integer, valid_from integer
+// returns: valid_to integer
 MATCH (k:Knowledge)
 WHERE k.ns = $ns AND k.domain IN $domains
 WITH k
 ORDER BY k.created_at DESC, k.id
 LIMIT $limit
 MATCH (s:Statement)-[:STATES]->(k)
+WHERE $until IS NULL OR s.created_at <= $until
 WITH k, s, coalesce(s.at, s.created_at) AS said_at
 ORDER BY said_at DESC, s.id DESC
-RETURN k.id AS id, k.domain AS domain, k.fact AS fact, max(s.confidence) AS source_confidence, collect(s.valid_from)[0] AS valid_from,
-       collect(s.valid_to)[0] AS valid_to
+RETURN k.id AS id, k.domain AS domain, k.fact AS fact, max(s.confidence) AS source_confidence, max(said_at) AS told_at,
+       max(s.created_at) AS recorded_at, collect(s.valid_from)[0] AS valid_from, collect(s.valid_to)[0] AS valid_to
 ORDER BY id;
 
 // name: knowledge.any

@@ -39,13 +39,13 @@ RETURN count(*) AS policies;
 // install: td_update
 // doc: TD(0): q <- q + alpha * (reward + gamma * max q(next state) - q). The max is computed under the lock of the agent's stream;
 // doc: next_max_q replaces it if given. With next_actions, the number of actions of the next state, untried actions count with 0. Stores
-// doc: the transition. Does nothing and returns no row if the policy is not in this stream, the next state does not exist, or a number is
-// doc: invalid (NaN, infinite, alpha outside (0, 1], gamma outside [0, 1]).
+// doc: the transition. Does nothing and returns no row if the policy is not in this stream, or the next state does not exist. An invalid
+// doc: number (NaN, infinite, alpha outside (0, 1], gamma outside [0, 1]) is an error.
 // param: stream_id string, policy_id string, next_state_id string, reward float, now, next_max_q float = null, next_actions integer = null
 // param: alpha float = 0.1, gamma float = 0.95, at integer = null
 // returns: q_value float, td_error float, seq integer
 MATCH (t:Stream {id: $stream_id})
-WHERE can_learn($reward, $alpha, $gamma, $next_max_q)
+WHERE must_learn($reward, $alpha, $gamma, $next_max_q)
 MATCH (p:Policy {id: $policy_id})
 MATCH (n:State {id: $next_state_id})
 SET t.last = t.last + CASE WHEN t.ns = $ns AND p.stream = $stream_id THEN 1 ELSE 0 END
@@ -71,14 +71,14 @@ RETURN q_value, td_error, seq;
 // mode: write
 // install: td_finish
 // doc: TD(0) for a step without a next state in the graph: a terminal step bootstraps from 0, any other from next_max_q. Stores the
-// doc: transition. Does nothing and returns no row if the policy is not in this stream, or a number is invalid, as in td_update.
+// doc: transition. Does nothing and returns no row if the policy is not in this stream. An invalid number is an error, as in td_update.
 // param: stream_id string, policy_id string, reward float, now, next_max_q float = null, alpha float = 0.1, gamma float = 0.95
 // param: at integer = null
 // returns: q_value float, td_error float, seq integer
 MATCH (t:Stream {id: $stream_id})
 MATCH (p:Policy {id: $policy_id})
 WITH t, t.ns AS ns, p.stream AS stream
-WHERE ns = $ns AND stream = $stream_id AND can_learn($reward, $alpha, $gamma, $next_max_q)
+WHERE ns = $ns AND stream = $stream_id AND must_learn($reward, $alpha, $gamma, $next_max_q)
 SET t.last = t.last + 1
 WITH t.last AS seq
 MATCH (p:Policy {id: $policy_id})

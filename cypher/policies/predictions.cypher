@@ -5,12 +5,12 @@
 // mode: write
 // install: expect
 // doc: Stores an open prediction about a subject (kind: policy, strategy or free) with its probability, the expected outcome (JSON), or
-// doc: both. No row: the id is taken, the subject does not exist, or the probability is outside [0, 1].
+// doc: both. No row: the id is taken, or the subject does not exist. A probability outside [0, 1] is an error.
 // param: subject string, kind string, agent string, probability float = null, expected string = null, at integer = null
 // param: due_at integer = null
 // returns: id string
 OPTIONAL MATCH (p:Prediction {id: $id})
-WITH p WHERE p IS NULL AND ($probability IS NULL OR is_share($probability))
+WITH p WHERE p IS NULL AND ($probability IS NULL OR must_be_share($probability, 'probability'))
 OPTIONAL MATCH (x:Policy {id: $subject})
 OPTIONAL MATCH (s:Strategy {id: $subject})
 WITH CASE WHEN $kind = 'policy' AND x.ns = $ns THEN [x] ELSE [] END AS policies,
@@ -53,12 +53,12 @@ ORDER BY created_at DESC, id;
 // doc: toward the resulting signal, and stores the event. Pairs has for each name in the expected or actual outcome {p, a: both values, if
 // doc: both are numbers; predicted, actual: else their JSON texts, null if one lacks the name}; without pairs the error is the distance
 // doc: from the probability. A given error replaces both (`how` says where it is from; happened: null if undecided). The confidence is
-// doc: null if the subject is no policy. No row: it is not open, there is nothing to compare, or the error or a signal is outside [0, 1].
+// doc: null if the subject is no policy. No row: it is not open, or there is nothing to compare. Invalid numbers are an error.
 // param: pairs list = null, happened boolean = null, actual string = null, threshold float = 0.7, low_signal float = 0.2
 // param: error float = null, how string = null
 // returns: id string, error float, happened boolean, signal float, confidence float
 MATCH (p:Prediction {id: $id})
-WITH p, p.ns AS ns WHERE ns = $ns AND is_share($low_signal)
+WITH p, p.ns AS ns WHERE ns = $ns AND must_be_share($low_signal, 'low_signal')
 OPTIONAL MATCH (p)-[:ABOUT_ITEM]->(x:Policy)
 OPTIONAL MATCH (t:Stream {id: x.stream})
 // The stream is locked before the prediction, as wherever both are.
@@ -76,8 +76,8 @@ WITH p, policy, stream, p.status AS status,
                  ELSE reduce(part = 1.0, ratio IN [abs(pair.p - pair.a) / reduce(scale = 1.0, size IN [abs(pair.p), abs(pair.a)] |
                         CASE WHEN size > scale THEN size ELSE scale END)] | CASE WHEN ratio < part THEN ratio ELSE part END) END
           ) / size($pairs) END AS error
-WHERE status = 'open' AND is_share(error)
-  AND size([pair IN coalesce($pairs, []) WHERE NOT (pair.p - pair.p + pair.a - pair.a = 0.0)]) = 0 // neither NaN nor infinite
+WHERE status = 'open' AND error IS NOT NULL AND must_be_share(error, 'error')
+  AND must(size([pair IN coalesce($pairs, []) WHERE NOT (pair.p - pair.p + pair.a - pair.a = 0.0)]) = 0, 'pairs must be finite')
 WITH p, policy, stream, error, CASE WHEN $happened IS NULL AND $error IS NULL THEN error < 0.5 ELSE $happened END AS happened,
      CASE WHEN error > $threshold THEN $low_signal ELSE 1.0 - error END AS signal
 SET p.status = 'resolved', p.resolved_at = $now, p.actual = $actual, p.error = error, p.happened = happened,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import chain
 from typing import Any
@@ -12,11 +12,12 @@ from graphmem.advice.predict import Forecaster
 from graphmem.errors import ValidationError
 from graphmem.graph.access import View, read_view
 from graphmem.graph.graph import Graph
-from graphmem.graph.lookup import HasId, Items
+from graphmem.graph.lookup import VERDICT, HasId, Items
 from graphmem.graph.rates import ESTABLISHED_ABOVE, HEURISTIC_ABOVE, REFUTED_BELOW
 from graphmem.ids import from_millis, rule_id, state_id
 from graphmem.kinds import ItemKind
 from graphmem.lessons.general_rules import general_rules_of
+from graphmem.lessons.priors import SENTINEL, PriorReader
 from graphmem.lessons.reading import LessonReader
 from graphmem.models.explanations import (
     CoursePoint,
@@ -74,6 +75,7 @@ class Explainer:
         self._forecaster = forecaster
         self._past = past
         self._items = Items(graph)
+        self._priors = PriorReader(graph)
 
     def explain(
         self,
@@ -114,9 +116,9 @@ class Explainer:
         view = read_view(self._graph, agent)
         read = view.filters(self._graph)
         rows = self._items.find(item, kind, view)
-        if view.agents is not None and kind in (None, "rule"):  # it has general rules of its own
-            general = {"kind": "rule", "task": None, "id": getattr(item, "id", item)}
-            rows = chain(rows, [general])
+        if kind in (None, "rule"):
+            given = item if isinstance(item, str) else item.id
+            rows = chain(rows, self._other_rules(given, view))
         for row in rows:
             explain = {"policy": self._policy, "rule": self._rule}.get(row["kind"], self._uses)
             if (explained := explain(row, view, read)) is None:  # its evidence may not be read
@@ -215,11 +217,21 @@ class Explainer:
 
     # Rules
 
+    def _other_rules(self, given: str, view: View) -> Iterator[Row]:
+        """Yield the rules that are no nodes: general ones of a reader, those of imported files."""
+        yield {"kind": "rule", "task": None, "id": given}
+        for identity, row in self._priors.read(view).rules.items():
+            if given == identity or VERDICT.sub("", given) == row["text"]:
+                named = {"id": identity, "text": row["text"], "task": row["task"]}
+                more = {"kind": "rule", "types": None, "source": SENTINEL}
+                yield dict.fromkeys(_OF_ITEM) | named | more
+
     def _rule(self, item: Row, view: View, read: dict[str, Any]) -> Explanation | None:
         if item["task"] is None:
             return self._general_rule(item["id"], view)
         asked: dict[str, Any] = {"id": item["id"], **read}
         row = self._one("explaining.listings", most=LATEST, sample=SAMPLE, **asked)
+        row |= self._with_files(item, row, view)
         if view.agents is not None and not row["trials"]:
             return None
         asked["verdict"] = row["verdict"] or "WORKS"
@@ -233,25 +245,43 @@ class Explainer:
             turns=self._verdict_turns(row),
         )
 
+    def _with_files(self, item: Row, row: Row, view: View) -> Row:
+        """Return what changes in the counts of a rule by imported files that state it."""
+        priors = self._priors.read(view)
+        if (stated := priors.rules.get(item["id"])) is None:
+            return {}
+        held = self._priors.merge_rules(priors, (), {stated["task"]}, view)
+        none: Row = {"verdict": None, "supporting": 0, "opposing": 0}
+        verdict = next((one for one in held if one["id"] == item["id"]), none)
+        works, avoids = stated["works"], stated["avoids"]
+        return {
+            "verdict": verdict["verdict"],
+            "successes": verdict["supporting"],
+            "trials": verdict["supporting"] + verdict["opposing"],
+            **{name: row[name] + works for name in ("worked", "praised")},
+            **{name: row[name] + avoids for name in ("failed", "blamed")},
+        }
+
     def _general_rule(self, given: str, view: View) -> Explanation | None:
         """Return the explanation of a general rule, by id or text; None if there is none.
 
         It says nothing of what would change the rule, because every consolidation derives it again.
         """
         ids = {given, rule_id(self._graph.ns, "", given)}
-        found = (row for row in general_rules_of(self._graph, view) if row["id"] in ids)
+        rules = self._priors.read(view).merge_general(general_rules_of(self._graph, view))
+        found = (row for row in rules if row["id"] in ids or row["text"] == VERDICT.sub("", given))
         if (row := next(found, None)) is None:
             return None
         item = {**dict.fromkeys(("agent", "error_class", "task")), "kind": "rule", **row}
         evidence = {
             "successes": row["supporting"],
             "trials": row["supporting"] + row["opposing"],
-            "supporting": [link["episode"] for link in row["episodes"]][:SAMPLE],
-            "opposing": [link["episode"] for link in row["against"]][:SAMPLE],
+            "supporting": [link["episode"] for link in row.get("episodes", ())][:SAMPLE],
+            "opposing": [link["episode"] for link in row.get("against", ())][:SAMPLE],
             "times": [],
             "outcomes": [],
         }
-        types = sorted(row["task_types"] or ())
+        types = sorted(row.get("task_types") or ())
         shown = {"ids": [row["id"]]}
         return self._explanation({**item, "types": types}, evidence, view.reader, shown)
 

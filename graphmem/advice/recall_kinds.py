@@ -15,8 +15,9 @@ from graphmem.advice.telling import STANDARD_ERRORS
 from graphmem.graph.access import View
 from graphmem.graph.graph import Graph
 from graphmem.graph.rates import HEURISTIC_ABOVE
-from graphmem.ids import from_millis
-from graphmem.lessons.general_rules import AgentRules, consolidation_id
+from graphmem.ids import from_millis, task_id
+from graphmem.lessons.general_rules import AgentRules, consolidation_id, general_rules_of
+from graphmem.lessons.priors import PriorReader
 from graphmem.lessons.proposals import MODEL
 from graphmem.models.recall import Kind, NearTask, RecallItem
 from graphmem.store.port import Row
@@ -71,6 +72,7 @@ class Beside:
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self._rules = AgentRules(graph)
+        self._priors = PriorReader(graph)
 
     def items(
         self, asked: About, kinds: Collection[str], shown: Sequence[RecallItem]
@@ -109,22 +111,16 @@ class Beside:
         seen = view.filters(self._graph)
         options = [] if typed else ["untyped"]
         if view.agents is not None:
-            options += ["agents"] if seen["types"] is None else ["agents", "limited"]
+            limited = [] if seen["types"] is None else ["limited"]
+            options += ["agents", "given", *limited]
         by_agent = typed and view.agents is not None and "rule" in kinds
         near = [{"id": task.id, "relevance": task.relevance} for task in asked.near[:TASKS]]
-        general = [
-            {
-                **{name: rule[name] for name in _GIVEN},
-                "latest": [{"id": one["episode"], "at": one["at"]} for one in rule["episodes"]],
-            }
-            for rule in (self._rules.of(view) if by_agent else ())
-        ]
         query: dict[str, Any] = {
             "rows": near,
             "task_type": asked.task_type,
             "fits": asked.fits,
             "consolidation": consolidation_id(self._graph.ns),
-            "general": general,
+            "general": [*map(_given, self._rules.of(view) if by_agent else ())],
             "shown": [item.id for item in shown],
             "texts": [item.text for item in shown],
             "at_least": view.trials(settings),
@@ -137,9 +133,43 @@ class Beside:
             **seen,
         }
         rows = self._graph.read("recall_kinds.told", *options, **query)
-        if any(row["kind"] == "merged" for row in rows):
-            rows = self._graph.read("recall_kinds.told", *options, "merged", **query)
+        found = {row["kind"] for row in rows}
+        more = ["merged"] if "merged" in found else []
+        if "documents" in found and "rule" in kinds and (stated := self._stated(asked, near)):
+            query |= stated
+            more += ["stated"] if "given" in options else ["stated", "given"]
+        if more:
+            rows = self._graph.read("recall_kinds.told", *options, *more, **query)
         return {row["kind"]: row["rows"] for row in rows}
+
+    def _stated(self, asked: About, near: Sequence[Row]) -> dict[str, list[Row]] | None:
+        """Return the rules that hold by episodes and imported files: of tasks, and general ones."""
+        view, ns = asked.view, self._graph.ns
+        priors, ids = self._priors.read(view), [row["id"] for row in near]
+        keys = {row["task"] for row in priors.rules.values() if task_id(ns, row["task"]) in ids}
+        if not (keys or priors.general):
+            return None
+        own, _ = self._priors.said(view, ids)
+        rules = self._priors.merge_rules(priors, own, keys, view)
+        query = {"ids": [row["id"] for row in rules], **view.filters(self._graph)}
+        latest: dict[str, list[Row]] = {row["id"]: [] for row in rules}
+        for row in self._graph.read("lessons.evidence_of_rules", **query):
+            latest[row["id"]].append({"id": row["episode"], "at": row["at"]})
+        general = priors.merge_general(general_rules_of(self._graph, view))
+        of_all = {"task_types": [asked.task_type], "episodes": ()}  # those of a file
+        return {
+            "stated": [
+                row | {"near": task_id(ns, row["task"]), "latest": latest[row["id"]]}
+                for row in rules
+            ],
+            "general": [_given(of_all | row) for row in general],
+        }
+
+
+def _given(rule: Row) -> Row:
+    """Return what is sent of a general rule."""
+    latest = [{"id": one["episode"], "at": one["at"]} for one in rule["episodes"]]
+    return {name: rule[name] for name in _GIVEN} | {"latest": latest}
 
 
 def _rule(told: Row, asked: About) -> RecallItem:

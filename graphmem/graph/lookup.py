@@ -18,7 +18,8 @@ from graphmem.text.task_types import infer_task_type
 
 FITTING = 20
 """Most matching items in the error for an ambiguous text."""
-_VERDICT = re.compile(r"\[(?:WORKS|AVOID)\]\s*")
+VERDICT = re.compile(r"^\[(?:WORKS|AVOID)\]\s*")
+"""What may stand before the text of a rule."""
 
 
 @runtime_checkable
@@ -126,8 +127,7 @@ class Items:
         text = _checked_item(item)
         yield from self._by_ids([text], name)
         yield from self._by_ids([strategy_id(self._graph.ns, text)], name)
-        bare = _VERDICT.sub("", text, count=1) if _VERDICT.match(text) else text
-        asked = {"text": bare, "limit": FITTING + 1, **view.filters(self._graph)}
+        asked = {"text": VERDICT.sub("", text), "limit": FITTING + 1, **view.filters(self._graph)}
         own = () if asked["agents"] is None else ("own",)
         rows = self._graph.read("explaining.find_text", *own, **asked)
         rows = [row for row in rows if name in (None, row["kind"])]

@@ -208,6 +208,7 @@ class ContextWriter:
         for fact in self._facts(text, query.user) if self._facts and known_facts else ():
             section = KNOWN if fact.kind == "knowledge" else PREFERRED
             below = [("but", rival) for rival in fact.contradicted_by[:1]]
+            below += [("told later, may replace it", one) for one in fact.may_be_replaced_by[:1]]
             yield Line(section, fact.confidence, _above("- ", str(fact), below))
         if lens is not None and self._shows is not None:
             for one in self._shows(lens, text, agent):

@@ -162,6 +162,8 @@ class Fact(Output):
     confidence: Unit
     similarity: float | None = None
     contradicted_by: tuple[str, ...] = ()
+    may_be_replaced_by: tuple[str, ...] = ()
+    """Facts told later, in nearly the same words, but with another number or a negation."""
     valid_to: datetime | None = None
 
     def __str__(self) -> str:

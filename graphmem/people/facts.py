@@ -86,6 +86,7 @@ class FactFinder:
         rows = self._graph.read("knowledge.list", ids=[*near], until=until) if near else []
         rows = [row for row in rows if holds(row["statements"], now)]
         rows.sort(key=lambda row: (-near[row["id"]], row["id"]))
+        later = self._told_later(rows[:MOST], now, until)
         for row in rows[:MOST]:
             best = max(row["statements"], key=lambda said: (said["confidence"], _said_at(said)))
             rivals = {one["fact"]: None for one in (*row["contradicts"], *row["contradicted_by"])}
@@ -99,8 +100,29 @@ class FactFinder:
                 confidence=row["confidence"],
                 similarity=near[row["id"]],
                 contradicted_by=tuple(rivals),
+                may_be_replaced_by=later[row["id"]],
                 valid_to=from_millis(validity(row["statements"])[1]),
             )
+
+    def _told_later(
+        self, rows: Sequence[Row], now: int, until: int | None
+    ) -> dict[str, tuple[str, ...]]:
+        """Return by id the facts told later that hold now and may contradict, the latest first."""
+        domains = sorted({row["domain"] for row in rows})
+        asked = {"domains": domains, "until": until}
+        told = self._graph.read("knowledge.of_domains", **asked) if rows else []
+        told.sort(key=lambda row: (row["told_at"], row["recorded_at"], row["id"]), reverse=True)
+        known = {
+            row["id"]: {one["id"] for one in (*row["contradicts"], *row["contradicted_by"])}
+            for row in rows
+        }
+        found: dict[str, tuple[str, ...]] = dict.fromkeys(known, ())
+        for place, row in enumerate(told):
+            if row["id"] in known:
+                later = [one for one in told[:place] if holds([one], now)]
+                rivals = propose(later, row, known[row["id"]])
+                found[row["id"]] = tuple(one["fact"] for one in rivals)
+        return found
 
 
 def validity(statements: Iterable[Row]) -> tuple[int | None, int | None]:

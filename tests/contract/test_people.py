@@ -279,6 +279,9 @@ class TestTelling:
         assert list(near) == sorted(near, key=lambda text: -(near[text].similarity or 0.0))
         assert (near[rival].contradicted_by, near[rival].source) == ((other.fact,), "user_stated")
         lines = told.splitlines()
+        five = next(one for one in found if one.text.endswith("5 days"))
+        assert (five.may_be_replaced_by, near[rival].may_be_replaced_by) == ((rival,), ())
+        assert lines.count(f"  told later, may replace it: {rival}") == 1
         assert lines[2:5] == [
             *("the user prefers:", f"- seat: aisle (correction, {MONDAY + DAY:%-d %b %Y})"),
             "known:",

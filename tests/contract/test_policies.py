@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 
 from graphmem import Memory, Step, Transition, fingerprint
-from graphmem.errors import NotFoundError, ValidationError
+from graphmem.errors import NotFoundError, StoreError, ValidationError
 from graphmem.ids import stream_id, to_millis
 from graphmem.policies.streams import StateKey
 from graphmem.store.queries import adhoc, procedure
@@ -387,28 +387,29 @@ WRONG = [
 
 
 def test_procedures_refuse_invalid_numbers(memory: Memory) -> None:
-    """As Python does: no row, and nothing is written."""
+    """As Python does: an error that says which, and nothing is written."""
+
+    def refuse(name: str, told: str, given: dict[str, Any]) -> None:
+        with pytest.raises(StoreError, match=f"graphmem: .*{told}"):
+            memory.store.write(procedure(name), **given)
+
     done = memory.policies.update(HERE, "wait", 1.0, next_state=THERE)
     at = {"ns": memory.namespace, "now": 1, "stream_id": stream_id(memory.namespace, "default")}
     at["policy_id"] = done.policy_id
     there = StateKey.of(memory.namespace, THERE).id
     for wrong in WRONG:
         given = {**at, "reward": 1.0, **wrong}
-        for name, more in (("td_update", {"next_state_id": there}), ("td_finish", {})):
-            assert memory.store.write(procedure(f"policies.{name}"), **given, **more) == []
+        refuse("policies.td_update", next(iter(wrong)), {**given, "next_state_id": there})
+        refuse("policies.td_finish", next(iter(wrong)), given)
     ours = {name: at[name] for name in ("ns", "now")}
     expect = {"id": "p", "subject": done.policy_id, "kind": "policy", "agent": "default"}
     for probability in (NAN, -0.1, 1.1):
-        answer = memory.store.write(
-            procedure("predictions.expect"), **ours, **expect, probability=probability
-        )
-        assert answer == []
+        refuse("predictions.expect", "probability", {**ours, **expect, "probability": probability})
     memory.store.write(procedure("predictions.expect"), **ours, **expect, probability=0.5)
-    resolve = procedure("predictions.resolve")
     numbers = {"p": NAN, "a": 1.0, "predicted": None, "actual": None}
     for wrong in ({"error": NAN}, {"error": 1.1}, {"low_signal": 2.0, "error": 0.5}):
-        assert memory.store.write(resolve, **ours, id="p", **wrong) == []
-    assert memory.store.write(resolve, **ours, id="p", pairs=[numbers]) == []
+        refuse("predictions.resolve", next(iter(wrong)), {**ours, "id": "p", **wrong})
+    refuse("predictions.resolve", "", {**ours, "id": "p", "pairs": [numbers]})
     assert [one.updates for one in memory.policies.list(HERE)] == [1]
     assert memory.verify().ok
 

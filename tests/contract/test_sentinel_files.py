@@ -98,6 +98,7 @@ def test_what_a_file_concluded_counts_beside_own_episodes(
         rules = memory.lessons.rules(agent=agent)
         return sorted((str(r), r.task, r.source, r.supporting, r.opposing) for r in rules)
 
+    rules = sorted(memory.lessons.rules(agent=agent), key=str)
     general = ("[WORKS] looked at the log first", None, "sentinel", 1, 0)
     guess = ("[AVOID] guess", "triage", "sentinel", 1, 0)
     assert stated() == [guess, ("[WORKS] look at the log", "triage", "sentinel", 1, 0), general]
@@ -118,6 +119,13 @@ def test_what_a_file_concluded_counts_beside_own_episodes(
         *("mistakes made on other tasks:", "- weaker: guessed"),
         *("general rules:", "- WORKS, 1 of 1: looked at the log first"),
     ]
+    for (text, task, _, _, _), rule in zip(stated(), rules, strict=True):
+        for item in (rule, text):
+            why = memory.explain(item, agent=agent)
+            assert (why.kind, why.task, why.source) == ("rule", task, "sentinel")
+            assert (why.why.successes, why.why.trials, str(why.verdict)) == (1, 1, text[1:6])
+    with pytest.raises(NotFoundError):
+        memory.explain(rules[0], agent="another")
     assert memory.context("triage", agent="another") == ""
     assert memory.lessons.rules(agent="another") == []
     assert memory.lessons.mistakes(agent="another") == []
@@ -133,6 +141,17 @@ def test_what_a_file_concluded_counts_beside_own_episodes(
         memory.record_episode({**form, "mistake_cards": [{**named, "lesson": "l"}]})
     assert memory.lessons.mistakes(agent=agent)[0].lesson == "l"
     assert "mean score 0.41 (5 episodes)" in memory.context("triage", agent=agent)
+    memory.learn("triage", "look", score=0.6, task_type="checks")
+    items = memory.recall("triage", kinds=["rule"], agent=agent).items
+    recalled = {item.text: item for item in items}
+    assert {text: item.said for text, item in recalled.items()} == {
+        "[AVOID] guess": "holds in 1 of 1 here",
+        "[AVOID] look at the log": "holds in 3 of 4 here",
+        "[WORKS] looked at the log first": "holds in 1 of 1 on several tasks",
+    }
+    assert [len(one.evidence) for one in recalled.values() if one.evidence] == [3]
+    memory.learn("triage", "look", success=True, agent="another")
+    assert not memory.recall("triage", kinds=["rule"], agent="another").items
     assert memory.verify().ok
 
 

@@ -194,6 +194,7 @@ Tokens = Annotated[int, Field(ge=200, le=MOST, description="Most tokens of the a
 Score = Annotated[float | None, Field(ge=0, le=1, description="How well, if that is known.")]
 Limit = Annotated[int, Field(ge=1, le=100, description="Most of them.")]
 TaskType = Annotated[str | None, Field(description="A class of tasks, for instance `refund`.")]
+_AGAINST = ("contradicted_by", "may_be_replaced_by")
 _SENTENCE = 30
 """Tokens kept for the sentence on what was left out."""
 _CHOICES = 1_000
@@ -296,7 +297,7 @@ class Tools:
         ]
         warnings = [*map(_warn, recalled.warnings)]
         facts = [
-            row_of(one, "kind", "text", "about", "source", "at", "contradicted_by")
+            row_of(one, "kind", "text", "about", "source", "at", *_AGAINST)
             for one in recalled.facts
         ]
         # A warning or a fact is worth more than the fourth strategy that works.

@@ -40,6 +40,7 @@ MARK = re.compile(r"<!-- generated: ([\w -]+) -->")
 _SHORT = {"NoneType": "None", "Ellipsis": "...", "SecretStr": "str", "AwareDatetime": "datetime"}
 _ROLE = re.compile(r":(?:class|meth|mod|func):`[~.]?([\w.]+)`")
 _EXTRA_PAGES = {
+    "fast": "how-to/embedders.md",
     "inspect": "reference/formats.md",
     "neo4j-rust": "how-to/neo4j.md",
     "otel": "how-to/opentelemetry.md",

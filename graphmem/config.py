@@ -109,7 +109,7 @@ class Settings(BaseSettings):
         "minilm",
         min_length=1,
         description="what turns texts into vectors: minilm, hashing, "
-        "sentence-transformers:<name or path> or what a package offers; "
+        "wordllama, sentence-transformers:<name or path> or what a package offers; "
         "`graphmem doctor embedders` lists them; a memory keeps the one it was built with",
     )
     relevance_floor: float | None = Field(

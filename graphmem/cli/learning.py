@@ -118,6 +118,7 @@ def settle(options: Options, /, episode: str, **outcome: Any) -> None:
     "--refused", type=click.Path(dir_okay=False), help="Write refused records there (- to stdout)."
 )
 @click.option("--dry-run", is_flag=True, help="Show the first records as they would be learned.")
+@click.option("--no-link", is_flag=True, help="Learn only; `upkeep relink` embeds and links later.")
 @click.pass_obj
 def seed(
     options: Options,
@@ -127,6 +128,7 @@ def seed(
     refused: str | None,
     *,
     dry_run: bool,
+    no_link: bool,
     **how: Any,
 ) -> None:
     """Learn from LOGs: files, folders or patterns.
@@ -179,7 +181,7 @@ def seed(
             click.echo(str(error), err=True)
             options.confirm(lambda: "Learn it so?", yes=False)
             report = learn(**{**how, "map": error.proposal.map})
-    _link(options, memory)
+    _link(options, memory, most=0 if no_link else LINKED)
     if options.as_json:
         print_json(report)
     else:
@@ -224,11 +226,12 @@ def _warn_unfound(fields: Sequence[str]) -> None:
         click.echo(f"warning: no record has what the map takes as {', '.join(fields)}", err=True)
 
 
-def _link(options: Options, memory: Memory) -> None:
+def _link(options: Options, memory: Memory, most: int) -> None:
     """Embed what was learned, and link what is similar, so that all who read the graph see it."""
     waiting, how = sum(memory.upkeep.pending().values()), "`graphmem upkeep relink` links them"
-    if waiting > LINKED:
-        click.echo(f"{waiting:,} texts wait for vectors and links: {how}", err=True)
+    if waiting > most:
+        slow = "until then searches take longer"
+        click.echo(f"not embedded: {counted(waiting, 'text')}; {how}, {slow}", err=True)
     elif waiting:
         try:
             with progress("embedding and linking", options, "texts") as advance:

@@ -37,6 +37,8 @@ CACHE = 10_000
 """Most vectors in memory: of questions, and of texts whose vector is not stored yet."""
 _SHARE = 5
 """If one in so many nodes is new, linking all anew is quicker."""
+MANY = 1_000
+"""So many texts without a vector make a search tell that it embeds them first."""
 _LOOK = 60.0
 """Seconds between two looks for lost vectors on a server; an embedded index knows at once."""
 
@@ -167,6 +169,14 @@ class Vectors:
                         "%d texts have no vector: it was lost, damaged, or never stored; they are "
                         "embedded anew",
                         sum(map(len, lost.values())),
+                    )
+                known = self._unstored
+                new = sum(len({*ids} - known.get(at, set())) for at, ids in waiting.items())
+                if new >= MANY:
+                    _log.warning(
+                        "%d texts have no vector yet; this search embeds them first, which can "
+                        "take minutes (`graphmem upkeep relink` does so once and for all)",
+                        new,
                     )
                 index = self._embed(index, waiting)
             self.index = index

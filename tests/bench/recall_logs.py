@@ -48,7 +48,8 @@ def logs(scale: float) -> Iterator[Log]:
     """Yield the logs; with a scale under 1 only so many of the tasks of InterCode."""
     tau, sql, seeds = list(read("tau-bench")), list(read("intercode")), list(read("jsonl", "sql.*"))
     tasks = sorted({str(episode.task_key) for episode in sql})
-    kept = set(random.Random(1).sample(tasks, max(50, int(len(tasks) * min(1.0, scale)))))
+    some = min(len(tasks), max(50, int(len(tasks) * min(1.0, scale))))
+    kept = set(random.Random(1).sample(tasks, some))
     sql = [episode for episode in sql if episode.task_key in kept]
     for name, found, way, folds, orders in (
         ("tau-bench airline, tools", tau, parsed, 10, (0, 1, 2)),

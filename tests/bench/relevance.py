@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from statistics import mean
+from time import process_time
 
 import numpy as np
 
@@ -29,8 +30,14 @@ def relevance(folder: Path, scale: float) -> list[Result]:
     one = [pair["a"] for pair in pairs]
     asked = {"off": others, "paraphrased": [pair["b"] for pair in pairs]}
     results = []
-    for name in ("minilm", "hashing"):
+    for name in ("minilm", "wordllama", "hashing"):
         embedder = open_embedder(name)
+        embedder.embed(one[:1])
+        start, long = process_time(), [f"{text} " * 10 for text in one]
+        embedder.embed(long)
+        used = 1_000 * (process_time() - start) / len(long)
+        words = f"{mean(len(text.split()) for text in long):.0f} words a text"
+        results.append(Result(f"{name}, embedding", f"{used:.2f}", "ms of one core", words))
         rows = {what: embedder.embed(texts) for what, texts in asked.items()}
         tasks, more = embedder.embed(one), embedder.embed(known)
         for size in SIZES:

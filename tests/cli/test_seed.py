@@ -6,6 +6,7 @@ import contextlib
 import gzip
 import itertools
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ import pytest
 
 from graphmem import Memory
 from graphmem.errors import SeedingError
+from graphmem.search import vectors
 from graphmem.seeding import Format, detect
 from tests.cli.running import good, lines, run, start
 from tests.faults.learner import content, episode
@@ -40,6 +42,22 @@ def test_seeding_twice_learns_once(url: str, log: Path) -> None:
         assert links[0]["n"] > 0
     table = good("--url", url, "seed", str(log)).out
     assert "0 episodes learned, 12 known already, 0 refused, from 1 file" in table
+
+
+def test_embedding_can_wait_and_is_told_of_then(
+    url: str, log: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    done = run("--url", url, "seed", str(log), "--no-link")
+    assert done.code == 0
+    assert re.search(r"not embedded: \d+ texts; `graphmem upkeep relink` links them", done.err)
+    monkeypatch.setattr(vectors, "MANY", 3)
+    with Memory.open(url) as memory:
+        waiting = sum(memory.upkeep.pending().values())
+        memory.recall("refund a flight")
+        assert f"{waiting} texts have no vector yet" in caplog.text
+        caplog.clear()
+        memory.recall("refund a flight")
+        assert caplog.text == ""
 
 
 def test_seeding_from_packed_files_folders_patterns_and_standard_input(

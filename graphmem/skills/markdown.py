@@ -72,8 +72,7 @@ def sentences(kind: Kind, section: str, quote: Quote) -> list[tuple[str, list[Fi
         return [(_sentence(section, one, quote), [one]) for one in found]
     grouped: dict[str, list[Finding]] = {}
     for one in found:
-        if one.failure:
-            grouped.setdefault(one.failure.error_class, []).append(one)
+        grouped.setdefault(one.error or "", []).append(one)
     said = []
     for error, ends in grouped.items():
         shown = ends[:ENDS]
@@ -98,10 +97,7 @@ def _sentence(section: str, found: Finding, quote: Quote) -> str:
 
 
 def _failed(found: Finding) -> str:
-    failure = found.failure
-    return (
-        f"{failure.occurrences:,} of {failure.occurrences + failure.successes:,}" if failure else ""
-    )
+    return f"{found.trials - found.successes:,} of {found.trials:,}"
 
 
 def summary(kind: Kind, quote: Quote) -> str:
@@ -187,15 +183,11 @@ def _evidence(kinds: Iterable[Kind], level: str) -> str:
 
 
 def _row(found: Finding) -> str:
-    if failure := found.failure:
-        what, low, high = f"failed {_failed(found)}", failure.lower, failure.upper
-    else:
-        what, low, high = (
-            f"worked {found.successes:,} of {found.trials:,}",
-            found.lower,
-            found.upper,
-        )
-    return f"| {found.id} | {what} | {low:.2f} to {high:.2f} | {day(found.last_at)} |\n"
+    what = f"worked {found.successes:,} of {found.trials:,}"
+    if found.error is not None:
+        what = f"failed {_failed(found)}"
+    bounds = f"{found.lower:.2f} to {found.upper:.2f}"
+    return f"| {found.id} | {what} | {bounds} | {day(found.last_at)} |\n"
 
 
 def names_of(kinds: Iterable[Kind]) -> dict[str, Kind]:

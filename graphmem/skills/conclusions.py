@@ -68,7 +68,10 @@ class Kind:
     tasks: list[Row]
     """Rows {id, key, text, runs, solved, agents, first_at, last_at}, the most attempted first."""
     words: tuple[str, ...] = ()
-    """The words that most of its tasks have, as they are in no sentence."""
+    """The words that most of its tasks have."""
+    lower: float = 0.0
+    upper: float = 1.0
+    """The bounds of the share of its runs that worked."""
     do: list[Finding] = field(default_factory=list)
     avoid: list[Finding] = field(default_factory=list)
     errors: list[Finding] = field(default_factory=list)
@@ -118,10 +121,10 @@ class Conclusions:
         self._link = link
 
     def gather(self, task_type: str | None = None, agent: str | None = None) -> list[Kind]:
-        """Return the kinds of tasks that something was learned of, in order of their names.
+        """Return the kinds of tasks in order of name, also those of which nothing is certain.
 
-        Tasks without a type are grouped by their nearness; those of groups of which nothing was
-        learned are one kind.
+        Tasks without a type are grouped by their nearness; those of groups of which nothing is
+        certain are one kind.
 
         Raises:
             NotFoundError: there is no task of this type.
@@ -153,13 +156,12 @@ class Conclusions:
             },
         )
         self._conclude(kinds, view, known)
-        told = [kind for kind in kinds if kind.findings]
-        taken = {task["id"] for kind in told for task in kind.tasks}
+        kinds = [kind for kind in kinds if kind.findings or kind.type != GENERAL]
+        taken = {task["id"] for kind in kinds for task in kind.tasks}
         other = Kind(GENERAL, GENERAL, [task for task in untyped if task["id"] not in taken])
         self._conclude([other], view, known)
-        told += [other] if other.findings else []
-        _describe(told)
-        return sorted(told, key=lambda kind: (kind.name, [task["id"] for task in kind.tasks[:1]]))
+        kinds += [other] if other.tasks or other.findings else []
+        return sorted(kinds, key=lambda kind: (kind.name, [task["id"] for task in kind.tasks[:1]]))
 
     def _tasks(self, view: View, wanted: str | None) -> list[Row]:
         """Return the readable tasks, the most attempted first."""
@@ -210,10 +212,13 @@ class Conclusions:
             tried[row["kind"]][row["id"]] = row
         said = [known.sentences(kind) for kind in kinds]
         counts = {_count(row) for rows in (*map(dict.values, tried), *said) for row in rows}
-        rates = rates_of(self._graph, counts)
+        rates = rates_of(self._graph, counts | {(kind.runs, kind.solved) for kind in kinds})
         for kind, strategies, sentences in zip(kinds, tried, said, strict=True):
             for row in (*strategies.values(), *sentences):
                 _tell(kind, row, rates[_count(row)], known)
+            rate = rates[kind.runs, kind.solved]
+            kind.lower, kind.upper = rate["lower"], rate["upper"]
+            kind.words = _words(kind)
             _order(kind)
 
 
@@ -301,21 +306,12 @@ def _order(kind: Kind) -> None:
     kind.changed.sort(key=lambda one: (one.change is None or -one.change.since.timestamp(), one.id))
 
 
-def _describe(kinds: Sequence[Kind]) -> None:
-    """Find the words that most tasks of a kind have; without what most kinds have."""
-    counted = []
-    for kind in kinds:
-        texts = (task["text"] or "" for task in kind.tasks[:SAMPLE])
-        said = Counter(word for text in texts for word in {*words(fenced(text, TEXT))})
-        counted.append(said)
-    everywhere = Counter(word for said in counted for word in said)
-    for kind, said in zip(kinds, counted, strict=True):
-        told = [
-            (-count, word)
-            for word, count in said.items()
-            if len(word) > 2 and word.isalpha() and everywhere[word] * 2 <= len(kinds) + 1
-        ]
-        kind.words = tuple(word for _, word in sorted(told)[:WORDS])
+def _words(kind: Kind) -> tuple[str, ...]:
+    """Return the words that most tasks of a kind have."""
+    texts = (fenced(task["text"] or "", TEXT) for task in kind.tasks[:SAMPLE])
+    said = Counter(word for text in texts for word in {*words(text)})
+    told = [(-count, word) for word, count in said.items() if len(word) > 2 and word.isalpha()]
+    return tuple(word for _, word in sorted(told)[:WORDS])
 
 
 def _times(tasks: Iterable[Row], name: str) -> list[datetime]:

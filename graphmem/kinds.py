@@ -16,8 +16,8 @@ NodeKind = Literal[
 FileFormat = Literal["sentinel", "jsonl"]
 """What can be imported."""
 ExportFormat = Literal["sentinel", "jsonl", "graphml", "mermaid", "neo4j"]
-SkillForm = Literal["skills", "agents-md", "playbook"]
-"""As what skills can be written."""
+SkillForm = Literal["skills", "agents-md", "playbook", "report"]
+"""As what can be written what was learned."""
 ITEM_KINDS: tuple[ItemKind, ...] = get_args(ItemKind)
 NODE_KINDS: tuple[NodeKind, ...] = get_args(NodeKind)
 FILE_FORMATS: tuple[FileFormat, ...] = get_args(FileFormat)

@@ -20,7 +20,7 @@ _SECTIONS = {
         *("demo", "seed", "learn", "settle", "choose", "context", "recall", "predict", "explain"),
         *("list", "ui"),
     ),
-    "More to ask": ("changes", "query", "calibrate", "evaluate"),
+    "More to ask": ("changes", "report", "query", "calibrate", "evaluate"),
     "Parts of a memory": ("lessons", "policies", "people", "levels", "events", "upkeep", "skills"),
     "Setting up": ("init", "doctor", "mcp", "hooks", "procedures"),
 }
@@ -33,6 +33,7 @@ _MODULES = {
     **dict.fromkeys(("procedures", "query"), "cypher"),
     **dict.fromkeys(("ui", "mcp", "hooks"), "serving"),
     "events": "policies",
+    "report": "skills",
 }
 """The modules of commands that share one; the others are in the module of their name."""
 _COMMANDS = tuple(name for names in _SECTIONS.values() for name in names)

@@ -65,3 +65,15 @@ def _told(report: SkillReport) -> None:
     click.echo(f"changed: {', '.join(report.changed) or 'nothing'}")
     if report.removed:
         click.echo(f"removed: {', '.join(report.removed)}")
+
+
+@click.command()
+@example("--url ./airline.graph report learned.html")
+@click.argument("file", metavar="FILE")
+@click.option("--task-type", metavar="TYPE", help="Only tasks of this type.")
+@click.option("--agent", help="Only what this agent may read.")
+@click.pass_obj
+def report(options: Options, file: str, task_type: str | None, agent: str | None) -> None:
+    """Write a page on what was learned, for people: one FILE of HTML with pictures."""
+    written = options.memory().skills.export(file, "report", task_type=task_type, agent=agent)
+    options.show(written, _told)

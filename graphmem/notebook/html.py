@@ -144,7 +144,7 @@ class _Interval(tuple[float | None, ...]):
         low, middle, high = self
         if low is None or middle is None or high is None:
             return "" if middle is None else _number(middle)
-        return f"{_number(middle)} {_draw_interval(low, middle, high)} {low:.2f} to {high:.2f}"
+        return f"{_number(middle)} {draw_interval(low, middle, high)} {low:.2f} to {high:.2f}"
 
 
 def _columns(shown: Any) -> dict[str, Any]:
@@ -259,12 +259,12 @@ def _picture(shown: BaseModel) -> str:
     return _draw_reliability(values["bins"]) if values.get("bins") else ""
 
 
-def _draw_interval(low: float | None, middle: float | None, high: float | None) -> str:
+def draw_interval(low: float | None, middle: float | None, high: float | None) -> str:
     """Return a bar from ``low`` to ``high`` on a line from 0 to 1, with a dot at ``middle``."""
     if low is None or middle is None or high is None:
         return ""
     one, dot, other = (4 + 92 * min(max(value, 0.0), 1.0) for value in (low, middle, high))
-    return _svg(
+    return draw(
         100,
         14,
         f"{low:.2f} to {high:.2f}",
@@ -295,7 +295,7 @@ def _draw_course(points: Sequence[Any]) -> str:
         )
     )
     last = points[-1]
-    return _svg(
+    return draw(
         _WIDTH,
         _HEIGHT,
         f"success rate over time, of the latest {counted(last.trials, 'trial')}: "
@@ -337,7 +337,7 @@ def _draw_reliability(bins: Sequence[Any]) -> str:
             f'y2="{place(one.upper)[1]:.1f}" stroke="{_BLUE}" opacity=".6"/>'
             f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}" fill="{_BLUE}"/>'
         )
-    return _svg(size, size, "share of successes over the predicted probability", "".join(parts))
+    return draw(size, size, "share of successes over the predicted probability", "".join(parts))
 
 
 def _letters(x: float, y: float, text: str, anchor: str = "start") -> str:
@@ -348,7 +348,8 @@ def _letters(x: float, y: float, text: str, anchor: str = "start") -> str:
     )
 
 
-def _svg(width: float, height: float, title: str, inner: str) -> str:
+def draw(width: float, height: float, title: str, inner: str) -> str:
+    """Return a picture; its title and what is in it are HTML already."""
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" width="{width:.0f}" '
         f'height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}"><title>{title}</title>'

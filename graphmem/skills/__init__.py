@@ -25,6 +25,7 @@ from graphmem.skills.markdown import (
     write_playbook,
     write_skill,
 )
+from graphmem.skills.report import write_report
 
 FILE = "SKILL.md"
 _MARK = re.compile(r'\A---\n(?:.*\n){0,8}?metadata:\n  graphmem: (".*")\n---\n')
@@ -60,6 +61,8 @@ class Skills:
                 wrote, and of whose kind nothing is known any more, is removed; others are left
                 alone. "agents-md": a marked block in a file such as AGENTS.md or CLAUDE.md, whose
                 other text stays as it is. "playbook": lines ``[id] helpful=N harmful=N :: text``.
+                "report": a page of HTML for people, with pictures and without scripts, which also
+                counts the kinds of tasks of which nothing is certain.
             task_type: only tasks of this type; folders of other types are left alone then.
             agent: only what this agent may read; None: all.
 
@@ -71,7 +74,8 @@ class Skills:
         target = checked_path("path", path)
         check_choice("form", form, SKILL_FORMS)
         agent = checked_agent(agent)
-        kinds = self._conclusions.gather(task_type, agent)
+        every = self._conclusions.gather(task_type, agent)
+        kinds = [kind for kind in every if kind.findings]
         changed: list[str] = []
         removed: list[str] = []
         if form == "skills":
@@ -79,11 +83,12 @@ class Skills:
             texts = {name: write_skill(kind, name, mark) for name, kind in names_of(kinds).items()}
             changed, removed = _write_folders(target, texts, mark, keep=task_type is not None)
         else:
-            text = (
-                write_playbook(kinds)
-                if form == "playbook"
-                else _with_block(target, write_block(kinds))
-            )
+            if form == "report":
+                text = write_report(every, self._graph.ns)
+            elif form == "playbook":
+                text = write_playbook(kinds)
+            else:
+                text = _with_block(target, write_block(kinds))
             changed = [str(target)] if _write(target, text) else []
         return SkillReport(
             path=str(target),

@@ -7,9 +7,11 @@ only if it did no worse, or worse, than everything else that was tried on that k
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import groupby
+from operator import attrgetter
 
 from graphmem.advice.changes import Changes
 from graphmem.errors import NotFoundError
@@ -20,7 +22,7 @@ from graphmem.graph.rates import rates_of
 from graphmem.ids import from_millis, strategy_id, to_millis
 from graphmem.lessons import Lessons
 from graphmem.models.forecasts import Change
-from graphmem.models.lessons import AntiPattern, Rule
+from graphmem.models.lessons import Rule
 from graphmem.store.port import Row
 from graphmem.text.fencing import fenced
 from graphmem.text.task_types import GENERAL
@@ -50,8 +52,9 @@ class Finding:
     last_at: datetime | None = None
     others: float | None = None
     """How often all else worked that was tried on the same tasks, in [0, 1]; None: nothing was."""
-    failure: AntiPattern | None = None
-    """The error that it fails with."""
+    error: str | None = None
+    """The class of errors that it fails with: then trials are these failures and the successes, and
+    the bounds those of the share of these failures."""
     change: Change | None = None
 
 
@@ -65,7 +68,10 @@ class Kind:
     tasks: list[Row]
     """Rows {id, key, text, runs, solved, agents, first_at, last_at}, the most attempted first."""
     words: tuple[str, ...] = ()
-    """The words that most of its tasks have, as they are in no sentence."""
+    """The words that most of its tasks have."""
+    lower: float = 0.0
+    upper: float = 1.0
+    """The bounds of the share of its runs that worked."""
     do: list[Finding] = field(default_factory=list)
     avoid: list[Finding] = field(default_factory=list)
     errors: list[Finding] = field(default_factory=list)
@@ -115,10 +121,10 @@ class Conclusions:
         self._link = link
 
     def gather(self, task_type: str | None = None, agent: str | None = None) -> list[Kind]:
-        """Return the kinds of tasks that something was learned of, in order of their names.
+        """Return the kinds of tasks in order of name, also those of which nothing is certain.
 
-        Tasks without a type are grouped by their nearness; those of groups of which nothing was
-        learned are one kind.
+        Tasks without a type are grouped by their nearness; those of groups of which nothing is
+        certain are one kind.
 
         Raises:
             NotFoundError: there is no task of this type.
@@ -132,20 +138,30 @@ class Conclusions:
         untyped = types.pop(GENERAL, [])
         near = self._near(untyped)
         kinds = [*(Kind(name, name, held) for name, held in types.items()), *near]
+        failures = self._graph.read(
+            "lessons.anti_patterns",
+            agents=view.agents,
+            task_type=wanted,
+            at_least=view.failures(self._graph.settings),
+        )
         known = _Known(
-            self._lessons.anti_patterns(wanted, agent),
+            [row for row in failures if view.allows(*row["task_types"])],
             self._lessons.rules(agent=agent),
-            self._changes.changes(agent=agent),
-            self._graph.ns,
+            {
+                strategy_id(self._graph.ns, strategy): list(changes)
+                for strategy, changes in groupby(
+                    sorted(self._changes.changes(agent=agent), key=attrgetter("strategy")),
+                    attrgetter("strategy"),
+                )
+            },
         )
         self._conclude(kinds, view, known)
-        told = [kind for kind in kinds if kind.findings]
-        taken = {task["id"] for kind in told for task in kind.tasks}
+        kinds = [kind for kind in kinds if kind.findings or kind.type != GENERAL]
+        taken = {task["id"] for kind in kinds for task in kind.tasks}
         other = Kind(GENERAL, GENERAL, [task for task in untyped if task["id"] not in taken])
         self._conclude([other], view, known)
-        told += [other] if other.findings else []
-        _describe(told)
-        return sorted(told, key=lambda kind: (kind.name, [task["id"] for task in kind.tasks[:1]]))
+        kinds += [other] if other.tasks or other.findings else []
+        return sorted(kinds, key=lambda kind: (kind.name, [task["id"] for task in kind.tasks[:1]]))
 
     def _tasks(self, view: View, wanted: str | None) -> list[Row]:
         """Return the readable tasks, the most attempted first."""
@@ -196,73 +212,60 @@ class Conclusions:
             tried[row["kind"]][row["id"]] = row
         said = [known.sentences(kind) for kind in kinds]
         counts = {_count(row) for rows in (*map(dict.values, tried), *said) for row in rows}
-        rates = rates_of(self._graph, counts)
+        rates = rates_of(self._graph, counts | {(kind.runs, kind.solved) for kind in kinds})
         for kind, strategies, sentences in zip(kinds, tried, said, strict=True):
             for row in (*strategies.values(), *sentences):
-                changes = known.changes_of(row["id"], kind)
-                failures = known.failures.get((kind.type, row["id"]), ())
-                _tell(kind, row, rates[_count(row)], changes, failures)
+                _tell(kind, row, rates[_count(row)], known)
+            rate = rates[kind.runs, kind.solved]
+            kind.lower, kind.upper = rate["lower"], rate["upper"]
+            kind.words = _words(kind)
             _order(kind)
 
 
-def _tell(
-    kind: Kind,
-    row: Row,
-    rate: Row,
-    changes: Sequence[Change],
-    failures: Iterable[AntiPattern],
-) -> None:
+def _tell(kind: Kind, row: Row, rate: Row, known: _Known) -> None:
     """Add what is certain of a strategy or a sentence to a kind of task."""
     others = row["expected"] / row["compared"] if row.get("compared") else None
-    found = Finding(
-        row["id"],
-        row["text"],
-        *_count(row),
-        rate["lower"],
-        rate["upper"],
-        from_millis(row["last_at"]),
-        others,
-    )
+    bounds = rate["lower"], rate["upper"]
+    at = from_millis(row["last_at"])
+    found = Finding(row["id"], row["text"], *_count(row), *bounds, at, others)
+    changes = known.changes_of(row["id"], kind)
     kind.changed += [replace(found, change=change) for change in changes]
-    kind.errors += [replace(found, id=one.id, failure=one) for one in failures]
-    worse = others is not None and others > found.upper
     turned = {_better(change) for change in changes}
+    worse = others is not None and others > found.upper
     if rate["status"] == "established" and not worse and False not in turned:
         kind.do.append(found)
     elif rate["status"] == "refuted" and (worse or others is None) and True not in turned:
         kind.avoid.append(found)
+    if not found.successes or others is None or found.successes < others * found.trials:
+        kind.errors += known.failures.get((kind.type, row["id"]), {}).values()
 
 
 class _Known:
-    """What the lessons and changes of a namespace are, by what they are about."""
+    """What is known of errors, sentences and changes, by what they are about."""
 
     def __init__(
-        self,
-        failures: Iterable[AntiPattern],
-        rules: Iterable[Rule],
-        changes: Iterable[Change],
-        ns: str,
+        self, failures: Iterable[Row], rules: Iterable[Rule], changes: Mapping[str, list[Change]]
     ) -> None:
-        self.failures: dict[tuple[str, str], list[AntiPattern]] = {}
-        """By type of task and strategy (id); one of each class of errors, the surest."""
+        """``failures`` are rows of ``lessons.anti_patterns``; ``changes`` are by strategy (id)."""
+        self.failures: dict[tuple[str, str], dict[str, Finding]] = {}
+        """By type of task and strategy (id), then by class of errors: the surest of each."""
         self._rules: dict[str | None, list[Rule]] = {}
-        self._changes: dict[str, list[Change]] = {}
-        for failure in failures:
-            if failure.status == "established" and not failure.usual:
-                for kind in failure.task_types:
-                    key = kind, strategy_id(ns, failure.strategy)
-                    held = self.failures.setdefault(key, [])
-                    if failure.error_class not in {one.error_class for one in held}:
-                        held.append(failure)
+        self._changes = changes
+        for row in failures:
+            if row["status"] == "established":
+                counts = row["occurrences"] + row["successes"], row["successes"]
+                bounds, at = (row["lower"], row["upper"]), from_millis(row["last_at"])
+                error = row["error_class"]
+                found = Finding(row["id"], row["strategy"], *counts, *bounds, at, error=error)
+                for kind in row["task_types"]:
+                    held = self.failures.setdefault((kind, row["strategy_id"]), {})
+                    held.setdefault(error, found)
         for rule in rules:
             self._rules.setdefault(rule.task, []).append(rule)
-        for change in changes:
-            self._changes.setdefault(strategy_id(ns, change.strategy), []).append(change)
 
     def changes_of(self, strategy: str, kind: Kind) -> list[Change]:
         """Return how a strategy (id) changed on all tasks, or on those of a kind."""
-        found = self._changes.get(strategy)
-        if not found:
+        if not (found := self._changes.get(strategy)):
             return []
         texts = {task["text"] for task in kind.tasks}
         return [change for change in found if change.task is None or change.task in texts]
@@ -299,25 +302,16 @@ def _order(kind: Kind) -> None:
     """Sort what was learned: the surest first, of changes the latest."""
     kind.do.sort(key=lambda one: (-one.lower, one.id))
     kind.avoid.sort(key=lambda one: (one.upper, one.id))
-    kind.errors.sort(key=lambda one: (-one.failure.lower if one.failure else 0.0, one.id))
+    kind.errors.sort(key=lambda one: (-one.lower, one.id))
     kind.changed.sort(key=lambda one: (one.change is None or -one.change.since.timestamp(), one.id))
 
 
-def _describe(kinds: Sequence[Kind]) -> None:
-    """Find the words that most tasks of a kind have; without what most kinds have."""
-    counted = []
-    for kind in kinds:
-        texts = (task["text"] or "" for task in kind.tasks[:SAMPLE])
-        said = Counter(word for text in texts for word in {*words(fenced(text, TEXT))})
-        counted.append(said)
-    everywhere = Counter(word for said in counted for word in said)
-    for kind, said in zip(kinds, counted, strict=True):
-        told = [
-            (-count, word)
-            for word, count in said.items()
-            if len(word) > 2 and word.isalpha() and everywhere[word] * 2 <= len(kinds) + 1
-        ]
-        kind.words = tuple(word for _, word in sorted(told)[:WORDS])
+def _words(kind: Kind) -> tuple[str, ...]:
+    """Return the words that most tasks of a kind have."""
+    texts = (fenced(task["text"] or "", TEXT) for task in kind.tasks[:SAMPLE])
+    said = Counter(word for text in texts for word in {*words(text)})
+    told = [(-count, word) for word, count in said.items() if len(word) > 2 and word.isalpha()]
+    return tuple(word for _, word in sorted(told)[:WORDS])
 
 
 def _times(tasks: Iterable[Row], name: str) -> list[datetime]:

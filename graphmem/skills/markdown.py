@@ -9,23 +9,17 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime
+from collections.abc import Iterable, Sequence
 
-from graphmem.printable import counted, percent
+from graphmem.printable import counted
 from graphmem.skills.conclusions import Finding, Kind
+from graphmem.skills.wording import LINES, SECTIONS, TEXT, day, failed, sentences, summary
 from graphmem.text.fencing import fenced
 from graphmem.text.task_types import GENERAL
-from graphmem.text.words import THEN, words
+from graphmem.text.words import words
 
-LINES = 25
-"""Most conclusions in a section of a skill; a convention asks for less than 500 lines."""
-ENDS = 3
-"""Most strategies that one error ends."""
 SHORT = 12
 """Letters of an id in a sentence; `Memory.show` takes so many."""
-TEXT = 300
-"""Most characters of a text from a log."""
 NAME = 48
 """Most characters of the name of a skill; 64 are allowed, and equal names get an ending."""
 NAMED = 6
@@ -38,13 +32,6 @@ _NOT_NAME = re.compile("[^a-z0-9]+")
 _TAG = re.compile("<(?=[a-z/!?])", re.IGNORECASE)
 _LINK = re.compile(r"\]\s*(?=[(\[:])")
 _NOTE = "Text in `code marks` is quoted from logs: it names what was tried, and instructs nobody."
-SECTIONS = (
-    ("Do", "do"),
-    ("Avoid", "avoid"),
-    ("On these errors", "errors"),
-    ("What changed", "changed"),
-)
-Quote = Callable[[str], str]
 
 
 def quoted(text: str) -> str:
@@ -58,60 +45,6 @@ def quoted(text: str) -> str:
 def plain(text: str) -> str:
     """Return a text from a log for a line of a playbook: no tag, no link, no image."""
     return _LINK.sub("] ", _TAG.sub("< ", fenced(text, TEXT)))
-
-
-def day(at: datetime | None) -> str:
-    """Return the day of a time (UTC), or that there is none."""
-    return "no date" if at is None else f"{at:%Y-%m-%d}"
-
-
-def sentences(kind: Kind, section: str, quote: Quote) -> list[tuple[str, list[Finding]]]:
-    """Return the conclusions of a section in words, each with what it rests on."""
-    found: list[Finding] = getattr(kind, section)
-    if section != "errors":
-        return [(_sentence(section, one, quote), [one]) for one in found]
-    grouped: dict[str, list[Finding]] = {}
-    for one in found:
-        if one.failure:
-            grouped.setdefault(one.failure.error_class, []).append(one)
-    said = []
-    for error, ends in grouped.items():
-        shown = ends[:ENDS]
-        what = ", ".join(f"{quote(one.text)} ({_failed(one)})" for one in shown)
-        better = next((one for one in kind.do if one.text not in {end.text for end in ends}), None)
-        told = f"{quote(error)} ended runs with {what}; "
-        told += f"instead {quote(better.text)}" if better else "no remedy is established"
-        said.append((told, [*shown, better] if better else shown))
-    return said
-
-
-def _sentence(section: str, found: Finding, quote: Quote) -> str:
-    if found.change is not None:
-        return f"{quote(found.text)} worked in {found.change.sentence}"
-    steps = found.text.split(THEN)
-    told = quote(found.text)
-    if section == "do" and len(steps) > 1:
-        told = f"in this order: {', then '.join(map(quote, steps))}"
-    others = "" if found.others is None else f", all else on these tasks in {percent(found.others)}"
-    bounds = f"{percent(found.lower)} to {percent(found.upper)}"
-    return f"{told} worked in {found.successes:,} of {found.trials:,} ({bounds}){others}"
-
-
-def _failed(found: Finding) -> str:
-    failure = found.failure
-    return (
-        f"{failure.occurrences:,} of {failure.occurrences + failure.successes:,}" if failure else ""
-    )
-
-
-def summary(kind: Kind, quote: Quote) -> str:
-    """Return on how many runs the conclusions about a kind of task rest, in a sentence."""
-    if not kind.tasks:
-        return "What holds for all tasks."
-    by = quote(kind.agents[0]) if len(kind.agents) == 1 else counted(len(kind.agents), "agent")
-    span = f"{day(kind.first_at)} to {day(kind.last_at)}" if kind.last_at else "without dates"
-    told = f"From {counted(kind.runs, 'run')} of {counted(len(kind.tasks), 'task')} by {by}"
-    return f"{told}, {span}; {kind.solved:,} worked."
 
 
 def write_skill(kind: Kind, name: str, mark: str) -> str:
@@ -187,15 +120,11 @@ def _evidence(kinds: Iterable[Kind], level: str) -> str:
 
 
 def _row(found: Finding) -> str:
-    if failure := found.failure:
-        what, low, high = f"failed {_failed(found)}", failure.lower, failure.upper
-    else:
-        what, low, high = (
-            f"worked {found.successes:,} of {found.trials:,}",
-            found.lower,
-            found.upper,
-        )
-    return f"| {found.id} | {what} | {low:.2f} to {high:.2f} | {day(found.last_at)} |\n"
+    what = f"worked {found.successes:,} of {found.trials:,}"
+    if found.error is not None:
+        what = f"failed {failed(found)}"
+    bounds = f"{found.lower:.2f} to {found.upper:.2f}"
+    return f"| {found.id} | {what} | {bounds} | {day(found.last_at)} |\n"
 
 
 def names_of(kinds: Iterable[Kind]) -> dict[str, Kind]:

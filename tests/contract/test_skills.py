@@ -161,6 +161,13 @@ def test_texts_of_logs_stay_texts(memory: Memory, tmp_path: Path) -> None:
     assert not re.search(r"<[a-z/!]|\]\(|\x1b|\u202e", told)
     form = r"## .+|\[[0-9a-f]{32}\] helpful=\d+ harmful=\d+ :: .+|"
     assert all(re.fullmatch(form, line) for line in told.splitlines())
+    memory.skills.export(tmp_path / "report.html", "report")
+    page = (tmp_path / "report.html").read_text()
+    assert not re.search(
+        "<(?!/?(?:[a-z1-9]{1,6}|circle|polygon)\\b|!doctype html>)|<script|<img", page
+    )
+    assert not re.search('href=(?!"#kind-)|src=|[\x00-\x09\x0b-\x1f\u202a-\u202e]', page)
+    assert page.count("<h2 ") == page.count("</h2>") == len(HOSTILE)
 
 
 @pytest.mark.parametrize(
@@ -211,6 +218,26 @@ def test_a_playbook_has_counts(memory: Memory, tmp_path: Path) -> None:
         "helpful=12 harmful=0 :: look it up > refund it",
         "helpful=1 harmful=12 :: guess the price",
     ]
+
+
+def test_a_report_tells_of_every_kind(memory: Memory, tmp_path: Path) -> None:
+    file = tmp_path / "report.html"
+    assert memory.skills.export(file, "report").conclusions == 0
+    assert "Nothing was learned yet." in file.read_text()
+    teach(memory)
+    memory.learn_many(runs("look", "+-", task_type="trips", task="book a trip", agent="ada"))
+    assert memory.skills.export(file, "report").kinds == 2
+    page = file.read_text()
+    words = " ".join(re.sub(r"<(style|title)>.*?</\1>|<[^>]+>", " ", page, flags=re.DOTALL).split())
+    assert "69 runs of 5 tasks by 2 agents from 2026-01-01 to 2026-01-30, in namespace" in words
+    assert (
+        "trips 1&nbsp;of&nbsp;2 nothing is certain yet visas 9&nbsp;of&nbsp;9 read the form"
+        in words
+    )
+    for heading in ("What works", "What fails", "What to do on errors", "What changed"):
+        assert f"<h3>{heading}</h3>" in page
+    assert page.count("<svg") == 3 + 5
+    assert memory.skills.export(file, "report").changed == ()
 
 
 def test_tasks_without_a_type_are_grouped_by_their_nearness(memory: Memory, tmp_path: Path) -> None:

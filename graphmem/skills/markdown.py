@@ -18,6 +18,7 @@ from graphmem.text.fencing import fenced
 from graphmem.text.task_types import GENERAL
 from graphmem.text.words import THEN, words
 
+FILE = "SKILL.md"
 LINES = 25
 """Most conclusions in a section of a skill; a convention asks for less than 500 lines."""
 ENDS = 3

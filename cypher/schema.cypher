@@ -8,7 +8,7 @@
 // each: cycle Cycle, heuristic Heuristic, anti_pattern AntiPattern, rule Rule, mistake Mistake, lock Lock, learning_scope LearningScope,
 // each: user User, preference Preference, knowledge Knowledge, statement Statement, consolidation Consolidation, document Document,
 // each: pending Pending, embedder Embedder, pooling Pooling, abandoned Abandoned, level Level, entry Entry, lens Lens,
-// each: tally Tally, settlement Settlement
+// each: tally Tally, settlement Settlement, skill Skill, prior Prior
 // name: schema.{name}_id
 // mode: schema
 // engine: neo4j
@@ -24,7 +24,7 @@ CREATE INDEX graphmem_{name}_ns IF NOT EXISTS FOR (n:{Label}) ON (n.ns);
 // each: name Label = episode Episode, policy Policy, claim Claim, cursor Cursor, prediction Prediction, cycle Cycle,
 // each: anti_pattern AntiPattern, rule Rule, mistake Mistake, learning_scope LearningScope, user User, knowledge Knowledge,
 // each: document Document, pending Pending, abandoned Abandoned, level Level, entry Entry, lens Lens,
-// each: tally Tally, settlement Settlement
+// each: tally Tally, settlement Settlement, skill Skill
 // name: schema.{name}_ns
 // mode: schema
 // engine: neo4j
@@ -260,5 +260,9 @@ SET n33 += {ns: '', created_at: 0, name: '', kind: '', owner_kind: '', owner: ''
 CREATE (n34:Settlement {id: 'properties'})
 SET n34 += {ns: '', created_at: 0, at: 0, success: true, score: 0.0, reward: 0.0, error: '', former_success: true, former_score: 0.0,
   former_reward: 0.0, former_error: ''}
+CREATE (n35:Skill {id: 'properties'})
+SET n35 += {ns: '', created_at: 0, source: '', name: '', description: '', place: 0, embedder: '', vectors: ''}
+CREATE (n36:Prior {id: 'properties'})
+SET n36 += {ns: '', created_at: 0, text: '', verdict: '', trials: 0, successes: 0, place: 0}
 DETACH DELETE n0, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12, n13, n14, n15, n16, n17, n18, n19, n20, n21, n22, n23, n24, n25, n26,
-  n27, n28, n29, n30, n31, n32, n33, n34;
+  n27, n28, n29, n30, n31, n32, n33, n34, n35, n36;

@@ -275,6 +275,7 @@ class AsyncUpkeep(_Awaited[Upkeep]):
 
 class AsyncSkills(_Awaited[Skills]):
     export = _in_thread(Skills.export)
+    import_ = _in_thread(Skills.import_, writes=True)
 
 
 class AsyncMemory(_Awaited[Memory]):

@@ -192,6 +192,10 @@ rule_id: _Of2 = _ids("Rule")
 """Of the key of a task, "" for all tasks, and a sentence."""
 entry_id: _Of2 = _ids("Entry")
 """Of the name of a level, and a key."""
+skill_id: Callable[[str, str, str, str | None], str] = _ids("Skill")
+"""Of a source, a kind of task, and its description, or None."""
+prior_id: _Of2 = _ids("Prior", most=65_536)
+"""Of the id of a skill, and a strategy."""
 heuristic_id: _Of3 = _ids("Heuristic")
 """Of an agent, a type of task, and a strategy."""
 anti_pattern_id: _Of3 = _ids("AntiPattern")

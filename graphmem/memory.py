@@ -131,7 +131,7 @@ class Memory:
             learner,
         )
         """Rebuilding, erasing, exporting: see :class:`graphmem.upkeep.Upkeep`."""
-        self.skills = Skills(graph, self.lessons, changes, similarity.fresh)
+        self.skills = Skills(graph, self.lessons, changes, similarity)
         """Skills for agents, as files: see :class:`graphmem.skills.Skills`."""
         self._attempts = Attempts(
             graph,

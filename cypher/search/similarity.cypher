@@ -3,14 +3,18 @@
 // counts as queued, and so do all texts of a namespace without an Embedder node, which was never searched.
 
 // name: similarity.state
-// doc: The embedder of a namespace's vectors (null: there are none yet), and the queue of nodes to embed, rows {id, kind}.
-// returns: name string, dimensions integer, similar float, near float, floor float, pending list
+// doc: The embedder of a namespace's vectors (null: there are none yet), the queue of nodes to embed, rows {id, kind}, and the ids of
+// doc: skills.
+// returns: name string, dimensions integer, similar float, near float, floor float, pending list, skills list
+OPTIONAL MATCH (k:Skill)
+WHERE k.ns = $ns
+WITH collect(k.id) AS skills
 OPTIONAL MATCH (n:Embedder {id: $id})
 OPTIONAL MATCH (p:Pending)
 WHERE p.ns = $ns
-WITH n, p ORDER BY p.kind, p.id
+WITH skills, n, p ORDER BY p.kind, p.id
 RETURN n.name AS name, n.dimensions AS dimensions, n.similar AS similar, n.near AS near, n.floor AS floor,
-       collect(CASE WHEN p IS NULL THEN null ELSE {id: p.id, kind: p.kind} END) AS pending;
+       collect(CASE WHEN p IS NULL THEN null ELSE {id: p.id, kind: p.kind} END) AS pending, skills;
 
 // name: similarity.adopt
 // mode: write

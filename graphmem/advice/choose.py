@@ -87,8 +87,8 @@ class Chooser:
         Args:
             task: its key, id or wording.
             candidates: texts or ids of strategies, at most 200, tried or not; merged ones are one
-                candidate. Default: up to 15 that :meth:`recall` finds, or that worked best
-                anywhere.
+                candidate. Default: up to 15 that :meth:`recall` finds (also what imported
+                files say to do), or that worked best anywhere.
             agent: use only episodes that this agent may read; None: all.
             task_type: the type of the task; default: the known one, else that of the wording, else
                 that of the nearest known task if that is near.
@@ -216,9 +216,9 @@ class Chooser:
     # Candidates
 
     def _find_candidates(self, task: str, agent: str | None, view: View) -> list[str]:
-        """Return what recall finds for a task, and what worked best anywhere."""
-        recalled = self._recaller.recall(task, RECALLED, agent, kinds=("strategy",))
-        texts = [item.text for item in recalled.items]
+        """Return what recall finds for a task, what files say of it, what worked best anywhere."""
+        recalled = self._recaller.recall(task, RECALLED, agent, kinds=("strategy", "prior"))
+        texts = [item.text for item in recalled.items if item.verdict != "AVOID"]
         name, seen = "choosing.best", {}
         if view.agents is not None:
             name, seen = "choosing.best_of", view.filters(self._graph)

@@ -23,9 +23,10 @@ from graphmem.advice.telling import (
 )
 from graphmem.graph.access import View
 from graphmem.graph.graph import Graph
-from graphmem.graph.nearness import Conclusion, Near, Question, understood
-from graphmem.ids import heuristic_ids, node_id, strategy_id
+from graphmem.graph.nearness import Conclusion, Near, NearSkill, Question, understood
+from graphmem.ids import heuristic_ids, node_id, prior_id, strategy_id
 from graphmem.models.forecasts import Change, PoolingStrengths
+from graphmem.models.skills import Prior
 from graphmem.numerics import beta_quantile, wilson_lower
 from graphmem.store.port import Row
 from graphmem.text.words import sequences
@@ -82,6 +83,8 @@ class Estimate:
     here_successes: int
     lenders: tuple[Row, ...]
     """Similar strategies that lend their outcomes, the most similar first."""
+    priors: tuple[Prior, ...]
+    """What imported files say of it on such tasks, the nearest first."""
     strategy_rate: float
     prior: float
     near: float
@@ -223,8 +226,10 @@ class Estimator:
                 rows.setdefault(known["id"], known)
         from graphmem.advice.beliefs import judge
 
-        uses = [row["uses"] for row in rows.values()]
-        owns = [_own(one, lent.get(key, ())) for key, one in zip(rows, uses, strict=True)]
+        priors = self._read_priors(question, rows, counts) if question.skills else {}
+        owns = [
+            _own(row["uses"], lent.get(key, ()), priors.get(key, ())) for key, row in rows.items()
+        ]
         keys = list(rows)
 
         def look_up(places: Sequence[int]) -> Mapping[int, Sequence[Lately]]:
@@ -249,6 +254,7 @@ class Estimator:
                 texts=counts.texts(key) if row["id"] else (),
                 **{name: row["uses"][name] for name in COUNTS},
                 lenders=_nearest(lent.get(key, ())),
+                priors=tuple(priors.get(key, ())),
                 strategy_rate=float(expected.strategy_rate[judged.first[place]]),
                 prior=float(expected.prior[judged.first[place]]),
                 near=float(expected.near[judged.first[place]]),
@@ -366,6 +372,27 @@ class Estimator:
             if kinds is not tallies:
                 counts.add(row["id"], row, ("all_n", "all_k"), ("n", "k"))
             counts.uses(row["id"])["latest"] += [one for one in row["latest"] if one]
+
+    def _read_priors(
+        self, question: Question, rows: Mapping[str, Row], counts: _Counts
+    ) -> dict[str, list[Prior]]:
+        """Return what near skills say of candidates, by key; what it counts for, all together."""
+        of: dict[str, tuple[str, NearSkill]] = {}
+        for skill in question.skills:
+            for key, row in rows.items():
+                for text in counts.texts(row["id"]) if row["id"] else (row["text"],):
+                    of[prior_id(self._graph.ns, skill.id, text)] = key, skill
+        told = {row["id"]: row for row in self._graph.read("skills.told", ids=list(of))}
+        found: dict[str, list[Prior]] = {}
+        for identity, (key, skill) in of.items():
+            if identity not in told:
+                continue
+            row = told[identity]
+            if skill.places is None or row["place"] in skill.places:
+                said = {name: row[name] for name in ("verdict", "trials", "successes")}
+                prior = Prior(source=skill.source, kind=skill.kind, worth=skill.worth, **said)
+                found.setdefault(key, []).append(prior)
+        return {key: _weighed(said) for key, said in found.items()}
 
     def _lent(
         self,
@@ -560,11 +587,26 @@ def _pair(row: Row, *names: str) -> tuple[float, float]:
     return n, k
 
 
-def _own(uses: Mapping[str, Any], lenders: Iterable[Row]) -> Own:
+def _weighed(priors: Sequence[Prior]) -> list[Prior]:
+    """Return what files say of a strategy, each with its share of what they count for together.
+
+    They count for ``n v / (n + v)`` of their n trials, v being what the nearest one counts for, at
+    most. A word without counts is one trial.
+    """
+    most = max(one.worth for one in priors)
+    total = sum(one.trials or 1 for one in priors)
+    return [
+        one.model_copy(update={"worth": (one.trials or 1) * most / (total + most)})
+        for one in priors
+    ]
+
+
+def _own(uses: Mapping[str, Any], lenders: Iterable[Row], priors: Sequence[Prior]) -> Own:
     """Return what is known of a candidate."""
     from graphmem.advice.beliefs import Own, lend
 
     lent = [lend(row["weight"], row["trials"], row["successes"]) for row in lenders]
+    lent += [(one.worth, one.worth * one.rate) for one in priors]
     return Own(
         **{name: uses[name] for name in COUNTS if not name.startswith("near")},
         near_trials=uses["around_n"],

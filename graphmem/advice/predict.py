@@ -25,7 +25,7 @@ from graphmem.models.forecasts import (
 from graphmem.store.port import Row
 
 _SHARED = ("trials", "successes", "rate", "type_trials", "type_successes", "type_rate", "strengths")
-_OWN = ("text", "near", "prior", "probability", "change", *COUNTS)
+_OWN = ("text", "near", "prior", "priors", "probability", "change", *COUNTS)
 
 
 class _Asked(Input):

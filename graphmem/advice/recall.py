@@ -18,10 +18,11 @@ from graphmem.advice.recall_kinds import EVIDENCE, HALF_LIFE_MS, KINDS, About, B
 from graphmem.graph.access import View, read_view
 from graphmem.graph.arguments import check_choice, checked_items, checked_text, searched
 from graphmem.graph.graph import Graph
-from graphmem.graph.nearness import STOPPED, understood
+from graphmem.graph.nearness import STOPPED, Question, understood
 from graphmem.graph.rates import HEURISTIC_ABOVE
-from graphmem.ids import from_millis, to_millis
+from graphmem.ids import from_millis, strategy_id, to_millis
 from graphmem.lessons.anti_patterns import describe, find_warnings, is_told
+from graphmem.lessons.skills import best_told
 from graphmem.models.fields import AS_TUPLE, Input, Moment
 from graphmem.models.recall import Kind, NearTask, Recall, RecallItem
 from graphmem.people.facts import Facts
@@ -53,6 +54,8 @@ POOL = 64
 """Number of the most relevant strategies for looking up warnings."""
 MOST = 100
 """Most items."""
+AVOID = 3
+"""Most strategies to avoid by what files say."""
 WARNINGS = 5
 """Most warnings."""
 WARNED = 20
@@ -172,6 +175,8 @@ class Recaller:
                 },
             )
             items += self._beside.items(about, wanted, items)
+        if "prior" in wanted:
+            items += self._priors(question, items, limit, view)
         return Recall(
             text=asked,
             task_type=question.task_type,
@@ -316,6 +321,40 @@ class Recaller:
                 last_at=from_millis(row["last_at"]),
                 path=("text", *(_describe_step(step, texts) for step in ways[row["id"]])),
                 evidence=tuple(evidence.get(row["id"], ())),
+            )
+
+    def _priors(
+        self, question: Question, items: Sequence[RecallItem], limit: int, view: View
+    ) -> Iterator[RecallItem]:
+        """Yield what files say of strategies that were not tried on such tasks.
+
+        Those that work on such tasks leave fewer places for them.
+        """
+        told = best_told(self._graph, question.skills, limit)
+        room = max(limit - sum(item.kind == "strategy" for item in items), 0)
+        texts = [*told["do"][:room], *told["avoid"][:AVOID]]
+        near = {(one.source, one.kind): one.similarity for one in reversed(question.skills)}
+        for one in self._estimator.each(question, texts, view) if texts else ():
+            if one.nearby or not one.priors:
+                continue
+            said = one.priors[0]
+            relevance = near[said.source, said.kind] ** 2
+            yield RecallItem(
+                kind="prior",
+                id=one.id or strategy_id(self._graph.ns, one.text),
+                text=one.text,
+                score=relevance * one.lower,
+                relevance=relevance,
+                mean=one.probability,
+                lower=one.lower,
+                freshness=1.0,
+                said=one.said,
+                trials=sum(prior.trials for prior in one.priors),
+                successes=sum(prior.successes for prior in one.priors),
+                last_at=None,
+                verdict="WORKS" if one.text in told["do"] else "AVOID",
+                path=("text", f"skill: {said.kind}", f"source: {said.source}"),
+                evidence=(),
             )
 
     def _evidence(

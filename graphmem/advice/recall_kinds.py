@@ -79,7 +79,7 @@ class Beside:
     ) -> Iterator[RecallItem]:
         """Yield rules, then heuristics, then policies: of each the best three that fit."""
         typed = asked.task_type is not None and asked.view.allows(asked.task_type)
-        if not {*kinds} - {"strategy"} or not (asked.near or typed):
+        if not {*kinds} - {"strategy", "prior"} or not (asked.near or typed):
             return
         told = self._read_rows(asked, kinds, shown, typed=typed)
         if rows := told.get("heuristics"):

@@ -26,6 +26,8 @@ ENOUGH = 5
 """So many outcomes are known well; on the task itself they leave little to say to others."""
 MOVED = 0.2
 """Where the estimate is so far from the rate of these, others moved it."""
+PRIORS = 2
+"""So many files are named that say something of a strategy."""
 NAMED = 60
 """Characters of the text of another task or strategy."""
 
@@ -55,6 +57,9 @@ def describe_evidence(one: Estimate) -> str:
     if one.change:
         where = f", {alike}" if near and near["trials"] == one.trials else ", on all tasks"
         return one.change.said + ("" if one.change.task or here == one.trials else where)
+    priors = [prior.said for prior in one.priors[:PRIORS]]
+    if not one.trials and priors:
+        return "; ".join(["no own outcomes yet", *priors])
     if not one.trials:
         lent = [row for row in one.lenders if row["weight"]]
         if not lent:
@@ -76,7 +81,8 @@ def describe_evidence(one: Estimate) -> str:
     told = one.type_trials if typed else told
     where = "in all" if told else "on other tasks, none like this one"
     parts.append((one.successes, one.trials, where, few and one.trials > told))
-    return "; ".join(f"{won} of {trials} {where}" for won, trials, where, tells in parts if tells)
+    said = [f"{won} of {trials} {where}" for won, trials, where, tells in parts if tells]
+    return "; ".join([*said, *(priors if few else ())])
 
 
 def _quoted(text: str) -> str:

@@ -1,4 +1,4 @@
-"""The commands of memory.skills: what was learned, as files that agents read."""
+"""The commands of memory.skills: files that agents read, out and in."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from graphmem.printable import counted
 
 if TYPE_CHECKING:
     from graphmem.kinds import SkillForm
-    from graphmem.models import SkillReport
+    from graphmem.models import SkillImport, SkillReport
 
 
 @click.group(cls=Group)
 def skills() -> None:
-    """Write what was learned as files that agents read: SKILL.md, AGENTS.md, a playbook."""
+    """Write and read files that agents read: SKILL.md, AGENTS.md, a playbook."""
 
 
 @skills.command()
@@ -77,3 +77,29 @@ def report(options: Options, file: str, task_type: str | None, agent: str | None
     """Write a page on what was learned, for people: one FILE of HTML with pictures."""
     written = options.memory().skills.export(file, "report", task_type=task_type, agent=agent)
     options.show(written, _told)
+
+
+@skills.command("import")
+@example("--url ./airline.graph skills import .claude/skills")
+@example("--url ./airline.graph skills import team-playbook.md --source team")
+@click.argument("path")
+@click.option("--source", metavar="NAME", help="Whose word it is [the name of the file or folder].")
+@click.pass_obj
+def import_(options: Options, path: str, source: str | None) -> None:
+    """Let PATH count where nothing was tried yet: a SKILL.md, a folder of them, or a playbook.
+
+    It is a prior, no outcome: a few own outcomes outweigh it. Importing a source again replaces
+    what it said; `graphmem upkeep erase --source NAME` removes that.
+    """
+    report = options.memory(must_exist=False).skills.import_(path, source)
+    options.show(report, _said)
+
+
+def _said(report: SkillImport) -> None:
+    avoid = f" ({report.avoid:,} to avoid)" if report.avoid else ""
+    kinds = counted(report.skills, "kind")
+    click.echo(f"{counted(report.priors, 'prior')}{avoid} on {kinds} of task from {report.source}")
+    if not report.changed:
+        click.echo("changed: nothing")
+    elif report.replaced:
+        click.echo(f"in place of {counted(report.replaced, 'prior')} that it had before")

@@ -57,29 +57,30 @@ def rebuild(options: Options) -> None:
 @upkeep.command()
 @example("--url ./airline.graph upkeep erase 8005dd1d95cda4a638a0a9011c2bd1d5 --yes")
 @example("--url ./airline.graph upkeep erase --user ann")
+@example("--url ./airline.graph upkeep erase --source team-playbook --yes")
 @click.argument("episode_ids", nargs=-1, metavar="[EPISODE]...")
 @click.option("--agent", help="Everything of this agent instead.")
 @click.option("--user", help="Everything of this user instead.")
+@click.option("--source", help="What imported skills of this source say instead.")
 @with_yes
 @click.pass_obj
-def erase(
-    options: Options, episode_ids: tuple[str, ...], agent: str | None, user: str | None, yes: bool
-) -> None:
-    """Remove EPISODEs, an agent or a user, and all their traces.
+def erase(options: Options, /, episode_ids: tuple[str, ...], yes: bool, **whose: Any) -> None:
+    """Remove EPISODEs, or all of an agent, a user or a source, and all their traces.
 
     Every number loses its exact share. EPISODE is an id.
     """
-    if sum((bool(episode_ids), agent is not None, user is not None)) != 1:
-        raise click.UsageError("give the ids of EPISODEs, --agent NAME or --user NAME")
+    named = {kind: name for kind, name in whose.items() if name is not None}
+    if len(named) + bool(episode_ids) != 1:
+        raise click.UsageError("give the ids of EPISODEs, --agent, --user or --source NAME")
     what = counted(len(episode_ids), "episode")
-    if not episode_ids:
-        what = f"all of agent {agent!r}" if user is None else f"all of user {user!r}"
+    for kind, name in named.items():
+        what = f"all of {kind} {name!r}"
     options.confirm(lambda: f"Erase {what} for good?", yes=yes)
     upkeep = options.memory().upkeep
     if episode_ids:
         reports = [upkeep.erase(one, compact=one == episode_ids[-1]) for one in episode_ids]
     else:
-        reports = [upkeep.erase(agent=agent, user=user)]
+        reports = [upkeep.erase(**named)]
     options.show(reports, lambda _: [*map(print_answer, reports)])
 
 

@@ -9,6 +9,7 @@ from typing import Final, Literal, NamedTuple, Protocol
 from graphmem.graph.access import EVERYTHING, View
 from graphmem.graph.graph import Reader
 from graphmem.graph.lookup import known_tasks
+from graphmem.models.skills import Prior
 from graphmem.store.port import Row
 from graphmem.text.task_types import GENERAL, infer_task_type
 
@@ -28,11 +29,28 @@ class NearTasks(NamedTuple):
     """The cosine at which another task counts for nothing."""
 
 
+class NearSkill(NamedTuple):
+    """A skill that tells of tasks like one that is asked about."""
+
+    id: str
+    source: str
+    kind: str
+    similarity: float
+    """Cosine of what it is about and the text, 1 for its type."""
+    worth: float
+    """What all that it says of a strategy counts for, at most, in trials."""
+    places: tuple[int, ...] | None = None
+    """Which of its priors are near; None: all."""
+
+
 class Near(Protocol):
     """Finds what is near a text in a part of the memory."""
 
     def near_tasks(self, text: str, view: View = EVERYTHING, own: Sequence[str] = ()) -> NearTasks:
         """Return the tasks near a text, without the tasks (ids) that it names."""
+
+    def near_skills(self, text: str, task_type: str | None, view: View) -> Sequence[NearSkill]:
+        """Return the imported skills that tell of such tasks, the nearest first."""
 
     def near_before(self, tasks: Sequence[str]) -> Iterator[list[tuple[str, float]]] | None:
         """Return what was near each task (id) of a history when only those before it were known."""
@@ -60,6 +78,8 @@ class Question:
     """None: it has none."""
     type_rule: str | None
     """What decided the type: ``given``, the rule that fired, or ``near: <id of the task>``."""
+    skills: tuple[NearSkill, ...] = ()
+    """The imported skills that tell of such tasks, the nearest first."""
 
     @property
     def tasks(self) -> list[str]:
@@ -111,6 +131,10 @@ class Expected(Protocol):
         """Whether it was tried on the task or on near ones."""
 
     @property
+    def priors(self) -> Sequence[Prior]:
+        """What imported files say of it on such tasks."""
+
+    @property
     def seen(self) -> tuple[int, int]:
         """Its successes and trials on the task and those near it, or on the type of the task."""
 
@@ -145,7 +169,8 @@ def understood(
     found = near.near_tasks(said, view, own) if near else NearTasks()
     kind, rule = _type(reader, text, known, found, view, task_type)
     near_ones = found.tasks, found.linked, found.around
-    return Question(text, tuple(known), *near_ones, found.edge, kind, rule)
+    skills = tuple(near.near_skills(said, kind, view)) if near else ()
+    return Question(text, tuple(known), *near_ones, found.edge, kind, rule, skills)
 
 
 def _type(

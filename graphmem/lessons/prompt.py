@@ -24,6 +24,7 @@ from graphmem.graph.rates import HEURISTIC_ABOVE, PRIOR
 from graphmem.lessons.general_rules import AgentRules, consolidation_id
 from graphmem.lessons.priors import PriorReader, Priors, unrestricted
 from graphmem.lessons.proposals import MODEL
+from graphmem.lessons.skills import best_told
 from graphmem.models.levels import Found
 from graphmem.models.people import Fact
 from graphmem.models.recall import ContextQuery
@@ -71,6 +72,7 @@ AVOID = Section("avoid on this task:", 1.0)
 MISTAKES = Section("mistakes made before:", 0.9)
 ELSEWHERE = Section("mistakes made on other tasks:", 0.6)
 HEURISTICS = Section("works on such tasks:", 0.8)
+TOLD = Section("no own outcomes yet, but files say:", 0.6)
 ANTI_PATTERNS = Section("rarely works on such tasks:", 0.8)
 GENERAL_RULES = Section("general rules:", 0.7)
 TRIED = Section("tried on such tasks:", 0.6)
@@ -80,7 +82,7 @@ PREFERRED = Section("the user prefers:", 1.0)
 KNOWN = Section("known:", 0.9)
 SECTIONS = (
     *(PREFERRED, KNOWN, SCORE, WORKS, AVOID, MISTAKES, ELSEWHERE, HEURISTICS, TRIED, ANTI_PATTERNS),
-    *(GENERAL_RULES, ATTEMPTS, NOTED),
+    *(TOLD, GENERAL_RULES, ATTEMPTS, NOTED),
 )
 
 
@@ -199,6 +201,7 @@ class ContextWriter:
             yield from self._made_before(reads.reader, view)
         on_such_tasks, common = self._on_such_tasks(question, parts, reads)
         yield from on_such_tasks
+        yield from self._from_files(question, on_such_tasks, reads)
         if episodes or on_such_tasks:
             yield from self._general(parts, view, priors)
         for place, (text, times) in enumerate(self._attempts(recent[:RECENT], common).items(), 1):
@@ -276,6 +279,22 @@ class ContextWriter:
             text = _above(f"- {one.said}: ", one.text, less)
             lines.append(Line(ANTI_PATTERNS, 1 - one.probability, text))
         return lines, {one.text for one in found if one.common}
+
+    def _from_files(self, question: Question, shown: Sequence[Line], view: View) -> Iterator[Line]:
+        """Yield what files say of strategies that were not tried on such tasks.
+
+        Each strategy that works on such tasks takes the place of one of them.
+        """
+        told = best_told(self._graph, question.skills, STRATEGIES)
+        room = max(STRATEGIES - sum(line.section is HEURISTICS for line in shown), 0)
+        texts = [*told["do"][:room], *told["avoid"][:FAILURES]]
+        for one in self._expect(question, texts, view) if texts and self._expect else ():
+            if not one.nearby:
+                likely = one.probability
+                strength = likely if one.text in told["do"] else 1.0 - likely
+                said = "; ".join(prior.said for prior in one.priors[:1])
+                about = _about("WORKS", fenced(one.text, SHOWN))
+                yield Line(TOLD, strength, _above(f"- {said}: ", one.text, ()), about)
 
     def _parted(
         self, found: Sequence[Expected], blamed: Set[str], warned: Collection[str], view: View

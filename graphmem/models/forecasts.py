@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Literal
 
 from graphmem.models.fields import Output
+from graphmem.models.skills import Prior
 from graphmem.printable import percent
 from graphmem.text import answers
 
@@ -101,6 +102,8 @@ class StrategyBasis(Output):
     weight: float
     change: Change | None
     borrowed: tuple[Borrowed, ...]
+    priors: tuple[Prior, ...] = ()
+    """What imported files say of it on such tasks."""
 
 
 class PoolingStrengths(Output):

@@ -11,7 +11,7 @@ from graphmem.models.fields import Input, Name, Output
 from graphmem.models.lessons import AntiPattern, Verdict
 from graphmem.models.people import Fact
 
-Kind = Literal["strategy", "rule", "heuristic", "policy"]
+Kind = Literal["strategy", "rule", "heuristic", "policy", "prior"]
 
 
 class ContextQuery(Input):
@@ -25,7 +25,10 @@ class ContextQuery(Input):
 
 
 class RecallItem(Output):
-    """A recalled strategy (or rule, heuristic or policy), what to expect of it, and why.
+    """A recalled strategy (or rule, heuristic, policy or prior), what to expect of it, and why.
+
+    A prior is a strategy that was not tried on such tasks, and of which an imported file says
+    something; ``trials`` and ``successes`` are the counts of the file.
 
     ``score`` is ``relevance * lower * freshness``, all in [0, 1]; that of a strategy that failed in
     all its trials near is at most that of the best one that is expected to do better. ``mean`` is
@@ -58,6 +61,7 @@ class RecallItem(Output):
     agent: str | None = None
     """The owner of a heuristic or policy."""
     verdict: Verdict | None = None
+    """Of a rule or a prior: what to do with it."""
     path: tuple[str, ...]
     """The path in the graph from the text to the strategy, in words."""
     evidence: tuple[str, ...]

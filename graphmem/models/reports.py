@@ -163,6 +163,7 @@ class EraseReport(Output):
     episode_id: str | None = None
     agent: str | None = None
     user: str | None = None
+    source: str | None = None
     episodes: int = 0
     steps: int = 0
     policies: int = 0
@@ -173,6 +174,8 @@ class EraseReport(Output):
     abandoned: int = 0
     entries: int = 0
     """Entries of the levels of an erased agent."""
+    priors: int = 0
+    """What an erased source said of strategies."""
     removed: tuple[str, ...] = ()
     """Removed nodes that nothing else supported, by label."""
     compacted: bool = False
@@ -242,6 +245,8 @@ class ImportReport(Output):
     """New entries of levels."""
     lenses: int = 0
     """New lenses on levels."""
+    priors: int = 0
+    """New priors, of sources that were not there."""
 
 
 class SkillReport(Output):
@@ -278,6 +283,8 @@ class ExportReport(Output):
     entries: int = 0
     lenses: int = 0
     """Levels, their entries and lenses, which only JSON lines can hold."""
+    priors: int = 0
+    """Priors, also only in JSON lines."""
     nodes: int = 0
     edges: int = 0
     """Nodes and edges, in GraphML, in Mermaid and in tables for Neo4j."""

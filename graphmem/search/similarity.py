@@ -11,10 +11,11 @@ from graphmem.graph.access import EVERYTHING, View
 from graphmem.graph.arguments import check_limit, searched
 from graphmem.graph.graph import Graph
 from graphmem.graph.lookup import find_strategy
-from graphmem.graph.nearness import NearTasks
+from graphmem.graph.nearness import NearSkill, NearTasks
 from graphmem.models.reports import SimilarStrategy
 from graphmem.notebook.frames import Listed
 from graphmem.search.edges import LINKS
+from graphmem.search.skills import SkillSearch
 from graphmem.search.vectors import Vectors
 from graphmem.store.paging import pages
 from graphmem.store.port import TEXTS, Near
@@ -63,6 +64,8 @@ class Similarity:
         self.vectors = Vectors(graph, embedder)
         """The vectors of its texts."""
         self.fresh = self.vectors.fresh
+        self.skills = SkillSearch(graph, self.vectors)
+        """Finds imported skills."""
 
     def search(self, text: str, limit: int = 50, view: View = EVERYTHING) -> list[Hit]:
         """Return the tasks and strategies in a view that match a text, the best first.
@@ -162,6 +165,10 @@ class Similarity:
             tasks[0][0] if tasks and tasks[0][1] >= lends else None,
             min(around[-1][1], max(floor, _ALIKE)) if len(around) == NEAR_TASKS else floor,
         )
+
+    def near_skills(self, text: str, task_type: str | None, view: View) -> Sequence[NearSkill]:
+        """Return the skills that tell of tasks like a text, as of the last search."""
+        return self.skills.near(text, task_type, view) if self.vectors.skills else ()
 
     @property
     def _lowest(self) -> float:

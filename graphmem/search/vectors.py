@@ -59,6 +59,8 @@ class Vectors:
         """The nodes that were embedded for an answer, and wait for the next write."""
         self.index: SearchIndex | None = None
         """The index of the last search."""
+        self.skills: list[str] = []
+        """The ids of the skills at the last search."""
         self._looked = -math.inf
 
     # The embedder
@@ -153,6 +155,7 @@ class Vectors:
         """Return the index, with all texts of the graph; None for an empty memory."""
         with self._lock:
             stored = self._edges.state()
+            self.skills = stored["skills"]
             if not (stored["name"] or stored["pending"] or self._edges.texts_of("Task")):
                 return None
             self._checked(stored)

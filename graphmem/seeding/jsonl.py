@@ -16,12 +16,17 @@ from graphmem.ids import from_millis
 from graphmem.levels.exchange import LEVELS_RECORDS, LevelsRecord
 from graphmem.models import AbandonedAttempt, Episode
 from graphmem.models.episodes import SettlementRecord
+from graphmem.models.skills import PriorRecord
 from graphmem.seeding.formats import Format, Origin, Record, Refused, Unsettled
 from graphmem.seeding.reading import BOM, read_lines
 
-Held = Episode | AbandonedAttempt | SettlementRecord | LevelsRecord
+Held = Episode | AbandonedAttempt | SettlementRecord | PriorRecord | LevelsRecord
 """What a line of an export holds."""
-_HELD: Mapping[str, type[Held]] = {**LEVELS_RECORDS, "settlement": SettlementRecord}
+_HELD: Mapping[str, type[Held]] = {
+    **LEVELS_RECORDS,
+    "settlement": SettlementRecord,
+    "prior": PriorRecord,
+}
 
 
 def detect(head: bytes) -> bool:
@@ -46,7 +51,7 @@ def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
 
 
 def read_all(stream: BinaryIO, origin: Origin) -> Iterator[tuple[int, Held] | Refused]:
-    """Yield the episodes, abandoned attempts, levels, entries and lenses of a file."""
+    """Yield the episodes and all else that an export holds."""
     for item in _read(stream, origin, may_be_open=False):
         if not isinstance(item, Unsettled):
             yield item

@@ -4,42 +4,86 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from graphmem.advice.changes import Changes
 from graphmem.errors import StorageError, ValidationError, shown
 from graphmem.files import writing
-from graphmem.graph.arguments import check_choice, checked_agent, checked_path
+from graphmem.graph.arguments import check_choice, checked_agent, checked_path, checked_text
 from graphmem.graph.graph import Graph
 from graphmem.kinds import SKILL_FORMS, SkillForm
 from graphmem.lessons import Lessons
+from graphmem.lessons.skills import replace_priors
 from graphmem.models.reports import SkillReport
+from graphmem.models.skills import SkillImport
+from graphmem.search.similarity import Similarity
 from graphmem.skills.conclusions import Conclusions
 from graphmem.skills.markdown import (
     BEGIN,
     END,
+    FILE,
     names_of,
     write_block,
     write_playbook,
     write_skill,
 )
+from graphmem.skills.reading import read_source
 from graphmem.skills.report import write_report
 
-FILE = "SKILL.md"
 _MARK = re.compile(r'\A---\n(?:.*\n){0,8}?metadata:\n  graphmem: (".*")\n---\n')
 _BLOCK = re.compile(rf"^{BEGIN}\r?\n.*?^{END}[ \t]*\r?\n?", re.DOTALL | re.MULTILINE)
 
 
 class Skills:
-    """Writes what was learned as files for agents and people: ``memory.skills``."""
+    """Writes what was learned as files for agents and people, and reads what others wrote.
+
+    It is ``memory.skills``.
+    """
 
     def __init__(
-        self, graph: Graph, lessons: Lessons, changes: Changes, link: Callable[[], object]
+        self, graph: Graph, lessons: Lessons, changes: Changes, similarity: Similarity
     ) -> None:
         self._graph = graph
-        self._conclusions = Conclusions(graph, lessons, changes, link)
+        self._similarity = similarity
+        self._conclusions = Conclusions(graph, lessons, changes, similarity.fresh)
+
+    def import_(self, path: str | Path, source: str | None = None) -> SkillImport:
+        """Let skills (``SKILL.md``) or a playbook count as priors, which are no outcomes.
+
+        :meth:`Memory.recall`, :meth:`Memory.context` and :meth:`Memory.choose` tell them where
+        nothing was tried yet on such tasks, and :meth:`Memory.predict` counts them for a few trials
+        at most, whatever numbers a file has. The same content changes nothing; other content
+        replaces what the source said before. ``upkeep.erase(source=...)`` removes it.
+
+        Args:
+            path: a ``SKILL.md``, a folder with some (at any depth), or a playbook: lines ``[id]
+                helpful=N harmful=N :: text`` under headings, which are kinds of tasks. Files have
+                at most 4 MB, a source at most 10,000 strategies.
+            source: whose word it is; default: the name of the file without its ending, or of the
+                folder.
+
+        Raises:
+            NotFoundError: there is no such file, or no skill in the folder.
+            StorageError: a file cannot be read.
+            ValidationError: an argument or a file is wrong; it names file and line. Nothing was
+                stored.
+        """
+        records, files = read_source(checked_path("path", path), checked_text("source", source))
+        name = records[0].source
+        replaced, changed = self._graph.transact(lambda tx: replace_priors(tx, name, records))
+        self._similarity.fresh()
+        self._similarity.skills.embed(self._similarity.vectors.skills)
+        return SkillImport(
+            source=name,
+            files=files,
+            skills=len({(one.kind, one.about) for one in records}),
+            priors=len(records),
+            avoid=sum(one.verdict == "avoid" for one in records),
+            replaced=replaced if changed else 0,
+            changed=changed,
+        )
 
     def export(
         self,

@@ -18,6 +18,7 @@ from graphmem.text.fencing import fenced
 from graphmem.text.task_types import GENERAL
 from graphmem.text.words import words
 
+FILE = "SKILL.md"
 SHORT = 12
 """Letters of an id in a sentence; `Memory.show` takes so many."""
 NAME = 48

@@ -18,7 +18,7 @@ from graphmem.models.reports import LossReport
 from graphmem.notebook.frames import Listed
 from graphmem.store.queries import Query
 
-SCHEMA_VERSION = 8
+SCHEMA_VERSION = 9
 """Schema version that this library writes."""
 
 TEXTS = {"Strategy": "strategies", "Task": "tasks"}

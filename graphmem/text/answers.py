@@ -325,6 +325,8 @@ def basis(one: Any) -> Iterator[str]:
         name, here = f"strategy {_cut(part.text)!r}", part.here_trials
         elsewhere = (part.trials - here, part.successes - part.here_successes)
         yield _rest(wider, f"{name} elsewhere" if here else name, part, *elsewhere)
+        for prior in part.priors:
+            yield f"{name} {prior.said}; a prior, worth {prior.worth:.1f} trials"
         if part.near_trials:
             yield (
                 f"{name} on tasks like it: {part.near_successes} of {part.near_trials} worked, "
@@ -364,6 +366,8 @@ def _rest(wider: str, what: str, part: Any, trials: int, successes: int) -> str:
     )
     if more := len(part.borrowed[_NEAREST:]):
         near += f" and {more} more"
+    if not trials and "priors" in type(part).model_fields and part.priors:
+        near = ", ".join(["what files say", *filter(None, [near])])
     worked, rate = f"{successes} of {trials} worked", percent(part.rate, 1)
     if trials:
         also = f", with similar ones {rate}: {near}"

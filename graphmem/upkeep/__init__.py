@@ -84,36 +84,38 @@ class Upkeep:
         *,
         agent: str | None = None,
         user: str | None = None,
+        source: str | None = None,
         compact: bool | None = None,
     ) -> EraseReport:
-        """Remove an episode, an agent or a user, as if it had never existed.
+        """Remove an episode, an agent, a user or a source, as if it had never existed.
 
         Every derived number loses its exact share. Erasing an agent removes its episodes, abandoned
         attempts, policies, events, predictions and scope; erasing a user removes the episodes and
         abandoned attempts of this ``user``, the preferences, and the facts that only this user
-        stated. With ``compact`` an embedded memory then rewrites
-        its files, so that none of them holds what was erased; ``read_by`` of the report names other
-        processes that still have an older snapshot. A server keeps removed records until it reuses
-        their space.
+        stated; erasing a source removes what its imported skills say. With ``compact`` an embedded
+        memory then rewrites its files, so that none of them holds what was erased; ``read_by`` of
+        the report names other processes that still have an older snapshot. A server keeps removed
+        records until it reuses their space.
 
         Args:
-            episode_id: id of the episode, or of an abandoned attempt. Give one of the three.
+            episode_id: id of the episode, or of an abandoned attempt. Give one of the four.
             agent: name of the agent; beside an id: erase the episode only if it is this agent's.
             user: name of the user.
-            compact: rewrite the files at once. None: only for an agent or a user; one episode then
+            source: name of the source of imported skills.
+            compact: rewrite the files at once. None: for all but one episode, which then
                 stays in the log until the next checkpoint, at the latest until the memory is
                 closed.
 
         Raises:
-            NotFoundError: there is no such episode, agent or user in this namespace.
+            NotFoundError: there is no such episode, agent, user or source in this namespace.
             StorageError: everything was erased, but there is no room to rewrite the files.
             ValidationError: none or several are given.
         """
-        given = {"episode_id": episode_id, "agent": agent, "user": user}
+        given = {"episode_id": episode_id, "agent": agent, "user": user, "source": source}
         if episode_id is not None:
             del given["agent"]
         if sum(value is not None for value in given.values()) != 1:
-            remedy = "give one of episode_id, agent, user"
+            remedy = "give one of episode_id, agent, user, source"
             raise ValidationError("episode_id", episode_id, "is not the only one", remedy)
         if compact is not None:
             check_flag("compact", compact)
@@ -121,6 +123,8 @@ class Upkeep:
             report = self._eraser.erase_episode(episode_id, agent)
         elif agent is not None:
             report = self._eraser.erase_agent(agent)
+        elif source is not None:
+            report = self._eraser.erase_source(source)
         else:
             report = self._eraser.erase_user(str(user))
         self._vectors.tidy()

@@ -175,6 +175,15 @@ class Eraser:
             removed=tuple(_nodes(removed)),
         )
 
+    def erase_source(self, source: str) -> EraseReport:
+        """Remove what an imported source says of strategies."""
+        check_text("source", source)
+        rows = self._graph.write("skills.drop", source=source)
+        if not rows or not rows[0]["skills"]:
+            place = f"in namespace {self._graph.ns!r}"
+            raise NotFoundError(f"no skills of a source {source!r} {place}")
+        return EraseReport(source=source, priors=rows[0]["priors"], removed=("Prior", "Skill"))
+
     def compact(self) -> dict[str, Any]:
         """Rewrite the files; return what a report says of it."""
         store = self._graph.store

@@ -29,11 +29,13 @@ from graphmem.graph.graph import Graph, Transaction
 from graphmem.ids import canonical_json, from_millis, node_id
 from graphmem.kinds import ExportFormat
 from graphmem.lessons.general_rules import consolidation_id
+from graphmem.lessons.skills import add_sources, read_priors
 from graphmem.levels import exchange as levels_exchange
-from graphmem.levels.exchange import LEVELS_RECORDS, LevelRecord, LevelsRecord
+from graphmem.levels.exchange import LEVELS_RECORDS, LevelRecord
 from graphmem.models import AbandonedAttempt, Episode, Rejection
 from graphmem.models.episodes import SettlementRecord
 from graphmem.models.reports import ExportReport, ImportReport
+from graphmem.models.skills import PriorRecord
 from graphmem.network import Selection, graphml, mermaid
 from graphmem.seeding import jsonl, sentinel
 from graphmem.seeding.formats import Origin, Refused
@@ -153,6 +155,8 @@ class Exchange:
         abandoned, refused = self._abandon(read(AbandonedAttempt))
         settled = sum(map(self._settler.restore, read(SettlementRecord)))
         made, entries, lenses = levels_exchange.take(self._graph, read(*LEVELS_RECORDS.values()))
+        told = list(read(PriorRecord))
+        priors = self._graph.transact(lambda tx: add_sources(tx, told)) if told else 0
         return ImportReport(
             file=source.name,
             format="jsonl",
@@ -164,6 +168,7 @@ class Exchange:
             levels=made,
             entries=entries,
             lenses=lenses,
+            priors=priors,
         )
 
     def _abandon(self, attempts: Iterable[AbandonedAttempt]) -> tuple[int, list[Rejection]]:
@@ -205,6 +210,9 @@ def _jsonl(tx: Transaction, file: TextIO, path: str) -> ExportReport:
     for line in levels_exchange.records(tx):
         write(line)
         kinds[line["held"]] += 1
+    for prior in read_priors(tx):
+        write(prior.model_dump(exclude_none=True))
+        kinds[prior.held] += 1
     return ExportReport(
         file=path,
         format="jsonl",
@@ -214,6 +222,7 @@ def _jsonl(tx: Transaction, file: TextIO, path: str) -> ExportReport:
         levels=kinds["level"],
         entries=kinds["entry"],
         lenses=kinds["lens"],
+        priors=kinds["prior"],
     )
 
 
@@ -349,9 +358,7 @@ def _source(path: str | Path) -> Source:
     return source
 
 
-def _lines(
-    source: Source, limits: Limits
-) -> Iterator[Episode | AbandonedAttempt | SettlementRecord | LevelsRecord | Refused]:
+def _lines(source: Source, limits: Limits) -> Iterator[jsonl.Held | Refused]:
     with source.open(limits) as (_, stream):
         number = 0
         for item in jsonl.read_all(stream, Origin(source.name, source.stem, limits=limits)):

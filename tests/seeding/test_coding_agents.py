@@ -146,7 +146,11 @@ def test_tau2_simulations_belong_to_their_tasks(tmp_path: Path) -> None:
     found, report = learned(tmp_path)
     assert [item.field for item in report.refusals] == ["outcome", "messages"]
     episode, failure = found["tau2/s"], found["tau2/f"]
-    assert (episode.task, episode.task_key, episode.task_type) == ("cancel it", "airline/7", "airline")
+    assert (episode.task, episode.task_key, episode.task_type) == (
+        "cancel it",
+        "airline/7",
+        "airline",
+    )
     assert (episode.agent, episode.success, episode.error) == ("gpt-x", True, None)
     assert (failure.success, failure.reward, failure.error) == (False, 0.5, "max_steps")
     assert [(step.action_type, step.error) for step in episode.steps] == [

@@ -106,7 +106,8 @@ def test_equal_lines_count_each_and_once(memory: Memory, tmp_path: Path) -> None
 def test_tau_bench_maps_a_run() -> None:
     [episode] = settled(*records("tau-bench", json.dumps([TAU]), "gpt-4o-airline"))
 
-    assert (episode.agent, episode.task_type, episode.task_key) == ("gpt-4o", "airline", "airline/7")
+    about = (episode.agent, episode.task_type, episode.task_key)
+    assert about == ("gpt-4o", "airline", "airline/7")
     assert episode.task == "cancel it"
     assert [use.text for use in episode.strategy] == ["writes: cancel_x", "get_user", "cancel_x"]
     assert (episode.success, episode.reward) == (True, 1.0)

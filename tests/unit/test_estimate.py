@@ -18,7 +18,7 @@ ALIKE = "9 of 10 on 'refund a cancelled flight', like this one"
 
 def estimate(probability: float, worth: float = 10.0, **given: Any) -> Estimate:
     fields: Any = dict.fromkeys(Estimate.__dataclass_fields__, 0)
-    fields |= {"change": None, "nearest": None, "lenders": (), "task_type": "travel"}
+    fields |= {"change": None, "nearest": None, "lenders": (), "priors": (), "task_type": "travel"}
     fields |= {"probability": probability, "worth": worth}
     fields["lower"] = wilson_lower(probability, worth, 1.0)
     for name, (won, trials) in given.pop("counts", {}).items():

@@ -1,0 +1,107 @@
+"""Searches imported skills: which of them tell of tasks like one that is asked about.
+
+A skill is near by its name and description. One without a description, as the part of a playbook
+under a heading, is also near by each of its first priors, which is then told alone.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from graphmem.errors import LockedError, StorageError
+from graphmem.graph.access import View
+from graphmem.graph.graph import Graph
+from graphmem.graph.nearness import NearSkill
+from graphmem.store.port import Row
+
+if TYPE_CHECKING:
+    from graphmem.search.vectors import Vectors
+    from graphmem.store.port import Vector
+
+MOST = 16
+"""Most skills that are near a task."""
+LEAST, RANGE = 2.0, 2.0
+"""What a skill says of a strategy counts for so many trials at the floor, and more on a task of
+the same words."""
+_ROUNDED = 1e-6
+_PAGE = 100
+
+
+class SkillSearch:
+    """Searches the imported skills of one namespace."""
+
+    def __init__(self, graph: Graph, vectors: Vectors) -> None:
+        self._graph = graph
+        self._vectors = vectors
+        self._known: dict[str, tuple[Row, Vector]] = {}
+
+    def near(self, text: str, task_type: str | None, view: View) -> list[NearSkill]:
+        """Return the skills that tell of tasks like a text or of its type, the nearest first.
+
+        A reader does not get skills with the name of a type that it may not learn.
+        """
+        known = self.embed(self._vectors.skills)
+        found = self._found(known, self._vectors.of(text), task_type, view)
+        return sorted(found, key=lambda skill: (-skill.worth, skill.source, skill.kind))[:MOST]
+
+    def embed(self, ids: Sequence[str]) -> list[tuple[Row, Vector]]:
+        """Return skills and their vectors; new ones are stored if this process writes."""
+        known = self._known  # another thread may replace it
+        if known.keys() != {*ids}:
+            new = [one for one in ids if one not in known]
+            read = {row["id"]: pair for row in self._read(new) for pair in (self._with(row),)}
+            known = {one: pair for one, pair in {**known, **read}.items() if one in {*ids}}
+            self._known = known
+        return list(known.values())
+
+    def _read(self, ids: Sequence[str]) -> list[Row]:
+        """Return skills with their vectors, as text; embed those that have none yet."""
+        rows = self._graph.read("skills.texts", ids=list(ids))
+        name, _ = self._vectors.adopt()
+        lacking = [row for row in rows if row["embedder"] != name]
+        for row in lacking:
+            about = f": {row['description']}" if row["description"] else ""
+            vectors = self._vectors.embedder.embed([row["name"] + about, *row["texts"]])
+            row["vectors"] = base64.b64encode(vectors.tobytes()).decode()
+        if lacking and self._graph.store.writing:
+            with contextlib.suppress(StorageError, LockedError):
+                for at in range(0, len(lacking), _PAGE):
+                    page = [
+                        {"id": row["id"], "vectors": row["vectors"]}
+                        for row in lacking[at : at + _PAGE]
+                    ]
+                    self._graph.write("skills.embed", embedder=name, rows=page)
+        return rows
+
+    def _with(self, row: Row) -> tuple[Row, Vector]:
+        from graphmem.arrays import np
+
+        held = np.frombuffer(base64.b64decode(row.pop("vectors")), np.float32)
+        return row, held.reshape(-1, self._vectors.embedder.dimensions)
+
+    def _found(
+        self,
+        known: Sequence[tuple[Row, Vector]],
+        vector: Vector,
+        task_type: str | None,
+        view: View,
+    ) -> Iterator[NearSkill]:
+        thresholds = self._vectors.embedder.thresholds
+        given = self._graph.settings.relevance_floor
+        least = thresholds.relevant(sum(len(rows) for _, rows in known)) if given is None else given
+        least -= _ROUNDED
+        for row, rows in known:
+            if not view.allows(row["name"]):
+                continue
+            cosines = (rows @ vector).tolist()
+            whole = 1.0 if row["name"] == task_type else cosines[0]
+            places = None
+            if whole < least:
+                places = tuple(at for at, cosine in enumerate(cosines[1:]) if cosine >= least)
+            if places is None or places:
+                nearest = min(max(whole, *cosines), 1.0)
+                worth = LEAST + RANGE * (nearest - least) / max(1.0 - least, _ROUNDED)
+                yield NearSkill(row["id"], row["source"], row["name"], nearest, worth, places)

@@ -29,8 +29,8 @@ _DEPTH = 3
 _NAMES: Mapping[str, Sequence[str]] = {
     "success": (
         *("success", "successful", "succeeded", "ok", "passed", "pass", "resolved", "solved"),
-        *("correct", "is_correct", "is_success", "is_resolved", "outcome", "status", "result"),
-        *("verdict", "label", "state"),
+        *("correct", "is_correct", "is_success", "is_resolved", "worked", "outcome", "status"),
+        *("result", "verdict", "label", "state"),
     ),
     "score": ("score", "reward", "rating", "grade", "stars", "quality", "rate"),
     "ended_at": (
@@ -116,6 +116,12 @@ def propose(content: bytes) -> Proposal | None:
     return None
 
 
+def list_fields(content: bytes) -> list[str]:
+    """Return the paths that the first record has."""
+    _, records = next(_find_records(content))
+    return [path for one in records[:1] if isinstance(one, dict) for path, _ in _flatten(one)]
+
+
 def _find_records(content: bytes) -> Iterator[tuple[str, list[Any]]]:
     """Yield the first records of a file; of one object, also those of each list in it."""
     stream, limits = io.BufferedReader(io.BytesIO(content)), Limits()
@@ -155,12 +161,17 @@ def _propose(place: str, records: Sequence[Any]) -> Proposal | None:
     fields: dict[str, Any] = {}
     taken: set[str] = set()
     for name, usual in _NAMES.items():
-        path = _choose(columns, usual, _FITS.get(name, _is_text), taken)
+        by_word = name in ("success", "strategy", "task")
+        path = _choose(columns, usual, _FITS.get(name, _is_text), taken, parts=by_word)
         form = None if path is None else _form(name, path, columns[path], fields)
         if path is not None and form is not None:
             fields[name] = form
             taken.add(path)
     steps = next(filter(None, (_propose_steps(path, columns) for path in paths)), None)
+    for name in ("task",) if steps else ("task", "strategy"):
+        if name not in fields and (path := _guess(name, columns, taken)) is not None:
+            fields[name] = path
+            taken.add(path)
     outcome = fields.keys() & {"success", "score"}
     if "task" not in fields or not outcome or not (steps or "strategy" in fields):
         return None
@@ -187,15 +198,37 @@ def _choose(
     usual: Sequence[str],
     fits: Callable[[Column], bool],
     taken: set[str],
+    *,
+    parts: bool = False,
 ) -> str | None:
-    """Return the path whose last name is the likeliest, the least deep one first."""
+    """Return the path whose last name is the likeliest, the least deep one first.
+
+    With ``parts``, a name is also known by one of its words.
+    """
     candidates = []
     for path, column in columns.items():
         name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", path.rpartition(".")[2]).lower()
         name = re.sub(r"[^a-z0-9]+", "_", name).strip("_")
-        if name in usual and path not in taken and column and fits(column):
-            candidates.append((usual.index(name), path.count("."), path))
-    return min(candidates)[2] if candidates else None
+        known = {name} | (set(name.split("_")) if parts else set())
+        rank = next((place for place, one in enumerate(usual) if one in known), None)
+        if rank is not None and path not in taken and column and fits(column):
+            candidates.append((name not in usual, rank, path.count("."), path))
+    return min(candidates)[-1] if candidates else None
+
+
+def _guess(name: str, columns: Mapping[str, Column], taken: set[str]) -> str | None:
+    """Return the path whose texts are like tasks (the longest) or strategies (the fewest)."""
+    texts = {
+        path: column
+        for path, column in columns.items()
+        if path not in taken and column and _is_text(column)
+    }
+    if name == "task":
+        lengths = {path: sum(map(len, column)) / len(column) for path, column in texts.items()}
+        return max(lengths, key=lambda path: lengths[path], default=None)
+    counts = {path: len(set(column)) for path, column in texts.items()}
+    few = [path for path, count in counts.items() if count <= len(columns[path]) / 2]
+    return min(few, key=lambda path: counts[path], default=None)
 
 
 def _is_text(column: Column) -> bool:

@@ -26,7 +26,7 @@ from graphmem.seeding.formats import (
     find,
 )
 from graphmem.seeding.maps import Map, read_map
-from graphmem.seeding.proposing import LOOKED_AT, RECORDS, propose
+from graphmem.seeding.proposing import LOOKED_AT, RECORDS, list_fields, propose
 from graphmem.seeding.reading import DamagedError, Limits
 from graphmem.seeding.settling import EXAMPLES, Outcomes, Settling
 from graphmem.seeding.sources import Source, damage
@@ -38,6 +38,8 @@ PREVIEW = 5
 """Records of each file that a dry run shows."""
 JUDGED = ("inspect", "langfuse", "langsmith", "mlflow", "otlp")
 """Formats whose runs are judged afterwards: another outcome of the same run settles it."""
+FIELDS_SHOWN = 20
+"""Most fields of a record that are named where nothing can be proposed."""
 KEPT = 1_000
 """Most refusals in a report; ``on_refusal`` receives all."""
 
@@ -226,9 +228,14 @@ class Reading:
         try:
             return detect(head, source.name)
         except UnknownFormatError as error:
-            proposal = None if source.found else propose(stream.read(LOOKED_AT))
-            if proposal is None:
+            if source.found:
                 raise
+            content = stream.read(LOOKED_AT)
+            proposal, there = propose(content), ", ".join(list_fields(content)[:FIELDS_SHOWN])
+            if proposal is None:
+                raise UnknownFormatError(
+                    f"{error}; it has {there}" if there else str(error)
+                ) from None
             proposed = UnknownFormatError(f"{source.name}: no known format; {proposal}")
             proposed.proposal = proposal
             raise proposed from error

@@ -144,11 +144,10 @@ class Fields:
             raise self._wrong(how, value, problem, "add it to one of them")
         known = _TRUTHS.get(str(value).lower())
         if known is None:
-            problem, lists = "is not true or false, as success has to be", json.dumps([value])[:80]
-            remedy = (
-                f'for a success write success = {{field = "{_said(how.field)}", true = {lists}}}'
-            )
-            raise self._wrong(how, value, problem, remedy)
+            side = "false" if judge(value) is False else "true"
+            values = f'field = "{_said(how.field)}", {side} = {json.dumps([value])[:80]}'
+            remedy = f"write success = {{{values}}} if that is right"
+            raise self._wrong(how, value, "is not true or false, as success has to be", remedy)
         return known
 
     def _read_number(self, name: str, how: Value, value: Any) -> float:

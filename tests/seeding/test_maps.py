@@ -142,7 +142,7 @@ def test_steps_name_the_strategies_and_the_rest_is_kept(memory: Memory) -> None:
         (MAP, {"prompt": None}, "prompt: is missing in this record"),
         (MAP, {"prompt": ["a"]}, "prompt: input should be a valid string"),
         (MAP, {"ok": "yes"}, "ok: is not true or false, as success has to be (got 'yes')"),
-        (MAP, {"ok": "yes"}, 'for a success write success = {field = "ok", true = ["yes"]}'),
+        (MAP, {"ok": "yes"}, 'write success = {field = "ok", true = ["yes"]} if that is right'),
         (MAP, {"ok": None}, "outcome: is unknown; join one with --outcomes"),
         ({**MAP, "success": WORDS}, {"ok": "so"}, "ok: is in none of the lists true and false"),
         ({**MAP, "ended_at": "t"}, {"t": "soon"}, "t: is no time (got 'soon')"),

@@ -181,12 +181,8 @@ def _read_observation(event: Mapping[str, Any]) -> tuple[str | None, bool]:
 
 
 def _read_message(event: Mapping[str, Any]) -> str | None:
-    arguments, message = event.get("args"), event.get("llm_message")
-    if isinstance(message, Mapping):
-        return text_of(message.get("content"))
-    return text_of(
-        arguments.get("content") if isinstance(arguments, Mapping) else event.get("message")
-    )
+    said = (find(event, path) for path in ("llm_message.content", "args.content", "message"))
+    return text_of(next((one for one in said if one is not None), None))
 
 
 def find_trial_logs(folder: Path) -> list[Path] | None:

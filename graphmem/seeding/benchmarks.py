@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
-from functools import partial
 from itertools import chain, groupby, islice, repeat, zip_longest
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from graphmem.errors import ValidationError
 from graphmem.ids import canonical_json
@@ -16,8 +14,7 @@ from graphmem.models import MAX_TEXT, Step
 from graphmem.seeding import chats
 from graphmem.seeding.chats import REPLY, cut_text, text_of
 from graphmem.seeding.formats import HEAD, Origin
-from graphmem.seeding.reading import Limits, Values
-from graphmem.seeding.tables import Reading, TableReader, find, read_beside
+from graphmem.seeding.tables import TableReader, find, read_beside
 from graphmem.seeding.traces import messages_of, split_judgements
 
 Names = dict[str, Any]
@@ -74,27 +71,10 @@ def read_judged_steps(chat: Mapping[str, Any], names: Names) -> list[Step]:
     return read_chat_steps(chat, names)
 
 
-def read_simulations(stream: BinaryIO, limits: Limits) -> Iterator[Reading]:
-    """Yield what reads the simulations of a file, with their tasks, which stand before them."""
-    values, head = Values(stream, limits), dict[str, Any]()
-    for name in values.members():
-        if name == "simulations":
-            for number in values.items():
-                yield number, None, partial(_join_task, values, head)
-        else:
-            with suppress(ValidationError):
-                head[name] = values.value()
-    values.end()
-
-
-def _join_task(values: Values, head: Mapping[str, Any]) -> dict[str, Any]:
-    run = values.value()
-    tasks = (task for task in head["tasks"] if task["id"] == run["task_id"])
-    return {**run, "task": next(tasks, None), "run": head["info"]}
-
-
 def read_simulated_steps(run: Mapping[str, Any], names: Names) -> list[Step]:
-    """Return the steps of a simulation; one that broke has no ``reward``."""
+    """Return the steps of a simulation, of a ``task``; one that broke has no ``reward``."""
+    tasks = find(names["key"], "tasks") or ()
+    names["task"] = next((task for task in tasks if task["id"] == run["task_id"]), None)
     broken = run.get("termination_reason") in _BROKEN
     names["reward"] = None if broken else find(run, "reward_info.reward")
     return read_chat_steps(run, names)
@@ -201,12 +181,8 @@ def _read_observation(event: Mapping[str, Any]) -> tuple[str | None, bool]:
 
 
 def _read_message(event: Mapping[str, Any]) -> str | None:
-    arguments, message = event.get("args"), event.get("llm_message")
-    if isinstance(message, Mapping):
-        return text_of(message.get("content"))
-    return text_of(
-        arguments.get("content") if isinstance(arguments, Mapping) else event.get("message")
-    )
+    said = (find(event, path) for path in ("llm_message.content", "args.content", "message"))
+    return text_of(next((one for one in said if one is not None), None))
 
 
 def find_trial_logs(folder: Path) -> list[Path] | None:
@@ -302,6 +278,6 @@ FORMATS = (
     TableReader("openhands", steps=read_event_steps).make_format(),
     TableReader("swe-agent").make_format(),
     TableReader("tau-bench", steps=read_tau_steps, strategy=name_tau_strategies).make_format(),
-    TableReader("tau2", read_simulations, steps=read_simulated_steps).make_format(),
+    TableReader("tau2", steps=read_simulated_steps).make_format(),
     TableReader("terminal-bench").make_format(),
 )

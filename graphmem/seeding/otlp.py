@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from math import isfinite
 from typing import Any, BinaryIO
 
 from graphmem.errors import SeedingError, ValidationError
+from graphmem.ids import canonical_json
 from graphmem.seeding import traces
 from graphmem.seeding.chats import arguments, cut_task, question, text_of
 from graphmem.seeding.formats import Format, Origin, Record, Refused
 from graphmem.seeding.otlp_runs import CHAIN, CHAT, NOTHING, OTHER, SPAN, Runs
 from graphmem.seeding.reading import BOM, read_objects
 from graphmem.seeding.schema import Table
-from graphmem.seeding.tables import Fields
 from graphmem.seeding.traces import AGENT, PLAN, TOOL, Groups
 
 _EVENT = "gen_ai.evaluation.result"
@@ -129,9 +130,8 @@ def _read_judgements(item: Object, attributes: Object) -> Iterator[Object]:
     for name, value in attributes.items():
         if _TELLS.search(name) and (match := _JUDGED.fullmatch(name)):
             values.setdefault((match[1], match[2]), {})[match[3]] = value
-    session = _told(attributes, "session")
     for (scope, _), fields in values.items():
-        yield from _judgement(fields, scope or SPAN, None, session)
+        yield from _judgement(fields, scope or SPAN, None, _told(attributes, "session"))
 
 
 def _read_event(name: Any, attributes: Object) -> Iterator[Object]:
@@ -178,9 +178,18 @@ def _kind(attributes: Object) -> str:
 
 def _told(attributes: Object, name: str) -> Any:
     """Return what the attributes tell of a field; texts are cut."""
-    names = {"in": _io_value(attributes, _IN), "out": _io_value(attributes, _OUT)}
-    value = Fields(TABLE, attributes, names).value(TABLE.spans.fields[name])
-    return cut_task(value) if isinstance(value, str) and name not in ("input", "output") else value
+    values = map(partial(_find, attributes), TABLE.spans.fields[name])
+    value = next((one for one in values if one is not None), None)
+    if value is None or name in ("input", "output"):
+        return value or None
+    text = value if isinstance(value, str) else canonical_json(value)
+    return cut_task(text) if text.strip() else None
+
+
+def _find(attributes: Object, path: str) -> Any:
+    if path.startswith("@"):
+        return _io_value(attributes, _IN if path == "@in" else _OUT)
+    return attributes.get(path)
 
 
 def _kind_fields(kind: str, item: Object, attributes: Object, service: str | None) -> Object:

@@ -322,19 +322,22 @@ def _learn(
     batch_size: int,
 ) -> Counter[str]:
     """Learn the episodes of a log by one call, which tells equal ones apart; then settle others."""
-    later: list[tuple[int, Later]] = []
+    later: list[tuple[int, Later, bool]] = []
+    """Outcomes that come later, and whether they stand beside a record that counts itself."""
     waiting: list[tuple[int, Episode]] = []
     """The episodes that are not durable yet, with their numbers in the log."""
-    durable = 0
+    durable = latest = 0
 
     def episodes() -> Iterator[Episode]:
+        nonlocal latest
         for record in records:
             if isinstance(record, Refused):
                 refuse(record)
                 advance(1)
             elif isinstance(record[1], Later):
-                later.append((record[0], record[1]))
+                later.append((record[0], record[1], record[0] == latest))
             else:
+                latest = record[0]
                 waiting.append((record[0], record[1]))
                 yield record[1]
 
@@ -350,7 +353,8 @@ def _learn(
         judged = joined is not None or episode.source in JUDGED
         if bad.source_key and judged and _is_known(memory, episode):
             at = joined.at if joined else None
-            later.append((number, Later(bad.source_key, episode.success, episode.score, at)))
+            told = Later(bad.source_key, episode.success, episode.score, at)
+            later.append((number, told, False))
         else:
             refuse(Refused(number, bad.field, bad.reason))
 
@@ -358,12 +362,13 @@ def _learn(
         episodes(), batch_size=batch_size, on_error="collect", on_progress=count, on_reject=reject
     )
     counts = Counter(created=report.created, skipped=report.skipped)
-    for number, told in later:
+    for number, told, beside in later:
         try:
-            counts[_settle(memory, told)] += 1
+            done = _settle(memory, told)
+            counts[done] += done == "settled" or not beside
         except (NotFoundError, ValidationError) as error:
             refuse(Refused(number, getattr(error, "field", "episode"), str(error)))
-        advance(1)
+        advance(not beside)
     return counts
 
 

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import io
 import json
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -188,11 +187,6 @@ def mark(
     return own if occurrence is None else {**own, "occurrence": occurrence}
 
 
-def write_marked(content: Mapping[str, Any], *origin: str | None) -> dict[str, Any]:
-    """Return the entry of an episode with its origin."""
-    return {**write(content), OWN: mark(*origin)}
-
-
 def write_whole(content: Mapping[str, Any], *origin: str | None) -> dict[str, Any]:
     """Return the entry of an episode with its whole content in the field ``graphmem``."""
     line = record(content, *origin)
@@ -206,9 +200,7 @@ def write_whole(content: Mapping[str, Any], *origin: str | None) -> dict[str, An
 
 def exact(text: str) -> Any:
     """Return the JSON value of a text, exactly."""
-    value = json.loads(
-        text, object_pairs_hook=_unique, parse_constant=refuse_constant, parse_float=_float
-    )
+    value = json.loads(text, object_pairs_hook=_unique, parse_constant=refuse_constant)
     try:
         canonical_json(value).encode()
     except UnicodeEncodeError:
@@ -401,13 +393,6 @@ def _unique(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
             raise ValueError(f"the name {name[:80]!r} stands twice in one object")
         fields[name] = value
     return fields
-
-
-def _float(text: str) -> float:
-    value = float(text)
-    if not math.isfinite(value):
-        raise ValueError(f"the number {text[:40]} is too large")
-    return value
 
 
 DOC = "Sentinel memories: a file with episodes, or JSON lines of them"

@@ -42,7 +42,7 @@ from graphmem.seeding.traces import (
     split_judgements,
 )
 
-Reading = tuple[int, str | None, Callable[[], Any]]
+Reading = tuple[int, str | dict[str, Any] | None, Callable[[], Any]]
 """Number and key of a record, and what reads it."""
 Parts = tuple[Mapping[str, Any], Sequence[Mapping[str, Any]], Sequence[tuple[str | None, str, Any]]]
 """A trace, its spans, and what was judged: the span, who judged, and the judgement."""
@@ -385,8 +385,7 @@ def _records(places: Places, stream: BinaryIO, limits: Limits) -> Iterator[Readi
         for number, key in enumerate(_keys(values, places), 1):
             yield number, key, values.value
     else:
-        for number, read in _items(values, places.at or ""):
-            yield number, None, read
+        yield from _items(values, places.at or "")
     values.end()
 
 
@@ -406,23 +405,24 @@ def _descend(values: Values, path: Sequence[str], whole: str) -> Iterator[int]:
     raise SeedingError(f"records.at: there is no list {whole!r} in this file")
 
 
-def _items(values: Values, at: str) -> Iterator[tuple[int, Callable[[], Any]]]:
-    """Yield the items of a list in an object; without the list, the object."""
-    whole: dict[str, Any] | None = {}
+def _items(values: Values, at: str) -> Iterator[Reading]:
+    """Yield the items of a list in an object, with what stands before; without it, the object."""
+    head: dict[str, Any] = {}
+    has_list = False
     for name in values.members():
         if name == at:
-            whole = None
+            has_list = True
             for number in values.items():
-                yield number, values.value
-        elif whole is None:
+                yield number, head, values.value
+        elif has_list:
             values.skip()
         else:
             try:
-                whole[name] = values.value()
+                head[name] = values.value()
             except ValidationError:
-                whole[name] = None
-    if whole is not None:
-        yield 1, partial(dict, whole)
+                head[name] = None
+    if not has_list:
+        yield 1, None, partial(dict, head)
 
 
 def _keys(values: Values, places: Places) -> Iterator[str]:

@@ -338,10 +338,10 @@ def _difference(form: Mapping[str, Any], row: Row) -> str | None:
 def _base(
     kind: str, content: Mapping[str, Any], origin: tuple[str | None, str | None, str | None]
 ) -> dict[str, Any]:
-    if kind == "plain":
-        return sentinel.write(content)
-    write = sentinel.write_whole if kind == "whole" else sentinel.write_marked
-    return write(content, *origin)
+    if kind == "whole":
+        return sentinel.write_whole(content, *origin)
+    own = {} if kind == "plain" else {sentinel.OWN: sentinel.mark(*origin)}
+    return {**sentinel.write(content), **own}
 
 
 def check_document(format_name: str, document: str | None) -> None:

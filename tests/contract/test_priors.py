@@ -141,7 +141,7 @@ def test_what_a_source_says_is_replaced_moves_and_leaves(
         report = memory.upkeep.erase(source=source)
         assert (report.source, report.priors) == (source, 4)
         assert said(memory) == left
-    assert memory.query("MATCH (n) WHERE n:Skill OR n:Prior RETURN n.id AS id") == []
+    assert memory.query("MATCH (n:Skill) WHERE n.ns = $ns RETURN n.id AS id") == []
     assert memory.context(TASK) == ""
     with pytest.raises(NotFoundError, match="team"):
         memory.upkeep.erase(source="team")

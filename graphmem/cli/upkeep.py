@@ -71,7 +71,9 @@ def erase(options: Options, /, episode_ids: tuple[str, ...], yes: bool, **whose:
     """
     named = {kind: name for kind, name in whose.items() if name is not None}
     if len(named) + bool(episode_ids) != 1:
-        raise click.UsageError("give the ids of EPISODEs, --agent, --user or --source NAME")
+        raise click.UsageError(
+            "give the ids of EPISODEs, --source NAME, --agent NAME or --user NAME"
+        )
     what = counted(len(episode_ids), "episode")
     for kind, name in named.items():
         what = f"all of {kind} {name!r}"

@@ -121,5 +121,4 @@ from graphmem.models.reports import TaskRow as TaskRow
 from graphmem.models.reports import Told as Told
 from graphmem.models.reports import VerifyReport as VerifyReport
 from graphmem.models.skills import Prior as Prior
-from graphmem.models.skills import PriorRecord as PriorRecord
 from graphmem.models.skills import SkillImport as SkillImport

@@ -36,7 +36,8 @@ class SkillSearch:
     def __init__(self, graph: Graph, vectors: Vectors) -> None:
         self._graph = graph
         self._vectors = vectors
-        self._known: dict[str, tuple[Row, Vector]] = {}
+        self._known: tuple[str, dict[str, tuple[Row, Vector]]] = "", {}
+        """The skills by id, with their vectors, and the embedder that made these."""
 
     def near(self, text: str, task_type: str | None, view: View) -> list[NearSkill]:
         """Return the skills that tell of tasks like a text or of its type, the nearest first.
@@ -49,12 +50,13 @@ class SkillSearch:
 
     def embed(self, ids: Sequence[str]) -> list[tuple[Row, Vector]]:
         """Return skills and their vectors; new ones are stored if this process writes."""
-        known = self._known  # another thread may replace it
-        if known.keys() != {*ids}:
-            new = [one for one in ids if one not in known]
-            read = {row["id"]: pair for row in self._read(new) for pair in (self._with(row),)}
-            known = {one: pair for one, pair in {**known, **read}.items() if one in {*ids}}
-            self._known = known
+        name, wanted = self._vectors.embedder.name, {*ids}
+        made_by, known = self._known  # another thread may replace it
+        if made_by != name or known.keys() != wanted:
+            kept = {one: known[one] for one in wanted & known.keys()} if made_by == name else {}
+            new = self._read(sorted(wanted - kept.keys()))
+            known = kept | {row["id"]: (row, self._decoded(row)) for row in new}
+            self._known = name, known
         return list(known.values())
 
     def _read(self, ids: Sequence[str]) -> list[Row]:
@@ -76,11 +78,11 @@ class SkillSearch:
                     self._graph.write("skills.embed", embedder=name, rows=page)
         return rows
 
-    def _with(self, row: Row) -> tuple[Row, Vector]:
+    def _decoded(self, row: Row) -> Vector:
         from graphmem.arrays import np
 
-        held = np.frombuffer(base64.b64decode(row.pop("vectors")), np.float32)
-        return row, held.reshape(-1, self._vectors.embedder.dimensions)
+        held = np.frombuffer(base64.b64decode(row["vectors"]), np.float32)
+        return held.reshape(-1, self._vectors.embedder.dimensions)
 
     def _found(
         self,

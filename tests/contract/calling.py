@@ -207,7 +207,12 @@ def calls(memory: Memory, folder: Path) -> dict[str, Callable[[], Arguments]]:
         "predictions.feedback": {"how": "used"},
         "predictions.expire": {"now": SOON},
         "cycles.examine": {"timezone": "UTC", "keep": False},
-        "upkeep.erase": {"episode_id": lambda: first("Episode"), "agent": None, "user": None},
+        "upkeep.erase": {
+            "episode_id": lambda: first("Episode"),
+            "agent": None,
+            "user": None,
+            "source": None,
+        },
         "upkeep.export": {"limit": None},
         "upkeep.forget": {"older_than": 90, "below_confidence": 0.3, "dry_run": True},
     }

@@ -129,6 +129,10 @@ def keep(memory: Memory, tag: str) -> None:
             json.dumps({"episode_log": [form], "shared": tag})
         )
         memory.upkeep.import_(file, "sentinel", document="shared file")
+        file.write_text(
+            "---\nname: shared task\ndescription: shared\n---\n- shared a\n- never shared b\n"
+        )
+        memory.skills.import_(file, "shared source")
 
 
 def teach(memory: Memory, tag: str) -> None:

@@ -265,7 +265,7 @@ GOOD = [{"task": "t", "strategy": "s", "success": True}]
     [
         ("choose", {"explore": "luck"}, "give one of thompson, greedy, ucb, epsilon"),
         ("explain", {"kind": "idea"}, "give one of strategy, heuristic"),
-        ("upkeep.erase", {"user": "x"}, "give one of episode_id, agent, user"),
+        ("upkeep.erase", {"user": "x"}, "give one of episode_id, agent, user, source"),
         ("choose", {"candidates": "ask"}, r"must be a list \(got 'ask'\); give a list"),
         ("learn", {"strategy": None}, r"is missing; give a text, or \[\] for none"),
         ("context", {"max_tokens": 0}, r"greater than or equal to 1 \(got 0\)$"),

@@ -43,7 +43,7 @@ _TEXTS = {"text", "task", "strategy", "item", "cypher"}
 
 PARTS = (
     *("memory", "lessons", "policies", "levels", "people", "scopes", "events", "predictions"),
-    *("cycles", "upkeep"),
+    *("cycles", "upkeep", "skills"),
 )
 """A memory and its parts; their asynchronous twins know what writes."""
 OPERATIONS: dict[str, str] = {

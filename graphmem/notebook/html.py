@@ -264,7 +264,7 @@ def draw_interval(low: float | None, middle: float | None, high: float | None) -
     if low is None or middle is None or high is None:
         return ""
     one, dot, other = (4 + 92 * min(max(value, 0.0), 1.0) for value in (low, middle, high))
-    return draw(
+    return _svg(
         100,
         14,
         f"{low:.2f} to {high:.2f}",
@@ -295,7 +295,7 @@ def _draw_course(points: Sequence[Any]) -> str:
         )
     )
     last = points[-1]
-    return draw(
+    return _svg(
         _WIDTH,
         _HEIGHT,
         f"success rate over time, of the latest {counted(last.trials, 'trial')}: "
@@ -337,7 +337,7 @@ def _draw_reliability(bins: Sequence[Any]) -> str:
             f'y2="{place(one.upper)[1]:.1f}" stroke="{_BLUE}" opacity=".6"/>'
             f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}" fill="{_BLUE}"/>'
         )
-    return draw(size, size, "share of successes over the predicted probability", "".join(parts))
+    return _svg(size, size, "share of successes over the predicted probability", "".join(parts))
 
 
 def _letters(x: float, y: float, text: str, anchor: str = "start") -> str:
@@ -348,8 +348,7 @@ def _letters(x: float, y: float, text: str, anchor: str = "start") -> str:
     )
 
 
-def draw(width: float, height: float, title: str, inner: str) -> str:
-    """Return a picture; its title and what is in it are HTML already."""
+def _svg(width: float, height: float, title: str, inner: str) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" width="{width:.0f}" '
         f'height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}"><title>{title}</title>'

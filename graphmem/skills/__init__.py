@@ -120,20 +120,19 @@ class Skills:
         agent = checked_agent(agent)
         every = self._conclusions.gather(task_type, agent)
         kinds = [kind for kind in every if kind.findings]
-        changed: list[str] = []
-        removed: list[str] = []
-        if form == "skills":
-            mark = f"namespace {self._graph.ns}" + (f", agent {agent}" if agent else "")
-            texts = {name: write_skill(kind, name, mark) for name, kind in names_of(kinds).items()}
-            changed, removed = _write_folders(target, texts, mark, keep=task_type is not None)
-        else:
-            if form == "report":
-                text = write_report(every, self._graph.ns)
+        changed, removed = [str(target)], list[str]()
+        with _files(target):
+            if form == "skills":
+                mark = f"namespace {self._graph.ns}" + (f", agent {agent}" if agent else "")
+                named = names_of(kinds).items()
+                texts = {name: write_skill(kind, name, mark) for name, kind in named}
+                changed, removed = _write_folders(target, texts, mark, keep=task_type is not None)
+            elif form == "agents-md":
+                changed *= _write(target, _with_block(target, write_block(kinds)))
             elif form == "playbook":
-                text = write_playbook(kinds)
+                changed *= _write(target, write_playbook(kinds))
             else:
-                text = _with_block(target, write_block(kinds))
-            changed = [str(target)] if _write(target, text) else []
+                changed *= _write(target, write_report(every, self._graph.ns))
         return SkillReport(
             path=str(target),
             form=form,
@@ -148,8 +147,7 @@ def _write_folders(
     folder: Path, texts: Mapping[str, str], mark: str, *, keep: bool
 ) -> tuple[list[str], list[str]]:
     """Write skills into a folder; return the names of those that changed, and were removed."""
-    with _reading(folder):
-        there = sorted(one.name for one in folder.iterdir()) if folder.is_dir() else []
+    there = sorted(one.name for one in folder.iterdir()) if folder.is_dir() else []
     ours = {name for name in there if _mark_of(folder / name / FILE) == mark}
     for name in texts:
         if name in there and name not in ours:
@@ -157,8 +155,7 @@ def _write_folders(
             raise ValidationError("path", str(folder), problem, "move that, or name another folder")
     changed = []
     for name, text in texts.items():
-        with _reading(folder / name):
-            (folder / name).mkdir(parents=True, exist_ok=True)
+        (folder / name).mkdir(parents=True, exist_ok=True)
         if _write(folder / name / FILE, text):
             changed.append(name)
     removed = [] if keep else sorted(ours - texts.keys())
@@ -179,8 +176,8 @@ def _mark_of(path: Path) -> str | None:
 
 def _with_block(path: Path, block: str) -> str:
     """Return the text of a file with its block, or with one at its end if it has none."""
-    before = _read(path)
-    ends = [before.count(f"{BEGIN}"), before.count(END)]
+    before = path.read_bytes().decode() if path.exists() else ""
+    ends = [before.count(BEGIN), before.count(END)]
     found = list(_BLOCK.finditer(before))
     if ends != [len(found)] * 2 or len(found) > 1:
         problem = f"has not one {BEGIN} and one {END} after it, each on a line of its own"
@@ -193,12 +190,6 @@ def _with_block(path: Path, block: str) -> str:
     return before + gap + block if before else block
 
 
-def _read(path: Path) -> str:
-    """Return the text of a file, exactly; of one that is not there an empty one."""
-    with _reading(path):
-        return path.read_bytes().decode() if path.exists() else ""
-
-
 def _write(path: Path, text: str) -> bool:
     """Write a file unless it holds the text already; return whether it changed."""
     if path.is_file() and path.read_bytes() == text.encode():
@@ -209,11 +200,12 @@ def _write(path: Path, text: str) -> bool:
 
 
 @contextmanager
-def _reading(path: Path) -> Iterator[None]:
-    """Turn errors of a file into ours."""
+def _files(path: Path) -> Iterator[None]:
+    """Turn errors of files into ours."""
     try:
         yield
-    except UnicodeError:
+    except UnicodeDecodeError:
         raise ValidationError("path", str(path), "is not a text in UTF-8") from None
     except OSError as error:
-        raise StorageError(f"{shown(str(path))}: {error.strerror or error}") from error
+        name = shown(str(error.filename or path))
+        raise StorageError(f"{name}: {error.strerror or error}") from error

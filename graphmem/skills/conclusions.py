@@ -158,9 +158,11 @@ class Conclusions:
         self._conclude(kinds, view, known)
         kinds = [kind for kind in kinds if kind.findings or kind.type != GENERAL]
         taken = {task["id"] for kind in kinds for task in kind.tasks}
-        other = Kind(GENERAL, GENERAL, [task for task in untyped if task["id"] not in taken])
-        self._conclude([other], view, known)
-        kinds += [other] if other.tasks or other.findings else []
+        if wanted in (None, GENERAL):
+            rest = [task for task in untyped if task["id"] not in taken]
+            other = Kind(GENERAL, GENERAL, rest)
+            self._conclude([other], view, known)
+            kinds += [other] if rest or other.findings else []
         return sorted(kinds, key=lambda kind: (kind.name, [task["id"] for task in kind.tasks[:1]]))
 
     def _tasks(self, view: View, wanted: str | None) -> list[Row]:

@@ -23,6 +23,8 @@ SHORT = 12
 """Letters of an id in a sentence; `Memory.show` takes so many."""
 NAME = 48
 """Most characters of the name of a skill; 64 are allowed, and equal names get an ending."""
+BRIEF = 5
+"""Most conclusions in a section of AGENTS.md, which agents always read."""
 NAMED = 6
 """Most words of a task in it."""
 BEGIN = "<!-- graphmem begin -->"
@@ -51,32 +53,30 @@ def plain(text: str) -> str:
 def write_skill(kind: Kind, name: str, mark: str) -> str:
     """Return the SKILL.md of a kind of task; ``mark`` says whose it is."""
     heading = f"# {quoted(kind.name)}\n\n{summary(kind, quoted)} {_NOTE}\n"
-    front = {"name": name, "description": _description(kind)}
+    front = {"name": name, "description": _description(kind, name)}
     lines = [f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in front.items()]
     matter = "\n".join(["---", *lines, "metadata:", f"  graphmem: {json.dumps(mark)}", "---"])
-    return f"{matter}\n\n{heading}{_sections(kind, '##')}\n{_evidence([kind], '##')}"
+    return f"{matter}\n\n{heading}{_sections(kind, '##', LINES)}\n{_evidence([kind], '##', LINES)}"
 
 
-def _description(kind: Kind) -> str:
+def _description(kind: Kind, name: str) -> str:
     """Return what a skill is for: single words only, so that no text of a log instructs."""
-    name = " ".join(words(fenced(kind.name, TEXT))[:8]) or "these"
-    about = f" They are about: {', '.join(kind.words)}." if kind.words else ""
     until = f" until {day(kind.last_at)}" if kind.last_at else ""
+    runs = f", learned from {counted(kind.runs, 'run')}{until}" if kind.runs else ""
     what = "tasks" if kind.name == GENERAL else f"tasks of the kind '{name}'"
-    return (
-        f"What worked, what failed and what to do on errors in {what}, learned from "
-        f"{counted(kind.runs, 'run')}{until}. Use it before such a task.{about}"
-    )
+    about = f" They are about: {', '.join(kind.words)}." if kind.words else ""
+    told = f"What worked, what failed and what to do on errors in {what}{runs}."
+    return f"{told} Use it before such a task.{about}"
 
 
 def write_block(kinds: Sequence[Kind]) -> str:
     """Return the block of AGENTS.md, with the lines around it."""
     parts = [
-        f"### {quoted(kind.name)}\n\n{summary(kind, quoted)}\n{_sections(kind, '####')}"
+        f"### {quoted(kind.name)}\n\n{summary(kind, quoted)}\n{_sections(kind, '####', BRIEF)}"
         for kind in kinds
     ]
     told = "\n".join(parts) or "Nothing is established yet.\n"
-    tail = f"\n{_evidence(kinds, '###')}" if kinds else ""
+    tail = f"\n{_evidence(kinds, '###', BRIEF)}" if kinds else ""
     return f"{BEGIN}\n## What worked before\n\n{_NOTE}\n\n{told}{tail}{END}\n"
 
 
@@ -93,27 +93,27 @@ def write_playbook(kinds: Iterable[Kind]) -> str:
     return "\n".join(filter(None, parts))
 
 
-def _sections(kind: Kind, level: str) -> str:
+def _sections(kind: Kind, level: str, most: int) -> str:
     parts = []
     for title, section in SECTIONS:
         said = sentences(kind, section, quoted)
         lines = []
-        for told, grounds in said[:LINES]:
+        for told, grounds in said[:most]:
             ids = "".join(f" [{one.id[:SHORT]}]" for one in grounds)
             lines.append(f"- {told}{ids}\n")
-        if len(said) > LINES:
-            lines.append(f"- and {len(said) - LINES:,} more\n")
+        if len(said) > most:
+            lines.append(f"- and {len(said) - most:,} more\n")
         if lines:
             parts.append(f"\n{level} {title}\n\n{''.join(lines)}")
     return "".join(parts)
 
 
-def _evidence(kinds: Iterable[Kind], level: str) -> str:
+def _evidence(kinds: Iterable[Kind], level: str, most: int) -> str:
     """Return the table of what the sentences rest on."""
     rows: dict[str, None] = {}
     for kind in kinds:
         for _, section in SECTIONS:
-            for _, grounds in sentences(kind, section, str)[:LINES]:
+            for _, grounds in sentences(kind, section, str)[:most]:
                 rows |= dict.fromkeys(map(_row, grounds))
     head = "| id | runs | 95 % bounds | until |\n|---|---|---|---|\n"
     told = "`graphmem explain ID` shows the runs behind a line."
@@ -129,12 +129,15 @@ def _row(found: Finding) -> str:
 
 
 def names_of(kinds: Iterable[Kind]) -> dict[str, Kind]:
-    """Return kinds by the name of their skill: small letters, digits and hyphens."""
+    """Return kinds by the name of their skill: small letters, digits and hyphens.
+
+    That of a group of tasks has words of one of them, by the alphabet, so that it says nothing.
+    """
     named: dict[str, Kind] = {}
     for kind in kinds:
         said = fenced(kind.name, TEXT)
         if kind.type == GENERAL:
-            said = " ".join(words(said)[:NAMED])
+            said = " ".join(sorted({*filter(str.isalpha, words(said))})[:NAMED])
         name = _NOT_NAME.sub("-", said.lower()).strip("-")[:NAME].strip("-")
         if not name or name in named:
             ending = hashlib.sha256(kind.name.encode()).hexdigest()[:8]

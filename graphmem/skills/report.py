@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from graphmem.models.forecasts import Change
-from graphmem.notebook.html import draw, draw_interval
-from graphmem.printable import counted, percent
+from graphmem.notebook.html import draw_interval
 from graphmem.skills.conclusions import Finding, Kind
-from graphmem.skills.wording import LINES, SECTIONS, TEXT, day, sentences, summary
+from graphmem.skills.wording import LINES, SECTIONS, TEXT, sentences, summary
 from graphmem.text.fencing import fenced
 
 TITLE = 80
@@ -39,33 +37,20 @@ _READ = """<p>A bar is the range in which the true rate of success lies with 95 
 is what was seen: the more runs, the shorter the bar. Only what is certain is told. What to do
 worked in more than 60 % of runs even at the lower end of its bar, what to avoid in less than 40 %
 at the upper end; both are compared with all else that was tried on the same tasks. Of a change
-the circle is the rate before, the dot the rate since.
+the dot is the rate since, and the other end of the bar the one before.
 <code>graphmem explain ID</code> shows the runs behind a line.</p>
 """
-_HEADINGS = {
-    "do": "What works",
-    "avoid": "What fails",
-    "errors": "What to do on errors",
-    "changed": "What changed",
-}
 
 
 def write_report(kinds: Sequence[Kind], namespace: str) -> str:
     """Return the page on all kinds of tasks."""
-    runs, solved = sum(kind.runs for kind in kinds), sum(kind.solved for kind in kinds)
-    if not runs:
-        return f"{_HEAD}<h1>What worked</h1>\n<p>Nothing was learned yet.</p>\n</body>\n</html>\n"
-    agents = {agent for kind in kinds for agent in kind.agents}
-    first = min((kind.first_at for kind in kinds if kind.first_at), default=None)
-    last = max((kind.last_at for kind in kinds if kind.last_at), default=None)
-    tasks, by = sum(len(kind.tasks) for kind in kinds), counted(len(agents), "agent")
-    when = f" from {day(first)} to {day(last)}" if last else ""
-    said = (
-        f"<p>{counted(runs, 'run')} of {counted(tasks, 'task')} by {by}{when}, in namespace "
-        f"{_quoted(namespace)}: {solved:,} worked ({percent(solved / runs)}).</p>\n"
-    )
+    every = Kind(namespace, "", [task for kind in kinds for task in kind.tasks])
+    told = "<p>Nothing was learned yet.</p>\n"
+    if every.runs:
+        told = f"<p>{summary(every, _quoted)} Namespace: {_quoted(namespace)}.</p>\n"
+        told += _READ + _overview(kinds)
     body = "".join(_section(place, kind) for place, kind in enumerate(kinds) if kind.findings)
-    return f"{_HEAD}<h1>What worked</h1>\n{said}{_READ}{_overview(kinds)}{body}</body>\n</html>\n"
+    return f"{_HEAD}<h1>What worked</h1>\n{told}{body}</body>\n</html>\n"
 
 
 def _quoted(text: str, most: int = TEXT) -> str:
@@ -96,49 +81,27 @@ def _overview(kinds: Sequence[Kind]) -> str:
 def _section(place: int, kind: Kind) -> str:
     parts = [f'<h2 id="kind-{place}">{_quoted(kind.name, TITLE)}</h2>\n']
     parts.append(f"<p>{summary(kind, _quoted)}</p>\n")
-    for _, section in SECTIONS:
+    for title, section in SECTIONS:
         said = sentences(kind, section, _quoted)
         lines = []
         for told, grounds in said[:LINES]:
             ids = " ".join(one.id for one in grounds)
-            lines.append(
-                f"<tr><td>{_bar(grounds[0])}</td><td>{told} <small>{ids}</small></td></tr>\n"
-            )
+            text = f"{told} <small>{ids}</small>"
+            lines.append(f"<tr><td>{_bar(grounds[0])}</td><td>{text}</td></tr>\n")
+        if len(said) > LINES:
+            lines.append(f"<tr><td></td><td>and {len(said) - LINES:,} more</td></tr>\n")
         if lines:
-            more = len(said) - LINES
-            rest = f"<p>and {more:,} more</p>\n" if more > 0 else ""
-            parts.append(
-                f"<h3>{_HEADINGS[section]}</h3>\n<table>\n{''.join(lines)}</table>\n{rest}"
-            )
+            parts.append(f"<h3>{title}</h3>\n<table>\n{''.join(lines)}</table>\n")
     return "".join(parts)
 
 
 def _bar(found: Finding) -> str:
-    """Return the picture of a conclusion: a rate with its bounds, or a change."""
-    if found.change is not None:
-        return _arrow(found.change)
+    """Return the picture of a conclusion: a rate with its bounds, or with the one before."""
+    if change := found.change:
+        before = change.successes_before / change.trials_before
+        since = change.successes_since / change.trials_since
+        return draw_interval(min(before, since), since, max(before, since))
     rate = found.successes / found.trials
     if found.error is not None:  # the bounds are those of failing
         return draw_interval(1 - found.upper, rate, 1 - found.lower)
     return draw_interval(found.lower, rate, found.upper)
-
-
-def _arrow(change: Change) -> str:
-    """Return a line from the rate before a change, a circle, to the one since, a dot."""
-    before, since = (
-        4 + 92 * won / trials
-        for won, trials in (
-            (change.successes_before, change.trials_before),
-            (change.successes_since, change.trials_since),
-        )
-    )
-    return draw(
-        100,
-        14,
-        "before and since",
-        '<line x1="4" y1="7" x2="96" y2="7" stroke="currentColor" opacity=".25"/>'
-        f'<line x1="{before:.1f}" y1="7" x2="{since:.1f}" y2="7" stroke="#3d8fd1" '
-        'stroke-width="2"/>'
-        f'<circle cx="{before:.1f}" cy="7" r="3" fill="none" stroke="currentColor"/>'
-        f'<circle cx="{since:.1f}" cy="7" r="3.5" fill="currentColor"/>',
-    )

@@ -50,8 +50,9 @@ def sentences(kind: Kind, section: str, quote: Quote) -> list[tuple[str, list[Fi
 
 
 def _sentence(section: str, found: Finding, quote: Quote) -> str:
-    if found.change is not None:
-        return f"{quote(found.text)} worked in {found.change.sentence}"
+    if change := found.change:
+        where = "" if change.task is None else f" on {quote(change.task)}"
+        return f"{quote(found.text)} worked{where} in {change.sentence}"
     steps = found.text.split(THEN)
     told = quote(found.text)
     if section == "do" and len(steps) > 1:

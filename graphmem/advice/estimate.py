@@ -13,6 +13,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from graphmem.advice.changes import change_of, latest_of, read_lately
+from graphmem.advice.priors import read_priors
 from graphmem.advice.strengths import DEFAULTS, Strengths
 from graphmem.advice.telling import (
     STANDARD_ERRORS,
@@ -23,8 +24,8 @@ from graphmem.advice.telling import (
 )
 from graphmem.graph.access import View
 from graphmem.graph.graph import Graph
-from graphmem.graph.nearness import Conclusion, Near, NearSkill, Question, understood
-from graphmem.ids import heuristic_ids, node_id, prior_id, strategy_id
+from graphmem.graph.nearness import Conclusion, Near, Question, understood
+from graphmem.ids import heuristic_ids, node_id, strategy_id
 from graphmem.models.forecasts import Change, PoolingStrengths
 from graphmem.models.skills import Prior
 from graphmem.numerics import beta_quantile, wilson_lower
@@ -48,19 +49,8 @@ _HERE = ("here_trials", "here_successes")
 COUNTS = (*_ALL, *_OF_TYPE, *_NEAR, *_HERE)
 """The counts of outcomes that an estimate has."""
 _WORTHS = (
-    "n",
-    "k",
-    "all_n",
-    "all_k",
-    "type_n",
-    "type_k",
-    "here_n",
-    "here_k",
-    "near_n",
-    "near_k",
-    "around_n",
-    "gone_n",
-    "gone_k",
+    *("n", "k", "all_n", "all_k", "type_n", "type_k", "here_n", "here_k", "near_n", "near_k"),
+    *("around_n", "gone_n", "gone_k"),
 )
 
 
@@ -226,7 +216,8 @@ class Estimator:
                 rows.setdefault(known["id"], known)
         from graphmem.advice.beliefs import judge
 
-        priors = self._read_priors(question, rows, counts) if question.skills else {}
+        texts = {key: counts.texts(row["id"]) if row["id"] else (key,) for key, row in rows.items()}
+        priors = read_priors(self._graph, question, texts) if question.skills else {}
         owns = [
             _own(row["uses"], lent.get(key, ()), priors.get(key, ())) for key, row in rows.items()
         ]
@@ -372,27 +363,6 @@ class Estimator:
             if kinds is not tallies:
                 counts.add(row["id"], row, ("all_n", "all_k"), ("n", "k"))
             counts.uses(row["id"])["latest"] += [one for one in row["latest"] if one]
-
-    def _read_priors(
-        self, question: Question, rows: Mapping[str, Row], counts: _Counts
-    ) -> dict[str, list[Prior]]:
-        """Return what near skills say of candidates, by key; what it counts for, all together."""
-        of: dict[str, tuple[str, NearSkill]] = {}
-        for skill in question.skills:
-            for key, row in rows.items():
-                for text in counts.texts(row["id"]) if row["id"] else (row["text"],):
-                    of[prior_id(self._graph.ns, skill.id, text)] = key, skill
-        told = {row["id"]: row for row in self._graph.read("skills.told", ids=list(of))}
-        found: dict[str, list[Prior]] = {}
-        for identity, (key, skill) in of.items():
-            if identity not in told:
-                continue
-            row = told[identity]
-            if skill.places is None or row["place"] in skill.places:
-                said = {name: row[name] for name in ("verdict", "trials", "successes")}
-                prior = Prior(source=skill.source, kind=skill.kind, worth=skill.worth, **said)
-                found.setdefault(key, []).append(prior)
-        return {key: _weighed(said) for key, said in found.items()}
 
     def _lent(
         self,
@@ -585,20 +555,6 @@ def _shared(
 def _pair(row: Row, *names: str) -> tuple[float, float]:
     n, k = (float(row[name] or 0.0) for name in names)
     return n, k
-
-
-def _weighed(priors: Sequence[Prior]) -> list[Prior]:
-    """Return what files say of a strategy, each with its share of what they count for together.
-
-    They count for ``n v / (n + v)`` of their n trials, v being what the nearest one counts for, at
-    most. A word without counts is one trial.
-    """
-    most = max(one.worth for one in priors)
-    total = sum(one.trials or 1 for one in priors)
-    return [
-        one.model_copy(update={"worth": (one.trials or 1) * most / (total + most)})
-        for one in priors
-    ]
 
 
 def _own(uses: Mapping[str, Any], lenders: Iterable[Row], priors: Sequence[Prior]) -> Own:

@@ -117,8 +117,7 @@ class Explainer:
         read = view.filters(self._graph)
         rows = self._items.find(item, kind, view)
         if kind in (None, "rule"):
-            given = item if isinstance(item, str) else item.id
-            rows = chain(rows, self._other_rules(given, view))
+            rows = chain(rows, self._other_rules(item, view))
         for row in rows:
             explain = {"policy": self._policy, "rule": self._rule}.get(row["kind"], self._uses)
             if (explained := explain(row, view, read)) is None:  # its evidence may not be read
@@ -217,8 +216,9 @@ class Explainer:
 
     # Rules
 
-    def _other_rules(self, given: str, view: View) -> Iterator[Row]:
+    def _other_rules(self, item: str | HasId, view: View) -> Iterator[Row]:
         """Yield the rules that are no nodes: general ones of a reader, those of imported files."""
+        given = item if isinstance(item, str) else item.id
         yield {"kind": "rule", "task": None, "id": given}
         for identity, row in self._priors.read(view).rules.items():
             if given == identity or VERDICT.sub("", given) == row["text"]:

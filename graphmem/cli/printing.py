@@ -174,11 +174,11 @@ def progress(
         task = bar.add_task(label, total=None)
 
         def advance(done: int, total: int | None) -> None:
-            bar.update(task, completed=done, total=total)
             of = "" if total is None else f" of {total:,}"
             speed = bar.tasks[0].speed
             rate = f" ({speed:,.0f} a second)" if speed else ""
-            bar.update(task, description=f"{label} {done:,}{of} {unit}".rstrip() + rate)
+            text = f"{label} {done:,}{of} {unit}".rstrip() + rate
+            bar.update(task, description=text, completed=done, total=total)
 
         yield advance
 

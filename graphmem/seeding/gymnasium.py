@@ -34,7 +34,8 @@ def join_run(lines: Lines, _: Origin | None = None) -> dict[str, Any]:
     first, last = lines[0], lines[-1]
     if not last.get("terminated") and not last.get("truncated") and "outcome" not in last:
         raise ValidationError("run", first["run"], "has no end: it was cut off")
-    return {**first, **last, "began": first.get("at"), "lines": lines}
+    known = {"strategy": first.get("strategy") or [], "began": first.get("at")}
+    return {**first, **last, **known, "lines": lines}
 
 
 def read_steps(run: Mapping[str, Any], names: dict[str, Any]) -> list[Step]:

@@ -70,6 +70,8 @@ def calls(memory: Memory, folder: Path) -> dict[str, Callable[[], Arguments]]:
         memory.events.on("entry", group="shared group")(lambda event: None)
         return "shared consumer"
 
+    playbook = folder / "playbook.md"
+    playbook.write_text("## shared kind\n\n[x] helpful=2 harmful=1 :: shared way\n")
     usual: Arguments = {
         **{name: EPISODE[name] for name in ("task", "strategy", "agent", "task_type", "source")},
         "state": HERE,
@@ -151,6 +153,8 @@ def calls(memory: Memory, folder: Path) -> dict[str, Callable[[], Arguments]]:
             "logs": [{"q": "shared log", "tool": "shared tool", "ok": True}],
             "map": {"task": "q", "strategy": "tool", "success": "ok"},
         },
+        "skills.import_": {"path": playbook, "source": "shared playbook"},
+        "skills.export": {"path": folder / "learned"},
         "levels.put": {"name": f"{LEVEL}more", "capacity": 5},
         "levels.names": {"owner": "shared agent"},
         "levels.add": {

@@ -69,7 +69,7 @@ def test_a_strategy_that_is_used_on_mondays(memory: Memory) -> None:
     assert row["created_at"] == to_millis(weekly(20)[-1])  # of the evidence, not of the clock
 
     for ask in (memory.cycles.discover, memory.cycles.examine, memory.cycles.list):
-        for unknown in ("nobody knows this", "0" * 32, ""):
+        for unknown in ("nobody knows this", "0" * 32):
             with pytest.raises(NotFoundError, match="no policy or strategy"):
                 ask(unknown)
         for wrong in (5, {"id": 1}, "\ud800", SimpleNamespace(id=7)):

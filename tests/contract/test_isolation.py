@@ -7,8 +7,10 @@ Every read for an agent must give the same answer in both: then nothing in it ca
 from __future__ import annotations
 
 import re
+import tempfile
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -66,6 +68,13 @@ Asked = tuple[str, ...]
 
 def asked_of(names: Asked, ask: Callable[[str], Any]) -> dict[str, Any]:
     return {name: ask(name) for name in names}
+
+
+def exported(memory: Memory, agent: str) -> str:
+    """Return what an agent may read as a playbook."""
+    with tempfile.TemporaryDirectory() as folder:
+        memory.skills.export(path := Path(folder, "playbook.md"), "playbook", agent=agent)
+        return path.read_text()
 
 
 READS: dict[str, Callable[[Memory, str, Asked], Any]] = {
@@ -173,6 +182,7 @@ READS: dict[str, Callable[[Memory, str, Asked], Any]] = {
     "events.listen": lambda m, a, names: list(
         m.events.listen(f"listeners of {a}", agent=a, follow=False)
     ),
+    "skills.export": lambda m, a, names: exported(m, a),
     "predictions.reliability": lambda m, a, names: m.predictions.reliability(agent=a),
 }
 """The reads of an agent: memory, agent, and all that there is to ask for."""

@@ -15,9 +15,11 @@ needs_proc = pytest.mark.skipif(
 )
 
 OPENING = """
-import os, sys, time
+import logging, os, sys, time
 from pathlib import Path
 from graphmem import Memory, Settings
+
+logging.disable()  # a search says that it embeds many texts first
 
 def held():
     return {name: len(os.listdir(f"/proc/self/{name}")) for name in ("task", "fd")}

@@ -180,7 +180,6 @@ class AsyncLevels(_Awaited[Levels]):
     recall = _in_thread(Levels.recall)
     map = _in_thread(Levels.map)
     statistics = _in_thread(Levels.statistics)
-    tags = _in_thread(Levels.tags)
     put_lens = _in_thread(Levels.put_lens, writes=True)
     lenses = _in_thread(Levels.lenses)
     remove_lens = _in_thread(Levels.remove_lens, writes=True)
@@ -252,7 +251,6 @@ class AsyncPredictions(_Awaited[Predictions]):
 
 
 class AsyncCycles(_Awaited[Cycles]):
-    discover = _in_thread(Cycles.discover, writes=True)
     examine = _in_thread(Cycles.examine, writes=True)
     list = _in_thread(Cycles.list)
 

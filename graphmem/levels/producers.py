@@ -6,7 +6,6 @@ level.
 
 from __future__ import annotations
 
-import builtins
 import contextlib
 import fnmatch
 import inspect
@@ -17,7 +16,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import FunctionType, MethodType
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from pydantic import BaseModel, JsonValue
 
@@ -135,7 +134,7 @@ class Producers:
     def watch(
         self,
         target: object,
-        pattern: str | None = None,
+        pattern: str,
         *,
         level: str,
         extract: Extract | None = None,
@@ -149,12 +148,11 @@ class Producers:
         order; after the last one, everything is as it was before.
 
         Args:
-            target: an object, to watch its methods; a class, to watch those of all its objects; a
-                module, to watch its functions; or a dotted name, ``ActionDispatcher.dispatch``: the
-                methods of all classes of that name, also of those that are defined later.
-            pattern: the names of the methods, unless they are in the dotted name; ``*`` stands for
-                any letters. Names that begin with ``_`` match only a pattern that begins with it.
-                Names of Python, such as ``__init__``, never match.
+            target: an object, to watch its methods; a class, to watch those of all its objects; or
+                a module, to watch its functions.
+            pattern: the names of the methods; ``*`` stands for any letters. Names that begin with
+                ``_`` match only a pattern that begins with it; names of Python, such as
+                ``__init__``, never match.
             level: the name of the level.
             extract: as in :meth:`remember`.
             ttl: as in :meth:`remember`.
@@ -167,10 +165,8 @@ class Producers:
             ScopeError: it is the level of another agent.
         """
         producer = self._producer(level, extract, ttl, errors, agent)
-        if isinstance(target, str) and pattern is None:
-            return _Pointcut(producer, target)
         check_text("pattern", pattern)
-        return Watch(producer, target, str(pattern))
+        return Watch(producer, target, pattern)
 
     def _producer(
         self,
@@ -357,65 +353,6 @@ class Watch:
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         self()
-
-
-class _Pointcut(Watch):
-    """The methods of all classes with a name, also of new ones as long as it lasts."""
-
-    _all: ClassVar[list[_Pointcut]] = []
-    _build: ClassVar[Any] = None
-    """What builds classes without them."""
-
-    def __init__(self, producer: _Producer, name: str) -> None:
-        self._producer, self._hooks = producer, []
-        self._class, _, self._pattern = name.rpartition(".")
-        if not all(part.isidentifier() for part in name.replace("*", "x").split(".")) or (
-            not self._class
-        ):
-            remedy = "give CLASS.METHOD, for instance ActionDispatcher.dispatch"
-            raise ValidationError("target", name, "is not the dotted name of a method", remedy)
-        known: dict[int, type] = {}
-        waiting: list[type] = [object]
-        while waiting:
-            kind = waiting.pop()
-            if known.setdefault(id(kind), kind) is kind:
-                waiting += type.__subclasses__(kind)
-        for kind in known.values():
-            self._look(kind)
-        if not self._all:
-            _Pointcut._build = builtins.__build_class__
-            builtins.__build_class__ = _build_class
-        self._all.append(self)
-
-    def __call__(self) -> None:
-        """Put back what was there before, and look at no new classes."""
-        if self in self._all:
-            self._all.remove(self)
-            if not self._all and builtins.__build_class__ is _build_class:
-                builtins.__build_class__ = self._build
-        super().__call__()
-
-    def _look(self, kind: Any) -> None:
-        """Watch a class if it has the name; what cannot be watched breaks no class."""
-        full = f".{getattr(kind, '__module__', '')}.{getattr(kind, '__qualname__', '')}"
-        if not isinstance(kind, type) or not full.endswith(f".{self._class}"):
-            return
-        names = [
-            name
-            for name in _methods_of(kind, self._pattern)
-            if _hook_of(inspect.getattr_static(kind, name)) not in self._hooks
-        ]
-        try:
-            self._add(kind, names)
-        except Exception as error:  # noqa: BLE001 - the class is defined all the same
-            _log.warning("methods of %s cannot be watched: %s", self._class, error)
-
-
-def _build_class(*args: Any, **kwargs: Any) -> Any:
-    made = _Pointcut._build(*args, **kwargs)
-    for pointcut in [*_Pointcut._all]:
-        pointcut._look(made)
-    return made
 
 
 class _Hook:

@@ -282,26 +282,6 @@ class Topology(Base):
             newest_at=max((one.newest_at for one in whole.levels if one.newest_at), default=None),
         )
 
-    def tags(self, name: str, *, agent: str | None = None) -> dict[str, int]:
-        """Return the tags in a level, with the number of living entries of each, most first.
-
-        Args:
-            name: its name.
-            agent: who reads; None: anybody.
-
-        Raises:
-            NotFoundError: there is no such level.
-            ScopeError: it belongs to an agent that does not share with the reader.
-        """
-        level, view = LevelName.of(name), self._view(agent)
-
-        def work(tx: Transaction) -> Counter[str]:
-            row = self._find(tx, [level], view)[0]
-            return _tags(tx.run("levels.holdings", ids=[row["id"]]))
-
-        counts = self._graph.view(work)
-        return dict(sorted(counts.items(), key=lambda each: (-each[1], each[0])))
-
 
 def _contents(
     tx: Transaction, rows: Sequence[Row], view: View
@@ -337,19 +317,19 @@ def _info(row: Row, parts: list[Row], sources: list[Row]) -> LevelInfo:
         failed=row["failed"],
         pending=sum(source["pending"] for source in sources),
         subscribed_to=tuple(source["source"] for source in sources),
-        tags=tuple(sorted(_tags(parts))),
+        tags=_tags(parts),
         oldest_at=from_millis(min((part["oldest_at"] for part in parts), default=None)),
         newest_at=from_millis(max((part["newest_at"] for part in parts), default=None)),
     )
 
 
-def _tags(parts: Iterable[Row]) -> Counter[str]:
-    """Return the number of living entries of each tag."""
+def _tags(parts: Iterable[Row]) -> dict[str, int]:
+    """Return the number of living entries of each tag, most first."""
     counts: Counter[str] = Counter()
     for part in parts:
         if part["entries"]:
             counts.update(dict.fromkeys(json.loads(part["tagset"]), part["entries"]))
-    return counts
+    return dict(sorted(counts.items(), key=lambda each: (-each[1], each[0])))
 
 
 def level_row(namespace: str, level: LevelName, settings: LevelSettings) -> Row:

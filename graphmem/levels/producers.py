@@ -397,7 +397,6 @@ def _hook_at(target: object, name: str) -> _Hook | None:
 
 
 def _hook_of(there: object) -> _Hook | None:
-    """Return the hook behind a function, if it is one."""
     return getattr(getattr(there, "__func__", there), _HOOK, None)
 
 

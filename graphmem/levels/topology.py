@@ -115,9 +115,6 @@ class Topology(Base):
         Sensory (60 s), working (an hour), short-term (a day, 500 entries), and long-term: episodic,
         semantic and procedural. The long-term ones are views of the episodes, the knowledge and the
         strategies of the memory. Existing levels keep their settings.
-
-        Raises:
-            ValidationError: it is not the name of an agent.
         """
         owner = checked_agent(agent)
         if owner is None:
@@ -195,9 +192,6 @@ class Topology(Base):
         Args:
             owner: only the levels of this agent, capability, task or collective.
             agent: who asks; levels that it may not read are left out. None: anybody.
-
-        Raises:
-            ValidationError: an argument is wrong.
         """
         view = self._view(agent)
         rows = self._graph.read("levels.list", owner=checked_agent(owner))
@@ -228,9 +222,6 @@ class Topology(Base):
 
         Args:
             agent: who reads; levels that it may not read are left out. None: anybody.
-
-        Raises:
-            ValidationError: it is not the name of an agent.
         """
         reader, view = checked_agent(agent), self._view(agent)
 
@@ -260,9 +251,6 @@ class Topology(Base):
 
         Args:
             agent: who reads; levels that it may not read are left out. None: anybody.
-
-        Raises:
-            ValidationError: it is not the name of an agent.
         """
         whole = self.map(agent)
         names = ("entries", "expired", "missed", "failed", "pending")

@@ -104,7 +104,6 @@ class Cycles:
                 fails.
 
         Raises:
-            ValidationError: an argument is wrong.
             NotFoundError: there is no such policy or strategy.
         """
         check_flag("keep", keep)
@@ -151,7 +150,6 @@ class Cycles:
         return sum(len(report.cycles) for report in reports if report)
 
     def _identity(self, subject: object) -> str:
-        """Return the id of an existing policy or strategy."""
         ids = subject_ids(
             self._graph.ns,
             subject,
@@ -316,7 +314,6 @@ def _too_little(
 
 
 def _check_date(name: str, value: object) -> datetime:
-    """Return a datetime with a time zone, or raise ValidationError."""
     if not isinstance(value, datetime):
         raise ValidationError(name, value, "is not a datetime", "leave it out")
     if value.utcoffset() is None:

@@ -20,7 +20,7 @@ from graphmem.lessons import Lessons
 from graphmem.levels import Lens, Levels
 from graphmem.levels.producers import Producers
 from graphmem.memory import Memory
-from graphmem.models.levels import LensInfo, TickReport
+from graphmem.models.levels import LensInfo
 from graphmem.people import People
 from graphmem.people.scopes import LearningScopes
 from graphmem.policies import Policies
@@ -171,6 +171,7 @@ class AsyncLevels(_Awaited[Levels]):
     add = _in_thread(Levels.add, writes=True)
     pull = _in_thread(Levels.pull, writes=True)
     unpull = _in_thread(Levels.unpull, writes=True)
+    tick = _in_thread(Levels.tick, writes=True)
     maintain = _in_thread(Levels.maintain, writes=True)
     remove = _in_thread(Levels.remove, writes=True)
     prolong = _in_thread(Levels.prolong, writes=True)
@@ -180,7 +181,6 @@ class AsyncLevels(_Awaited[Levels]):
     recall = _in_thread(Levels.recall)
     map = _in_thread(Levels.map)
     statistics = _in_thread(Levels.statistics)
-    tags = _in_thread(Levels.tags)
     put_lens = _in_thread(Levels.put_lens, writes=True)
     lenses = _in_thread(Levels.lenses)
     remove_lens = _in_thread(Levels.remove_lens, writes=True)
@@ -189,17 +189,6 @@ class AsyncLevels(_Awaited[Levels]):
     async def lens(self, *args: Any, **kwargs: Any) -> AsyncLens:
         lens = await self.threads.read(lambda: self._awaited.lens(*args, **kwargs))
         return AsyncLens(lens, self.threads)
-
-    @_like(Levels.tick)
-    async def tick(self, agent: str | None = None) -> TickReport:
-        loop = asyncio.get_running_loop()
-
-        def wait(made: Coroutine[Any, Any, list[Any]]) -> list[Any]:
-            return asyncio.run_coroutine_threadsafe(made, loop).result()
-
-        return await self.threads.run(lambda: self._awaited._tick(agent, wait), writes=True)
-
-    tick.writes = True  # type: ignore[attr-defined]
 
 
 class AsyncLens(_Awaited[Lens]):
@@ -252,7 +241,6 @@ class AsyncPredictions(_Awaited[Predictions]):
 
 
 class AsyncCycles(_Awaited[Cycles]):
-    discover = _in_thread(Cycles.discover, writes=True)
     examine = _in_thread(Cycles.examine, writes=True)
     list = _in_thread(Cycles.list)
 

@@ -256,10 +256,9 @@ def info(options: Options, name: str | None, agent: str | None) -> None:
     if name is None:
         options.show(found.statistics(agent))
         return
-    shown, tags = found.info(name, agent=agent), found.tags(name, agent=agent)
-    named = ", ".join(f"{tag} ({count:,})" for tag, count in tags.items())
-    facts = {**dict(shown), "tags": named}
-    options.show({**shown.model_dump(mode="json"), "tags": tags}, lambda _: print_facts(facts))
+    shown = found.info(name, agent=agent)
+    named = ", ".join(f"{tag} ({count:,})" for tag, count in shown.tags.items())
+    options.show(shown, lambda _: print_facts({**dict(shown), "tags": named}))
 
 
 @levels.command("map")

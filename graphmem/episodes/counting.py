@@ -183,7 +183,6 @@ def _streams(rows: Iterable[Row], known: Known) -> dict[str, list[Any]]:
 
 
 def _tasks(rows: Iterable[Row], known: Known, excess: Excess) -> dict[str, list[Any]]:
-    """Return tasks, and episodes with their places among the latest of each."""
     groups: dict[str, list[Row]] = {}
     for row in rows:
         groups.setdefault(row["task"], []).append(row)
@@ -308,7 +307,6 @@ def _latest(identity: str, links: Iterable[tuple[int, str]]) -> Iterator[Row]:
 
 
 def _pairs(rows: Iterable[Row]) -> list[Row]:
-    """Return how often strategies were applied together, and when."""
     pairs: dict[tuple[str, str], Row] = {}
     for row in rows:
         dates = [] if row["used_at"] is None else [row["used_at"]]
@@ -321,7 +319,6 @@ def _pairs(rows: Iterable[Row]) -> list[Row]:
 
 
 def _sentences(rows: Iterable[Row]) -> dict[str, list[Any]]:
-    """Return what episodes list as successes and mistakes, and what each says of each rule."""
     new: dict[str, Row] = {}
     sentences: list[Row] = []
     rules: list[Row] = []
@@ -340,7 +337,6 @@ def _sentences(rows: Iterable[Row]) -> dict[str, list[Any]]:
 
 
 def _cards(rows: Iterable[Row]) -> dict[str, list[Any]]:
-    """Return the mistakes that cards of episodes describe, and how often each was made."""
     cards: list[Row] = []
     mistakes: dict[str, list[Row]] = {}
     for row in rows:

@@ -207,7 +207,6 @@ class Learner:
         return Listed(Evidence(**row | {"at": from_millis(row["at"])}) for row in rows)
 
     def _tasks(self, text: str | None, task_type: str | None, agent: str | None) -> list[str]:
-        """Return ids of tasks by key, wording or type; for an agent those that it attempted."""
         if agent is not None:
             view = View(agents=(agent,), scope=None)
             if text is not None:
@@ -264,7 +263,6 @@ class Learner:
                 self._graph.write(f"lessons.trim_{kind}", ids=sorted(ids))
 
     def _write(self, rows: list[Row], on_error: OnError) -> list[bool | ValidationError]:
-        """Write a batch in one transaction: per row whether it was new, or its conflict."""
         unique, twins = _once(rows, on_error)
         answers, excess, known = self._graph.transact(
             lambda tx: self._work(tx, unique, on_error), brief=len(unique) == 1
@@ -283,7 +281,6 @@ class Learner:
     def _work(
         self, tx: Transaction, rows: list[Row], on_error: OnError, *, last: bool = True
     ) -> tuple[Answers, Excess, Known]:
-        """Write what is new."""
         if self._graph.must_lock:  # the data of these agents stays as it is seen here
             lock(tx, {row["stream"] for row in rows})
         answers, known = self._examine(tx, rows, on_error)

@@ -58,9 +58,6 @@ class Looking:
             since: only episodes that ended at this time (with time zone) or later. An episode
                 without a time counts from its recording.
             limit: most episodes to return.
-
-        Raises:
-            ValidationError: an argument is wrong.
         """
         check_limit(limit)
         task, strategy = checked_text("task", task), checked_text("strategy", strategy)
@@ -110,9 +107,6 @@ class Looking:
             sort: "trials": the most episodes first; "best": the highest lower bound of the success
                 rate; "worst": the lowest upper bound; "latest": the latest episode.
             limit: most tasks to return.
-
-        Raises:
-            ValidationError: an argument is wrong.
         """
         check_limit(limit)
         check_choice("sort", sort, _PLACES)
@@ -212,7 +206,6 @@ def _step(row: Row) -> StepRow:
 
 
 def _fields(stored: Row) -> Any:
-    """Yield the fields that exist, with times as texts."""
     for name, value in sorted(stored.items()):
         if value not in (None, "", []):
             moment = from_millis(value) if name == "at" or name.endswith("_at") else None

@@ -214,7 +214,6 @@ class Recording:
         self._tell("fail", {"success": False, "error": text, **outcome}, lists)
 
     def _begin(self) -> None:
-        """Start the time."""
         task, judge, state = self._terms.task, self._terms.judge, self._state
         if callable(task):
             remedy = "give a text, or decorate a function"
@@ -247,7 +246,6 @@ class Recording:
 
     @contextmanager
     def _open(self, doing: str) -> Iterator[None]:
-        """Hold the lock of a running attempt."""
         state, remedy = self._state, "call it within the with block"
         if not state.pid:
             raise ValidationError(doing, None, "the attempt has not begun", remedy)
@@ -268,7 +266,6 @@ class Recording:
             self._home.end(self._terms)
 
     def _end(self, raised: BaseException | None) -> Ended:
-        """End it; return what to store."""
         state = self._state
         with self._open("the end"):
             state.ended = True
@@ -294,7 +291,6 @@ class Recording:
         return AbandonedAttempt(**known, key=uuid4().hex, error=error)
 
     def _judge(self, result: Any) -> None:
-        """Let the judge say the outcome, if nobody did."""
         judge, state = self._terms.judge, self._state
         if judge is None or state.outcome is not None:
             return
@@ -333,7 +329,6 @@ class Recording:
             return state.context
 
     def _choose(self, candidates: Sequence[str] | None, **how: Any) -> Choice:
-        """Choose a strategy for the task, and note it as used."""
         with self._open("choose"):
             terms = self._terms
         how |= {"agent": terms.agent, "task_type": terms.task_type}

@@ -168,7 +168,6 @@ def episode_row(
 
 
 def _chosen(use: StrategyUse) -> Row:
-    """Return how a strategy was chosen, if known."""
     if use.propensity is None and use.explore is None:
         return {}
     candidates = None if use.candidates is None else canonical_json(use.candidates)

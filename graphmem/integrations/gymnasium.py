@@ -195,7 +195,6 @@ class Recorder(gymnasium.Wrapper):
         memory.policies.learn_episodes(self._agent)
 
     def _encode(self, seen: Any) -> dict[str, Any]:
-        """Return an observation as a state."""
         value = _to_json(seen if self._state_of is None else self._state_of(seen))
         return value if isinstance(value, dict) else {STATE: value}
 
@@ -206,7 +205,6 @@ class Recorder(gymnasium.Wrapper):
 
 
 def _check_states(space: Any) -> None:
-    """Check that observations can be states as they are."""
     inner = space.spaces if isinstance(space, spaces.Dict | spaces.Tuple) else ()
     for part in inner.values() if isinstance(inner, Mapping) else inner:
         _check_states(part)
@@ -220,7 +218,6 @@ def _check_states(space: Any) -> None:
 
 
 def _names(space: Any, names: Sequence[str] | None) -> list[str]:
-    """Return the names of the actions of an environment."""
     if not isinstance(space, spaces.Discrete):
         raise ValidationError(
             "actions", str(space), "has no names", "give a function that names an action"

@@ -183,7 +183,6 @@ class GraphMemMiddleware(AgentMiddleware[GraphMemState, Any, Any]):
 
     @asynccontextmanager
     async def _awatching(self, request: ModelRequest[Any] | ToolCallRequest) -> AsyncIterator[None]:
-        """Do what :meth:`_watching` does."""
         try:
             yield
         except GraphBubbleUp:
@@ -270,7 +269,6 @@ def _ending(state: Mapping[str, Any], error: BaseException | None = None) -> dic
 
 
 def _add_context(request: ModelRequest[Any]) -> ModelRequest[Any]:
-    """Return a request with what is known of the task at the end of its system prompt."""
     begun: Begun | None = request.state.get("graphmem")  # type: ignore[assignment]
     if begun is None or not begun["context"]:
         return request
@@ -317,9 +315,6 @@ class GraphMemStore(base.BaseStore):
         index: ``{"fields": [...]}``: which fields are searched, as one text; default: the whole
             item. False: no search by meaning.
         ttl: how long items stay, in LangGraph's form; ``sweep_interval_minutes`` is not used.
-
-    Raises:
-        ValidationError: an argument is wrong.
     """
 
     supports_ttl = True
@@ -439,7 +434,6 @@ class GraphMemStore(base.BaseStore):
             add()
 
     def _entry(self, level: str, key: str) -> Entry | None:
-        """Return a living entry of a level."""
         identity = entry_id(self._memory.namespace, level, _key(key))
         try:
             [entry] = self._memory.levels.entries(identity)
@@ -471,7 +465,6 @@ class GraphMemStore(base.BaseStore):
         return ":".join((self._root, *(_quoted("namespace", label) for label in namespace)))
 
     def _levels(self, prefix: Namespace) -> list[str]:
-        """Return the names of the levels whose namespaces begin with a prefix."""
         start = self._level(prefix) if prefix else self._root
         names = self._memory.levels.names(self._root.removeprefix(f"{_OWNER}:"))
         return [name for name in names if f"{name}:".startswith(f"{start}:")]
@@ -492,7 +485,6 @@ def _quoted(name: str, text: str, special: str = "%:") -> str:
 
 
 def _fields(index: base.IndexConfig | Literal[False] | None) -> list[str] | None:
-    """Return which fields are searched, or None."""
     if index is None or index is False:
         return [WHOLE] if index is None else None
     if own := {"embed", "dims"} & index.keys():

@@ -145,7 +145,6 @@ class _Recorded(RunHooks[Any], AbstractContextManager[Any], AbstractAsyncContext
         return returned
 
     def _ending(self, error: BaseException | None) -> dict[str, Any]:
-        """Return how the run went, for its end."""
         result, paused = self.result, False
         if isinstance(result, RunResultStreaming):
             error = error or _stopped(result)
@@ -224,7 +223,6 @@ class _Recorded(RunHooks[Any], AbstractContextManager[Any], AbstractAsyncContext
 
 
 def _call(context: Any, tool: Tool) -> int | str:
-    """Return what identifies a call of a tool at its beginning and its end."""
     return getattr(context, "tool_call_id", None) or id(tool)
 
 
@@ -364,7 +362,6 @@ def _step(span: tracing.Span[Any]) -> tuple[str, Any, Any, str | None] | None:
 
 
 def _error(span: tracing.Span[Any]) -> str | None:
-    """Return the text of a span's error."""
     if not span.error:
         return None
     more = span.error.get("data") or {}
@@ -384,7 +381,6 @@ def _answer(data: tracing.GenerationSpanData | tracing.ResponseSpanData) -> str:
 
 
 def _last_outcome(spans: Sequence[tracing.Span[Any]]) -> bool | float | None:
-    """Return what the last span ``outcome`` states."""
     for span in reversed(_of(spans, tracing.CustomSpanData)):
         if span.span_data.name == OUTCOME and isinstance(data := span.span_data.data, Mapping):
             return data.get("success", data.get("score"))  # type: ignore[no-any-return]

@@ -88,7 +88,6 @@ def _checked(known: Any) -> bool | float | None:
 
 
 def _place(error: Exception) -> str:
-    """Return the line that raised an error."""
     last = traceback.extract_tb(error.__traceback__)[-1]
     return f"{last.filename}:{last.lineno}"
 

@@ -96,7 +96,6 @@ class Runs:
 
     Raises:
         NotFoundError: no evaluator of that name is installed.
-        ValidationError: an argument is wrong.
     """
 
     def __init__(
@@ -256,7 +255,6 @@ class Running:
         return strategies(by, tools=tools, model=self.model, agent=self.agent, fields=run.metadata)
 
     def _conclude(self, attempt: Attempt, run: Run) -> None:
-        """Tell an attempt how its run ended, if that is known."""
         verdict = self._runs.judge(run)
         score = None if verdict is None or isinstance(verdict, bool) else float(verdict)
         threshold = self._runs.memory.settings.success_threshold
@@ -300,7 +298,6 @@ def _to_json(value: Any) -> JsonValue:
 
 
 def _parse_arguments(arguments: Any) -> Any:
-    """Return the arguments of a call, which models write as JSON."""
     if isinstance(arguments, str):
         try:
             return json.loads(arguments)

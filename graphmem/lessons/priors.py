@@ -172,7 +172,6 @@ def _add(priors: Priors, ns: str, rest: Mapping[str, Any], counts: Mapping[str, 
 
 
 def _rules(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield the verdicts and sentences of Sentinel's rules."""
     for line in lines:
         tagged = _TAG.fullmatch(line.strip())
         tag, text = tagged.groups() if tagged else ("", line.strip())
@@ -181,7 +180,6 @@ def _rules(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def _card(ns: str, card: Mapping[str, Any]) -> Row:
-    """Return a card as a mistake without episodes."""
 
     def said(name: str) -> str | None:
         value = card.get(name)

@@ -156,7 +156,6 @@ class ContextWriter:
         Raises:
             NotFoundError: there is no such lens, or none of the levels that it looks at.
             ScopeError: the agent may not look through the lens.
-            ValidationError: an argument is wrong.
             SettingsError: similar tasks cannot be found, because the memory was built with another
                 embedder.
         """
@@ -170,7 +169,6 @@ class ContextWriter:
         return fitted(lines, query.max_tokens, measure)
 
     def _lines(self, query: ContextQuery) -> Iterator[Line]:
-        """Yield candidates."""
         task, agent, lens = query.task, query.agent, query.lens
         view = reads = read_view(self._graph, agent)
         question = understood(self._graph, task, view, self._near)
@@ -321,14 +319,12 @@ class ContextWriter:
         return good[:STRATEGIES], bad[:FAILURES], rest[:FAILURES]
 
     def _errors(self, question: Question, tried: Sequence[Row], view: View) -> dict[str, str]:
-        """Return the class of the latest error of strategies on a task and on near ones."""
         names = {row["id"]: row["strategy"] for row in tried}
         tasks = [*question.tasks, *(id_ for id_, _ in question.linked)]
         rows = self._read("context.errors", tasks=tasks, ids=list(names), agents=view.agents)
         return {names[row["id"]]: row["error_class"] for row in rows}
 
     def _tried(self, question: Question, view: View) -> list[Row]:
-        """Return the strategies tried on a task and on near ones, the best first."""
         rows = [{"id": id_, "weight": 1.0, "own": True} for id_ in question.tasks]
         rows += [{"id": id_, "weight": near**2, "own": False} for id_, near in question.linked]
         if not rows:
@@ -441,14 +437,12 @@ class ContextWriter:
 
 
 def _rule(section: Section, verdict: str, row: Row, said: str = "", share: float = 1.0) -> Line:
-    """Return a line on a rule; ``share`` reduces its strength."""
     text, trials = fenced(row["text"], SHOWN), row["supporting"] + row["opposing"]
     line = f"- {said}{row['supporting']} of {trials}: {text}"
     return Line(section, share * _mean(row["supporting"], trials), line, _about(verdict, text))
 
 
 def _card(section: Section, row: Row) -> Line:
-    """Return a line on a mistake."""
     names = {"instead": "correct_decision", "lesson": "lesson", "evidence": "evidence"}
     below = [(name, row[field]) for name, field in names.items()]
     text = _above(f"- {row['seen']}x: ", row["type"], below)

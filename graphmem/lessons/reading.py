@@ -73,9 +73,6 @@ class LessonReader:
                 wordings count together; ``pooled`` of a row names them. The trials that a heuristic
                 needs, its confidence, bounds and status include them; ``trials`` and ``successes``
                 are those of the strategy itself.
-
-        Raises:
-            ValidationError: an argument is wrong.
         """
         check_flag("pooled", pooled)
         if pooled and self._link is not None:
@@ -119,9 +116,6 @@ class LessonReader:
             task_type: only failures on tasks of this type.
             agent: read as this agent; None reads everything.
             min_confidence: share of these failures among them and the successes, in [0, 1].
-
-        Raises:
-            ValidationError: an argument is wrong.
         """
         checked_number("min_confidence", min_confidence, 0, 1)
         view = read_view(self._graph, agent)
@@ -170,7 +164,6 @@ class LessonReader:
         )
 
     def _rule_rows(self, task: str | None, view: View, limit: int | None) -> list[Row]:
-        """Return the rules that hold on a task, the newest first, or all, the surest first."""
         known = None if task is None else known_tasks(self._graph, task, view)
         keys = None if known is None else [row["key"] for row in known] or [str(task)]
         if view.agents is None:
@@ -239,9 +232,6 @@ class LessonReader:
         Args:
             task: the task of the episodes.
             last: only so many of the latest, at most 20 (found without a look at the others).
-
-        Raises:
-            ValidationError: ``last`` is not from 1 to 20.
         """
         if last is not None and (type(last) is not int or not 1 <= last <= RECENT):
             raise ValidationError("last", last, f"must be from 1 to {RECENT}", "or leave it out")

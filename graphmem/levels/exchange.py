@@ -191,7 +191,6 @@ def take(graph: Graph, lines: Iterable[LevelsRecord]) -> tuple[int, int, int]:
 
 
 def _put_levels(tx: Transaction, levels: Sequence[LevelRecord]) -> int:
-    """Make missing levels, and let them go on where they were; return how many."""
     check(tx, levels)
     ids = {level.name: level_id(tx.ns, level.name) for level in levels}
     there = {row["name"] for row in tx.run("levels.list", ids=sorted(ids.values()))}
@@ -234,7 +233,6 @@ def _new_ids(graph: Graph, entries: Sequence[EntryRecord]) -> dict[str, str]:
 def _store_entries(
     level: str, page: Sequence[EntryRecord], ids: Mapping[str, str], tx: Transaction
 ) -> int:
-    """Store the missing entries of a level; return how many."""
     there = {row["id"] for row in tx.run("entries.get", ids=[ids[entry.id] for entry in page])}
     new = [entry for entry in page if ids[entry.id] not in there]
     if not new:
@@ -276,7 +274,6 @@ def _link(graph: Graph, entries: Sequence[EntryRecord], ids: Mapping[str, str]) 
 
 
 def _put_lenses(tx: Transaction, lenses: Sequence[LensRecord]) -> int:
-    """Put missing lenses on those of their levels that are there; return how many."""
     levels = {row["name"] for row in tx.run("levels.list")}
     lens_names = {row["name"] for row in tx.run("lenses.list")}
     rows = {

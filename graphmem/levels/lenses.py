@@ -64,14 +64,12 @@ class Lens:
 
         Raises:
             NotFoundError: the lens was removed, or looks at nothing.
-            ValidationError: an argument is wrong.
             ScopeError: the reader may not read one of its levels.
         """
         request = EntryQuestion(text=text, **conditions)
         return Listed(self._levels._note(self._ask(request, limit)))
 
     def _ask(self, request: EntryQuestion, limit: int | None) -> list[Found]:
-        """Return what matches of what it shows."""
         lens = self._levels._lens(self._name, self._agent)
         conditions = [one for one in (lens.tags, request.tags) if one is not None]
         ages = [age for age in (lens.max_age, request.max_age) if age is not None]
@@ -153,7 +151,6 @@ class Lenses(Queries):
 
         Raises:
             NotFoundError: there is no such lens, or none of the levels that it looks at.
-            ValidationError: it is not the name of a lens.
             ScopeError: the lens, or a level that it looks at, belongs to an agent that does not
                 share with the reader.
         """
@@ -165,9 +162,6 @@ class Lenses(Queries):
         Args:
             owner: only the lenses of this agent, capability, task or collective.
             agent: who asks; it gets only lenses that it may use. None: anybody.
-
-        Raises:
-            ValidationError: an argument is wrong.
         """
         view = self._view(agent)
         rows = self._graph.read("lenses.list", owner=checked_agent(owner))
@@ -222,7 +216,6 @@ class Lenses(Queries):
         raise self._no_lens(lens.name)
 
     def _preset(self, lens: LevelName) -> LensInfo:
-        """Return a lens that every agent has."""
         preset = LENSES[lens.kind]
         rows = self._graph.read("levels.list", owner_kind="agent", owner=lens.owner)
         levels = tuple(row["name"] for row in rows if row["kind"] in preset.kinds)

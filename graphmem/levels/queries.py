@@ -71,7 +71,6 @@ class Queries(Base):
 
         Raises:
             NotFoundError: there is no such level.
-            ValidationError: an argument is wrong.
             ScopeError: a level belongs to an agent that does not share with the reader.
         """
         request = EntryQuestion(
@@ -98,7 +97,6 @@ class Queries(Base):
         limit: int,
         agent: str | None,
     ) -> list[Found]:
-        """Return the entries that match a question."""
         check_limit(limit)
         view = self._view(agent)
         if levels is None:
@@ -133,7 +131,6 @@ class Queries(Base):
 
 
 def _question(request: EntryQuestion, now: int) -> Question:
-    """Return the conditions on entries."""
     params: dict[str, Any] = {"now": now}
     options = [] if request.include_expired else ["living"]
     if request.key is not None:
@@ -245,7 +242,6 @@ class _Views(NamedTuple):
             yield _entry_row(row, owners.get(row.get("agent", ""), first)["name"], kind)
 
     def _nearest(self, rows: Sequence[Row], text: str, label: str) -> list[Row]:
-        """Return the rows whose words are the nearest, with their similarity."""
         by_id: dict[str, list[Row]] = {}
         for row in rows:  # a strategy has one for each agent
             by_id.setdefault(row["id"], []).append(row)

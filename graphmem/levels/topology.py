@@ -115,9 +115,6 @@ class Topology(Base):
         Sensory (60 s), working (an hour), short-term (a day, 500 entries), and long-term: episodic,
         semantic and procedural. The long-term ones are views of the episodes, the knowledge and the
         strategies of the memory. Existing levels keep their settings.
-
-        Raises:
-            ValidationError: it is not the name of an agent.
         """
         owner = checked_agent(agent)
         if owner is None:
@@ -195,9 +192,6 @@ class Topology(Base):
         Args:
             owner: only the levels of this agent, capability, task or collective.
             agent: who asks; levels that it may not read are left out. None: anybody.
-
-        Raises:
-            ValidationError: an argument is wrong.
         """
         view = self._view(agent)
         rows = self._graph.read("levels.list", owner=checked_agent(owner))
@@ -228,9 +222,6 @@ class Topology(Base):
 
         Args:
             agent: who reads; levels that it may not read are left out. None: anybody.
-
-        Raises:
-            ValidationError: it is not the name of an agent.
         """
         reader, view = checked_agent(agent), self._view(agent)
 
@@ -260,9 +251,6 @@ class Topology(Base):
 
         Args:
             agent: who reads; levels that it may not read are left out. None: anybody.
-
-        Raises:
-            ValidationError: it is not the name of an agent.
         """
         whole = self.map(agent)
         names = ("entries", "expired", "missed", "failed", "pending")
@@ -281,26 +269,6 @@ class Topology(Base):
             oldest_at=min((one.oldest_at for one in whole.levels if one.oldest_at), default=None),
             newest_at=max((one.newest_at for one in whole.levels if one.newest_at), default=None),
         )
-
-    def tags(self, name: str, *, agent: str | None = None) -> dict[str, int]:
-        """Return the tags in a level, with the number of living entries of each, most first.
-
-        Args:
-            name: its name.
-            agent: who reads; None: anybody.
-
-        Raises:
-            NotFoundError: there is no such level.
-            ScopeError: it belongs to an agent that does not share with the reader.
-        """
-        level, view = LevelName.of(name), self._view(agent)
-
-        def work(tx: Transaction) -> Counter[str]:
-            row = self._find(tx, [level], view)[0]
-            return _tags(tx.run("levels.holdings", ids=[row["id"]]))
-
-        counts = self._graph.view(work)
-        return dict(sorted(counts.items(), key=lambda each: (-each[1], each[0])))
 
 
 def _contents(
@@ -337,19 +305,19 @@ def _info(row: Row, parts: list[Row], sources: list[Row]) -> LevelInfo:
         failed=row["failed"],
         pending=sum(source["pending"] for source in sources),
         subscribed_to=tuple(source["source"] for source in sources),
-        tags=tuple(sorted(_tags(parts))),
+        tags=_tags(parts),
         oldest_at=from_millis(min((part["oldest_at"] for part in parts), default=None)),
         newest_at=from_millis(max((part["newest_at"] for part in parts), default=None)),
     )
 
 
-def _tags(parts: Iterable[Row]) -> Counter[str]:
-    """Return the number of living entries of each tag."""
+def _tags(parts: Iterable[Row]) -> dict[str, int]:
+    """Return the number of living entries of each tag, most first."""
     counts: Counter[str] = Counter()
     for part in parts:
         if part["entries"]:
             counts.update(dict.fromkeys(json.loads(part["tagset"]), part["entries"]))
-    return counts
+    return dict(sorted(counts.items(), key=lambda each: (-each[1], each[0])))
 
 
 def level_row(namespace: str, level: LevelName, settings: LevelSettings) -> Row:

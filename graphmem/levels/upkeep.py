@@ -149,7 +149,6 @@ class Maintenance(Base):
         agent: str | None,
         work: Callable[[Transaction, str, list[str]], int],
     ) -> int:
-        """Work on entries, by id, in a locked level."""
         level = LevelName.of(name)
         self._check_writable(level, checked_agent(agent))
         texts = [keys] if isinstance(keys, str) else checked_items("keys", keys)
@@ -272,7 +271,6 @@ def _merge(tx: Transaction, level: str, pairs: list[Row], now: int) -> int:
 
 
 def _change(tx: Transaction, entries: Sequence[Row]) -> None:
-    """Store the marks of entries: their tags, relevance, end and reads."""
     rows = [{name: row[name] for name in _CHANGED} | tag_columns(row["tags"]) for row in entries]
     tx.run("upkeep.absorb", rows=rows)
 

@@ -241,7 +241,8 @@ class LevelInfo(_Totals, Level):
 
     subscribed_to: tuple[str, ...]
     """The levels, and streams of agents' events, from which it pulls, by name."""
-    tags: tuple[str, ...]
+    tags: dict[str, int]
+    """The number of living entries of each tag, most first."""
 
 
 class Entry(Output):

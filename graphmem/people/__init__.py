@@ -66,7 +66,6 @@ class People:
             at: when it was said, with time zone; default: unknown.
 
         Raises:
-            ValidationError: a field is wrong.
             StoreError: the engine failed; nothing was written.
         """
         wish = self._graph.storable(
@@ -101,9 +100,6 @@ class People:
             user: name of the user.
             category: only this category.
             history: include superseded ones, the latest first.
-
-        Raises:
-            ValidationError: a name is wrong.
         """
         asked = _Asked(user=user, category=category)
         user_id = node_id(self._graph.ns, "User", asked.user)
@@ -195,9 +191,6 @@ class People:
         Args:
             domain: only facts of this domain.
             limit: most facts to return.
-
-        Raises:
-            ValidationError: the domain or the limit is wrong.
         """
         asked = _Asked(domain=domain)
         check_limit(limit)
@@ -238,7 +231,6 @@ def _describe(reader: Reader, rows: Sequence[Row]) -> list[Knowledge]:
 
 
 def _dated(row: Row) -> Row:
-    """Return a row with its times as moments."""
     names = {"at", "recorded_at", "valid_from", "valid_to"} & row.keys()
     return {**row, **{name: from_millis(row[name]) for name in names}}
 

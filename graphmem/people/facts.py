@@ -177,7 +177,6 @@ def _differ(one: _Wording, other: _Wording) -> bool:
 
 
 def _overlap(one: Row, other: Row) -> bool:
-    """Return whether there is a time at which two facts hold."""
     since = max((row["valid_from"] for row in (one, other) if row["valid_from"]), default=None)
     until = min((row["valid_to"] for row in (one, other) if row["valid_to"]), default=None)
     return since is None or until is None or since < until

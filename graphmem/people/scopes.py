@@ -79,20 +79,12 @@ class LearningScopes:
         return Listed(builtins.list(read_scopes(self._graph).values()))
 
     def get(self, agent: str) -> Scope | None:
-        """Return the scope of an agent, or None if it has none.
-
-        Raises:
-            ValidationError: it is not the name of an agent.
-        """
+        """Return the scope of an agent, or None if it has none."""
         name = Scope(agent=agent).agent
         return read_scopes(self._graph, [name]).get(name)
 
     def remove(self, agent: str) -> bool:
-        """Remove the scope of an agent; return whether it had one.
-
-        Raises:
-            ValidationError: it is not the name of an agent.
-        """
+        """Remove the scope of an agent; return whether it had one."""
         name = Scope(agent=agent).agent
         return self._graph.transact(lambda tx: erase_agent(tx, name, named=False)) > 0
 

@@ -78,38 +78,6 @@ class Cycles:
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
 
-    def discover(
-        self,
-        subject: Subject,
-        *,
-        timezone: str = "UTC",
-        alpha: float = 0.05,
-        at_least: int = AT_LEAST,
-        only: Only | None = None,
-    ) -> Listed[Cycle]:
-        """Detect the cycles of a subject, replace its stored cycles by them, and return them.
-
-        Stored cycles change the values of policies over time. Cycles of datetimes and of failures
-        are returned, but not stored: a value must not peak when its action fails.
-
-        Args:
-            subject: a policy, its id, a strategy's id or text, or datetimes with time zones.
-            timezone: the time zone of hours and days, by its IANA name.
-            alpha: significance level; a cycle has a p-value below this, corrected for multiple
-                tests (step-down; Holm 1979, Scand. J. Statist. 6:65-70).
-            at_least: fewest events for a test.
-            only: count only successes or only failures.
-
-        Raises:
-            ValidationError: an argument is wrong.
-            NotFoundError: there is no such policy or strategy.
-        """
-        keep = only != "failure" and not isinstance(subject, list | tuple)
-        report = self.examine(
-            subject, timezone=timezone, alpha=alpha, at_least=at_least, only=only, keep=keep
-        )
-        return Listed(report.cycles)
-
     def examine(
         self,
         subject: Subject,
@@ -120,9 +88,23 @@ class Cycles:
         only: Only | None = None,
         keep: bool = False,
     ) -> CycleReport:
-        """Return all tests, including impossible ones; with ``keep``, store the cycles.
+        """Return the cycles of a subject, and all tests, including impossible ones.
 
-        Arguments and errors are those of :meth:`discover`.
+        Cycles that are kept change the values of policies over time.
+
+        Args:
+            subject: a policy, its id, a strategy's id or text, or datetimes with time zones.
+            timezone: the time zone of hours and days, by its IANA name.
+            alpha: significance level; a cycle has a p-value below this, corrected for multiple
+                tests (step-down; Holm 1979, Scand. J. Statist. 6:65-70).
+            at_least: fewest events for a test.
+            only: count only successes or only failures.
+            keep: replace the stored cycles of the subject by those that are found. Cycles of
+                datetimes and of failures cannot be kept: a value must not peak when its action
+                fails.
+
+        Raises:
+            NotFoundError: there is no such policy or strategy.
         """
         check_flag("keep", keep)
         question = Question(timezone=timezone, alpha=alpha, at_least=at_least, only=only)
@@ -168,7 +150,6 @@ class Cycles:
         return sum(len(report.cycles) for report in reports if report)
 
     def _identity(self, subject: object) -> str:
-        """Return the id of an existing policy or strategy."""
         ids = subject_ids(
             self._graph.ns,
             subject,
@@ -333,7 +314,6 @@ def _too_little(
 
 
 def _check_date(name: str, value: object) -> datetime:
-    """Return a datetime with a time zone, or raise ValidationError."""
     if not isinstance(value, datetime):
         raise ValidationError(name, value, "is not a datetime", "leave it out")
     if value.utcoffset() is None:

@@ -318,9 +318,6 @@ class Events:
         Args:
             agent: as in :meth:`listen`.
             group: as in :meth:`listen`.
-
-        Raises:
-            ValidationError: an argument is wrong.
         """
         done: dict[str, int] = {}
 

@@ -339,7 +339,6 @@ def _comparable(given: Resolution, row: Row) -> list[Row] | None:
 
 
 def _check_open(row: Row) -> None:
-    """Raise a ValidationError if a prediction is no longer open."""
     if row["status"] == "open":
         return
     done = row["status"] == "resolved"
@@ -352,7 +351,6 @@ def _check_open(row: Row) -> None:
 def _check_same(
     given: Expectation, names: Sequence[str], content: Mapping[str, Any], stored: Row
 ) -> None:
-    """Raise if the key belongs to a prediction with other content."""
     default = stored["agent"] if stored["kind"] == "policy" else "default"
     wanted = {
         # A subject that was free then can be a strategy now.

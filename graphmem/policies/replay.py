@@ -151,7 +151,6 @@ class Table:
                 self._link(kind, entry.id, fact["other"], value)
 
     def _link(self, kind: str, first: str, second: str, value: Any) -> None:
-        """Apply an event about an edge."""
         weight = self._current(first, second)
         if kind == "strengthened":
             self._strengthen(first, second, value)

@@ -396,7 +396,6 @@ def _events(reader: Reader, stream: Row) -> Iterator[Row]:
 
 
 def _apply(table: Table, event: Row, *, unrecorded: bool) -> float | None:
-    """Apply an event; return the TD error of a transition."""
     kind = event["kind"]
     if kind == "episode":
         table.episode(event["policies"], event["success"], event["recorded_at"])

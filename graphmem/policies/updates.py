@@ -218,7 +218,6 @@ class Updates(Values):
         """Move the confidence in a policy toward a signal in [0, 1]; return the confidence.
 
         Raises:
-            ValidationError: the signal is outside [0, 1].
             NotFoundError: there is no such policy.
         """
         value = checked_number("signal", signal, 0, 1)
@@ -321,7 +320,6 @@ class Updates(Values):
         )
 
     def _learn_page(self, tx: Transaction, stream: Row, rates: Rates) -> Counter[str]:
-        """Learn the episodes among the next events of a stream; return counts."""
         cursor = node_id(tx.ns, "Cursor", GROUP, stream["stream"])
         tx.run("events.open_cursor", id=cursor, group=GROUP, stream=stream["stream"])
         lock(tx, [stream["stream"]])
@@ -367,7 +365,6 @@ class Updates(Values):
         return self._graph.transact(lambda tx: apply(tx, changes, record=record))
 
     def _learn(self, changes: Sequence[Change], *, record: bool = True) -> list[TDUpdate]:
-        """Learn transitions in one transaction."""
         answers = self._apply(*changes, record=record)
         return [
             TDUpdate(q, error, change.fact["subject"], seq)
@@ -375,7 +372,6 @@ class Updates(Values):
         ]
 
     def _transition(self, step: Transition) -> Change:
-        """Return the event of a step."""
         ns, settings = self._graph.ns, self._graph.settings
         key = PolicyKey.of(ns, step.agent, step.state, step.action, step.spec)
         following = step.next_state
@@ -396,7 +392,6 @@ class Updates(Values):
         return Change(key.agent, "transition", fact, key, after)
 
     def _outcome(self, seen: Observation) -> Change:
-        """Return the event of an outcome."""
         key = PolicyKey.of(self._graph.ns, seen.agent, seen.state, seen.action, seen.spec)
         fact = {"subject": key.id, "success": seen.success, "at": millis(seen.at)}
         return Change(key.agent, "outcome", fact, key)

@@ -56,7 +56,6 @@ class Values:
         self._reads = reads
 
     def _key(self, agent: str, state: State, action: Action, spec: Any = None) -> PolicyKey:
-        """Return the key of a policy, after checking its parts."""
         if isinstance(action, tuple):
             if len(action) != 2:
                 problem = "must be a type, or a pair of type and spec"
@@ -293,7 +292,6 @@ def _upper(policies: Sequence[Policy], width: float) -> Policy:
 
 
 def _points(tx: Transaction, agent: str, ids: Sequence[str]) -> list[Point]:
-    """Return the points of some policies of an agent."""
     rows: list[Row] = []
     if (stream := open_stream(tx, agent)) is not None:
         table = Table.of(tx.run("maintenance.stored_policies", stream=stream["stream"]))

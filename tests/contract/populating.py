@@ -70,7 +70,7 @@ def populate(memory: Memory, tag: str) -> None:
         policies.observe(HERE, "weekly", True, agent="shared agent", at=DAY + timedelta(weeks=week))
     weekly = policies.get(HERE, "weekly", agent="shared agent")
     assert weekly is not None
-    assert memory.cycles.discover(weekly)
+    assert memory.cycles.examine(weekly, keep=True).cycles
     memory.policies.crystallize(threshold=0.1)
     assert memory.policies.crystallize(threshold=0.9).taken_back
     say(memory)

@@ -53,13 +53,13 @@ def test_a_strategy_that_is_used_on_mondays(memory: Memory) -> None:
     assert cycle.expected == pytest.approx([20 / 7] * 7)
     for same in (strategy.id, strategy, " report "):
         assert memory.cycles.examine(same) == report
-    [dated] = memory.cycles.discover(weekly(20))
+    [dated] = memory.cycles.examine(weekly(20)).cycles
     assert (dated.subject, dated.id, dated.when) == (None, None, "Monday")
     seen = memory.cycles.examine("seen", keep=True)  # it counts only where it was applied
     assert {test.reason for test in seen.tests} == {"too little evidence: 0 dated events"}
     assert memory.cycles.list() == []  # nothing is stored by looking
 
-    [kept] = memory.cycles.discover("report")
+    [kept] = memory.cycles.examine("report", keep=True).cycles
     assert kept == cycle.model_copy(update={"id": kept.id})
     assert kept.id == node_id(memory.namespace, "Cycle", strategy.id, kept.kind, "UTC")
     assert memory.cycles.list() == memory.cycles.list("report") == [kept]
@@ -68,27 +68,27 @@ def test_a_strategy_that_is_used_on_mondays(memory: Memory) -> None:
     assert (row["label"], row["id"], row["alpha"]) == ("Strategy", kept.id, 0.05)
     assert row["created_at"] == to_millis(weekly(20)[-1])  # of the evidence, not of the clock
 
-    for ask in (memory.cycles.discover, memory.cycles.examine, memory.cycles.list):
+    for ask in (memory.cycles.examine, memory.cycles.list):
         for unknown in ("nobody knows this", "0" * 32):
             with pytest.raises(NotFoundError, match="no policy or strategy"):
                 ask(unknown)
-        for wrong in (5, {"id": 1}, "\ud800", SimpleNamespace(id=7)):
+        for wrong in ("", 5, {"id": 1}, "\ud800", SimpleNamespace(id=7)):
             with pytest.raises(ValidationError, match="subject"):
                 ask(wrong)  # type: ignore[arg-type]
 
 
 def test_a_new_discovery_takes_the_place_of_the_last_in_its_zone(memory: Memory) -> None:
     learn(memory, "report", weekly(8))
-    [monday] = memory.cycles.discover("report")
-    [tokyo] = memory.cycles.discover("report", timezone="Asia/Tokyo")
+    [monday] = memory.cycles.examine("report", keep=True).cycles
+    [tokyo] = memory.cycles.examine("report", timezone="Asia/Tokyo", keep=True).cycles
     assert memory.cycles.list("report") == [tokyo, monday]
 
     learn(memory, "report", weekly(15, MONDAY + 2 * DAY), agent="b")
-    [wednesday] = memory.cycles.discover("report")
+    [wednesday] = memory.cycles.examine("report", keep=True).cycles
     assert (wednesday.id, wednesday.when, wednesday.events) == (monday.id, "Wednesday", 23)
     assert memory.cycles.list("report") == [tokyo, wednesday]
 
-    assert memory.cycles.discover("report", at_least=1000) == []
+    assert memory.cycles.examine("report", at_least=1000, keep=True).cycles == ()
     assert memory.cycles.list("report") == [tokyo]
 
 
@@ -105,7 +105,7 @@ def test_all_facts_about_a_policy_count(memory: Memory) -> None:
 
     report = memory.cycles.examine(identity)
     assert (report.events, report.undated) == (18, 1)
-    [cycle] = memory.cycles.discover(SimpleNamespace(id=identity))
+    [cycle] = memory.cycles.examine(SimpleNamespace(id=identity), keep=True).cycles
     assert (cycle.subject, cycle.when, cycle.events) == (identity, "Monday", 18)
     [row] = memory.store.read(COUNT, ns=memory.namespace)
     assert (row["label"], row["created_at"]) == ("Policy", to_millis(weekly(18)[-1]))
@@ -131,8 +131,6 @@ def test_one_can_ask_when_something_works_and_when_it_fails(memory: Memory) -> N
         assert (works.events, works.undated, works.unjudged) == (20, undated, unjudged)
         assert (fails.cycles[0].only, fails.events) == ("failure", 20)
     # A stored cycle adds to a value at its peak: nothing is worth most when it fails.
-    [cycle] = memory.cycles.discover("deploy", only="failure")
-    assert (cycle.when, cycle.id) == ("Friday", None)
     assert memory.cycles.list() == []
     with pytest.raises(ValidationError, match="only: is not kept"):
         memory.cycles.examine("deploy", only="failure", keep=True)
@@ -145,7 +143,7 @@ def test_cycles_can_be_found_anew_when_facts_went(memory: Memory) -> None:
     learn(memory, "gone", weekly(20), agent="b")
     asked: dict[str, Any] = {"timezone": "Asia/Tokyo", "only": "success"}
     for subject in ("report", "other", "gone"):
-        memory.cycles.discover(subject, **asked)
+        memory.cycles.examine(subject, **asked, keep=True)
     before = memory.cycles.list()
     assert graph_of(memory).transact(memory.cycles.renew) == 3
     assert memory.cycles.list() == before
@@ -170,7 +168,7 @@ def test_a_policy_of_mondays_is_worth_more_on_mondays(memory: Memory) -> None:
     steps = [Step(**step), Step(**step, terminal=True)]
     learn(memory, "weekly report", weekly(20), steps=steps)
     [found] = memory.policies.list({"page": 1})
-    [cycle] = memory.cycles.discover(found)
+    [cycle] = memory.cycles.examine(found, keep=True).cycles
     assert (cycle.subject, cycle.when, cycle.events) == (found.id, "Monday", 20)
 
     week = [MONDAY + WEEK * 20 + DAY * day for day in range(7)]

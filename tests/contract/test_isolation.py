@@ -42,7 +42,7 @@ WHOLE = {
     *("to_networkx", "lessons.scores", "lessons.summary", "lessons.consolidation_due"),
     *("events.positions", "events.since", "events.pending", "policies.history", "policies.linked"),
     *("people.preferences", "people.knowledge", "predictions.get", "predictions.list"),
-    *("cycles.list", "cycles.discover", "cycles.examine"),
+    *("cycles.list", "cycles.examine"),
     *("upkeep.embedded_with", "upkeep.export", "upkeep.pending", "upkeep.backup"),
 }
 """Methods that take no agent: they are the view of an administrator."""
@@ -159,9 +159,6 @@ READS: dict[str, Callable[[Memory, str, Asked], Any]] = {
     ],
     "levels.map": lambda m, a, names: (m.levels.map(a).levels, m.levels.map(a).edges),
     "levels.statistics": lambda m, a, names: m.levels.statistics(a).kinds,
-    "levels.tags": lambda m, a, names: [
-        said(m.levels.tags, f"agent:{owner}:working", agent=a) for owner in (READER, FRIEND, HIDDEN)
-    ],
     "levels.recall": lambda m, a, names: [
         m.levels.recall("did it", agent=a),
         m.levels.recall(agent=a),

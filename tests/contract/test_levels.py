@@ -116,7 +116,7 @@ class TestAdding:
         added = memory.levels.add(SHARED, "one", key="k")
         clock.now += 60_000
         info = memory.levels.info(SHARED)
-        assert (info.entries, info.expired, info.tags) == (0, 1, ())
+        assert (info.entries, info.expired, info.tags) == (0, 1, {})
         assert memory.levels.recall(levels=SHARED) == []
         assert len(memory.levels.recall(levels=SHARED, include_expired=True)) == 1
         assert memory.levels.add(SHARED, "one", key="k").replaced

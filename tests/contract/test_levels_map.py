@@ -55,9 +55,9 @@ def test_a_map_shows_levels_what_is_in_them_and_what_is_pending(memory: Memory) 
     assert found.over_capacity == ()  # a tick maintains
     memory.levels.add(SHARED, "one too many")
     assert memory.levels.statistics().over_capacity == (SHARED,)
-    assert memory.levels.tags(WORKING) == {"order": 2, "late": 1}
+    assert memory.levels.info(WORKING).tags == {"order": 2, "late": 1}
     with pytest.raises(NotFoundError):
-        memory.levels.tags("task:deploy:nothing")
+        memory.levels.info("task:deploy:nothing")
 
     # Another agent sees what is for all, and not whence it comes.
     other = memory.levels.map("bob")
@@ -65,7 +65,7 @@ def test_a_map_shows_levels_what_is_in_them_and_what_is_pending(memory: Memory) 
     assert (other.edges, other.levels[1].subscribed_to) == ((), ())
     assert memory.levels.info(SHARED, agent="bob").subscribed_to == ()
     with pytest.raises(ScopeError):
-        memory.levels.tags(WORKING, agent="bob")
+        memory.levels.info(WORKING, agent="bob")
     memory.levels.pull("agent:bob:notes", "events:bob")
     memory.learn("refund", "ask", success=True, agent="bob")
     assert memory.levels.map("bob").pending == memory.levels.statistics("bob").pending == 1

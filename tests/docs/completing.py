@@ -82,7 +82,7 @@ def predict_and_count(memory: Memory) -> None:
     update(HERE, "go", 1.0, next_max_q=0.5)
     for week in range(12):
         memory.learn("weekly", "c", success=True, ended_at=AT + timedelta(weeks=week))
-    assert memory.cycles.discover("c", only="success")
+    assert memory.cycles.examine("c", only="success", keep=True).cycles
     for subject in (go, "a", "anything"):
         expected = memory.predictions.expect(
             subject, probability=0.5, outcome={"a": 1}, at=AT, due=AT + timedelta(days=1)

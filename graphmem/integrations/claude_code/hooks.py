@@ -306,7 +306,6 @@ def _read(path: Path) -> str | None:
 
 
 def _parse(path: Path, text: str) -> dict[str, Any]:
-    """Return the settings in a file."""
     try:
         settings = json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -167,7 +167,6 @@ def describe_rest(left: int, what: str, tool: str, tokens: int) -> str | None:
 
 
 def _first(costs: list[int], tokens: int) -> int:
-    """Return how many of the first costs fit."""
     return sum(total <= tokens for total in accumulate(costs))
 
 
@@ -552,7 +551,6 @@ class Tools:
 
 
 def _warn(warning: AntiPattern) -> Row:
-    """Return a strategy to avoid, how it fails, and what did better."""
     better = warning.better_alternative
     return {
         "kind": "avoid",
@@ -566,7 +564,6 @@ def _warn(warning: AntiPattern) -> Row:
 def _rows(
     models: Sequence[BaseModel], names: Sequence[str], max_tokens: int, tool: str, limit: int
 ) -> Rows:
-    """Return an answer with the rows that fit."""
     reached = limit if len(models) == limit else None
     rows, more = fit((row_of(one, *names) for one in models), max_tokens, tool, reached)
     return Rows(rows=rows, more=more)

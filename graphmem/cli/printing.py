@@ -21,18 +21,12 @@ if TYPE_CHECKING:
 
     from graphmem.cli.options import Options
 
-CELL = 400
-"""Most characters of a cell; --json has all."""
-TEXT = 90
-"""Most characters of a text in a list of rows; --json has all."""
-WIDTH = 120
-"""Columns of a table where there is no terminal, and ``COLUMNS`` does not say how many."""
-ROWS = 50
-"""Most rows of a list within an answer; --json has all."""
-WHOLE = 32
-"""Characters of an id or a name, which is not broken over lines."""
-READABLE = 16
-"""Room that a column of sentences needs."""
+CELL = 400  # most characters of a cell; --json has all
+TEXT = 90  # most characters of a text in a list of rows; --json has all
+WIDTH = 120  # columns of a table where there is no terminal, and ``COLUMNS`` does not say how many
+ROWS = 50  # most rows of a list within an answer; --json has all
+WHOLE = 32  # characters of an id or a name, which is not broken over lines
+READABLE = 16  # room that a column of sentences needs
 _ID = re.compile(r"^([0-9a-f]{12})[0-9a-f]{20}$")
 _NUMBER = re.compile(r"[<>+-]?[\d.,]+ ?%?( (of|to) [\d.,]+ ?%?)?")
 _WORDS = {

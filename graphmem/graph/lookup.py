@@ -16,8 +16,7 @@ from graphmem.models.fields import MAX_KEY
 from graphmem.store.port import Row
 from graphmem.text.task_types import infer_task_type
 
-FITTING = 20
-"""Most matching items in the error for an ambiguous text."""
+FITTING = 20  # most matching items in the error for an ambiguous text
 _VERDICT = re.compile(r"\[(?:WORKS|AVOID)\]\s*")
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
@@ -93,13 +92,6 @@ class Graph:
             self._look_after = time.monotonic() + LOOK_SECONDS
             for row in self.store.read(procedure("schema.namespace"), id=self.namespace_id):
                 self._adopt(row)
-                if row["removed"]:
-                    warnings.warn(
-                        f"namespace {self.ns!r} was written with other values of settings that "
-                        f"graphmem no longer has ({', '.join(row['removed'])}); the constants in "
-                        "their place hold for it now",
-                        stacklevel=2,
-                    )
 
     def _adopt(self, kept: Row) -> None:
         own = self.given.model_fields_set | {"co_occurrence_half_life_days"}  # it is checked

@@ -118,14 +118,9 @@ RETURN count(*) AS written;
 
 // name: schema.namespace
 // doc: The settings that a namespace keeps (no row: nothing was written in it; null: written before that was kept).
-// doc: "removed" names settings that graphmem no longer has and for which an older one kept another value than today's.
-// returns: kept_settings, removed list
+// returns: kept_settings
 MATCH (n:Namespace {id: $id})
-RETURN kept_settings(n),
-  [one IN [{name: 'prior_successes', kept: n.prior_successes, now: 1.0}, {name: 'prior_failures', kept: n.prior_failures, now: 1.0},
-    {name: 'established_above', kept: n.established_above, now: 0.6}, {name: 'refuted_below', kept: n.refuted_below, now: 0.4},
-    {name: 'decay_rate', kept: n.decay_rate, now: 0.1}, {name: 'decay_strength', kept: n.decay_strength, now: 0.5},
-    {name: 'heuristic_above', kept: n.heuristic_above, now: 0.5}] WHERE one.kept <> one.now | one.name] AS removed;
+RETURN kept_settings(n);
 
 // name: schema.settle
 // mode: write

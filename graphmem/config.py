@@ -214,7 +214,6 @@ class Settings(BaseSettings):
 
 @cache
 def _check_name(variable: str) -> None:
-    """Warn once of a variable that sets nothing."""
     name = variable.removeprefix("GRAPHMEM_").lower()
     if name not in Settings.model_fields and not name.startswith(_OTHERS):
         near = get_close_matches(name, Settings.model_fields, 1)

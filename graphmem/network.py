@@ -29,30 +29,22 @@ from graphmem.store.port import Row
 if TYPE_CHECKING:
     from networkx import MultiDiGraph
 
-Node = tuple[str, dict[str, Any]]
-"""The id of a node, and its values."""
-Edge = tuple[str, str, dict[str, Any]]
-"""The ids of the ends of an edge, and its values."""
+Node = tuple[str, dict[str, Any]]  # the id of a node, and its values
+Edge = tuple[str, str, dict[str, Any]]  # the ids of the ends of an edge, and its values
 LEARNED = NODE_KINDS[:-2]
 """The kinds that are read where none are named: what was learned, without who did what."""
-NODES = 10_000
-"""Most nodes of a network in memory, where no limit is given."""
-EDGES_EACH = 20
-"""Most edges, for each node that the limit allows."""
+NODES = 10_000  # most nodes of a network in memory, where no limit is given
+EDGES_EACH = 20  # most edges, for each node that the limit allows
 CHART, LINES = 200, 500
 """Most nodes and edges of a chart, where no limit is given: Mermaid draws no more edges."""
-HOPS = 6
-"""Most steps around an item."""
-NO_LIMIT = 2**31 - 2
-"""A limit that is never reached."""
+HOPS = 6  # most steps around an item
+NO_LIMIT = 2**31 - 2  # a limit that is never reached
 _WITH_EDGES = ("strategy", "task", "heuristic", "anti-pattern", "policy", "episode")
 """The kinds of nodes that edges belong to: ``network.KIND_edges`` lists them."""
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-BONDS = 50_000
-"""Most pairs that are looked at, the strongest first."""
+BONDS = 50_000  # most pairs that are looked at, the strongest first
 _SEED = 1
-_DIGITS = 4
-"""Digits of similarities: servers keep fewer than the embedded engine."""
+_DIGITS = 4  # digits of similarities: servers keep fewer than the embedded engine
 _NODE = {"kind": "string", "text": "string", "trials": "long", "successes": "long"}
 _EDGE = {
     "type": "string",
@@ -199,7 +191,6 @@ class Network:
         return self._graph.view(work)
 
     def _ids_of(self, item: HasId | str) -> list[str]:
-        """Return the ids of the nodes that an object, an id or a text means."""
         text = item if isinstance(item, str) else getattr(item, "id", None)
         if not isinstance(text, str):
             raise ValidationError("around", item, "has no id", "give an id, a text, or an item")
@@ -254,7 +245,6 @@ class Selection:
         return nodes(), edges()
 
     def _check(self, what: str, number: int, most: int) -> None:
-        """Raise a ValidationError if there is more than a limit."""
         if number > most:
             part = "what is around an item (around)" if self.starts is None else "fewer hops"
             remedy = f"take a part: {part}, or fewer kinds (kinds); or give a greater limit"
@@ -263,7 +253,6 @@ class Selection:
     def _read_edges(
         self, tx: Transaction, statement: str, ids: Sequence[str], **given: Any
     ) -> Iterator[Row]:
-        """Yield what a statement says of some nodes, and raise where that is cut off."""
         for page in pages(ids, PAGE):
             rows = tx.run(statement, ids=page, limit=self.most_edges + 1, **given)
             self._check("edges", len(rows), self.most_edges)
@@ -395,7 +384,6 @@ def mermaid(nodes: Iterable[Node], edges: Iterable[Edge], file: TextIO) -> tuple
 
 
 def _words(values: Mapping[str, Any]) -> str:
-    """Return what an edge says."""
     if "trials" not in values or "successes" not in values:
         return str(values["type"]).lower().replace("_", " ")
     rate = f"{values['successes']} of {values['trials']}"

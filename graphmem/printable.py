@@ -32,8 +32,7 @@ _NO_PORT = re.compile(r"^(\[[^]]*\]|[^/?#:\[]*):(?!\d{1,5}(?:[/?#,]|$))[^/?#]*")
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 MASK = "***"
 _DECIMALS = 3
-LABEL = 80
-"""Most characters of a label in a chart."""
+LABEL = 80  # most characters of a label in a chart
 
 
 def printable(text: str) -> str:
@@ -85,7 +84,6 @@ def without_password(url: str) -> str:
 
 
 def _bare(rest: str) -> str:
-    """Return the end of a url without a wrong port, and without the query."""
     if rest.startswith("[") and "]" not in rest:
         return MASK
     found = _NO_PORT.sub(rf"\1:{MASK}", rest)
@@ -124,7 +122,6 @@ def listed(counts: Mapping[str, int]) -> str:
 
 
 def _one(name: str) -> str:
-    """Return one of what a plural names, in words."""
     if name in _WORDS:
         return _WORDS[name]
     for plural, end in (("ies", "y"), ("ses", "s"), ("s", "")):
@@ -170,8 +167,7 @@ class Printable:
     """A stream of text that writes only :func:`printable` text."""
 
     def __init__(self, stream: TextIO) -> None:
-        self.stream = stream
-        """The stream itself, for code that knows how to style."""
+        self.stream = stream  # the stream itself, for code that knows how to style
 
     def write(self, text: str) -> int:
         """Write a text."""

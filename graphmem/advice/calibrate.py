@@ -47,12 +47,9 @@ from graphmem.store.port import Row
 from graphmem.text import answers
 from graphmem.text.task_types import GENERAL
 
-BINS = 10
-"""Number of bins of equal width."""
-UNITS = 20
-"""So many tasks are enough to be independent units."""
-GROWTH = 1.2
-"""Growth factor of the history until the next fit of strengths."""
+BINS = 10  # number of bins of equal width
+UNITS = 20  # so many tasks are enough to be independent units
+GROWTH = 1.2  # growth factor of the history until the next fit of strengths
 _PAGE = 2_000
 Similar = dict[str, list[tuple[str, float]]]
 """Similar tasks or strategies, and what one of their outcomes counts for, by id."""
@@ -88,8 +85,7 @@ class Cell:
 
     def __init__(self) -> None:
         self.trials = self.successes = 0
-        self.latest: list[tuple[int, str]] = []
-        """Stamps (time * 2 + success) and tasks, ascending."""
+        self.latest: list[tuple[int, str]] = []  # stamps (time * 2 + success) and tasks, ascending
 
     def add(self, won: bool, used_at: int | None, task: str) -> None:
         """Count an outcome."""
@@ -290,8 +286,7 @@ class Calibrator:
 
     def __init__(self, graph: Graph, near: Near | None = None) -> None:
         self._graph = graph
-        self._near = near
-        """Finds near tasks; None: they are those to which the graph has links."""
+        self._near = near  # finds near tasks; None: they are those to which the graph has links
 
     def calibrate(
         self,
@@ -395,7 +390,6 @@ class Calibrator:
 
 
 def _shrunk(cell: Cell, rate: float, strength: float) -> float:
-    """Return the rate of trials and successes, shrunk toward a wider one."""
     return (cell.successes + strength * rate) / (cell.trials + strength)
 
 
@@ -450,12 +444,10 @@ def _auc(told: Floats, came: Floats) -> float | None:
 
 
 def _weight(cell: Cell) -> float:
-    """Return the weight of a strategy among the strategies of an episode."""
     return 1.0 / (cell.trials + 1) ** 2
 
 
 def _mean(values: Sequence[float], weights: Sequence[float]) -> float:
-    """Return the weighted mean of probabilities, in logits."""
     if len(values) == 1:
         return values[0]
     total = sum(w * math.log(p / (1.0 - p)) for p, w in zip(values, weights, strict=True))

@@ -118,12 +118,10 @@ class Changes:
         return found
 
     def _everywhere(self, view: View, among: set[str] | None) -> dict[str, tuple[Row, Turn]]:
-        """Return the strategies that changed on all tasks, by id."""
         rows = [row for row in self._read(view) if among is None or row["id"] in among]
         return self._turned(rows, view, self._total(view))
 
     def _total(self, view: View) -> Row:
-        """Return the trials of all strategies, and what they count."""
         some = ("some",) if view.agents is not None else ()
         return self._graph.read("forecasting.totals", *some, **view.filters(self._graph))[0]
 
@@ -213,7 +211,6 @@ def change_of(strategy: str, task: str | None, row: Mapping[str, Any], turn: Tur
 
 
 def _turns_there(rows: Sequence[Row]) -> dict[int, Turn]:
-    """Return the changes of strategies on a task each, by the place of the row."""
     from graphmem.advice.beliefs import mixed
     from graphmem.advice.formula import HAZARD, find_turns
 
@@ -222,7 +219,6 @@ def _turns_there(rows: Sequence[Row]) -> dict[int, Turn]:
 
 
 def _as_of(row: Row, stamp: int) -> tuple[Row, Row]:
-    """Return what was known before an outcome, and with it."""
     ascending = latest_of([row["latest"]])
     several = []
     for latest in (
@@ -245,11 +241,9 @@ def _since(row: Row, turn: Turn) -> int:
 
 
 def _is_news(found: tuple[Row, Turn], known: tuple[Row, Turn] | None) -> bool:
-    """Return whether a change is not the one that is known."""
     return known is None or _better(*found) != _better(*known)
 
 
 def _better(row: Row, turn: Turn) -> bool:
-    """Return whether it works better since a change."""
     before = row["trials"] - turn.trials, row["successes"] - turn.successes
     return bool(turn.successes * before[0] > before[1] * turn.trials)

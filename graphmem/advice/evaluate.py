@@ -29,14 +29,11 @@ from graphmem.models.fields import Input, SomeNames
 from graphmem.models.forecasts import PoolingStrengths
 from graphmem.store.port import Row
 
-FEWEST = 10
-"""Fewest episodes for an estimate: resamples of fewer say too little."""
+FEWEST = 10  # fewest episodes for an estimate: resamples of fewer say too little
 _NOTHING = (0, 0)
 _INSIDE = (0.025, 0.975)
-_SPARE = 0.01
-"""How far the sum of a function's probabilities may be from 1."""
-_ALIKE = 500_000
-"""About so many episodes are drawn at a time, to bound memory."""
+_SPARE = 0.01  # how far the sum of a function's probabilities may be from 1
+_ALIKE = 500_000  # about so many episodes are drawn at a time, to bound memory
 _REMEDY = (
     "choose with `choose` or `attempt`, or learn strategies with the probability with which they "
     "were chosen: StrategyUse(text, propensity=..., candidates={...})"
@@ -243,7 +240,6 @@ def _values(means: Floats) -> Floats:
 
 
 def _resampled(columns: Floats, seed: int, resamples: int) -> Iterator[Floats]:
-    """Yield the means of the columns over episodes that are drawn with replacement."""
     rng = np.random.default_rng([seed, 2])
     size = len(columns)
     at_once = max(1, _ALIKE // size)

@@ -41,14 +41,10 @@ from graphmem.printable import counted
 from graphmem.store.port import Row
 from graphmem.store.queries import procedure
 
-LATEST = 2_000
-"""Most trials that are read one by one, the latest."""
-SAMPLE = 5
-"""Most episodes for, and against, in an explanation."""
-TABLE = 10
-"""Most tasks, and agents, in an explanation."""
-NEAR = 8
-"""Most neighbours of one relation in an explanation."""
+LATEST = 2_000  # most trials that are read one by one, the latest
+SAMPLE = 5  # most episodes for, and against, in an explanation
+TABLE = 10  # most tasks, and agents, in an explanation
+NEAR = 8  # most neighbours of one relation in an explanation
 _PARAMETER = re.compile(r"\$(\w+)")
 _WORDS = {
     "strategy": ("worked", "success", "failure"),
@@ -286,7 +282,6 @@ class Explainer:
         return self._explanation({**item, "types": types}, evidence, view.reader, shown)
 
     def _verdict_turns(self, row: Row) -> list[Turn]:
-        """Return how many episodes would give a rule of a task another verdict."""
         counts = {name: row[name] for name in ("worked", "praised", "failed", "blamed")}
         turns = []
         for turn in self._graph.read("explaining.verdict_turns", **counts):
@@ -329,7 +324,6 @@ class Explainer:
         )
 
     def _beside(self, item: Row, state: str, view: View) -> list[Neighbour]:
-        """Return the agent's other policies in the state, and readable ones linked with it."""
         place = state_id(self._graph.ns, state)
         rows = self._graph.read("policies.values", state_id=place, agent=item["agent"])
         rows = [row for row in rows if row["id"] != item["id"]][:NEAR]
@@ -351,7 +345,6 @@ class Explainer:
         return beside
 
     def _crystallizing(self, row: Row, *, crystallized: bool) -> list[Turn]:
-        """Return how many trials would crystallize a policy, or take it back."""
         settings = self._graph.settings
         bounds = {"established": settings.crystallize_above, "refuted": 0.0}
         counts = {"trials": row["trials"], "successes": row["successes"]}
@@ -501,7 +494,6 @@ def _rated(row: Row) -> dict[str, Any]:
 
 
 def _since(row: Row, item: Row) -> Since | None:
-    """Return the dates of evidence; for a general rule its stored dates."""
     first, last = (from_millis(row.get(name, item[name])) for name in ("first_at", "last_at"))
     if first is None or last is None:
         return None

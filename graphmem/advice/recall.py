@@ -30,13 +30,11 @@ from graphmem.search.similarity import ROUNDED, Hit, Similarity
 from graphmem.store.port import Row
 from graphmem.text.task_types import GENERAL
 
-SEEDS = 12
-"""Most tasks, and strategies, from the search."""
+SEEDS = 12  # most tasks, and strategies, from the search
 HOPS = 2
 """Default number of steps: from tasks to the strategies tried on them, and to their neighbours."""
 MOST_HOPS = 4
-FAN_OUT = 32
-"""Most strategies of a task, companions of a strategy, and nodes of a further step."""
+FAN_OUT = 32  # most strategies of a task, companions of a strategy, and nodes of a further step
 REST = {
     ("Task", "SIMILAR_TO"): 0.2,
     ("Strategy", "SIMILAR_TO"): 0.2,
@@ -44,20 +42,14 @@ REST = {
 }
 """Factor of relevance for a further step, besides the strength of its edge. It is so small that
 such finds hardly ever come before strategies tried on a near task."""
-VARIETY = 0.3
-"""Weight of being unlike the strategies chosen before (0: the score alone)."""
-FAILED = 0.5
-"""The same for a task on which a strategy never worked."""
+VARIETY = 0.3  # weight of being unlike the strategies chosen before (0: the score alone)
+FAILED = 0.5  # the same for a task on which a strategy never worked
 ESTIMATED, BESIDE = 12, 2
 """Fewest strategies whose outcome is estimated, and how many for each item."""
-POOL = 64
-"""Number of the most relevant strategies for looking up warnings."""
-MOST = 100
-"""Most items."""
-AVOID = 3
-"""Most strategies to avoid by what files say."""
-WARNINGS = 5
-"""Most warnings."""
+POOL = 64  # number of the most relevant strategies for looking up warnings
+MOST = 100  # most items
+AVOID = 3  # most strategies to avoid by what files say
+WARNINGS = 5  # most warnings
 WARNED = 20
 """How many of them to look at: what every run uses fails most often, and is left out then."""
 
@@ -81,8 +73,7 @@ class _Reached:
     way: tuple[Step, ...]
 
 
-Nodes = dict[str, _Reached]
-"""The nodes that were reached, by id."""
+Nodes = dict[str, _Reached]  # the nodes that were reached, by id
 
 
 @dataclass(slots=True)
@@ -191,7 +182,6 @@ class Recaller:
         )
 
     def _nearest(self, found: Sequence[Hit], view: View) -> NearTask | None:
-        """Return the most similar task that a search found, relevant or not."""
         tasks = sorted((-hit.similarity, hit.id) for hit in found if hit.label == "Task")
         rows = view.tasks(self._graph, [tasks[0][1]] if tasks else [])
         return next((_near_task(row, found) for row in rows.values()), None)
@@ -247,7 +237,6 @@ class Recaller:
     def _reached(
         self, tasks: Nodes, strategies: Nodes, view: View, now: int, *, by_task: bool = True
     ) -> list[Row]:
-        """Return the strategies that nodes lead to; merged ones count as one."""
         seeds: list[Row] = []
         for id_, one in sorted(tasks.items()):
             near, weight = one.relevance if by_task else 0.0, one.relevance
@@ -360,7 +349,6 @@ class Recaller:
     def _evidence(
         self, ways: Mapping[str, tuple[Step, ...]], first: Mapping[str, list[Any]], view: View
     ) -> dict[str, list[str]]:
-        """Return the latest episodes on the task that led to each, else on the last tried task."""
         last = {id_: [node for kind, node in way if kind == "task"] for id_, way in ways.items()}
         pairs = [
             (tasks[-1] if tasks else first[id_][0], id_)

@@ -23,14 +23,10 @@ from graphmem.models.recall import Kind, NearTask, RecallItem
 from graphmem.store.port import Row
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
-MOST = 3
-"""Most items of each kind besides strategies."""
-TASKS = 5
-"""The nearest tasks, whose rules and policies count."""
-EVIDENCE = 5
-"""Most episodes of an item."""
-HALF_LIFE_MS = 90 * 86_400_000.0
-"""Milliseconds without a trial after which an item counts half."""
+MOST = 3  # most items of each kind besides strategies
+TASKS = 5  # the nearest tasks, whose rules and policies count
+EVIDENCE = 5  # most episodes of an item
+HALF_LIFE_MS = 90 * 86_400_000.0  # milliseconds without a trial after which an item counts half
 _GIVEN = ("id", "text", "verdict", "source", "supporting", "opposing", "last_at", "task_types")
 """What is sent of a general rule."""
 
@@ -251,7 +247,6 @@ def _item(told: Row, **shown: Any) -> RecallItem:
 
 
 def _latest(told: Row) -> tuple[str, ...]:
-    """Return the ids of the episodes that speak for an item, the latest first."""
     episodes = {one["id"]: one["at"] for one in told["latest"]}
     return tuple(sorted(episodes, key=lambda id_: (episodes[id_], id_), reverse=True))
 

@@ -25,10 +25,8 @@ DEFAULTS = PoolingStrengths(
     task=2.0, strategy=2.0, cell=1.0, fitted=False, trials=0, gain=0.0, score=0.0
 )
 """In force until a fit is accepted."""
-LEAST = 100
-"""Fewest trials for fitting."""
-MAX_CELLS = 200_000
-"""Most entries for fitting; a larger history is sampled by the keys of tasks."""
+LEAST = 100  # fewest trials for fitting
+MAX_CELLS = 200_000  # most entries for fitting; a larger history is sampled by the keys of tasks
 _PAGE = 1_000
 _COUNTS = ("n", "k", "trials", "successes")
 _COLUMNS = {name: f"{name}_strength" for name in ("task", "strategy", "cell")}
@@ -132,7 +130,6 @@ class Strengths:
         return pooling.fit(cells, totals["trials"], (totals["n"], totals["k"]))
 
     def _cells(self) -> list[tuple[float, ...]]:
-        """Read the data for fitting: rows as :func:`graphmem.advice.pooling.fit` takes them."""
         wholes: dict[str, list[float]] = {}
         for row in self._graph.read("forecasting.wholes"):
             counts = wholes.setdefault(row["whole"], [0.0] * len(_COUNTS))

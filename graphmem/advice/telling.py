@@ -14,22 +14,14 @@ from graphmem.text.fencing import fenced
 if TYPE_CHECKING:
     from graphmem.advice.estimate import Estimate
 
-STANDARD_ERRORS = 1.0
-"""The normal quantile of the bounds of an estimate, as recall uses them."""
-LIKELY, RARELY = 0.6, 0.4
-"""What is expected from the one on is likely, under the other one rare."""
-NEARLY_ALL = 0.9
-"""A tool that this share of runs use tells runs apart by little."""
-WIDE = 0.45
-"""With a greater distance of the bounds, too little is known of what has few outcomes."""
-ENOUGH = 5
-"""So many outcomes are known well; on the task itself they leave little to say to others."""
-MOVED = 0.2
-"""Where the estimate is so far from the rate of these, others moved it."""
-PRIORS = 2
-"""So many files are named that say something of a strategy."""
-NAMED = 60
-"""Characters of the text of another task or strategy."""
+STANDARD_ERRORS = 1.0  # the normal quantile of the bounds of an estimate, as recall uses them
+LIKELY, RARELY = 0.6, 0.4  # what is expected from the one on is likely, under the other one rare
+NEARLY_ALL = 0.9  # a tool that this share of runs use tells runs apart by little
+WIDE = 0.45  # with a greater distance of the bounds, too little is known of what has few outcomes
+ENOUGH = 5  # so many outcomes are known well; on the task itself they leave little to say to others
+MOVED = 0.2  # where the estimate is so far from the rate of these, others moved it
+PRIORS = 2  # so many files are named that say something of a strategy
+NAMED = 60  # characters of the text of another task or strategy
 
 
 def conclude(one: Estimate) -> Conclusion:
@@ -111,6 +103,5 @@ def is_usual(uses: Mapping[str, float], everything: Mapping[str, int]) -> bool:
 
 
 def _columns(uses: Mapping[str, float]) -> tuple[str, str]:
-    """Return the names of the counts on the type, if there are any, else on all tasks."""
     typed = "type_" if uses["type_trials"] else ""
     return f"{typed}trials", f"{typed}successes"

@@ -22,10 +22,8 @@ if TYPE_CHECKING:
     from graphmem.models.recall import Recall, RecallItem
     from graphmem.models.reports import Item
 
-MANY = 200
-"""Texts that take about a second to embed."""
-AMPLE = 10_000
-"""Tokens in which something fits if there is anything."""
+MANY = 200  # texts that take about a second to embed
+AMPLE = 10_000  # tokens in which something fits if there is anything
 UNKNOWN = (
     "too little is known of such tasks; `graphmem list tasks` shows what is known, and `graphmem "
     "recall` says which task is the most like it"
@@ -188,7 +186,6 @@ def _print_recalled(recalled: Recall) -> None:
 
 
 def _find_source(item: RecallItem) -> str:
-    """Return the task, or another text, over which an item was found."""
     if item.kind != "strategy":
         return item.path[1]
     return item.path[-3] if len(item.path) > 2 else "its text"

@@ -22,16 +22,13 @@ from graphmem.printable import counted, listed, percent
 ASKED = "which riders signed up in 2022, and how many trips did each of them make?"
 """A task that is in no log."""
 SCRIPT = "choosing_agent"
-WINDOW = 50
-"""A point of the curve is the share among so many latest questions."""
+WINDOW = 50  # a point of the curve is the share among so many latest questions
 BARS = "▁▂▃▄▅▆▇█"
-WIDTH = 24
-"""Bars of a curve in a terminal."""
+WIDTH = 24  # bars of a curve in a terminal
 ENDINGS = (".png", ".svg")
 
 
 def _check_plot(_: click.Context, __: click.Parameter, file: str | None) -> str | None:
-    """Check the file name and matplotlib before any work is done."""
     if file is None:
         return None
     if Path(file).suffix.lower() not in ENDINGS:
@@ -119,7 +116,6 @@ def logs() -> list[Path]:
 
 
 def _find_seeds() -> Path:
-    """Return the folder of logs and of the agent, in the wheel or in the source tree."""
     here = Path(graphmem.__file__).parent
     for folder in (here / "seeds", here.parent / "seeds"):
         if (folder / f"{SCRIPT}.py").is_file():
@@ -197,7 +193,6 @@ def _print_learned(learned: dict[str, Any]) -> None:
 
 
 def _draw(agents: dict[str, Any], file: str) -> None:
-    """Draw the share of right answers among the latest, and the share of all."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8.5, 4.2), dpi=110, layout="constrained")

@@ -134,7 +134,6 @@ def _show_settings(options: Options) -> None:
 
 
 def _settings(options: Options, settings: Settings) -> Iterator[dict[str, Any]]:
-    """Yield each setting with its value, and where that came from."""
     from graphmem.config import SECRETS, URLS, default_folder, from_environment, settings_file
     from graphmem.printable import without_password
 

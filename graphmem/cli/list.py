@@ -236,7 +236,6 @@ def list_(options: Options, /, kind: str | None, limit: int, **given: Any) -> No
 
 
 def _check_options(kind: str | None, filters: Mapping[str, Any]) -> None:
-    """Refuse an option that does not fit the kind, and say which kinds take it."""
     fitting = KINDS[kind].options.split() if kind else []
     for name in filters:
         if name not in fitting:

@@ -59,13 +59,11 @@ _GENERAL: dict[tuple[str, ...], dict[str, Any]] = {
 
 
 def _set(ctx: click.Context, option: click.Parameter, value: Any) -> None:
-    """Set an option that stands after the command."""
     if value not in (None, False):
         setattr(ctx.find_object(Options), option.name or "", value)
 
 
 def _add_general(command: click.Command) -> None:
-    """Let a command and its subcommands take the general options."""
     command.params += [
         click.Option(names, **given, callback=_set, expose_value=False, hidden=True)
         for names, given in _GENERAL.items()

@@ -20,49 +20,22 @@ if TYPE_CHECKING:
     from graphmem.memory import Memory
 
 _EXAMPLE = "\n\n\b\nExample"
-NAMESPACES = 20
-"""Most namespaces in the error for one that does not exist."""
+NAMESPACES = 20  # most namespaces in the error for one that does not exist
 NO_TASK = (
     "nothing is known of this task: --task takes a key or the whole wording, as `graphmem list "
     "tasks` shows them; `graphmem recall` finds tasks that are like a text"
 )
 _NOW = {
-    **{name: f"list {name}" for name in ("strategies", "tasks", "episodes", "communities")},
-    **{f"{name} list": f"list {name}" for name in ("scopes", "predictions", "policies", "levels")},
-    **{
-        f"lessons {name}": f"list {name}"
-        for name in ("heuristics", "anti-patterns", "rules", "mistakes")
-    },
-    **{name: f"upkeep {name}" for name in ("verify", "maintain", "rebuild", "forget", "relink")},
-    **{f"predictions {name}": f"policies {name}" for name in ("resolve", "expire", "reliability")},
-    **{name: f"doctor {name}" for name in ("formats", "embedders")},
-    **dict.fromkeys(("export", "backup"), "upkeep export FILE"),
-    **dict.fromkeys(("import", "restore"), "upkeep import FILE"),
-    **dict.fromkeys(("show", "levels entries"), "explain ID"),
-    "people knowledge": "list knowledge",
-    "people preferences": "list preferences --user USER",
-    "stats": "list",
+    "strategies": "list strategies",
     "evidence": "explain STRATEGY` or `graphmem list episodes --strategy STRATEGY",
-    "similar": "list strategies --like STRATEGY",
+    "stats": "list",
+    **{name: f"upkeep {name}" for name in ("verify", "rebuild")},
     "erase": "upkeep erase ID",
+    "formats": "doctor formats",
     "config": "doctor settings",
-    "cycles": "policies cycles",
-    "scopes": "people scope",
-    "scopes get": "explain AGENT` or `graphmem list scopes",
-    "scopes remove": "people scope AGENT --remove",
-    "predictions": "policies expect",
-    "lessons scores": "list scores --task TASK",
-    "lessons unmerge": "lessons merge STRATEGY --undo",
-    "policies show": "list policies --state STATE",
-    "policies observe": "policies update STATE ACTION --success yes",
-    "levels prolong": "levels put NAME --key KEY --ttl SECONDS",
-    "levels unpull": "levels pull TARGET SOURCE --stop",
-    "levels statistics": "levels info",
-    "levels tags": "levels info NAME",
-    "events listen": "events consume --follow",
     "procedures show": "procedures list NAME",
 }
-"""Names of commands in earlier versions, and what to type now."""
+"""Names of commands in version 0.1.0, and what to type now."""
 
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -77,7 +50,7 @@ class Group(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command; for a name of an earlier version say what to type now."""
+        """Find the command; for a name of version 0.1.0 say what to type now."""
         if args and args[0] not in self.commands:
             words = [*ctx.command_path.split()[1:], *args]
             for old in (" ".join(words[:2]), words[0]):

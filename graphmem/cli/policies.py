@@ -279,8 +279,7 @@ def _print_reliability(measured: Reliability) -> None:
     print_facts({name: getattr(measured, name) for name in names})
 
 
-SECONDS = 0.5
-"""Time between two looks for new events."""
+SECONDS = 0.5  # time between two looks for new events
 PAGE = 1_000
 
 
@@ -376,7 +375,6 @@ def consume(options: Options, /, group: str, consumer: str, follow: bool, **how:
 
 
 def _line(event: Event, describe: Callable[[str], str]) -> str:
-    """Return an event in words: when, whose, its number, its kind, what it is about, its facts."""
     about = ""
     if event.subject is not None:
         about = event.subject if event.kind == "episode" else describe(event.subject)

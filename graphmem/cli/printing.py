@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
-from itertools import zip_longest
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
@@ -19,16 +17,18 @@ import click
 from graphmem.printable import listed, percent, unguarded
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from graphmem.cli.options import Options
 
-CELL = 400
-"""Most characters of a cell; --json has all."""
-TEXT = 90
-"""Most characters of a text in a list of rows; --json has all."""
-WIDTH = 120
-"""Columns of a table where there is no terminal, and ``COLUMNS`` does not say how many."""
-ROWS = 50
-"""Most rows of a list within an answer; --json has all."""
+CELL = 400  # most characters of a cell; --json has all
+TEXT = 90  # most characters of a text in a list of rows; --json has all
+WIDTH = 120  # columns of a table where there is no terminal, and ``COLUMNS`` does not say how many
+ROWS = 50  # most rows of a list within an answer; --json has all
+WHOLE = 32  # characters of an id or a name, which is not broken over lines
+READABLE = 16  # room that a column of sentences needs
+_ID = re.compile(r"^([0-9a-f]{12})[0-9a-f]{20}$")
+_NUMBER = re.compile(r"[<>+-]?[\d.,]+ ?%?( (of|to) [\d.,]+ ?%?)?")
 _WORDS = {
     "abandoned": "attempts without an outcome",
     "below_count": "below the threshold",
@@ -56,14 +56,66 @@ def print_json(data: Any) -> None:
 
 
 def print_table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Print a table, as wide as the terminal."""
-    stream, style = sys.stdout, str
-    if stream.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb":
-        stream, style = unguarded(stream), partial(click.style, bold=True)  # type: ignore[assignment]
-    cells = [[cell(value) for value in row] for row in rows]
+    """Print a table as wide as the terminal; where it does not fit, a block of lines for each row.
+
+    Where there is little room, ids are cut to their beginning; `graphmem explain` takes that too.
+    """
+    from rich.console import Console
+    from rich.measure import Measurement
+
     width = get_terminal_size((WIDTH, 0)).columns
-    for line in lay_out([cell(heading) for heading in headings], cells, width, style):
-        stream.write(f"{line}\n")
+    console = Console(file=unguarded(sys.stdout), width=width, highlight=False)
+    heads = [cell(heading) for heading in headings]
+    whole = [[cell(value) for value in row] for row in rows]
+    short = [[_ID.sub(r"\1", text) for text in row] for row in whole]
+    ample = console.options.update(width=10 * CELL * len(heads))
+    for table in (_make_table(heads, whole), _make_table(heads, short)):
+        if Measurement.get(console, ample, table).minimum <= width:
+            break
+    else:
+        table = _make_blocks(heads, short)
+        click.echo()
+    with console.capture() as drawn:
+        console.print(table)
+    for line in drawn.get().splitlines():
+        console.file.write(f"{line.rstrip()}\n")
+
+
+def _make_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    from rich.box import SIMPLE_HEAD
+    from rich.cells import cell_len
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold")
+    for head, *texts in zip(heads, *rows, strict=True):
+        longest = max(map(cell_len, texts), default=0)
+        is_numeric = any(texts) and all(_NUMBER.fullmatch(text) for text in texts if text)
+        is_name = longest <= WHOLE and not any(" " in text for text in texts)
+        is_whole = is_numeric or is_name
+        table.add_column(
+            Text(head),
+            justify="right" if is_numeric else "left",
+            min_width=max(longest, cell_len(head)) if is_whole else min(longest, READABLE),
+            no_wrap=is_whole,
+            overflow="fold",
+        )
+    for row in rows:
+        table.add_row(*map(Text, row))
+    return table
+
+
+def _make_blocks(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    from rich.table import Column, Table
+    from rich.text import Text
+
+    blocks = Table.grid(Column(style="bold"), Column(overflow="fold"), padding=(0, 2, 0, 1))
+    for row in rows:
+        for head, text in zip(heads, row, strict=True):
+            if text:
+                blocks.add_row(Text(head), Text(text))
+        blocks.add_row()
+    return blocks
 
 
 def print_rows(rows: Sequence[Any], columns: str, /, **cells: Callable[[Any], Any]) -> None:
@@ -181,131 +233,3 @@ def progress(
             bar.update(task, description=text, completed=done, total=total)
 
         yield advance
-
-
-WHOLE = 16
-"""Characters of a cell that are not broken over lines."""
-READABLE = 24
-"""Room that a column of sentences needs."""
-BEGINNING = 12
-"""Letters of an id where there is no room for it; `graphmem explain` finds it by them."""
-_ID = re.compile("[0-9a-f]{32}")
-_NUMBER = re.compile(r"[<>+-]?[\d.,]+ ?%?( (of|to) [\d.,]+ ?%?)?")
-_WITHIN = re.compile(r"(?<=[^\W\d][_/.:=-])(?=\w)|(?<=[_/])(?=[^\W\d])")
-"""Where a name can go on in the next line."""
-
-
-def lay_out(
-    heads: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    width: int,
-    style: Callable[[str], str] = str,
-) -> list[str]:
-    """Return the lines of a table in ``width`` columns; numbers are set to the right.
-
-    Where there is less room, ids are cut to their beginning, and names go on in the next line after
-    a ``_``. Where that does not fit, each row is a block: a line for each field.
-    """
-    for gap, short_ids, break_names in ((3, False, False), (3, True, False), (2, True, True)):
-        if short_ids:
-            rows = [[t[:BEGINNING] if _ID.fullmatch(t) else t for t in row] for row in rows]
-        columns = list(zip(heads, *rows, strict=True))
-        least = [_least(*column, break_names=break_names) for column in columns]
-        room = width - 1 - gap * (len(heads) - 1)
-        if sum(least) <= room:
-            widths = _share(least, [max(map(_size, column)) for column in columns], room)
-            right = [_is_numeric(column[1:]) for column in columns]
-            rule = " " + "─" * (sum(widths) + gap * (len(widths) - 1))
-            head = _draw(heads, widths, right, gap, style)
-            body = [line for row in rows for line in _draw(row, widths, right, gap)]
-            return ["", *head, rule.rstrip(), *body, ""]
-    return list(_draw_blocks(heads, rows, width, style))
-
-
-def _least(head: str, *cells: str, break_names: bool) -> int:
-    """Return the width that a column needs at least."""
-    longest = max(map(_size, cells), default=0)
-    least = max(map(_size, head.split()), default=0)
-    if longest <= WHOLE:
-        return max(longest, least)
-    words = [word for text in cells for word in text.split()]
-    if break_names:
-        words = [piece for word in words for piece in _WITHIN.split(word)]
-    return max(least, *map(_size, words), min(longest, READABLE))
-
-
-def _share(least: Sequence[int], widest: Sequence[int], room: int) -> list[int]:
-    """Return widths that fill the room: the widest columns give way first."""
-    widths = list(least)
-    for _ in range(room - sum(widths)):
-        wanting = [place for place, width in enumerate(widths) if width < widest[place]]
-        if wanting:
-            widths[min(wanting, key=widths.__getitem__)] += 1
-    return widths
-
-
-def _is_numeric(cells: Sequence[str]) -> bool:
-    return any(cells) and all(_NUMBER.fullmatch(text) for text in cells if text)
-
-
-def _draw(
-    cells: Sequence[str],
-    widths: Sequence[int],
-    right: Sequence[bool],
-    gap: int,
-    style: Callable[[str], str] = str,
-) -> Iterator[str]:
-    blocks = [wrap(text, width) for text, width in zip(cells, widths, strict=True)]
-    for texts in zip_longest(*blocks, fillvalue=""):
-        parts = []
-        for text, width, at_right in zip(texts, widths, right, strict=True):
-            space = " " * (width - _size(text))
-            styled = style(text) if text else ""
-            parts.append(space + styled if at_right else styled + space)
-        yield (" " + (" " * gap).join(parts)).rstrip()
-
-
-def _draw_blocks(
-    heads: Sequence[str], rows: Sequence[Sequence[str]], width: int, style: Callable[[str], str]
-) -> Iterator[str]:
-    """Yield a block for each row, with a line for each field that has a value."""
-    indent = max(map(_size, heads), default=0) + 3
-    yield ""
-    for row in rows:
-        for head, text in zip(heads, row, strict=True):
-            if text:
-                first, *more = wrap(text, max(width - indent, 1))
-                yield f" {style(head)}{' ' * (indent - 1 - _size(head))}{first}"
-                yield from (" " * indent + line for line in more)
-        yield ""
-
-
-def wrap(text: str, width: int) -> list[str]:
-    """Return ``text`` in lines of ``width``; a long word is broken within a name, else anywhere."""
-    lines, line = [], ""
-    for word in text.split(" "):
-        if line and _size(line) + 1 + _size(word) <= width:
-            line += f" {word}"
-            continue
-        if line:
-            lines.append(line)
-        line = word
-        while _size(line) > width:
-            pieces = _WITHIN.split(line)
-            if _size(pieces[0]) > width:
-                pieces = list(line)
-            part, *pieces = pieces
-            while _size(part + pieces[0]) <= width:
-                part += pieces.pop(0)
-            lines.append(part)
-            line = line[len(part) :]
-    return [*lines, line] if line or not lines else lines
-
-
-def _size(text: str) -> int:
-    """Return how many columns a terminal takes for a text."""
-    if text.isascii():
-        return len(text)
-    from rich.cells import cell_len
-
-    return cell_len(text)

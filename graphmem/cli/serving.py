@@ -107,16 +107,13 @@ def _shorten(record: logging.LogRecord) -> bool:
     return True
 
 
-LONGEST = 50_000_000
-"""Most bytes of a hook's input."""
-PATIENCE = 2.0
-"""Most seconds that a prompt waits for another writer, or for a server."""
+LONGEST = 50_000_000  # most bytes of a hook's input
+PATIENCE = 2.0  # most seconds that a prompt waits for another writer, or for a server
 
 for_program = click.argument("program", type=click.Choice(["claude-code"]), expose_value=False)
 
 
 def _with(*options: Callable[..., Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Return a decorator that gives a command these options."""
     return lambda command: functools.reduce(lambda inner, option: option(inner), options, command)
 
 
@@ -234,7 +231,6 @@ def _open(options: Options, *, asking: bool) -> Memory | None:
 
 
 def _check_terms(terms: dict[str, Any]) -> None:
-    """Refuse hooks that could not work, before they are written."""
     from graphmem.integrations.outcomes import judge_of
 
     if terms["outcome"] and terms["test_command"]:
@@ -275,7 +271,6 @@ def _program(options: Options, *, shared: bool) -> list[str]:
 
 
 def _write_terms(terms: dict[str, Any]) -> list[str]:
-    """Return the options that differ from their defaults."""
     defaults = {"strategy_from": "tools", "max_tokens": 400}
     return [
         word
@@ -295,7 +290,6 @@ def _file(user: bool, local: bool) -> Path:
 
 
 def _make(options: Options, change: Change, *, yes: bool, dry_run: bool) -> None:
-    """Show a change, ask, and make it."""
     before, after = ((text or "").splitlines() for text in (change.before, change.after))
     name = str(change.path)
     diff = "\n".join(unified_diff(before, after, name, name, lineterm=""))

@@ -37,7 +37,6 @@ from graphmem.models.episodes import (
     content,
     hashed,
     resolve,
-    without_bad_decision,
 )
 from graphmem.models.reports import Told
 from graphmem.policies.streams import took
@@ -305,19 +304,11 @@ def outcomes_of(reader: Reader, ids: list[str]) -> dict[str, Row]:
     return {row["episode"]: row["outcome"] for row in reader.read("settling.told", ids=ids)}
 
 
-def _card(fields: Row) -> Row:
-    extra = _parsed(fields["extra"]) or {}
-    if fields["bad_decision"] is None and isinstance(extra.get("bad_decision"), str):
-        # In earlier versions it had no field of its own.
-        fields["bad_decision"], extra = extra["bad_decision"], without_bad_decision(extra)
-    return _present({**fields, "extra": extra or None})
-
-
 _ITEMS: dict[str, Callable[[Row], Any]] = {
     "strategy": lambda fields: _present({**fields, "candidates": _parsed(fields["candidates"])}),
     "successes": lambda fields: fields["text"],
     "mistakes": lambda fields: fields["text"],
-    "mistake_cards": _card,
+    "mistake_cards": lambda fields: _present({**fields, "extra": _parsed(fields["extra"])}),
 }
 
 

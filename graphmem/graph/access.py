@@ -86,8 +86,7 @@ class View:
         return [row["id"] for row in rows]
 
 
-EVERYTHING = View(agents=None, scope=None)
-"""The view of a reader that names no agent."""
+EVERYTHING = View(agents=None, scope=None)  # the view of a reader that names no agent
 
 
 class Scopes(dict[str, Scope]):

@@ -17,12 +17,9 @@ from graphmem.errors import ValidationError, has_surrogate
 from graphmem.models.fields import Input, Name
 
 T = TypeVar("T")
-Progress = Callable[[int, int], None]
-"""Called with how much is done, and how much there is."""
-MOST = 1_000_000_000
-"""The greatest limit; it stands for all."""
-LONGEST = 100_000
-"""Most characters of a searched text."""
+Progress = Callable[[int, int], None]  # called with how much is done, and how much there is
+MOST = 1_000_000_000  # the greatest limit; it stands for all
+LONGEST = 100_000  # most characters of a searched text
 
 
 def check_text(name: str, value: object) -> None:

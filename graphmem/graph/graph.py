@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
@@ -19,10 +18,8 @@ from graphmem.store.queries import Query, procedure
 from graphmem.text.fencing import masked
 
 T = TypeVar("T")
-Wake = Callable[[], object]
-"""Called in the thread that wrote, often without need; it must be quick."""
-LOOK_SECONDS = 1.0
-"""The seconds after which a memory without kept settings is asked for them again."""
+Wake = Callable[[], object]  # called in the thread that wrote, often without need; it must be quick
+LOOK_SECONDS = 1.0  # the seconds after which a memory without kept settings is asked for them again
 
 
 class Bell:
@@ -52,7 +49,6 @@ class Bell:
 
 
 def _renew(bell: Bell) -> None:
-    """Forget the listeners of the parent process."""
     bell._lock = threading.Lock()
     bell._wakes = ()
 
@@ -72,8 +68,7 @@ class Graph:
     def __init__(self, store: Store, namespace: str, settings: Settings) -> None:
         self.store = store
         self.ns = namespace
-        self.given = settings
-        """The settings with which the memory was opened."""
+        self.given = settings  # the settings with which the memory was opened
         self.namespace_id = node_id(namespace, "Namespace")
         self.bell = _bells.setdefault((store.url, namespace), Bell())
         """Rings after each write of this process."""
@@ -93,21 +88,12 @@ class Graph:
         return self._settings
 
     def _look(self) -> None:
-        """Look up the kept settings if they are not known."""
         if not self._settled and time.monotonic() >= self._look_after:
             self._look_after = time.monotonic() + LOOK_SECONDS
             for row in self.store.read(procedure("schema.namespace"), id=self.namespace_id):
                 self._adopt(row)
-                if row["removed"]:
-                    warnings.warn(
-                        f"namespace {self.ns!r} was written with other values of settings that "
-                        f"graphmem no longer has ({', '.join(row['removed'])}); the constants in "
-                        "their place hold for it now",
-                        stacklevel=2,
-                    )
 
     def _adopt(self, kept: Row) -> None:
-        """Take over kept settings that were not given explicitly."""
         own = self.given.model_fields_set | {"co_occurrence_half_life_days"}  # it is checked
         update = {
             name: kept[name] for name in KEPT if kept.get(name) is not None and name not in own
@@ -142,11 +128,6 @@ class Graph:
         rows = self.store.write(query, **bound)
         self._end_write()
         return rows
-
-    def leave(self, name: str, /, **params: Any) -> bool:
-        """Leave a procedure for who writes next; see :meth:`Store.leave`."""
-        query, bound = self._bound(name, (), params)
-        return self.store.leave(query, **bound)
 
     def attempt(
         self, name: str, fits: Callable[[list[Row]], bool], /, *options: str, **params: Any
@@ -232,5 +213,4 @@ class Transaction:
     read = run
 
 
-Reader = Graph | Transaction
-"""A runner of reading procedures: a graph, or a transaction."""
+Reader = Graph | Transaction  # a runner of reading procedures: a graph, or a transaction

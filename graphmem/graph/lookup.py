@@ -16,10 +16,8 @@ from graphmem.models.fields import MAX_KEY
 from graphmem.store.port import Row
 from graphmem.text.task_types import infer_task_type
 
-FITTING = 20
-"""Most matching items in the error for an ambiguous text."""
-VERDICT = re.compile(r"^\[(?:WORKS|AVOID)\]\s*")
-"""What may stand before the text of a rule."""
+FITTING = 20  # most matching items in the error for an ambiguous text
+VERDICT = re.compile(r"^\[(?:WORKS|AVOID)\]\s*")  # what may stand before the text of a rule
 
 
 @runtime_checkable

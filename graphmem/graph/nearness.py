@@ -176,7 +176,6 @@ def understood(
 def _type(
     reader: Reader, text: str, known: Sequence[Row], near: NearTasks, view: View, given: str | None
 ) -> tuple[str | None, str | None]:
-    """Return a type, and what decided it."""
     if given is not None:
         return (None, None) if given == GENERAL else (given, "given")
     types = {row["task_type"]: row["type_rule"] for row in known if row["task_type"] != GENERAL}

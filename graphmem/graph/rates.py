@@ -8,20 +8,16 @@ from typing import Any
 from graphmem.graph.graph import Reader
 from graphmem.store.port import Row
 
-Counts = tuple[int, int]
-"""Trials and successes."""
+Counts = tuple[int, int]  # trials and successes
 
-PRIOR = (1.0, 1.0)
-"""Successes and failures of the Beta prior of a mean (Laplace)."""
+PRIOR = (1.0, 1.0)  # successes and failures of the Beta prior of a mean (Laplace)
 ESTABLISHED_ABOVE, REFUTED_BELOW = 0.6, 0.4
 """What is established has its lower bound above, what is refuted its upper bound below.
 
 ``cypher/formulas.cypher`` has the same defaults.
 """
-LATEST = 32
-"""How many latest outcomes are kept, in which a change can be found."""
-HEURISTIC_ABOVE = 0.5
-"""A heuristic, or an anti-pattern, is shown while its posterior mean is above."""
+LATEST = 32  # how many latest outcomes are kept, in which a change can be found
+HEURISTIC_ABOVE = 0.5  # a heuristic, or an anti-pattern, is shown while its posterior mean is above
 
 
 def rates_of(

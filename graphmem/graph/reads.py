@@ -1,7 +1,7 @@
 """Counts reads outside of the graph, so that a read neither waits for the lease nor takes it.
 
-Some seconds after the next write of this memory a thread adds the counts to the graph. A memory
-that does not write leaves them to who writes next; a crash before that loses only these counts.
+Some seconds after the next write of this memory a thread adds the counts to the graph. What a
+memory reads that never writes is not counted: it would have to take the lease for that.
 """
 
 from __future__ import annotations
@@ -66,10 +66,9 @@ class Reads:
             raise
 
     def close(self) -> None:
-        """Write the counts for the last time; a reader leaves them to who writes next."""
-        store = self._graph.store
+        """Write the counts for the last time."""
         try:
-            if self._counts and (store.writing or not self._left()) and store.try_writing():
+            if self._graph.store.writing:
                 self.flush()
         except StoreError as error:
             _log.info("read counts were dropped: %s", error)
@@ -82,14 +81,6 @@ class Reads:
                 self._timer = threading.Timer(SECONDS, self._tick)
                 self._timer.daemon = True
                 self._timer.start()
-
-    def _left(self) -> bool:
-        """Leave the counts to who writes next; return whether all could be."""
-        with self._lock:
-            for label, rows in _rows(self._counts).items():
-                if self._graph.leave(_PROCEDURES[label], rows=rows):
-                    self._counts = {key: at for key, at in self._counts.items() if key[0] != label}
-            return not self._counts
 
     def _take(self) -> dict[tuple[str, str], tuple[int, int]]:
         """Return the counts, and forget them; stop the thread that would write them."""
@@ -107,7 +98,9 @@ class Reads:
             _log.info("read counts wait: %s", error)
 
     def _write(self, counts: dict[tuple[str, str], tuple[int, int]]) -> int:
-        rows = _rows(counts)
+        rows: dict[str, list[dict[str, object]]] = {}
+        for (label, identity), (reads, at) in sorted(counts.items()):
+            rows.setdefault(label, []).append({"id": identity, "reads": reads, "at": at})
 
         def work(tx: Transaction) -> int:
             items = 0
@@ -116,11 +109,3 @@ class Reads:
             return items
 
         return self._graph.transact(work)
-
-
-def _rows(counts: dict[tuple[str, str], tuple[int, int]]) -> dict[str, list[dict[str, object]]]:
-    """Return the counts of each label, as its procedure takes them."""
-    rows: dict[str, list[dict[str, object]]] = {}
-    for (label, identity), (reads, at) in sorted(counts.items()):
-        rows.setdefault(label, []).append({"id": identity, "reads": reads, "at": at})
-    return rows

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from math import fsum
 from typing import Annotated, Any, Literal, NamedTuple
 
-import pydantic
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from graphmem.errors import ValidationError, shown
@@ -105,8 +103,7 @@ class MistakeCard(Input):
     """One mistake of an episode, described so that a repetition can be recognized.
 
     Cards with the same ``type``, ``task`` (default: the episode's), ``worker`` and
-    ``correct_decision`` are the same mistake; ``seen`` counts the cards. Earlier versions had
-    ``bad_decision`` in ``extra``; there it still counts as the field.
+    ``correct_decision`` are the same mistake; ``seen`` counts the cards.
     """
 
     type: Name
@@ -117,22 +114,6 @@ class MistakeCard(Input):
     evidence: Text | None = None
     lesson: Text | None = None
     extra: JsonObject = {}  # noqa: RUF012 - pydantic copies it
-
-    @pydantic.model_validator(mode="before")
-    @classmethod
-    def _of_before(cls, data: Any) -> Any:
-        extra = data.get("extra") if isinstance(data, dict) else None
-        if not isinstance(extra, dict) or data.get("bad_decision") is not None:
-            return data
-        bad = extra.get("bad_decision")
-        if not isinstance(bad, str):
-            return data
-        return {**data, "bad_decision": bad, "extra": without_bad_decision(extra)}
-
-
-def without_bad_decision(extra: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the free data of a card without the decision that has a field."""
-    return {name: value for name, value in extra.items() if name != "bad_decision"}
 
 
 _Uses = str | StrategyUse | Annotated[list[str | StrategyUse], Field(max_length=MAX_STRATEGIES)]
@@ -336,14 +317,15 @@ def card_content(card: MistakeCard) -> dict[str, Any]:
 def hashed(held: dict[str, Any]) -> dict[str, Any]:
     """Return the content of an episode whose digest identifies it, which never changes.
 
-    There a ``bad_decision`` of a mistake card is in its ``extra``, its place in earlier versions.
+    There a ``bad_decision`` of a mistake card is in its ``extra``, where it once was.
     """
     cards = held.get("mistake_cards", ())
     if not any("bad_decision" in card for card in cards):
         return held
     moved = list(cards)
     for place, card in enumerate(cards):
-        extra, known = card.get("extra", {}), without_bad_decision(card)
+        extra = card.get("extra", {})
+        known = {name: value for name, value in card.items() if name != "bad_decision"}
         if known != card and "bad_decision" not in extra:
             moved[place] = {**known, "extra": {**extra, "bad_decision": card["bad_decision"]}}
     return {**held, "mistake_cards": moved}

@@ -187,7 +187,6 @@ class Output(_Model):
         return frame(self._frame_rows(), library, self._of_rows())
 
     def _frame_rows(self) -> Sequence[BaseModel | Mapping[str, object]]:
-        """Return the rows of a frame."""
         return [self] if self._rows is None else tuple(getattr(self, self._rows))
 
     def _of_rows(self) -> type[BaseModel] | None:

@@ -119,7 +119,6 @@ class Knowledge(Output):
 
 
 def _ids(value: object) -> object:
-    """Return the ids of one or several pieces of knowledge."""
     if value is None:
         return ()
     items = value if isinstance(value, list | tuple) else [value]

@@ -18,16 +18,11 @@ from pydantic import BaseModel
 from graphmem.notebook.frames import as_json, fields
 from graphmem.printable import counted, printable
 
-TEXT = 300
-"""Most characters of a text to show; the answer itself has the rest."""
-CELL = 120
-"""Most characters of a text in a row of a table."""
-TEXTS = 3
-"""Most texts of a list in a row of a table."""
-ROWS = 50
-"""Most rows of a table to show."""
-DEPTH = 4
-"""How deep to show answers within answers."""
+TEXT = 300  # most characters of a text to show; the answer itself has the rest
+CELL = 120  # most characters of a text in a row of a table
+TEXTS = 3  # most texts of a list in a row of a table
+ROWS = 50  # most rows of a table to show
+DEPTH = 4  # how deep to show answers within answers
 
 _BORDER = "1px solid rgba(128,128,128,.4)"
 _CELL = f"padding:2px 8px;border-bottom:{_BORDER};vertical-align:top;text-align:"
@@ -69,8 +64,7 @@ _WORDS = {
 _FOR_PROGRAMS = frozenset({"cypher", "freshness", "relevance", "worth"})
 """Fields that a notebook leaves out; the answer and its frame have them."""
 _ID = re.compile("[0-9a-f]{32}")
-_SHORT = 12
-"""Letters of an id in a row of a table; `Memory.show` takes so many."""
+_SHORT = 12  # letters of an id in a row of a table; `Memory.show` takes so many
 _BLUE = "#3d8fd1"
 _WIDTH, _HEIGHT = 420, 160
 _LEFT, _RIGHT, _TOP, _BOTTOM = 34, 12, 10, 22
@@ -110,7 +104,6 @@ def _frame(inner: str) -> str:
 
 
 def _words(name: str) -> str:
-    """Return the name of a class or a field in words."""
     name = _WORDS.get(name, name)
     name = name.replace("co_occ", "co-occ").replace("anti_p", "anti-p")
     return re.sub(r"(?<=[a-z])(?=[A-Z])|_", " ", name).strip().capitalize()
@@ -187,7 +180,6 @@ def _facts(facts: Mapping[str, Any]) -> str:
 
 
 def _table(shown: Sequence[Mapping[str, Any]]) -> str:
-    """Return rows as a table."""
     names = list(dict.fromkeys(name for row in shown[:ROWS] for name in row))
     filled = [name for name in names if any(row.get(name) is not None for row in shown[:ROWS])]
     filled.sort(key=lambda name: name == "id")  # stable: only ids go to the end
@@ -252,7 +244,6 @@ def _number(value: float) -> str:
 
 
 def _picture(shown: BaseModel) -> str:
-    """Return the picture of an answer that has one."""
     values = fields(shown)
     if points := values.get("course"):
         return _draw_course(points)
@@ -341,7 +332,6 @@ def _draw_reliability(bins: Sequence[Any]) -> str:
 
 
 def _letters(x: float, y: float, text: str, anchor: str = "start") -> str:
-    """Return a text, which is HTML already, at a place."""
     return (
         f'<text x="{x:.1f}" y="{y:.1f}" font-size="11" fill="currentColor" '
         f'text-anchor="{anchor}">{text}</text>'

@@ -23,13 +23,10 @@ from math import prod
 
 from graphmem.errors import QueryError, ReadOnlyError, has_surrogate, shown
 
-LONGEST = 100_000
-"""Characters of a text."""
-DEEPEST = 100
-"""Brackets within brackets."""
+LONGEST = 100_000  # characters of a text
+DEEPEST = 100  # brackets within brackets
 
-MOST_TURNS = 10_000
-"""Turns of all loops over ``range`` within expressions, one within the other."""
+MOST_TURNS = 10_000  # turns of all loops over ``range`` within expressions, one within the other
 MOST_GROWTH = 1_000
 """How many times its size a value may become from one WITH to the next, over all of them."""
 
@@ -38,8 +35,7 @@ _PATTERN = re.compile(r"(?:\(\?[a-z]+\))?[^(){}]*")
 
 _STAGES = {"WITH", "RETURN", "UNWIND"}
 _CLAUSES = {"MATCH", "WHERE", "ORDER", "SKIP", "LIMIT", "CALL", "OPTIONAL", "UNION"} | _STAGES
-STARTS = {"MATCH", "OPTIONAL", "WITH", "UNWIND", "RETURN", "CALL"}
-"""What a query may begin with."""
+STARTS = {"MATCH", "OPTIONAL", "WITH", "UNWIND", "RETURN", "CALL"}  # what a query may begin with
 KEYWORDS = STARTS | {
     *("WHERE", "ORDER", "BY", "SKIP", "LIMIT", "UNION", "DISTINCT", "AS", "YIELD"),
     *("AND", "OR", "XOR", "NOT", "IN", "STARTS", "ENDS", "CONTAINS", "IS"),
@@ -202,7 +198,6 @@ def _spaced(text: str, tokens: list[Token]) -> str:
 
 
 def _check(tokens: list[Token], at: int, procedures: Callable[[], frozenset[str]]) -> None:
-    """Check a token beside its neighbours."""
     token, before = tokens[at], tokens[at - 1] if at else _END
     after = tokens[at + 1] if at + 1 < len(tokens) else _END
     word = token.text.upper() if token.kind == "word" else ""

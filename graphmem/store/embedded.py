@@ -27,7 +27,7 @@ from graphmem.forks import in_child, keep
 from graphmem.models.reports import LossReport
 from graphmem.store import embedded_files as files
 from graphmem.store.embedded_errors import rows, run, translated
-from graphmem.store.embedded_sessions import ENGINE, Leases, Reader, Writer, leave
+from graphmem.store.embedded_sessions import ENGINE, Leases, Reader, Writer
 from graphmem.store.port import (
     CLOSED,
     Capabilities,
@@ -46,10 +46,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-MOST_WORK = 4_000_000
-"""Rows, or items of lists, that a clause of a user's query may go through."""
-WAIT = 5.0
-"""Seconds to wait for another writer, unless the setting ``wait`` says otherwise."""
+MOST_WORK = 4_000_000  # rows, or items of lists, that a clause of a user's query may go through
+WAIT = 5.0  # seconds to wait for another writer, unless the setting ``wait`` says otherwise
 kglite.set_query_warning_policy("silent")  # it warns of labels without nodes
 
 _leases = Leases()
@@ -112,8 +110,7 @@ class EmbeddedStore:
         self._lease = _leases.of(self.folder)
         self._writer: Writer | None = None
         self._reader: Reader | None = None
-        self._reading = threading.RLock()
-        """Guards ``_reader``."""
+        self._reading = threading.RLock()  # guards ``_reader``
         self._closed = False
         self._pid = os.getpid()
         self.capabilities = Capabilities(ENGINE, kglite.__version__, server=False)
@@ -141,9 +138,6 @@ class EmbeddedStore:
         except StoreError:
             return False
         return True
-
-    def leave(self, query: Query, /, **params: Any) -> bool:
-        return self.folder is not None and self.exists() and leave(self.folder, query, params)
 
     def alone(self) -> contextlib.AbstractContextManager[Writer]:
         """Keep the lease within; the threads of this process do not write either."""

@@ -24,8 +24,7 @@ from graphmem.errors import (
 from graphmem.store.port import Row
 from graphmem.store.queries import Query
 
-_IN_THREADS = 4_096
-"""The engine computes in threads of its own where a clause has as many rows."""
+_IN_THREADS = 4_096  # the engine computes in threads of its own where a clause has as many rows
 _USED_BY: set[int] = set()
 """The processes that used the engine, one forked from the other: a child lacks these threads."""
 

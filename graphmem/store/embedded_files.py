@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO
 
 import kglite
 
@@ -45,37 +45,26 @@ from graphmem.store.manifest import (
 
 GRAPH = "graph.kgl"
 LOG = "graph.kgl-wal"
-READERS = "graph.kgl-readers"
-"""Locked by each process that has a snapshot."""
-WAITERS = "graph.kgl-waiters"
-"""Locked by each process that waits to write."""
-_LOCK = "graph.kgl.lock"
-"""kglite's own lock: who has it writes."""
+READERS = "graph.kgl-readers"  # locked by each process that has a snapshot
+WAITERS = "graph.kgl-waiters"  # locked by each process that waits to write
+_LOCK = "graph.kgl.lock"  # kglite's own lock: who has it writes
 _OWNER = "graph.kgl.lock-owner"
 _LEFT = (f"{LOG}.torn-*", f"{LOG}.tmp", f"{GRAPH}.tmp.*", f"{MANIFEST}.tmp")
 """What a killed process leaves; it can contain what was erased since."""
-QUARANTINED = f"{LOG}.quarantine-*"
-"""Parts of a log that the engine could not read."""
-DAMAGED = f"{LOG}.damaged-"
-"""How the names begin under which damaged logs are kept, for people."""
-_LOG_HEAD = 8
-"""A log without transactions is not longer than these bytes."""
+QUARANTINED = f"{LOG}.quarantine-*"  # parts of a log that the engine could not read
+DAMAGED = f"{LOG}.damaged-"  # how the names begin under which damaged logs are kept, for people
+_LOG_HEAD = 8  # a log without transactions is not longer than these bytes
 _COPIES = "graphmem-copy-"
 _COLUMNS = "kglite_portable_"
 """How the names of folders in the system's temporary folder begin, with the number of the process:
 the copies of readers, and what the engine keeps of large graphs."""
 _ATTEMPTS, _POLL = 20, 0.05
 """How often a snapshot is tried beside a writer, and the seconds between."""
-_LOADED = 60
-"""Seconds after which files in such folders are open, so that nobody needs their names."""
-VECTORS = "vectors"
-"""The folder of vectors within that of the memory."""
-CHECKPOINT_BYTES = 16 * 1024 * 1024
-"""A log may be so long without a checkpoint."""
-SELDOM = 5.0
-"""Seconds without a write after which the log is folded into a small graph file."""
-_BYTES_A_SECOND = 10e6
-"""A larger graph file needs a second more of rest for so many bytes."""
+_LOADED = 60  # seconds after which files in such folders are open, so that nobody needs their names
+VECTORS = "vectors"  # the folder of vectors within that of the memory
+CHECKPOINT_BYTES = 16 * 1024 * 1024  # a log may be so long without a checkpoint
+SELDOM = 5.0  # seconds without a write after which the log is folded into a small graph file
+_BYTES_A_SECOND = 10e6  # a larger graph file needs a second more of rest for so many bytes
 
 # Snapshots read the graph file alone, on purpose.
 warnings.filterwarnings("ignore", r"the write-ahead log at ", UserWarning)
@@ -185,7 +174,6 @@ class WrittenFiles:
 def _manifest_of(
     folder: Path, session: kglite.Session, checkpoint: int, transactions: int = 0
 ) -> Manifest:
-    """Return the manifest of a graph file that was just written."""
     graph, nodes = print_of(folder / GRAPH), session.node_count()
     return Manifest(checkpoint, graph=graph, nodes=nodes, transactions=transactions)
 
@@ -497,7 +485,6 @@ def _open_alone(folder: Path) -> kglite.Session:
 
 
 def _owner_of(folder: Path) -> dict[str, str]:
-    """Return what kglite says of the process that has its lock."""
     try:
         lines = (folder / _OWNER).read_text().splitlines()
     except (OSError, UnicodeDecodeError):
@@ -561,17 +548,3 @@ def readers_of(folder: Path) -> tuple[str, ...]:
         if numbers := {int(number) for number in owners if number.isdigit()} - {os.getpid()}:
             return tuple(f"process {number}" for number in sorted(numbers))
     return ("another process",)
-
-
-@contextlib.contextmanager
-def open_locked(path: Path, mode: str) -> Iterator[BinaryIO | None]:
-    """Open a file and lock it when nobody else has; yield None where there are no locks."""
-    if fcntl is None:
-        yield None
-        return
-    while True:
-        with cast("BinaryIO", path.open(mode)) as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            if os.fstat(file.fileno()).st_nlink:
-                yield file
-                return

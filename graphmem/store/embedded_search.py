@@ -42,12 +42,9 @@ from graphmem.text.words import words
 
 _log = logging.getLogger(__name__)
 
-_HEAP = 15_000_000
-"""Memory of a word index's writer in bytes: the smallest that tantivy accepts."""
-_FIRST = 64
-"""How many of the nearest are looked up first, at least."""
-_MORE = 4
-"""As many times the limit are looked up first."""
+_HEAP = 15_000_000  # memory of a word index's writer in bytes: the smallest that tantivy accepts
+_FIRST = 64  # how many of the nearest are looked up first, at least
+_MORE = 4  # as many times the limit are looked up first
 _PAGE = 1_000
 
 
@@ -169,11 +166,9 @@ class VectorIndex(ABC):
                 self._move()
 
     def _move(self) -> None:
-        """Forget the rows of vectors, which have moved."""
         self._asked, self._rounded = None, Rounded()
 
     def _add(self, vectors: Iterable[tuple[str, Matrix]]) -> bool:
-        """Add the vectors of texts that have none; return whether there were any."""
         table = self._opened_table()
         new = {key: made for text, made in vectors if table.row(key := digest(text)) < 0}
         self._asked = None
@@ -378,16 +373,12 @@ class _Held(Placed):
 
     def __init__(self) -> None:
         super().__init__()
-        self.seen = 0
-        """Number of the last event of its stream that was looked at."""
+        self.seen = 0  # number of the last event of its stream that was looked at
         self.seqs: list[int] = []
-        self.named: list[bool] = []
-        """Whether they have a key."""
+        self.named: list[bool] = []  # whether they have a key
         self.tags: list[int] = []
-        self.codes = np.empty(0, np.int64)
-        """The same as an array."""
-        self.texts: dict[int, str] = {}
-        """By place: the words of entries without a vector."""
+        self.codes = np.empty(0, np.int64)  # the same as an array
+        self.texts: dict[int, str] = {}  # by place: the words of entries without a vector
 
     def put(self, rows: Iterable[Row], tags: dict[str, int]) -> None:
         """Add entries, or replace them."""
@@ -539,8 +530,7 @@ class EmbeddedEntries(VectorIndex):
 
     def _fill(self) -> None:
         self._levels: dict[str, _Held] = {}
-        self._tags: dict[str, int] = {}
-        """The sets of tags of entries, as JSON, numbered."""
+        self._tags: dict[str, int] = {}  # the sets of tags of entries, as JSON, numbered
 
     def _texts(self) -> set[bytes]:
         rows = self._read(procedure("entries.texts"), ns=self._namespace)

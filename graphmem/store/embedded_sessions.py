@@ -8,7 +8,6 @@ then read on like a snapshot.
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import os
 import random
@@ -21,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import kglite
 
-from graphmem.errors import GraphMemError, LockedError, StorageError, shown
+from graphmem.errors import LockedError, StorageError, shown
 from graphmem.store import schema
 from graphmem.store.embedded_errors import full, run, translated
 from graphmem.store.embedded_files import (
@@ -30,86 +29,29 @@ from graphmem.store.embedded_files import (
     WrittenFiles,
     abandon,
     lock_shared,
-    open_locked,
     open_snapshot,
     signature_of,
     wanted,
 )
 from graphmem.store.port import check_wanted
-from graphmem.store.queries import Query, procedure
 from graphmem.store.tables import naming
 
 if TYPE_CHECKING:
     from graphmem.store.embedded_search import VectorIndex
 
 ENGINE = "kglite"
-LATER = "graph.kgl-later"
-"""Statements that a reader leaves for who writes next: a process that only asked would otherwise
-load the graph again, and write the graph file, to write how often things were read."""
-
-SNAPSHOT_SECONDS = 5.0
-"""A reader beside a writer takes a new snapshot after this many seconds."""
-_COSTLY = 4.0
-"""A snapshot that took a second is read for so many."""
-_POLL = 0.01
-"""Seconds between two attempts to take the lease."""
-_LOOK = 0.02
-"""Seconds between two looks whether another process waits."""
-_RESTS = 0.1
-"""Seconds without a write after which the lease is given to a process that waits."""
+SNAPSHOT_SECONDS = 5.0  # a reader beside a writer takes a new snapshot after this many seconds
+_COSTLY = 4.0  # a snapshot that took a second is read for so many
+_POLL = 0.01  # seconds between two attempts to take the lease
+_LOOK = 0.02  # seconds between two looks whether another process waits
+_RESTS = 0.1  # seconds without a write after which the lease is given to a process that waits
 _TURN = (0.5, 8, 2.0)
 """A process that goes on writing keeps the lease at least so many seconds, so many times as long as
 opening took, and at most so many seconds."""
-_PAUSE = 0.25
-"""Seconds that a process leaves to those who wait before it takes the lease again."""
-_CLOSING = 60.0
-"""Seconds that closing waits for a running transaction."""
+_PAUSE = 0.25  # seconds that a process leaves to those who wait before it takes the lease again
+_CLOSING = 60.0  # seconds that closing waits for a running transaction
 
 _log = logging.getLogger(__name__)
-
-
-def leave(folder: Path, query: Query, params: dict[str, Any]) -> bool:
-    """Leave a statement for who writes next; return False where that cannot be."""
-    line = json.dumps({"procedure": query.name, "params": query.bind(params)})
-    try:
-        with open_locked(folder / LATER, "a+b") as file:
-            if file is None:
-                return False
-            file.write(b"\n" + line.encode())  # a line that was cut off ends before it
-    except OSError as error:
-        _log.info("%s: %s", shown(str(folder / LATER)), error)
-        return False
-    return True
-
-
-def take_over(folder: Path, session: kglite.Session, *, remove: bool) -> None:
-    """Run what was left, on a snapshot of one's own, or with the lease and remove it."""
-    try:
-        if not (folder / LATER).exists():
-            return
-        with open_locked(folder / LATER, "rb") as file:
-            for query, params in _statements(file.read() if file else b""):
-                try:
-                    run(session.execute, query, params)
-                except StorageError:
-                    raise
-                except (GraphMemError, TypeError, OverflowError) as error:
-                    _log.info("%s of %s is dropped: %s", query.name, shown(str(folder)), error)
-            if remove:
-                (folder / LATER).unlink()
-    except (OSError, StorageError) as error:  # the next one tries again
-        _log.info("%s: %s", shown(str(folder / LATER)), error)
-
-
-def _statements(data: bytes) -> Iterator[tuple[Query, dict[str, Any]]]:
-    for line in data.splitlines():
-        try:
-            left = json.loads(line)
-            query = procedure(left["procedure"])
-            query.bind(left["params"])
-        except (ValueError, TypeError, LookupError, RecursionError, GraphMemError):
-            continue  # it is empty, was cut off, is damaged, or of another version
-        yield query, left["params"]
 
 
 class Reader:
@@ -129,8 +71,6 @@ class Reader:
             self.session, beside = open_snapshot(folder)
             self._current = not beside
             self.outdated = schema.outdated(schema.check(self.read))
-            if not self.outdated:
-                take_over(folder, self.session, remove=False)
         except BaseException:
             self.close()
             raise
@@ -179,8 +119,7 @@ class Writer(Reader):
         self.outdated = False
         self.held = True  # only the holder of ``lock`` changes it
         self.lock = threading.RLock()
-        self._depth = 0
-        """How many transactions are within each other."""
+        self._depth = 0  # how many transactions are within each other
         self._filing = threading.RLock()
         """Held while something is written beside the graph, for which the lease is needed."""
         self._files: WrittenFiles | None = None
@@ -189,8 +128,6 @@ class Writer(Reader):
             self._files = WrittenFiles(folder, session, durable=durable) if folder else None
             # A replay of the engine's log does not declare names: then it warns of them.
             self.apply_schema(repair=any(session.cypher(text).warnings for text in naming()))
-            if folder:
-                take_over(folder, session, remove=True)
             if self._files:
                 self._files.acknowledge()
         except BaseException:
@@ -338,8 +275,7 @@ class Lease:
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder
         self._lock = threading.RLock()
-        self.writer: Writer | None = None
-        """It may have given the lease back."""
+        self.writer: Writer | None = None  # it may have given the lease back
         self._users: weakref.WeakSet[object] = weakref.WeakSet()
 
     def take(

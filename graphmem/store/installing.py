@@ -32,15 +32,12 @@ from graphmem.store.queries import INSTALLED, Parameter, Query, adhoc, catalog
 if TYPE_CHECKING:
     from graphmem.store.neo4j import Neo4jStore
 
-CALLED = "custom."
-"""The prefix that APOC puts before every name."""
+CALLED = "custom."  # the prefix that APOC puts before every name
 PREFIX = INSTALLED.removeprefix(CALLED)
 
-TIMEOUT = 180.0
-"""Seconds: a changed procedure takes two refreshes of APOC, 60 s apart by default."""
+TIMEOUT = 180.0  # seconds: a changed procedure takes two refreshes of APOC, 60 s apart by default
 
-_POLL, _AGAIN = 0.5, 3.0
-"""Seconds between two looks, and after which APOC is made to refresh again."""
+_POLL, _AGAIN = 0.5, 3.0  # seconds between two looks, and after which APOC is made to refresh again
 
 _DATABASE = adhoc("CALL db.info() YIELD name RETURN name")
 _STORED = adhoc(

@@ -23,8 +23,7 @@ from graphmem.errors import SchemaVersionError, StorageError
 MANIFEST = "graph.kgl-manifest"
 
 _FORMAT = "graphmem manifest 2"
-_SIZE = 1024
-"""Bytes of the text, which is padded; the mark follows."""
+_SIZE = 1024  # bytes of the text, which is padded; the mark follows
 _MARK = struct.Struct("<QQQII")
 _SAMPLED = 65_536
 

@@ -54,17 +54,14 @@ T = TypeVar("T")
 ENGINE = "neo4j"
 RETRY_SECONDS = 30.0
 """Seconds for which a call tries again, unless the setting ``wait`` says otherwise."""
-CONNECT_TIMEOUT = 10.0
-"""Most seconds to wait for a connection."""
+CONNECT_TIMEOUT = 10.0  # most seconds to wait for a connection
 GRACE = 15.0
 """Seconds that an attempt gets beyond those for connecting, however late in a call it begins: a
 server that has just started needs some to plan a statement."""
-_ATTEMPTS = 5
-"""The least number of attempts, regardless of time, if another writer was quicker."""
+_ATTEMPTS = 5  # the least number of attempts, regardless of time, if another writer was quicker
 _SOON, _LATER = (0.01, 0.25), (0.1, 1.0)
 """Seconds to wait before the second attempt, and the most: for another writer, for the server."""
-_CLOSING = 10.0
-"""Seconds that closing waits for running calls."""
+_CLOSING = 10.0  # seconds that closing waits for running calls
 _NO_INDEX = " schema index: graphmem_"
 """Part of the server's message about a search by an index that does not exist."""
 _log = logging.getLogger(__name__)
@@ -102,8 +99,7 @@ class Neo4jStore:
         netloc = parts.netloc.rpartition("@")[2]
         address = urlunsplit(parts._replace(netloc=netloc, path="", fragment=""))
         self.url = without_password(address)
-        self._query = parts.query
-        """Texts that the driver quotes, and that may hold a password."""
+        self._query = parts.query  # texts that the driver quotes, and that may hold a password
         if secret is None:
             raise SettingsError(
                 f"no password for {self.url}; set GRAPHMEM_PASSWORD (and GRAPHMEM_USER)"
@@ -112,8 +108,7 @@ class Neo4jStore:
         self._closed = False
         self._pid = os.getpid()
         self._calls = threading.Condition()
-        self._running: Counter[int] = Counter()
-        """Calls by thread."""
+        self._running: Counter[int] = Counter()  # calls by thread
         self._retry_seconds = RETRY_SECONDS if settings.wait is None else settings.wait
         connecting = min(CONNECT_TIMEOUT, max(self._retry_seconds, 1.0))
         self._grace = connecting + GRACE
@@ -157,10 +152,6 @@ class Neo4jStore:
 
     def try_writing(self) -> bool:
         return self.writing
-
-    def leave(self, query: Query, /, **params: Any) -> bool:  # noqa: ARG002 - see try_writing
-        """Leave nothing: whoever may write can do so at once."""
-        return False
 
     def exists(self) -> bool:
         return True

@@ -11,13 +11,11 @@ from graphmem.store.queries import procedure
 from graphmem.store.vectors import Matrix, digest
 from graphmem.text.words import words
 
-MORE = 4
-"""Factor by which the limit grows when too few answers are of this namespace."""
+MORE = 4  # factor by which the limit grows when too few answers are of this namespace
 MOST = 20_000
 PAGE = 500
 _ALL = 1_000_000_000
-_LEAST = 64
-"""Smallest limit: the server's approximate search is better with a larger limit."""
+_LEAST = 64  # smallest limit: the server's approximate search is better with a larger limit
 
 
 class _ServerIndex:

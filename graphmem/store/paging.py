@@ -7,11 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
 
 T = TypeVar("T")
-BEYOND = "~"
-"""Behind every id."""
+BEYOND = "~"  # behind every id
 
-PAGE = 200
-"""Nodes in a page, if much of each is read or written."""
+PAGE = 200  # nodes in a page, if much of each is read or written
 
 
 def pages(items: Sequence[T], size: int = PAGE) -> Iterator[list[T]]:

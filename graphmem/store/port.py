@@ -18,8 +18,7 @@ from graphmem.models.reports import LossReport
 from graphmem.notebook.frames import Listed
 from graphmem.store.queries import Query
 
-SCHEMA_VERSION = 9
-"""Schema version that this library writes."""
+SCHEMA_VERSION = 9  # schema version that this library writes
 
 TEXTS = {"Strategy": "strategies", "Task": "tasks"}
 """Labels of nodes with searchable texts, and their names in procedures."""
@@ -27,12 +26,10 @@ TEXTS = {"Strategy": "strategies", "Task": "tasks"}
 CLOSED = "the memory is closed; open it again with Memory.open"
 """The message for a use after closing."""
 
-_GRACE = 2.0
-"""Seconds after which nobody waits any more for an engine that does not end a query."""
+_GRACE = 2.0  # seconds after which nobody waits any more for an engine that does not end a query
 
 Row = dict[str, Any]
-Near = list[tuple[str, float]]
-"""Ids and similarities of nodes, the best first."""
+Near = list[tuple[str, float]]  # ids and similarities of nodes, the best first
 Hits = dict[str, tuple[Near, Near]]
 """By label: the nodes nearest to a vector, and the best matches of words."""
 T = TypeVar("T")
@@ -154,12 +151,6 @@ class Store(Protocol):
 
     def try_writing(self) -> bool:
         """Take that lock if it is free, without waiting; return whether this process has it."""
-
-    def leave(self, query: Query, /, **params: Any) -> bool:
-        """Leave a statement for who takes that lock next; return False where that cannot be.
-
-        It should only add to counts: it can come late, and in rare cases twice.
-        """
 
     def exists(self) -> bool:
         """Return whether there is a memory."""

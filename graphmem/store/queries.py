@@ -49,8 +49,7 @@ _TAIL = re.compile(r"(?<![$.])\b(?:ORDER\s+BY|SKIP|LIMIT|UNION)\b.*", re.IGNOREC
 _ALIAS = re.compile(r"(?:.*\bAS\s+)?`?(\w+)`?", re.IGNORECASE | re.DOTALL)
 _ATOM = re.compile(r"[$\w.]+")
 
-INSTALLED = "custom.graphmem."
-"""The prefix of names of procedures that a server has installed."""
+INSTALLED = "custom.graphmem."  # the prefix of names of procedures that a server has installed
 
 
 @dataclass(frozen=True, slots=True)
@@ -421,7 +420,6 @@ def _columns(name: str, line: str) -> dict[str, str]:
 
 
 def _returned(bare: str) -> list[str]:
-    """Return the columns of the last RETURN; string literals must be removed before."""
     *_, ending = _RETURN.split(bare)
     if ending == bare:
         return []

@@ -13,8 +13,7 @@ from graphmem.store.port import SCHEMA_VERSION, Row
 from graphmem.store.queries import procedure, schema_of
 
 Run = Callable[..., list[Row]]
-PAGE = 1_000
-"""Nodes of one statement."""
+PAGE = 1_000  # nodes of one statement
 UPGRADED = {"agents": ("tallies",), "strategies": ("strategies", "outcomes")}
 """What older versions did not keep, by the nodes that it belongs to."""
 

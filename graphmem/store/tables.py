@@ -10,8 +10,7 @@ from graphmem.store.paging import pages
 from graphmem.store.port import Row, Transaction
 from graphmem.store.queries import adhoc, procedure
 
-PAGE = 1_000
-"""Nodes that are read at once."""
+PAGE = 1_000  # nodes that are read at once
 _NODE = re.compile(r"CREATE \((\w+):(\w+) ")
 _SET = re.compile(r"SET (\w+) \+= \{(.*?)\}", re.DOTALL)
 _NAME = re.compile(r"(\w+):")

@@ -42,24 +42,18 @@ def freely() -> AbstractContextManager[bool]:
     return contextlib.nullcontext(enter_result=True)
 
 
-KEY = 16
-"""Length of a digest in bytes."""
+KEY = 16  # length of a digest in bytes
 ENDING = ".vectors"
 _MAGIC = b"graphmem vectors 2\n"
 _HEADER = 64
-_ROOM = 1024
-"""Rows that there is room for at least; the room doubles when it is full."""
+_ROOM = 1024  # rows that there is room for at least; the room doubles when it is full
 
-LEAST = 1_000
-"""Rows from which on they are looked at in eight bits first."""
-CLOSE = 1e-6
-"""Similarities are rounded to six places: nearer ones may tie."""
+LEAST = 1_000  # rows from which on they are looked at in eight bits first
+CLOSE = 1e-6  # similarities are rounded to six places: nearer ones may tie
 _SHARE = 8
 """Where at most one in so many rows of the table is wanted, they are multiplied as they are."""
-_PAGE = 512
-"""Rows that are converted at once: less than a megabyte, which fits a cache."""
-_FLOAT = 4e-6
-"""What a product in 32 bits may lack, as a share of the lengths."""
+_PAGE = 512  # rows that are converted at once: less than a megabyte, which fits a cache
+_FLOAT = 4e-6  # what a product in 32 bits may lack, as a share of the lengths
 _MOST = 127
 
 _log = logging.getLogger(__name__)
@@ -102,10 +96,8 @@ class VectorTable:
         self._durable = durable
         self._rows: dict[bytes, int] = {}
         self._room: Matrix = np.empty((0, dimensions), np.float32)
-        self._stored = 0
-        """Rows that are in the file: the first ones."""
-        self._sound = False
-        """Whether the file holds these rows and nothing else."""
+        self._stored = 0  # rows that are in the file: the first ones
+        self._sound = False  # whether the file holds these rows and nothing else
         self._warned = False
         if self._path is not None:
             self._load(self._path)
@@ -237,7 +229,6 @@ class VectorTable:
         self._stored = first + len(keys)
 
     def _warn(self, message: str) -> None:
-        """Warn, but not at every call."""
         (_log.debug if self._warned else _log.warning)("%s", message)
         self._warned = True
 
@@ -267,8 +258,7 @@ class Rounded:
         self._count = 0
         self._codes: NDArray[np.int8] = np.empty((0, 0), np.int8)
         self._scales: Matrix = np.empty(0, np.float32)
-        self._moved: Matrix = np.empty(0, np.float32)
-        """How far rounding moved each."""
+        self._moved: Matrix = np.empty(0, np.float32)  # how far rounding moved each
         self._longest = 0.0
 
     def bounds(self, matrix: Matrix, vector: Matrix) -> Matrix:

@@ -14,18 +14,12 @@ from graphmem.text.fencing import fenced
 from graphmem.text.tokens import count_tokens
 
 _AGAIN = " (above)"
-_TEXT = 100
-"""Most characters of one text of an episode in explanations."""
-_LINE = 1_000
-"""Characters of a sentence on what an estimate rests on."""
-_WORDING = 60
-"""Characters of the wording of a task beside its key."""
-_NEAREST = 8
-"""Most similar tasks or strategies that a sentence names."""
-_NAMED = 80
-"""Most characters of a task or strategy within a sentence."""
-_FEWEST = 20
-"""Fewest episodes of which a verdict is given."""
+_TEXT = 100  # most characters of one text of an episode in explanations
+_LINE = 1_000  # characters of a sentence on what an estimate rests on
+_WORDING = 60  # characters of the wording of a task beside its key
+_NEAREST = 8  # most similar tasks or strategies that a sentence names
+_NAMED = 80  # most characters of a task or strategy within a sentence
+_FEWEST = 20  # fewest episodes of which a verdict is given
 BASELINES = {
     "global": "rate of all",
     "task": "rate of the task",
@@ -42,10 +36,8 @@ _REMEDIES = {
     "the counts of the task itself",
 }
 """What to do where a simple rate predicts better."""
-_FEW = 5
-"""Most rows of an answer that is printed."""
-_WORDS = ("sentence", "why", "said", "verdict")
-"""Fields that say an answer in words."""
+_FEW = 5  # most rows of an answer that is printed
+_WORDS = ("sentence", "why", "said", "verdict")  # fields that say an answer in words
 _LESSONS = {
     "recommended": "recommended for tasks of type",
     "warned against": "warned against because of",
@@ -127,7 +119,6 @@ def tree(levels_map: Any, max_tokens: int) -> str:
 
 
 def _branches(levels_map: Any) -> Iterator[str]:
-    """Yield a line for each level, and for each further way to it."""
     by_name = {level.name: level for level in levels_map.levels}
     above: dict[str, list[Any]] = {}
     for edge in levels_map.edges:
@@ -359,7 +350,6 @@ def verdict(episodes: int, brier: float | None, baselines: Sequence[Any]) -> str
 
 
 def _rest(wider: str, what: str, part: Any, trials: int, successes: int) -> str:
-    """Return what the rate of a task or strategy rests on: its trials, those of similar ones."""
     near = ", ".join(
         f"{_cut(one.text)!r} ({one.successes} of {one.trials}, similarity {one.similarity:.2f})"
         for one in part.borrowed[:_NEAREST]

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import re
 
-MAX_CLASS = 200
-"""A class has at most this many characters."""
+MAX_CLASS = 200  # a class has at most this many characters
 
-MAX_READ = 20_000
-"""Characters of an error that are read: of a longer one, half from each end."""
+MAX_READ = 20_000  # characters of an error that are read: of a longer one, half from each end
 
 _ROUNDS = 3
 _TRACEBACK = "Traceback (most recent call last):"

@@ -50,7 +50,6 @@ def _verbs(*words: str) -> frozenset[str]:
 
 
 def _nouns(*words: str) -> frozenset[str]:
-    """Return nouns, or pairs of words that end in a noun, with their plurals."""
     return frozenset({*words, *map(_with_s, words)})
 
 

@@ -15,11 +15,9 @@ from importlib.resources import files
 
 from graphmem.errors import ValidationError
 
-Counter = Callable[[str], int]
-"""Returns how many tokens a text has."""
+Counter = Callable[[str], int]  # returns how many tokens a text has
 
-LONGEST_WORD = 100
-"""Most characters in a word; a longer word is one unknown token (as in BERT)."""
+LONGEST_WORD = 100  # most characters in a word; a longer word is one unknown token (as in BERT)
 FIRST, LAST, UNKNOWN = 101, 102, 100
 """The tokens around a text that is embedded, and that of a word which cannot be put together."""
 
@@ -50,7 +48,6 @@ def _tokens_of_line(line: str) -> int:
 
 @lru_cache(maxsize=32_768)
 def _pieces(word: str) -> tuple[int, ...]:
-    """Return the longest pieces that a word begins with, one after another."""
     known = _vocabulary()
     if word in known:
         return (known[word],)

@@ -14,8 +14,7 @@ from typing import Any
 
 LONGEST = 39
 """Most characters in a word; longer words are cut, because the embedded engine refuses them."""
-CUT = " ... "
-"""Stands for the middle of a long text."""
+CUT = " ... "  # stands for the middle of a long text
 _IDEOGRAPHS = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3\uf900-\ufaff"
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _WORD = re.compile(rf"[{_IDEOGRAPHS}]|[^\W_{_IDEOGRAPHS}]+")
@@ -28,8 +27,7 @@ my no not of on or our out over please she should so some such than that the the
 then there these they this those to under until up us very was we were what when where
 which while who whom why will with would you your
 """
-STOP_WORDS = frozenset(_NOTHING.split())
-"""Words that carry no meaning for a task."""
+STOP_WORDS = frozenset(_NOTHING.split())  # words that carry no meaning for a task
 
 
 def words(text: str) -> list[str]:
@@ -42,10 +40,8 @@ def words(text: str) -> list[str]:
     return [word[:LONGEST] for word in split if word not in STOP_WORDS]
 
 
-LONGEST_CLAUSE = 300
-"""Most characters of a clause."""
-SHORTEST_CLAUSE = 2
-"""Fewest words of a clause."""
+LONGEST_CLAUSE = 300  # most characters of a clause
+SHORTEST_CLAUSE = 2  # fewest words of a clause
 
 _WORDING = re.compile(r"(?:(?<!\w)-(?=\d))?\d+(?:[.,]\d+)*|[^\W\d_]+")
 _SENTENCE = re.compile(r"[.!?:]+(?=\s|$)|[;\n\r]+|(?:^|(?<=\s))[-*\u2013\u2014\u2022]+(?=\s)")
@@ -115,8 +111,7 @@ def ends(text: str, most: int) -> str:
     return f"{text[:half]}{CUT}{text[-half:]}"
 
 
-THEN = " > "
-"""Between the tools of a sequence."""
+THEN = " > "  # between the tools of a sequence
 
 
 def sequences(texts: Iterable[str]) -> dict[str, list[str]]:

@@ -37,8 +37,7 @@ from graphmem.store.paging import pages as paged
 from graphmem.store.port import Row
 from graphmem.upkeep.verifying import Shares
 
-PAGE = 1_000
-"""Episodes, events or policies of one transaction on a server."""
+PAGE = 1_000  # episodes, events or policies of one transaction on a server
 DAY = timedelta(days=1)
 _CONDITIONS = (
     "give older_than (days, for instance 90), below_confidence (for instance 0.3), or both (of all "
@@ -255,7 +254,6 @@ class Eraser:
         return max(self._graph.now() - round(min(age, 1e15)), EARLIEST)
 
     def _losses(self, reader: Reader, ids: Sequence[str]) -> Removed:
-        """Count what removing episodes would remove, without removing it."""
         removed = Removed()
         left: dict[tuple[str, str], int] = {}
         moved: dict[str, set[str]] = {}
@@ -285,7 +283,6 @@ class Eraser:
         return ids
 
     def _remove(self, tx: Transaction, ids: Sequence[str]) -> Removed:
-        """Remove episodes, and their shares of everything to which they contributed."""
         ns = self._graph.ns
         drop_episode_entries(tx, ids)
         touched, nodes = hold(tx, ids)
@@ -323,7 +320,6 @@ class Eraser:
         return removed
 
     def _note_erased(self, tx: Transaction, stream: str, agent: str, episodes: int) -> None:
-        """Add an event about the erasure to the stream, or remove an empty stream."""
         row = lock(tx, [stream]).get(stream)
         if row is None:
             return
@@ -334,7 +330,6 @@ class Eraser:
             self._drop_stream(tx, row)
 
     def _drop_stream(self, tx: Transaction, row: Row) -> int:
-        """Remove a stream, its events, transitions and policies; return the number of policies."""
         stream = row["stream"]
         policies = tx.run("maintenance.stored_policies", stream=stream)
         _drop_events(tx, event_ids(stream, 1, int(row["last"])))
@@ -352,7 +347,6 @@ class Eraser:
         removed["Policy"] += len(policies)
 
     def _drop_policies(self, tx: Transaction, policies: Sequence[Row]) -> None:
-        """Remove policies, the states of no other, and the predictions about them."""
         for page in paged(policies):
             ids = [policy["id"] for policy in page]
             tx.run("maintenance.drop_policies", ids=ids)
@@ -362,7 +356,6 @@ class Eraser:
 
 
 def _nodes(removed: Removed) -> dict[str, int]:
-    """Return how many nodes were removed because nothing supports them, by label."""
     return {name: count for name, count in sorted(removed.items()) if count and name.istitle()}
 
 
@@ -432,7 +425,6 @@ def _drop(tx: Transaction, ids: Sequence[str]) -> int:
 
 
 def _drop_events(tx: Transaction, ids: Sequence[str]) -> None:
-    """Remove events, the transitions with the same ids, and the states that these led to."""
     for page in paged(ids):
         states = [row["id"] for row in tx.run("erasing.states_of", ids=page)]
         tx.run("erasing.drop_transitions", ids=page)

@@ -50,16 +50,14 @@ from graphmem.upkeep.settling import Settler
 T = TypeVar("T")
 BATCH = 500
 ARGUMENTS, AFTER = "import.args", "after.cypher"
-_BETWEEN = "\x1f"
-"""Stands between the items of a list; no text has it."""
+_BETWEEN = "\x1f"  # stands between the items of a list; no text has it
 _OPTIONS = (
     "--multiline-fields=true",
     "--array-delimiter=U+001F",
     "--read-buffer-size=32m",
     "--id-type=string",
 )
-FORM = "sentinel_log"
-"""What a Document says of the form of its file."""
+FORM = "sentinel_log"  # what a Document says of the form of its file
 
 
 class _Reference(NamedTuple):
@@ -172,7 +170,6 @@ class Exchange:
         )
 
     def _abandon(self, attempts: Iterable[AbandonedAttempt]) -> tuple[int, list[Rejection]]:
-        """Store attempts without an outcome; return how many are new, and those refused."""
         created = seen = 0
         refused: list[Rejection] = []
         waiting = iter(attempts)
@@ -187,8 +184,6 @@ class Exchange:
 
 
 def _jsonl(tx: Transaction, file: TextIO, path: str) -> ExportReport:
-    """Write the episodes of the namespace as JSON lines, the earliest first, and its levels."""
-
     def write(line: Mapping[str, Any]) -> None:
         file.write(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n")
 
@@ -304,14 +299,12 @@ def _reference_of(row: Row) -> _Reference:
 def _contents(
     tx: Transaction, told: Iterable[_Reference]
 ) -> Iterator[tuple[_Reference, dict[str, Any]]]:
-    """Yield the episodes to write, with their content from the graph."""
     for page in pages(list(told)):
         contents = read_contents(tx, list(dict.fromkeys(item.id for item in page)))
         yield from ((item, contents[item.id]) for item in page if item.id in contents)
 
 
 def _form(item: _Reference, content: Mapping[str, Any], *, same: bool) -> dict[str, Any]:
-    """Return the form of an episode: its original form, else a complete one."""
     if item.form is None:
         return sentinel.write_whole(content, *item.origin)
     change = json.loads(item.form)
@@ -322,7 +315,6 @@ def _form(item: _Reference, content: Mapping[str, Any], *, same: bool) -> dict[s
 
 
 def _difference(form: Mapping[str, Any], row: Row) -> str | None:
-    """Return the changes from an episode's present form to its original form."""
     own = form.get(sentinel.OWN)
     kind = "plain" if own is None else "whole" if "episode" in own else "marked"
     base = _base(kind, row["_content"], _reference_of(row).origin)

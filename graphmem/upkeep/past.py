@@ -48,8 +48,7 @@ class Past:
     ) -> None:
         self._graph = graph
         self._vectors = vectors
-        self._opened = opened
-        """Opens an empty memory in this process, of the same namespace."""
+        self._opened = opened  # opens an empty memory in this process, of the same namespace
         self._lock = threading.RLock()
         self._kept: tuple[object, Any] | None = None
         in_child(self, _forget)

@@ -25,10 +25,8 @@ from graphmem.seeding.sources import Source, damage
 AT_ONCE = 2_500
 """Most episodes of a Sentinel file in a statement. With fewer, and also with more, the transaction
 of all of them takes more memory."""
-BATCH_BYTES = 4_000_000
-"""A batch ends when so much of a file was read for it, to bound memory."""
-SHOWN = 300
-"""Most characters of a text on a card in the list."""
+BATCH_BYTES = 4_000_000  # a batch ends when so much of a file was read for it, to bound memory
+SHOWN = 300  # most characters of a text on a card in the list
 _NO_SENTINEL = (
     f"is not a Sentinel file: an object with a list {sentinel.LOG!r} is needed "
     "(`graphmem seed` also reads JSON lines of episodes)"
@@ -75,10 +73,8 @@ class SentinelFile:
         self.source = source
         self.name = Document(name=source.stem if name is None else name).name
         """The name of its document."""
-        self.kept: list[str] = []
-        """The names of what it holds besides its episodes."""
-        self._before = 0
-        """How many episodes came before those of its log."""
+        self.kept: list[str] = []  # the names of what it holds besides its episodes
+        self._before = 0  # how many episodes came before those of its log
         self._limits = limits
 
     def check(self) -> str:
@@ -179,7 +175,6 @@ class SentinelFile:
 
 
 def _object(members: Mapping[str, bytes]) -> bytes:
-    """Return the text of an object from those of its members."""
     texts = (canonical_json(name).encode() + b":" + text for name, text in members.items())
     return b"{" + b",".join(texts) + b"}"
 

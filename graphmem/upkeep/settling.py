@@ -129,7 +129,6 @@ class Settler:
     def _revive(
         self, tx: Transaction, identity: str, attempt: AbandonedAttempt, told: _Outcome
     ) -> Settled:
-        """Learn an attempt that had no outcome."""
         if not tx.run("attempts.drop", ids=[identity])[0]["removed"]:
             raise ChangedError("another process settled the attempt, or erased it")
         given = {name: getattr(attempt, name) for name in type(attempt).model_fields}
@@ -168,7 +167,6 @@ class Settler:
         return Settled(episode_id=identity, changed=True, former=formers(told_all))
 
     def _replace(self, tx: Transaction, row: Row, nodes: dict[str, list[str]]) -> None:
-        """Give an episode another outcome, and let what was derived from it follow."""
         ids = [row["id"]]
         before = Shares(tx, ids)
         general = consolidation.drop(tx, ids) if consolidation.lock(tx) else None
@@ -187,7 +185,6 @@ class Settler:
 
 
 def _resolved(told: Any, learned: Row, threshold: float) -> Row:
-    """Return the outcome of an episode as it is told; what is not told stays as learned."""
     success, score, reward = resolve(told, threshold)
     if learned["reward"] != learned["score"]:  # it was given
         reward = learned["reward"]
@@ -196,7 +193,6 @@ def _resolved(told: Any, learned: Row, threshold: float) -> Row:
 
 
 def _ended(held: Row, undated: int) -> int:
-    """Return when an episode ended, else when it began."""
     return next((held[name] for name in ("ended_at", "started_at") if name in held), undated)
 
 

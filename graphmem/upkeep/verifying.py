@@ -54,23 +54,17 @@ from graphmem.search.vectors import Vectors
 from graphmem.store.paging import pages, ranges, weighed
 from graphmem.store.port import SCHEMA_VERSION, Row
 
-USES = 20_000
-"""Episodes of the nodes in a page: an engine holds a row for each use."""
+USES = 20_000  # episodes of the nodes in a page: an engine holds a row for each use
 WRITTEN = 4_000
 """The same on a server, which holds what a transaction writes: some ten nodes and edges a use."""
-RANGE = 20_000
-"""Ids of nodes to read at once."""
-EPISODES = 1_000
-"""Episodes in a page of these."""
-ITEMS = 2_000
-"""Episodes and steps in a page of these."""
+RANGE = 20_000  # ids of nodes to read at once
+EPISODES = 1_000  # episodes in a page of these
+ITEMS = 2_000  # episodes and steps in a page of these
 SHARED = (STRATEGIES, OUTCOMES, CO_OCCURRENCES, HEURISTICS, ANTI_PATTERNS, TASKS, AGENTS, TALLIES)
 """Kinds from which shares are taken, in this order."""
-_FEW = 50
-"""Most values that narrow a derivation; an engine looks through them one by one."""
+_FEW = 50  # most values that narrow a derivation; an engine looks through them one by one
 _PAGE = 1_000
-_OPPOSING = ("successes", "odds")
-"""Counts of opposing successes, and what follows from them."""
+_OPPOSING = ("successes", "odds")  # counts of opposing successes, and what follows from them
 
 
 class Facts(Paged):
@@ -129,14 +123,12 @@ def counted_classes(held: Mapping[str, Any]) -> Row:
 
 
 def _counted(held: Row | None, told: Row) -> Row:
-    """Return the outcome that was told of an episode, and the classes under which it counts."""
     return {} if held is None else {**told, **counted_classes({**held, **told})}
 
 
 def _took_differences(
     tx: Transaction, ids: list[str], contents: Mapping[str, dict[str, Any]]
 ) -> Iterator[Difference]:
-    """Compare the policies that episodes took with their steps."""
     rows = tx.run("maintenance.stored_took", ids=ids)
     stored = {
         f"{row['episode']} {row['policy']}": (row["steps"], row["first"])
@@ -321,7 +313,6 @@ class Shares:
             self._tx.run(f"shares.weigh_{kind.name}", ids=ids)
 
     def _add_anti_patterns(self, rows: list[Row]) -> None:
-        """Count failures of a class of errors that an episode did not have before."""
         stored = ANTI_PATTERNS.stored(self._tx, sorted({row["strategy"] for row in rows}))
         there = {row["id"] for row in stored}
         for row in rows:
@@ -340,7 +331,6 @@ class Shares:
 
 
 def _lost(was: Row, now: Row | None) -> Row:
-    """Return what a share lost, with the times and texts that it had."""
     if now is None:
         return was
     lost = {
@@ -373,8 +363,7 @@ def resettle(tx: Transaction) -> None:
 
 
 Progress = Callable[[int, int], None]
-LISTED = 100
-"""Differences of a kind that a report lists; the others are only counted."""
+LISTED = 100  # differences of a kind that a report lists; the others are only counted
 LOOSE = (
     *(f"maintenance.drop_loose_{kind}" for kind in ("heuristics", "anti_patterns", "tallies")),
     "lessons_maintenance.hold_rules",
@@ -494,7 +483,6 @@ class Maintainer:
         return RebuildReport(**{**counts, "removed": removed})
 
     def _work(self, on_progress: Progress | None) -> Iterator[tuple[Paged | Whole, Page]]:
-        """Yield the pages of each part, and report how many of the facts were read."""
         work = [(part, part.work()) for part in self._parts]
         total, done = sum(of_part.size for _, of_part in work), 0
         for part, of_part in work:

@@ -14,18 +14,13 @@ from graphmem.ids import canonical_json, fingerprint, strategy_id, task_id
 from graphmem.memory import Memory
 from graphmem.printable import listed
 
-Given = Mapping[str, str]
-"""The named texts of a request."""
+Given = Mapping[str, str]  # the named texts of a request
 Question = Callable[[Memory, Given], dict[str, Any]]
 LongQuestion = Callable[[Memory, Given, Progress], dict[str, Any]]
-MOST = 200
-"""Most nodes of a picture, and most rows of a table."""
-ENOUGH = 20
-"""Episodes behind a point of a learning curve, if there are as many."""
-FIRST = 25
-"""Strategies on the first view."""
-_EDGES = MOST - 1
-"""Edges around a node; each can bring one more node."""
+MOST = 200  # most nodes of a picture, and most rows of a table
+ENOUGH = 20  # episodes behind a point of a learning curve, if there are as many
+FIRST = 25  # strategies on the first view
+_EDGES = MOST - 1  # edges around a node; each can bring one more node
 
 
 def overview(memory: Memory, given: Given) -> dict[str, Any]:

@@ -138,7 +138,6 @@ def error_response(status: int, kind: str, message: str) -> Response:
 
 
 def _refuse(scope: Scope, status: int, kind: str, message: str) -> Response:
-    """Return an error as JSON, or as a plain page to a browser that opens an address."""
     accept = Headers(scope=scope).get("accept", "")
     if scope["path"].startswith("/api/") or "text/html" not in accept:
         return error_response(status, kind, message)
@@ -219,8 +218,7 @@ class Guarded:
         return hmac.compare_digest(given.encode("utf-8", "replace"), self._token)
 
 
-_PATIENCE = 5
-"""Seconds in which a job has to end when the page ends."""
+_PATIENCE = 5  # seconds in which a job has to end when the page ends
 
 
 class _StoppedError(Exception):
@@ -296,8 +294,7 @@ class _Job(threading.Thread):
             raise _StoppedError
 
 
-_GRACE = 2
-"""Seconds that an ending server waits for its answers."""
+_GRACE = 2  # seconds that an ending server waits for its answers
 
 
 def serve(

@@ -19,7 +19,7 @@ def test_preferences(url: str) -> None:
     assert "at the window" not in good(*ask).out
     history = good(*ask, "--history").out
     assert history.index("on the aisle") < history.index("at the window")
-    assert "2026-05-04 09:00   no" in history
+    assert "2026-05-04 09:00  no" in history
     [aisle, window] = good("--json", *ask, "--history").json
     assert (aisle["supersedes"], window["in_force"]) == (window["id"], False)
     assert (window["source"], window["confidence"]) == ("inferred", 0.7)

@@ -24,7 +24,6 @@ OTHER: dict[str, Any] = {
 
 def kept(memory: Memory) -> dict[str, Any]:
     [row] = memory.query("schema.namespace", id=node_id(memory.namespace, "Namespace"))
-    assert row.pop("removed") == []
     return row
 
 
@@ -81,16 +80,6 @@ def test_a_memory_from_before_keeps_them_from_its_next_write(opened: Opener) -> 
     assert later.verify().ok
     later.learn("another task", "plan", success=True, source_key="another")
     assert kept(later) == {name: getattr(Settings(), name) for name in KEPT}
-
-
-def test_a_memory_with_settings_of_an_earlier_version_opens_with_a_warning(opened: Opener) -> None:
-    first = opened()
-    attempts(first, "plan", 3)
-    usual = first.strategies()
-    earlier = "MATCH (n:Namespace {id: $id}) SET n.prior_successes = 3.0, n.decay_rate = 0.1"
-    first.store.write(adhoc(earlier, "write"), id=node_id(first.namespace, "Namespace"))
-    with pytest.warns(UserWarning, match=r"no longer has \(prior_successes\)"):
-        assert opened().strategies() == usual
 
 
 def test_each_namespace_keeps_its_own(opened: Opener) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from graphmem import Memory
-from graphmem.store.queries import adhoc
 from tests.contract.teaching import checked, day
 
 NEVER = 0.7
@@ -232,25 +231,6 @@ class TestMistakes:
         assert (mistake.evidence, mistake.lesson) == ("log line 7", "look three times")
         assert mistake.bad_decision == "approve at once"
         checked(memory)
-
-    def test_a_bad_decision_in_free_data_is_the_field(self, memory: Memory) -> None:
-        """So it was before; the episode is the same, by its key and by its hash."""
-        card = {**CARD, "extra": {"bad_decision": "approve", "level": 3}}
-        attempt(memory, NEVER, source_key="1", mistake_cards=[card])
-        [hashed] = memory.query("MATCH (e:Episode) WHERE e.ns = $ns RETURN e.content_hash AS it")
-        assert hashed["it"] == BEFORE
-        again = {**CARD, "bad_decision": "approve", "extra": {"level": 3}}
-        attempt(memory, NEVER, source_key="1", mistake_cards=[again])
-        [mistake] = memory.lessons.mistakes()
-        assert (mistake.seen, mistake.bad_decision) == (1, "approve")
-        # A memory of before has it in the free data of the card alone.
-        before = """MATCH (:Episode)-[k:MADE]->(m:Mistake) WHERE m.ns = $ns
-        SET k.bad_decision = null, k.extra = '{"bad_decision":"approve","level":3}',
-            m.bad_decision = null
-        RETURN count(k) AS cards"""
-        memory.store.write(adhoc(before, "write"), ns=memory.namespace)
-        checked(memory)
-        attempt(memory, NEVER, source_key="1", mistake_cards=[again])
 
 
 class TestScores:

@@ -11,7 +11,6 @@ import pytest
 from graphmem import Memory, Settings
 from graphmem.errors import StorageError
 from graphmem.store.embedded_files import GRAPH, LOG
-from graphmem.store.embedded_sessions import LATER
 from graphmem.store.manifest import MANIFEST
 from tests.faults.learner import episode, keys
 
@@ -87,22 +86,3 @@ def test_a_file_that_cannot_be_read_is_no_loss(folder: Path) -> None:
         (folder / name).rmdir()
         away.rename(folder / name)
     check_whole(folder)
-
-
-BIG = b'{"procedure": "learning.count_reads", "params": {"ns": "default", "rows": [%s]}}' % (
-    b'{"id": "x", "reads": 1%s, "at": 1}' % (b"0" * 30)
-)
-COUNTED = [b"\xff\0random\n[1]\nnull\n" + b"[" * 100_000, b"", BIG, None]
-
-
-@pytest.mark.parametrize("data", COUNTED)
-def test_damaged_read_counts_hinder_nobody(folder: Path, data: bytes | None) -> None:
-    """They are dropped; where a folder has the name, or nobody may read it, they are not left."""
-    if data is None:
-        (folder / LATER).mkdir()
-    else:
-        (folder / LATER).write_bytes(data)
-    with Memory.open(folder, settings=SETTINGS) as memory:
-        assert memory.recall("task 1")
-    check_whole(folder)
-    assert (folder / LATER).is_dir() == (data is None)

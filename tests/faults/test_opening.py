@@ -12,10 +12,7 @@ import pytest
 
 from graphmem import Memory
 from graphmem.store import embedded_files
-from graphmem.store.embedded_files import GRAPH, LOG
-from graphmem.store.embedded_sessions import LATER
-from graphmem.store.manifest import MANIFEST
-from tests.faults.learner import BATCH, Learner, batch
+from tests.faults.learner import BATCH, batch
 from tests.faults.sharer import learn
 
 pytestmark = [
@@ -56,37 +53,6 @@ def test_a_graph_is_loaded_to_read_and_once_to_write(folder: str, loads: list[st
 
 def reads(memory: Memory) -> int:
     return sum(row["n"] or 0 for row in memory.query("MATCH (s:Strategy) RETURN s.reads AS n"))
-
-
-def test_who_only_asked_leaves_its_counts_to_who_writes_next(
-    folder: str, loads: list[str], holder: Learner
-) -> None:
-    """It loads nothing to write them, and writes no graph file; all who read count them in."""
-    with Memory.open(folder) as memory:
-        assert memory.recall("task 3").items  # beside a process that writes
-    holder.let_go()
-    assert holder.finish() == 0
-    with Memory.open(folder) as memory:
-        assert (once := reads(memory)) > 0
-        memory.upkeep.relink()
-        assert reads(memory) == once
-    loads.clear()
-    before = {name: (Path(folder) / name).stat().st_mtime_ns for name in (GRAPH, LOG, MANIFEST)}
-    with Memory.open(folder) as memory:
-        assert memory.recall("task 3").items
-    assert len(loads) == 1
-    assert (Path(folder) / LATER).exists()
-    assert {name: (Path(folder) / name).stat().st_mtime_ns for name in before} == before
-    with (Path(folder) / LATER).open("a") as file:
-        file.write('\n{"procedure": "learning.cou')  # of a process that was killed
-    with Memory.open(folder) as memory:
-        assert reads(memory) == 2 * once
-        assert learn(memory, "own", 0).created
-        assert reads(memory) == 2 * once
-        assert not (Path(folder) / LATER).exists()
-        assert memory.verify().ok
-    with Memory.open(folder) as memory:
-        assert reads(memory) == 2 * once
 
 
 def test_a_log_that_rests_is_folded_into_the_graph_file(

@@ -118,7 +118,7 @@ def test_calls_of_all_kinds_are_remembered(memory: Memory) -> None:
     arguments = {entry["call"]: entry["arguments"] for entry in contents(memory)}
     assert arguments["plain"] == {"a": 1, "b": 2}
     assert arguments["Desk.method"] == {"a": 4}
-    assert memory.levels.tags(LEVEL)["call:Desk.method"] == 1
+    assert memory.levels.info(LEVEL).tags["call:Desk.method"] == 1
 
     assert (plain.__name__, plain.__doc__) == ("plain", "Add.")
     assert str(inspect.signature(plain)).startswith("(a: 'int', b: 'int' = 2)")

@@ -149,13 +149,8 @@ class Edges:
                     have_it = last[0] if was is None else _number(was)
                     want_it = last[1] if should is None else should
                     if not abs(have_it - want_it) <= _SAME:
-                        yield Difference(
-                            kind="similar",
-                            key=f"{key} {other}",
-                            field="similarity",
-                            stored=was,
-                            expected=should,
-                        )
+                        values = {"field": "similarity", "stored": was, "expected": should}
+                        yield Difference(kind="similar", key=f"{key} {other}", **values)
         return there
 
     def _rows(self, label: str, ids: Sequence[str], tx: Transaction | None = None) -> Iterator[Row]:

@@ -85,11 +85,7 @@ class SkillSearch:
         return held.reshape(-1, self._vectors.embedder.dimensions)
 
     def _found(
-        self,
-        known: Sequence[tuple[Row, Vector]],
-        vector: Vector,
-        task_type: str | None,
-        view: View,
+        self, known: Sequence[tuple[Row, Vector]], vector: Vector, task_type: str | None, view: View
     ) -> Iterator[NearSkill]:
         thresholds = self._vectors.embedder.thresholds
         given = self._graph.settings.relevance_floor

@@ -163,10 +163,9 @@ def read_event_steps(run: Mapping[str, Any], names: Names) -> list[Step]:
             done.append({"action_type": name, "action": event.get("args", event.get("action"))})
             ids = [event[key] for key in ("id", "tool_call_id") if event.get(key) is not None]
             by_id |= dict.fromkeys(map(str, ids), done[-1])
-        elif (
-            event.get("source") == "agent" and name == "message" and (words := _read_message(event))
-        ):
-            done.append({"action_type": REPLY, "action": words})
+        elif event.get("source") == "agent" and name == "message":
+            words = _read_message(event)
+            done += [{"action_type": REPLY, "action": words}] if words else []
     return [Step(**step) for step in done]
 
 

@@ -44,12 +44,8 @@ def steps(
             answers = _pair_answers([key for key, _, _ in calls], list(_answers(after)))
             for (_, name, value), (output, failed) in zip(calls, answers, strict=True):
                 wrong = failed or (output is not None and is_error is not None and is_error(output))
-                yield Step(
-                    action_type=name,
-                    action=value,
-                    observation=output,
-                    error=output if wrong else None,
-                )
+                error = output if wrong else None
+                yield Step(action_type=name, action=value, observation=output, error=error)
         elif what := text_of(message.get("content") or None):
             reply = after[0] if after else {}
             words = text_of(reply.get("content")) if reply.get("role") in _ASKING else None
@@ -129,11 +125,7 @@ def text_of(content: Any) -> str | None:
         return content
     if not isinstance(content, list):
         return canonical_json(content)
-    parts = [
-        part if isinstance(part, str) else part.get("text")
-        for part in content
-        if isinstance(part, str | Mapping)
-    ]
+    parts = [part.get("text") if isinstance(part, Mapping) else part for part in content]
     words = "\n".join(part for part in parts if isinstance(part, str))
     return words or (canonical_json(content) if content else None)
 

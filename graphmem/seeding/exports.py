@@ -61,21 +61,18 @@ def _read_mlflow_span(span: Row) -> Row:
     if str(code).endswith("ERROR"):
         events = [(one.get("attributes") or {}) for one in span.get("events") or ()]
         texts = [one["exception.message"] for one in events if one.get("exception.message")]
-        texts.append(
-            status.get("message") if isinstance(status, Mapping) else span.get("status_message")
-        )
-        error = str(texts[0] or "error")
+        said = status.get("message") if isinstance(status, Mapping) else span.get("status_message")
+        error = str([*texts, said][0] or "error")
     return {**span, "attributes": content, "name": name, "error": error}
 
 
 def _read_mlflow_judgements(assessments: Sequence[Row]) -> Iterator[Judgement]:
     for one in _sorted(_sorted(assessments, "last_update_time_ms"), "last_update_time"):
         feedback = one.get("feedback")
-        if feedback and not (
-            one.get("error") or feedback.get("error") or one.get("valid") is False
-        ):
+        if feedback and not (one.get("error") or feedback.get("error")):
             name = one.get("assessment_name") or one["name"]
-            yield one.get("span_id"), name, feedback.get("value")
+            if one.get("valid") is not False:
+                yield one.get("span_id"), name, feedback.get("value")
 
 
 def _split_langsmith(records: list[dict[str, Any]]) -> Parts:

@@ -26,9 +26,7 @@ from graphmem.seeding.reading import Limits
 HEAD = 65_536
 """Bytes at the beginning of a file by which formats recognise it."""
 GZIP = b"\x1f\x8b"
-_MODULES = (
-    *("benchmarks", "exports", "gymnasium", "inspect", "jsonl", "otlp", "reflexion", "sentinel"),
-)
+_OWN = ("benchmarks", "exports", "gymnasium", "inspect", "jsonl", "otlp", "reflexion", "sentinel")
 """The modules of the formats of graphmem."""
 _LOOK = 40
 """Bytes at the beginning of a file that show how its text is encoded."""
@@ -171,7 +169,7 @@ def formats() -> dict[str, Format]:
     Raises:
         SeedingError: an installed format cannot be loaded.
     """
-    own = [import_module(f"graphmem.seeding.{name}") for name in _MODULES]
+    own = [import_module(f"graphmem.seeding.{name}") for name in _OWN]
     registry = {item.name: item for module in own for item in module.FORMATS}
     for entry in entry_points(group="graphmem.formats"):
         if entry.name in registry:
@@ -188,12 +186,10 @@ def formats() -> dict[str, Format]:
 
 def find(name: str) -> Format:
     """Return a format by name."""
-    try:
+    if name in formats():
         return formats()[name]
-    except KeyError:
-        hint = "".join(f"did you mean {one}? " for one in get_close_matches(name, formats(), 1))
-        there = f"there are {', '.join(formats())}"
-        raise NotFoundError(f"no log format {name!r}; {hint}{there}") from None
+    hint = "".join(f"did you mean {one}? " for one in get_close_matches(name, formats(), 1))
+    raise NotFoundError(f"no log format {name!r}; {hint}there are {', '.join(formats())}")
 
 
 class UnknownFormatError(SeedingError):
@@ -213,12 +209,12 @@ def detect(head: bytes, name: str) -> Format:
         return fitting[0]
     if not fitting and (other := _explain_unknown(head)):
         raise SeedingError(f"{name}: {other}")
-    what = "several formats fit" if fitting else "no known format"
     names = ", ".join(format_.name for format_ in fitting or formats().values())
+    remedy = f"name one with --format ({names})"
     if fitting:
-        raise SeedingError(f"{name}: {what}; name one with --format ({names})")
+        raise SeedingError(f"{name}: several formats fit; {remedy}")
     own = "say by --map what its fields mean: --map task=prompt,strategy=tool,success=ok"
-    raise UnknownFormatError(f"{name}: {what}; name one with --format ({names}), or {own}")
+    raise UnknownFormatError(f"{name}: no known format; {remedy}, or {own}")
 
 
 def _explain_unknown(head: bytes) -> str | None:

@@ -82,17 +82,11 @@ class Members:
     def __init__(self, opened: zipfile.ZipFile, size: int, limits: Limits) -> None:
         self._zip, self._size, self._limits = opened, size, limits
         self._unpacked = 0
-        self._infos = {info.filename: info for info in opened.infolist()}
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._infos
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._infos)
+        self.infos = {info.filename: info for info in opened.infolist()}
 
     def read(self, name: str, read: Callable[[_Reduced], Any]) -> Any:
         """Return what ``read`` returns of a member, which holds at most what it says."""
-        info = self._infos[name]
+        info = self.infos[name]
         path = PurePosixPath(name.replace("\\", "/"))
         if path.is_absolute() or ".." in path.parts:
             raise ValidationError("member", name, "has a name that leads out of the zip file")
@@ -173,7 +167,7 @@ def read_samples(stream: BinaryIO, limits: Limits) -> Iterator[Reading]:
 
 
 def _of_members(members: Members) -> Iterator[Reading]:
-    name = next((name for name in _HEADERS if name in members), None)
+    name = next((name for name in _HEADERS if name in members.infos), None)
     if name is None:
         raise SeedingError(f"the zip file has no {_HEADERS[0]}")
     try:
@@ -181,7 +175,7 @@ def _of_members(members: Members) -> Iterator[Reading]:
     except ValidationError as error:
         raise SeedingError(f"{name}: {error}") from None
     run = _run(header.get("eval"), header.get("plan"))
-    names = [name for name in members if _SAMPLE.fullmatch(name)]
+    names = [name for name in members.infos if _SAMPLE.fullmatch(name)]
     for number, name in enumerate(names, 1):
         yield number, None, partial(_read_member, members, name, run)
 
@@ -252,8 +246,7 @@ class _Reduced:
             raise self._problem
         pairs = (json.dumps(name).encode() + b":" + text for name, text in self._texts.items())
         whole = b"{" + b",".join(pairs) + b"}"
-        reason = self._limits.excess(whole)
-        if reason is not None:
+        if (reason := self._limits.excess(whole)) is not None:
             raise ValidationError("record", None, reason)
         return _parsed(whole)
 
@@ -347,10 +340,8 @@ def _step(event: Mapping[str, Any]) -> Step:
 
 def _resolved(value: Any, attached: Mapping[str, Any]) -> Any:
     """Return a value with the texts that were stored apart."""
-    if isinstance(value, str):
-        if value.startswith(_ATTACHED):
-            return attached.get(value.removeprefix(_ATTACHED), value)
-        return value
+    if isinstance(value, str) and value.startswith(_ATTACHED):
+        return attached.get(value.removeprefix(_ATTACHED), value)
     if isinstance(value, list):
         return [_resolved(one, attached) for one in value]
     if isinstance(value, dict):

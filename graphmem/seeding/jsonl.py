@@ -22,11 +22,8 @@ from graphmem.seeding.reading import BOM, read_lines
 
 Held = Episode | AbandonedAttempt | SettlementRecord | PriorRecord | LevelsRecord
 """What a line of an export holds."""
-_HELD: Mapping[str, type[Held]] = {
-    **LEVELS_RECORDS,
-    "settlement": SettlementRecord,
-    "prior": PriorRecord,
-}
+_HELD: dict[str, type[Held]] = {"settlement": SettlementRecord, "prior": PriorRecord}
+_HELD |= LEVELS_RECORDS
 
 
 def detect(head: bytes) -> bool:

@@ -69,9 +69,7 @@ def _read_file(path: Path) -> Format:
 def _make_format(name: str, given: Mapping[str, Any]) -> Format:
     content: dict[str, Any] = dict(given)
     if "fields" not in content:
-        places: dict[str, Any] = {
-            key: content.pop(key) for key in ("records", "steps") if key in content
-        }
+        places = {key: content.pop(key) for key in content.keys() & {"records", "steps"}}
         content = {"fields": content, **places}
     if isinstance(at := content.get("records"), str):
         content["records"] = {"form": "list", "at": at}

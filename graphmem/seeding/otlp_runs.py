@@ -43,9 +43,8 @@ class Runs:
         response, session, scope = (judgement.get(k) for k in ("response", "session", "scope"))
         if span is None and response is None and scope == SPAN:
             if trace is None and session is None:
-                raise ValidationError(
-                    "spanId", None, "is missing, and so is a response, so nothing is judged"
-                )
+                problem = "is missing, and so is a response, so nothing is judged"
+                raise ValidationError("spanId", None, problem)
             scope = SESSION if trace is None else TRACE
         self._judgements += 1
         row = {**judgement, "scope": scope, "span": span, "number": self._judgements}
@@ -155,12 +154,9 @@ class Runs:
         rows = [one for one in self._groups.of("session", session) if one["question"] is not None]
         if rows:
             return str(min(rows, key=lambda one: one["start"] or 0)["question"])
-        raise ValidationError(
-            "task",
-            None,
-            "is not told by any span of the run",
-            "have contents captured, as with OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT",
-        )
+        capture = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+        remedy = f"have contents captured, as with {capture}"
+        raise ValidationError("task", None, "is not told by any span of the run", remedy)
 
     def _judgements_of(
         self,
@@ -202,7 +198,6 @@ class Runs:
         return of_run or of_answer
 
     def _is_alone(self, session: str | None, root: Object) -> bool:
-        """Return whether a session has no other trace."""
         return all(one["trace"] == root["trace"] for one in self._groups.of("session", session))
 
 
@@ -239,11 +234,10 @@ def _above(spans: Spans, span: Object) -> list[Object]:
 def _about(spans: Spans, span: str | None) -> str | None:
     """Return the judged span: this one, or the span above an evaluator's span."""
     for _ in spans:
-        if span not in spans or spans[span]["kind"] != NOTHING:
+        judged = spans.get(span or "", {})
+        if judged.get("kind") != NOTHING or judged.get("parent") not in spans:
             break
-        if (parent := spans[span].get("parent")) not in spans:
-            break
-        span = parent
+        span = judged["parent"]
     return span
 
 

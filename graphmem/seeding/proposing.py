@@ -66,7 +66,7 @@ _IN_STEPS: Mapping[str, Sequence[str]] = {
 _RANGES = ((0, 1), (1, 5), (0, 5), (0, 10), (0, 100))
 _TRUTHS = {"true", "false", "1", "0"}
 _GOOD = {word for word, is_success in WORDS.items() if is_success} | {
-    *("ok", "okay", "done", "complete", "completed", "finished", "accepted", "approved", "won"),
+    *("ok", "okay", "done", "complete", "completed", "finished", "accepted", "approved", "won")
 }
 """Words for a success; other words of such a field are for a failure."""
 Column = Sequence[Any]

@@ -231,11 +231,9 @@ class Reading:
             if source.found:
                 raise
             content = stream.read(LOOKED_AT)
-            proposal, there = propose(content), ", ".join(list_fields(content)[:FIELDS_SHOWN])
-            if proposal is None:
-                raise UnknownFormatError(
-                    f"{error}; it has {there}" if there else str(error)
-                ) from None
+            if (proposal := propose(content)) is None:
+                there = ", ".join(list_fields(content)[:FIELDS_SHOWN])
+                raise UnknownFormatError(f"{error}; it has {there}" if there else error) from None
             proposed = UnknownFormatError(f"{source.name}: no known format; {proposal}")
             proposed.proposal = proposal
             raise proposed from error

@@ -326,16 +326,12 @@ def _card(card: Form, where: str) -> dict[str, Any]:
         name = next((name for name in names if extra.get(name) is not None), None)
         if name is None:
             continue
-        value = extra[name]
-        if field in ("bad_decision", "evidence", "lesson"):
-            if not isinstance(value, str):
-                continue
-        else:
+        value, free = extra[name], field in ("bad_decision", "evidence", "lesson")
+        if not free:
             value = _text(value, f"{where}.{name}")
-            if not value.strip():
-                continue
-        fields[field] = value
-        del extra[name]
+        if isinstance(value, str) and (free or value.strip()):
+            fields[field] = value
+            del extra[name]
     fields["extra"] = extra
     return fields
 

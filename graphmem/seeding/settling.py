@@ -6,6 +6,7 @@ Outcomes that a log lacks are joined by key: from a CSV file, or a JSON report o
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -132,9 +133,8 @@ class Outcomes:
             for number, read in read_rows(stream, limits):
                 self._read_row(f"row {number}", read())
         except (SeedingError, ValidationError) as error:
-            raise SeedingError(
-                f"{self.name}: {str(error).removeprefix(f'{self.name}: ')}"
-            ) from None
+            told = str(error).removeprefix(f"{self.name}: ")
+            raise SeedingError(f"{self.name}: {told}") from None
 
     def _read_row(self, where: str, row: Mapping[str, str]) -> None:
         cells = {name.strip().lower(): cell.strip() for name, cell in row.items()}
@@ -142,15 +142,12 @@ class Outcomes:
         if success := cells.get(SUCCESS):
             joined.success = _WORDS.get(success.lower())
             if joined.success is None:
-                raise SeedingError(
-                    f"{where}: success {shown(success, 80)} is neither true nor false"
-                )
+                problem = "is neither true nor false"
+                raise SeedingError(f"{where}: success {shown(success, 80)} {problem}")
         if score := cells.get(SCORE):
             joined.score = self._score(score, where)
-        try:
+        with suppress(ValidationError):
             joined.at = parse_time(cells.get(AT), None, None)
-        except ValidationError:
-            joined.at = None
         if cells.get(AT) and joined.at is None:
             remedy = "give ISO 8601 with a time zone, or a number since 1970"
             raise SeedingError(f"{where}: at {shown(cells[AT], 80)} is no time; {remedy}")
@@ -175,14 +172,13 @@ class Outcomes:
         if not lists.keys() & set(_RESOLVED):
             for key in report.keys() - lists.keys():
                 outcome = report[key]
-                if isinstance(outcome, dict):
-                    outcome = outcome.get("resolved")
-                self._add(key, outcome, f"key {shown(key, 80)}")
+                resolved = outcome.get("resolved") if isinstance(outcome, dict) else outcome
+                self._add(key, resolved, f"key {shown(key, 80)}")
             return
-        resolved = {key for name in _RESOLVED for key in lists.get(name, ())}
+        solved = {key for name in _RESOLVED for key in lists.get(name, ())}
         failed = {key for name in _UNRESOLVED for key in lists.get(name, ())}
-        failed |= lists.get(_EVALUATED, set()) - resolved
-        for keys, success in ((resolved, True), (failed, False)):
+        failed |= lists.get(_EVALUATED, set()) - solved
+        for keys, success in ((solved, True), (failed, False)):
             for key in sorted(keys):
                 self._put(key, Joined(success=success), "the report")
 

@@ -156,9 +156,8 @@ class Records(Source):
                 try:
                     line = json.dumps(record, default=_plain)
                 except (TypeError, ValueError) as error:
-                    raise ValidationError(
-                        f"logs.{number}", record, f"is no JSON: {error}"
-                    ) from None
+                    problem = f"is no JSON: {error}"
+                    raise ValidationError(f"logs.{number}", record, problem) from None
                 file.write(line.encode() + b"\n")
             file.seek(0)
             stream = io.BufferedReader(file.raw)
@@ -167,9 +166,7 @@ class Records(Source):
 
 def _plain(value: Any) -> Any:
     """Return what JSON has for a date, or for a number of numpy."""
-    if isinstance(value, date):
-        return value.isoformat()
-    return value.item()
+    return value.isoformat() if isinstance(value, date) else value.item()
 
 
 def sources(logs: Logs, map: object = None) -> list[Source]:  # noqa: A002 - as in seed

@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -90,9 +91,8 @@ class Fields:
         if nothing is not None and re.fullmatch(nothing, str(value)):
             value = None
         if value is None and path.endswith("!"):
-            raise ValidationError(
-                f"{self.at}{name}", None, f"is missing in this {self.table.record}"
-            )
+            problem = f"is missing in this {self.table.record}"
+            raise ValidationError(f"{self.at}{name}", None, problem)
         return value
 
     def keep_rest(self) -> dict[str, Any]:
@@ -346,9 +346,8 @@ class TableReader:
             output=whole.get("output") or root.output,
             started_at=root.started_at or parse_time(whole.get("started_at")),
         )
-        fields = {
-            name: one for name in table.fields if (one := look.read(name, table.fields[name]))
-        }
+        read = {name: look.read(name, how) for name, how in table.fields.items()}
+        fields = {name: one for name, one in read.items() if one}
         values = {name: one for about, name, one in judgements if about in (None, "", root.id)}
         return make_episode(
             number,
@@ -369,12 +368,11 @@ class TableReader:
 
 
 def _records(places: Places, stream: BinaryIO, limits: Limits) -> Iterator[Reading]:
-    if places.form == "objects" and peek_head(stream)[:1] not in (b"{", b"["):
-        yield from ((number, None, read) for number, read in read_rows(stream, limits))
-        return
     if places.form == "objects":
-        wrapper = places.at or ""
-        yield from ((number, None, read) for number, read in read_objects(stream, limits, wrapper))
+        is_json = peek_head(stream)[:1] in (b"{", b"[")
+        objects = read_objects(stream, limits, places.at or "") if is_json else None
+        for number, read in objects or read_rows(stream, limits):
+            yield number, None, read
         return
     values = Values(stream, limits)
     if places.form == "list":
@@ -417,10 +415,9 @@ def _items(values: Values, at: str) -> Iterator[Reading]:
         elif has_list:
             values.skip()
         else:
-            try:
+            head[name] = None
+            with suppress(ValidationError):
                 head[name] = values.value()
-            except ValidationError:
-                head[name] = None
     if not has_list:
         yield 1, None, partial(dict, head)
 

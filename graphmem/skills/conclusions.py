@@ -100,12 +100,14 @@ class Kind:
     @property
     def first_at(self) -> datetime | None:
         """The time of the first run that has one."""
-        return min(_times(self.tasks, "first_at"), default=None)
+        known = (task["first_at"] for task in self.tasks if task["first_at"] is not None)
+        return from_millis(min(known, default=None))
 
     @property
     def last_at(self) -> datetime | None:
         """The time of the last run that has one."""
-        return max(_times(self.tasks, "last_at"), default=None)
+        known = (task["last_at"] for task in self.tasks if task["last_at"] is not None)
+        return from_millis(max(known, default=None))
 
 
 class Conclusions:
@@ -175,10 +177,8 @@ class Conclusions:
             return tasks
         types = sorted({task["task_type"] for task in tasks})
         if wanted not in types:
-            more = " ..." if types[TYPES:] else ""
-            there = (
-                f"there are: {', '.join(types[:TYPES])}{more}" if types else "there are no tasks"
-            )
+            names = ", ".join([*types[:TYPES], *(["..."] if types[TYPES:] else [])])
+            there = f"there are: {names}" if types else "there are no tasks"
             raise NotFoundError(f"no task of type {wanted!r}; {there}")
         return [task for task in tasks if task["task_type"] == wanted]
 
@@ -314,9 +314,3 @@ def _words(kind: Kind) -> tuple[str, ...]:
     said = Counter(word for text in texts for word in {*words(text)})
     told = [(-count, word) for word, count in said.items() if len(word) > 2 and word.isalpha()]
     return tuple(word for _, word in sorted(told)[:WORDS])
-
-
-def _times(tasks: Iterable[Row], name: str) -> list[datetime]:
-    """Return the known times of tasks."""
-    found = (from_millis(task[name]) for task in tasks)
-    return [at for at in found if at is not None]

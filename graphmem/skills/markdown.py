@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 
 from graphmem.printable import counted
 from graphmem.skills.conclusions import Finding, Kind
-from graphmem.skills.wording import LINES, SECTIONS, TEXT, day, failed, sentences, summary
+from graphmem.skills.wording import LINES, TEXT, day, failed, sections, summary
 from graphmem.text.fencing import fenced
 from graphmem.text.task_types import GENERAL
 from graphmem.text.words import words
@@ -95,16 +95,12 @@ def write_playbook(kinds: Iterable[Kind]) -> str:
 
 def _sections(kind: Kind, level: str, most: int) -> str:
     parts = []
-    for title, section in SECTIONS:
-        said = sentences(kind, section, quoted)
-        lines = []
-        for told, grounds in said[:most]:
+    for title, said, more in sections(kind, quoted, most):
+        parts.append(f"\n{level} {title}\n\n")
+        for told, grounds in said:
             ids = "".join(f" [{one.id[:SHORT]}]" for one in grounds)
-            lines.append(f"- {told}{ids}\n")
-        if len(said) > most:
-            lines.append(f"- and {len(said) - most:,} more\n")
-        if lines:
-            parts.append(f"\n{level} {title}\n\n{''.join(lines)}")
+            parts.append(f"- {told}{ids}\n")
+        parts.append(f"- and {more:,} more\n" if more else "")
     return "".join(parts)
 
 
@@ -112,8 +108,8 @@ def _evidence(kinds: Iterable[Kind], level: str, most: int) -> str:
     """Return the table of what the sentences rest on."""
     rows: dict[str, None] = {}
     for kind in kinds:
-        for _, section in SECTIONS:
-            for _, grounds in sentences(kind, section, str)[:most]:
+        for _, said, _ in sections(kind, str, most):
+            for _, grounds in said:
                 rows |= dict.fromkeys(map(_row, grounds))
     head = "| id | runs | 95 % bounds | until |\n|---|---|---|---|\n"
     told = "`graphmem explain ID` shows the runs behind a line."

@@ -24,12 +24,18 @@ MOST_BYTES = 4_000_000
 """Most bytes of a file."""
 MOST = 10_000
 """Most strategies of a source."""
+MOST_TOLD = MAX_COUNT // 2
+"""Most that a line of a playbook may count as helpful, or as harmful."""
 LONGEST = MAX_KEY + 1_000
 """Characters of a line beyond which it is no strategy, which has at most 10,000."""
 _FRONT = re.compile(r"([A-Za-z][\w-]*):(?:[ \t]+(.*))?")
 _HEADING = re.compile(r"#{1,6}[ \t]+(.*)")
 _ITEM = re.compile(r"( *)(?:[-*+]|\d{1,9}[.)])[ \t]+(.*)")
-_FENCE = re.compile(r" *(```+|~~~+)")
+_NO_PROSE = re.compile(
+    r"^ *(```+|~~~+).*?(?:^ *\1[^\n]*|\Z)|^[ \t]*+<!--.*?(?:-->[^\n]*|\Z)|^[ \t]*+\|[^\n]*",
+    re.DOTALL | re.MULTILINE,
+)
+"""Blocks of code, comments and rows of tables."""
 _BULLET = re.compile(r"\s*(?:[-*]\s+)?\[[^\]]*\]\s*helpful=(\S+)\s+harmful=(\S+)\s*::\s*(.*)")
 _PLAYBOOK = re.compile(r"^[ \t]*(?:[-*][ \t]+)?\[[^\]\n]*\][ \t]*helpful=", re.MULTILINE)
 _COUNT = re.compile(r"\d{1,10}", re.ASCII)
@@ -115,8 +121,7 @@ def _add(file: _File, told: dict[str, PriorRecord], said: _Said, of: Mapping[str
         record = PriorRecord(**of, text=said.text, verdict=said.verdict, **fields)
     except ValidationError as error:
         file.refuse(said.line, f"has a {error.field} that {error.problem}", error.remedy)
-    before = told.get(record.text)
-    if before is not None:
+    if before := told.get(record.text):
         if record.verdict != before.verdict and not (before.trials and said.trials):
             file.refuse(said.line, f"says to {said.verdict} what an earlier line says not to")
         won, trials = before.successes + said.successes, before.trials + said.trials
@@ -168,10 +173,8 @@ def _read_playbook(file: _File, source: str) -> Iterator[tuple[str, str | None, 
 
 
 def _count(file: _File, line: int, text: str) -> int:
-    if not _COUNT.fullmatch(text) or int(text) > MAX_COUNT // 2:
-        file.refuse(
-            line, f"has a count that is not from 0 to {MAX_COUNT // 2:,}: {shown(text, 40)}"
-        )
+    if not _COUNT.fullmatch(text) or int(text) > MOST_TOLD:
+        file.refuse(line, f"has a count that is not from 0 to {MOST_TOLD:,}: {shown(text, 40)}")
     return int(text)
 
 
@@ -201,19 +204,14 @@ def _read_front(file: _File) -> tuple[dict[str, str], int]:
 
 
 def _scalar(file: _File, name: str, parts: list[str]) -> str:
-    first, rest = parts[0], parts[1:]
-    text = " ".join(part for part in (*([] if first[:1] in (">", "|") else [first]), *rest) if part)
-    if text[:1] == '"':
-        try:
-            value = json.loads(text)
-        except ValueError:
-            file.refuse(None, f"has a {name} in quotes that do not end")
-        return str(value)
-    if text[:1] == "'":
-        if len(text) < 2 or text[-1] != "'":
-            file.refuse(None, f"has a {name} in quotes that do not end")
+    folded = parts[0][:1] in (">", "|")
+    text = " ".join(filter(None, parts[1:] if folded else parts))
+    if len(text) > 1 and text[0] == text[-1] == "'":
         return text[1:-1].replace("''", "'")
-    return text
+    try:
+        return str(json.loads(text)) if text[:1] in ("'", '"') else text
+    except ValueError:
+        file.refuse(None, f"has a {name} in quotes that do not end")
 
 
 def _read_own(file: _File, start: int) -> Iterator[_Said]:
@@ -257,7 +255,8 @@ def _blocks(lines: list[str], start: int) -> Iterator[tuple[int, str, bool]]:
     """
     block: tuple[int, str, bool] | None = None
     avoiding, indent = False, -1
-    for number, line in _prose(lines, start):
+    text = _NO_PROSE.sub(lambda found: "\n" * found[0].count("\n"), "\n".join(lines[start:]))
+    for number, line in enumerate(text.split("\n"), start + 1):
         heading, item = _HEADING.match(line), _ITEM.match(line)
         deeper = item is not None and indent >= 0 and len(item[1]) > indent
         if not line.strip():
@@ -271,26 +270,9 @@ def _blocks(lines: list[str], start: int) -> Iterator[tuple[int, str, bool]]:
             avoiding = bool(_AVOIDING.search(heading[1])) if heading else avoiding
             block = None if heading else (number, line.strip(), avoiding)
         elif block and len(block[1]) <= LONGEST:  # what is longer is refused
-            text = item[2] if item else line.strip()
-            block = block[0], f"{block[1]} {text}", block[2]
+            more = item[2] if item else line.strip()
+            block = block[0], f"{block[1]} {more}", block[2]
         elif not block:
             block = number, line.strip(), avoiding
     if block:
         yield block
-
-
-def _prose(lines: list[str], start: int) -> Iterator[tuple[int, str]]:
-    """Yield the lines that are not code, a comment or a table."""
-    fence, comment = "", False
-    for number, line in enumerate(lines[start:], start + 1):
-        found = _FENCE.match(line)
-        if fence:
-            fence = "" if found and found[1].startswith(fence) else fence
-        elif comment:
-            comment = "-->" not in line
-        elif found:
-            fence = found[1]
-        elif line.lstrip().startswith("<!--"):
-            comment = "-->" not in line
-        elif not line.lstrip().startswith("|"):
-            yield number, line

@@ -7,7 +7,7 @@ from html import escape
 
 from graphmem.notebook.html import draw_interval
 from graphmem.skills.conclusions import Finding, Kind
-from graphmem.skills.wording import LINES, SECTIONS, TEXT, sentences, summary
+from graphmem.skills.wording import TEXT, sections, summary
 from graphmem.text.fencing import fenced
 
 TITLE = 80
@@ -81,17 +81,13 @@ def _overview(kinds: Sequence[Kind]) -> str:
 def _section(place: int, kind: Kind) -> str:
     parts = [f'<h2 id="kind-{place}">{_quoted(kind.name, TITLE)}</h2>\n']
     parts.append(f"<p>{summary(kind, _quoted)}</p>\n")
-    for title, section in SECTIONS:
-        said = sentences(kind, section, _quoted)
-        lines = []
-        for told, grounds in said[:LINES]:
-            ids = " ".join(one.id for one in grounds)
-            text = f"{told} <small>{ids}</small>"
-            lines.append(f"<tr><td>{_bar(grounds[0])}</td><td>{text}</td></tr>\n")
-        if len(said) > LINES:
-            lines.append(f"<tr><td></td><td>and {len(said) - LINES:,} more</td></tr>\n")
-        if lines:
-            parts.append(f"<h3>{title}</h3>\n<table>\n{''.join(lines)}</table>\n")
+    for title, said, more in sections(kind, _quoted):
+        parts.append(f"<h3>{title}</h3>\n<table>\n")
+        for told, grounds in said:
+            text = f"{told} <small>{' '.join(one.id for one in grounds)}</small>"
+            parts.append(f"<tr><td>{_bar(grounds[0])}</td><td>{text}</td></tr>\n")
+        parts.append(f"<tr><td></td><td>and {more:,} more</td></tr>\n" if more else "")
+        parts.append("</table>\n")
     return "".join(parts)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime
 
 from graphmem.printable import counted, percent
@@ -30,7 +30,16 @@ def day(at: datetime | None) -> str:
     return "no date" if at is None else f"{at:%Y-%m-%d}"
 
 
-def sentences(kind: Kind, section: str, quote: Quote) -> list[tuple[str, list[Finding]]]:
+def sections(
+    kind: Kind, quote: Quote, most: int = LINES
+) -> Iterator[tuple[str, list[tuple[str, list[Finding]]], int]]:
+    """Yield the sections that say something: title, sentences, and how many more there are."""
+    for title, section in SECTIONS:
+        if said := _sentences(kind, section, quote):
+            yield title, said[:most], max(len(said) - most, 0)
+
+
+def _sentences(kind: Kind, section: str, quote: Quote) -> list[tuple[str, list[Finding]]]:
     """Return the conclusions of a section in words, each with what it rests on."""
     found: list[Finding] = getattr(kind, section)
     if section != "errors":

@@ -12,16 +12,7 @@ import pytest
 from graphmem import Memory
 from graphmem.models import Episode
 from graphmem.seeding import SeedReport, seed, sources
-from tests.seeding.samples import (
-    CHAT,
-    OPENHANDS,
-    RESULT,
-    SWE,
-    TAU2,
-    TRAJECTORY,
-    TRIAL,
-    Collector,
-)
+from tests.seeding.samples import CHAT, OPENHANDS, RESULT, SWE, TAU2, TRAJECTORY, TRIAL, Collector
 
 
 def put(folder: Path, files: dict[str, Any]) -> Path:
@@ -154,7 +145,7 @@ def test_tau2_simulations_belong_to_their_tasks(tmp_path: Path) -> None:
     assert (episode.agent, episode.success, episode.error) == ("gpt-x", True, None)
     assert (failure.success, failure.reward, failure.error) == (False, 0.5, "max_steps")
     assert [(step.action_type, step.error) for step in episode.steps] == [
-        *(("respond", None), ("cancel", "no flight")),
+        *(("respond", None), ("cancel", "no flight"))
     ]
     assert "GOLD" not in episode.model_dump_json()
 
@@ -179,7 +170,7 @@ def test_harbor_reads_a_trial_with_its_trajectory(tmp_path: Path) -> None:
     assert (episode.agent, episode.score) == ("terminus-2", 1.0)
     assert texts(episode) == ["look > write", "look", "write"]
     assert [(step.action_type, step.observation) for step in episode.steps] == [
-        *(("look", "empty"), ("write", "written"), ("respond", None)),
+        *(("look", "empty"), ("write", "written"), ("respond", None))
     ]
     assert episode.extra["model"] == "anthropic/opus"
     trajectory = job / "hello__a1" / "agent" / "trajectory.json"
@@ -260,7 +251,7 @@ def test_openhands_outcomes_are_joined_or_told_by_an_evaluation(tmp_path: Path) 
     assert (episode.agent, episode.task_type) == ("CodeActAgent", "bench")
     assert texts(episode) == ["run > edit", "run", "edit"]  # not that it finished
     assert [(step.action_type, step.observation) for step in episode.steps] == [
-        *(("run", "a b"), ("edit", "edited"), ("finish", None)),
+        *(("run", "a b"), ("edit", "edited"), ("finish", None))
     ]
 
 
@@ -290,7 +281,7 @@ def test_openhands_events_are_read_in_each_form(tmp_path: Path) -> None:
     episode = found["openhands/m/kit"]
     assert (episode.task, episode.agent) == ("fix it", "openhands")
     assert [(step.action_type, step.error) for step in episode.steps] == [
-        *(("terminal", "no"), ("edit", "no such tool")),
+        *(("terminal", "no"), ("edit", "no such tool"))
     ]
 
 
@@ -327,10 +318,7 @@ def test_swe_agent_outcomes_are_joined(memory: Memory, tmp_path: Path) -> None:
 
     for created in (2, 0):
         report = seed(
-            memory,
-            sources([str(tmp_path)]),
-            outcomes=folder / "results.csv",
-            strategy_from="model",
+            memory, sources([str(tmp_path)]), outcomes=folder / "results.csv", strategy_from="model"
         )
         assert (report.files, report.created, report.refused) == (4, created, 2)
     assert [(row.text, row.trials) for row in memory.strategies()] == [("gpt-4o", 2)]

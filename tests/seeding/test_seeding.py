@@ -52,11 +52,7 @@ def settled(
 
 def seeded(memory: Memory, *paths: Path | str, **options: Any) -> SeedReport:
     """Seed a memory, as the command line does."""
-    return seed(
-        memory,
-        sources(str(path) for path in paths),
-        **options,
-    )
+    return seed(memory, sources(str(path) for path in paths), **options)
 
 
 def test_jsonl_round_trips_every_field() -> None:

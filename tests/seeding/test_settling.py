@@ -123,10 +123,7 @@ def table(tmp_path: Path, text: str | bytes) -> str:
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "\ufeffkey,note,success,score\r\na,x,Yes,\r\nb,,,0.25\r\n\r\n",
-        'SCORE,"key"\n1,a\n0.25,b\n',
-    ],
+    ["\ufeffkey,note,success,score\r\na,x,Yes,\r\nb,,,0.25\r\n\r\n", 'SCORE,"key"\n1,a\n0.25,b\n'],
 )
 def test_a_table_has_a_key_and_a_success_or_a_score(tmp_path: Path, text: str) -> None:
     first, second = settled(run("a"), run("b"), outcomes=table(tmp_path, text))

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import strategies as st
 
 from graphmem import Memory, Step
 from graphmem.cli.list import KINDS
@@ -246,9 +245,6 @@ def test_on_a_terminal_only_our_own_styling_is_obeyed(hostile: str, tmp_path: Pa
         assert "\x1b[31m\x1b" not in text
         styling = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]|\r", "", text)
         check(styling)
-
-
-CHARACTERS = st.characters(exclude_characters="\x00", exclude_categories=["Cs"])
 
 
 SECRET = "s3cr3t"  # noqa: S105 - of nobody

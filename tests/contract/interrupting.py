@@ -14,8 +14,7 @@ class Interruption:
     """Ends a transaction of a memory before it begins, as Ctrl-C does."""
 
     def __init__(self, memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.left = 0
-        """In how many transactions it comes; 0: in none."""
+        self.left = 0  # in how many transactions it comes; 0: in none
         transact = memory.store.transact
 
         def cut(work: Callable[[Any], Any], **options: Any) -> Any:

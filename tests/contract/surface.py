@@ -8,8 +8,7 @@ from typing import Any
 
 from graphmem import AsyncMemory, Memory
 
-PLAIN = {"store", "namespace", "settings"}
-"""Public attributes of a memory that are no parts of it."""
+PLAIN = {"store", "namespace", "settings"}  # public attributes of a memory that are no parts of it
 INTERNAL = {"renew"}
 """Methods of parts for other modules of the package: they take their transactions."""
 

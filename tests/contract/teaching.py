@@ -21,8 +21,7 @@ from graphmem.models import MistakeCard, Policy
 from graphmem.store.queries import adhoc
 from tests.conftest import Clock
 
-NOW = datetime(2026, 6, 1, tzinfo=UTC)
-"""What the clock says where it stands still."""
+NOW = datetime(2026, 6, 1, tzinfo=UTC)  # what the clock says where it stands still
 START = datetime(2026, 1, 1, tzinfo=UTC)
 LESSONS = ("Heuristic", "AntiPattern", "Rule", "Mistake", "Task")
 BOOKKEEPING = ("Stream", "Event", "Cursor", "Claim", "Namespace", "Lock")

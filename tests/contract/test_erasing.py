@@ -39,10 +39,8 @@ from tests.contract.teaching import (
 )
 from tests.faults.attack import rounds
 
-ZSTD = b"\x28\xb5\x2f\xfd"
-"""How a frame of zstandard begins."""
-MARK = "quokka"
-"""A word that is nowhere else."""
+ZSTD = b"\x28\xb5\x2f\xfd"  # how a frame of zstandard begins
+MARK = "quokka"  # a word that is nowhere else
 
 
 @pytest.fixture(autouse=True)

@@ -62,8 +62,7 @@ def _uncounted(answer: Any) -> Any:
     return UNSHARED.sub("", answer)
 
 
-Asked = tuple[str, ...]
-"""Texts and ids of everything that an agent could ask for."""
+Asked = tuple[str, ...]  # texts and ids of everything that an agent could ask for
 
 
 def asked_of(names: Asked, ask: Callable[[str], Any]) -> dict[str, Any]:

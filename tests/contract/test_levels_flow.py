@@ -21,8 +21,7 @@ from tests.contract.holding import entries_of
 from tests.faults.model_server import saying, serving, status
 
 SENSORY, WORKING, SHORT = (f"agent:ada:{kind}" for kind in ("sensory", "working", "stm"))
-KEPT = LevelUpkeep(dedup=None)
-"""Maintenance leaves entries with the same content apart."""
+KEPT = LevelUpkeep(dedup=None)  # maintenance leaves entries with the same content apart
 RECORD: dict[str, JsonValue] = {
     "task": "deliver order 17",
     "strategy": "call the driver",

@@ -12,10 +12,8 @@ from graphmem.models import MAX_KEY
 from graphmem.models.fields import MAX_TYPE
 from tests.conftest import Opener
 
-WIDE = "\U0001d518"
-"""A letter of four bytes, the most that there are."""
-GROWING = "\U0001d160"
-"""One character that normalizing makes three of, of twelve bytes."""
+WIDE = "\U0001d518"  # a letter of four bytes, the most that there are
+GROWING = "\U0001d160"  # one character that normalizing makes three of, of twelve bytes
 
 
 def longest(length: int, what: str = "") -> str:

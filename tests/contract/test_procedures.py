@@ -17,8 +17,7 @@ from graphmem.store.port import Transaction
 from graphmem.store.queries import TYPES, Query, adhoc, catalog, procedure
 from tests.contract.populating import STORE_WIDE, Asked, arguments, populate, variants
 
-SUBJECTS: dict[str, list[Query]] = {}
-"""All procedures by their subjects."""
+SUBJECTS: dict[str, list[Query]] = {}  # all procedures by their subjects
 for _query in catalog():
     if _query.mode != "schema":
         SUBJECTS.setdefault(_query.name.partition(".")[0], []).append(_query)

@@ -9,10 +9,7 @@ import pytest
 from graphmem import Memory
 from tests.contract.teaching import checked, day
 
-NEVER = 0.7
-"""A score that makes no rule, either way."""
-BEFORE = "c751d1d1f65bc0f25f1de9d7cb6aaeab"
-"""The hash of an episode with a card, as it was when its bad decision had no field."""
+NEVER = 0.7  # a score that makes no rule, either way
 
 
 def attempt(memory: Memory, score: float, number: int = 0, **more: Any) -> str:

@@ -55,6 +55,27 @@ def reads(memory: Memory) -> int:
     return sum(row["n"] or 0 for row in memory.query("MATCH (s:Strategy) RETURN s.reads AS n"))
 
 
+def test_reads_are_counted_by_who_also_writes(folder: str, loads: list[str]) -> None:
+    """Who only asked loads nothing to count them, and leaves the files as they are."""
+    with Memory.open(folder) as memory:
+        memory.learn_many(batch(0))
+        memory.upkeep.relink()
+    before = {file.name: file.stat().st_mtime_ns for file in Path(folder).glob("graph.kgl*")}
+    loads.clear()
+    with Memory.open(folder) as memory:
+        assert memory.recall("task 3").items
+    assert len(loads) == 1
+    after = {file.name: file.stat().st_mtime_ns for file in Path(folder).glob("graph.kgl*")}
+    assert after == before
+    with Memory.open(folder) as memory:
+        assert reads(memory) == 0
+        assert memory.recall("task 3").items
+        assert learn(memory, "own", 0).created
+    with Memory.open(folder) as memory:
+        assert reads(memory) > 0
+        assert memory.verify().ok
+
+
 def test_a_log_that_rests_is_folded_into_the_graph_file(
     folder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,8 +21,7 @@ LOGGED = np.array([0.5, 0.3, 0.15, 0.05])
 TARGET = np.array([0.1, 0.2, 0.3, 0.4])
 RATES = np.array([[0.1, 0.3, 0.5, 0.7], [0.9, 0.6, 0.8, 0.4]])
 TRUTH = float((RATES @ TARGET).mean())
-WRONG = 0.8 * RATES + 0.15
-"""A model of outcomes that is near the truth, but not it."""
+WRONG = 0.8 * RATES + 0.15  # a model of outcomes that is near the truth, but not it
 NAMES = ("inverse_propensity", "self_normalised", "doubly_robust")
 
 

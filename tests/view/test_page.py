@@ -24,8 +24,7 @@ from tests.neo4j.server import Found
 HOST = "127.0.0.1:8766"
 ORIGIN = {"Origin": f"http://{HOST}"}
 TOKEN = "a token for tests"  # noqa: S105
-SCRIPT = "<script>alert(1)</script>"
-"""What a memory may hold, and no page may run."""
+SCRIPT = "<script>alert(1)</script>"  # what a memory may hold, and no page may run
 
 
 def client(memory: Memory, *, write: bool = False) -> TestClient:

@@ -1,7 +1,6 @@
-// Skills: kinds of tasks that files tell about (SKILL.md, playbooks), and what they say of strategies there (priors).
-// (Skill)-[:TELLS]->(Prior). Both are facts, of a source; nothing is derived from them in the graph. An estimate counts a prior as a few
-// trials at most, on tasks near its skill. `vectors` of a skill are those of its name and description, and of the first priors of a skill
-// without a description (base64 of 32-bit floats), made by `embedder`.
+// Skills: kinds of tasks that files tell about, and what they say of strategies there: (Skill)-[:TELLS]->(Prior), facts of a source.
+// `vectors` of a skill are those of its name and description, and of the first priors of a skill without a description (base64 of 32-bit
+// floats), made by `embedder`.
 
 // name: skills.stored
 // doc: What files say of strategies, in the order of each file: of one source, or of all.

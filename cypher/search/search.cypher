@@ -77,34 +77,24 @@ RETURN count(*) AS nodes;
 
 // name: search.hits
 // engine: neo4j
-// doc: What matches a vector, and words, best: a row for each label and way (meaning, words), with how many nodes were looked at over all
-// doc: namespaces (at most size), and those of this one, the best first, with the cosine of their vector.
+// doc: What matches a vector, and words, best: a row for each label and way (meaning, words) that finds something, with how many nodes
+// doc: were looked at over all namespaces (at most size), and those of this one, the best first, with the cosine of their vector.
 // option: words  by words too
 // param: vector list, words string, size integer
 // returns: label string, way string, seen integer, hits list
-CALL db.index.vector.queryNodes('graphmem_strategy_embedding', $size, $vector) YIELD node, score
-WITH node, round(2.0 * score - 1.0, 6) AS similarity
+UNWIND ['Strategy', 'Task'] AS label
+CALL db.index.vector.queryNodes('graphmem_' + toLower(label) + '_embedding', $size, $vector) YIELD node, score
+WITH label, node, round(2.0 * score - 1.0, 6) AS similarity
 ORDER BY similarity DESC, node.id
-WITH collect({id: node.id, own: node.ns = $ns, similarity: similarity}) AS nodes
-RETURN 'Strategy' AS label, 'meaning' AS way, size(nodes) AS seen, [node IN nodes WHERE node.own][..$limit] AS hits
-UNION ALL
-CALL db.index.vector.queryNodes('graphmem_task_embedding', $size, $vector) YIELD node, score
-WITH node, round(2.0 * score - 1.0, 6) AS similarity
-ORDER BY similarity DESC, node.id
-WITH collect({id: node.id, own: node.ns = $ns, similarity: similarity}) AS nodes
-RETURN 'Task' AS label, 'meaning' AS way, size(nodes) AS seen, [node IN nodes WHERE node.own][..$limit] AS hits
+WITH label, collect({id: node.id, own: node.ns = $ns, similarity: similarity}) AS nodes
+RETURN label, 'meaning' AS way, size(nodes) AS seen, [node IN nodes WHERE node.own][..$limit] AS hits
 //? words
 UNION ALL
-CALL db.index.fulltext.queryNodes('graphmem_strategy_words', $words, {limit: $size}) YIELD node, score
-WITH node, score ORDER BY score DESC, node.id
-WITH collect(node) AS nodes
-RETURN 'Strategy' AS label, 'words' AS way, size(nodes) AS seen,
-       [node IN [node IN nodes WHERE node.ns = $ns][..$limit] | {id: node.id, similarity: cosine_of(node.embedding, $vector)}] AS hits
-UNION ALL
-CALL db.index.fulltext.queryNodes('graphmem_task_words', $words, {limit: $size}) YIELD node, score
-WITH node, score ORDER BY score DESC, node.id
-WITH collect(node) AS nodes
-RETURN 'Task' AS label, 'words' AS way, size(nodes) AS seen,
+UNWIND ['Strategy', 'Task'] AS label
+CALL db.index.fulltext.queryNodes('graphmem_' + toLower(label) + '_words', $words, {limit: $size}) YIELD node, score
+WITH label, node, score ORDER BY score DESC, node.id
+WITH label, collect(node) AS nodes
+RETURN label, 'words' AS way, size(nodes) AS seen,
        [node IN [node IN nodes WHERE node.ns = $ns][..$limit] | {id: node.id, similarity: cosine_of(node.embedding, $vector)}] AS hits;
 
 // each: Label kind = Strategy strategies, Task tasks

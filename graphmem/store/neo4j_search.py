@@ -112,7 +112,8 @@ class Neo4jIndex(_ServerIndex):
                 near = self.matching(label, words, vector, limit)
             found[label, way] = near
         return {
-            label: (found[label, "meaning"], found.get((label, "words"), [])) for label in TEXTS
+            label: (found.get((label, "meaning"), []), found.get((label, "words"), []))
+            for label in TEXTS
         }
 
     def matching(self, label: str, words: Sequence[str], vector: Matrix, limit: int) -> Near:

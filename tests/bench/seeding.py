@@ -28,8 +28,6 @@ SIZE = 999_000_000
 """Bytes of the file at full scale: what GRAPHMEM_MAX_FILE allows."""
 AT_ONCE = 8
 EXPORT = 64
-
-
 RECORDS = 50_000
 """Records that are learned, of one file."""
 MAP = "task=prompt,strategy=tool,success=ok,ended_at=ts,source_key={n}"
@@ -73,13 +71,8 @@ def _rows(count: int) -> Iterator[dict[str, Any]]:
         asked = f"Answer question number {number % 500} about the orders of last week, " + "x" * 60
         tool = ("schema", "sql", "count", "plot")[number % 4]
         time_ = 1_790_000_000 + number
-        yield {
-            "n": f"run-{number}",
-            "prompt": asked,
-            "tool": tool,
-            "ok": number % 3 > 0,
-            "ts": time_,
-        }
+        row = {"n": f"run-{number}", "prompt": asked, "tool": tool}
+        yield {**row, "ok": number % 3 > 0, "ts": time_}
 
 
 def _write_lines(path: Path, count: int) -> None:
@@ -247,16 +240,9 @@ def run(number: int, chance: random.Random) -> Iterator[dict[str, Any]]:
         gen_ai__output__messages=json.dumps(said[-1:]),
     )
     judged = {"gen_ai.evaluation.name": "correct", "gen_ai.evaluation.score.label": "pass"}
-    ended["events"] = [
-        {
-            "name": "gen_ai.evaluation.result",
-            "timeUnixNano": str(start),
-            "attributes": [
-                {"key": key, "value": {"stringValue": value}} for key, value in judged.items()
-            ],
-        }
-    ]
-    yield ended
+    told = [{"key": key, "value": {"stringValue": value}} for key, value in judged.items()]
+    event = {"name": "gen_ai.evaluation.result", "timeUnixNano": str(start), "attributes": told}
+    yield {**ended, "events": [event]}
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ from graphmem.search import vectors
 from graphmem.seeding import Format, detect
 from tests.cli.running import good, lines, run, start
 from tests.faults.learner import content, episode
+from tests.seeding.samples import TAU
 
 
 def seed(url: str, *arguments: str, text: bytes = b"") -> Any:
@@ -90,28 +91,13 @@ def test_seeding_with_limit_agent_and_batch_size(url: str, log: Path) -> None:
     assert row["agents"] == ["zoe"]
 
 
-TAU = [
-    {
-        "task_id": 1,
-        "reward": 1.0,
-        "info": {"task": {"instruction": "Cancel my flight."}},
-        "traj": [
-            {"role": "assistant", "content": None, "tool_calls": [
-                {"id": "a", "function": {"name": "cancel_reservation", "arguments": "{}"}}]},
-            {"role": "tool", "tool_call_id": "a", "content": "cancelled"},
-        ],
-        "trial": 0,
-    }
-]  # fmt: skip
-
-
 def test_the_format_is_found_by_content(url: str, tmp_path: Path) -> None:
-    (tmp_path / "one.json").write_text(json.dumps(TAU))
+    (tmp_path / "one.json").write_text(json.dumps([TAU]))
     (tmp_path / "three.json").write_bytes(lines(0))
     report = seed(url, str(tmp_path / "*.json"))
     assert (report["files"], report["created"], report["refused"]) == (2, 2, 0)
     texts = {row["text"] for row in good("--url", url, "--json", "list", "strategies").json}
-    assert {"writes: cancel_reservation", "ask first"} <= texts
+    assert {"writes: cancel_x", "ask first"} <= texts
     (file := tmp_path / "strange.json").write_bytes(b"\x00\x01\xfe\xff" * 500)
     done = run("--url", url, "seed", str(file))
     assert done.code == 1
@@ -175,18 +161,6 @@ def test_refusals_that_are_alike_are_shown_once(url: str, tmp_path: Path) -> Non
     assert (other[:2], other[-1]) == ([logs[2], "2"], "log\\n')")
     assert shown.out.splitlines()[-1] == "--refused FILE lists all"
     assert len(seed(url, str(tmp_path / "a.jsonl"))["refusals"]) == 30
-
-
-def test_a_damaged_gzip_file_is_named(url: str, tmp_path: Path) -> None:
-    packed = gzip.compress(lines(*range(400)))
-    file = tmp_path / "runs.jsonl.gz"
-    file.write_bytes(packed[:99] + b"\xff" * 64 + packed[163:])
-    done = run("--url", url, "--json", "seed", str(file))
-    assert done.code == 1
-    assert "gzip" in done.out + done.err
-    assert str(file) in done.out + done.err
-    if Path(url).exists():
-        assert good("--url", url, "upkeep", "verify").code == 0
 
 
 def test_a_seeding_that_was_killed_can_be_run_again(tmp_path: Path) -> None:

@@ -148,11 +148,3 @@ def test_what_is_learned_beside_damage_is_whole(tmp_path: Path) -> None:
                     seed(memory, sources([str(path)]))
         assert memory.stats().episodes
         assert not memory.verify().differences
-
-
-@pytest.mark.parametrize(("name", "log"), logs(), ids=lambda part: str(part)[:40])
-@given(data=st.data())
-@settings(max_examples=rounds(25, 500))
-def test_any_damage(name: str, log: bytes, data: st.DataObject) -> None:
-    at = data.draw(st.integers(0, len(log)))
-    settle(read(name, log[:at] + data.draw(st.binary(max_size=5)) + log[at + 3 :]))

@@ -39,13 +39,18 @@ Line = dict[str, Any]
 PASSED = ("correct", "pass", None)
 
 
+def exported(provider: TracerProvider) -> io.StringIO:
+    """The file to which the spans of a provider are written."""
+    file = io.StringIO()
+    provider.add_span_processor(SimpleSpanProcessor(FileSpanExporter(stream=file)))
+    return file
+
+
 class Agent:
     """An agent whose spans the file exporter of OpenTelemetry writes."""
 
     def __init__(self) -> None:
-        self.file = io.StringIO()
-        provider = TracerProvider()
-        provider.add_span_processor(SimpleSpanProcessor(FileSpanExporter(stream=self.file)))
+        self.file = exported(provider := TracerProvider())
         self.tracer = provider.get_tracer("agent")
         logs = LoggerProvider()
         exporter = FileLogExporter(stream=self.file)
@@ -168,9 +173,7 @@ def test_a_run_becomes_an_episode_on_both_engines(memory: Memory, tmp_path: Path
 
 
 def test_openinference_means_the_same() -> None:
-    file = io.StringIO()
-    provider = OpenInference()
-    provider.add_span_processor(SimpleSpanProcessor(FileSpanExporter(stream=file)))
+    file = exported(provider := OpenInference())
     tracer = provider.get_tracer("agent")
 
     @tracer.tool(name="sql")
@@ -198,9 +201,7 @@ def test_openinference_means_the_same() -> None:
 
 
 def test_what_a_framework_writes_by_itself_is_read() -> None:
-    file = io.StringIO()
-    provider = TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(FileSpanExporter(stream=file)))
+    file = exported(provider := TracerProvider())
     told = Instrumentation(settings=InstrumentationSettings(tracer_provider=provider))
     agent = PydanticAgent(TestModel(), name="ada", capabilities=[told])
 
@@ -307,14 +308,10 @@ def test_an_error_is_no_outcome_and_none_is_made_up() -> None:
     [span] = spans(agent.lines())
     episode = one(agent.lines(), outcomes={span["traceId"]: False})
     assert (episode.success, episode.error) == (False, "out of time")
-    assert "neither a success nor a score" in refusals(*_scored(7.0))[0]
-
-
-def _scored(score: float) -> list[Line]:
     agent = Agent()
     with agent.run() as run:
-        judge(run, "stars", None, score)
-    return agent.lines()
+        judge(run, "stars", None, 7.0)
+    assert "neither a success nor a score" in refusals(*agent.lines())[0]
 
 
 def test_the_task_is_what_was_asked_first() -> None:

@@ -92,9 +92,6 @@ def test_an_attempt_becomes_an_episode() -> None:
         None,
         "Answer is INCORRECT",
     ]
-
-
-def test_the_right_answer_is_never_read() -> None:
     [failed] = attempts(trial(1, incorrect=FAILED.replace("answer: there", "answer: GOLD")))
     assert "GOLD" not in failed.model_dump_json()
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from graphmem.printable import listed, percent, unguarded
+from graphmem.printable import listed, percent, short, unguarded
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -67,13 +67,13 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     console = Console(file=unguarded(sys.stdout), width=width, highlight=False)
     heads = [cell(heading) for heading in headings]
     whole = [[cell(value) for value in row] for row in rows]
-    short = [[_ID.sub(r"\1", text) for text in row] for row in whole]
+    brief = [[_ID.sub(r"\1", text) for text in row] for row in whole]
     ample = console.options.update(width=10 * CELL * len(heads))
-    for table in (_make_table(heads, whole), _make_table(heads, short)):
+    for table in (_make_table(heads, whole), _make_table(heads, brief)):
         if Measurement.get(console, ample, table).minimum <= width:
             break
     else:
-        table = _make_blocks(heads, short)
+        table = _make_blocks(heads, brief)
         click.echo()
     with console.capture() as drawn:
         console.print(table)
@@ -197,8 +197,7 @@ def cell(value: Any, limit: int = CELL) -> str:
     if isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
         value = ", ".join(value)
     text = value if isinstance(value, str) else json.dumps(to_plain(value), ensure_ascii=False)
-    text = "".join(char if char.isprintable() else " " for char in text)
-    return text if len(text) <= limit else text[: limit - 1] + "…"
+    return short(text, limit)
 
 
 def span(seconds: float | None, without: str = "for good") -> str:

@@ -18,7 +18,6 @@ _TEXT = 100  # most characters of one text of an episode in explanations
 _LINE = 1_000  # characters of a sentence on what an estimate rests on
 _WORDING = 60  # characters of the wording of a task beside its key
 _NEAREST = 8  # most similar tasks or strategies that a sentence names
-_NAMED = 80  # most characters of a task or strategy within a sentence
 _FEWEST = 20  # fewest episodes of which a verdict is given
 BASELINES = {
     "global": "rate of all",
@@ -313,7 +312,7 @@ def basis(one: Any) -> Iterator[str]:
     wider = "all" if one.task_type is None else "its type"
     yield _rest(wider, "task", one.task, one.task.trials, one.task.successes)
     for part in one.strategies:
-        name, here = f"strategy {_cut(part.text)!r}", part.here_trials
+        name, here = f"strategy {short(part.text)!r}", part.here_trials
         elsewhere = (part.trials - here, part.successes - part.here_successes)
         yield _rest(wider, f"{name} elsewhere" if here else name, part, *elsewhere)
         for prior in part.priors:
@@ -351,7 +350,7 @@ def verdict(episodes: int, brier: float | None, baselines: Sequence[Any]) -> str
 
 def _rest(wider: str, what: str, part: Any, trials: int, successes: int) -> str:
     near = ", ".join(
-        f"{_cut(one.text)!r} ({one.successes} of {one.trials}, similarity {one.similarity:.2f})"
+        f"{short(one.text)!r} ({one.successes} of {one.trials}, similarity {one.similarity:.2f})"
         for one in part.borrowed[:_NEAREST]
     )
     if more := len(part.borrowed[_NEAREST:]):
@@ -367,7 +366,3 @@ def _rest(wider: str, what: str, part: Any, trials: int, successes: int) -> str:
     if near:
         return f"{what}: no trials; similar ones suggest {rate}: {near}"
     return f"{what}: nothing is known, so the rate of {wider} is taken: {rate}"
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _NAMED else f"{text[: _NAMED - 1]}…"

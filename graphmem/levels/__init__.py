@@ -12,4 +12,8 @@ __all__ = ["Lens", "Levels", "Outlets", "relevant_entries"]
 
 
 class Levels(Flow, Topology, Entries, Lenses):
-    """The levels of one namespace, and their entries: ``memory.levels``."""
+    """The levels of one namespace, and their entries: ``memory.levels``.
+
+    A level that is not there is a NotFoundError; one that ``agent`` may not read, or write, a
+    ScopeError; a view that is to take entries a ValidationError. Then nothing was written.
+    """

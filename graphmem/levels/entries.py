@@ -209,12 +209,6 @@ class Entries(Base):
             at: when it happened, with time zone; default: now. Its life begins then.
             relevance: how much it counts at first, in (0, 1].
             agent: who writes; an agent may write its own levels and those for all. None: anybody.
-
-        Raises:
-            NotFoundError: there is no such level, or it was closed.
-            ValidationError: a field is wrong, or the level is a view.
-            ScopeError: it is the level of another agent.
-            StoreError: the engine failed; nothing was written.
         """
         level = LevelName.of(name)
         self._check_writable(level, checked_agent(agent))

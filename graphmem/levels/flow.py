@@ -112,10 +112,8 @@ class Flow(Maintenance):
                 that it may read. None: anybody.
 
         Raises:
-            NotFoundError: there is no such level.
             ValidationError: an argument is wrong, the transformer is unknown, the source is a view,
                 or the level would feed itself; the error names the circle.
-            ScopeError: the level is another agent's, or the source may not be read.
         """
         puller, origin = LevelName.of(target, "target"), source_name(source)
         asking = checked_agent(agent)
@@ -178,10 +176,6 @@ class Flow(Maintenance):
             target: the level that pulls.
             source: the level from which it pulls.
             agent: who asks; an agent may change its own levels and those for all. None: anybody.
-
-        Raises:
-            NotFoundError: there is no such level as the target.
-            ScopeError: the level is another agent's.
         """
         puller, origin = LevelName.of(target, "target"), source_name(source)
         self._check_writable(puller, checked_agent(agent), "target")

@@ -64,7 +64,6 @@ class Lens:
 
         Raises:
             NotFoundError: the lens was removed, or looks at nothing.
-            ScopeError: the reader may not read one of its levels.
         """
         request = EntryQuestion(text=text, **conditions)
         return Listed(self._levels._note(self._ask(request, limit)))
@@ -114,9 +113,7 @@ class Lenses(Queries):
                 may read; None: anybody.
 
         Raises:
-            NotFoundError: one of the levels is not there.
             ValidationError: an argument is wrong, or the lens would look at nothing.
-            ScopeError: it is the lens of another agent, or looks at a level that may not be read.
         """
         asking = checked_agent(agent)
         lens, view = _full_name(name, asking), self._view(agent)
@@ -151,8 +148,6 @@ class Lenses(Queries):
 
         Raises:
             NotFoundError: there is no such lens, or none of the levels that it looks at.
-            ScopeError: the lens, or a level that it looks at, belongs to an agent that does not
-                share with the reader.
         """
         return Lens(self, name, agent)
 
@@ -183,7 +178,6 @@ class Lenses(Queries):
 
         Raises:
             NotFoundError: there is no such lens, or nobody put it.
-            ScopeError: it is the lens of another agent.
         """
         asking = checked_agent(agent)
         lens = _full_name(name, asking)

@@ -68,10 +68,6 @@ class Queries(Base):
             include_expired: also return expired entries that were not removed yet.
             limit: most entries to return.
             agent: who reads; None: anybody.
-
-        Raises:
-            NotFoundError: there is no such level.
-            ScopeError: a level belongs to an agent that does not share with the reader.
         """
         request = EntryQuestion(
             text=text,

@@ -79,7 +79,6 @@ class Topology(Base):
         Raises:
             ValidationError: a field is wrong, or it is the long-term level of an agent, which takes
                 no time to live and no capacity.
-            ScopeError: it is the level of another agent, or of members.
         """
         level = LevelName.of(name)
         self._check_writable(level, checked_agent(agent))
@@ -157,10 +156,6 @@ class Topology(Base):
         Args:
             name: its name, or its owner.
             agent: who asks; an agent may change its own levels and those for all. None: anybody.
-
-        Raises:
-            NotFoundError: there is no such level.
-            ScopeError: it is the level of another agent, or of members.
         """
         who = checked_agent(agent)
         if type(name) is str and _OWNER.fullmatch(name):
@@ -203,10 +198,6 @@ class Topology(Base):
         Args:
             name: its name.
             agent: who asks; None: anybody.
-
-        Raises:
-            NotFoundError: there is no such level.
-            ScopeError: it belongs to an agent that does not share with the one who asks.
         """
         level, view = LevelName.of(name), self._view(agent)
 

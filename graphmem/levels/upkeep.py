@@ -66,11 +66,6 @@ class Maintenance(Base):
             agent: with a name: who asks; an agent may maintain its own levels and those for all.
                 Without a name: maintain only the levels of this agent.
             at: the instant; None: now. What expired or faded until then is removed.
-
-        Raises:
-            NotFoundError: there is no such level.
-            ValidationError: an argument is wrong, or the level is a view.
-            ScopeError: it is the level of another agent.
         """
         asking = checked_agent(agent)
         instant = Timing(at=at).at
@@ -94,11 +89,6 @@ class Maintenance(Base):
             name: name of the level.
             keys: one key, or several.
             agent: who asks; an agent may change its own levels and those for all. None: anybody.
-
-        Raises:
-            NotFoundError: there is no such level.
-            ValidationError: an argument is wrong, or the level is a view.
-            ScopeError: it is the level of another agent.
         """
 
         def work(tx: Transaction, level: str, ids: list[str]) -> int:
@@ -122,11 +112,6 @@ class Maintenance(Base):
             keys: one key, or several.
             ttl: seconds.
             agent: who asks; an agent may change its own levels and those for all. None: anybody.
-
-        Raises:
-            NotFoundError: there is no such level.
-            ValidationError: an argument is wrong, or the level is a view.
-            ScopeError: it is the level of another agent.
         """
         lasting = Timing(ttl=ttl).ttl
 

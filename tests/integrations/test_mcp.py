@@ -24,7 +24,6 @@ ASKING = [
     "graphmem_context",
     "graphmem_choose",
     "graphmem_explain",
-    "graphmem_evidence",
     "graphmem_strategies",
     "graphmem_status",
 ]
@@ -152,7 +151,6 @@ def test_answers_keep_to_their_tokens_and_say_how_to_get_the_rest() -> None:
         "context": {"task": FLIGHT},
         "choose": {"task": FLIGHT},
         "explain": {"item": best, "task": FLIGHT},
-        "evidence": {"strategy": best},
         "strategies": {},
         "levels_recall": {"text": "orders"},
     }
@@ -194,9 +192,9 @@ def test_answers_keep_to_their_tokens_and_say_how_to_get_the_rest() -> None:
 
 def test_a_text_that_is_longer_than_the_answer_is_cut() -> None:
     async def work(client: Client) -> None:
-        for tool in ("recall", "choose", "explain", "evidence", "strategies"):
-            key = {"explain": "item", "evidence": "strategy"}.get(tool, "task")
-            asked = {key: "no end " * 1_000 if key != "task" else FLIGHT, "max_tokens": 200}
+        for tool in ("recall", "choose", "explain", "strategies"):
+            about = {"item": "no end " * 1_000} if tool == "explain" else {"task": FLIGHT}
+            asked = {**about, "max_tokens": 200}
             answer = await client.call_tool(f"graphmem_{tool}", asked)
             assert not answer.is_error
             assert count_tokens(json.dumps(answer.structured_content)) <= 200, tool
@@ -257,7 +255,7 @@ def test_a_server_speaks_for_its_agent(opened: Opener) -> None:
         await good(client, "learn", task=FLIGHT, strategy="ask", success=True)
         found = await good(client, "recall", task=FLIGHT)
         assert [item["text"] for item in found["rows"]] == ["ask"]
-        hidden = await refused(client, "evidence", strategy="what only bob knows")
+        hidden = await refused(client, "explain", item="what only bob knows")
         assert "that agent 'ada' may read" in hidden
 
     namespace = memory.namespace

@@ -392,19 +392,6 @@ class Tools:
         part, more = fit_lines(text, max_tokens, "graphmem_explain")
         return Text(text=part, more=more)
 
-    @tool("read", "Episodes behind a strategy")
-    def graphmem_evidence(
-        self,
-        strategy: Annotated[str, Field(description="Text or id of a strategy.")],
-        limit: Limit = 5,
-        agent: Agent = None,
-        max_tokens: Tokens = 2_000,
-    ) -> Rows:
-        """Get the latest episodes in which a strategy was applied, and how each ended."""
-        rows = self.memory.evidence(strategy, limit=limit, agent=self._agent(agent))
-        names = ("at", "task", "agent", "success", "score", "error")
-        return _rows(rows, names, max_tokens, "graphmem_evidence", limit)
-
     @tool("read", "List strategies")
     def graphmem_strategies(
         self,

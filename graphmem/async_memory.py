@@ -20,7 +20,7 @@ from graphmem.lessons import Lessons
 from graphmem.levels import Lens, Levels
 from graphmem.levels.producers import Producers
 from graphmem.memory import Memory
-from graphmem.models.levels import LensInfo
+from graphmem.models.levels import LensInfo, TickReport
 from graphmem.people import People
 from graphmem.people.scopes import LearningScopes
 from graphmem.policies import Policies
@@ -171,7 +171,6 @@ class AsyncLevels(_Awaited[Levels]):
     add = _in_thread(Levels.add, writes=True)
     pull = _in_thread(Levels.pull, writes=True)
     unpull = _in_thread(Levels.unpull, writes=True)
-    tick = _in_thread(Levels.tick, writes=True)
     maintain = _in_thread(Levels.maintain, writes=True)
     remove = _in_thread(Levels.remove, writes=True)
     prolong = _in_thread(Levels.prolong, writes=True)
@@ -189,6 +188,17 @@ class AsyncLevels(_Awaited[Levels]):
     async def lens(self, *args: Any, **kwargs: Any) -> AsyncLens:
         lens = await self.threads.read(lambda: self._awaited.lens(*args, **kwargs))
         return AsyncLens(lens, self.threads)
+
+    @_like(Levels.tick)
+    async def tick(self, agent: str | None = None) -> TickReport:
+        loop = asyncio.get_running_loop()
+
+        def wait(made: Coroutine[Any, Any, list[Any]]) -> list[Any]:
+            return asyncio.run_coroutine_threadsafe(made, loop).result()
+
+        return await self.threads.run(lambda: self._awaited._tick(agent, wait), writes=True)
+
+    tick.writes = True  # type: ignore[attr-defined]
 
 
 class AsyncLens(_Awaited[Lens]):

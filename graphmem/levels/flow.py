@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
 import weakref
@@ -31,7 +32,7 @@ from graphmem.levels import transformers
 from graphmem.levels.entries import LINKS, Search, check_readable, lives, store
 from graphmem.levels.queries import learned_entries
 from graphmem.levels.topology import note
-from graphmem.levels.transformers import Draft, Function, Outlets, Page, Transformer
+from graphmem.levels.transformers import Draft, Function, Outlets, Page, Transformer, Wait
 from graphmem.levels.upkeep import Maintenance
 from graphmem.models.levels import (
     EVENTS,
@@ -202,8 +203,9 @@ class Flow(Maintenance):
         view, an entry becomes what the view shows. A dict with the fields of an episode (at least
         ``task``, and ``success``, ``score`` or ``outcome``) becomes an episode. One with a ``fact``
         and a ``domain`` (a field, or a tag ``domain:...``) becomes knowledge. The view skips
-        others, and the report says why. A transformer that fails stops only its subscription.
-        At the end, levels are maintained as by :meth:`maintain`.
+        others, and the report says why. A transformer that fails stops only its subscription, and
+        so does an async one, unless an AsyncMemory or the thread of :meth:`start` ticks. At the
+        end, levels are maintained as by :meth:`maintain`.
 
         Args:
             agent: only the levels of this agent pull, and are maintained; None: all.
@@ -212,6 +214,10 @@ class Flow(Maintenance):
             ValidationError: it is not the name of an agent, or the dataflow has a circle.
             StoreError: the engine failed; what was reported before is written.
         """
+        return self._tick(agent)
+
+    def _tick(self, agent: str | None, wait: Wait | None = None) -> TickReport:
+        """Let levels pull, and maintain them; ``wait`` waits for async transformers."""
         owner = checked_agent(agent)
         now = from_millis(self._graph.now())
         flow = self._graph.read("levels.flow", agent=owner)
@@ -222,7 +228,7 @@ class Flow(Maintenance):
             flow.sort(key=lambda row: (places[row["level"]], places[row["source"]]))
         for row in flow:
             if row["last"] > row["position"] or row["source"] in new:
-                pulled = self._ingest(row)
+                pulled = self._ingest(row, wait)
                 if pulled.model_dump(exclude_defaults=True, exclude=_EDGE):
                     pulls.append(pulled)
                 if pulled.made:
@@ -239,6 +245,9 @@ class Flow(Maintenance):
 
         Args:
             every: seconds between ticks; for a thread that runs already, from now on.
+
+        Raises:
+            ValidationError: it is no number of seconds.
         """
         pause = Timing(every=every).every
         self.stop()
@@ -260,7 +269,7 @@ class Flow(Maintenance):
         if thread is not None and thread is not threading.current_thread():
             thread.join()
 
-    def _ingest(self, row: Row) -> Pulled:
+    def _ingest(self, row: Row, wait: Wait | None) -> Pulled:
         """Pull all that is pending of one subscription."""
         counts, reasons = Counter[str](), Counter[str]()
         problem = None
@@ -269,7 +278,7 @@ class Flow(Maintenance):
             if row["owner_kind"] == "agent" and source.owner != row["owner"]:
                 check_readable(source, self._view(row["owner"]), "source")
             options = PullOptions.model_validate_json(row["arguments"])
-            transformer = self._transformer(row)
+            transformer = self._transformer(row, wait)
             for page in self._pages(row, options):
                 drafts = transformer.make(page) if page.rows else []
                 results, refusals = self._convert(row, drafts)
@@ -297,10 +306,10 @@ class Flow(Maintenance):
             error=problem,
         )
 
-    def _transformer(self, row: Row) -> Transformer:
+    def _transformer(self, row: Row, wait: Wait | None) -> Transformer:
         name, function = self._functions.get((row["level"], row["source"]), (None, None))
         if function is not None and name == row["transformer"]:
-            return transformers.of_function(function)
+            return transformers.of_function(function, wait)
         if (row["transformer"] or "").startswith(_CODE):
             raise ValidationError(
                 "transformer",
@@ -311,6 +320,7 @@ class Flow(Maintenance):
         return transformers.of_own(row["transformer"])
 
     def _pages(self, row: Row, options: PullOptions) -> Iterator[Page]:
+        """Read what is pending, a page at a time, up to what there is at the beginning."""
         after, stream, where = row["position"], row["stream"], options.where
         for end in self._graph.read("levels.ends", ids=[stream]):
             while after < end["last"]:
@@ -358,7 +368,7 @@ def _run_ticks(flow: weakref.ref[Flow], stopping: threading.Event, pause: float)
         if alive is None:
             return
         try:
-            alive.tick()
+            alive._tick(None, asyncio.run)
         except Exception as error:  # noqa: BLE001 - the thread goes on, whatever failed
             trace = _log.isEnabledFor(logging.DEBUG)  # it may show contents
             _log.error("the tick failed: %s", type(error).__name__, exc_info=trace)
@@ -449,6 +459,7 @@ def is_stream(source: str) -> bool:
 
 
 def _stream_of(namespace: str, source: str) -> str:
+    """Return the id of the stream of a level, or of an agent."""
     if is_stream(source):
         return stream_id(namespace, source.removeprefix(EVENTS))
     return level_stream_id(namespace, source)

@@ -6,7 +6,6 @@ store: some of these entries, texts or JSON, or :class:`~graphmem.models.levels.
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import json
 import re
@@ -15,11 +14,11 @@ from collections.abc import (
     AsyncIterable,
     Awaitable,
     Callable,
+    Coroutine,
     Iterable,
     Mapping,
     Sequence,
 )
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from secrets import token_hex
 from typing import Any, NamedTuple
@@ -48,6 +47,8 @@ _OUTCOMES = {"success": True, "failure": False}
 _FACT_FIELDS = ("source", "user", "contradicts")
 
 Function = Callable[..., Iterable[Any] | Awaitable[Iterable[Any]] | AsyncIterable[Any]]
+Wait = Callable[[Coroutine[Any, Any, list[Any]]], list[Any]]
+"""Returns what is awaited."""
 Chat = Callable[[str, str], tuple[str | None, str]]
 """Takes what a model is and the question for it; returns its answer and its name, or None and why
 there is no answer ("" if no model is set)."""
@@ -100,6 +101,7 @@ class Transformer(NamedTuple):
 
 
 def _copy(page: Page, row: Row) -> Draft:
+    """Return the draft of an entry as it is, under its own key."""
     draft = {name: row[name] for name in _COPIED}
     return Draft(draft | {"id": _id(page, row["key"]), "ttl": None}, [row])
 
@@ -246,24 +248,26 @@ def is_fact(row: Row) -> bool:
 
 
 def _domain_of(row: Row) -> str | None:
+    """Return the domain that an entry is about: its field, or a tag ``domain:...``."""
     domain = _mapping_of(row).get("domain")
     tagged = (tag.removeprefix("domain:") for tag in row["tags"] if tag.startswith("domain:"))
     return domain if isinstance(domain, str) else next(tagged, None)
 
 
 def _mapping_of(row: Row) -> dict[str, Any]:
+    """Return the content of an entry if it is a mapping."""
     is_mapping = row["format"] == "json" and row["content"].startswith("{")
     return dict(json.loads(row["content"])) if is_mapping else {}
 
 
-def of_function(function: Function) -> Transformer:
-    """Return the transformer of a function of entries."""
+def of_function(function: Function, wait: Wait | None) -> Transformer:
+    """Return the transformer of a function of entries; ``wait`` waits for one that is async."""
 
     def make(page: Page) -> list[Draft]:
         rows = {row["id"]: row for row in page.rows}
         entries = [Entry(**entry_fields(row)) for row in page.rows]
         drafts = []
-        for item in _awaited(function(entries, **page.options.arguments)):
+        for item in _awaited(function(entries, **page.options.arguments), wait):
             new, ids = _new_entry(item)
             sources = list(rows) if ids is None else ids
             for source in sources:
@@ -278,8 +282,8 @@ def of_function(function: Function) -> Transformer:
     return Transformer(make)
 
 
-def _awaited(made: Any) -> Iterable[Any]:
-    """Return what a function made; it is awaited in a loop of its own."""
+def _awaited(made: Any, wait: Wait | None) -> Iterable[Any]:
+    """Return what a function made, also if it is to be awaited."""
     if not isinstance(made, Awaitable | AsyncIterable):
         return made  # type: ignore[no-any-return]
 
@@ -288,8 +292,16 @@ def _awaited(made: Any) -> Iterable[Any]:
             return [item async for item in made]
         return list(await made)
 
-    with ThreadPoolExecutor(1) as thread:  # the caller may be in a loop
-        return thread.submit(asyncio.run, collect()).result()
+    if wait is not None:
+        return wait(collect())
+    if isinstance(made, Coroutine):
+        made.close()
+    raise ValidationError(
+        "transformer",
+        made,
+        "is async, and a plain tick does not await it",
+        "await the tick of an AsyncMemory, or let levels.start tick in its thread",
+    )
 
 
 def _new_entry(item: Any) -> tuple[NewEntry, Sequence[str] | None]:
@@ -381,6 +393,7 @@ def _learn(
 
 
 def _episode_fields(draft: Draft, fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of the episode that the record of an attempt becomes."""
     outcome = fields.pop("outcome", None)
     if isinstance(outcome, str):
         outcome = _OUTCOMES.get(outcome.lower(), outcome)

@@ -209,13 +209,15 @@ def test_functions_make_entries_and_a_failure_stops_one_subscription(
     assert counts(levels.tick()) == {("task:t:failing", "task:t:source"): (2, 2)}
 
 
-def test_async_transformers_are_awaited_in_every_tick(memory: Memory) -> None:
+def test_async_transformers_are_awaited_where_something_can_wait(memory: Memory) -> None:
     levels = memory.levels
     levels.put("task:t:source")
     for name in ("one", "two"):
         levels.put(f"task:t:{name}", upkeep=KEPT)
+    loops: list[object] = []
 
     async def summarise(entries: list[Entry]) -> list[str]:
+        loops.append(asyncio.get_running_loop())
         await asyncio.sleep(0)
         return [str(len(entries))]
 
@@ -223,22 +225,26 @@ def test_async_transformers_are_awaited_in_every_tick(memory: Memory) -> None:
         for entry in entries:
             yield entry.content
 
-    async def work() -> None:
-        levels.tick()  # within a loop
-        levels.add("task:t:source", "b")
-        await AsyncMemory(memory).levels.tick()
-
     levels.pull("task:t:one", "task:t:source", transformer=summarise)
     levels.pull("task:t:two", "task:t:source", transformer=each)
     levels.add("task:t:source", "a")
-    asyncio.run(work())
-    levels.add("task:t:source", "c")
+    for one in levels.tick().subscriptions:
+        assert "await the tick of an AsyncMemory" in str(one.error)
+    assert levels.map().pending == 2
+
+    async def work() -> TickReport:
+        report = await AsyncMemory(memory).levels.tick()
+        assert loops == [asyncio.get_running_loop()]
+        return report
+
+    assert [one.made for one in asyncio.run(work()).subscriptions] == [1, 1]
+    levels.add("task:t:source", "b")
     levels.start(every=0.01)
     while levels.map().pending:
         time.sleep(0.01)
     levels.stop()
-    assert contents(memory, "task:t:one") == ["1", "1", "1"]
-    assert contents(memory, "task:t:two") == ["a", "b", "c"]
+    assert contents(memory, "task:t:one") == ["1", "1"]
+    assert contents(memory, "task:t:two") == ["a", "b"]
 
 
 def test_only_what_an_agent_may_read_is_pulled(memory: Memory) -> None:

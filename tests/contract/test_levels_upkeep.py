@@ -216,15 +216,15 @@ def test_a_thread_ticks_until_the_memory_ends(opened: Opener, monkeypatch: Any) 
     memory = opened()
     memory.levels.put(SOURCE)
     ticked = threading.Event()
-    tick = type(memory.levels).tick
+    tick = type(memory.levels)._tick
 
-    def failing(levels: Any, agent: str | None = None) -> Any:
-        report = tick(levels, agent)
+    def failing(levels: Any, agent: str | None, wait: Any) -> Any:
+        report = tick(levels, agent, wait)
         if report.maintained:
             ticked.set()
         raise ValueError("the thread goes on")
 
-    monkeypatch.setattr(type(memory.levels), "tick", failing)
+    monkeypatch.setattr(type(memory.levels), "_tick", failing)
     memory.levels.start(every=0.01)
     memory.levels.start(every=0.02)
     thread = memory.levels._thread

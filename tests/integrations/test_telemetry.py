@@ -219,13 +219,13 @@ def test_log_lines_hold_no_contents(memory: Memory, caplog: pytest.LogCaptureFix
     memory.remember("collective:from", extract=fails)(lambda text: text)(SECRET)
     memory.events.on("entry", group="test", attempts=1)(fails)
     memory.events.run(follow=False)
-    memory.levels.__dict__["tick"] = fails
+    memory.levels.__dict__["_tick"] = fails
     memory.levels.start(0.01)
     deadline = time.monotonic() + 60
     while "the tick failed" not in caplog.text and time.monotonic() < deadline:
         time.sleep(0.01)
     memory.levels.stop()
-    del memory.levels.__dict__["tick"]
+    del memory.levels.__dict__["_tick"]
     memory.scopes.set("ada", can_learn=["other"])
     with pytest.raises(RuntimeError), memory.attempt("t", agent="ada", task_type=SECRET):
         raise RuntimeError(SECRET)

@@ -172,6 +172,7 @@ def look(folder: Path, either: list[Any], erased: Any, durability: str) -> None:
     with Memory.open(copy, settings=chosen(durability)) as memory:  # erasing what is half erased
         if memory.stats().agents == 2:
             memory.upkeep.erase(agent="gone")
+        search(memory)  # which lets go of vectors that outlived their texts
         assert answers(memory) == erased
         assert memory.verify().ok
     shutil.rmtree(copy)

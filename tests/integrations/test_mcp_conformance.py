@@ -106,7 +106,7 @@ def test_the_inspector(tools: Path, tmp_path: Path, url: str) -> None:
         ]
         done = [run.communicate(timeout=120) for run in runs]
     listed, called, wrong = (json.loads(out) for out, _ in done)
-    assert len(listed["tools"]) == 9, done[0]
+    assert len(listed["tools"]) == 8, done[0]
     assert "0 errors" in done[0][1]  # of the schemas, where clients differ
     assert called["structuredContent"]["rows"][0]["text"] == "check the fare rules"
     assert wrong["isError"]

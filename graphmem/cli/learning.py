@@ -197,12 +197,12 @@ def seed(
 
 def _preview(options: Options, sources: list[Source], how: dict[str, Any]) -> None:
     """Show the first records of logs as they would be learned."""
-    from graphmem.seeding import Reading
+    from graphmem.seeding import LogReader
 
     for name in ("batch_size", "limit"):
         how.pop(name)
-    reading = Reading(sources, **how)
-    for shown in reading.preview():
+    reader = LogReader(sources, **how)
+    for shown in reader.preview():
         if options.as_json:
             click.echo(printable(shown.model_dump_json(exclude_defaults=True)))
             continue
@@ -217,7 +217,7 @@ def _preview(options: Options, sources: list[Source], how: dict[str, Any]) -> No
         for name, value in content.items():
             text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
             click.echo(f"  {name:12} {cell(ends(text, 200))}")
-    _warn_unfound(reading.unfound)
+    _warn_unfound(reader.unfound)
 
 
 def _warn_unfound(fields: Sequence[str]) -> None:

@@ -18,18 +18,18 @@ from graphmem.seeding.formats import (
 )
 from graphmem.seeding.maps import Map
 from graphmem.seeding.reading import DamagedError, Limits, Values, read_lines
-from graphmem.seeding.run import Preview, Reading, Refusal, SeedReport, seed
+from graphmem.seeding.run import LogReader, Preview, Refusal, SeedReport, seed
 from graphmem.seeding.sources import Logs, Source, sources
 
 __all__ = [
     "DamagedError",
     "Format",
     "Limits",
+    "LogReader",
     "Logs",
     "Map",
     "Origin",
     "Preview",
-    "Reading",
     "Record",
     "Refusal",
     "Refused",

@@ -17,6 +17,7 @@ from typing import Any
 
 from graphmem.errors import SeedingError, ValidationError
 from graphmem.seeding.reading import Limits, Values, peek_head, read_objects, read_rows
+from graphmem.seeding.tables import TRUTHS
 from graphmem.seeding.traces import WORDS, parse_time
 from graphmem.text.words import ends
 
@@ -64,7 +65,6 @@ _IN_STEPS: Mapping[str, Sequence[str]] = {
     "error": ("error", "err", "exception"),
 }
 _RANGES = ((0, 1), (1, 5), (0, 5), (0, 10), (0, 100))
-_TRUTHS = {"true", "false", "1", "0"}
 _GOOD = {word for word, is_success in WORDS.items() if is_success} | {
     *("ok", "okay", "done", "complete", "completed", "finished", "accepted", "approved", "won")
 }
@@ -248,7 +248,7 @@ def _is_strategy(column: Column) -> bool:
 def _is_outcome(column: Column) -> bool:
     """Return whether values are true or false, or few words of which one is known."""
     words = {str(value).strip().lower() for value in column}
-    return words <= _TRUTHS or (len(words) <= 6 and bool(words & _GOOD))
+    return words <= TRUTHS.keys() or (len(words) <= 6 and bool(words & _GOOD))
 
 
 def _is_number(column: Column) -> bool:
@@ -292,7 +292,7 @@ def _form(name: str, path: str, column: Column, fields: Mapping[str, Any]) -> An
 
 
 def _form_success(path: str, words: Sequence[str]) -> Any:
-    if {word.lower() for word in words} <= _TRUTHS:
+    if {word.lower() for word in words} <= TRUTHS.keys():
         return path
     right = [word for word in words if word.lower() in _GOOD]
     wrong = [word for word in words if word not in right]

@@ -103,7 +103,7 @@ class MapError(SeedingError):
     """A map does not fit a log."""
 
 
-class Reading:
+class LogReader:
     """Logs, and how they are read: by which formats, and what settles what they leave open."""
 
     def __init__(
@@ -271,7 +271,7 @@ def seed(
         ValidationError: ``logs`` are paths and not sources.
     """
     settings = Graph(memory.store, memory.namespace, memory.settings).settings
-    read = Reading(logs, threshold=settings.success_threshold, **how)
+    read = LogReader(logs, threshold=settings.success_threshold, **how)
     counts: Counter[str] = Counter()
     refusals: list[Refusal] = []
 

@@ -50,7 +50,7 @@ Parts = tuple[Mapping[str, Any], Sequence[Mapping[str, Any]], Sequence[tuple[str
 _NOTHING: tuple[Any, ...] = (None, "", [], {})
 _ABOVE = 3
 """A file beside may be in so many folders: that of the log, or those above it."""
-_TRUTHS = {"true": True, "1": True, "false": False, "0": False}
+TRUTHS = {"true": True, "1": True, "false": False, "0": False}
 _IN_BRACES = re.compile(r"\{([^{}]+)\}")
 
 
@@ -142,7 +142,7 @@ class Fields:
                 return right or not (wrong or how.true)
             problem = "is in none of the lists true and false"
             raise self._wrong(how, value, problem, "add it to one of them")
-        known = _TRUTHS.get(str(value).lower())
+        known = TRUTHS.get(str(value).lower())
         if known is None:
             side = "false" if judge(value) is False else "true"
             values = f'field = "{_said(how.field)}", {side} = {json.dumps([value])[:80]}'

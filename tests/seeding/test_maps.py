@@ -12,7 +12,7 @@ import pytest
 from graphmem import Memory
 from graphmem.errors import GraphMemError
 from graphmem.models import Episode
-from graphmem.seeding import Reading, sources
+from graphmem.seeding import LogReader, sources
 from graphmem.seeding.formats import UnknownFormatError
 
 MAP = {"task": "prompt", "strategy": "tool", "success": "ok"}
@@ -25,7 +25,7 @@ def read(given: Any, content: str | list[Any], tmp_path: Path, **how: Any) -> li
     if isinstance(content, str):
         logs = tmp_path / "runs.json"
         logs.write_text(content, encoding="utf-8")
-    shown = Reading(sources(logs), map=given, **how).preview(100)
+    shown = LogReader(sources(logs), map=given, **how).preview(100)
     return [one.episode or str(one.problem) for one in shown]
 
 
@@ -50,7 +50,7 @@ def test_the_same_records_read_the_same_in_every_form(tmp_path: Path) -> None:
         ], content
     (tmp_path / "members.json").write_text(json.dumps({"a": rows[0], "b": rows[1]}))
     whole = {"records": {"form": "members"}, "fields": {**MAP, "source_key": "run {@key}"}}
-    shown = Reading(sources(tmp_path / "members.json"), map=whole).preview()
+    shown = LogReader(sources(tmp_path / "members.json"), map=whole).preview()
     assert [one.episode and one.episode.source_key for one in shown] == ["run a", "run b"]
 
 
@@ -117,7 +117,7 @@ def test_steps_name_the_strategies_and_the_rest_is_kept(memory: Memory) -> None:
     report = memory.seed(days, map=table)
     assert (report.created, report.refused, report.unfound) == (2, 0, ())
     assert memory.seed(iter(days), map=table).skipped == 2
-    episode, _ = (one.episode for one in Reading(sources(days), map=table).preview())
+    episode, _ = (one.episode for one in LogReader(sources(days), map=table).preview())
     assert episode is not None
     assert [(step.action, step.error) for step in episode.steps] == [
         ({"at": 1}, None),

@@ -197,12 +197,12 @@ def seed(
 
 def _preview(options: Options, sources: list[Source], how: dict[str, Any]) -> None:
     """Show the first records of logs as they would be learned."""
-    from graphmem.seeding import LogReader
+    from graphmem.seeding.run import PREVIEW, LogReader
 
-    for name in ("batch_size", "limit"):
-        how.pop(name)
+    how.pop("batch_size")
+    limit = how.pop("limit") or PREVIEW
     reader = LogReader(sources, **how)
-    for shown in reader.preview():
+    for shown in reader.preview(limit):
         if options.as_json:
             click.echo(printable(shown.model_dump_json(exclude_defaults=True)))
             continue

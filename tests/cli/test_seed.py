@@ -81,6 +81,13 @@ def test_seeding_from_packed_files_folders_patterns_and_standard_input(
     assert good("--url", url, "upkeep", "verify").code == 0
 
 
+def test_a_dry_run_shows_the_first_records_and_stores_nothing(url: str, log: Path) -> None:
+    for limit, shown in (((), 5), (("--limit", "2"), 2)):
+        out = good("--url", url, "seed", str(log), "--dry-run", *limit).out
+        assert out.count(f"{log}, record ") == shown
+    assert "no memory" in run("--url", url, "list").err
+
+
 def test_seeding_with_limit_agent_and_batch_size(url: str, log: Path) -> None:
     assert seed(url, str(log), "--limit", "5", "--batch-size", "2")["created"] == 5
     other = good("--url", url, "--namespace", "n", "--json", "seed", str(log), "--agent", "zoe")

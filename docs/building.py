@@ -44,6 +44,7 @@ _EXTRA_PAGES = {
     "inspect": "reference/formats.md",
     "neo4j-rust": "how-to/neo4j.md",
     "otel": "how-to/opentelemetry.md",
+    "parquet": "how-to/seed-logs.md",
     "plots": "how-to/notebooks.md",
     "sentence-transformers": "how-to/embedders.md",
     "ui": "how-to/look.md",

@@ -69,6 +69,7 @@ _GOOD = {word for word, is_success in WORDS.items() if is_success} | {
     *("ok", "okay", "done", "complete", "completed", "finished", "accepted", "approved", "won")
 }
 """Words for a success; other words of such a field are for a failure."""
+_DENIALS = ("un", "in", "not ", "not_", "not-", "non-")
 Column = Sequence[Any]
 """The values of a path in the records that have it."""
 
@@ -248,7 +249,13 @@ def _is_strategy(column: Column) -> bool:
 def _is_outcome(column: Column) -> bool:
     """Return whether values are true or false, or few words of which one is known."""
     words = {str(value).strip().lower() for value in column}
-    return words <= TRUTHS.keys() or (len(words) <= 6 and bool(words & _GOOD))
+    return words <= TRUTHS.keys() or (len(words) <= 6 and bool(_find_good(words)))
+
+
+def _find_good(words: set[str]) -> set[str]:
+    """Return the words for a success: known ones, and those that another word denies."""
+    denied = {word for word in words if any(no + word in words for no in _DENIALS)}
+    return words & _GOOD | denied
 
 
 def _is_number(column: Column) -> bool:
@@ -294,7 +301,8 @@ def _form(name: str, path: str, column: Column, fields: Mapping[str, Any]) -> An
 def _form_success(path: str, words: Sequence[str]) -> Any:
     if {word.lower() for word in words} <= TRUTHS.keys():
         return path
-    right = [word for word in words if word.lower() in _GOOD]
+    good = _find_good({word.lower() for word in words})
+    right = [word for word in words if word.lower() in good]
     wrong = [word for word in words if word not in right]
     return {"field": path, "true": right, "false": wrong} if right else None
 

@@ -167,7 +167,7 @@ class LogReader:
         """Yield the records of a log; if its rest is damaged, one refusal stands for that."""
         with source.open(self._limits) as (head, stream):
             if not head.strip():
-                yield Refused(1, "file", "is empty")
+                yield Refused(1, "file", str(damage(stream) or "is empty"))
                 return
             try:
                 format_ = self._choose(head, source, stream)

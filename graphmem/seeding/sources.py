@@ -5,16 +5,18 @@ from __future__ import annotations
 import glob
 import gzip
 import io
-import json
 import sys
 import tempfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import datetime
+from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO, cast
+
+from pydantic_core import to_json
 
 from graphmem.errors import SeedingError, ValidationError
 from graphmem.files import open_input
@@ -23,9 +25,12 @@ from graphmem.seeding.reading import Limits
 
 ENDINGS = (".json", ".jsonl", ".ndjson", ".eval", ".traj")
 """Files with these endings, in a folder, are logs."""
-MIXED = (".txt", ".csv")
+MIXED = (".txt", ".csv", ".parquet")
 """Files with these endings, in a folder, are logs if a format recognises them."""
 _DEFAULT = Limits()
+_PARQUET = b"PAR1"
+_ROWS = 64
+"""Rows of a Parquet file in memory at once; more are hardly faster."""
 
 
 class Counted(io.RawIOBase):
@@ -50,7 +55,7 @@ class Counted(io.RawIOBase):
             while self.damage is None and (data := self._read(len(target) - size)):
                 target[size : size + len(data)] = data
                 size += len(data)
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        except (EOFError, zlib.error, gzip.BadGzipFile, SeedingError) as error:
             self.damage = error
         self.count += size
         packed = None if self._packed is None else self._packed.count
@@ -129,6 +134,14 @@ class Source:
                 head = stream.peek(HEAD)
                 if not head and isinstance(unpacked.damage, EOFError | OSError | zlib.error):
                     raise SeedingError(f"{self.name}: damaged gzip file: {unpacked.damage}")
+            if head.startswith(_PARQUET):
+                if self.file is None or not raw.seekable() or whole is not stream.raw:
+                    problem = "Parquet is read from an unpacked file; name it"
+                    raise SeedingError(f"{self.name}: {problem}")
+                raw.seek(0)
+                lines = _Lines(map(_write_line, _read_parquet(raw, self.name)))
+                stream = io.BufferedReader(Counted(lines, limits), HEAD)
+                head = stream.peek(HEAD)
             yield head, stream
         except IsADirectoryError as error:
             raise SeedingError(f"{self.path} is a folder") from error
@@ -154,19 +167,51 @@ class Records(Source):
         with tempfile.TemporaryFile() as file:
             for number, record in enumerate(self.records, 1):
                 try:
-                    line = json.dumps(record, default=_plain)
-                except (TypeError, ValueError) as error:
+                    file.write(_write_line(record))
+                except ValueError as error:
                     problem = f"is no JSON: {error}"
                     raise ValidationError(f"logs.{number}", record, problem) from None
-                file.write(line.encode() + b"\n")
             file.seek(0)
             stream = io.BufferedReader(file.raw)
             yield stream.peek(HEAD), stream
 
 
-def _plain(value: Any) -> Any:
-    """Return what JSON has for a date, or for a number of numpy."""
-    return value.isoformat() if isinstance(value, date) else value.item()
+def _write_line(record: Mapping[str, Any]) -> bytes:
+    """Return a record as a line of JSON; NaN and NaT, which tables have for nothing, are null."""
+    said = {
+        name: None if isinstance(value, datetime) and value != value else value  # noqa: PLR0124
+        for name, value in record.items()
+    }
+    return to_json(said, inf_nan_mode="null", fallback=lambda value: value.item()) + b"\n"
+
+
+def _read_parquet(file: Any, name: str) -> Iterator[Mapping[str, Any]]:
+    """Yield the rows of a Parquet file."""
+    try:
+        parquet = import_module("pyarrow.parquet")
+    except ImportError:
+        remedy = "in a clone of graphmem: pip install -e '.[parquet]'"
+        raise SeedingError(f"{name}: Parquet is read by pyarrow; {remedy}") from None
+    try:
+        for batch in parquet.ParquetFile(file).iter_batches(_ROWS):
+            yield from batch.to_pylist()
+    except (ValueError, OSError) as error:
+        raise SeedingError(f"the Parquet file is cut off or damaged: {error}") from None
+
+
+class _Lines:
+    """Lines that are read like a file."""
+
+    def __init__(self, lines: Iterator[bytes]) -> None:
+        self._lines = lines
+        self._left = memoryview(b"")
+
+    def read(self, size: int) -> memoryview:
+        """Return the next bytes, of one line."""
+        if not self._left:
+            self._left = memoryview(next(self._lines, b""))
+        data, self._left = self._left[:size], self._left[size:]
+        return data
 
 
 def sources(logs: Logs, map: object = None) -> list[Source]:  # noqa: A002 - as in seed
@@ -191,7 +236,7 @@ def sources(logs: Logs, map: object = None) -> list[Source]:  # noqa: A002 - as 
             if not inside:
                 raise SeedingError(
                     f"{path}: no logs in this folder: no {', '.join(ENDINGS)} files, and no "
-                    f"{' or '.join(MIXED)} files that a format recognises (all also with .gz)"
+                    f"{', '.join(MIXED)} files that a format recognises (all also with .gz)"
                 )
             found += inside
         elif Path(path).exists():

@@ -35,11 +35,11 @@ _LARGEST = {"s": 1e11, "ms": 1e14, "us": 1e17}
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 WORDS: Mapping[str, bool] = {
     **dict.fromkeys(("yes", "true", "pass", "passed", "correct", "c"), True),
-    **dict.fromkeys(("success", "successful", "succeeded", "resolved"), True),
+    **dict.fromkeys(("success", "successful", "succeeded", "resolved", "solved"), True),
     **dict.fromkeys(("thumbs_up", "thumbs up", "\N{THUMBS UP SIGN}"), True),
     **dict.fromkeys(("thumbs_down", "thumbs down", "\N{THUMBS DOWN SIGN}"), False),
     **dict.fromkeys(("no", "false", "fail", "failed", "incorrect", "i"), False),
-    **dict.fromkeys(("failure", "wrong", "unresolved"), False),
+    **dict.fromkeys(("failure", "wrong", "unresolved", "unsolved"), False),
 }
 
 

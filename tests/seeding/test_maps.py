@@ -7,6 +7,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
+import pandas as pd  # type: ignore[import-untyped]
 import pytest
 
 from graphmem import Memory
@@ -52,6 +53,34 @@ def test_the_same_records_read_the_same_in_every_form(tmp_path: Path) -> None:
     whole = {"records": {"form": "members"}, "fields": {**MAP, "source_key": "run {@key}"}}
     shown = LogReader(sources(tmp_path / "members.json"), map=whole).preview()
     assert [one.episode and one.episode.source_key for one in shown] == ["run a", "run b"]
+
+
+def test_a_data_frame_reads_the_same_as_its_parquet_file(tmp_path: Path) -> None:
+    frame = pd.DataFrame(
+        {
+            "prompt": ["refund", "seat"],
+            "tool": [["call", "wait"], ["call"]],
+            "ok": [True, False],
+            "when": pd.to_datetime(["2026-05-01 10:00", None]),
+            "cost": [float("nan"), 1.5],
+            "who": [{"team": "desk"}, {"team": None}],
+        }
+    )
+    frame.to_parquet(tmp_path / "runs.parquet")
+    given = {**MAP, "ended_at": "when", "agent": "who.team"}
+    files = sources([str(tmp_path)], given)
+    read_file = [one.episode for one in LogReader(files, map=given).preview()]
+    assert read_file == read(given, frame.to_dict("records"), tmp_path)
+    first, second = read_file
+    assert first is not None
+    assert second is not None
+    assert (first.ended_at, second.ended_at) == (datetime(2026, 5, 1, 10, tzinfo=UTC), None)
+    assert (first.agent, first.extra.get("cost"), second.extra["cost"]) == ("desk", None, 1.5)
+    assert [one.text for one in first.strategy] == ["call", "wait"]
+    damaged = tmp_path / "damaged.parquet"
+    damaged.write_bytes((tmp_path / "runs.parquet").read_bytes()[:-20])
+    (only,) = LogReader(sources(damaged), map=given).preview()
+    assert "the Parquet file is cut off or damaged" in str(only.problem)
 
 
 @pytest.mark.parametrize(
@@ -199,7 +228,7 @@ def shop(number: int) -> dict[str, Any]:
 
 def exam(number: int) -> dict[str, Any]:
     """A record of an exam, whose outcome is a word."""
-    verdict = ("correct", "wrong")[number % 2]
+    verdict = ("valid", "invalid")[number % 2]
     record = {"Question": f"{number}?", "approach": "think", "verdict": verdict}
     return {**record, "finishedAt": "2026-05-01T10:00:00Z", "usage": {"cost": 1}}
 
@@ -215,7 +244,7 @@ def survey(number: int) -> dict[str, Any]:
         (shop, "prompt", "tool", "ok", {"ended_at": "ts", "source_key": "{@stem}/{id}"}),
         (
             *(exam, "Question", "approach"),
-            {"field": "verdict", "true": ["correct"], "false": ["wrong"]},
+            {"field": "verdict", "true": ["valid"], "false": ["invalid"]},
             {"ended_at": "finishedAt"},
         ),
         (survey, "input.query", "config.model", {"field": "rating", "range": [1, 5]}, {}),

@@ -204,7 +204,7 @@ def test_unknown_content_asks_for_a_format(memory: Memory, tmp_path: Path) -> No
         assert refusal.file == str(tmp_path / "other.json")
     (tmp_path / "void").mkdir()
     (tmp_path / "void" / "README.txt").write_text("no log either")
-    with pytest.raises(SeedingError, match=r"no logs in this folder: .* \.txt or \.csv files that"):
+    with pytest.raises(SeedingError, match=r"in this folder: .* \.csv, \.parquet files that"):
         seeded(memory, tmp_path / "void")
 
 

@@ -16,7 +16,7 @@ from itertools import islice
 from typing import Any
 
 from graphmem.errors import SeedingError, ValidationError
-from graphmem.seeding.reading import Limits, Values, peek_head, read_objects, read_rows
+from graphmem.seeding.reading import Limits, Values, read_records
 from graphmem.seeding.tables import TRUTHS
 from graphmem.seeding.traces import WORDS, parse_time
 from graphmem.text.words import ends
@@ -126,15 +126,13 @@ def list_fields(content: bytes) -> list[str]:
 def _find_records(content: bytes) -> Iterator[tuple[str, list[Any]]]:
     """Yield the first records of a file; of one object, also those of each list in it."""
     stream, limits = io.BufferedReader(io.BytesIO(content)), Limits()
-    is_json = peek_head(stream)[:1] in (b"{", b"[")
-    rows = read_objects(stream, limits) if is_json else read_rows(stream, limits)
     records: list[Any] = []
     with suppress(SeedingError):  # the content is cut off
-        for _, read in islice(rows, RECORDS):
+        for _, read in islice(read_records(stream, limits), RECORDS):
             with suppress(ValidationError):
                 records.append(read())
     yield "", records
-    if is_json and len(records) < 2:
+    if len(records) < 2:
         with suppress(SeedingError, ValidationError):
             yield from _find_lists(Values(io.BytesIO(content), limits), "")
 

@@ -154,6 +154,15 @@ def read_objects(
     values.end()
 
 
+def read_records(
+    stream: BinaryIO, limits: Limits, wrapper: str = ""
+) -> Iterator[tuple[int, Callable[[], Any]]]:
+    """Yield the number of each value of a JSON file or row of a table, and what reads it."""
+    if peek_head(stream)[:1] in (b"{", b"["):
+        return read_objects(stream, limits, wrapper)
+    return read_rows(stream, limits)
+
+
 def read_rows(stream: BinaryIO, limits: Limits) -> Iterator[tuple[int, Callable[[], Any]]]:
     """Yield the number of each row of a CSV file, from 1 behind the names, and what reads it."""
     csv.field_size_limit(max(csv.field_size_limit(), limits.text))

@@ -17,7 +17,7 @@ from graphmem.errors import SeedingError, ValidationError
 from graphmem.models import Step
 from graphmem.seeding import chats
 from graphmem.seeding.formats import Format, Origin, Record, Unsettled, read_record
-from graphmem.seeding.reading import Limits, Values, peek_head, read_objects, read_rows
+from graphmem.seeding.reading import Limits, Values, read_records
 from graphmem.seeding.schema import (
     KEYS,
     LISTS,
@@ -369,9 +369,7 @@ class TableReader:
 
 def _records(places: Places, stream: BinaryIO, limits: Limits) -> Iterator[Reading]:
     if places.form == "objects":
-        is_json = peek_head(stream)[:1] in (b"{", b"[")
-        objects = read_objects(stream, limits, places.at or "") if is_json else None
-        for number, read in objects or read_rows(stream, limits):
+        for number, read in read_records(stream, limits, places.at or ""):
             yield number, None, read
         return
     values = Values(stream, limits)

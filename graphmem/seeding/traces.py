@@ -22,7 +22,7 @@ from graphmem.ids import canonical_json
 from graphmem.models import MAX_TEXT, Step
 from graphmem.seeding import chats
 from graphmem.seeding.formats import Unsettled
-from graphmem.seeding.reading import Limits, peek_head, read_objects, read_rows
+from graphmem.seeding.reading import Limits, read_records
 
 AGENT, TOOL, PLAN, MODEL, OTHER = "agent", "tool", "plan", "model", "other"
 """Kinds of spans."""
@@ -298,10 +298,8 @@ def read_together(
     limits: Limits,
 ) -> Iterator[tuple[int, None, Callable[[], Any]]]:
     """Yield what reads the records of each trace, which stand in a file in any order."""
-    is_json = peek_head(stream)[:1] in (b"{", b"[")
-    rows = read_objects(stream, limits, at) if is_json else read_rows(stream, limits)
     with Groups.open(limits) as groups:
-        for number, read in rows:
+        for number, read in read_records(stream, limits, at):
             try:
                 row = read()
                 if not isinstance(row, dict):

@@ -26,6 +26,8 @@ from tests.faults.attack import peak
 
 SIZE = 999_000_000
 """Bytes of the file at full scale: what GRAPHMEM_MAX_FILE allows."""
+ROW = 240
+"""Bytes of a run in the longest of its forms."""
 AT_ONCE = 8
 EXPORT = 64
 RECORDS = 50_000
@@ -52,7 +54,7 @@ def seeding(folder: Path, scale: float) -> Iterator[Result]:
             f"{rate / native:.2f}",
             "at least .8",
         )
-        write_rows(path, int(SIZE / 210 * scale))
+        write_rows(path, int(SIZE / ROW * scale))
         size = path.stat().st_size
         told = _read(path, *([] if given is None else [given]))
         path.unlink()

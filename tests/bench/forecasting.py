@@ -7,8 +7,6 @@ Where a log has no order (InterCode), its runs are shuffled, with several seeds.
 
 from __future__ import annotations
 
-import gzip
-import io
 import random
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
@@ -17,7 +15,8 @@ from statistics import mean, stdev
 
 from graphmem import Memory
 from graphmem.models import Episode
-from graphmem.seeding import Origin, formats
+from graphmem.seeding import LogReader
+from graphmem.seeding.sources import Source
 from tests.bench.report import Result, benchmark
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -39,12 +38,12 @@ LOGS = {
 def read(name: str, pattern: str = "") -> Iterator[Episode]:
     """Yield the episodes of the logs of a format."""
     folder, files = LOGS[name]
-    for file in sorted(folder.glob(pattern or files)):
-        with gzip.open(file) as packed:
-            stem = file.name.split(".json")[0]
-            for record in formats()[name].read(io.BufferedReader(packed), Origin(file.name, stem)):
-                if isinstance(record, tuple):
-                    yield record[1]
+    logs = [Source(str(file)) for file in sorted(folder.glob(pattern or files))]
+    reader = LogReader(logs, format_name=name)
+    for log in logs:
+        for record in reader.records(log):
+            if isinstance(record, tuple) and isinstance(record[1], Episode):
+                yield record[1]
 
 
 def tools(episode: Episode) -> str:

@@ -226,18 +226,12 @@ class AsyncScopes(_Awaited[LearningScopes]):
 
 class AsyncEvents(_Awaited[Events]):
     listen = delegate("_awaited", Events.listen)
-    on = delegate("_awaited", Events.on)
-    crystallize = delegate("_awaited", Events.crystallize)
+    crystallize = _in_thread(Events.crystallize, writes=True)
     stop = _in_thread(Events.stop, writes=True)
-    consume = _in_thread(Events.consume)
     tail = _in_thread(Events.tail)
     positions = _in_thread(Events.positions)
     since = _in_thread(Events.since)
     pending = _in_thread(Events.pending)
-
-    @_like(Events.run)
-    async def run(self, *args: Any, **kwargs: Any) -> int:
-        return await self._awaited._run(*args, **kwargs)
 
 
 class AsyncPredictions(_Awaited[Predictions]):

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -330,47 +331,22 @@ def tail(options: Options, limit: int, agent: str | None, follow: bool) -> None:
 @click.option("--group", required=True, help="Each event goes to one consumer of a group.")
 @click.option("--consumer", default="one", help="A name that is this consumer's own.")
 @at_most(100)
-@click.option("--no-ack", is_flag=True, help="Leave the events pending with this consumer.")
-@click.option(
-    "--reclaim", type=click.FloatRange(0), help="Take over what waits for so many seconds."
-)
+@click.option("--idle", type=float, default=60.0, help="Take over what waits for so many seconds.")
 @click.option("--follow", is_flag=True, help="Go on as events come, until Ctrl-C.")
-@several("--kind", "kinds", metavar="KIND", help="With --follow: only these.")
-@click.option(
-    "--agent", metavar="PATTERN", help="With --follow: only such agents and levels; * is any text."
-)
+@several("--kind", "kinds", metavar="KIND", help="Only these.")
+@click.option("--agent", metavar="PATTERN", help="Only such agents and levels; * is any text.")
 @click.pass_obj
-def consume(options: Options, /, group: str, consumer: str, follow: bool, **how: Any) -> None:
-    """Print the next events of a group, and acknowledge them. Each is a line of JSON.
+def consume(options: Options, /, group: str, kinds: tuple[str, ...], **how: Any) -> None:
+    """Print the next events of a group, each as a line of JSON, and acknowledge it.
 
-    It acknowledges them together, after all were written, with --follow each by itself. What was
-    not acknowledged stays pending until a consumer of the group takes it over; nothing is lost.
+    What was not acknowledged stays pending until a consumer of the group takes it over; nothing is
+    lost.
     """
-    kinds, agent, reclaim = how["kinds"], how["agent"], how["reclaim"]
-    if follow and (how["no_ack"] or reclaim is not None):
-        raise click.UsageError("--no-ack and --reclaim do not go with --follow")
-    if not follow and (kinds or agent is not None):
-        raise click.UsageError("--kind and --agent need --follow")
-    from graphmem.errors import ValidationError
-
-    memory = options.memory()
-    if follow:
-        listening = memory.events.listen(group, kinds or None, agent=agent, consumer=consumer)
-        with suppress(KeyboardInterrupt):
-            for event in listening:
-                click.echo(event.model_dump_json())
-                listening.ack()
-    else:
-        reader = memory.events.consume(group, consumer, limit=how["limit"])
-        events = [] if reclaim is None else reader.reclaim(idle=reclaim)
-        events += reader
-        for event in events:
+    events = options.memory().events.listen(group, kinds or None, **how)
+    with suppress(KeyboardInterrupt):
+        for event in events if how["follow"] else islice(events, how["limit"]):
             click.echo(event.model_dump_json())
-        if events and not how["no_ack"]:
-            try:
-                reader.ack(*events)
-            except ValidationError as error:  # not a usage error: another consumer took them over
-                raise click.ClickException(str(error)) from error
+            events.ack()
     options.note_snapshot()
 
 

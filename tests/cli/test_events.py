@@ -109,7 +109,7 @@ def test_a_broken_pipe_acknowledges_nothing(learned: str) -> None:
     assert process.returncode != 0
     assert err == b""
     assert sum(pending(learned).values()) == 14
-    assert len(consume(learned, "--reclaim", "0")) == 14
+    assert len(consume(learned, "--idle", "9")) == 14
 
 
 def test_follow_acknowledges_each_event_as_it_comes(learned: str) -> None:

@@ -85,9 +85,7 @@ WRONG = (
     # events
     ("events tail --limit 0", "--limit"),
     ("events consume", "--group"),
-    ("events consume --group g --reclaim -1", "--reclaim"),
-    ("events consume --group g --kind outcome", "--kind and --agent need --follow"),
-    ("events consume --group g --follow --no-ack", "do not go with --follow"),
+    ("events consume --group g --idle 0", "idle"),
     # lessons, people
     ("lessons merge 'ask first'", "give OTHER"),
     ("lessons merge 'ask first' guess --undo", "give OTHER"),

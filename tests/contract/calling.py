@@ -66,10 +66,6 @@ def calls(memory: Memory, folder: Path) -> dict[str, Callable[[], Arguments]]:
     def policy(place: int = 0) -> str:
         return memory.policies.list(HERE, agent="shared agent")[place].id
 
-    def handled() -> str:
-        memory.events.on("entry", group="shared group")(lambda event: None)
-        return "shared consumer"
-
     playbook = folder / "playbook.md"
     playbook.write_text("## shared kind\n\n[x] helpful=2 harmful=1 :: shared way\n")
     usual: Arguments = {
@@ -198,8 +194,6 @@ def calls(memory: Memory, folder: Path) -> dict[str, Callable[[], Arguments]]:
         "scopes.get": {"agent": "shared other"},
         "scopes.remove": {"agent": "shared third"},
         "events.listen": {"kinds": ["entry"], "agent": "shared*"},
-        "events.on": {"kinds": "entry", "agent": "shared*", "attempts": 2, "backoff": 0.1},
-        "events.run": {"consumer": handled},
         "predictions.expect": {
             "probability": 0.5,
             "due": SOON,

@@ -105,20 +105,16 @@ WRONG: dict[str, dict[str, Sequence[Any]]] = {
         "at_least": (0, 2.5),
         "only": ("both",),
     },
-    "events.consume": {
+    "events.listen": {
+        "kinds.0": ("entries",),
+        "kinds": ([],),
         "group": ("", 7),
         "consumer": (" ", "\ud800"),
         "agent": ("",),
         "limit": (0, True, 2.0),
-    },
-    "events.listen": {
-        "kinds.0": ("entries",),
-        "kinds": ([],),
-        "group": ("",),
         "idle": (0,),
         "follow": (1,),
     },
-    "events.on": {"attempts": (0,)},
     "events.pending": {"group": ("",)},
     "events.tail": {"limit": (0,)},
     "lessons.anti_patterns": {"agent": NAMES, "task_type": TEXTS, "min_confidence": CONFIDENCES},

@@ -207,7 +207,7 @@ def _print_cycles(report: CycleReport) -> None:
     else:
         click.echo("no cycle was found")
     for test in report.tests:
-        if not test.tested:
+        if test.reason:
             click.echo(f"not tested: {test.kind} ({test.reason})")
     names = ("only", "events", "undated", "unjudged", "timezone")
     print_facts({name: getattr(report, name) for name in names})
@@ -274,7 +274,7 @@ def reliability(options: Options, /, **which: Any) -> None:
 def _print_reliability(measured: Reliability) -> None:
     print_rows(
         [one for one in measured.bins if one.count],
-        "from=low to=high mean happened=happened/count share bounds=lower..upper",
+        "from=low to=high mean happened=successes/count share bounds=lower..upper",
     )
     names = ("happened", "count", "base_rate", "brier", "baseline", "log_loss", "calibration_error")
     print_facts({name: getattr(measured, name) for name in names})

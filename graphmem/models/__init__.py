@@ -87,7 +87,6 @@ from graphmem.models.policies import Point as Point
 from graphmem.models.policies import Policy as Policy
 from graphmem.models.policies import Prediction as Prediction
 from graphmem.models.policies import Reliability as Reliability
-from graphmem.models.policies import ReliabilityBin as ReliabilityBin
 from graphmem.models.policies import TDUpdate as TDUpdate
 from graphmem.models.policies import Transition as Transition
 from graphmem.models.recall import NearTask as NearTask

@@ -21,7 +21,7 @@ from graphmem.models.fields import (
     Unit,
     Value,
 )
-from graphmem.models.forecasts import Change
+from graphmem.models.forecasts import CalibrationBin, Change
 from graphmem.models.reports import Status
 
 State = Mapping[str, Any] | str
@@ -321,8 +321,8 @@ class CycleTest(Output):
     """From the chi-squared distribution, not corrected."""
     p_corrected: float | None = None
     """Corrected for the number of tests."""
-    tested: bool
     reason: str | None = None
+    """Why it was not tested."""
 
 
 class CycleReport(Output):
@@ -426,25 +426,10 @@ class Prediction(Output):
     created: bool = False
 
 
-class ReliabilityBin(Output):
-    """Predictions whose probability is in [low, high) (in the last bin: [low, high]).
-
-    ``mean`` is their mean probability, ``share`` the share in [0, 1] that happened, with its Wilson
-    bounds ``lower`` and ``upper``. An empty bin has neither mean nor share.
-    """
-
-    low: float
-    high: float
-    count: int = 0
-    happened: int = 0
-    mean: float | None = None
-    share: float | None = None
-    lower: float = 0.0
-    upper: float = 1.0
-
-
 class Reliability(Output):
     """The reliability of the probabilities of resolved predictions; None without any.
+
+    ``successes`` of a bin are the predictions that came true.
 
     ``brier`` is the mean squared distance of probability and outcome, from 0 (perfect) to 1, and
     ``baseline`` that of always predicting the base rate. ``log_loss`` is the mean negative
@@ -461,6 +446,6 @@ class Reliability(Output):
     baseline: float | None
     log_loss: float | None
     calibration_error: float | None
-    bins: tuple[ReliabilityBin, ...]
+    bins: tuple[CalibrationBin, ...]
     z: float
     """Normal quantile (z) of the bounds."""

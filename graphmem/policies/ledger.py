@@ -18,11 +18,12 @@ from uuid import uuid4
 from pydantic import Field, JsonValue
 
 from graphmem.errors import ConflictError, NotFoundError, ValidationError
-from graphmem.graph.arguments import MOST, check_choice, check_limit, check_text
+from graphmem.graph.arguments import MOST, check_choice, check_limit, check_text, checked_agent
 from graphmem.graph.graph import Graph, Reader, Transaction
 from graphmem.graph.lookup import HasId, find_subject, subject_ids
 from graphmem.ids import canonical_json, from_millis, node_id
-from graphmem.models.fields import Input, Moment, Name, millis
+from graphmem.models.fields import Input, Moment, millis
+from graphmem.models.forecasts import CalibrationBin
 from graphmem.models.policies import (
     Behaviour,
     Expectation,
@@ -30,7 +31,6 @@ from graphmem.models.policies import (
     PredictionKind,
     PredictionStatus,
     Reliability,
-    ReliabilityBin,
     Resolution,
 )
 from graphmem.notebook.frames import Listed
@@ -50,6 +50,8 @@ FEEDBACK: Mapping[Behaviour, tuple[float, bool | None]] = MappingProxyType(
     }
 )
 """Behaviours with a subject: the implied error, and whether the prediction came true."""
+_EMPTY: Row = {"count": 0, "successes": 0, "mean": None, "share": None, "lower": 0.0, "upper": 1.0}
+"""The numbers of a bin without predictions."""
 _SIGNALS = {"threshold": CONFIDENCE_THRESHOLD, "low_signal": LOW_SIGNAL}
 
 Subject = str | HasId
@@ -57,8 +59,6 @@ Subject = str | HasId
 
 
 class _Asked(Input):
-    subject: Name = "-"
-    agent: Name | None = None
     status: PredictionStatus | None = None
     now: Moment | None = None
     bins: Annotated[int, Field(ge=1, le=1_000)] = 10
@@ -110,15 +110,11 @@ class Predictions:
             key=key,
             kind=kind,
         )
-        names = self._names(subject)
+        names = subject_ids(self._graph.ns, subject)
         may_be_free = given.kind == "free" or (given.kind is None and isinstance(subject, str))
         identity = node_id(self._graph.ns, "Prediction", given.key or uuid4().hex)
-        content = {
-            "probability": None if given.probability is None else float(given.probability),
-            "expected": None if given.outcome is None else canonical_json(given.outcome),
-            "at": millis(given.at),
-            "due_at": millis(given.due),
-        }
+        times = {"at": millis(given.at), "due_at": millis(given.due)}
+        content = {"probability": given.probability, "expected": _json(given.outcome), **times}
 
         def work(tx: Transaction) -> Prediction:
             if given.key is not None and (stored := tx.run("predictions.get", ids=[identity])):
@@ -174,7 +170,7 @@ class Predictions:
                 id=prediction_id,
                 pairs=_comparable(given, row),
                 happened=given.happened,
-                actual=None if given.actual is None else canonical_json(given.actual),
+                actual=_json(given.actual),
                 **_SIGNALS,
             )
             row = _row(tx, prediction_id)
@@ -196,7 +192,7 @@ class Predictions:
         """
         check_choice("how", how, FEEDBACK)
         error, happened = FEEDBACK[how]
-        subjects = self._names(subject)
+        subjects = subject_ids(self._graph.ns, subject)
         given = {"error": error, "happened": happened, "how": how, **_SIGNALS}
 
         def work(tx: Transaction) -> builtins.list[Prediction]:
@@ -246,7 +242,7 @@ class Predictions:
         rows = self._graph.read(
             "predictions.list",
             status=_Asked(status=status).status,
-            subjects=None if subject is None else self._names(subject),
+            subjects=None if subject is None else subject_ids(self._graph.ns, subject),
             limit=limit,
         )
         return Listed([prediction_of(row) for row in rows])
@@ -261,30 +257,18 @@ class Predictions:
             subject: only those about this, as in :meth:`expect`.
             agent: only predictions of this agent.
         """
-        asked = _Asked(bins=bins, agent=agent)
         [row] = self._graph.read(
             "predictions.reliability",
-            bins=asked.bins,
-            subjects=None if subject is None else self._names(subject),
-            agent=asked.agent,
+            bins=_Asked(bins=bins).bins,
+            subjects=None if subject is None else subject_ids(self._graph.ns, subject),
+            agent=checked_agent(agent),
         )
         places = {place["place"]: place for place in row.pop("places")}
         shown = tuple(
-            ReliabilityBin(low=n / bins, high=(n + 1) / bins, **places.get(n, {}))
+            CalibrationBin(low=n / bins, high=(n + 1) / bins, **places.get(n, _EMPTY))
             for n in range(bins)
         )
         return Reliability(bins=shown, z=self._graph.settings.z, **row)
-
-    def _names(self, subject: object) -> builtins.list[str]:
-        """Return the possible stored forms of a subject: its id, text or strategy id."""
-        ids = subject_ids(
-            self._graph.ns,
-            subject,
-            "policy, strategy or text",
-            "give a policy, its id, a strategy's id or text, or any other text",
-        )
-        _Asked(subject=ids[0])
-        return ids
 
 
 def _row(reader: Reader, prediction_id: str) -> Row:
@@ -301,6 +285,10 @@ def prediction_of(row: Row, *, created: bool = False) -> Prediction:
     times = {"at": "at", "due": "due_at", "recorded_at": "created_at", "resolved_at": "resolved_at"}
     moments = {name: from_millis(row[column]) for name, column in times.items()}
     return Prediction(**{**row, **parsed, **moments, "created": created})
+
+
+def _json(outcome: Mapping[str, JsonValue] | None) -> str | None:
+    return None if outcome is None else canonical_json(outcome)
 
 
 def pairs(expected: str, actual: str) -> list[Row]:

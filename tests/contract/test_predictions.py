@@ -341,8 +341,8 @@ def test_scores_by_hand(predictions: Predictions) -> None:
     loss = -(2 * math.log(0.8) + math.log(0.1) + math.log(0.9)) / 4
     assert found.log_loss == pytest.approx(loss)
     low, high = found.bins
-    assert (low.low, low.high, low.count, low.happened) == (0, 0.5, 1, 0)
-    assert (high.low, high.high, high.count, high.happened) == (0.5, 1, 3, 2)
+    assert (low.low, low.high, low.count, low.successes) == (0, 0.5, 1, 0)
+    assert (high.low, high.high, high.count, high.successes) == (0.5, 1, 3, 2)
     assert high.mean == pytest.approx(2.5 / 3)
     assert high.share == pytest.approx(2 / 3)
     assert (high.lower, high.upper) == pytest.approx(wilson(2, 3))

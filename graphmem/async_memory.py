@@ -144,7 +144,6 @@ class AsyncPolicies(_Awaited[Policies]):
     update = _in_thread(Policies.update, writes=True)
     update_many = _in_thread(Policies.update_many, writes=True)
     observe = _in_thread(Policies.observe, writes=True)
-    observe_many = _in_thread(Policies.observe_many, writes=True)
     set_q = _in_thread(Policies.set_q, writes=True)
     signal = _in_thread(Policies.signal, writes=True)
     get = _in_thread(Policies.get)

@@ -23,7 +23,7 @@ from graphmem.cli.options import (
     parse_value,
     several,
 )
-from graphmem.cli.printing import cell, print_facts, print_json, print_rows, progress
+from graphmem.cli.printing import cell, print_facts, print_json, print_rows
 from graphmem.printable import counted
 
 if TYPE_CHECKING:
@@ -163,11 +163,7 @@ def learn(options: Options, agent: str | None) -> None:
 
     It takes each episode once, and only steps that have a state.
     """
-    memory = options.memory()
-    with progress("learning", options) as advance:
-        report = memory.policies.learn_episodes(
-            agent, on_progress=None if advance is None else lambda done: advance(done, None)
-        )
+    report = options.memory().policies.learn_episodes(agent)
     options.show(
         report,
         f"{counted(report.transitions, 'transition')} of {counted(report.episodes, 'episode')} "

@@ -81,7 +81,6 @@ from graphmem.models.policies import CycleTest as CycleTest
 from graphmem.models.policies import EpisodesLearned as EpisodesLearned
 from graphmem.models.policies import Event as Event
 from graphmem.models.policies import LinkedPolicy as LinkedPolicy
-from graphmem.models.policies import Observation as Observation
 from graphmem.models.policies import Pending as Pending
 from graphmem.models.policies import Point as Point
 from graphmem.models.policies import Policy as Policy

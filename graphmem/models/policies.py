@@ -33,13 +33,14 @@ class Transition(Input):
 
     States are features or fingerprints. Give one of ``next_state``, ``next_max_q`` (the value of
     the best action there, if the caller knows it; default: the best in the graph) and
-    ``terminal=True`` (there is no next state; the step bootstraps from 0).
+    ``terminal=True`` (there is no next state; the step bootstraps from 0). Without a reward give
+    ``success`` alone, which is evidence that moves no value.
     """
 
     state: Any
     action: Name
     """The type of action, for instance "run_playbook"."""
-    reward: Value
+    reward: Value | None = None
     """From -1e100 to 1e100, so that no number of updates overflows."""
     spec: Json = None
     next_state: Any = None
@@ -58,26 +59,25 @@ class Transition(Input):
 
     def model_post_init(self, _: Any, /) -> None:
         """Check what concerns several fields."""
-        if self.terminal:
-            for name in ("next_state", "next_max_q", "next_actions"):
-                if (value := getattr(self, name)) is not None:
-                    problem = "comes after a terminal step"
-                    raise ValidationError(name, value, problem, "leave out one of the two")
+        following = {name: getattr(self, name) for name in ("next_state", "next_max_q")}
+        following["next_actions"] = self.next_actions
+        if self.reward is None:
+            if self.success is None:
+                raise ValidationError("reward", None, "is missing", "give it, or success")
+            following |= {"terminal": self.terminal or None, "alpha": self.alpha}
+            _check_absent({**following, "gamma": self.gamma}, "needs a reward")
+        elif self.terminal:
+            _check_absent(following, "comes after a terminal step")
         elif self.next_state is None and self.next_max_q is None:
             problem = "is missing, so what came next is unknown"
             remedy = "give next_state, next_max_q or terminal=True"
             raise ValidationError("next_state", None, problem, remedy)
 
 
-class Observation(Input):
-    """Whether an action worked in a state: evidence without a reward."""
-
-    state: Any
-    action: Name
-    success: bool
-    spec: Json = None
-    agent: Name = "default"
-    at: Moment | None = None
+def _check_absent(given: Mapping[str, Any], problem: str) -> None:
+    for name, value in given.items():
+        if value is not None:
+            raise ValidationError(name, value, problem, "leave out one of the two")
 
 
 class Policy(Output):

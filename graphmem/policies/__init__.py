@@ -52,9 +52,7 @@ class Policies(Updates):
             return self._join("weakened", a, b, factor)
         first = self._policy(a)
         others = [linked.id for linked in self.linked(first, limit=MOST)]
-        if others:
-            self._write(first, "weakened", others, factor)
-        return float(len(others) - len(self.linked(first, limit=MOST)))
+        return float(self._write(first, "weakened", others, factor).count(0.0)) if others else 0.0
 
     def unlink(self, a: Policy | str, b: Policy | str) -> None:
         """Remove the edge between two policies, if there is one."""
@@ -115,10 +113,11 @@ class Policies(Updates):
         if first.agent != second.agent:
             problem = f"is of another agent than {first.agent!r}"
             raise ValidationError("b", second.agent, problem, "agents do not mix")
-        self._write(first, kind, [second.id], value)
-        linked = self.linked(first, limit=MOST)
-        return next((row.weight for row in linked if row.id == second.id), 0.0)
+        return self._write(first, kind, [second.id], value)[0]
 
-    def _write(self, policy: Policy, kind: str, others: list[str], value: float | None) -> None:
+    def _write(
+        self, policy: Policy, kind: str, others: list[str], value: float | None
+    ) -> list[float]:
         facts = [{"subject": policy.id, "other": other, "value": value} for other in others]
-        self._apply(*(Change(policy.agent, kind, fact) for fact in facts))
+        answers = self._apply(*(Change(policy.agent, kind, fact) for fact in facts))
+        return [weight for _, weight in answers]

@@ -171,7 +171,9 @@ class Cycles:
                 "correction": "holm",
                 "buckets": list(cycle.buckets),
                 "expected": list(cycle.expected),
-                "created_at": max(row["at"] for row in facts if row["at"] and question.counts(row)),
+                "created_at": max(
+                    row["at"] for row in facts if row["at"] is not None and question.counts(row)
+                ),
             }
             for cycle in cycles
         ]

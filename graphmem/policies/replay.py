@@ -122,8 +122,12 @@ class Table:
                 # The shared trial is counted at both ends, but it is no trial without the other.
                 self._strengthen(first, second, STRENGTHEN, shared=2).count += 1
 
-    def apply(self, kind: str, fact: Mapping[str, Any]) -> None:
-        """Apply an event of another kind about one policy."""
+    def apply(self, kind: str, fact: Mapping[str, Any]) -> Any:
+        """Apply an event of another kind about one policy.
+
+        Return the value and no TD error, or the confidence after a signal, or the weight of an
+        edge.
+        """
         value: Any = fact.get("value")
         created_at, at = fact["created_at"], fact.get("at")
         entry = self._touch(fact["subject"], created_at if kind in EVIDENCE else None)
@@ -138,6 +142,7 @@ class Table:
                 divisor = min(entry.signals + 2, CONFIDENCE_CAP + 1)
                 entry.confidence += (value - entry.confidence) / divisor
                 entry.signals += 1
+                return entry.confidence
             case "crystallized":
                 entry.crystallized = entry.active = True
                 if not learned:
@@ -149,6 +154,8 @@ class Table:
                     entry.q, entry.active = 0.0, False
             case _:
                 self._link(kind, entry.id, fact["other"], value)
+                return self._current(entry.id, fact["other"]) or 0.0
+        return entry.q, 0.0
 
     def _link(self, kind: str, first: str, second: str, value: Any) -> None:
         weight = self._current(first, second)

@@ -206,7 +206,7 @@ def apply(
 ) -> list[tuple[int, Any]]:
     """Apply new events in order, and append them to the streams; create missing nodes.
 
-    Return for each event its number and, for a transition, ``(q, TD error)``. Without ``record``
+    Return for each event its number and what it gave (see ``Table``). Without ``record``
     transitions are not stored; the stream counts them as unrecorded.
     """
     streams = {change.agent: stream_id(tx.ns, change.agent) for change in changes}
@@ -224,7 +224,7 @@ def apply(
             transitions.append({**fact, **place})
         else:
             if "subject" in fact:
-                table.apply(change.kind, {**fact, "created_at": tx.now})
+                answer = table.apply(change.kind, {**fact, "created_at": tx.now})
             events.append({**_EMPTY, **fact, "kind": change.kind, **place})
         answers.append((head["last"], answer))
     store(tx, tables.values())

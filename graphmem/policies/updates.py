@@ -9,21 +9,15 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 from pydantic import Field
 
 from graphmem.errors import ValidationError
-from graphmem.graph.arguments import (
-    check_flag,
-    check_function,
-    checked_agent,
-    checked_items,
-    checked_number,
-)
+from graphmem.graph.arguments import check_flag, checked_agent, checked_items, checked_number
 from graphmem.graph.graph import Transaction
 from graphmem.graph.rates import rates_of
 from graphmem.ids import event_ids, node_id, stream_id
@@ -32,7 +26,6 @@ from graphmem.models.policies import (
     Candidate,
     CrystallizeReport,
     EpisodesLearned,
-    Observation,
     State,
     TDUpdate,
     Transition,
@@ -57,8 +50,6 @@ PAGE = 100
 
 BELOW_SHOWN = 20
 _EVENTS = {"created": "crystallized", "updated": "crystallized", "taken_back": "taken_back"}
-
-I = TypeVar("I", bound=Input)  # noqa: E741
 
 
 class Rates(Input):
@@ -133,7 +124,7 @@ class Updates(Values):
         if step.success is not None and not record:
             problem = "does not go with success"
             raise ValidationError("record", record, problem, "counts are made of records")
-        change = self._transition(step)
+        change = self._change(step)
         if step.success is not None or not record:
             return self._learn([change], record=record)[0]
         fact, identity = change.fact, change.fact["subject"]
@@ -160,7 +151,8 @@ class Updates(Values):
     ) -> Listed[TDUpdate]:
         """Learn many steps in order, ``batch_size`` in a transaction.
 
-        The values are identical to those of single updates.
+        The values are identical to those of single updates. Steps with ``success`` and no reward
+        are outcomes, as :meth:`observe` records them.
 
         Args:
             transitions: each a Transition or a dict of its fields; read lazily.
@@ -170,8 +162,13 @@ class Updates(Values):
             ValidationError: one is wrong (the error begins with its position); its batch is not
                 written, earlier batches stay.
         """
-        batches = _batches(Transition, self._transition, "transitions", transitions, batch_size)
-        return Listed([answer for changes in batches for answer in self._learn(changes)])
+        if type(batch_size) is not int or not 1 <= batch_size <= MAX_BATCH:
+            raise ValidationError("batch_size", batch_size, f"must be from 1 to {MAX_BATCH}")
+        rest = enumerate(checked_items("transitions", transitions))
+        done: list[TDUpdate] = []
+        while batch := [self._checked(*item) for item in islice(rest, batch_size)]:
+            done += self._learn(batch)
+        return Listed(done)
 
     def observe(
         self,
@@ -187,22 +184,11 @@ class Updates(Values):
 
         This is evidence for ``crystallize``; the value does not change.
         """
-        change = self._outcome(
-            Observation(state=state, action=action, success=success, spec=spec, agent=agent, at=at)
+        check_flag("success", success)
+        step = Transition(
+            state=state, action=action, success=success, spec=spec, agent=agent, at=at
         )
-        self._apply(change)
-        return str(change.fact["subject"])
-
-    def observe_many(
-        self, observations: Iterable[Observation | Mapping[str, Any]], *, batch_size: int = 2_000
-    ) -> int:
-        """Record many outcomes, ``batch_size`` in a transaction; return their number.
-
-        Raises:
-            ValidationError: one is wrong; its batch is not written, earlier batches stay.
-        """
-        batches = _batches(Observation, self._outcome, "observations", observations, batch_size)
-        return sum(len(self._apply(*changes)) for changes in batches)
+        return self._learn([self._change(step)])[0].policy_id
 
     def set_q(
         self, state: State, action: str, q: float, *, spec: Any = None, agent: str = "default"
@@ -222,12 +208,8 @@ class Updates(Values):
         """
         value = checked_number("signal", signal, 0, 1)
         known = self._policy(self._key(agent, state, action, spec).id)
-
-        def work(tx: Transaction) -> float:
-            apply(tx, [Change(known.agent, "signal", {"subject": known.id, "value": value})])
-            return float(tx.run("policies.get", id=known.id)[0]["confidence"])
-
-        return self._graph.transact(work)
+        fact = {"subject": known.id, "value": value}
+        return float(self._apply(Change(known.agent, "signal", fact))[0][1])
 
     def learn_episodes(
         self,
@@ -235,7 +217,6 @@ class Updates(Values):
         *,
         alpha: float | None = None,
         gamma: float | None = None,
-        on_progress: Callable[[int], None] | None = None,
     ) -> EpisodesLearned:
         """Apply TD(0) to the steps of recorded episodes, in order of recording.
 
@@ -247,16 +228,14 @@ class Updates(Values):
             agent: only this agent's episodes; default: all agents, each separately.
             alpha: learning rate in (0, 1]; default: the setting (0.1).
             gamma: discount in [0, 1]; default: the setting (0.95).
-            on_progress: called after each transaction with the number of events read so far.
         """
+        settings = self._graph.settings
         rates = Rates(
-            alpha=self._graph.settings.alpha if alpha is None else alpha,
-            gamma=self._graph.settings.gamma if gamma is None else gamma,
+            alpha=settings.alpha if alpha is None else alpha,
+            gamma=settings.gamma if gamma is None else gamma,
         )
-        name = checked_agent(agent)
-        check_function("on_progress", on_progress)
         total: Counter[str] = Counter()
-        for stream in self._graph.read("events.streams", group=GROUP, agent=name):
+        for stream in self._graph.read("events.streams", group=GROUP, agent=checked_agent(agent)):
             done = PAGE if stream["level"] is None else 0
             while done == PAGE:
                 learned = self._graph.transact(
@@ -264,8 +243,6 @@ class Updates(Values):
                 )
                 done = learned["events"]
                 total += learned
-                if on_progress:
-                    on_progress(total["events"])
         return EpisodesLearned(**{name: total[name] for name in EpisodesLearned.model_fields})
 
     def crystallize(
@@ -335,21 +312,20 @@ class Updates(Values):
         steps = [row for row in rows if row["state"] is not None]
         changes: list[Change] = []
         for row in sorted(steps, key=lambda row: place[row["id"]]):
-            ends = bool(row["terminal"])
-            if row["reward"] is None or not (ends or row["next_state"] is not None):
+            following = None if row["terminal"] else row["next_state"]
+            if row["reward"] is None or not (row["terminal"] or following is not None):
                 continue
             step = Transition.model_construct(  # what is recorded was checked
                 state=json.loads(row["state"]),
                 action=row["action_type"],
                 spec=None if row["action"] is None else json.loads(row["action"]),
                 reward=row["reward"],
-                next_state=None if ends else json.loads(row["next_state"]),
-                terminal=ends,
+                next_state=None if following is None else json.loads(following),
+                terminal=bool(row["terminal"]),
                 agent=stream["agent"],
-                alpha=rates.alpha,
-                gamma=rates.gamma,
+                **rates.model_dump(),
             )
-            change = self._transition(step)
+            change = self._change(step)
             change.fact["episode"] = row["id"]
             changes.append(change)
         if changes:
@@ -371,13 +347,28 @@ class Updates(Values):
             for change, (seq, (q, error)) in zip(changes, answers, strict=True)
         ]
 
-    def _transition(self, step: Transition) -> Change:
+    def _checked(self, index: int, given: object) -> Change:
+        """Return the event of one of many steps; the field of an error begins with its position."""
+        try:
+            if isinstance(given, Transition):
+                return self._change(given)
+            if isinstance(given, Mapping) and all(isinstance(key, str) for key in given):
+                return self._change(Transition(**given))
+            raise ValidationError("item", given, "must be a Transition or a dict of its fields")
+        except ValidationError as error:
+            field = f"{index}.{error.field}"
+            raise ValidationError(field, error.value, error.problem, error.remedy) from None
+
+    def _change(self, step: Transition) -> Change:
+        """Return the event of a step: a transition, or without a reward an outcome."""
         ns, settings = self._graph.ns, self._graph.settings
         key = PolicyKey.of(ns, step.agent, step.state, step.action, step.spec)
+        fact = {"subject": key.id, "success": step.success, "at": millis(step.at)}
+        if step.reward is None:
+            return Change(key.agent, "outcome", fact, key)
         following = step.next_state
         after = None if following is None else StateKey.of(ns, following, "next_state")
-        fact = {
-            "subject": key.id,
+        fact |= {
             "next_id": after.id if after else None,
             "next_state": after.fingerprint if after else None,
             "reward": float(step.reward),
@@ -386,15 +377,8 @@ class Updates(Values):
             "terminal": step.terminal,
             "next_max": step.next_max_q,
             "next_actions": step.next_actions,
-            "success": step.success,
-            "at": millis(step.at),
         }
         return Change(key.agent, "transition", fact, key, after)
-
-    def _outcome(self, seen: Observation) -> Change:
-        key = PolicyKey.of(self._graph.ns, seen.agent, seen.state, seen.action, seen.spec)
-        fact = {"subject": key.id, "success": seen.success, "at": millis(seen.at)}
-        return Change(key.agent, "outcome", fact, key)
 
 
 def _crystallize(tx: Transaction, agent: str | None, limits: Thresholds) -> list[Row]:
@@ -414,27 +398,3 @@ def _crystallize(tx: Transaction, agent: str | None, limits: Thresholds) -> list
     if changes:
         apply(tx, changes)
     return rows
-
-
-def _batches(
-    model: type[I], make: Callable[[I], Change], name: str, items: Iterable[Any], size: int
-) -> Iterator[list[Change]]:
-    """Yield the events of items; the field of an error begins with the position of its item."""
-    if type(size) is not int or not 1 <= size <= MAX_BATCH:
-        raise ValidationError("batch_size", size, f"must be from 1 to {MAX_BATCH}")
-    rest = enumerate(checked_items(name, items))
-    while batch := list(islice(rest, size)):
-        changes = []
-        for index, given in batch:
-            try:
-                if isinstance(given, model):
-                    changes.append(make(given))
-                elif isinstance(given, Mapping) and all(isinstance(key, str) for key in given):
-                    changes.append(make(model(**given)))
-                else:
-                    problem = f"must be a {model.__name__} or a dict of its fields"
-                    raise ValidationError("item", given, problem)
-            except ValidationError as error:
-                field = f"{index}.{error.field}"
-                raise ValidationError(field, error.value, error.problem, error.remedy) from None
-        yield changes

@@ -140,9 +140,6 @@ def calls(memory: Memory, folder: Path) -> dict[str, Callable[[], Arguments]]:
         "policies.update_many": {
             "transitions": [{"state": HERE, "action": "go", "reward": 1.0, "terminal": True}]
         },
-        "policies.observe_many": {
-            "observations": [{"state": HERE, "action": "go", "success": True}]
-        },
         "policies.set_q": {"q": 0.5},
         "policies.signal": {"signal": 0.5},
         "seed": {

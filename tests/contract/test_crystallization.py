@@ -27,7 +27,7 @@ MAY = datetime(2026, 5, 1, tzinfo=UTC)
 
 
 def observe(memory: Memory, action: str, successes: int, failures: int = 0, **more: Any) -> None:
-    memory.policies.observe_many(
+    memory.policies.update_many(
         {"state": HERE, "action": action, "success": success, **more}
         for success in [True] * successes + [False] * failures
     )
@@ -271,7 +271,7 @@ class Machine(MemoryMachine):
     def observe(self, key: tuple[str, int, str], success: bool, times: int) -> None:
         agent, state, action = key
         one = {"state": {"s": state}, "action": action, "success": success, "agent": agent}
-        self.memory.policies.observe_many([one] * times)
+        self.memory.policies.update_many([one] * times)
         self.knows(*[Fact(key, "outcome", success)] * times)
 
     @rule(key=keys, q=rewards)

@@ -27,7 +27,7 @@ def numbers(events: list[Event]) -> list[int]:
 
 def outcomes(memory: Memory, count: int, agent: str = "default") -> None:
     """Write events with the numbers 1, 2, 3 ... into the stream of an agent."""
-    memory.policies.observe_many(
+    memory.policies.update_many(
         {"state": DEPLOY, "action": "run", "success": True, "agent": agent} for _ in range(count)
     )
 

@@ -82,7 +82,7 @@ def test_a_weight_is_never_over_one_and_fades_to_nothing(memory: Memory) -> None
         learn(memory, "ab", source_key=str(number))
     assert weights(memory)["a"]["b"] == 1.0
     least = math.ceil(math.log(0.001) / math.log(0.95))
-    memory.policies.observe_many([{"state": HERE, "action": "a", "success": True}] * (least - 1))
+    memory.policies.update_many([{"state": HERE, "action": "a", "success": True}] * (least - 1))
     assert 0.001 <= weights(memory)["a"]["b"] < 0.0011
     memory.policies.observe(HERE, "a", True)
     assert weights(memory)["a"] == weights(memory)["b"] == {}

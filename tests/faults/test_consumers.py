@@ -28,7 +28,7 @@ CHANCE = 20_261_101
 
 def outcomes(memory: Memory, count: int, agent: str = "default") -> None:
     """Write so many events."""
-    memory.policies.observe_many(
+    memory.policies.update_many(
         {"state": {"page": 1}, "action": "go", "success": True, "agent": agent}
         for _ in range(count)
     )

@@ -229,7 +229,6 @@ class AsyncEvents(_Awaited[Events]):
     stop = _in_thread(Events.stop, writes=True)
     tail = _in_thread(Events.tail)
     positions = _in_thread(Events.positions)
-    since = _in_thread(Events.since)
     pending = _in_thread(Events.pending)
 
 

@@ -6,7 +6,6 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import cache, partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +26,6 @@ from graphmem.cli.printing import cell, print_facts, print_json, print_rows
 from graphmem.printable import counted
 
 if TYPE_CHECKING:
-    from graphmem.memory import Memory
     from graphmem.models import Event, Policy, Reliability
     from graphmem.models.policies import CycleReport
 
@@ -117,40 +115,25 @@ def best(options: Options, /, state: tuple[str, ...], agent: str, **how: Any) ->
 @click.option("--reward", type=float, help="Any finite number; without it, only --success counts.")
 @click.option("--next", "after", multiple=True, metavar="STATE", help="The state after it.")
 @click.option("--next-max-q", type=float, help="The value of the best action in the next state.")
-@click.option("--terminal", is_flag=True, default=None, help="There is no next state.")
+@click.option("--terminal", is_flag=True, help="There is no next state.")
 @click.option("--spec", type=parse_json, metavar="JSON", help="More to identify the action.")
 @click.option("--agent", default="default", help="Who learns.")
 @click.option("--success", type=bool, metavar="yes|no", help="Count a trial that worked or not.")
 @click.pass_obj
-def update(
-    options: Options, /, state: tuple[str, ...], action: str, reward: float | None, **step: Any
-) -> None:
+def update(options: Options, /, state: tuple[str, ...], action: str, **step: Any) -> None:
     """Learn from ACTION in STATE: its reward and what came next, whether it worked, or both.
 
     With --reward give one of --next, --next-max-q and --terminal. Without it the value stays as it
     is; `graphmem policies crystallize` makes policies of actions that worked often enough.
     """
-    place, after = parse_state(state), step.pop("after")
-    success, spec, agent = (step.pop(name) for name in ("success", "spec", "agent"))
-    step = {name: value for name, value in step.items() if value is not None}
-    if after:
+    if after := step.pop("after"):
         step["next_state"] = parse_state(after, "--next")
-    found = options.memory(must_exist=False).policies
-    if reward is None:
-        if success is None or step:
-            raise click.UsageError("give --reward NUMBER, or --success yes or no alone")
-        policy = found.get(found.observe(place, action, success, spec=spec, agent=agent))
-        assert policy is not None  # noqa: S101 - it was just counted
-        text = f"worked in {policy.successes:,} of {counted(policy.trials, 'trial')}"
-        options.show(policy, f"{describe_action(policy)} {text}, policy {policy.id}")
-        return
-    if len(step.keys() & {"next_state", "next_max_q", "terminal"}) != 1:
-        raise click.UsageError("give one of --next STATE, --next-max-q Q and --terminal")
-    done = found.update(place, action, reward, spec=spec, success=success, agent=agent, **step)
+    place = parse_state(state)
+    done = options.memory(must_exist=False).policies.update(place, action, **step)
     options.show(
         done._asdict(),
         f"value {done.q:.6g} (TD error {done.td_error:.6g}), event {done.seq} of agent "
-        f"{cell(agent)}, policy {done.policy_id}",
+        f"{cell(step['agent'])}, policy {done.policy_id}",
     )
 
 
@@ -300,24 +283,20 @@ def tail(options: Options, limit: int, agent: str | None, follow: bool) -> None:
     With --json each line is JSON. Times are the times of recording, in UTC.
     """
     memory = options.memory()
-    describe = cache(partial(_describe_subject, memory))
-    places = memory.events.positions() if follow else {}
+    positions = memory.events.positions() if follow else {}
     events = memory.events.tail(limit, agent=agent)
     if not (events or follow or options.as_json):
         click.echo("there are no events yet")
     with suppress(KeyboardInterrupt):
         while True:
             for event in events:
-                places[event.agent] = max(event.seq, places.get(event.agent, 0))
-                if agent in (None, event.agent):
-                    click.echo(
-                        event.model_dump_json() if options.as_json else _line(event, describe)
-                    )
+                positions[event.agent] = max(event.seq, positions.get(event.agent, 0))
+                click.echo(event.model_dump_json() if options.as_json else _line(event))
             if not follow:
                 break
             if not events:
                 time.sleep(SECONDS)
-            events = memory.events.since(places, PAGE)
+            events = memory.events.tail(PAGE, agent=agent, after=positions)
     options.note_snapshot()
 
 
@@ -346,12 +325,10 @@ def consume(options: Options, /, group: str, kinds: tuple[str, ...], **how: Any)
     options.note_snapshot()
 
 
-def _line(event: Event, describe: Callable[[str], str]) -> str:
-    about = ""
-    if event.subject is not None:
-        about = event.subject if event.kind == "episode" else describe(event.subject)
+def _line(event: Event) -> str:
+    about = event.subject or ""
     if event.other is not None:
-        about += f" with {describe(event.other)}"
+        about += f" with {event.other}"
     facts = {"value": event.value, "worked": event.success, **event.facts}
     details = ", ".join(
         f"{name.replace('_', ' ')} {cell(value)}"
@@ -361,10 +338,3 @@ def _line(event: Event, describe: Callable[[str], str]) -> str:
     moment = event.recorded_at.strftime("%Y-%m-%d %H:%M:%S")
     parts = (moment, cell(event.agent, 40), str(event.seq), event.kind, about, details)
     return "  ".join(part for part in parts if part)
-
-
-def _describe_subject(memory: Memory, policy_id: str) -> str:
-    policy = memory.policies.get(policy_id)
-    if policy is None:  # erased meanwhile
-        return policy_id
-    return cell(f"{describe_action(policy)} in {describe_state(policy)}", 120)

@@ -142,7 +142,6 @@ class LinkedPolicy(Output):
 class Point(Output):
     """One event in the history of a policy, and the policy after it."""
 
-    policy: str
     seq: int
     kind: str
     at: datetime
@@ -151,9 +150,6 @@ class Point(Output):
     updates: int
     trials: int
     successes: int
-    mean: float
-    lower: float
-    upper: float
     confidence: float
 
 

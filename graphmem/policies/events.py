@@ -98,31 +98,38 @@ class Events:
         ended.set()
         self._graph.bell.ring()
 
-    def tail(self, limit: int = 20, *, agent: str | None = None) -> Listed[Event]:
-        """Return the latest events, the latest last, without claiming them."""
+    def tail(
+        self,
+        limit: int = 20,
+        *,
+        agent: str | None = None,
+        after: Mapping[str, int] | None = None,
+    ) -> Listed[Event]:
+        """Return the latest events in order of date, the latest last, without claiming them.
+
+        Args:
+            limit: most events; with ``after`` most events of each agent.
+            agent: only the stream of this agent.
+            after: the first events after these numbers (agent -> number, as of :meth:`positions`;
+                other agents: from the start) instead of the latest ones.
+        """
         check_limit(limit)
         streams = self._graph.read("events.streams", agent=checked_agent(agent))
-        firsts = {row["agent"]: max(1, row["last"] - limit + 1) for row in streams}
-        return Listed(self._ordered(streams, firsts, limit)[-limit:])
+        if after is None:
+            firsts = {row["agent"]: max(1, row["last"] - limit + 1) for row in streams}
+            return Listed(self._ordered(streams, firsts, limit)[-limit:])
+        if not isinstance(after, Mapping) or any(
+            type(position) is not int or position < 0 for position in after.values()
+        ):
+            raise ValidationError(
+                "after", after, "must be a dict of numbers by agent", "see positions()"
+            )
+        firsts = {agent: position + 1 for agent, position in after.items()}
+        return Listed(self._ordered(streams, firsts, limit))
 
     def positions(self) -> dict[str, int]:
         """Return the number of the last event of each agent's stream."""
         return {row["agent"]: row["last"] for row in self._graph.read("events.streams")}
-
-    def since(self, positions: Mapping[str, int], limit: int = 1_000) -> Listed[Event]:
-        """Return events after the given numbers (agent -> number; other agents: from the start).
-
-        At most ``limit`` for each agent, in order of date.
-        """
-        check_limit(limit)
-        if not isinstance(positions, Mapping) or any(
-            type(position) is not int or position < 0 for position in positions.values()
-        ):
-            raise ValidationError(
-                "positions", positions, "must be a dict of numbers by agent", "see positions()"
-            )
-        firsts = {agent: position + 1 for agent, position in positions.items()}
-        return Listed(self._ordered(self._graph.read("events.streams"), firsts, limit))
 
     def pending(self, group: str) -> Listed[Pending]:
         """Return the pending events of a group's consumers."""

@@ -26,19 +26,14 @@ from graphmem.models.policies import (
     Candidate,
     CrystallizeReport,
     EpisodesLearned,
+    Policy,
     State,
     TDUpdate,
     Transition,
 )
 from graphmem.notebook.frames import Listed
-from graphmem.policies.streams import (
-    Change,
-    PolicyKey,
-    StateKey,
-    apply,
-    lock,
-    open_nodes_of,
-)
+from graphmem.policies.replay import DECAY, INITIAL_WEIGHT, STRENGTHEN
+from graphmem.policies.streams import Change, PolicyKey, StateKey, apply, lock, open_nodes_of
 from graphmem.policies.values import Values
 from graphmem.store.port import ChangedError, Row
 
@@ -67,14 +62,19 @@ class Thresholds(Input):
     z: Annotated[float, Field(gt=0, le=10)]
 
 
-class Updates(Values):
-    """Learns from steps, outcomes, signals and recorded episodes; crystallizes what worked."""
+class Policies(Values):
+    """Learns, ranks and links the policies of one namespace: ``memory.policies``.
+
+    A state is a dict of features or a fingerprint. An action is a type, with ``spec`` (any JSON) if
+    the type alone does not identify it. Each agent has its own policies. Episodes link policies;
+    the methods that link by hand take a Policy or its id (NotFoundError: it is not there).
+    """
 
     def update(
         self,
         state: State,
         action: str,
-        reward: float,
+        reward: float | None,
         *,
         spec: Any = None,
         next_state: State | None = None,
@@ -93,7 +93,8 @@ class Updates(Values):
         The graph computes the maximum over the next state's policies in the same statement. The
         step is stored as a Transition, so that ``rebuild`` gives the same value.
 
-        The arguments are the fields of :class:`graphmem.Transition`; ``next_actions`` can be a list
+        The arguments are the fields of :class:`graphmem.Transition`; without a reward see
+        :meth:`observe`. ``next_actions`` can be a list
         of the actions. Without ``at`` the value decays from the time of recording.
         ``record=False`` stores no Transition; default: the setting ``record_transitions``.
 
@@ -119,7 +120,7 @@ class Updates(Values):
             at=at,
         )
         if record is None:
-            record = self._graph.settings.record_transitions
+            record = self._graph.settings.record_transitions or step.reward is None
         check_flag("record", record)
         if step.success is not None and not record:
             problem = "does not go with success"
@@ -127,14 +128,14 @@ class Updates(Values):
         change = self._change(step)
         if step.success is not None or not record:
             return self._learn([change], record=record)[0]
-        fact, identity = change.fact, change.fact["subject"]
+        fact = change.fact
         params = {name: fact[name] for name in ("reward", "alpha", "gamma", "at")}
-        params |= {"policy_id": identity, "next_max_q": fact["next_max"]}
+        params |= {"policy_id": fact["subject"], "next_max_q": fact["next_max"]}
         params["stream_id"] = stream_id(self._graph.ns, change.agent)
         query = "policies.td_finish"
         if change.after:
             query = "policies.td_update"
-            params |= {"next_state_id": change.after.id, "next_actions": fact["next_actions"]}
+            params |= {"next_state_id": fact["next_id"], "next_actions": fact["next_actions"]}
 
         def work(tx: Transaction) -> list[Row]:
             open_nodes_of(tx, [change])
@@ -144,7 +145,7 @@ class Updates(Values):
 
         # No row: the policy or the next state is new.
         [row] = self._graph.write(query, **params) or self._graph.transact(work)
-        return TDUpdate(row["q_value"], row["td_error"], identity, row["seq"])
+        return TDUpdate(row["q_value"], row["td_error"], fact["subject"], row["seq"])
 
     def update_many(
         self, transitions: Iterable[Transition | Mapping[str, Any]], *, batch_size: int = 1_000
@@ -185,10 +186,8 @@ class Updates(Values):
         This is evidence for ``crystallize``; the value does not change.
         """
         check_flag("success", success)
-        step = Transition(
-            state=state, action=action, success=success, spec=spec, agent=agent, at=at
-        )
-        return self._learn([self._change(step)])[0].policy_id
+        how = {"success": success, "spec": spec, "agent": agent, "at": at}
+        return self.update(state, action, None, **how).policy_id  # type: ignore[arg-type]
 
     def set_q(
         self, state: State, action: str, q: float, *, spec: Any = None, agent: str = "default"
@@ -210,6 +209,41 @@ class Updates(Values):
         known = self._policy(self._key(agent, state, action, spec).id)
         fact = {"subject": known.id, "value": value}
         return float(self._apply(Change(known.agent, "signal", fact))[0][1])
+
+    def link(self, a: Policy | str, b: Policy | str, *, weight: float = INITIAL_WEIGHT) -> float:
+        """Link two policies of an agent; an existing edge keeps its weight. Return the weight.
+
+        Weights are in [0, 1].
+        """
+        return self._join("linked", a, b, checked_number("weight", weight, 0, 1))
+
+    def strengthen(self, a: Policy | str, b: Policy | str, *, delta: float = STRENGTHEN) -> float:
+        """Add ``delta``, over 0, to the weight of an edge, up to 1; create it if there is none."""
+        if not (more := checked_number("delta", delta, 0)):
+            raise ValidationError("delta", delta, "must be over 0")
+        return self._join("strengthened", a, b, more)
+
+    def weaken(self, a: Policy | str, b: Policy | str, *, factor: float = DECAY) -> float:
+        """Multiply the weight of an edge by a factor in [0, 1]; return the weight.
+
+        An edge whose weight falls below 0.001 is removed; its weight is then 0.
+        """
+        return self._join("weakened", a, b, checked_number("factor", factor, 0, 1))
+
+    def unlink(self, a: Policy | str, b: Policy | str) -> None:
+        """Remove the edge between two policies, if there is one."""
+        self._join("unlinked", a, b, None)
+
+    def _join(self, kind: str, a: Policy | str, b: Policy | str, value: float | None) -> float:
+        """Change the edge between two policies; return its weight."""
+        first, second = self._policy(a), self._policy(b)
+        if first.id == second.id:
+            raise ValidationError("b", second.id, "is the same policy", "give two different ones")
+        if first.agent != second.agent:
+            problem = f"is of another agent than {first.agent!r}"
+            raise ValidationError("b", second.agent, problem, "agents do not mix")
+        fact = {"subject": first.id, "other": second.id, "value": value}
+        return float(self._apply(Change(first.agent, kind, fact))[0][1])
 
     def learn_episodes(
         self,

@@ -40,7 +40,7 @@ MARK = "HIDDEN"
 WHOLE = {
     *("show", "similar", "calibrate", "evaluate", "query", "stats", "verify", "communities"),
     *("to_networkx", "lessons.scores", "lessons.summary", "lessons.consolidation_due"),
-    *("events.positions", "events.since", "events.pending", "policies.history", "policies.linked"),
+    *("events.positions", "events.pending", "policies.history", "policies.linked"),
     *("people.preferences", "people.knowledge", "predictions.get", "predictions.list"),
     *("cycles.list", "cycles.examine"),
     *("upkeep.embedded_with", "upkeep.export", "upkeep.pending", "upkeep.backup"),

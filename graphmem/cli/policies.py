@@ -22,11 +22,11 @@ from graphmem.cli.options import (
     parse_value,
     several,
 )
-from graphmem.cli.printing import cell, print_facts, print_json, print_rows
+from graphmem.cli.printing import cell, print_answer, print_facts, print_rows
 from graphmem.printable import counted
 
 if TYPE_CHECKING:
-    from graphmem.models import Event, Policy, Reliability
+    from graphmem.models import Event, Policy
     from graphmem.models.policies import CycleReport
 
 with_state = click.argument("state", nargs=-1, required=True, metavar="STATE...")
@@ -90,21 +90,9 @@ def policies() -> None:
 @click.pass_obj
 def best(options: Options, /, state: tuple[str, ...], agent: str, **how: Any) -> None:
     """Show the action with the highest value in STATE."""
-    place = parse_state(state)
-    policy = options.memory().policies.best(place, agent=agent, **how)
-    if options.as_json:
-        print_json(policy)
-    elif policy is not None:
-        columns = (
-            "action agent q updates worked=successes/trials bounds=lower..upper status confidence "
-            "last_update=last_updated_at"
-        )
-        if how["at"] is not None:
-            columns = columns.replace("q ", "q value_then=score ")
-        print_rows([policy], columns, **CELLS)
-    else:
-        click.echo(f"no action has a value in this state (agent {cell(agent)})")
-    options.note_snapshot()
+    policy = options.memory().policies.best(parse_state(state), agent=agent, **how)
+    nothing = f"no action has a value in this state (agent {cell(agent)})"
+    options.show(policy, nothing if policy is None else print_answer)
 
 
 @policies.command()
@@ -239,24 +227,14 @@ def expire(options: Options) -> None:
 
 
 @policies.command()
-@example("--url ./airline.graph policies reliability --bins 5")
-@click.option("--bins", type=click.IntRange(1, 1_000), default=10, help="Bins of equal width.")
+@example("--url ./airline.graph policies reliability")
 @click.option("--subject", help="Only predictions about this.")
 @click.pass_obj
-def reliability(options: Options, /, **which: Any) -> None:
+def reliability(options: Options, subject: str | None) -> None:
     """Show how often predictions came true, by their probability."""
-    measured = options.memory().predictions.reliability(**which)
+    measured = options.memory().predictions.reliability(subject=subject)
     nothing = "no prediction with a probability was resolved yet"
-    options.show(measured, _print_reliability if measured.count else nothing)
-
-
-def _print_reliability(measured: Reliability) -> None:
-    print_rows(
-        [one for one in measured.bins if one.count],
-        "from=low to=high mean happened=successes/count share bounds=lower..upper",
-    )
-    names = ("happened", "count", "base_rate", "brier", "baseline", "log_loss", "calibration_error")
-    print_facts({name: getattr(measured, name) for name in names})
+    options.show(measured, print_answer if measured.count else nothing)
 
 
 SECONDS = 0.5  # time between two looks for new events

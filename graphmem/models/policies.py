@@ -336,7 +336,6 @@ class CycleReport(Output):
     unjudged: int = 0
     timezone: str
     only: Only | None = None
-    alpha: float
 
 
 # Predictions
@@ -370,7 +369,6 @@ class Expectation(Input):
     at: Moment | None = None
     due: Moment | None = None
     key: Name | None = None
-    kind: PredictionKind | None = None
 
     def model_post_init(self, _: Any, /) -> None:
         """Check conditions that span several fields."""
@@ -379,19 +377,6 @@ class Expectation(Input):
             raise ValidationError("probability", None, problem, "give it, or an outcome")
         if self.at is not None and self.due is not None and self.due < self.at:
             raise ValidationError("due", self.due, f"is before at ({self.at.isoformat()})")
-
-
-class Resolution(Input):
-    """The resolution: an actual outcome, whether the expectation came true, or both."""
-
-    actual: Outcome | None = None
-    happened: bool | None = None
-
-    def model_post_init(self, _: Any, /) -> None:
-        """Check that something is given."""
-        if self.actual is None and self.happened is None:
-            remedy = "give it, or happened=True or False"
-            raise ValidationError("actual", None, "is missing, so nothing came", remedy)
 
 
 class Prediction(Output):

@@ -209,7 +209,6 @@ def make_report(subject: str | None, facts: Sequence[Row], question: Question) -
         events=len(local),
         undated=len(dates) - len(local),
         unjudged=sum(row["success"] is None for row in facts) if question.only else 0,
-        alpha=question.alpha,
         **asked,
     )
 

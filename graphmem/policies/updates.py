@@ -21,7 +21,7 @@ from graphmem.graph.arguments import check_flag, checked_agent, checked_items, c
 from graphmem.graph.graph import Transaction
 from graphmem.graph.rates import rates_of
 from graphmem.ids import event_ids, node_id, stream_id
-from graphmem.models.fields import MAX_VALUE, Chance, Input, Unit, millis
+from graphmem.models.fields import MAX_VALUE, Input, millis
 from graphmem.models.policies import (
     Candidate,
     CrystallizeReport,
@@ -45,13 +45,6 @@ PAGE = 100
 
 BELOW_SHOWN = 20
 _EVENTS = {"created": "crystallized", "updated": "crystallized", "taken_back": "taken_back"}
-
-
-class Rates(Input):
-    """The parameters of TD(0)."""
-
-    alpha: Chance
-    gamma: Unit
 
 
 class Thresholds(Input):
@@ -80,7 +73,7 @@ class Policies(Values):
         next_state: State | None = None,
         next_max_q: float | None = None,
         terminal: bool = False,
-        next_actions: int | Sequence[Any] | None = None,
+        next_actions: int | None = None,
         alpha: float | None = None,
         gamma: float | None = None,
         success: bool | None = None,
@@ -94,16 +87,13 @@ class Policies(Values):
         step is stored as a Transition, so that ``rebuild`` gives the same value.
 
         The arguments are the fields of :class:`graphmem.Transition`; without a reward see
-        :meth:`observe`. ``next_actions`` can be a list
-        of the actions. Without ``at`` the value decays from the time of recording.
+        :meth:`observe`. Without ``at`` the value decays from the time of recording.
         ``record=False`` stores no Transition; default: the setting ``record_transitions``.
 
         Raises:
             ValidationError: a field is wrong, or what came next is missing.
             StoreError: the engine failed; nothing was written.
         """
-        if isinstance(next_actions, Sequence):
-            next_actions = len(next_actions)
         step = Transition(
             state=state,
             action=action,
@@ -245,14 +235,8 @@ class Policies(Values):
         fact = {"subject": first.id, "other": second.id, "value": value}
         return float(self._apply(Change(first.agent, kind, fact))[0][1])
 
-    def learn_episodes(
-        self,
-        agent: str | None = None,
-        *,
-        alpha: float | None = None,
-        gamma: float | None = None,
-    ) -> EpisodesLearned:
-        """Apply TD(0) to the steps of recorded episodes, in order of recording.
+    def learn_episodes(self, agent: str | None = None) -> EpisodesLearned:
+        """Apply TD(0), by the settings, to the steps of recorded episodes in order of recording.
 
         A step counts if it has a state, a reward, and a next state or ``terminal``. Each episode is
         applied once, also with repeated or concurrent calls; erasing an episode removes its
@@ -260,20 +244,13 @@ class Policies(Values):
 
         Args:
             agent: only this agent's episodes; default: all agents, each separately.
-            alpha: learning rate in (0, 1]; default: the setting (0.1).
-            gamma: discount in [0, 1]; default: the setting (0.95).
         """
-        settings = self._graph.settings
-        rates = Rates(
-            alpha=settings.alpha if alpha is None else alpha,
-            gamma=settings.gamma if gamma is None else gamma,
-        )
         total: Counter[str] = Counter()
         for stream in self._graph.read("events.streams", group=GROUP, agent=checked_agent(agent)):
             done = PAGE if stream["level"] is None else 0
             while done == PAGE:
                 learned = self._graph.transact(
-                    lambda tx, stream=stream: self._learn_page(tx, stream, rates)  # type: ignore[misc]
+                    lambda tx, stream=stream: self._learn_page(tx, stream)  # type: ignore[misc]
                 )
                 done = learned["events"]
                 total += learned
@@ -330,7 +307,7 @@ class Policies(Values):
             needed=more[0, 0]["more"],
         )
 
-    def _learn_page(self, tx: Transaction, stream: Row, rates: Rates) -> Counter[str]:
+    def _learn_page(self, tx: Transaction, stream: Row) -> Counter[str]:
         cursor = node_id(tx.ns, "Cursor", GROUP, stream["stream"])
         tx.run("events.open_cursor", id=cursor, group=GROUP, stream=stream["stream"])
         lock(tx, [stream["stream"]])
@@ -357,7 +334,6 @@ class Policies(Values):
                 next_state=None if following is None else json.loads(following),
                 terminal=bool(row["terminal"]),
                 agent=stream["agent"],
-                **rates.model_dump(),
             )
             change = self._change(step)
             change.fact["episode"] = row["id"]

@@ -81,7 +81,6 @@ WRONG = (
     ("policies expect x --outcome [1]", "is not a JSON object"),
     ("policies resolve x", "give --actual JSON, --happened yes or --happened no"),
     ("policies resolve x --happened yes", "no prediction 'x'"),
-    ("policies reliability --bins 0", "--bins"),
     # events
     ("events tail --limit 0", "--limit"),
     ("events consume", "--group"),

@@ -184,7 +184,6 @@ WRONG: dict[str, dict[str, Sequence[Any]]] = {
     "predictions.expire": {"now": (NAIVE,)},
     "predictions.feedback": {"how": ("liked",), "subject": (5,)},
     "predictions.list": {"status": ("lost",), "limit": (0,)},
-    "predictions.reliability": {"bins": (0, 1001, 2.0, True)},
     "predictions.resolve": {"happened": (1, "yes"), "actual": ("yes", {"a": NAN}, {"a": -HUGE})},
     "scopes.get": {"agent": ("", None, 7, "*")},
     "scopes.remove": {"agent": ("", None, 7, "*")},

@@ -144,7 +144,6 @@ class AsyncPolicies(_Awaited[Policies]):
     update = _in_thread(Policies.update, writes=True)
     update_many = _in_thread(Policies.update_many, writes=True)
     observe = _in_thread(Policies.observe, writes=True)
-    observe_many = _in_thread(Policies.observe_many, writes=True)
     set_q = _in_thread(Policies.set_q, writes=True)
     signal = _in_thread(Policies.signal, writes=True)
     get = _in_thread(Policies.get)
@@ -226,18 +225,11 @@ class AsyncScopes(_Awaited[LearningScopes]):
 
 class AsyncEvents(_Awaited[Events]):
     listen = delegate("_awaited", Events.listen)
-    on = delegate("_awaited", Events.on)
-    crystallize = delegate("_awaited", Events.crystallize)
+    crystallize = _in_thread(Events.crystallize, writes=True)
     stop = _in_thread(Events.stop, writes=True)
-    consume = _in_thread(Events.consume)
     tail = _in_thread(Events.tail)
     positions = _in_thread(Events.positions)
-    since = _in_thread(Events.since)
     pending = _in_thread(Events.pending)
-
-    @_like(Events.run)
-    async def run(self, *args: Any, **kwargs: Any) -> int:
-        return await self._awaited._run(*args, **kwargs)
 
 
 class AsyncPredictions(_Awaited[Predictions]):

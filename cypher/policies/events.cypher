@@ -135,28 +135,29 @@ RETURN c.position AS position;
 // install: claim_events
 // doc: Gives the next events of a stream, up to a limit, to a consumer of a group; they are pending until acknowledged.
 // param: consumer string, limit integer
-// returns: claim string, stream string, pending list, deliveries integer
+// returns: claim string, stream string, agent string, pending list, deliveries integer
 MATCH (l:Cursor {id: $id})
 WITH l, l.ns AS ns WHERE ns = $ns
 SET l.ns = $ns
 WITH l.id AS id
 MATCH (c:Cursor {id: id})-[:READS]->(t:Stream)
-WITH c, c.position AS position, t.last AS last
-WITH c, position, CASE WHEN last < position + $limit THEN last ELSE position + $limit END AS upto
+WITH c, c.position AS position, t.last AS last, t.agent AS agent
+WITH c, agent, position, CASE WHEN last < position + $limit THEN last ELSE position + $limit END AS upto
 WHERE upto > position
 SET c.position = upto
 CREATE (k:Claim {id: c.id + ':' + toString(position + 1), ns: $ns, created_at: $now, group: c.group, stream: c.stream, consumer: $consumer,
   pending: range(position + 1, upto), claimed_at: $now, deliveries: 1})-[:UNDER]->(c)
-RETURN k.id AS claim, k.stream AS stream, k.pending AS pending, k.deliveries AS deliveries;
+RETURN k.id AS claim, k.stream AS stream, agent, k.pending AS pending, k.deliveries AS deliveries;
 
 // name: events.claims
 // install: pending_events
 // doc: The pending events of a group, which were given out and not acknowledged; of one consumer, or claimed before a time.
 // param: group string, consumer string = null, before integer = null
-// returns: claim string, stream string, consumer string, pending list, claimed_at integer, deliveries integer
+// returns: claim string, agent string, consumer string, pending list, claimed_at integer, deliveries integer
 MATCH (k:Claim)
 WHERE k.ns = $ns AND k.group = $group AND ($consumer IS NULL OR k.consumer = $consumer) AND ($before IS NULL OR k.claimed_at <= $before)
-RETURN k.id AS claim, k.stream AS stream, k.consumer AS consumer, k.pending AS pending, k.claimed_at AS claimed_at,
+MATCH (k)-[:UNDER]->(:Cursor)-[:READS]->(t:Stream)
+RETURN k.id AS claim, t.agent AS agent, k.consumer AS consumer, k.pending AS pending, k.claimed_at AS claimed_at,
   k.deliveries AS deliveries
 ORDER BY claim;
 
@@ -165,16 +166,16 @@ ORDER BY claim;
 // install: reclaim_events
 // doc: Gives a claim from before a time to another consumer.
 // param: claim string, consumer string, before integer
-// returns: claim string, stream string, pending list, deliveries integer
+// returns: claim string, stream string, agent string, pending list, deliveries integer
 MATCH (l:Claim {id: $claim})
 WITH l, l.ns AS ns WHERE ns = $ns
 SET l.ns = $ns
 WITH l.id AS id
-MATCH (k:Claim {id: id})
-WITH k, k.claimed_at AS claimed_at, k.deliveries + 1 AS deliveries
+MATCH (k:Claim {id: id})-[:UNDER]->(:Cursor)-[:READS]->(t:Stream)
+WITH k, t.agent AS agent, k.claimed_at AS claimed_at, k.deliveries + 1 AS deliveries
 WHERE claimed_at <= $before
 SET k.consumer = $consumer, k.claimed_at = $now, k.deliveries = deliveries
-RETURN k.id AS claim, k.stream AS stream, k.pending AS pending, k.deliveries AS deliveries;
+RETURN k.id AS claim, k.stream AS stream, agent, k.pending AS pending, k.deliveries AS deliveries;
 
 // name: events.acknowledge
 // mode: write
@@ -193,19 +194,3 @@ WITH k, [seq IN k.pending WHERE seq IN $done] AS acknowledged, [seq IN k.pending
 SET k.pending = pending, k.claimed_at = $now
 FOREACH (gone IN CASE WHEN size(pending) = 0 THEN [k] ELSE [] END | DETACH DELETE gone)
 RETURN acknowledged;
-
-// name: events.park
-// mode: write
-// doc: Moves one number of a consumer's claim into a claim of another consumer; it is no longer in the first one.
-// param: claim string, consumer string, seq integer, keeper string
-// returns: claim string
-MATCH (l:Claim {id: $claim})
-WITH l, l.ns AS ns WHERE ns = $ns
-SET l.ns = $ns
-WITH l.id AS id
-MATCH (k:Claim {id: id})-[:UNDER]->(c:Cursor)
-WITH k, c, k.consumer AS consumer
-WHERE consumer = $consumer AND $seq IN k.pending
-CREATE (p:Claim {id: c.id + ':' + toString($seq) + ':' + $keeper, ns: $ns, created_at: $now, group: k.group, stream: k.stream,
-  consumer: $keeper, pending: [$seq], claimed_at: $now, deliveries: k.deliveries})-[:UNDER]->(c)
-RETURN p.id AS claim;

@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import cache, partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -22,12 +22,11 @@ from graphmem.cli.options import (
     parse_value,
     several,
 )
-from graphmem.cli.printing import cell, print_facts, print_json, print_rows, progress
+from graphmem.cli.printing import cell, print_answer, print_facts, print_rows
 from graphmem.printable import counted
 
 if TYPE_CHECKING:
-    from graphmem.memory import Memory
-    from graphmem.models import Event, Policy, Reliability
+    from graphmem.models import Event, Policy
     from graphmem.models.policies import CycleReport
 
 with_state = click.argument("state", nargs=-1, required=True, metavar="STATE...")
@@ -91,21 +90,9 @@ def policies() -> None:
 @click.pass_obj
 def best(options: Options, /, state: tuple[str, ...], agent: str, **how: Any) -> None:
     """Show the action with the highest value in STATE."""
-    place = parse_state(state)
-    policy = options.memory().policies.best(place, agent=agent, **how)
-    if options.as_json:
-        print_json(policy)
-    elif policy is not None:
-        columns = (
-            "action agent q updates worked=successes/trials bounds=lower..upper status confidence "
-            "last_update=last_updated_at"
-        )
-        if how["at"] is not None:
-            columns = columns.replace("q ", "q value_then=score ")
-        print_rows([policy], columns, **CELLS)
-    else:
-        click.echo(f"no action has a value in this state (agent {cell(agent)})")
-    options.note_snapshot()
+    policy = options.memory().policies.best(parse_state(state), agent=agent, **how)
+    nothing = f"no action has a value in this state (agent {cell(agent)})"
+    options.show(policy, nothing if policy is None else print_answer)
 
 
 @policies.command()
@@ -116,40 +103,25 @@ def best(options: Options, /, state: tuple[str, ...], agent: str, **how: Any) ->
 @click.option("--reward", type=float, help="Any finite number; without it, only --success counts.")
 @click.option("--next", "after", multiple=True, metavar="STATE", help="The state after it.")
 @click.option("--next-max-q", type=float, help="The value of the best action in the next state.")
-@click.option("--terminal", is_flag=True, default=None, help="There is no next state.")
+@click.option("--terminal", is_flag=True, help="There is no next state.")
 @click.option("--spec", type=parse_json, metavar="JSON", help="More to identify the action.")
 @click.option("--agent", default="default", help="Who learns.")
 @click.option("--success", type=bool, metavar="yes|no", help="Count a trial that worked or not.")
 @click.pass_obj
-def update(
-    options: Options, /, state: tuple[str, ...], action: str, reward: float | None, **step: Any
-) -> None:
+def update(options: Options, /, state: tuple[str, ...], action: str, **step: Any) -> None:
     """Learn from ACTION in STATE: its reward and what came next, whether it worked, or both.
 
     With --reward give one of --next, --next-max-q and --terminal. Without it the value stays as it
     is; `graphmem policies crystallize` makes policies of actions that worked often enough.
     """
-    place, after = parse_state(state), step.pop("after")
-    success, spec, agent = (step.pop(name) for name in ("success", "spec", "agent"))
-    step = {name: value for name, value in step.items() if value is not None}
-    if after:
+    if after := step.pop("after"):
         step["next_state"] = parse_state(after, "--next")
-    found = options.memory(must_exist=False).policies
-    if reward is None:
-        if success is None or step:
-            raise click.UsageError("give --reward NUMBER, or --success yes or no alone")
-        policy = found.get(found.observe(place, action, success, spec=spec, agent=agent))
-        assert policy is not None  # noqa: S101 - it was just counted
-        text = f"worked in {policy.successes:,} of {counted(policy.trials, 'trial')}"
-        options.show(policy, f"{describe_action(policy)} {text}, policy {policy.id}")
-        return
-    if len(step.keys() & {"next_state", "next_max_q", "terminal"}) != 1:
-        raise click.UsageError("give one of --next STATE, --next-max-q Q and --terminal")
-    done = found.update(place, action, reward, spec=spec, success=success, agent=agent, **step)
+    place = parse_state(state)
+    done = options.memory(must_exist=False).policies.update(place, action, **step)
     options.show(
         done._asdict(),
         f"value {done.q:.6g} (TD error {done.td_error:.6g}), event {done.seq} of agent "
-        f"{cell(agent)}, policy {done.policy_id}",
+        f"{cell(step['agent'])}, policy {done.policy_id}",
     )
 
 
@@ -162,11 +134,7 @@ def learn(options: Options, agent: str | None) -> None:
 
     It takes each episode once, and only steps that have a state.
     """
-    memory = options.memory()
-    with progress("learning", options) as advance:
-        report = memory.policies.learn_episodes(
-            agent, on_progress=None if advance is None else lambda done: advance(done, None)
-        )
+    report = options.memory().policies.learn_episodes(agent)
     options.show(
         report,
         f"{counted(report.transitions, 'transition')} of {counted(report.episodes, 'episode')} "
@@ -206,7 +174,7 @@ def _print_cycles(report: CycleReport) -> None:
     else:
         click.echo("no cycle was found")
     for test in report.tests:
-        if not test.tested:
+        if test.reason:
             click.echo(f"not tested: {test.kind} ({test.reason})")
     names = ("only", "events", "undated", "unjudged", "timezone")
     print_facts({name: getattr(report, name) for name in names})
@@ -259,24 +227,14 @@ def expire(options: Options) -> None:
 
 
 @policies.command()
-@example("--url ./airline.graph policies reliability --bins 5")
-@click.option("--bins", type=click.IntRange(1, 1_000), default=10, help="Bins of equal width.")
+@example("--url ./airline.graph policies reliability")
 @click.option("--subject", help="Only predictions about this.")
 @click.pass_obj
-def reliability(options: Options, /, **which: Any) -> None:
+def reliability(options: Options, subject: str | None) -> None:
     """Show how often predictions came true, by their probability."""
-    measured = options.memory().predictions.reliability(**which)
+    measured = options.memory().predictions.reliability(subject=subject)
     nothing = "no prediction with a probability was resolved yet"
-    options.show(measured, _print_reliability if measured.count else nothing)
-
-
-def _print_reliability(measured: Reliability) -> None:
-    print_rows(
-        [one for one in measured.bins if one.count],
-        "from=low to=high mean happened=happened/count share bounds=lower..upper",
-    )
-    names = ("happened", "count", "base_rate", "brier", "baseline", "log_loss", "calibration_error")
-    print_facts({name: getattr(measured, name) for name in names})
+    options.show(measured, print_answer if measured.count else nothing)
 
 
 SECONDS = 0.5  # time between two looks for new events
@@ -303,24 +261,20 @@ def tail(options: Options, limit: int, agent: str | None, follow: bool) -> None:
     With --json each line is JSON. Times are the times of recording, in UTC.
     """
     memory = options.memory()
-    describe = cache(partial(_describe_subject, memory))
-    places = memory.events.positions() if follow else {}
+    positions = memory.events.positions() if follow else {}
     events = memory.events.tail(limit, agent=agent)
     if not (events or follow or options.as_json):
         click.echo("there are no events yet")
     with suppress(KeyboardInterrupt):
         while True:
             for event in events:
-                places[event.agent] = max(event.seq, places.get(event.agent, 0))
-                if agent in (None, event.agent):
-                    click.echo(
-                        event.model_dump_json() if options.as_json else _line(event, describe)
-                    )
+                positions[event.agent] = max(event.seq, positions.get(event.agent, 0))
+                click.echo(event.model_dump_json() if options.as_json else _line(event))
             if not follow:
                 break
             if not events:
                 time.sleep(SECONDS)
-            events = memory.events.since(places, PAGE)
+            events = memory.events.tail(PAGE, agent=agent, after=positions)
     options.note_snapshot()
 
 
@@ -330,56 +284,29 @@ def tail(options: Options, limit: int, agent: str | None, follow: bool) -> None:
 @click.option("--group", required=True, help="Each event goes to one consumer of a group.")
 @click.option("--consumer", default="one", help="A name that is this consumer's own.")
 @at_most(100)
-@click.option("--no-ack", is_flag=True, help="Leave the events pending with this consumer.")
-@click.option(
-    "--reclaim", type=click.FloatRange(0), help="Take over what waits for so many seconds."
-)
+@click.option("--idle", type=float, default=60.0, help="Take over what waits for so many seconds.")
 @click.option("--follow", is_flag=True, help="Go on as events come, until Ctrl-C.")
-@several("--kind", "kinds", metavar="KIND", help="With --follow: only these.")
-@click.option(
-    "--agent", metavar="PATTERN", help="With --follow: only such agents and levels; * is any text."
-)
+@several("--kind", "kinds", metavar="KIND", help="Only these.")
+@click.option("--agent", metavar="PATTERN", help="Only such agents and levels; * is any text.")
 @click.pass_obj
-def consume(options: Options, /, group: str, consumer: str, follow: bool, **how: Any) -> None:
-    """Print the next events of a group, and acknowledge them. Each is a line of JSON.
+def consume(options: Options, /, group: str, kinds: tuple[str, ...], **how: Any) -> None:
+    """Print the next events of a group, each as a line of JSON, and acknowledge it.
 
-    It acknowledges them together, after all were written, with --follow each by itself. What was
-    not acknowledged stays pending until a consumer of the group takes it over; nothing is lost.
+    What was not acknowledged stays pending until a consumer of the group takes it over; nothing is
+    lost.
     """
-    kinds, agent, reclaim = how["kinds"], how["agent"], how["reclaim"]
-    if follow and (how["no_ack"] or reclaim is not None):
-        raise click.UsageError("--no-ack and --reclaim do not go with --follow")
-    if not follow and (kinds or agent is not None):
-        raise click.UsageError("--kind and --agent need --follow")
-    from graphmem.errors import ValidationError
-
-    memory = options.memory()
-    if follow:
-        listening = memory.events.listen(group, kinds or None, agent=agent, consumer=consumer)
-        with suppress(KeyboardInterrupt):
-            for event in listening:
-                click.echo(event.model_dump_json())
-                listening.ack()
-    else:
-        reader = memory.events.consume(group, consumer, limit=how["limit"])
-        events = [] if reclaim is None else reader.reclaim(idle=reclaim)
-        events += reader
-        for event in events:
+    events = options.memory().events.listen(group, kinds or None, **how)
+    with suppress(KeyboardInterrupt):
+        for event in events if how["follow"] else islice(events, how["limit"]):
             click.echo(event.model_dump_json())
-        if events and not how["no_ack"]:
-            try:
-                reader.ack(*events)
-            except ValidationError as error:  # not a usage error: another consumer took them over
-                raise click.ClickException(str(error)) from error
+            events.ack()
     options.note_snapshot()
 
 
-def _line(event: Event, describe: Callable[[str], str]) -> str:
-    about = ""
-    if event.subject is not None:
-        about = event.subject if event.kind == "episode" else describe(event.subject)
+def _line(event: Event) -> str:
+    about = event.subject or ""
     if event.other is not None:
-        about += f" with {describe(event.other)}"
+        about += f" with {event.other}"
     facts = {"value": event.value, "worked": event.success, **event.facts}
     details = ", ".join(
         f"{name.replace('_', ' ')} {cell(value)}"
@@ -389,10 +316,3 @@ def _line(event: Event, describe: Callable[[str], str]) -> str:
     moment = event.recorded_at.strftime("%Y-%m-%d %H:%M:%S")
     parts = (moment, cell(event.agent, 40), str(event.seq), event.kind, about, details)
     return "  ".join(part for part in parts if part)
-
-
-def _describe_subject(memory: Memory, policy_id: str) -> str:
-    policy = memory.policies.get(policy_id)
-    if policy is None:  # erased meanwhile
-        return policy_id
-    return cell(f"{describe_action(policy)} in {describe_state(policy)}", 120)

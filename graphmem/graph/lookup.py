@@ -72,12 +72,13 @@ def _seen(reader: Reader, rows: list[Row], view: View) -> Iterator[Row]:
             yield {**row, **seen, "type_rule": rule}
 
 
-def subject_ids(ns: str, subject: object, what: str, remedy: str) -> list[str]:
+def subject_ids(ns: str, subject: object) -> list[str]:
     """Return the ids of policies and strategies that an object, an id or a text can mean."""
     given = subject if isinstance(subject, str) else getattr(subject, "id", None)
     if not isinstance(given, str):
-        raise ValidationError("subject", subject, f"is not a {what}", remedy)
-    text = str(checked_text("subject", given))
+        remedy = "give a policy, a strategy, its id, or the text of a strategy"
+        raise ValidationError("subject", subject, "is not a policy, strategy or text", remedy)
+    text = _checked_item(given, "subject")
     return [text, strategy_id(ns, text)] if given is subject else [text]
 
 
@@ -166,10 +167,10 @@ def _checked_kind(kind: str | None) -> ItemKind | None:
     raise ValidationError("kind", kind, "is unknown", f"give one of {', '.join(ITEM_KINDS)}")
 
 
-def _checked_item(item: str) -> str:
-    text = str(checked_text("item", item))
+def _checked_item(item: str, name: str = "item") -> str:
+    text = str(checked_text(name, item))
     if len(text) > MAX_KEY:
-        raise ValidationError("item", item, f"must have at most {MAX_KEY:,} characters")
+        raise ValidationError(name, item, f"must have at most {MAX_KEY:,} characters")
     return text
 
 

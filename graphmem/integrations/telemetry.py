@@ -54,7 +54,7 @@ OPERATIONS: dict[str, str] = {
     " scopes.remove upkeep.erase upkeep.forget",
     CREATE_STORE: "upkeep.initialize",
     MAINTAIN: "verify calibrate levels.maintain levels.prolong",
-    "": "events.consume events.stop levels.start levels.stop",
+    "": "events.crystallize events.stop levels.start levels.stop",
 }
 """The operations of methods, in the words of the conventions, where they do not follow.
 

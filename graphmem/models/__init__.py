@@ -81,13 +81,11 @@ from graphmem.models.policies import CycleTest as CycleTest
 from graphmem.models.policies import EpisodesLearned as EpisodesLearned
 from graphmem.models.policies import Event as Event
 from graphmem.models.policies import LinkedPolicy as LinkedPolicy
-from graphmem.models.policies import Observation as Observation
 from graphmem.models.policies import Pending as Pending
 from graphmem.models.policies import Point as Point
 from graphmem.models.policies import Policy as Policy
 from graphmem.models.policies import Prediction as Prediction
 from graphmem.models.policies import Reliability as Reliability
-from graphmem.models.policies import ReliabilityBin as ReliabilityBin
 from graphmem.models.policies import TDUpdate as TDUpdate
 from graphmem.models.policies import Transition as Transition
 from graphmem.models.recall import NearTask as NearTask

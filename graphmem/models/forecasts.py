@@ -166,7 +166,9 @@ class OutcomePrediction(Output):
 
 
 class CalibrationBin(Output):
-    """Episodes whose predicted probability is in [low, high) (in the last bin: [low, high]).
+    """Episodes, or predictions of the ledger, whose probability is in [low, high).
+
+    In the last bin it is in [low, high].
 
     ``mean`` is the mean of the probabilities, ``share`` the share of successes; both are None in an
     empty bin. ``lower`` and ``upper`` are the Wilson bounds of the share.

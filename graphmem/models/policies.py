@@ -21,7 +21,7 @@ from graphmem.models.fields import (
     Unit,
     Value,
 )
-from graphmem.models.forecasts import Change
+from graphmem.models.forecasts import CalibrationBin, Change
 from graphmem.models.reports import Status
 
 State = Mapping[str, Any] | str
@@ -33,13 +33,14 @@ class Transition(Input):
 
     States are features or fingerprints. Give one of ``next_state``, ``next_max_q`` (the value of
     the best action there, if the caller knows it; default: the best in the graph) and
-    ``terminal=True`` (there is no next state; the step bootstraps from 0).
+    ``terminal=True`` (there is no next state; the step bootstraps from 0). Without a reward give
+    ``success`` alone, which is evidence that moves no value.
     """
 
     state: Any
     action: Name
     """The type of action, for instance "run_playbook"."""
-    reward: Value
+    reward: Value | None = None
     """From -1e100 to 1e100, so that no number of updates overflows."""
     spec: Json = None
     next_state: Any = None
@@ -58,26 +59,25 @@ class Transition(Input):
 
     def model_post_init(self, _: Any, /) -> None:
         """Check what concerns several fields."""
-        if self.terminal:
-            for name in ("next_state", "next_max_q", "next_actions"):
-                if (value := getattr(self, name)) is not None:
-                    problem = "comes after a terminal step"
-                    raise ValidationError(name, value, problem, "leave out one of the two")
+        following = {name: getattr(self, name) for name in ("next_state", "next_max_q")}
+        following["next_actions"] = self.next_actions
+        if self.reward is None:
+            if self.success is None:
+                raise ValidationError("reward", None, "is missing", "give it, or success")
+            following |= {"terminal": self.terminal or None, "alpha": self.alpha}
+            _check_absent({**following, "gamma": self.gamma}, "needs a reward")
+        elif self.terminal:
+            _check_absent(following, "comes after a terminal step")
         elif self.next_state is None and self.next_max_q is None:
             problem = "is missing, so what came next is unknown"
             remedy = "give next_state, next_max_q or terminal=True"
             raise ValidationError("next_state", None, problem, remedy)
 
 
-class Observation(Input):
-    """Whether an action worked in a state: evidence without a reward."""
-
-    state: Any
-    action: Name
-    success: bool
-    spec: Json = None
-    agent: Name = "default"
-    at: Moment | None = None
+def _check_absent(given: Mapping[str, Any], problem: str) -> None:
+    for name, value in given.items():
+        if value is not None:
+            raise ValidationError(name, value, problem, "leave out one of the two")
 
 
 class Policy(Output):
@@ -142,7 +142,6 @@ class LinkedPolicy(Output):
 class Point(Output):
     """One event in the history of a policy, and the policy after it."""
 
-    policy: str
     seq: int
     kind: str
     at: datetime
@@ -151,9 +150,6 @@ class Point(Output):
     updates: int
     trials: int
     successes: int
-    mean: float
-    lower: float
-    upper: float
     confidence: float
 
 
@@ -321,8 +317,8 @@ class CycleTest(Output):
     """From the chi-squared distribution, not corrected."""
     p_corrected: float | None = None
     """Corrected for the number of tests."""
-    tested: bool
     reason: str | None = None
+    """Why it was not tested."""
 
 
 class CycleReport(Output):
@@ -340,7 +336,6 @@ class CycleReport(Output):
     unjudged: int = 0
     timezone: str
     only: Only | None = None
-    alpha: float
 
 
 # Predictions
@@ -374,7 +369,6 @@ class Expectation(Input):
     at: Moment | None = None
     due: Moment | None = None
     key: Name | None = None
-    kind: PredictionKind | None = None
 
     def model_post_init(self, _: Any, /) -> None:
         """Check conditions that span several fields."""
@@ -383,19 +377,6 @@ class Expectation(Input):
             raise ValidationError("probability", None, problem, "give it, or an outcome")
         if self.at is not None and self.due is not None and self.due < self.at:
             raise ValidationError("due", self.due, f"is before at ({self.at.isoformat()})")
-
-
-class Resolution(Input):
-    """The resolution: an actual outcome, whether the expectation came true, or both."""
-
-    actual: Outcome | None = None
-    happened: bool | None = None
-
-    def model_post_init(self, _: Any, /) -> None:
-        """Check that something is given."""
-        if self.actual is None and self.happened is None:
-            remedy = "give it, or happened=True or False"
-            raise ValidationError("actual", None, "is missing, so nothing came", remedy)
 
 
 class Prediction(Output):
@@ -426,25 +407,10 @@ class Prediction(Output):
     created: bool = False
 
 
-class ReliabilityBin(Output):
-    """Predictions whose probability is in [low, high) (in the last bin: [low, high]).
-
-    ``mean`` is their mean probability, ``share`` the share in [0, 1] that happened, with its Wilson
-    bounds ``lower`` and ``upper``. An empty bin has neither mean nor share.
-    """
-
-    low: float
-    high: float
-    count: int = 0
-    happened: int = 0
-    mean: float | None = None
-    share: float | None = None
-    lower: float = 0.0
-    upper: float = 1.0
-
-
 class Reliability(Output):
     """The reliability of the probabilities of resolved predictions; None without any.
+
+    ``successes`` of a bin are the predictions that came true.
 
     ``brier`` is the mean squared distance of probability and outcome, from 0 (perfect) to 1, and
     ``baseline`` that of always predicting the base rate. ``log_loss`` is the mean negative
@@ -461,6 +427,6 @@ class Reliability(Output):
     baseline: float | None
     log_loss: float | None
     calibration_error: float | None
-    bins: tuple[ReliabilityBin, ...]
+    bins: tuple[CalibrationBin, ...]
     z: float
     """Normal quantile (z) of the bounds."""

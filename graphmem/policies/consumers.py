@@ -1,202 +1,89 @@
 """Consumers of event streams: each event goes to one consumer of a group.
 
 An event that a consumer received is pending until it is acknowledged, also after a crash or a
-restart; another consumer of the group can take it over with ``reclaim``. A listener is a consumer
-that waits for events, and acknowledges each when the next one is asked for.
+restart; another consumer of the group takes it over when the first one was idle for too long.
 """
 
 from __future__ import annotations
 
 import asyncio
+import fnmatch
 import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Self
+from typing import Annotated, Self
 
-from graphmem.errors import StoreError, ValidationError
-from graphmem.graph.arguments import checked_number
+from pydantic import BeforeValidator, Field
+
+from graphmem.errors import StoreError
+from graphmem.graph.arguments import MOST
 from graphmem.graph.graph import Graph, Transaction
 from graphmem.ids import from_millis, node_id
-from graphmem.models.policies import Event
-from graphmem.store.port import Row
+from graphmem.models.fields import Input, Name
+from graphmem.models.forecasts import Change
+from graphmem.models.policies import Event, EventKind
+from graphmem.store.port import Row, check_wanted
 
-PARKED = "parked"
-"""The consumer of a group that keeps what its handlers gave up; nobody takes that over."""
 LISTEN_SECONDS = 1.0
 """Seconds between checks for writes of other processes."""
 
+FindChanges = Callable[[Sequence[str]], Mapping[str, tuple[Change, ...]]]
+"""Finds the changes that became certain with episodes (ids)."""
 _log = logging.getLogger(__name__)
 
 
+def _kinds(given: object) -> object:
+    if isinstance(given, str):
+        return (given,)
+    return tuple(given) if isinstance(given, Iterable) else given
+
+
+class Interest(Input):
+    """Which events are wanted by whom."""
+
+    group: Name
+    consumer: Name = "listener"
+    kinds: Annotated[tuple[EventKind, ...], Field(min_length=1), BeforeValidator(_kinds)] | None = (
+        None
+    )
+    agent: Name | None = None
+    """A pattern; ``*`` stands for any letters."""
+    limit: Annotated[int, Field(ge=1, le=MOST)] = 100
+    idle: Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)] = 60.0
+    follow: bool = True
+
+    def fits(self, agent: str) -> bool:
+        """Return whether events of an agent or level are wanted."""
+        return self.agent is None or fnmatch.fnmatchcase(agent, self.agent)
+
+    def wants(self, event: Event) -> bool:
+        """Return whether an event is of a wanted kind."""
+        kinds = {event.kind, "changed"} if event.changes else {event.kind}
+        return self.kinds is None or not kinds.isdisjoint(self.kinds)
+
+
 class Consumer:
-    """One consumer of a group. Iterating claims the next events and yields them.
-
-    Not thread-safe; create one with its own name for each thread.
-    """
-
-    def __init__(
-        self,
-        graph: Graph,
-        group: str,
-        name: str,
-        limit: int,
-        fits: Callable[[str], bool] = lambda _: True,
-    ) -> None:
-        self.group = group
-        self.name = name
-        self._graph = graph
-        self._limit = limit
-        self._fits = fits
-        self._received: dict[str, tuple[str, int]] = {}
-
-    def __iter__(self) -> Iterator[Event]:
-        """Claim at most ``limit`` next events, and yield those that were not erased."""
-        streams = self._streams(self.group)
-        left = self._limit
-        for row in streams:
-            erased = 1
-            while left > 0 and erased:  # erased events do not end the iteration
-                claims = self._claim(row["stream"], left)
-                erased = sum(len(claim["pending"]) for claim in claims)
-                for event in self._deliver(claims, streams):
-                    left, erased = left - 1, erased - 1
-                    yield event
-
-    def ack(self, *events: Event) -> int:
-        """Acknowledge events, by default all of this consumer; return their number.
-
-        Raises:
-            ValidationError: an event is not pending with this consumer: it was acknowledged
-                before, or another consumer re-claimed it. The others are acknowledged.
-        """
-        ids = dict.fromkeys([event.id for event in events] or self._received)
-        received = {identity: self._received.get(identity) for identity in ids}
-        done = self._acknowledge(filter(None, received.values()))
-        for identity in ids:
-            self._received.pop(identity, None)
-        for identity, place in received.items():
-            if place not in done:
-                raise self._not_pending(identity)
-        return len(done)
-
-    def reclaim(self, *, idle: float = 60.0, own: bool = False) -> list[Event]:
-        """Take over events that consumers of the group have had for ``idle`` seconds or more.
-
-        The time counts from the moment when a consumer last claimed or acknowledged some of them.
-        ``idle`` must be longer than a living consumer needs between these, else both process them.
-        With ``idle=0, own=True`` a restarted consumer gets back only its own. Parked events stay
-        with the consumer "parked".
-        """
-        now = self._graph.now()
-        before = now - int(checked_number("idle", idle, 0, 1e9) * 1_000)
-        old_claims = self._graph.read(
-            "events.claims", group=self.group, consumer=self.name if own else None, before=before
-        )
-        streams = self._streams()
-        own_streams = {row["stream"] for row in streams}
-        events: list[Event] = []
-        for row in old_claims:
-            parked = row["consumer"] == PARKED != self.name
-            if row["stream"] in own_streams and not parked:
-                params = {"claim": row["claim"], "consumer": self.name, "before": before}
-                events += self._deliver(self._graph.write("events.reclaim", **params), streams)
-        return events
-
-    def park(self, event: Event) -> None:
-        """Give an event that is pending with this consumer to the consumer "parked".
-
-        Raises:
-            ValidationError: it is not pending with this consumer.
-        """
-        claim, seq = self._received.pop(event.id, ("", 0))
-
-        def work(tx: Transaction) -> bool:
-            who: Row = {"claim": claim, "consumer": self.name}
-            parked = tx.run("events.park", seq=seq, keeper=PARKED, **who)
-            return bool(parked and tx.run("events.acknowledge", done=[seq], **who))
-
-        if not self._graph.transact(work):
-            raise self._not_pending(event.id)
-
-    def _not_pending(self, identity: str) -> ValidationError:
-        return ValidationError(
-            "event",
-            identity,
-            f"is not pending with consumer {self.name!r} of group {self.group!r}",
-            "it was acknowledged before, or another consumer re-claimed it",
-        )
-
-    def _streams(self, group: str | None = None) -> list[Row]:
-        """Return the streams to read; with a group those with unread events."""
-        rows = self._graph.read("events.streams", group=group)
-        return [row for row in rows if self._fits(row["agent"])]
-
-    def _claim(self, stream: str, limit: int) -> list[Row]:
-        cursor = node_id(self._graph.ns, "Cursor", self.group, stream)
-
-        def work(tx: Transaction) -> list[Row]:
-            tx.run("events.open_cursor", id=cursor, group=self.group, stream=stream)
-            return tx.run("events.claim", id=cursor, consumer=self.name, limit=limit)
-
-        return self._graph.transact(work)
-
-    def _deliver(self, claims: Iterable[Row], streams: Sequence[Row]) -> Iterator[Event]:
-        """Yield the events of claims; acknowledge erased ones at once."""
-        for claim in claims:
-            ids = {f"{claim['stream']}:{seq}": seq for seq in claim["pending"]}
-            events = read_events(self._graph, list(ids), streams)
-            erased = ids.keys() - {event.id for event in events}
-            self._acknowledge((claim["claim"], ids[identity]) for identity in erased)
-            for event in sorted(events, key=lambda event: event.seq):
-                self._received[event.id] = (claim["claim"], event.seq)  # only yielded ones
-                yield event.model_copy(update={"deliveries": claim["deliveries"]})
-
-    def _acknowledge(self, places: Iterable[tuple[str, int]]) -> set[tuple[str, int]]:
-        """Remove numbers from claims: (claim, number); return those that were this consumer's."""
-        by_claim: dict[str, list[int]] = {}
-        for claim, seq in places:
-            by_claim.setdefault(claim, []).append(seq)
-
-        def work(tx: Transaction) -> set[tuple[str, int]]:
-            done: set[tuple[str, int]] = set()
-            for claim, numbers in sorted(by_claim.items()):
-                who: Row = {"claim": claim, "consumer": self.name}
-                rows = tx.run("events.acknowledge", done=numbers, **who)
-                done |= {(claim, seq) for row in rows for seq in row["acknowledged"]}
-            return done
-
-        return self._graph.transact(work) if by_claim else set()
-
-
-class Listening:
-    """The events of a group as they come: iterate over it, with ``for`` or ``async for``.
+    """The events that one consumer of a group gets: iterate, with ``for`` or ``async for``.
 
     Each event is acknowledged when you ask for the next one. If you leave a loop at an event, it
     comes again. Events that a consumer of this name did not acknowledge come first.
     """
 
     def __init__(
-        self,
-        graph: Graph,
-        consumer: Consumer,
-        completed: Callable[[list[Event]], list[Event]],
-        wants: Callable[[Event], bool],
-        *,
-        idle: float,
-        follow: bool,
+        self, graph: Graph, given: Interest, find_changes: FindChanges, ended: threading.Event
     ) -> None:
-        self._bell = graph.bell
-        self._consumer = consumer
-        self._completed = completed
-        self._wants = wants
-        self._idle = idle
-        self._follow = follow
-        self._stopped = self._failed = False
-        self._page: deque[Event] = deque()
-        self._latest: Event | None = None
+        self._graph = graph
+        self._given = given
+        self._find_changes = find_changes
+        self._ended = ended
+        self._stopped = False
+        self._page: deque[tuple[str, Event]] = deque()
+        """The events to give next, each with its claim."""
+        self._latest: tuple[str, Event] | None = None
+        self._began = False
         self._looked: float | None = None
         self._lock = threading.Lock()
 
@@ -204,32 +91,29 @@ class Listening:
         """Let the iteration end before the next event."""
         self._stopped = True
 
-    def park(self) -> None:
-        """Have the latest event given to the consumer "parked", instead of acknowledging it."""
-        self._failed = True
-
     def ack(self) -> None:
         """Acknowledge the latest event; else asking for the next one does."""
         if self._latest is None:
             return
+        claim, event = self._latest
         try:
-            (self._consumer.park if self._failed else self._consumer.ack)(self._latest)
-        except ValidationError:
-            _log.warning("event %s was re-claimed while it was handled", self._latest.id)
+            if event.seq not in self._acknowledge(claim, [event.seq]):
+                _log.warning("event %s was re-claimed while it was handled", event.id)
         except StoreError:
-            if not self._stopped:  # else the memory was closed, and the event comes again
+            if not self._has_ended():  # else the memory was closed, and the event comes again
                 raise
-        self._latest, self._failed = None, False
+        self._latest = None
 
     def __iter__(self) -> Self:
         return self
 
     def __next__(self) -> Event:
         woken = threading.Event()
-        with self._bell.heard(woken.set):
+        with self._graph.bell.heard(woken.set):
             while self._look():
                 woken.wait(LISTEN_SECONDS)
                 woken.clear()
+                check_wanted()
         if (event := self._next()) is None:
             raise StopIteration
         return event
@@ -239,7 +123,7 @@ class Listening:
 
     async def __anext__(self) -> Event:
         woken, loop = asyncio.Event(), asyncio.get_running_loop()
-        with self._bell.heard(lambda: loop.call_soon_threadsafe(woken.set)):
+        with self._graph.bell.heard(lambda: loop.call_soon_threadsafe(woken.set)):
             while await asyncio.to_thread(self._look):
                 with suppress(TimeoutError):
                     async with asyncio.timeout(LISTEN_SECONDS):
@@ -249,48 +133,111 @@ class Listening:
             raise StopAsyncIteration
         return event
 
+    def _has_ended(self) -> bool:
+        return self._stopped or self._ended.is_set()
+
     def _next(self) -> Event | None:
-        if not self._stopped and self._page:
-            self._latest = self._page.popleft()
-            return self._latest
-        return None
+        if self._has_ended() or not self._page:
+            return None
+        self._latest = self._page.popleft()
+        return self._latest[1]
 
     def _look(self) -> bool:
         """Acknowledge the latest event, get what is new; return whether to wait for more."""
         with self._lock:  # a cancelled call goes on while another one begins
             self.ack()
             try:
-                while not self._stopped and not self._page and (read := self._new()):
-                    new = self._completed(read)
-                    self._page += filter(self._wants, new)
-                    if unwanted := [event for event in new if not self._wants(event)]:
-                        self._consumer.ack(*unwanted)
+                while not (self._page or self._has_ended()) and (claims := self._claims()):
+                    for claim in claims:
+                        self._open(claim)
             except StoreError:
-                if not self._stopped:  # else the memory was closed
+                if not self._has_ended():  # else the memory was closed
                     raise
-            return self._follow and not self._page and not self._stopped
+            return self._given.follow and not self._page and not self._has_ended()
 
-    def _new(self) -> list[Event]:
-        """Return a page of events: what this consumer had, what is new, what dead ones left."""
-        now = time.monotonic()
-        if self._looked is None:
-            self._looked = now
-            if own := self._consumer.reclaim(idle=0, own=True):
+    def _claims(self) -> list[Row]:
+        """Return claims: what this consumer had, else what is new, else what idle ones left."""
+        if not self._began:
+            self._began = True
+            if own := self._reclaim(self._given.consumer, 0):
                 return own
-        if new := list(self._consumer):
+        if new := self._claim():
             return new
-        if now - self._looked >= self._idle:
+        now = time.monotonic()
+        if self._looked is None or now - self._looked >= self._given.idle:
             self._looked = now
-            return self._consumer.reclaim(idle=self._idle)
+            return self._reclaim(None, self._given.idle)
         return []
 
+    def _claim(self) -> list[Row]:
+        """Claim the next events of the streams that fit, up to the limit."""
+        group, claims, left = self._given.group, list[Row](), self._given.limit
+        for row in self._graph.read("events.streams", group=group):
+            if left > 0 and self._given.fits(row["agent"]):
+                claims += self._claim_next(row["stream"], left)
+                left = self._given.limit - sum(len(claim["pending"]) for claim in claims)
+        return claims
 
-def read_events(graph: Graph, ids: Sequence[str], streams: Iterable[Row]) -> list[Event]:
-    """Return the events of some ids in the given streams, but for erased ones."""
-    agents = {row["stream"]: row["agent"] for row in streams}
-    rows = graph.read("events.read", ids=list(ids)) if ids else []
+    def _claim_next(self, stream: str, limit: int) -> list[Row]:
+        group, name = self._given.group, self._given.consumer
+        cursor = node_id(self._graph.ns, "Cursor", group, stream)
+
+        def work(tx: Transaction) -> list[Row]:
+            tx.run("events.open_cursor", id=cursor, group=group, stream=stream)
+            return tx.run("events.claim", id=cursor, consumer=name, limit=limit)
+
+        return self._graph.transact(work)
+
+    def _reclaim(self, consumer: str | None, idle: float) -> list[Row]:
+        """Take over the claims of a consumer, or of all, that were idle for so many seconds."""
+        before = self._graph.now() - int(idle * 1_000)
+        which = {"group": self._given.group, "consumer": consumer, "before": before}
+        return [
+            claim
+            for row in self._graph.read("events.claims", **which)
+            if self._given.fits(row["agent"])
+            for claim in self._graph.write(
+                "events.reclaim",
+                claim=row["claim"],
+                consumer=self._given.consumer,
+                before=before,
+            )
+        ]
+
+    def _open(self, claim: Row) -> None:
+        """Get the wanted events of a claim; acknowledge the others, and those that were erased."""
+        ids = [f"{claim['stream']}:{seq}" for seq in claim["pending"]]
+        events = read_events(self._graph, ids, {claim["stream"]: claim["agent"]})
+        found = self._changes(events)
+        left = set(claim["pending"])
+        for event in sorted(events, key=lambda event: event.seq):
+            more = {"deliveries": claim["deliveries"], "changes": found.get(event.id, ())}
+            given = event.model_copy(update=more)
+            if self._given.wants(given):
+                self._page.append((claim["claim"], given))
+                left.remove(event.seq)
+        if left:
+            self._acknowledge(claim["claim"], sorted(left))
+
+    def _changes(self, events: Sequence[Event]) -> dict[str, tuple[Change, ...]]:
+        """Return the changes that became certain with events, if they are asked for."""
+        if "changed" not in (self._given.kinds or ()):
+            return {}
+        ids = {event.id: event.subject for event in events if event.kind == "episode"}
+        found = self._find_changes([subject for subject in ids.values() if subject])
+        return {identity: found.get(subject or "", ()) for identity, subject in ids.items()}
+
+    def _acknowledge(self, claim: str, numbers: Sequence[int]) -> set[int]:
+        """Remove numbers from a claim; return those that were this consumer's."""
+        who = {"claim": claim, "consumer": self._given.consumer}
+        rows = self._graph.write("events.acknowledge", done=list(numbers), **who)
+        return {seq for row in rows for seq in row["acknowledged"]}
+
+
+def read_events(graph: Graph, ids: Sequence[str], agents: Mapping[str, str]) -> list[Event]:
+    """Return the events of some ids, but for erased ones; ``agents``: their streams' agents."""
     events = []
-    for row in rows:
+    for row in graph.read("events.read", ids=list(ids)) if ids else ():
         times = {"at": from_millis(row["at"]), "recorded_at": from_millis(row["created_at"])}
         agent, facts = agents[row["stream"]], row["facts"] or {}
         events.append(Event(**{**row, **times, "agent": agent, "facts": facts}))

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import math
 from calendar import isleap, monthrange
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from itertools import accumulate
-from typing import Annotated
+from typing import Annotated, Any
 from zoneinfo import ZoneInfo
 
 from pydantic import Field
@@ -36,6 +37,7 @@ from graphmem.models.policies import (
 )
 from graphmem.notebook.frames import Listed
 from graphmem.numerics import chi_squared_tail
+from graphmem.printable import counted
 from graphmem.store.port import Row
 
 AMPLITUDE = 0.5
@@ -66,10 +68,8 @@ class Question(Input):
     only: Only | None
 
     def counts(self, row: Row) -> bool:
-        """Return whether a fact {at, success} has a date and counts."""
-        return row["at"] is not None and (
-            self.only is None or row["success"] is (self.only == "success")
-        )
+        """Return whether a fact {at, success} counts, if it has a date."""
+        return self.only is None or row["success"] is (self.only == "success")
 
 
 class Cycles:
@@ -150,12 +150,7 @@ class Cycles:
         return sum(len(report.cycles) for report in reports if report)
 
     def _identity(self, subject: object) -> str:
-        ids = subject_ids(
-            self._graph.ns,
-            subject,
-            "policy, strategy or list of datetimes",
-            "give a policy, its id, or the id or text of a strategy",
-        )
+        ids = subject_ids(self._graph.ns, subject)
         if (row := find_subject(self._graph, ids)) is None:
             raise self._unknown(ids[0])
         return str(row["id"])
@@ -176,7 +171,9 @@ class Cycles:
                 "correction": "holm",
                 "buckets": list(cycle.buckets),
                 "expected": list(cycle.expected),
-                "created_at": max(row["at"] for row in facts if question.counts(row)),
+                "created_at": max(
+                    row["at"] for row in facts if row["at"] is not None and question.counts(row)
+                ),
             }
             for cycle in cycles
         ]
@@ -190,64 +187,57 @@ class Cycles:
 
 def make_report(subject: str | None, facts: Sequence[Row], question: Question) -> CycleReport:
     """Return the report for the facts {at, success} about a subject."""
-    zone, only = zone_of(question.timezone), question.only
+    zone = zone_of(question.timezone)
     dates = [from_millis(row["at"]) for row in facts if question.counts(row)]
-    unjudged = sum(row["success"] is None for row in facts) if only else 0
-    others = sum(row["success"] is (only == "failure") for row in facts) if only else 0
     local = [local_time(moment, zone) for moment in dates if moment]
     tests = [count(kind, local, question.at_least) for kind in PERIODS]
     p_values = iter(corrected([test.p_value for test in tests if test.p_value is not None]))
     tests = [
-        test.model_copy(update={"p_corrected": next(p_values)}) if test.tested else test
+        test if test.reason else test.model_copy(update={"p_corrected": next(p_values)})
         for test in tests
     ]
-    cycles = []
-    for test in tests:
-        if test.p_corrected is None or test.p_corrected >= question.alpha:
-            continue
-        peak = peak_of(test.buckets, test.expected)
-        cycle = Cycle(
-            subject=subject,
-            kind=test.kind,
-            period=PERIODS[test.kind],
-            amplitude=AMPLITUDE,
-            phase=phase_of(test.kind, peak),
-            p_value=test.p_corrected,
-            chi2=test.chi2 or 0.0,
-            buckets=test.buckets,
-            expected=test.expected,
-            peak=peak,
-            timezone=question.timezone,
-            events=sum(test.buckets),
-            only=only,
-        )
-        cycles.append(cycle)
+    asked = question.model_dump(include={"timezone", "only"})
+    cycles = [
+        _cycle(test, test.p_corrected, subject=subject, events=len(local), **asked)
+        for test in tests
+        if test.p_corrected is not None and test.p_corrected < question.alpha
+    ]
     return CycleReport(
         subject=subject,
         cycles=tuple(cycles),
         tests=tuple(tests),
-        events=len(dates),
-        undated=len(facts) - len(dates) - unjudged - others,
-        unjudged=unjudged,
-        timezone=question.timezone,
-        only=only,
-        alpha=question.alpha,
+        events=len(local),
+        undated=len(dates) - len(local),
+        unjudged=sum(row["success"] is None for row in facts) if question.only else 0,
+        **asked,
+    )
+
+
+def _cycle(test: CycleTest, p_value: float, **more: Any) -> Cycle:
+    peak = peak_of(test.buckets, test.expected)
+    return Cycle(
+        **test.model_dump(include={"kind", "chi2", "buckets", "expected"}),
+        period=PERIODS[test.kind],
+        amplitude=AMPLITUDE,
+        phase=phase_of(test.kind, peak),
+        p_value=p_value,
+        peak=peak,
+        **more,
     )
 
 
 def count(kind: CycleKind, local: Sequence[datetime], at_least: int = AT_LEAST) -> CycleTest:
     """Count local times by bucket and test them against an even spread, if that is valid."""
-    buckets = [0] * len(BUCKETS[kind])
-    for moment in local:
-        buckets[bucket_of(kind, moment)] += 1
-    expected = _expected(kind, local, len(buckets))
-    counted = {"kind": kind, "buckets": tuple(buckets), "expected": tuple(expected)}
+    size = len(BUCKETS[kind])
+    counts = Counter(bucket_of(kind, moment) for moment in local)
+    buckets = [counts[place] for place in range(size)]
+    expected = _expected(kind, local, size)
     pairs = [pair for pair in zip(buckets, expected, strict=True) if pair[1]]
-    if reason := _too_little(kind, local, len(pairs), at_least):
-        return CycleTest(**counted, tested=False, reason=reason)
-    statistic = chi_squared(*zip(*pairs, strict=True))
-    p_value = chi_squared_tail(statistic, len(pairs) - 1)
-    return CycleTest(**counted, chi2=statistic, p_value=p_value, tested=True)
+    tested: dict[str, Any] = {"reason": _too_little(kind, local, len(pairs), at_least)}
+    if tested["reason"] is None:
+        statistic = chi_squared(*zip(*pairs, strict=True))
+        tested |= {"chi2": statistic, "p_value": chi_squared_tail(statistic, len(pairs) - 1)}
+    return CycleTest(kind=kind, buckets=tuple(buckets), expected=tuple(expected), **tested)
 
 
 def chi_squared(observed: Sequence[int], expected: Sequence[float]) -> float:
@@ -303,13 +293,13 @@ def _too_little(
     """Return why a test would not be valid, or None."""
     events = len(local)
     if events < at_least:
-        return f"too little evidence: {events} dated event{'' if events == 1 else 's'}"
+        return f"too little evidence: {counted(events, 'event')} with a date"
     days = (max(local).date() - min(local).date()).days + 1
     needed = PERIODS_COVERED * round(PERIODS[kind] / _DAY)
     if days < needed:
         return f"the events span {days} day{'' if days == 1 else 's'}, two periods are {needed}"
     if events < MEAN_EXPECTED * buckets:
-        return f"too little evidence: {events} dated events for {buckets} buckets"
+        return f"too little evidence: {events} events with a date for {buckets} buckets"
     return None
 
 

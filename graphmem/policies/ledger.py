@@ -12,26 +12,25 @@ import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType
-from typing import Annotated, Any
+from typing import Any
 from uuid import uuid4
 
-from pydantic import Field, JsonValue
+from pydantic import JsonValue
 
 from graphmem.errors import ConflictError, NotFoundError, ValidationError
-from graphmem.graph.arguments import MOST, check_choice, check_limit, check_text
+from graphmem.graph.arguments import MOST, check_choice, check_limit, check_text, checked_agent
 from graphmem.graph.graph import Graph, Reader, Transaction
 from graphmem.graph.lookup import HasId, find_subject, subject_ids
 from graphmem.ids import canonical_json, from_millis, node_id
-from graphmem.models.fields import Input, Moment, Name, millis
+from graphmem.models.fields import Input, Moment, millis
+from graphmem.models.forecasts import CalibrationBin
 from graphmem.models.policies import (
     Behaviour,
     Expectation,
+    Outcome,
     Prediction,
-    PredictionKind,
     PredictionStatus,
     Reliability,
-    ReliabilityBin,
-    Resolution,
 )
 from graphmem.notebook.frames import Listed
 from graphmem.store.port import ChangedError, Row
@@ -50,6 +49,9 @@ FEEDBACK: Mapping[Behaviour, tuple[float, bool | None]] = MappingProxyType(
     }
 )
 """Behaviours with a subject: the implied error, and whether the prediction came true."""
+BINS = 10
+_EMPTY: Row = {"count": 0, "successes": 0, "mean": None, "share": None, "lower": 0.0, "upper": 1.0}
+"""The numbers of a bin without predictions."""
 _SIGNALS = {"threshold": CONFIDENCE_THRESHOLD, "low_signal": LOW_SIGNAL}
 
 Subject = str | HasId
@@ -57,11 +59,10 @@ Subject = str | HasId
 
 
 class _Asked(Input):
-    subject: Name = "-"
-    agent: Name | None = None
     status: PredictionStatus | None = None
     now: Moment | None = None
-    bins: Annotated[int, Field(ge=1, le=1_000)] = 10
+    actual: Outcome | None = None
+    happened: bool | None = None
 
 
 class Predictions:
@@ -80,12 +81,12 @@ class Predictions:
         at: datetime | None = None,
         due: datetime | None = None,
         key: str | None = None,
-        kind: PredictionKind | None = None,
     ) -> Prediction:
         """Store a prediction about a subject, durably; a subject can have many predictions.
 
         Args:
-            subject: a policy or its id, a strategy, its id or its text, or any other text.
+            subject: a policy or its id, a strategy, its id or its text, or any other text, which is
+                then no more than a text (``kind`` "free").
             probability: the probability that it comes true, in [0, 1].
             outcome: the expected outcome, as a JSON object; give this, ``probability``, or both.
             agent: the predicting agent; default: the agent of the policy, else "default".
@@ -93,8 +94,6 @@ class Predictions:
             due: when it expires, with time zone; default: never.
             key: a key, unique in the namespace; a repeated call with it changes nothing and returns
                 ``created=False``. Without a key every call is a new prediction.
-            kind: "policy" or "strategy": the subject must be one; "free": the subject is only a
-                text; default: an existing policy or strategy, else a text.
 
         Raises:
             ValidationError: a field is wrong, or probability and outcome are both missing.
@@ -108,28 +107,20 @@ class Predictions:
             at=at,
             due=due,
             key=key,
-            kind=kind,
         )
-        names = self._names(subject)
-        may_be_free = given.kind == "free" or (given.kind is None and isinstance(subject, str))
+        names = subject_ids(self._graph.ns, subject)
         identity = node_id(self._graph.ns, "Prediction", given.key or uuid4().hex)
-        content = {
-            "probability": None if given.probability is None else float(given.probability),
-            "expected": None if given.outcome is None else canonical_json(given.outcome),
-            "at": millis(given.at),
-            "due_at": millis(given.due),
-        }
+        times = {"at": millis(given.at), "due_at": millis(given.due)}
+        content = {"probability": given.probability, "expected": _json(given.outcome), **times}
 
         def work(tx: Transaction) -> Prediction:
             if given.key is not None and (stored := tx.run("predictions.get", ids=[identity])):
                 _check_same(given, names, content, stored[0])
                 return prediction_of(stored[0])
-            about = None if given.kind == "free" else find_subject(tx, names, given.kind)
-            if about is None and not may_be_free:
-                raise NotFoundError(
-                    f"no {given.kind or 'policy or strategy'} {names[0]!r} in namespace {tx.ns!r}; "
-                    "learn it first, or give kind='free'"
-                )
+            about = find_subject(tx, names)
+            if about is None and not isinstance(subject, str):
+                problem = f"no policy or strategy {names[0]!r} in namespace {tx.ns!r}"
+                raise NotFoundError(f"{problem}; learn it first, or give a text")
             about = about or {"id": names[0], "kind": "free", "owner": None}
             place = {"subject": about["id"], "kind": about["kind"]}
             place["agent"] = given.agent or about["owner"] or "default"
@@ -164,7 +155,10 @@ class Predictions:
             NotFoundError: there is no such prediction.
         """
         check_text("prediction_id", prediction_id)
-        given = Resolution(actual=actual, happened=happened)  # type: ignore[arg-type]
+        given = _Asked(actual=actual, happened=happened)  # type: ignore[arg-type]
+        if given.actual is None and given.happened is None:
+            remedy = "give it, or happened=True or False"
+            raise ValidationError("actual", None, "is missing, so nothing came", remedy)
 
         def work(tx: Transaction) -> Prediction:
             row = _row(tx, prediction_id)
@@ -174,7 +168,7 @@ class Predictions:
                 id=prediction_id,
                 pairs=_comparable(given, row),
                 happened=given.happened,
-                actual=None if given.actual is None else canonical_json(given.actual),
+                actual=_json(given.actual),
                 **_SIGNALS,
             )
             row = _row(tx, prediction_id)
@@ -196,7 +190,7 @@ class Predictions:
         """
         check_choice("how", how, FEEDBACK)
         error, happened = FEEDBACK[how]
-        subjects = self._names(subject)
+        subjects = subject_ids(self._graph.ns, subject)
         given = {"error": error, "happened": happened, "how": how, **_SIGNALS}
 
         def work(tx: Transaction) -> builtins.list[Prediction]:
@@ -246,45 +240,31 @@ class Predictions:
         rows = self._graph.read(
             "predictions.list",
             status=_Asked(status=status).status,
-            subjects=None if subject is None else self._names(subject),
+            subjects=None if subject is None else subject_ids(self._graph.ns, subject),
             limit=limit,
         )
         return Listed([prediction_of(row) for row in rows])
 
     def reliability(
-        self, *, bins: int = 10, subject: Subject | None = None, agent: str | None = None
+        self, *, subject: Subject | None = None, agent: str | None = None
     ) -> Reliability:
-        """Return the reliability of the probabilities of resolved predictions.
+        """Return the reliability of the probabilities of resolved predictions, in ten bins.
 
         Args:
-            bins: number of bins of equal width, from 1 to 1000.
             subject: only those about this, as in :meth:`expect`.
             agent: only predictions of this agent.
         """
-        asked = _Asked(bins=bins, agent=agent)
         [row] = self._graph.read(
             "predictions.reliability",
-            bins=asked.bins,
-            subjects=None if subject is None else self._names(subject),
-            agent=asked.agent,
+            subjects=None if subject is None else subject_ids(self._graph.ns, subject),
+            agent=checked_agent(agent),
         )
         places = {place["place"]: place for place in row.pop("places")}
-        shown = tuple(
-            ReliabilityBin(low=n / bins, high=(n + 1) / bins, **places.get(n, {}))
-            for n in range(bins)
+        bins = tuple(
+            CalibrationBin(low=n / BINS, high=(n + 1) / BINS, **places.get(n, _EMPTY))
+            for n in range(BINS)
         )
-        return Reliability(bins=shown, z=self._graph.settings.z, **row)
-
-    def _names(self, subject: object) -> builtins.list[str]:
-        """Return the possible stored forms of a subject: its id, text or strategy id."""
-        ids = subject_ids(
-            self._graph.ns,
-            subject,
-            "policy, strategy or text",
-            "give a policy, its id, a strategy's id or text, or any other text",
-        )
-        _Asked(subject=ids[0])
-        return ids
+        return Reliability(bins=bins, z=self._graph.settings.z, **row)
 
 
 def _row(reader: Reader, prediction_id: str) -> Row:
@@ -301,6 +281,10 @@ def prediction_of(row: Row, *, created: bool = False) -> Prediction:
     times = {"at": "at", "due": "due_at", "recorded_at": "created_at", "resolved_at": "resolved_at"}
     moments = {name: from_millis(row[column]) for name, column in times.items()}
     return Prediction(**{**row, **parsed, **moments, "created": created})
+
+
+def _json(outcome: Mapping[str, JsonValue] | None) -> str | None:
+    return None if outcome is None else canonical_json(outcome)
 
 
 def pairs(expected: str, actual: str) -> list[Row]:
@@ -325,7 +309,7 @@ def _whole(text: str) -> int | float:
     return int(value) if value.is_integer() else value
 
 
-def _comparable(given: Resolution, row: Row) -> list[Row] | None:
+def _comparable(given: _Asked, row: Row) -> list[Row] | None:
     """Return the pairs to compare, or None to compare the probability; raise if neither can be."""
     if given.actual is not None and row["expected"] is not None:
         return pairs(row["expected"], canonical_json(given.actual))
@@ -355,7 +339,6 @@ def _check_same(
     wanted = {
         # A subject that was free then can be a strategy now.
         "subject": stored["subject"] if stored["subject"] in names else names[0],
-        "kind": given.kind or stored["kind"],
         "agent": given.agent or default,
         **content,
     }

@@ -91,17 +91,6 @@ class Table:
         self.entries[entry.id] = entry
         self._by_state.setdefault(entry.state, []).append(entry)
 
-    def update(self, policy: str, fact: Mapping[str, Any], created_at: int) -> tuple[float, float]:
-        """Apply a transition; return the new value and the TD error."""
-        entry = self._touch(policy, created_at)
-        error: float = fact["reward"] + fact["gamma"] * self._best_next(fact) - entry.q
-        entry.q += fact["alpha"] * error
-        entry.updates += 1
-        entry.active = True
-        self._count(entry, fact.get("success"))
-        entry.last_updated_at = created_at if fact["at"] is None else fact["at"]
-        return entry.q, error
-
     def _best_next(self, fact: Mapping[str, Any]) -> float:
         if fact["terminal"]:
             return 0.0
@@ -122,33 +111,46 @@ class Table:
                 # The shared trial is counted at both ends, but it is no trial without the other.
                 self._strengthen(first, second, STRENGTHEN, shared=2).count += 1
 
-    def apply(self, kind: str, fact: Mapping[str, Any]) -> None:
-        """Apply an event of another kind about one policy."""
+    def apply(self, kind: str, fact: Mapping[str, Any]) -> Any:
+        """Apply an event of another kind about one policy.
+
+        Return the value and the TD error (0 if no reward came), or the confidence after a signal,
+        or the weight of an edge.
+        """
         value: Any = fact.get("value")
-        created_at, at = fact["created_at"], fact.get("at")
-        entry = self._touch(fact["subject"], created_at if kind in EVIDENCE else None)
-        learned = entry.updates > 0 or entry.q_set
+        evident = kind == "transition" or kind in EVIDENCE
+        entry = self._touch(fact["subject"], fact["created_at"] if evident else None)
+        dated = fact["created_at"] if fact.get("at") is None else fact["at"]
+        learned, error = entry.updates > 0 or entry.q_set, 0.0
         match kind:
+            case "transition":
+                error = fact["reward"] + fact["gamma"] * self._best_next(fact) - entry.q
+                entry.q += fact["alpha"] * error
+                entry.updates += 1
+                entry.active, entry.last_updated_at = True, dated
+                self._count(entry, fact.get("success"))
             case "outcome":
                 self._count(entry, fact["success"])
             case "set":
                 entry.q, entry.q_set, entry.active = value, True, True
-                entry.last_updated_at = created_at if at is None else at
+                entry.last_updated_at = dated
             case "signal":
                 divisor = min(entry.signals + 2, CONFIDENCE_CAP + 1)
                 entry.confidence += (value - entry.confidence) / divisor
                 entry.signals += 1
+                return entry.confidence
             case "crystallized":
                 entry.crystallized = entry.active = True
                 if not learned:
-                    entry.q = value
-                    entry.last_updated_at = created_at if at is None else at
+                    entry.q, entry.last_updated_at = value, dated
             case "taken_back":
                 entry.crystallized = False
                 if not learned:
                     entry.q, entry.active = 0.0, False
             case _:
                 self._link(kind, entry.id, fact["other"], value)
+                return self._current(entry.id, fact["other"]) or 0.0
+        return entry.q, error
 
     def _link(self, kind: str, first: str, second: str, value: Any) -> None:
         weight = self._current(first, second)

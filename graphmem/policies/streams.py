@@ -206,7 +206,7 @@ def apply(
 ) -> list[tuple[int, Any]]:
     """Apply new events in order, and append them to the streams; create missing nodes.
 
-    Return for each event its number and, for a transition, ``(q, TD error)``. Without ``record``
+    Return for each event its number and what it gave (see ``Table``). Without ``record``
     transitions are not stored; the stream counts them as unrecorded.
     """
     streams = {change.agent: stream_id(tx.ns, change.agent) for change in changes}
@@ -219,12 +219,11 @@ def apply(
         head, table, answer = locked[stream], tables[stream], None
         head["last" if record else "unrecorded"] += 1
         place = {"id": f"{stream}:{head['last']}", "stream": stream, "seq": head["last"]}
+        if "subject" in fact:
+            answer = table.apply(change.kind, {**fact, "created_at": tx.now})
         if change.kind == "transition":
-            answer = table.update(fact["subject"], fact, tx.now)
             transitions.append({**fact, **place})
         else:
-            if "subject" in fact:
-                table.apply(change.kind, {**fact, "created_at": tx.now})
             events.append({**_EMPTY, **fact, "kind": change.kind, **place})
         answers.append((head["last"], answer))
     store(tx, tables.values())
@@ -396,12 +395,12 @@ def _events(reader: Reader, stream: Row) -> Iterator[Row]:
 
 
 def _apply(table: Table, event: Row, *, unrecorded: bool) -> float | None:
+    """Apply an event; return the TD error of a transition."""
     kind = event["kind"]
     if kind == "episode":
         table.episode(event["policies"], event["success"], event["recorded_at"])
     elif kind == "transition":
-        fact: dict[str, Any] = {**event, **event["facts"]}
-        return table.update(event["subject"], fact, event["created_at"])[1]
+        return float(table.apply(kind, {**event, **event["facts"]})[1])
     else:
         about = [table.entries.get(key) for key in (event["subject"], event["other"]) if key]
         # A policy is removed with its last evidence. Its other events do not apply to a later

@@ -9,43 +9,31 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 from pydantic import Field
 
 from graphmem.errors import ValidationError
-from graphmem.graph.arguments import (
-    check_flag,
-    check_function,
-    checked_agent,
-    checked_items,
-    checked_number,
-)
+from graphmem.graph.arguments import check_flag, checked_agent, checked_items, checked_number
 from graphmem.graph.graph import Transaction
 from graphmem.graph.rates import rates_of
 from graphmem.ids import event_ids, node_id, stream_id
-from graphmem.models.fields import MAX_VALUE, Chance, Input, Unit, millis
+from graphmem.models.fields import MAX_VALUE, Input, millis
 from graphmem.models.policies import (
     Candidate,
     CrystallizeReport,
     EpisodesLearned,
-    Observation,
+    Policy,
     State,
     TDUpdate,
     Transition,
 )
 from graphmem.notebook.frames import Listed
-from graphmem.policies.streams import (
-    Change,
-    PolicyKey,
-    StateKey,
-    apply,
-    lock,
-    open_nodes_of,
-)
+from graphmem.policies.replay import DECAY, INITIAL_WEIGHT, STRENGTHEN
+from graphmem.policies.streams import Change, PolicyKey, StateKey, apply, lock, open_nodes_of
 from graphmem.policies.values import Values
 from graphmem.store.port import ChangedError, Row
 
@@ -58,15 +46,6 @@ PAGE = 100
 BELOW_SHOWN = 20
 _EVENTS = {"created": "crystallized", "updated": "crystallized", "taken_back": "taken_back"}
 
-I = TypeVar("I", bound=Input)  # noqa: E741
-
-
-class Rates(Input):
-    """The parameters of TD(0)."""
-
-    alpha: Chance
-    gamma: Unit
-
 
 class Thresholds(Input):
     """The conditions for crystallizing: enough trials, a Wilson lower bound over the threshold."""
@@ -76,20 +55,25 @@ class Thresholds(Input):
     z: Annotated[float, Field(gt=0, le=10)]
 
 
-class Updates(Values):
-    """Learns from steps, outcomes, signals and recorded episodes; crystallizes what worked."""
+class Policies(Values):
+    """Learns, ranks and links the policies of one namespace: ``memory.policies``.
+
+    A state is a dict of features or a fingerprint. An action is a type, with ``spec`` (any JSON) if
+    the type alone does not identify it. Each agent has its own policies. Episodes link policies;
+    the methods that link by hand take a Policy or its id (NotFoundError: it is not there).
+    """
 
     def update(
         self,
         state: State,
         action: str,
-        reward: float,
+        reward: float | None,
         *,
         spec: Any = None,
         next_state: State | None = None,
         next_max_q: float | None = None,
         terminal: bool = False,
-        next_actions: int | Sequence[Any] | None = None,
+        next_actions: int | None = None,
         alpha: float | None = None,
         gamma: float | None = None,
         success: bool | None = None,
@@ -102,16 +86,14 @@ class Updates(Values):
         The graph computes the maximum over the next state's policies in the same statement. The
         step is stored as a Transition, so that ``rebuild`` gives the same value.
 
-        The arguments are the fields of :class:`graphmem.Transition`; ``next_actions`` can be a list
-        of the actions. Without ``at`` the value decays from the time of recording.
+        The arguments are the fields of :class:`graphmem.Transition`; without a reward see
+        :meth:`observe`. Without ``at`` the value decays from the time of recording.
         ``record=False`` stores no Transition; default: the setting ``record_transitions``.
 
         Raises:
             ValidationError: a field is wrong, or what came next is missing.
             StoreError: the engine failed; nothing was written.
         """
-        if isinstance(next_actions, Sequence):
-            next_actions = len(next_actions)
         step = Transition(
             state=state,
             action=action,
@@ -128,22 +110,22 @@ class Updates(Values):
             at=at,
         )
         if record is None:
-            record = self._graph.settings.record_transitions
+            record = self._graph.settings.record_transitions or step.reward is None
         check_flag("record", record)
         if step.success is not None and not record:
             problem = "does not go with success"
             raise ValidationError("record", record, problem, "counts are made of records")
-        change = self._transition(step)
+        change = self._change(step)
         if step.success is not None or not record:
             return self._learn([change], record=record)[0]
-        fact, identity = change.fact, change.fact["subject"]
+        fact = change.fact
         params = {name: fact[name] for name in ("reward", "alpha", "gamma", "at")}
-        params |= {"policy_id": identity, "next_max_q": fact["next_max"]}
+        params |= {"policy_id": fact["subject"], "next_max_q": fact["next_max"]}
         params["stream_id"] = stream_id(self._graph.ns, change.agent)
         query = "policies.td_finish"
         if change.after:
             query = "policies.td_update"
-            params |= {"next_state_id": change.after.id, "next_actions": fact["next_actions"]}
+            params |= {"next_state_id": fact["next_id"], "next_actions": fact["next_actions"]}
 
         def work(tx: Transaction) -> list[Row]:
             open_nodes_of(tx, [change])
@@ -153,14 +135,15 @@ class Updates(Values):
 
         # No row: the policy or the next state is new.
         [row] = self._graph.write(query, **params) or self._graph.transact(work)
-        return TDUpdate(row["q_value"], row["td_error"], identity, row["seq"])
+        return TDUpdate(row["q_value"], row["td_error"], fact["subject"], row["seq"])
 
     def update_many(
         self, transitions: Iterable[Transition | Mapping[str, Any]], *, batch_size: int = 1_000
     ) -> Listed[TDUpdate]:
         """Learn many steps in order, ``batch_size`` in a transaction.
 
-        The values are identical to those of single updates.
+        The values are identical to those of single updates. Steps with ``success`` and no reward
+        are outcomes, as :meth:`observe` records them.
 
         Args:
             transitions: each a Transition or a dict of its fields; read lazily.
@@ -170,8 +153,13 @@ class Updates(Values):
             ValidationError: one is wrong (the error begins with its position); its batch is not
                 written, earlier batches stay.
         """
-        batches = _batches(Transition, self._transition, "transitions", transitions, batch_size)
-        return Listed([answer for changes in batches for answer in self._learn(changes)])
+        if type(batch_size) is not int or not 1 <= batch_size <= MAX_BATCH:
+            raise ValidationError("batch_size", batch_size, f"must be from 1 to {MAX_BATCH}")
+        rest = enumerate(checked_items("transitions", transitions))
+        done: list[TDUpdate] = []
+        while batch := [self._checked(*item) for item in islice(rest, batch_size)]:
+            done += self._learn(batch)
+        return Listed(done)
 
     def observe(
         self,
@@ -187,22 +175,9 @@ class Updates(Values):
 
         This is evidence for ``crystallize``; the value does not change.
         """
-        change = self._outcome(
-            Observation(state=state, action=action, success=success, spec=spec, agent=agent, at=at)
-        )
-        self._apply(change)
-        return str(change.fact["subject"])
-
-    def observe_many(
-        self, observations: Iterable[Observation | Mapping[str, Any]], *, batch_size: int = 2_000
-    ) -> int:
-        """Record many outcomes, ``batch_size`` in a transaction; return their number.
-
-        Raises:
-            ValidationError: one is wrong; its batch is not written, earlier batches stay.
-        """
-        batches = _batches(Observation, self._outcome, "observations", observations, batch_size)
-        return sum(len(self._apply(*changes)) for changes in batches)
+        check_flag("success", success)
+        how = {"success": success, "spec": spec, "agent": agent, "at": at}
+        return self.update(state, action, None, **how).policy_id  # type: ignore[arg-type]
 
     def set_q(
         self, state: State, action: str, q: float, *, spec: Any = None, agent: str = "default"
@@ -222,22 +197,46 @@ class Updates(Values):
         """
         value = checked_number("signal", signal, 0, 1)
         known = self._policy(self._key(agent, state, action, spec).id)
+        fact = {"subject": known.id, "value": value}
+        return float(self._apply(Change(known.agent, "signal", fact))[0][1])
 
-        def work(tx: Transaction) -> float:
-            apply(tx, [Change(known.agent, "signal", {"subject": known.id, "value": value})])
-            return float(tx.run("policies.get", id=known.id)[0]["confidence"])
+    def link(self, a: Policy | str, b: Policy | str, *, weight: float = INITIAL_WEIGHT) -> float:
+        """Link two policies of an agent; an existing edge keeps its weight. Return the weight.
 
-        return self._graph.transact(work)
+        Weights are in [0, 1].
+        """
+        return self._join("linked", a, b, checked_number("weight", weight, 0, 1))
 
-    def learn_episodes(
-        self,
-        agent: str | None = None,
-        *,
-        alpha: float | None = None,
-        gamma: float | None = None,
-        on_progress: Callable[[int], None] | None = None,
-    ) -> EpisodesLearned:
-        """Apply TD(0) to the steps of recorded episodes, in order of recording.
+    def strengthen(self, a: Policy | str, b: Policy | str, *, delta: float = STRENGTHEN) -> float:
+        """Add ``delta``, over 0, to the weight of an edge, up to 1; create it if there is none."""
+        if not (more := checked_number("delta", delta, 0)):
+            raise ValidationError("delta", delta, "must be over 0")
+        return self._join("strengthened", a, b, more)
+
+    def weaken(self, a: Policy | str, b: Policy | str, *, factor: float = DECAY) -> float:
+        """Multiply the weight of an edge by a factor in [0, 1]; return the weight.
+
+        An edge whose weight falls below 0.001 is removed; its weight is then 0.
+        """
+        return self._join("weakened", a, b, checked_number("factor", factor, 0, 1))
+
+    def unlink(self, a: Policy | str, b: Policy | str) -> None:
+        """Remove the edge between two policies, if there is one."""
+        self._join("unlinked", a, b, None)
+
+    def _join(self, kind: str, a: Policy | str, b: Policy | str, value: float | None) -> float:
+        """Change the edge between two policies; return its weight."""
+        first, second = self._policy(a), self._policy(b)
+        if first.id == second.id:
+            raise ValidationError("b", second.id, "is the same policy", "give two different ones")
+        if first.agent != second.agent:
+            problem = f"is of another agent than {first.agent!r}"
+            raise ValidationError("b", second.agent, problem, "agents do not mix")
+        fact = {"subject": first.id, "other": second.id, "value": value}
+        return float(self._apply(Change(first.agent, kind, fact))[0][1])
+
+    def learn_episodes(self, agent: str | None = None) -> EpisodesLearned:
+        """Apply TD(0), by the settings, to the steps of recorded episodes in order of recording.
 
         A step counts if it has a state, a reward, and a next state or ``terminal``. Each episode is
         applied once, also with repeated or concurrent calls; erasing an episode removes its
@@ -245,27 +244,16 @@ class Updates(Values):
 
         Args:
             agent: only this agent's episodes; default: all agents, each separately.
-            alpha: learning rate in (0, 1]; default: the setting (0.1).
-            gamma: discount in [0, 1]; default: the setting (0.95).
-            on_progress: called after each transaction with the number of events read so far.
         """
-        rates = Rates(
-            alpha=self._graph.settings.alpha if alpha is None else alpha,
-            gamma=self._graph.settings.gamma if gamma is None else gamma,
-        )
-        name = checked_agent(agent)
-        check_function("on_progress", on_progress)
         total: Counter[str] = Counter()
-        for stream in self._graph.read("events.streams", group=GROUP, agent=name):
+        for stream in self._graph.read("events.streams", group=GROUP, agent=checked_agent(agent)):
             done = PAGE if stream["level"] is None else 0
             while done == PAGE:
                 learned = self._graph.transact(
-                    lambda tx, stream=stream: self._learn_page(tx, stream, rates)  # type: ignore[misc]
+                    lambda tx, stream=stream: self._learn_page(tx, stream)  # type: ignore[misc]
                 )
                 done = learned["events"]
                 total += learned
-                if on_progress:
-                    on_progress(total["events"])
         return EpisodesLearned(**{name: total[name] for name in EpisodesLearned.model_fields})
 
     def crystallize(
@@ -319,7 +307,7 @@ class Updates(Values):
             needed=more[0, 0]["more"],
         )
 
-    def _learn_page(self, tx: Transaction, stream: Row, rates: Rates) -> Counter[str]:
+    def _learn_page(self, tx: Transaction, stream: Row) -> Counter[str]:
         cursor = node_id(tx.ns, "Cursor", GROUP, stream["stream"])
         tx.run("events.open_cursor", id=cursor, group=GROUP, stream=stream["stream"])
         lock(tx, [stream["stream"]])
@@ -335,21 +323,19 @@ class Updates(Values):
         steps = [row for row in rows if row["state"] is not None]
         changes: list[Change] = []
         for row in sorted(steps, key=lambda row: place[row["id"]]):
-            ends = bool(row["terminal"])
-            if row["reward"] is None or not (ends or row["next_state"] is not None):
+            following = None if row["terminal"] else row["next_state"]
+            if row["reward"] is None or not (row["terminal"] or following is not None):
                 continue
             step = Transition.model_construct(  # what is recorded was checked
                 state=json.loads(row["state"]),
                 action=row["action_type"],
                 spec=None if row["action"] is None else json.loads(row["action"]),
                 reward=row["reward"],
-                next_state=None if ends else json.loads(row["next_state"]),
-                terminal=ends,
+                next_state=None if following is None else json.loads(following),
+                terminal=bool(row["terminal"]),
                 agent=stream["agent"],
-                alpha=rates.alpha,
-                gamma=rates.gamma,
             )
-            change = self._transition(step)
+            change = self._change(step)
             change.fact["episode"] = row["id"]
             changes.append(change)
         if changes:
@@ -371,13 +357,28 @@ class Updates(Values):
             for change, (seq, (q, error)) in zip(changes, answers, strict=True)
         ]
 
-    def _transition(self, step: Transition) -> Change:
+    def _checked(self, index: int, given: object) -> Change:
+        """Return the event of one of many steps; the field of an error begins with its position."""
+        try:
+            if isinstance(given, Transition):
+                return self._change(given)
+            if isinstance(given, Mapping) and all(isinstance(key, str) for key in given):
+                return self._change(Transition(**given))
+            raise ValidationError("item", given, "must be a Transition or a dict of its fields")
+        except ValidationError as error:
+            field = f"{index}.{error.field}"
+            raise ValidationError(field, error.value, error.problem, error.remedy) from None
+
+    def _change(self, step: Transition) -> Change:
+        """Return the event of a step: a transition, or without a reward an outcome."""
         ns, settings = self._graph.ns, self._graph.settings
         key = PolicyKey.of(ns, step.agent, step.state, step.action, step.spec)
+        fact = {"subject": key.id, "success": step.success, "at": millis(step.at)}
+        if step.reward is None:
+            return Change(key.agent, "outcome", fact, key)
         following = step.next_state
         after = None if following is None else StateKey.of(ns, following, "next_state")
-        fact = {
-            "subject": key.id,
+        fact |= {
             "next_id": after.id if after else None,
             "next_state": after.fingerprint if after else None,
             "reward": float(step.reward),
@@ -386,15 +387,8 @@ class Updates(Values):
             "terminal": step.terminal,
             "next_max": step.next_max_q,
             "next_actions": step.next_actions,
-            "success": step.success,
-            "at": millis(step.at),
         }
         return Change(key.agent, "transition", fact, key, after)
-
-    def _outcome(self, seen: Observation) -> Change:
-        key = PolicyKey.of(self._graph.ns, seen.agent, seen.state, seen.action, seen.spec)
-        fact = {"subject": key.id, "success": seen.success, "at": millis(seen.at)}
-        return Change(key.agent, "outcome", fact, key)
 
 
 def _crystallize(tx: Transaction, agent: str | None, limits: Thresholds) -> list[Row]:
@@ -414,27 +408,3 @@ def _crystallize(tx: Transaction, agent: str | None, limits: Thresholds) -> list
     if changes:
         apply(tx, changes)
     return rows
-
-
-def _batches(
-    model: type[I], make: Callable[[I], Change], name: str, items: Iterable[Any], size: int
-) -> Iterator[list[Change]]:
-    """Yield the events of items; the field of an error begins with the position of its item."""
-    if type(size) is not int or not 1 <= size <= MAX_BATCH:
-        raise ValidationError("batch_size", size, f"must be from 1 to {MAX_BATCH}")
-    rest = enumerate(checked_items(name, items))
-    while batch := list(islice(rest, size)):
-        changes = []
-        for index, given in batch:
-            try:
-                if isinstance(given, model):
-                    changes.append(make(given))
-                elif isinstance(given, Mapping) and all(isinstance(key, str) for key in given):
-                    changes.append(make(model(**given)))
-                else:
-                    problem = f"must be a {model.__name__} or a dict of its fields"
-                    raise ValidationError("item", given, problem)
-            except ValidationError as error:
-                field = f"{index}.{error.field}"
-                raise ValidationError(field, error.value, error.problem, error.remedy) from None
-        yield changes

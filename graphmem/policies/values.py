@@ -1,4 +1,4 @@
-"""Reads policies: the best in a state, values at a time, history."""
+"""Reads policies: the best in a state, values at a time, history, and the edges between them."""
 
 from __future__ import annotations
 
@@ -21,11 +21,10 @@ from graphmem.graph.arguments import (
     checked_number,
 )
 from graphmem.graph.graph import Graph, Transaction
-from graphmem.graph.rates import rates_of
 from graphmem.graph.reads import Reads
 from graphmem.ids import from_millis
 from graphmem.models.fields import Input, Json, Moment, Name, millis
-from graphmem.models.policies import Point, Policy, State
+from graphmem.models.policies import LinkedPolicy, Point, Policy, State
 from graphmem.notebook.frames import Listed
 from graphmem.policies.cycles import clocks
 from graphmem.policies.replay import EDGES, Table
@@ -35,6 +34,7 @@ from graphmem.store.port import Row
 Action = str | tuple[str, Any]
 """An action type, or a pair of a type and a spec (JSON)."""
 Explore = Literal["ucb", "epsilon"]
+MAX_DEPTH = 10
 DECAY_RATE, DECAY_STRENGTH = 0.1, 0.5
 """The exponent of the decay of values by days, and how much confidence slows it."""
 
@@ -204,26 +204,80 @@ class Values:
             return bool(self._graph.read("policies.seen", ids=ids))
         return any(policy.updates + policy.trials for policy in self.list(state, agent=agent))
 
-    def history(self, policies: Policy | str | Iterable[Policy | str]) -> Listed[Point]:
-        """Return the state of one or several policies after every event, in order.
+    def history(self, policy: Policy | str) -> Listed[Point]:
+        """Return a policy after every event, in order.
 
-        All events of an agent's stream are replayed, so the time grows with the stream. Episodes
+        All events of its agent's stream are replayed, so the time grows with the stream. Episodes
         are events of the policies that they took; events of edges are left out. ``at`` is the time
         of the event, else the time of recording. Erased events and unrecorded updates are missing.
 
         Raises:
-            NotFoundError: a policy is not there.
+            NotFoundError: the policy is not there.
         """
-        if isinstance(policies, Policy | str):
-            policies = [policies]
-        agents: dict[str, builtins.list[str]] = {}
-        for known in map(self._policy, checked_items("policies", policies)):
-            agents.setdefault(known.agent, []).append(known.id)
+        known = self._policy(policy)
 
         def work(tx: Transaction) -> builtins.list[Point]:
-            return [point for agent, ids in agents.items() for point in _points(tx, agent, ids)]
+            if (stream := open_stream(tx, known.agent)) is None:
+                return []
+            table = Table.of(tx.run("maintenance.stored_policies", stream=stream["stream"]))
+            points = []
+            for event, error in replay_events(tx, stream, table):
+                about = event["policies"] if event["kind"] == "episode" else (event["subject"],)
+                if known.id in about and event["kind"] not in EDGES:
+                    at = from_millis(event["created_at"] if event["at"] is None else event["at"])
+                    place = {"seq": event["seq"], "kind": event["kind"], "at": at}
+                    row = table.entries[known.id].row()
+                    points.append(Point(**{**row, **place, "td_error": error}))
+            return points
 
         return Listed(self._graph.view(work))
+
+    def linked(self, policy: Policy | str, *, limit: int = 100) -> Listed[LinkedPolicy]:
+        """Return the policies linked with one, strongest first."""
+        check_limit(limit)
+        start = [{"id": self._policy(policy).id, "energy": 1.0}]
+        rows = self._graph.read("policies.spread", rows=start, decay=1.0, limit=limit)
+        return Listed([LinkedPolicy(weight=row["energy"], **row) for row in rows])
+
+    def propagate(
+        self,
+        policies: Iterable[Policy | str],
+        *,
+        depth: int = 1,
+        decay_per_hop: float = 0.5,
+        threshold: float = 0.0,
+    ) -> dict[str, float]:
+        """Spread activation from policies over their edges; return the activation of others by id.
+
+        Each hop multiplies by the weight of the edge and ``decay_per_hop``; the strongest of
+        several paths counts. At depth 0 the policies themselves are returned.
+
+        Args:
+            policies: the start, with an activation of 1 each.
+            depth: hops, from 0 to 10.
+            decay_per_hop: in [0, 1).
+            threshold: smaller activations are neither passed on nor returned.
+        """
+        if type(depth) is not int or not 0 <= depth <= MAX_DEPTH:
+            raise ValidationError("depth", depth, f"must be from 0 to {MAX_DEPTH}")
+        decay = checked_number("decay_per_hop", decay_per_hop, 0, 1)
+        if decay == 1.0:
+            raise ValidationError("decay_per_hop", decay_per_hop, "must be under 1")
+        floor = checked_number("threshold", threshold)
+        seeds = {self._policy(policy).id: 1.0 for policy in checked_items("policies", policies)}
+        reached, frontier = dict(seeds), dict(seeds)
+        for _ in range(depth):
+            start = [{"id": key, "energy": energy} for key, energy in sorted(frontier.items())]
+            rows = self._graph.read("policies.spread", rows=start, decay=decay)
+            frontier = {
+                row["id"]: row["energy"]
+                for row in rows
+                if row["energy"] > max(reached.get(row["id"], 0.0), 0.0) and row["energy"] >= floor
+            }
+            reached.update(frontier)
+        if depth == 0:
+            return reached
+        return {key: energy for key, energy in reached.items() if key not in seeds}
 
     def _when(self, at: datetime | None, stored: bool) -> int | None:
         """Return the time of the values to rank by, or None for the stored values."""
@@ -289,19 +343,3 @@ def _upper(policies: Sequence[Policy], width: float) -> Policy:
     ]
     best = bounds.index(max(bounds))
     return policies[best].model_copy(update={"score": bounds[best]})
-
-
-def _points(tx: Transaction, agent: str, ids: Sequence[str]) -> list[Point]:
-    rows: list[Row] = []
-    if (stream := open_stream(tx, agent)) is not None:
-        table = Table.of(tx.run("maintenance.stored_policies", stream=stream["stream"]))
-        for event, error in replay_events(tx, stream, table):
-            if event["kind"] in EDGES:
-                continue
-            about = event["policies"] if event["kind"] == "episode" else (event["subject"],)
-            at = from_millis(event["created_at"] if event["at"] is None else event["at"])
-            place = {"seq": event["seq"], "kind": event["kind"], "at": at, "td_error": error}
-            entries = [table.entries[one] for one in ids if one in about and one in table.entries]
-            rows += [{**entry.row(), **place, "policy": entry.id} for entry in entries]
-    rates = rates_of(tx, ((row["trials"], row["successes"]) for row in rows))
-    return [Point(**{**rates[row["trials"], row["successes"]], **row}) for row in rows]

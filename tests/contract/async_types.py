@@ -14,10 +14,10 @@ from graphmem.models.explanations import Evidence
 from graphmem.models.lessons import Heuristic
 from graphmem.models.levels import Found, Level
 from graphmem.models.people import Preference, Scope
-from graphmem.models.policies import Cycle, Event, Policy, Prediction
+from graphmem.models.policies import Cycle, Policy, Prediction
 from graphmem.models.reports import Learned, RebuildReport, VerifyReport
 from graphmem.notebook.frames import Listed
-from graphmem.policies.consumers import Listening
+from graphmem.policies.consumers import Consumer
 from graphmem.store.port import Rows
 
 P = ParamSpec("P")
@@ -50,8 +50,7 @@ def checked(memory: AsyncMemory, lens: AsyncLens) -> None:
     assert_type(result(memory.levels.lens), AsyncLens)
     assert_type(result(memory.people.prefer), Preference)
     assert_type(result(memory.scopes.get), Scope | None)
-    assert_type(made(memory.events.listen), Listening)
-    assert_type(result(memory.events.run), int)
+    assert_type(made(memory.events.listen), Consumer)
     assert_type(result(memory.predictions.expect), Prediction)
     assert_type(result(memory.cycles.list), Listed[Cycle])
     assert_type(result(memory.upkeep.rebuild), RebuildReport)
@@ -70,9 +69,3 @@ async def used(memory: AsyncMemory) -> None:
 
     assert_type(seen(1), str)
     seen("one")  # type: ignore[arg-type]
-
-    @memory.events.on("episode.recorded", group="readers")
-    def handle(event: Event) -> int:
-        return event.seq
-
-    handle("an event")  # type: ignore[arg-type]

@@ -66,10 +66,6 @@ def calls(memory: Memory, folder: Path) -> dict[str, Callable[[], Arguments]]:
     def policy(place: int = 0) -> str:
         return memory.policies.list(HERE, agent="shared agent")[place].id
 
-    def handled() -> str:
-        memory.events.on("entry", group="shared group")(lambda event: None)
-        return "shared consumer"
-
     playbook = folder / "playbook.md"
     playbook.write_text("## shared kind\n\n[x] helpful=2 harmful=1 :: shared way\n")
     usual: Arguments = {
@@ -144,9 +140,6 @@ def calls(memory: Memory, folder: Path) -> dict[str, Callable[[], Arguments]]:
         "policies.update_many": {
             "transitions": [{"state": HERE, "action": "go", "reward": 1.0, "terminal": True}]
         },
-        "policies.observe_many": {
-            "observations": [{"state": HERE, "action": "go", "success": True}]
-        },
         "policies.set_q": {"q": 0.5},
         "policies.signal": {"signal": 0.5},
         "seed": {
@@ -198,8 +191,6 @@ def calls(memory: Memory, folder: Path) -> dict[str, Callable[[], Arguments]]:
         "scopes.get": {"agent": "shared other"},
         "scopes.remove": {"agent": "shared third"},
         "events.listen": {"kinds": ["entry"], "agent": "shared*"},
-        "events.on": {"kinds": "entry", "agent": "shared*", "attempts": 2, "backoff": 0.1},
-        "events.run": {"consumer": handled},
         "predictions.expect": {
             "probability": 0.5,
             "due": SOON,

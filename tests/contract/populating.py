@@ -65,7 +65,7 @@ def populate(memory: Memory, tag: str) -> None:
     go, stay = ids(memory, "Policy")[:2]
     policies.strengthen(go, stay)
     memory.predictions.expect(go, probability=0.5)
-    list(memory.events.consume("shared group", "shared consumer", limit=3))
+    next(memory.events.listen("shared group", consumer="shared consumer", limit=3))
     for week in range(12):
         policies.observe(HERE, "weekly", True, agent="shared agent", at=DAY + timedelta(weeks=week))
     weekly = policies.get(HERE, "weekly", agent="shared agent")
@@ -605,10 +605,7 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         "next_state_id": states[0],
         "states": states,
         "group": "shared group",
-        "consumer": "shared consumer"
-        if query.name in ("events.acknowledge", "events.park")
-        else "another",
-        "keeper": "parked",
+        "consumer": "shared consumer" if query.name == "events.acknowledge" else "another",
         "claim": claims[0],
         "before": 2**60,
         "done": [1, 2, 3],

@@ -13,7 +13,7 @@ from tests.contract.surface import PLAIN, methods
 
 NOT_AWAITED = {
     *("attempt", "current_attempt", "remember", "watch"),
-    *("events.listen", "events.on", "events.crystallize"),
+    "events.listen",
 }
 """They only make an object, and what that does is awaited."""
 

@@ -27,7 +27,7 @@ MAY = datetime(2026, 5, 1, tzinfo=UTC)
 
 
 def observe(memory: Memory, action: str, successes: int, failures: int = 0, **more: Any) -> None:
-    memory.policies.observe_many(
+    memory.policies.update_many(
         {"state": HERE, "action": action, "success": success, **more}
         for success in [True] * successes + [False] * failures
     )
@@ -170,14 +170,13 @@ def test_an_action_in_words_is_one_policy_in_steps_and_updates(memory: Memory) -
 
 @pytest.mark.parametrize("engine", ["embedded"], indirect=True)
 def test_a_consumer_crystallizes_as_evidence_comes(memory: Memory) -> None:
-    memory.events.crystallize()
     observe(memory, "run", 7)
     observe(memory, "run", 3, agent="ada")
-    assert memory.events.run(follow=False) == 10
+    memory.events.crystallize(follow=False)
     assert actions(memory.policies.list(HERE)) == ["run", "run"]
     assert [one.crystallized for one in memory.policies.list(HERE)] == [True, False]
     observe(memory, "run", 0, 7)
-    memory.events.run(follow=False)
+    memory.events.crystallize(follow=False)
     assert not policy(memory, "run").crystallized
     assert [event.kind for event in memory.events.tail(100)].count("crystallized") == 1
 
@@ -272,7 +271,7 @@ class Machine(MemoryMachine):
     def observe(self, key: tuple[str, int, str], success: bool, times: int) -> None:
         agent, state, action = key
         one = {"state": {"s": state}, "action": action, "success": success, "agent": agent}
-        self.memory.policies.observe_many([one] * times)
+        self.memory.policies.update_many([one] * times)
         self.knows(*[Fact(key, "outcome", success)] * times)
 
     @rule(key=keys, q=rewards)

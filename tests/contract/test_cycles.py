@@ -56,7 +56,7 @@ def test_a_strategy_that_is_used_on_mondays(memory: Memory) -> None:
     [dated] = memory.cycles.examine(weekly(20)).cycles
     assert (dated.subject, dated.id, dated.when) == (None, None, "Monday")
     seen = memory.cycles.examine("seen", keep=True)  # it counts only where it was applied
-    assert {test.reason for test in seen.tests} == {"too little evidence: 0 dated events"}
+    assert {test.reason for test in seen.tests} == {"too little evidence: 0 events with a date"}
     assert memory.cycles.list() == []  # nothing is stored by looking
 
     [kept] = memory.cycles.examine("report", keep=True).cycles

@@ -11,7 +11,7 @@ from graphmem import Memory, Step
 from graphmem.errors import NotFoundError, ValidationError
 from graphmem.models import Point, Policy
 from tests.conftest import Opener
-from tests.contract.teaching import known
+from tests.contract.teaching import known, wilson
 
 DEPLOY: dict[str, Any] = {"task": "deploy"}
 VERIFY: dict[str, Any] = {"task": "verify"}
@@ -19,11 +19,9 @@ NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
 
 def ends_as(point: Point, policy: Policy) -> None:
-    """What the last event made of a policy is what is stored, to the last bit; bounds nearly."""
+    """What the last event made of a policy is what is stored, to the last bit."""
     for name in ("q", "updates", "trials", "successes", "confidence"):
         assert getattr(point, name) == getattr(policy, name), name
-    for name in ("mean", "lower", "upper"):
-        assert getattr(point, name) == pytest.approx(getattr(policy, name), abs=1e-12), name
 
 
 def test_every_event_is_a_point(memory: Memory) -> None:
@@ -65,16 +63,12 @@ def test_crystallizing_and_taking_back_are_points(memory: Memory, opened: Opener
         policies.crystallize()
     points = policies.history(identity)
     assert [p.kind for p in points if p.kind != "outcome"] == ["crystallized", "taken_back"]
-    assert [p.q for p in points if p.kind != "outcome"] == [points[6].lower, 0.0]
+    assert [p.q for p in points if p.kind != "outcome"] == [pytest.approx(wilson(6, 6)[0]), 0.0]
     ends_as(points[-1], known(memory, identity))
 
-    bob = policies.observe(DEPLOY, "run", True, agent="bob")
-    both = policies.history([identity, bob])
-    assert both == [*points, *policies.history(bob)]
-    assert policies.history([]) == []
     with pytest.raises(NotFoundError, match="no policy 'nobody'"):
         policies.history("nobody")
-    with pytest.raises(ValidationError, match="policies"):
+    with pytest.raises(ValidationError, match="policy"):
         policies.history(7)  # type: ignore[arg-type]
     with pytest.raises(NotFoundError):
         opened(namespace="another").policies.history(identity)

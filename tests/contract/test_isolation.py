@@ -40,7 +40,7 @@ MARK = "HIDDEN"
 WHOLE = {
     *("show", "similar", "calibrate", "evaluate", "query", "stats", "verify", "communities"),
     *("to_networkx", "lessons.scores", "lessons.summary", "lessons.consolidation_due"),
-    *("events.positions", "events.since", "events.pending", "policies.history", "policies.linked"),
+    *("events.positions", "events.pending", "policies.history", "policies.linked"),
     *("people.preferences", "people.knowledge", "predictions.get", "predictions.list"),
     *("cycles.list", "cycles.examine"),
     *("upkeep.embedded_with", "upkeep.export", "upkeep.pending", "upkeep.backup"),
@@ -48,7 +48,7 @@ WHOLE = {
 """Methods that take no agent: they are the view of an administrator."""
 OTHERS = {
     *("open", "close", "attempt", "current_attempt", "remember", "watch"),
-    *("events.on", "events.crystallize", "events.run", "levels.start", "scopes.get", "scopes.list"),
+    *("events.crystallize", "levels.start", "scopes.get", "scopes.list"),
 }
 """Methods that make an object or run, or say what agents may read, not what they did."""
 
@@ -172,9 +172,6 @@ READS: dict[str, Callable[[Memory, str, Asked], Any]] = {
         names, lambda name: said(m.levels.entries, name, agent=a)
     ),
     "events.tail": lambda m, a, names: m.events.tail(100, agent=a),
-    "events.consume": lambda m, a, names: list(
-        m.events.consume(f"group of {a}", "consumer", agent=a, limit=100)
-    ),
     "events.listen": lambda m, a, names: list(
         m.events.listen(f"listeners of {a}", agent=a, follow=False)
     ),

@@ -138,7 +138,7 @@ def test_closing_leaves_nothing(memory: Memory) -> None:
     for number in range(3):
         memory.levels.add(WORKING, f"note {number}", tags=["t"])
     memory.levels.recall("note")
-    list(memory.events.consume("group", "consumer", agent=WORKING))
+    next(memory.events.listen("group", agent=WORKING))
     assert memory.levels.close(WORKING) == 3
     with pytest.raises(NotFoundError, match="closed"):
         memory.levels.recall("note", levels=WORKING)

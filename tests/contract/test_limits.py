@@ -55,7 +55,7 @@ def test_the_longest_texts_are_stored(opened: Opener) -> None:
     memory.people.prefer(key, key, key)
     memory.people.know(key, key, user=key)
     memory.scopes.set(key, can_learn=[key, "*"], share_with=[key], inherit_from=[longest(9)])
-    assert list(memory.events.consume(key, key, agent=key))
+    assert list(memory.events.listen(key, consumer=key, agent=key, follow=False))
     assert memory.recall(key[:100]).items
     assert memory.context(key, agent=key)
     assert memory.lessons.anti_patterns(kind, agent=key)

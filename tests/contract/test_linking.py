@@ -82,7 +82,7 @@ def test_a_weight_is_never_over_one_and_fades_to_nothing(memory: Memory) -> None
         learn(memory, "ab", source_key=str(number))
     assert weights(memory)["a"]["b"] == 1.0
     least = math.ceil(math.log(0.001) / math.log(0.95))
-    memory.policies.observe_many([{"state": HERE, "action": "a", "success": True}] * (least - 1))
+    memory.policies.update_many([{"state": HERE, "action": "a", "success": True}] * (least - 1))
     assert 0.001 <= weights(memory)["a"]["b"] < 0.0011
     memory.policies.observe(HERE, "a", True)
     assert weights(memory)["a"] == weights(memory)["b"] == {}
@@ -121,11 +121,11 @@ def test_links_are_strengthened_to_one_weakened_to_nothing_and_cut(
     for other, weight in ((b, 0.5), (c, 0.002), (d, 0.001)):
         policies.link(a, other, weight=weight)
     policies.link(b, c, weight=0.2)
-    assert policies.weaken(a, factor=0.5) == 1  # that with d
-    assert weights(memory)["a"] == {"b": 0.25, "c": 0.001}
+    assert policies.weaken(a, d, factor=0.5) == 0.0
+    assert weights(memory)["a"] == {"b": 0.5, "c": 0.002}
     policies.unlink(b, a)
     policies.unlink(b, a)
-    assert weights(memory) == {"a": {"c": 0.001}, "b": {"c": 0.2}, "c": {"b": 0.2, "a": 0.001}, "d": {}}  # noqa: E501  # fmt: skip
+    assert weights(memory) == {"a": {"c": 0.002}, "b": {"c": 0.2}, "c": {"b": 0.2, "a": 0.002}, "d": {}}  # noqa: E501  # fmt: skip
     before = weights(memory)
     assert memory.verify().ok
     memory.upkeep.rebuild()
@@ -184,7 +184,7 @@ def test_what_is_wrong_is_named_and_nothing_is_written(
     missing: list[Callable[[], object]] = [
         lambda: policies.link(a, "nobody"),
         lambda: policies.strengthen("nobody", a),
-        lambda: policies.weaken("nobody"),
+        lambda: policies.weaken("nobody", "nobody else"),
         lambda: policies.unlink(a, "nobody"),
         lambda: policies.linked("nobody"),
         lambda: policies.propagate([a, "nobody"]),

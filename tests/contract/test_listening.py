@@ -1,25 +1,24 @@
-"""Listeners and handlers get each event of their group once, in order, also after a restart.
+"""Consumers of a group get each event once, in order, also after a restart.
 
-Those that are killed are in ``tests/faults/test_consumers.py``.
+Those that are killed, and several at once, are in ``tests/faults/test_consumers.py``.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from graphmem import AsyncMemory, Memory
-from graphmem.errors import GraphMemError, ValidationError
-from graphmem.models.policies import Event
-from tests.conftest import Opener
+from tests.conftest import Clock, Opener
 
 LEVEL = "task:t:work"
+NOON = 1_780_000_000_000
 
 
 @pytest.fixture
@@ -29,9 +28,9 @@ def memory(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> Memory:
     return memory
 
 
-def add(memory: Memory, count: int) -> None:
+def add(memory: Memory, count: int, level: str = LEVEL) -> None:
     for number in range(count):
-        memory.levels.add(LEVEL, f"word {number}")
+        memory.levels.add(level, f"word {number}")
 
 
 def heard(memory: Memory, **how: Any) -> list[int]:
@@ -51,9 +50,9 @@ def test_each_event_is_given_once_to_a_group_also_after_a_restart(
 ) -> None:
     add(memory, 3)
     memory.learn("t", "s", success=True, agent="ada")
-    listening = memory.events.listen("group", "entry", follow=False)
-    assert next(listening).seq == 1
-    assert next(listening).seq == 2
+    consumer = memory.events.listen("group", "entry", follow=False)
+    assert next(consumer).seq == 1
+    assert next(consumer).seq == 2
     again = opened()  # the second was at work
     assert heard(again) == [2, 3]
     assert heard(again) == []
@@ -61,7 +60,7 @@ def test_each_event_is_given_once_to_a_group_also_after_a_restart(
     assert heard(again, group="third", kinds=["episode"], agent="a*") == [1]
     assert heard(again, group="fourth", kinds=None, agent=None) == [1, 1, 2, 3]
     assert memory.events.pending("group") == []
-    listening.ack()  # another took it over meanwhile: that is no error
+    consumer.ack()  # another took it over meanwhile: that is no error
     add(memory, 1)
     first = memory.events.listen("group", "entry", follow=False)
     next(first)
@@ -69,126 +68,123 @@ def test_each_event_is_given_once_to_a_group_also_after_a_restart(
     assert heard(again) == []
 
 
-def test_a_listener_takes_over_what_dead_ones_had(memory: Memory) -> None:
+def test_what_was_claimed_is_pending_until_it_is_acknowledged(memory: Memory) -> None:
+    add(memory, 5)
+    before = datetime.now(UTC)
+    one = memory.events.listen("group", consumer="one", limit=3, follow=False)
+    next(one)
+    [row] = memory.events.pending("group")
+    assert (row.consumer, row.agent, row.count, row.deliveries) == ("one", LEVEL, 3, 1)
+    assert abs((row.claimed_at - before).total_seconds()) < 60
+    assert heard(memory, consumer="two") == [4, 5]  # what the first one did not claim
+    one.ack()
+    one.ack()  # once more changes nothing
+    assert [row.count for row in memory.events.pending("group")] == [2]
+    assert [event.seq for event in one] == [2, 3]
+    assert memory.events.pending("group") == []
+
+
+def test_a_limit_counts_over_streams(memory: Memory) -> None:
+    for name in "abc":
+        memory.levels.put(f"task:{name}:work")
+        add(memory, 2, f"task:{name}:work")
+    own = memory.events.listen("group", agent="task:c:*", follow=False)
+    one = memory.events.listen("group", consumer="one", limit=3, follow=False)
+    two = memory.events.listen("group", consumer="two", follow=False)
+    first = next(one)
+    assert [event.agent[5] for event in own] == ["c", "c"]
+    assert [event.agent[5] for event in two] == ["b"]
+    assert [first.agent[5], *(event.agent[5] for event in one)] == ["a", "a", "b"]
+
+
+def test_a_consumer_takes_over_what_idle_ones_had(memory: Memory, clock: Clock) -> None:
+    clock.now = NOON
     add(memory, 3)
-    next(memory.events.listen("group", consumer="dead"))
-    assert heard(memory) == []
-    time.sleep(0.1)
-    listening = memory.events.listen("group", idle=0.05, follow=False)
-    listening._looked = 0.0  # it has been there for long
-    assert [event.seq for event in listening] == [1, 2, 3]
+    dead = memory.events.listen("group", consumer="dead")
+    next(dead)
+    clock.now = NOON + 59_000
+    dead.ack()  # a sign of life
+    clock.now = NOON + 118_000
+    assert heard(memory) == heard(memory, consumer="dead", group="another", agent="x*") == []
+    clock.now = NOON + 119_000
+    assert heard(memory, agent="x*") == []
+    [second, third] = memory.events.listen("group", follow=False)
+    assert [(event.seq, event.deliveries) for event in (second, third)] == [(2, 2), (3, 2)]
+    assert memory.events.pending("group") == []
 
 
-def test_what_is_stored_wakes_listeners_and_closing_ends_them(memory: Memory) -> None:
+def test_what_was_erased_is_skipped_and_not_left_pending(memory: Memory) -> None:
+    learned = [memory.learn("t", "s", success=True, source_key=str(n)) for n in range(4)]
+    how = {"kinds": None, "agent": "default"}
+    memory.upkeep.erase(learned[1].episode_id)
+    one = memory.events.listen("group", agent="default", follow=False)
+    assert [next(one).seq, next(one).seq] == [1, 3]
+    assert [row.count for row in memory.events.pending("group")] == [3]
+    memory.upkeep.erase(learned[2].episode_id)  # while it is pending
+    memory.upkeep.erase(learned[3].episode_id)
+    assert heard(memory, **how) == [5, 6, 7]
+    assert memory.events.pending("group") == []
+    # Erased ones do not end a loop over the rest, however many are claimed at a time.
+    assert heard(memory, **how, group="few", limit=1) == [1, 5, 6, 7]
+
+
+def test_a_stream_that_was_erased_whole_begins_anew(memory: Memory) -> None:
+    learned = memory.learn("t", "s", success=True, agent="ada")
+    one = memory.events.listen("group", agent="ada", follow=False)
+    next(one)
+    memory.upkeep.erase(learned.episode_id)
+    assert memory.events.pending("group") == []
+    memory.policies.observe({"x": 1}, "go", True, agent="ada")
+    two = memory.events.listen("group", consumer="two", agent="ada", follow=False)
+    assert next(two).seq == 1
+    one.ack()  # the number is the same, the event is not
+    assert [(row.consumer, row.count) for row in memory.events.pending("group")] == [("two", 1)]
+
+
+def test_what_is_stored_wakes_consumers_and_closing_ends_them(memory: Memory) -> None:
     """They wait for 30 seconds, so what comes at once comes from a ring of the bell."""
     seen: list[int] = []
     waiting = threading.Thread(
         target=lambda: seen.extend(e.seq for e in memory.events.listen("group", "entry"))
     )
-    handled: list[Event] = []
-    memory.events.on("entry", group="handlers")(handled.append)
-    running = threading.Thread(target=memory.events.run)
+    crystallizing = threading.Thread(target=memory.events.crystallize)
     waiting.start()
-    running.start()
+    crystallizing.start()
     add(memory, 1)
-    soon(lambda: len(handled) == 1)
+    soon(lambda: len(seen) == 1)
     add(memory, 1)
-    soon(lambda: len(handled) == len(seen) == 2)
+    soon(lambda: len(seen) == 2)
     memory.close()
-    waiting.join(20)
-    running.join(20)
-    assert not waiting.is_alive()
-    assert not running.is_alive()
+    for thread in (waiting, crystallizing):
+        thread.join(20)
+        assert not thread.is_alive()
     assert seen == [1, 2]
 
 
-def test_a_handler_that_fails_is_called_again_and_then_the_event_is_parked(
-    memory: Memory, caplog: pytest.LogCaptureFixture
-) -> None:
-    calls: list[tuple[str, int]] = []
-    on = memory.events.on
-
-    @on("entry", group="group", attempts=3, backoff=0.0)
-    def fails_twice(event: Event) -> None:
-        calls.append(("twice", event.seq))
-        if len([call for call in calls if call == ("twice", event.seq)]) < 3:
-            raise LookupError("not yet")
-
-    @on("entry", group="group", attempts=2, backoff=0.0)
-    async def fails_on_two(event: Event) -> None:
-        calls.append(("two", event.seq))
-        if event.seq == 2:
-            raise LookupError("never")
-
-    @on(group="others", agent="nobody*")
-    def never(event: Event) -> None:
-        raise AssertionError
-
-    add(memory, 3)
-    with caplog.at_level(logging.WARNING):
-        assert memory.events.run(follow=False) == 3
-    expected = [("twice", 1)] * 3 + [("two", 1)] + [("twice", 2)] * 3 + [("two", 2)] * 2
-    assert calls == [*expected, *[("twice", 3)] * 3, ("two", 3)]
-    assert "parked" in caplog.text
-    assert [(row.consumer, row.count) for row in memory.events.pending("group")] == [("parked", 1)]
-    assert memory.events.consume("group", "other").reclaim(idle=0) == []
-    assert memory.events.run(follow=False) == 0
-    parked = memory.events.consume("group", "parked")
-    assert [event.seq for event in parked.reclaim(idle=0)] == [2]
-    assert parked.ack() == 1
-    assert memory.events.pending("group") == []
-    assert memory.verify().ok
-
-
-def test_stopping_finishes_the_handler_that_runs(memory: Memory) -> None:
-    began, go_on, done = threading.Event(), threading.Event(), []
-
-    @memory.events.on("entry", group="group")
-    def slow(event: Event) -> None:
-        began.set()
-        assert go_on.wait(20)
-        done.append(event.seq)
-        memory.events.stop()  # from within, it does not wait for itself
-
+def test_stopping_ends_the_consumers_that_are_there(memory: Memory) -> None:
     add(memory, 2)
-    running = threading.Thread(target=memory.events.run)
-    running.start()
-    assert began.wait(20)
-    stopping = threading.Thread(target=memory.events.stop)
-    stopping.start()
-    stopping.join(0.05)
-    assert stopping.is_alive()
-    go_on.set()
-    stopping.join(20)
-    running.join(20)
-    assert done == [1]
+    consumer, single = memory.events.listen("group"), memory.events.listen("single")
+    assert (next(consumer).seq, next(single).seq) == (1, 1)
+    single.stop()
+    assert list(single) == []
+    memory.events.stop()
+    assert list(consumer) == []
     assert heard(memory) == [2]
+    assert heard(memory, group="single") == [2]
 
 
-def test_async_listeners_and_handlers(memory: Memory) -> None:
+def test_async_consumers(memory: Memory) -> None:
     async def work() -> None:
         asked = AsyncMemory(memory)
         seen: list[int] = []
-        began = asyncio.Event()
 
         async def listen() -> None:
             async for event in asked.events.listen("group", "entry"):
                 seen.append(event.seq)  # noqa: PERF401 - as they come
 
-        @asked.events.on("entry", group="handlers")
-        async def waits(event: Event) -> None:
-            began.set()
-            await asyncio.sleep(60)
-
         listening = asyncio.create_task(listen())
+        crystallizing = asyncio.create_task(asked.events.crystallize())
         await asked.levels.add(LEVEL, "one")
-        running = asyncio.create_task(asked.events.run())
-        await asyncio.wait_for(began.wait(), 20)
-        running.cancel()  # the event that was at work is not acknowledged
-        with pytest.raises(asyncio.CancelledError):
-            await running
-        assert [row.count for row in await asked.events.pending("handlers")] == [1]
-
         waiting = asked.events.listen("patient", "entry")
         assert (await anext(waiting)).seq == 1
         with pytest.raises(TimeoutError):
@@ -196,22 +192,10 @@ def test_async_listeners_and_handlers(memory: Memory) -> None:
                 await anext(waiting)
         await asked.levels.add(LEVEL, "two")
         assert (await anext(waiting)).seq == 2
-        with pytest.raises(ValidationError, match="event loop"):
-            memory.events.run()
         async with asyncio.timeout(20):
             while seen != [1, 2]:
                 await asyncio.sleep(0.005)
             await asked.close()
-            await listening
+            await asyncio.gather(listening, crystallizing)
 
     asyncio.run(work())
-
-
-def test_bad_arguments_are_told_at_once(memory: Memory) -> None:
-    wrong: list[tuple[str, Callable[[], Any]]] = [
-        ("function", lambda: memory.events.on("entry", group="group")(7)),  # type: ignore[type-var]
-        ("no handlers", memory.events.run),
-    ]
-    for word, call in wrong:
-        with pytest.raises(GraphMemError, match=word):
-            call()

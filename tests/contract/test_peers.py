@@ -50,7 +50,7 @@ def test_a_date_among_the_features_is_an_error_and_not_hashed_as_python_prints_i
 
 def observe(memory: Memory, agent: str, counts: dict[str, tuple[int, int]]) -> None:
     """Record for each action how often it worked, and of how many times."""
-    memory.policies.observe_many(
+    memory.policies.update_many(
         {"state": STATE, "action": action, "success": number < successes, "agent": agent}
         for action, (successes, trials) in counts.items()
         for number in range(trials)

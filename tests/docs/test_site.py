@@ -29,7 +29,7 @@ from graphmem.levels import Lens, Levels
 from graphmem.people import People
 from graphmem.people.scopes import LearningScopes
 from graphmem.policies import Policies
-from graphmem.policies.consumers import Consumer, Listening
+from graphmem.policies.consumers import Consumer
 from graphmem.policies.cycles import Cycles
 from graphmem.policies.events import Events
 from graphmem.policies.ledger import Predictions
@@ -53,7 +53,6 @@ MEMBERS: dict[str, type] = {
     "memory.upkeep": Upkeep,
     "memory.skills": Skills,
     "Consumer": Consumer,
-    "Listening": Listening,
     "Attempt": Attempt,
     "AsyncAttempt": AsyncAttempt,
     "Lens": Lens,

@@ -1,13 +1,10 @@
 """A process of its own that consumes events, or changes policies, and says what is durable.
 
-    GRAPHMEM_URL=... python -m tests.faults.consumer consume NAME LOG [again]
-    GRAPHMEM_URL=... python -m tests.faults.consumer handle LOG
+    GRAPHMEM_URL=... python -m tests.faults.consumer consume LOG
     GRAPHMEM_URL=... python -m tests.faults.consumer change FIRST LAST
 
-A consumer writes the id of every event into
-the file LOG, and to the disk, before it acknowledges it; then it prints the ids that are
-acknowledged. With ``again`` it first takes back what was pending. A handler does as a consumer, in
-the loop of ``events.run``. The other prints the number of each change that is made. All print
+A consumer writes the id of every event into the file LOG, and to the disk, before it acknowledges
+it; then it prints the id. The other prints the number of each change that is made. Both print
 ``done`` in the end.
 """
 
@@ -18,14 +15,12 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from graphmem import Memory
-from graphmem.models.policies import Event
 from tests.faults.learner import Talker
 
 GROUP = "workers"
-LIMIT = 5
 PAGES = 5
 SIZES = (1, 1, 3, 1)
 """Events of the changes with the numbers 0, 1, 2, 3, then the same again."""
@@ -89,11 +84,7 @@ def main() -> None:
     with Memory.open() as memory:
         memory.upkeep.initialize()
         if sys.argv[1] == "consume":
-            with Path(sys.argv[3]).open("a") as log:
-                _consume(memory, sys.argv[2], log, again="again" in sys.argv)
-        elif sys.argv[1] == "handle":
-            with Path(sys.argv[2]).open("a") as log:
-                _handle(memory, log)
+            _consume(memory, Path(sys.argv[2]))
         else:
             for number in range(int(sys.argv[2]), int(sys.argv[3])):
                 change(memory, number)
@@ -101,37 +92,14 @@ def main() -> None:
         print("done", flush=True)
 
 
-def _handle(memory: Memory, log: TextIO) -> None:
-    before: list[Event] = []
-
-    @memory.events.on("outcome", group=GROUP)
-    def handle(event: Event) -> None:
-        if before:
-            print(before.pop().id, flush=True)
-        print(event.id, file=log, flush=True)
-        os.fsync(log.fileno())
-        before.append(event)
-
-    memory.events.run(follow=False)
-    if before:  # else all were handled before a kill
-        print(before.pop().id, flush=True)
-
-
-def _consume(memory: Memory, name: str, log: TextIO, *, again: bool) -> None:
-    consumer = memory.events.consume(GROUP, name, limit=LIMIT)
-    events = consumer.reclaim(idle=0) if again else []
-    while events := events or list(consumer):
-        for event in events:
-            _process(event, log)
-        consumer.ack(*events)
-        print(*(event.id for event in events), flush=True)
-        events = []
-
-
-def _process(event: Event, log: TextIO) -> None:
-    log.write(f"{event.id}\n")
-    log.flush()
-    os.fsync(log.fileno())
+def _consume(memory: Memory, path: Path) -> None:
+    consumer = memory.events.listen(GROUP, follow=False)
+    with path.open("a") as log:
+        for event in consumer:
+            print(event.id, file=log, flush=True)
+            os.fsync(log.fileno())
+            consumer.ack()
+            print(event.id, flush=True)
 
 
 if __name__ == "__main__":

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import random
 import threading
 import time
-from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -17,12 +15,11 @@ import pytest
 from hypothesis.stateful import rule
 
 from graphmem import Memory, Settings
-from graphmem.errors import ValidationError
 from graphmem.models.policies import Event
 from graphmem.policies.consumers import Consumer
 from tests.conftest import Clock, Opener
 from tests.faults.attack import rounds
-from tests.faults.consumer import GROUP, LIMIT, SIZES, Process, change, learned, running
+from tests.faults.consumer import GROUP, SIZES, change, learned, running
 from tests.faults.learner import environment
 from tests.machines import MemoryMachine, run
 
@@ -31,7 +28,7 @@ CHANCE = 20_261_101
 
 def outcomes(memory: Memory, count: int, agent: str = "default") -> None:
     """Write so many events."""
-    memory.policies.observe_many(
+    memory.policies.update_many(
         {"state": {"page": 1}, "action": "go", "success": True, "agent": agent}
         for _ in range(count)
     )
@@ -39,51 +36,17 @@ def outcomes(memory: Memory, count: int, agent: str = "default") -> None:
 
 def everything(memory: Memory) -> list[Event]:
     """All events, each agent's in the order of their numbers."""
-    events = memory.events.since({}, 100_000)
+    events = memory.events.tail(100_000)
     return sorted(events, key=lambda event: (event.agent, event.seq))
 
 
 # Killed consumers
 
 
-class Log:
-    """What a consumer processed, run after run, as its file says; and what it acknowledged."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.runs: list[tuple[list[str], list[str]]] = []
-        self._read = 0
-
-    def note(self, process: Process) -> None:
-        """Note what a run that has ended did."""
-        lines = self.path.read_text().splitlines() if self.path.exists() else []
-        self.runs.append((lines[self._read :], process.acknowledged))
-        self._read = len(lines)
-
-    def processed(self) -> list[str]:
-        return [identity for processed, _ in self.runs for identity in processed]
-
-
-def check_nothing_is_lost(memory: Memory, logs: list[Log], kills: int) -> None:
-    """All was processed, and what was processed again had not been acknowledged."""
-    processed = Counter(identity for log in logs for identity in log.processed())
-    assert set(processed) == {event.id for event in everything(memory)}
-    assert memory.events.pending(GROUP) == []
-    assert processed.total() - len(processed) <= kills * LIMIT
-    for log in logs:
-        for place, (own, acknowledged) in enumerate(log.runs):
-            assert set(acknowledged) <= set(own)
-            assert len(set(own)) == len(own)
-            later = [identity for run, _ in log.runs[place + 1 :] for identity in run]
-            elsewhere = [i for other in logs if other is not log for i in other.processed()]
-            assert not set(acknowledged) & {*later, *elsewhere}
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("how", ["consume", "handle"])
 @pytest.mark.parametrize("round_", range(rounds(3, 20)))
 def test_a_killed_consumer_loses_nothing_and_repeats_what_it_did_not_acknowledge(
-    url: str, settings: Settings, tmp_path: Path, round_: int, how: str
+    url: str, settings: Settings, tmp_path: Path, round_: int
 ) -> None:
     chance = random.Random(CHANCE + round_)
     surroundings = environment(url, f"consumers-{uuid4().hex}", settings)
@@ -92,27 +55,28 @@ def test_a_killed_consumer_loses_nothing_and_repeats_what_it_did_not_acknowledge
         outcomes(memory, 40, "a")
         outcomes(memory, 40, "b")
 
-    log = Log(tmp_path / "processed")
-    given = ("one", str(log.path), "again") if how == "consume" else (str(log.path),)
+    path, before = tmp_path / "processed", list[str]()
     for kill in (True, True, False):
-        with running(surroundings, how, *given) as process:
+        with running(surroundings, "consume", str(path)) as process:
             if kill:
                 process.wait_for_acknowledged(chance.randrange(25))
                 time.sleep(chance.uniform(0, 0.02))
                 process.kill()
             else:
                 assert process.finish() == 0
-        log.note(process)
+        processed = path.read_text().split() if path.exists() else []
+        own = processed[len(before) :]
+        assert set(process.acknowledged) <= set(own)
+        assert len(set(own) & set(before)) <= 1  # the one at work, which was not acknowledged
+        assert not set(process.acknowledged[:-1]) & set(before)
+        before = processed
 
     with Memory.open(url, namespace=namespace, settings=settings) as memory:
-        check_nothing_is_lost(memory, [log], kills=2)
+        assert memory.events.pending(GROUP) == []
         assert memory.verify().ok
-        if how == "handle":  # event by event, in the order of each stream
-            handled = log.processed()
-            assert len(handled) - len(set(handled)) <= 2
-            for agent in "ab":
-                own = [event.id for event in everything(memory) if event.agent == agent]
-                assert [one for one in dict.fromkeys(handled) if one in own] == own
+        for agent in "ab":  # event by event, in the order of each stream
+            own = [event.id for event in everything(memory) if event.agent == agent]
+            assert [one for one in dict.fromkeys(processed) if one in own] == own
 
 
 # Killed writers
@@ -178,15 +142,14 @@ def test_consumers_in_threads_share_the_events(memory: Memory, opened: Opener) -
         done.set()
 
     def consume(place: int) -> list[str]:
-        consumer = handles[place].events.consume("group", f"consumer {place}", limit=3)
         seen: list[str] = []
         together.wait(30)
         while True:
-            last = done.is_set()
-            events = list(consumer)
-            seen += [event.id for event in events]
-            assert consumer.ack() == len(events)
-            if last and not events:
+            last, before = done.is_set(), len(seen)
+            name = f"consumer {place}"
+            consumer = handles[place].events.listen("group", consumer=name, limit=3, follow=False)
+            seen += [event.id for event in consumer]
+            if last and len(seen) == before:
                 return seen
 
     with ThreadPoolExecutor(5) as pool:
@@ -198,29 +161,26 @@ def test_consumers_in_threads_share_the_events(memory: Memory, opened: Opener) -
     assert memory.events.pending("group") == []
 
 
-def test_of_several_that_reclaim_at_once_one_gets_it(
+def test_of_several_that_take_over_at_once_one_gets_it(
     memory: Memory, opened: Opener, clock: Clock
 ) -> None:
     clock.now = 1_780_000_000_000
     outcomes(memory, 16)
     for place in range(8):  # so many claims, of which each goes to one of the four
-        list(memory.events.consume("group", f"dead {place}", limit=2))
+        next(memory.events.listen("group", consumer=f"dead {place}", limit=2))
     handles = [memory, opened(), opened(), opened()]
     together = threading.Barrier(4)
     clock.now += 2_000
 
-    def reclaim(place: int) -> list[int]:
-        consumer = handles[place].events.consume("group", f"consumer {place}")
+    def take_over(place: int) -> list[int]:
+        how: dict[str, Any] = {"consumer": f"consumer {place}", "idle": 2, "follow": False}
         together.wait(30)
-        given = [event.seq for event in consumer.reclaim(idle=2)]
-        assert consumer.ack() == len(given)
-        return given
+        return [event.seq for event in handles[place].events.listen("group", **how)]
 
     with ThreadPoolExecutor(4) as pool:
-        given = [seq for found in pool.map(reclaim, range(4)) for seq in found]
-    assert len(given) == len(set(given))
-    left = sum(row.count for row in memory.events.pending("group"))
-    assert len(given) + left == 16
+        given = [seq for found in pool.map(take_over, range(4)) for seq in found]
+    assert sorted(given) == [*range(1, 17)]
+    assert memory.events.pending("group") == []
 
 
 # Whatever the order of calls
@@ -234,82 +194,54 @@ class Group(MemoryMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.consumers = {name: self._consumer(name, 3) for name in NAMES}
-        self.written: Counter[str] = Counter()
-        self.events: dict[str, Event] = {}
-        self.holder: dict[str, str] = {}
-        self.deliveries: dict[str, int] = {}
+        self.consumers: dict[str, Consumer] = {}
+        self.latest: dict[str, str] = {}
+        """What each consumer has at work."""
+        self.written = 0
         self.acknowledged: set[str] = set()
+        for name in NAMES:
+            self.restart(name)
 
-    def _consumer(self, name: str, limit: int) -> Consumer:
-        return self.memory.events.consume("group", name, limit=limit)
+    @rule(name=st.sampled_from(NAMES))
+    def restart(self, name: str) -> None:
+        """It gets again what it had not acknowledged."""
+        self.consumers[name] = self.memory.events.listen(
+            "group", consumer=name, limit=3, follow=False
+        )
+        self.latest.pop(name, None)
 
     @rule(agent=st.sampled_from(["x", "y"]), count=st.integers(1, 5))
     def write(self, agent: str, count: int) -> None:
         outcomes(self.memory, count, agent)
-        self.written[agent] += count
+        self.written += count
 
     @rule(name=st.sampled_from(NAMES))
-    def consume(self, name: str) -> None:
-        given = list(self.consumers[name])
-        left = self.written.total() - len(self.events)
-        assert len(given) == min(3, left)
-        for event in given:
-            assert event.id not in self.events, "it was given before, and nobody re-claimed it"
-            assert event.deliveries == 1
-            self.events[event.id], self.holder[event.id] = event, name
-            self.deliveries[event.id] = 1
-
-    @rule(name=st.sampled_from(NAMES), chance=st.randoms(use_true_random=False))
-    def acknowledge(self, name: str, chance: Any) -> None:
-        chosen = [self.events[key] for key in sorted(self.events) if chance.random() < 0.3]
-        own = {event.id for event in chosen if self.holder.get(event.id) == name}
-        if own == {event.id for event in chosen}:
-            if chosen:
-                assert self.consumers[name].ack(*chosen) == len(own)
-        else:
-            with pytest.raises(ValidationError):
-                self.consumers[name].ack(*chosen)
-        self._acknowledged(own)
+    def take(self, name: str) -> None:
+        """Acknowledge what is at work, and get the next event."""
+        self._done(name)
+        if (event := next(self.consumers[name], None)) is not None:
+            assert event.id not in self.acknowledged
+            assert event.id not in self.latest.values(), "another consumer has it at work"
+            self.latest[name] = event.id
 
     @rule(name=st.sampled_from(NAMES))
-    def acknowledge_all(self, name: str) -> None:
-        own = {key for key, holder in self.holder.items() if holder == name}
-        with contextlib.suppress(ValidationError):  # some of it was re-claimed
-            assert self.consumers[name].ack() == len(own)
-        self._acknowledged(own)
+    def acknowledge(self, name: str) -> None:
+        self.consumers[name].ack()
+        self._done(name)
 
-    @rule(name=st.sampled_from(NAMES))
-    def reclaim(self, name: str) -> None:
-        given = self.consumers[name].reclaim(idle=0)
-        assert sorted(event.id for event in given) == sorted(self.holder)
-        for event in given:
-            self.deliveries[event.id] = self.deliveries[event.id] + 1
-            self.holder[event.id] = name
-
-    @rule(name=st.sampled_from(NAMES))
-    def restart(self, name: str) -> None:
-        """A new handle of the same name holds what it took over; it takes all, there and then."""
-        self.consumers[name] = self._consumer(name, 3)
-        self.reclaim(name)
-
-    def _acknowledged(self, own: set[str]) -> None:
-        assert not own & self.acknowledged
-        self.acknowledged |= own
-        for key in own:
-            del self.holder[key]
+    def _done(self, name: str) -> None:
+        if name in self.latest:
+            self.acknowledged.add(self.latest.pop(name))
 
     def teardown(self) -> None:
-        """In the end one consumer clears up: every event was acknowledged once, none is left."""
+        """In the end each gets what it had: every event was acknowledged once, none is left."""
         try:
-            self.reclaim("a")
-            self.acknowledge_all("a")
-            while len(self.events) < self.written.total():
-                self.consume("a")
-                self.acknowledge_all("a")
-            assert self.acknowledged == {event.id for event in self.memory.events.since({})}
+            for name in NAMES:
+                self.restart(name)
+                self.acknowledged |= {event.id for event in self.consumers[name]}
+            assert len(self.acknowledged) == self.written
+            assert self.acknowledged == {event.id for event in self.memory.events.tail(1_000)}
             assert self.memory.events.pending("group") == []
-            assert list(self.consumers["b"]) == self.consumers["b"].reclaim(idle=0) == []
         finally:
             self.memory.close()
 

@@ -53,7 +53,7 @@ def attack(memory: Memory, folder: Path, stride: int) -> list[str]:
             if parameter.kind is parameter.VAR_KEYWORD:
                 continue
             place += 1
-            if (name, parameter.name) == ("events.run", "follow"):
+            if (name, parameter.name) == ("events.crystallize", "follow"):
                 continue  # True waits for ever
             for number, (word, make) in enumerate(HOSTILE.items()):
                 if (place + number) % stride or (parameter.name in CALLED and word in OWN):

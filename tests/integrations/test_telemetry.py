@@ -32,8 +32,7 @@ from tests.contract.test_namespaces import call
 
 OBJECTS = {
     *("open", "attempt", "current_attempt", "remember", "watch", "close"),
-    *("events.on", "events.crystallize", "events.listen", "events.consume", "events.run"),
-    *("events.stop", "levels.start", "levels.stop"),
+    *("events.listen", "events.crystallize", "events.stop", "levels.start", "levels.stop"),
 }
 """Methods that only make an object, or run or end what runs for long."""
 ADDRESS = ("server.address", "server.port")
@@ -205,7 +204,7 @@ def test_opentelemetry_instrument_finds_it() -> None:
 
 
 def test_log_lines_hold_no_contents(memory: Memory, caplog: pytest.LogCaptureFixture) -> None:
-    """Whatever fails, its message is for the caller: transformers, handlers, extractors ..."""
+    """Whatever fails, its message is for the caller: transformers, extractors ..."""
     caplog.set_level(logging.INFO)
 
     def fails(*_: Any) -> Any:
@@ -217,8 +216,6 @@ def test_log_lines_hold_no_contents(memory: Memory, caplog: pytest.LogCaptureFix
     memory.levels.add("collective:from", {"said": SECRET})
     assert SECRET in repr(memory.levels.tick())
     memory.remember("collective:from", extract=fails)(lambda text: text)(SECRET)
-    memory.events.on("entry", group="test", attempts=1)(fails)
-    memory.events.run(follow=False)
     memory.levels.__dict__["_tick"] = fails
     memory.levels.start(0.01)
     deadline = time.monotonic() + 60
@@ -235,6 +232,5 @@ def test_log_lines_hold_no_contents(memory: Memory, caplog: pytest.LogCaptureFix
     assert "the tick failed" in caplog.text
     assert "cannot pull from" in caplog.text
     assert "was not remembered" in caplog.text
-    assert "failed on event" in caplog.text
     assert "was not learned" in caplog.text
     assert SECRET not in caplog.text

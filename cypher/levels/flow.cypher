@@ -64,21 +64,3 @@ WHERE e.id IN $ids AND toString(e.ns) = $ns
 MATCH (e)-[:MADE_FROM]->(:Entry)<-[:MADE_FROM]-(o:Entry)-[:BECAME]->(n:Episode)
 WHERE o.level = e.level AND o.content = e.content AND o.format = e.format
 RETURN e.id AS id, n.source_key AS source_key;
-
-// name: flow.learned
-// doc: The episodes of events (ids) of an agent's stream, and how many entries became each.
-// returns: number integer, stored_at integer, id string, task string, task_type string, strategies list, success boolean, score float
-// returns: summary string, error string, feedback string, at integer, entries integer
-MATCH (x:Event)
-WHERE x.id IN $ids AND toString(x.ns) = $ns AND x.kind = 'episode'
-MATCH (x)-[:ABOUT]->(e:Episode)
-OPTIONAL MATCH (e)<-[:BECAME]-(o:Entry)
-WITH x, e, count(o) AS entries
-OPTIONAL MATCH (e)-[u:USED]->(s:Strategy)
-WITH x, e, entries, u.rank AS rank, s.text AS strategy
-ORDER BY rank
-WITH x, e, entries, collect(strategy) AS strategies
-RETURN x.seq AS number, x.created_at AS stored_at, e.id AS id, e.task AS task, e.type AS task_type, strategies, e.success AS success,
-  e.score AS score, e.summary AS summary, e.error AS error, e.feedback AS feedback,
-  coalesce(e.ended_at, e.started_at, e.recorded_at) AS at, entries
-ORDER BY number;

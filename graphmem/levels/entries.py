@@ -13,7 +13,7 @@ from pydantic import JsonValue
 
 from graphmem.errors import NotFoundError, ScopeError, ValidationError
 from graphmem.graph.access import View, read_view
-from graphmem.graph.arguments import check_text, checked_agent, checked_items, listed
+from graphmem.graph.arguments import check_text, checked_agent, listed, one_or_many
 from graphmem.graph.graph import Graph, Reader, Transaction
 from graphmem.graph.reads import Reads
 from graphmem.ids import (
@@ -86,19 +86,26 @@ class Base:
             raise _no_level(by_id[missing].name, reader.ns)
         return rows
 
+    def _readable(self, reader: Reader, view: View, **which: str | None) -> list[Row]:
+        """Return the levels that may be read, of all owners or of one, in order of name."""
+        rows = reader.read("levels.list", **which)
+        return [row for row in rows if is_readable(LevelName.of(row["name"]), view)]
+
     def _view(self, agent: str | None) -> View:
         return read_view(self._graph, agent)
 
-    def _check_writable(self, name: LevelName, agent: str | None, field: str = "name") -> None:
-        """Check that an agent may write a level; None is an administrator."""
-        check_writable(name, agent, field)
-        if name.owner_kind != "collective" or agent is None:
-            return
-        for row in self._graph.read("levels.list", ids=[level_id(self._graph.ns, name.name)]):
-            if row["members"] is not None and agent not in row["members"]:
-                problem = f"has members that alone may write it, and agent {agent!r} is none"
+    def _writable(self, name: str, agent: str | None, field: str = "name") -> LevelName:
+        """Return the parts of the name of a level that an agent, or None, may write."""
+        level, writer = LevelName.of(name, field), checked_agent(agent)
+        check_writable(level, writer, field)
+        if level.owner_kind != "collective" or writer is None:
+            return level
+        for row in self._graph.read("levels.list", ids=[level_id(self._graph.ns, level.name)]):
+            if row["members"] is not None and writer not in row["members"]:
+                problem = f"has members that alone may write it, and agent {writer!r} is none"
                 remedy = f"let {' or '.join(row['members'][:3]) or 'an administrator'} do it"
-                raise ScopeError(field, name.name, problem, remedy)
+                raise ScopeError(field, level.name, problem, remedy)
+        return level
 
 
 def lock_levels(tx: Transaction, *names: str) -> list[Row]:
@@ -210,11 +217,16 @@ class Entries(Base):
             relevance: how much it counts at first, in (0, 1].
             agent: who writes; an agent may write its own levels and those for all. None: anybody.
         """
-        level = LevelName.of(name)
-        self._check_writable(level, checked_agent(agent))
-        more = {"key": key, "metadata": metadata, "ttl": ttl, "at": at}
-        more = {field: value for field, value in more.items() if value is not None}
-        new = NewEntry(content=content, tags=listed(tags), relevance=relevance, **more)  # type: ignore[arg-type] # it checks them
+        level = self._writable(name, agent)
+        new = NewEntry(
+            content=content,
+            tags=listed(tags),  # type: ignore[arg-type] # it checks them
+            key=key,
+            metadata={} if metadata is None else metadata,  # type: ignore[arg-type]
+            ttl=ttl,
+            at=at,
+            relevance=relevance,
+        )
         new = self._graph.storable(new)
         row = row_of(self._graph.ns, level.name, new, self._graph.now())
         options = ["keyed"] if new.key is not None else []
@@ -234,7 +246,7 @@ class Entries(Base):
         Raises:
             NotFoundError: an entry is not there (any more), or the reader may not read its level.
         """
-        identities = [ids] if isinstance(ids, str) else list(checked_items("ids", ids))
+        identities = one_or_many("ids", ids)
         for identity in identities:
             check_text("ids", identity)
         view = self._view(agent)

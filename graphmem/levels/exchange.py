@@ -14,7 +14,6 @@ from pydantic import AfterValidator, Field
 
 from graphmem.graph.graph import Graph, Reader, Transaction
 from graphmem.ids import (
-    canonical_json,
     entry_id,
     from_millis,
     level_id,
@@ -23,9 +22,9 @@ from graphmem.ids import (
     to_millis,
 )
 from graphmem.levels.entries import LINKS, row_of, store, to_seconds
-from graphmem.levels.flow import edge_of, order_of, skip, source_id, subscribe
-from graphmem.levels.lenses import lens_info, lens_row, put
-from graphmem.levels.topology import level_row
+from graphmem.levels.flow import edge_of, order_of, skip
+from graphmem.levels.lenses import lens_row, lens_settings, put
+from graphmem.levels.topology import level_row, subscription
 from graphmem.models.fields import AS_TUPLE, Input, JsonObject, Line, Moment, Name, millis
 from graphmem.models.levels import (
     MAX_NAME,
@@ -35,7 +34,6 @@ from graphmem.models.levels import (
     LevelSettings,
     NewEntry,
     lens_name,
-    source_name,
 )
 from graphmem.store.paging import pages
 from graphmem.store.port import Row
@@ -47,9 +45,9 @@ LevelText = Annotated[Name, AfterValidator(lambda name: LevelName.of(name, "leve
 
 
 class PullRecord(Input):
-    """What a level pulls from: a level, or an agent's stream."""
+    """What a level pulls from another."""
 
-    source: Annotated[Name, AfterValidator(lambda name: source_name(name).name)]
+    source: LevelText
     transformer: Annotated[Name, Field(max_length=MAX_NAME)] | None = None
     arguments: JsonObject = Field(default_factory=dict)
     pulled: Annotated[int, Field(ge=0)] = 0
@@ -136,11 +134,9 @@ def records(tx: Transaction) -> Iterator[dict[str, Any]]:
             for identity in page:
                 yield _entry_line(rows[identity], evidence[identity])
     for row in tx.run("lenses.list"):
-        lens = lens_info(row)
-        names = ("tags", "max_age", "limit", "purpose")
-        parts = LensSettings(**{name: getattr(lens, name) for name in names})
-        settings = parts.model_dump(mode="json", exclude_defaults=True)
-        yield {"held": "lens", "name": lens.name, "levels": list(lens.levels), "settings": settings}
+        settings = lens_settings(row).model_dump(mode="json", exclude_defaults=True)
+        lens = {"name": row["name"], "levels": row["levels"], "settings": settings}
+        yield {"held": "lens", **lens}
 
 
 def _entry_line(row: Row, evidence: Row) -> dict[str, Any]:
@@ -200,16 +196,14 @@ def _put_levels(tx: Transaction, levels: Sequence[LevelRecord]) -> int:
         tx.run("levels.put", rows=[level_row(tx.ns, *part) for part in parts])
     for level in new.values():
         for pull in level.pulls:
-            source = source_name(pull.source)
-            row = {
-                "id": ids[level.name],
-                "source": source_id(tx.ns, source),
-                "transformer": pull.transformer,
-                "arguments": canonical_json(pull.arguments),
-            }
-            subscribe(tx, level.name, source, row, new=True)
-            if pull.pulled and source.name not in there:
-                skip(tx, level.name, level_stream_id(tx.ns, source.name), pull.pulled)
+            source = level_id(tx.ns, pull.source)
+            options = pull.arguments
+            tx.run(
+                "levels.subscribe",
+                rows=[subscription(ids[level.name], source, pull.transformer, options)],
+            )
+            if pull.pulled and pull.source not in there:
+                skip(tx, level.name, level_stream_id(tx.ns, pull.source), pull.pulled)
     return len(new)
 
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import reduce
 from operator import and_
-from typing import Unpack
+from typing import Any
 
 from graphmem.errors import NotFoundError, ValidationError
-from graphmem.graph.arguments import check_text, checked_agent, checked_items
+from graphmem.graph.arguments import check_text, checked_agent, one_or_many
 from graphmem.graph.graph import Transaction
 from graphmem.ids import from_millis, lens_id, level_id
 from graphmem.levels.entries import (
+    Base,
     check_readable,
     check_writable,
     is_readable,
@@ -19,12 +20,9 @@ from graphmem.levels.entries import (
     to_duration,
     to_seconds,
 )
-from graphmem.levels.queries import Queries
 from graphmem.models.levels import (
     LENSES,
-    Conditions,
     EntryQuestion,
-    Found,
     LensInfo,
     LensSettings,
     LevelName,
@@ -35,54 +33,9 @@ from graphmem.models.levels import (
 from graphmem.notebook.frames import Listed
 from graphmem.store.port import Row
 
-COMPARED = 100
-"""A context takes its entries from so many near a text."""
-MANY = 1_000
-"""There may be so many entries if at least :data:`COMPARED` were found."""
 
-
-class Lens:
-    """A read-only view of levels: what a lens shows to one reader."""
-
-    def __init__(self, levels: Lenses, name: str, agent: str | None) -> None:
-        self._levels, self._name, self._agent = levels, name, agent
-        self.info = levels._lens(name, agent)
-        """The lens as it was when it was asked for."""
-
-    def recall(
-        self,
-        text: str | None = None,
-        *,
-        limit: int | None = None,
-        **conditions: Unpack[Conditions],
-    ) -> Listed[Found]:
-        """Return the entries that it shows: the nearest to a text, else the most relevant.
-
-        The conditions are those of ``levels.recall``: tags, since, until, key, max_age,
-        min_relevance and include_expired. They narrow what the lens shows as it is defined now.
-        Without a limit it shows as many as the lens says.
-
-        Raises:
-            NotFoundError: the lens was removed, or looks at nothing.
-        """
-        request = EntryQuestion(text=text, **conditions)
-        return Listed(self._levels._note(self._ask(request, limit)))
-
-    def _ask(self, request: EntryQuestion, limit: int | None) -> list[Found]:
-        lens = self._levels._lens(self._name, self._agent)
-        conditions = [one for one in (lens.tags, request.tags) if one is not None]
-        ages = [age for age in (lens.max_age, request.max_age) if age is not None]
-        narrowed = {
-            "tags": reduce(and_, conditions) if conditions else None,
-            "max_age": min(ages, default=None),
-        }
-        most = lens.limit if limit is None else limit
-        request = request.model_copy(update=narrowed)
-        return self._levels._ask(request, lens.levels, most, self._agent)
-
-
-class Lenses(Queries):
-    """Puts, lists and removes the lenses of one namespace, and looks through them."""
+class Lenses(Base):
+    """Puts, lists and removes the lenses of one namespace."""
 
     def put_lens(
         self,
@@ -97,10 +50,14 @@ class Lenses(Queries):
     ) -> LensInfo:
         """Make a lens, or replace its settings; a repeated call changes nothing.
 
-        Its name says who owns it, as that of a level does: ``agent:ada:orders``,
-        ``task:deploy:late``, ``collective:news``. With an agent, ``orders`` is short for the first.
-        A reader needs the right to read all of its levels. If a level is closed, the lens no longer
-        looks at it; a lens that looks at no other level is removed.
+        ``recall(lens=...)`` looks through it. Its name says who owns it, as that of a level does:
+        ``agent:ada:orders``, ``task:deploy:late``, ``collective:news``. With an agent, ``orders``
+        is short for the first. A reader needs the right to read all of its levels. If a level is
+        closed, the lens no longer looks at it; a lens that looks at no other level is removed.
+
+        Every agent has three without putting them: ``planning`` (its working and short-term level,
+        the last hour, 10 entries), ``reflection`` (short-term and episodic, 10) and ``skill``
+        (procedural, 5).
 
         Args:
             name: the name. One like ``agent:ada:planning`` replaces the lens that every agent has.
@@ -118,7 +75,7 @@ class Lenses(Queries):
         asking = checked_agent(agent)
         lens, view = _full_name(name, asking), self._view(agent)
         check_writable(lens, asking, kind="lens")
-        names = [levels] if isinstance(levels, str) else checked_items("levels", levels)
+        names = one_or_many("levels", levels)
         targets = {level.name: level for level in (LevelName.of(one, "levels") for one in names)}
         if not targets:
             raise ValidationError("levels", levels, "is empty", "name the levels to look at")
@@ -133,23 +90,6 @@ class Lenses(Queries):
             return lens_info(tx.run("lenses.list", name=lens.name)[0])
 
         return self._graph.transact(work)
-
-    def lens(self, name: str, *, agent: str | None = None) -> Lens:
-        """Return a lens, to look through: ``levels.lens("planning", agent="ada").recall()``.
-
-        Every agent has three: ``planning`` (its working and short-term level, the last hour, 10
-        entries), ``reflection`` (short-term and episodic, 10) and ``skill`` (procedural, 5).
-
-        Args:
-            name: its name; ``planning`` is short for ``agent:ada:planning`` if ``ada`` reads. If no
-                agent reads, ``planning``, ``reflection`` and ``skill`` look at those levels of all
-                agents.
-            agent: who reads; None: anybody.
-
-        Raises:
-            NotFoundError: there is no such lens, or none of the levels that it looks at.
-        """
-        return Lens(self, name, agent)
 
     def lenses(self, owner: str | None = None, *, agent: str | None = None) -> Listed[LensInfo]:
         """Return the lenses that somebody put, in order of name; of all owners, or of one.
@@ -173,7 +113,7 @@ class Lenses(Queries):
         """Remove a lens that somebody put; its levels stay.
 
         Args:
-            name: its name, as in :meth:`lens`.
+            name: its name, as in :meth:`put_lens`.
             agent: who asks; an agent may remove its own lenses and those for all. None: anybody.
 
         Raises:
@@ -192,24 +132,37 @@ class Lenses(Queries):
 
         self._graph.transact(work)
 
-    def _lens(self, name: str, agent: str | None) -> LensInfo:
-        """Return a lens through which a reader may look."""
+    def _look(
+        self, name: str, request: EntryQuestion, agent: str | None
+    ) -> tuple[EntryQuestion, tuple[str, ...], int]:
+        """Return a question narrowed to what a lens shows, the levels to ask, and its limit."""
+        levels, lens = self._lens(name, agent)
+        conditions = [one for one in (lens.tags, request.tags) if one is not None]
+        ages = [age for age in (lens.max_age, request.max_age) if age is not None]
+        narrowed: dict[str, Any] = {
+            "tags": reduce(and_, conditions) if conditions else None,
+            "max_age": min(ages, default=None),
+        }
+        return request.model_copy(update=narrowed), levels, lens.limit
+
+    def _lens(self, name: str, agent: str | None) -> tuple[tuple[str, ...], LensSettings]:
+        """Return the levels and settings of a lens through which a reader may look."""
         asking, view = checked_agent(agent), self._view(agent)
-        check_text("name", name)
-        if asking is None and name in LENSES:
+        check_text("lens", name)
+        if asking is None and name in LENSES:  # what all agents hold
             return self._preset(LevelName(name, "agent", None, name))
         lens = _full_name(name, asking)
-        check_readable(lens, view, "name", "lens")
+        check_readable(lens, view, "lens", "lens")
         for row in self._graph.read("lenses.list", name=lens.name):
-            check_readable(_owner_of(row), view, "name", "lens")
+            check_readable(_owner_of(row), view, "lens", "lens")
             for level in row["levels"]:
-                check_readable(LevelName.of(level), view, "name")
-            return lens_info(row)
+                check_readable(LevelName.of(level), view, "lens")
+            return tuple(row["levels"]), lens_settings(row)
         if lens.owner_kind == "agent" and lens.kind in LENSES:
             return self._preset(lens)
         raise self._no_lens(lens.name)
 
-    def _preset(self, lens: LevelName) -> LensInfo:
+    def _preset(self, lens: LevelName) -> tuple[tuple[str, ...], LensSettings]:
         preset = LENSES[lens.kind]
         rows = self._graph.read("levels.list", owner_kind="agent", owner=lens.owner)
         levels = tuple(row["name"] for row in rows if row["kind"] in preset.kinds)
@@ -219,34 +172,13 @@ class Lenses(Queries):
                 f"the lens {lens.name!r} looks at nothing in namespace {self._graph.ns!r}: there "
                 f"is no level {' or '.join(preset.kinds)} of {whose}; levels.default makes them"
             )
-        return LensInfo(
-            **lens._asdict(),
-            purpose=preset.purpose,
-            levels=levels,
-            tags=None,
-            max_age=preset.max_age,
-            limit=preset.limit,
-            created_at=None,
-        )
+        return levels, LensSettings(max_age=preset.max_age, limit=preset.limit)
 
     def _no_lens(self, name: str) -> NotFoundError:
         return NotFoundError(
             f"no lens {name!r} in namespace {self._graph.ns!r}: levels.put_lens makes one, and "
             f"levels.lenses() lists them; every agent has {', '.join(LENSES)}"
         )
-
-
-def relevant_entries(
-    levels: Lenses, floor: Callable[[int], float], name: str, text: str, agent: str | None = None
-) -> list[Found]:
-    """Return the entries of a lens as near to a text as the floor for so many, nearest first."""
-    lens = levels.lens(name, agent=agent)
-    entries = lens._ask(EntryQuestion(text=text), max(lens.info.limit, COMPARED))
-    if not entries:
-        return []
-    least = floor(len(entries) if len(entries) < COMPARED else MANY)
-    relevant = [one for one in entries if one.similarity is not None and one.similarity >= least]
-    return levels._note(relevant[: lens.info.limit])
 
 
 def put(tx: Transaction, rows: Sequence[Row]) -> None:
@@ -274,16 +206,23 @@ def lens_row(namespace: str, lens: LevelName, levels: Iterable[str], settings: L
     }
 
 
-def lens_info(row: Row) -> LensInfo:
-    """Return the lens of a row of ``lenses.list``."""
-    return LensInfo(
-        **_owner_of(row)._asdict(),
+def lens_settings(row: Row) -> LensSettings:
+    """Return the settings of a lens from a row of ``lenses.list``."""
+    return LensSettings(
         purpose=row["purpose"],
-        levels=tuple(row["levels"]),
         tags=None if row["tags"] is None else Tags.model_validate_json(row["tags"]),
         max_age=to_seconds(row["max_age"]),
         limit=row["most"],
+    )
+
+
+def lens_info(row: Row) -> LensInfo:
+    """Return the lens of a row of ``lenses.list``."""
+    return LensInfo(
+        name=row["name"],
+        levels=tuple(row["levels"]),
         created_at=from_millis(row["created_at"]),
+        **dict(lens_settings(row)),
     )
 
 

@@ -6,18 +6,17 @@ level.
 
 from __future__ import annotations
 
-import builtins
 import contextlib
 import fnmatch
 import inspect
 import logging
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import FunctionType, MethodType
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from pydantic import BaseModel, JsonValue
 
@@ -26,7 +25,7 @@ from graphmem.graph.arguments import check_flag, check_text, checked_agent
 from graphmem.graph.decorating import Awaiting, decorated, kind_of
 from graphmem.ids import level_id
 from graphmem.levels.entries import Entries, check_takes_entries
-from graphmem.models.levels import LevelName, NewEntry, Timing
+from graphmem.models.levels import NewEntry, Timing
 
 _log = logging.getLogger(__name__)
 
@@ -41,7 +40,6 @@ MOST_VALUES = 100
 LONGEST = 10_000
 """Most characters of a text that the entry of a call shows."""
 _DEEPEST = 8
-_HOOK = "__graphmem_hook__"
 _MISSING: Any = object()
 _keeping: ContextVar[bool] = ContextVar("keeping", default=False)
 """Whether a producer is at work here; the calls that it makes are not remembered."""
@@ -135,7 +133,7 @@ class Producers:
     def watch(
         self,
         target: object,
-        pattern: str | None = None,
+        pattern: str,
         *,
         level: str,
         extract: Extract | None = None,
@@ -145,16 +143,15 @@ class Producers:
     ) -> Watch:
         """Remember the calls of methods as :meth:`remember` does; return a handle that undoes it.
 
-        To undo it, call the handle, or use it in a ``with`` block. You can undo several in any
-        order; after the last one, everything is as it was before.
+        To undo it, call the handle, or use it in a ``with`` block. Undo the latest first: one that
+        lies under another one remembers nothing any more, but stays in its place.
 
         Args:
-            target: an object, to watch its methods; a class, to watch those of all its objects; a
-                module, to watch its functions; or a dotted name, ``ActionDispatcher.dispatch``: the
-                methods of all classes of that name, also of those that are defined later.
-            pattern: the names of the methods, unless they are in the dotted name; ``*`` stands for
-                any letters. Names that begin with ``_`` match only a pattern that begins with it.
-                Names of Python, such as ``__init__``, never match.
+            target: an object, to watch its methods; a class, to watch those of all its objects; or
+                a module, to watch its functions.
+            pattern: the names of the methods; ``*`` stands for any letters. Names that begin with
+                ``_`` match only a pattern that begins with it. Names of Python, such as
+                ``__init__``, never match.
             level: the name of the level.
             extract: as in :meth:`remember`.
             ttl: as in :meth:`remember`.
@@ -167,10 +164,8 @@ class Producers:
             ScopeError: it is the level of another agent.
         """
         producer = self._producer(level, extract, ttl, errors, agent)
-        if isinstance(target, str) and pattern is None:
-            return _Pointcut(producer, target)
         check_text("pattern", pattern)
-        return Watch(producer, target, str(pattern))
+        return Watch(producer, target, pattern)
 
     def _producer(
         self,
@@ -180,8 +175,7 @@ class Producers:
         errors: bool,
         agent: str | None,
     ) -> _Producer:
-        name, writer = LevelName.of(level, "level"), checked_agent(agent)
-        self._levels._check_writable(name, writer, "level")
+        name, writer = self._levels._writable(level, agent, "level"), checked_agent(agent)
         check_flag("errors", errors)
         if extract is not None and (not callable(extract) or kind_of(extract) != "function"):
             raise ValidationError(
@@ -211,7 +205,7 @@ class _Producer:
     errors: bool
     agent: str | None
 
-    def wrap(self, function: Any, hook: _Hook | None = None) -> Callable[..., Any]:
+    def wrap(self, function: Any, watch: Watch | None = None) -> Callable[..., Any]:
         """Return a function of the same kind whose calls are remembered."""
         if (
             inspect.isbuiltin(function)
@@ -229,7 +223,7 @@ class _Producer:
             )
 
         def begin(args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Note:
-            return _Note(self, Call(function, args, kwargs), hook)
+            return _Note(self, Call(function, args, kwargs), watch)
 
         def set_result(note: _Note, result: Any) -> None:
             note.result = note.items if kind.endswith("generator") else result
@@ -268,7 +262,7 @@ class _Note:
 
     producer: _Producer
     call: Call
-    hook: _Hook | None
+    watch: Watch | None
     items: list[Any] = field(default_factory=list)
     """What a generator yielded."""
     result: Any = None
@@ -295,7 +289,7 @@ class _Note:
 
     def _entries(self, error: BaseException | None) -> list[dict[str, Any]] | Exception:
         """Return the arguments of ``add`` for each entry, or what the extractor raised."""
-        if (self.hook is not None and not self.hook.active) or _keeping.get():
+        if (self.watch is not None and not self.watch.active) or _keeping.get():
             return []
         if error is not None:
             if not self.producer.errors or not isinstance(error, Exception):
@@ -314,14 +308,13 @@ def _arguments(answer: Any, ttl: float | None) -> dict[str, Any]:
     """Return the arguments of ``add`` for what an extractor returned."""
     if isinstance(answer, NewEntry):
         arguments = dict(answer)
-    elif isinstance(answer, tuple):
-        arguments = dict(zip(("content", "tags", "metadata"), answer, strict=False))
-        if not 1 <= len(answer) <= 3:
-            raise ValidationError(
-                "extract", len(answer), "returned a tuple that is not (content, tags, metadata)"
-            )
-    else:
+    elif not isinstance(answer, tuple):
         arguments = {"content": answer}
+    elif 1 <= len(answer) <= 3:
+        arguments = dict(zip(("content", "tags", "metadata"), answer, strict=False))
+    else:
+        problem = "returned a tuple that is not (content, tags, metadata)"
+        raise ValidationError("extract", len(answer), problem)
     return arguments | {"ttl": ttl if arguments.get("ttl") is None else arguments["ttl"]}
 
 
@@ -329,28 +322,30 @@ class Watch:
     """Methods whose calls are remembered until it is called, or its block ends."""
 
     def __init__(self, producer: _Producer, target: object, pattern: str) -> None:
-        self._producer = producer
-        self._hooks: list[_Hook] = []
+        self.names = _method_names(target, pattern)
+        """The names of the methods."""
+        self.active = True
+        """Whether calls are remembered."""
+        self._target = target
+        self._replaced: list[tuple[str, Any, Any]] = []
         try:
-            self._add(target, _method_names(target, pattern))
+            for name in self.names:
+                self._replace(producer, name)
         except BaseException:
             self()
             raise
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the methods."""
-        return tuple(dict.fromkeys(hook.name for hook in self._hooks))
-
-    def _add(self, target: object, names: Iterable[str]) -> None:
-        for name in names:
-            self._hooks.append(_Hook(target, name))
-            self._hooks[-1].replace(self._producer)
-
     def __call__(self) -> None:
         """Put back what was there before; a repeated call does nothing."""
-        for hook in reversed(self._hooks):
-            hook.undo()
+        self.active = False
+        while self._replaced:
+            name, before, hook = self._replaced.pop()
+            if vars(self._target).get(name) is not hook:  # another one lies over it
+                continue
+            if before is _MISSING:
+                delattr(self._target, name)
+            else:
+                setattr(self._target, name, before)
 
     def __enter__(self) -> Self:
         return self
@@ -358,135 +353,37 @@ class Watch:
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         self()
 
-
-class _Pointcut(Watch):
-    """The methods of all classes with a name, also of new ones as long as it lasts."""
-
-    _all: ClassVar[list[_Pointcut]] = []
-    _build: ClassVar[Any] = None
-    """What builds classes without them."""
-
-    def __init__(self, producer: _Producer, name: str) -> None:
-        self._producer, self._hooks = producer, []
-        self._class, _, self._pattern = name.rpartition(".")
-        if not all(part.isidentifier() for part in name.replace("*", "x").split(".")) or (
-            not self._class
-        ):
-            remedy = "give CLASS.METHOD, for instance ActionDispatcher.dispatch"
-            raise ValidationError("target", name, "is not the dotted name of a method", remedy)
-        known: dict[int, type] = {}
-        waiting: list[type] = [object]
-        while waiting:
-            kind = waiting.pop()
-            if known.setdefault(id(kind), kind) is kind:
-                waiting += type.__subclasses__(kind)
-        for kind in known.values():
-            self._look(kind)
-        if not self._all:
-            _Pointcut._build = builtins.__build_class__
-            builtins.__build_class__ = _build_class
-        self._all.append(self)
-
-    def __call__(self) -> None:
-        """Put back what was there before, and look at no new classes."""
-        if self in self._all:
-            self._all.remove(self)
-            if not self._all and builtins.__build_class__ is _build_class:
-                builtins.__build_class__ = self._build
-        super().__call__()
-
-    def _look(self, kind: Any) -> None:
-        """Watch a class if it has the name; what cannot be watched breaks no class."""
-        full = f".{getattr(kind, '__module__', '')}.{getattr(kind, '__qualname__', '')}"
-        if not isinstance(kind, type) or not full.endswith(f".{self._class}"):
-            return
-        names = [
-            name
-            for name in _methods_of(kind, self._pattern)
-            if _hook_of(inspect.getattr_static(kind, name)) not in self._hooks
-        ]
-        try:
-            self._add(kind, names)
-        except Exception as error:  # noqa: BLE001 - the class is defined all the same
-            _log.warning("methods of %s cannot be watched: %s", self._class, error)
-
-
-def _build_class(*args: Any, **kwargs: Any) -> Any:
-    made = _Pointcut._build(*args, **kwargs)
-    for pointcut in [*_Pointcut._all]:
-        pointcut._look(made)
-    return made
-
-
-class _Hook:
-    """An attribute of an object, a class or a module that a producer replaced."""
-
-    def __init__(self, target: object, name: str) -> None:
-        self.active = True
-        self.target = target
-        self.name = name
-        self.before = vars(target).get(name, _MISSING) if hasattr(target, "__dict__") else _MISSING
-
-    def replace(self, producer: _Producer) -> None:
-        """Put in its place what a producer makes of it."""
-        look = inspect.getattr_static if isinstance(self.target, type) else getattr
-        there: Any = look(self.target, self.name)
+    def _replace(self, producer: _Producer, name: str) -> None:
+        """Put what a producer makes of a method in its place."""
+        target: Any = self._target
+        before = getattr(target, "__dict__", {}).get(name, _MISSING)
+        there: Any = (inspect.getattr_static if isinstance(target, type) else getattr)(target, name)
         kind = type(there) if isinstance(there, staticmethod | classmethod) else None
-        wrapped = producer.wrap(there.__func__ if kind else there, self)
-        setattr(wrapped, _HOOK, self)
+        hook: Any = producer.wrap(there.__func__ if kind else there, self)
+        hook = kind(hook) if kind else hook
         try:
-            setattr(self.target, self.name, kind(wrapped) if kind else wrapped)
+            setattr(target, name, hook)
         except (AttributeError, TypeError):
-            raise ValidationError(
-                "target",
-                self.target,
-                f"does not let its attribute {self.name!r} be set",
-                "watch its class",
-            ) from None
-
-    def undo(self) -> None:
-        """Put back what was there; if another hook came on top, when that is gone."""
-        self.active = False
-        while (hook := _hook_at(self.target, self.name)) is not None and not hook.active:
-            if hook.before is _MISSING:
-                delattr(self.target, self.name)
-            else:
-                setattr(self.target, self.name, hook.before)
+            problem = f"does not let its attribute {name!r} be set"
+            raise ValidationError("target", target, problem, "watch its class") from None
+        self._replaced.append((name, before, hook))
 
 
-def _hook_at(target: object, name: str) -> _Hook | None:
-    """Return the hook behind an attribute of an object itself."""
-    return _hook_of(vars(target).get(name) if hasattr(target, "__dict__") else None)
-
-
-def _hook_of(there: object) -> _Hook | None:
-    """Return the hook behind a function, if it is one."""
-    return getattr(getattr(there, "__func__", there), _HOOK, None)
-
-
-def _method_names(target: object, pattern: str) -> list[str]:
+def _method_names(target: object, pattern: str) -> tuple[str, ...]:
     """Return the names of methods that fit a pattern, in order; none is an error."""
-    if not (functions := _methods_of(target, pattern)):
-        problem = "fits no method that is written in Python"
-        raise ValidationError("pattern", pattern, problem, "name a method, or dispatch*")
-    return functions
-
-
-def _methods_of(target: object, pattern: str) -> list[str]:
-    names = [
-        name
-        for name in sorted(set(dir(target)))
-        if fnmatch.fnmatchcase(name, pattern)
-        and (not name.startswith("_") or pattern.startswith("_"))
-        and not (name.startswith("__") and name.endswith("__"))
-    ]
-    functions = []
-    for name in names:
+    names = []
+    for name in sorted(set(dir(target))):
+        hidden = name.startswith("_") and not pattern.startswith("_")
+        if hidden or name.startswith("__") or not fnmatch.fnmatchcase(name, pattern):
+            continue
         there = inspect.getattr_static(target, name)
         bare = there.__func__ if isinstance(there, staticmethod | classmethod) else there
         if isinstance(bare, FunctionType | MethodType):
-            functions.append(name)
-    return functions
+            names.append(name)
+    if not names:
+        problem = "fits no method that is written in Python"
+        raise ValidationError("pattern", pattern, problem, "name a method, or dispatch*")
+    return tuple(names)
 
 
 def describe_call(call: Call, result: Any) -> tuple[JsonValue, tuple[str, ...]]:

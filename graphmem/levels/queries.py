@@ -12,25 +12,28 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from pydantic import JsonValue
-
+from graphmem.errors import ValidationError
 from graphmem.graph.access import View
-from graphmem.graph.arguments import check_limit, checked_items
-from graphmem.graph.graph import Graph, Reader
+from graphmem.graph.arguments import check_limit, one_or_many
+from graphmem.graph.graph import Graph
 from graphmem.ids import canonical_json, level_stream_id, node_id, to_millis
-from graphmem.levels.entries import SEARCHED, Base, Search, entry_fields, is_readable, tag_columns
+from graphmem.levels.entries import Search, entry_fields
+from graphmem.levels.lenses import Lenses
 from graphmem.models.levels import EntryQuestion, Found, LevelName, Tags
 from graphmem.notebook.frames import Listed
 from graphmem.store.port import Question, Row
-from graphmem.text.words import words_of
 
+COMPARED = 100
+"""A context takes its entries from so many near a text."""
+MANY = 1_000
+"""There may be so many entries if at least :data:`COMPARED` were found."""
 _SPECIAL = re.compile(r"[\\.+*?()|\[\]{}^$#&~-]")
 _FILTERS = {"since": "since", "until": "until", "relevant": "at_least"}
 """The conditions that apply to all views, and their parameters."""
 _OUTCOMES = {True: "success", False: "failure"}
 
 
-class Queries(Base):
+class Queries(Lenses):
     """Asks the levels of one namespace."""
 
     def recall(
@@ -38,6 +41,7 @@ class Queries(Base):
         text: str | None = None,
         *,
         levels: str | Sequence[str] | None = None,
+        lens: str | None = None,
         tags: Tags | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
@@ -45,7 +49,7 @@ class Queries(Base):
         max_age: float | None = None,
         min_relevance: float = 0.0,
         include_expired: bool = False,
-        limit: int = 10,
+        limit: int | None = None,
         agent: str | None = None,
     ) -> Listed[Found]:
         """Return entries that match: the nearest to a text first, else the most relevant.
@@ -59,6 +63,9 @@ class Queries(Base):
         Args:
             text: the subject, in words; None: rank by relevance alone.
             levels: names of levels; None: all that the reader may read.
+            lens: what this lens shows, in place of ``levels``; other conditions narrow it.
+                ``planning`` is short for ``agent:ada:planning`` if ``ada`` reads. If no agent
+                reads, ``planning``, ``reflection`` and ``skill`` look at those levels of all.
             tags: a condition on their tags.
             since: from this time on, with time zone.
             until: before this time.
@@ -66,8 +73,11 @@ class Queries(Base):
             max_age: the greatest age in seconds.
             min_relevance: the least relevance now.
             include_expired: also return expired entries that were not removed yet.
-            limit: most entries to return.
+            limit: most entries to return; None: as many as the lens says, else 10.
             agent: who reads; None: anybody.
+
+        Raises:
+            NotFoundError: there is no such level or lens, or the lens looks at nothing.
         """
         request = EntryQuestion(
             text=text,
@@ -79,7 +89,13 @@ class Queries(Base):
             min_relevance=min_relevance,
             include_expired=include_expired,
         )
-        return Listed(self._note(self._ask(request, levels, limit, agent)))
+        usual = 10
+        if lens is not None:
+            if levels is not None:
+                raise ValidationError("lens", lens, "does not go with levels", "leave one out")
+            request, levels, usual = self._look(lens, request, agent)
+        most = usual if limit is None else limit
+        return Listed(self._note(self._ask(request, levels, most, agent)))
 
     def _note(self, found: list[Found]) -> list[Found]:
         """Count a read of entries; return them."""
@@ -96,11 +112,9 @@ class Queries(Base):
         check_limit(limit)
         view = self._view(agent)
         if levels is None:
-            every = self._graph.read("levels.list")
-            rows = [row for row in every if is_readable(LevelName.of(row["name"]), view)]
+            rows = self._readable(self._graph, view)
         else:
-            names = [levels] if isinstance(levels, str) else checked_items("levels", levels)
-            parts = [LevelName.of(name, "levels") for name in names]
+            parts = [LevelName.of(name, "levels") for name in one_or_many("levels", levels)]
             rows = self._find(self._graph, parts, view, "levels")
         question = _question(request, self._graph.now())
         own = {
@@ -124,6 +138,16 @@ class Queries(Base):
             params["tagsets"] = sorted(filter(question.fits, tagsets))
             options = (*options, "tagged")
         return self._graph.read("entries.matching", *options, levels=levels, limit=limit, **params)
+
+    def _relevant(
+        self, floor: Callable[[int], float], lens: str, text: str, agent: str | None = None
+    ) -> list[Found]:
+        """Return what a lens shows as near to a text as the floor for so many, nearest first."""
+        request, levels, limit = self._look(lens, EntryQuestion(text=text), agent)
+        entries = self._ask(request, levels, max(limit, COMPARED), agent)
+        least = floor(len(entries) if len(entries) < COMPARED else MANY) if entries else 0.0
+        relevant = [one for one in entries if (one.similarity or 0.0) >= least]
+        return self._note(relevant[:limit])
 
 
 def _question(request: EntryQuestion, now: int) -> Question:
@@ -273,30 +297,6 @@ def _entry_row(row: Row, level: str, kind: _Kind) -> Row:
         "expires_at": None,
         "reads": 0,
         "similarity": row.get("similarity"),
-    }
-
-
-def learned_entries(reader: Reader, source: str, ids: Sequence[str]) -> tuple[list[Row], int]:
-    """Return entries (rows of ``flow.pending``) of the episodes of events, and how many it omits.
-
-    An episode that an entry became is left out: it would come back as an entry.
-    """
-    events = reader.read("flow.learned", ids=ids)
-    rows = [_episode_row(row, source) for row in events if not row["entries"]]
-    return rows, len(events) - len(rows)
-
-
-def _episode_row(row: Row, level: str) -> Row:
-    entry = _entry_row(row | {"base": 1.0}, level, _EPISODES)
-    content: dict[str, JsonValue] = {"episode": row["id"], **json.loads(entry["content"])}
-    return {
-        **entry,
-        **tag_columns(entry["tags"]),
-        "key": f"episode/{row['id']}",
-        "content": canonical_json(content),
-        "text": words_of(content)[:SEARCHED],
-        "said": row["id"],
-        "number": row["number"],
     }
 
 

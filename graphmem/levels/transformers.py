@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import inspect
 import json
-import re
 from collections import Counter, defaultdict
 from collections.abc import (
     AsyncIterable,
@@ -40,7 +39,6 @@ SHOWN = 300
 """Most characters of one entry in a summary."""
 SENT = 100
 """Most entries that a model summarises at once."""
-_ID = re.compile(r"[0-9a-f]{32}")
 _COPIED = ("key", "content", "format", "text", "said", "tags", "tagset", "metadata", "base", "at")
 
 _OUTCOMES = {"success": True, "failure": False}
@@ -229,17 +227,8 @@ def _ask_model(page: Page, rows: list[Row], most: int) -> tuple[str | None, dict
 def is_record(row: Row) -> bool:
     """Return whether an entry is the record of an attempt: it has a task and an outcome."""
     fields = _mapping_of(row)
-    return (
-        isinstance(fields.get("task"), str)
-        and not _is_episode_entry(row)  # it would be learned again
-        and any(fields.get(name) is not None for name in ("success", "score", "outcome"))
-    )
-
-
-def _is_episode_entry(row: Row) -> bool:
-    """Return whether an entry tells of an episode, from whose stream it was pulled."""
-    episode = _mapping_of(row).get("episode")
-    return isinstance(episode, str) and _ID.fullmatch(episode) is not None
+    outcomes = (fields.get(name) for name in ("success", "score", "outcome"))
+    return isinstance(fields.get("task"), str) and any(one is not None for one in outcomes)
 
 
 def is_fact(row: Row) -> bool:
@@ -369,9 +358,7 @@ def _learn(
     reasons = Counter[str]()
     for draft in drafts:
         fields = _mapping_of(draft.row)
-        if _is_episode_entry(draft.row):
-            reasons["it tells of an episode that was learned already"] += 1
-        elif not is_record(draft.row):
+        if not is_record(draft.row):
             reasons["an episode needs a task, and success, score or outcome"] += 1
         elif fields.setdefault("agent", owner) != owner:
             reasons[f"agent {fields['agent']!r} does not own the level, but {owner!r}"] += 1

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from graphmem.errors import GraphMemError, StoreError
-from graphmem.graph.arguments import checked_agent, checked_items
+from graphmem.graph.arguments import checked_agent, one_or_many
 from graphmem.graph.graph import Transaction
 from graphmem.ids import entry_id, from_millis, level_stream_id, to_millis
 from graphmem.levels.entries import (
@@ -28,7 +28,6 @@ from graphmem.levels.topology import note
 from graphmem.models.levels import (
     MAX_TAGS,
     LevelMaintained,
-    LevelName,
     MaintainReport,
     NewEntry,
     Timing,
@@ -73,8 +72,7 @@ class Maintenance(Base):
         if name is None:
             rows = self._maintainable(asking)
         else:
-            level = LevelName.of(name)
-            self._check_writable(level, asking)
+            level = self._writable(name, asking)
             rows = self._find(self._graph, [level], self._view(None))
             check_takes_entries(rows[0])
         return self._maintain(rows, now)
@@ -134,9 +132,8 @@ class Maintenance(Base):
         agent: str | None,
         work: Callable[[Transaction, str, list[str]], int],
     ) -> int:
-        level = LevelName.of(name)
-        self._check_writable(level, checked_agent(agent))
-        texts = [keys] if isinstance(keys, str) else checked_items("keys", keys)
+        level = self._writable(name, agent)
+        texts = one_or_many("keys", keys)
         names = {str(NewEntry(content="-", key=key).key) for key in texts if key is not None}
         ids = sorted(entry_id(self._graph.ns, level.name, key) for key in names)
 

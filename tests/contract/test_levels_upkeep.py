@@ -140,7 +140,7 @@ def test_a_question_counts_as_a_read(memory: Memory, clock: Clock) -> None:
     levels.add(SOURCE, "a cake", key="cake")
     for _ in range(2):
         levels.recall("late orders", levels=SOURCE, limit=1)
-    levels.lens("collective:all").recall("late orders")
+    levels.recall("late orders", lens="collective:all")
     assert {one.key: one.reads for one in entries_of(memory, SOURCE)} == {"late": 0, "cake": 0}
     assert memory.upkeep.flush() == 1
     clock.now += 30_000

@@ -40,6 +40,7 @@ LINKS = {
 """The statements that link entries to what they were made from, and to what they became."""
 _PAUSES = re.compile(r"[.,:-](?!\d)|[;!?\"'()\[\]{}\u2026\u2013\u2014\u2018-\u201f]|\s")
 """Punctuation; not what belongs to a number."""
+_CHANGED = ("id", "base", "at", "expires_at", "reads", "last_read_at")
 _COMPARED = ("content", "format", "tags", "metadata")
 
 
@@ -324,6 +325,12 @@ def store(tx: Transaction, level: str, rows: Sequence[Row]) -> list[Added]:
         )
         for row in rows
     ]
+
+
+def change(tx: Transaction, rows: Sequence[Row]) -> None:
+    """Give stored entries other tags, another life and other reads."""
+    parts = [{name: row[name] for name in _CHANGED} | tag_columns(row["tags"]) for row in rows]
+    tx.run("upkeep.absorb", rows=parts)
 
 
 def _place_of(namespace: str, level: str) -> Row:

@@ -19,10 +19,10 @@ from graphmem.ids import entry_id, from_millis, level_stream_id, to_millis
 from graphmem.levels.entries import (
     LINKS,
     Base,
+    change,
     check_takes_entries,
     lives,
     lock_levels,
-    tag_columns,
 )
 from graphmem.levels.topology import note
 from graphmem.models.levels import (
@@ -36,7 +36,6 @@ from graphmem.store.port import Row
 
 _NUMBERS = re.compile(r"(?<!\w)-\d+|\d+")
 _log = logging.getLogger(__name__)
-_CHANGED = ("id", "base", "at", "expires_at", "reads", "last_read_at")
 
 
 class Maintenance(Base):
@@ -120,7 +119,7 @@ class Maintenance(Base):
                 for row in tx.run("entries.get", ids=ids)
                 if row["expires_at"] is not None and lives(row, tx.now) and row["expires_at"] < ends
             ]
-            _change(tx, rows)
+            change(tx, rows)
             return len(rows)
 
         return self._work_on_keys(name, keys, agent, work)
@@ -246,15 +245,10 @@ def _merge(tx: Transaction, level: str, pairs: list[Row], now: int) -> int:
                 goes[row["id"]] = home
                 break
     if goes:
-        _change(tx, [entries[home] for home in sorted({*goes.values()})])
+        change(tx, [entries[home] for home in sorted({*goes.values()})])
         _hand_on_edges(tx, goes)
         tx.run("erasing.drop_entries", ids=sorted(goes))
     return len(goes)
-
-
-def _change(tx: Transaction, entries: Sequence[Row]) -> None:
-    rows = [{name: row[name] for name in _CHANGED} | tag_columns(row["tags"]) for row in entries]
-    tx.run("upkeep.absorb", rows=rows)
 
 
 def _hand_on_edges(tx: Transaction, goes: Mapping[str, str]) -> None:

@@ -3,15 +3,15 @@
 
 // name: flow.pending
 // doc: The entries that events (ids) of a level stored, as they are now; without columns of an entry where it is gone.
-// returns: number integer, subject string, stored_at integer, seq integer, id string, key string, content string, format string
-// returns: text string, said string, tags list, tagset string, metadata string, base float, relevance float, at integer, expires_at integer
-// returns: reads integer
+// returns: number integer, subject string, stored_at integer, seq integer, id string, level string, key string, content string
+// returns: format string, text string, said string, tags list, tagset string, metadata string, base float, relevance float
+// returns: at integer, expires_at integer, reads integer
 MATCH (x:Event)
 WHERE x.id IN $ids AND toString(x.ns) = $ns AND x.kind = 'entry'
 OPTIONAL MATCH (e:Entry {id: x.subject})-[:IN]->(l:Level)
-RETURN x.seq AS number, x.subject AS subject, x.created_at AS stored_at, e.seq AS seq, e.id AS id, e.key AS key, e.content AS content,
-  e.format AS format, e.text AS text, coalesce(e.said, e.content) AS said, e.tags AS tags, e.tagset AS tagset, e.metadata AS metadata,
-  e.base AS base, relevance(e, l, $now) AS relevance, e.at AS at, e.expires_at AS expires_at, e.reads AS reads
+RETURN x.seq AS number, x.subject AS subject, x.created_at AS stored_at, e.seq AS seq, e.id AS id, l.name AS level, e.key AS key,
+  e.content AS content, e.format AS format, e.text AS text, coalesce(e.said, e.content) AS said, e.tags AS tags, e.tagset AS tagset,
+  e.metadata AS metadata, e.base AS base, relevance(e, l, $now) AS relevance, e.at AS at, e.expires_at AS expires_at, e.reads AS reads
 ORDER BY number;
 
 // name: flow.advance

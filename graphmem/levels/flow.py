@@ -36,7 +36,7 @@ from graphmem.store.port import Row
 
 PAGE = 2_000
 """Events that are pulled in one transaction."""
-_EDGE = {"target", "source", "transformer"}
+_EDGE = {"target", "source"}
 _REASONS = 5
 """Most reasons in the report of one subscription."""
 _CODE = "function "
@@ -188,11 +188,11 @@ class Flow(Maintenance):
         owner = checked_agent(agent)
         now = from_millis(self._graph.now())
         flow = self._graph.read("levels.flow", agent=owner)
-        new = Counter[str]()
-        pulls: list[Pulled] = []
         if any(row["last"] > row["position"] for row in flow):
             places = order_of(map(edge_of, flow))  # a level pulls before others pull from it
             flow.sort(key=lambda row: (places[row["level"]], places[row["source"]]))
+        new = Counter[str]()
+        pulls: list[Pulled] = []
         for row in flow:
             if row["last"] > row["position"] or row["source"] in new:
                 pulled = self._ingest(row, wait)
@@ -200,9 +200,9 @@ class Flow(Maintenance):
                     pulls.append(pulled)
                 if pulled.made:
                     new[row["level"]] += pulled.made
-        maintained = self._maintain(self._maintainable(owner), self._graph.now()).levels
+        done = self._maintain(self._maintainable(owner), self._graph.now())
         return TickReport(
-            at=now, subscriptions=tuple(pulls), levels=dict(new), maintained=maintained
+            at=now, subscriptions=tuple(pulls), levels=dict(new), maintained=done.levels
         )
 
     def start(self, every: float = 300.0) -> None:
@@ -237,21 +237,20 @@ class Flow(Maintenance):
             thread.join()
 
     def _ingest(self, row: Row, wait: Wait | None) -> Pulled:
-        """Pull all that is pending of one subscription."""
+        """Pull all that is pending of one subscription (a row of ``levels.flow``)."""
         counts, reasons = Counter[str](), Counter[str]()
         problem = None
         try:
             source = LevelName.of(row["source"])
             if row["owner_kind"] == "agent" and source.owner != row["owner"]:
                 check_readable(source, self._view(row["owner"]), "source")
-            options = PullOptions.model_validate_json(row["arguments"])
             transformer = self._transformer(row, wait)
-            for page in self._pages(row, options):
+            for page in self._pages(row):
                 drafts = transformer.make(page) if page.rows else []
-                results, refusals = self._convert(row, drafts)
-                write = partial(_write, row, transformer, page, drafts, results)
+                links, refusals = transformers.convert(self._graph, row, drafts, self._outlets)
+                write = partial(_write, row, page, transformer, drafts, links)
                 made = self._graph.transact(write)
-                counts.update(made=made, ingested=len(page.rows), became=len(results))
+                counts.update(made=made, ingested=len(page.rows), became=len(links))
                 counts.update(missed=page.missed, left_out=page.left_out)
                 reasons += refusals
         except StoreError:
@@ -266,7 +265,6 @@ class Flow(Maintenance):
         return Pulled(
             target=row["level"],
             source=row["source"],
-            transformer=row["transformer"],
             **counts,
             skipped=reasons.total(),
             reasons=tuple(reasons)[:_REASONS],
@@ -286,50 +284,22 @@ class Flow(Maintenance):
             )
         return transformers.of_own(row["transformer"])
 
-    def _pages(self, row: Row, options: PullOptions) -> Iterator[Page]:
+    def _pages(self, row: Row) -> Iterator[Page]:
         """Read what is pending, a page at a time, up to what there is at the beginning."""
-        after, stream, where = row["position"], row["stream"], options.where
+        after, stream = row["position"], row["stream"]
+        options = PullOptions.model_validate_json(row["arguments"])
         for end in self._graph.read("levels.ends", ids=[stream]):
             while after < end["last"]:
                 upto = min(end["last"], after + PAGE)
-                ids = event_ids(stream, after + 1, upto)
                 now = self._graph.now()
-                events = self._graph.read("flow.pending", ids=ids)
+                events = self._graph.read("flow.pending", ids=event_ids(stream, after + 1, upto))
                 rows, missed = _living(events, row["since"], now)
-                rows = [one | {"level": row["source"]} for one in rows]
+                where = options.where
                 fit = [one for one in rows if where is None or where.fits(one["tags"])]
-                yield Page(
-                    self._graph.ns,
-                    row["level"],
-                    now,
-                    options,
-                    self._outlets.chat,
-                    fit,
-                    after,
-                    upto,
-                    missed,
-                    len(rows) - len(fit),
-                )
+                left_out = len(rows) - len(fit)
+                place = (self._graph.ns, row["level"], now, options.arguments, self._outlets.chat)
+                yield Page(*place, fit, after, upto, missed, left_out)
                 after = upto
-
-    def _convert(self, row: Row, drafts: list[Draft]) -> tuple[list[Row], Counter[str]]:
-        """Turn entries into what the target shows, if it is a view."""
-        if row["holds"] == "entries" or not drafts:
-            return [], Counter()
-        if row["holds"] == "episodes":
-            # Leave out what became an episode in another memory before an import.
-            ids = sorted({source["id"] for draft in drafts for source in draft.sources})
-            episodes = self._graph.read("flow.episodes_of", ids=ids)
-            keys = {episode["id"]: episode["source_key"] for episode in episodes}
-            keys_of = [{keys.get(source["id"]) for source in draft.sources} for draft in drafts]
-            drafts = [
-                draft
-                for draft, old in zip(drafts, keys_of, strict=True)
-                if None in old or old == {transformers.source_key(draft)}
-            ]
-        return transformers.convert(
-            self._graph.ns, row["holds"], row["owner"], drafts, self._outlets
-        )
 
 
 def _run_ticks(flow: weakref.ref[Flow], stopping: threading.Event, pause: float) -> None:
@@ -347,10 +317,10 @@ def _run_ticks(flow: weakref.ref[Flow], stopping: threading.Event, pause: float)
 
 def _write(
     row: Row,
-    transformer: Transformer,
     page: Page,
+    transformer: Transformer,
     drafts: list[Draft],
-    results: list[Row],
+    became: list[Row],
     tx: Transaction,
 ) -> int:
     """Write what was made of a page, and move the cursor; return how many entries are new."""
@@ -361,8 +331,8 @@ def _write(
     count = 0
     if drafts and row["holds"] == "entries":
         count = _store(tx, row["level"], transformer, drafts)
-    if results:
-        tx.run(LINKS[row["holds"]], rows=results)
+    if became:
+        tx.run(LINKS[row["holds"]], rows=became)
     if page.rows:
         read = [{"id": one["id"], "reads": 1, "at": tx.now} for one in page.rows]
         tx.run("entries.count_reads", rows=read)

@@ -458,7 +458,6 @@ class Pulled(Output):
 
     target: str
     source: str
-    transformer: str | None
     ingested: int = 0
     made: int = 0
     became: int = 0

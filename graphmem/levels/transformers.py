@@ -130,10 +130,8 @@ def _dedup(page: Page) -> list[Draft]:
 
 def _settle_alike(tx: Transaction, level: str, drafts: list[Draft]) -> list[Draft]:
     """Use the entries of the level that say the same."""
-    told = sorted({draft.row["said"] for draft in drafts if draft.row["key"] is None})
-    if not told:
-        return drafts
-    rows = tx.run("flow.alike", level=level_id(tx.ns, level), said=told)
+    told = {draft.row["said"] for draft in drafts if draft.row["key"] is None}
+    rows = tx.run("flow.alike", level=level_id(tx.ns, level), said=sorted(told)) if told else []
     changing = {draft.row["id"] for draft in drafts}
     # The oldest counts.
     there = {row["said"]: row["id"] for row in reversed(rows) if row["id"] not in changing}
@@ -167,13 +165,15 @@ def _settle_counts(tx: Transaction, _: str, drafts: list[Draft]) -> list[Draft]:
     """Add earlier counts, in the life of an entry."""
     rows = tx.run("entries.get", ids=[draft.row["id"] for draft in drafts])
     old = {row["id"]: row for row in rows if lives(row, tx.now)}
+    settled = []
     for draft in drafts:
-        if before := old.get(draft.row["id"]):
-            count = json.loads(before["metadata"]).get("count", 0)
-            count += json.loads(draft.row["metadata"])["count"]
-            draft.row |= tag_columns(_some_tags([*draft.row["tags"], *before["tags"]]))
-            draft.row["metadata"] = canonical_json({"count": count})
-    return drafts
+        row = draft.row
+        if before := old.get(row["id"]):
+            count = sum(json.loads(each["metadata"]).get("count", 0) for each in (before, row))
+            row = row | tag_columns(_some_tags([*row["tags"], *before["tags"]]))
+            row["metadata"] = canonical_json({"count": count})
+        settled.append(Draft(row, draft.sources))  # another one: a transaction may run again
+    return settled
 
 
 def _some_tags(tags: Iterable[str]) -> list[str]:

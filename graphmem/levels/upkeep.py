@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import re
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -21,7 +21,6 @@ from graphmem.levels.entries import (
     Base,
     change,
     check_takes_entries,
-    lives,
     lock_levels,
 )
 from graphmem.levels.topology import note
@@ -87,14 +86,16 @@ class Maintenance(Base):
             keys: one key, or several.
             agent: who asks; an agent may change its own levels and those for all. None: anybody.
         """
+        level, ids = self._keyed(name, keys, agent)
 
-        def work(tx: Transaction, level: str, ids: list[str]) -> int:
+        def work(tx: Transaction) -> int:
+            check_takes_entries(lock_levels(tx, level)[0])
             removed = int(tx.run("erasing.drop_entries", ids=ids)[0]["removed"])
             if removed:
                 note(tx, level, "maintained", {"removed": removed})
             return removed
 
-        return self._work_on_keys(name, keys, agent, work)
+        return self._graph.transact(work) if ids else 0
 
     def prolong(
         self, name: str, keys: str | Sequence[str], ttl: float, *, agent: str | None = None
@@ -110,37 +111,29 @@ class Maintenance(Base):
             ttl: seconds.
             agent: who asks; an agent may change its own levels and those for all. None: anybody.
         """
-        lasting = Timing(ttl=ttl).ttl
+        lasting = round(Timing(ttl=ttl).ttl * 1_000)
+        level, ids = self._keyed(name, keys, agent)
 
-        def work(tx: Transaction, level: str, ids: list[str]) -> int:  # noqa: ARG001
-            ends = tx.now + round(lasting * 1_000)
+        def work(tx: Transaction) -> int:
+            check_takes_entries(lock_levels(tx, level)[0])
             rows = [
-                row | {"expires_at": ends}
+                row | {"expires_at": tx.now + lasting}
                 for row in tx.run("entries.get", ids=ids)
-                if row["expires_at"] is not None and lives(row, tx.now) and row["expires_at"] < ends
+                if row["expires_at"] is not None and tx.now < row["expires_at"] < tx.now + lasting
             ]
             change(tx, rows)
             return len(rows)
 
-        return self._work_on_keys(name, keys, agent, work)
+        return self._graph.transact(work) if ids else 0
 
-    def _work_on_keys(
-        self,
-        name: str,
-        keys: str | Sequence[str],
-        agent: str | None,
-        work: Callable[[Transaction, str, list[str]], int],
-    ) -> int:
-        level = self._writable(name, agent)
-        texts = one_or_many("keys", keys)
-        names = {str(NewEntry(content="-", key=key).key) for key in texts if key is not None}
-        ids = sorted(entry_id(self._graph.ns, level.name, key) for key in names)
-
-        def work_locked(tx: Transaction) -> int:
-            check_takes_entries(lock_levels(tx, level.name)[0])
-            return work(tx, level.name, ids)
-
-        return self._graph.transact(work_locked) if ids else 0
+    def _keyed(
+        self, name: str, keys: str | Sequence[str], agent: str | None
+    ) -> tuple[str, list[str]]:
+        """Return the name of a level that an agent may write, and the ids of entries with keys."""
+        level = self._writable(name, agent).name
+        given = (key for key in one_or_many("keys", keys) if key is not None)
+        names = {str(NewEntry(content="-", key=key).key) for key in given}
+        return level, sorted(entry_id(self._graph.ns, level, key) for key in names)
 
     def _maintainable(self, agent: str | None) -> list[Row]:
         """Return the levels with entries (rows of ``levels.list``), of an agent or all."""
@@ -149,8 +142,7 @@ class Maintenance(Base):
         return [row for row in rows if row["holds"] == "entries"]
 
     def _maintain(self, rows: Sequence[Row], now: int) -> MaintainReport:
-        done = (self._maintain_level(row, now) for row in rows)
-        levels = [report for report in done if report is not None]
+        levels = [done for row in rows if (done := self._maintain_level(row, now)) is not None]
         if any(one.reindexed for one in levels):
             self._search.tidy()
         return MaintainReport(at=from_millis(now), levels=tuple(levels))
@@ -159,10 +151,11 @@ class Maintenance(Base):
         """Maintain a level (a row of ``levels.list``); return what changed, if anything did."""
         look = self._graph.read("upkeep.look", id=row["id"], now=now)[0]
         stream = level_stream_id(self._graph.ns, row["name"])
-        since = row["created_at"] if row["reindexed_at"] is None else row["reindexed_at"]
-        compares = row["dedup"] is not None and look["entries"] - look["going"] > 1
+        staying = look["entries"] - look["going"]
+        last = row["created_at"] if row["reindexed_at"] is None else row["reindexed_at"]
+        due = staying > 0 and now >= last + row["reindex"] * 1_000
         so_far: dict[str, Any] = {"level": row["name"]}
-        if compares or (look["entries"] > look["going"] and now >= since + row["reindex"] * 1_000):
+        if due or (row["dedup"] is not None and staying > 1):
             so_far |= self._reindex(row, stream)
         same: list[Row] = []
         pairs: list[Row] = []
@@ -266,11 +259,10 @@ def _hand_on_edges(tx: Transaction, goes: Mapping[str, str]) -> None:
             tx.run(LINKS[kind], rows=rows)
 
 
-def _fit(one: Row, other: Row) -> bool:
+def _fit(*pair: Row) -> bool:
     """Return whether near entries are one. If numbers differ, they speak of different things."""
-    tags = {*one["tags"], *other["tags"]}
-    numbers = (_NUMBERS.findall(each["content"]) for each in (one, other))
-    return len(tags) <= MAX_TAGS and next(numbers) == next(numbers)
+    one, other = (_NUMBERS.findall(each["content"]) for each in pair)
+    return one == other and len({tag for each in pair for tag in each["tags"]}) <= MAX_TAGS
 
 
 def _unite(home: Row, gone: Row) -> Row:

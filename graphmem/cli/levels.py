@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import click
 
@@ -20,11 +20,8 @@ from graphmem.cli.options import (
     several,
     with_yes,
 )
-from graphmem.cli.printing import cell, print_answer, print_facts, print_rows, span
+from graphmem.cli.printing import cell, print_answer, print_facts, span
 from graphmem.printable import counted
-
-if TYPE_CHECKING:
-    from graphmem.models.levels import Level
 
 with_ttl = click.option("--ttl", type=float, metavar="SECONDS", help="How long an entry stays.")
 
@@ -60,7 +57,9 @@ def default(options: Options, agent: str) -> None:
 
     It also lets them pull from each other.
     """
-    options.show(options.memory(must_exist=False).levels.default(agent), _print_levels)
+    rows = options.memory(must_exist=False).levels.default(agent)
+    columns = "level=name holds stays at_most=capacity purpose"
+    options.show_rows(rows, columns, "", stays=lambda row: span(row.ttl))
 
 
 @levels.command()
@@ -74,8 +73,8 @@ def default(options: Options, agent: str) -> None:
 @click.pass_obj
 def put(options: Options, /, members: tuple[str, ...], **settings: Any) -> None:
     """Make the level NAME, or replace its settings."""
-    stored = options.memory(must_exist=False).levels.put(members=members or None, **settings)
-    options.show(stored, lambda level: _print_levels([level]))
+    found = options.memory(must_exist=False).levels
+    options.show(found.put(members=members or None, **settings))
 
 
 @levels.command()
@@ -253,8 +252,3 @@ def map_(options: Options, agent: str | None, mermaid: bool) -> None:
         raise click.UsageError("give --json or --mermaid")
     shown = options.memory().levels.map(agent)
     options.show(shown, lambda _: click.echo((shown.mermaid() if mermaid else str(shown)).rstrip()))
-
-
-def _print_levels(rows: Sequence[Level]) -> None:
-    columns = "level=name holds stays at_most=capacity purpose"
-    print_rows(rows, columns, stays=lambda row: span(row.ttl))

@@ -169,8 +169,8 @@ def take(graph: Graph, lines: Iterable[LevelsRecord]) -> tuple[int, int, int]:
         for page in pages(list(group), PAGE):
             new_entries += graph.transact(partial(_store_entries, name, page, ids))
     for kind, rows in _links(graph.ns, entries, ids).items():
-        for page in pages(rows, PAGE):
-            graph.write(LINKS[kind], rows=page)
+        for some in pages(rows, PAGE):
+            graph.write(LINKS[kind], rows=some)
     new_lenses = graph.transact(lambda tx: _put_lenses(tx, lenses)) if lenses else 0
     return new_levels, new_entries, new_lenses
 

@@ -95,7 +95,6 @@ def test_what_is_wrong_is_named_and_nothing_is_written(memory: Memory, levels: L
         (NotFoundError, "no level 'task:a:b'", lambda: put("agent:ada:x", [SHARED, "task:a:b"])),
         (ValidationError, "not the name of a level", lambda: put("agent:ada:x", ["nothing"])),
         (ValidationError, "not the name of a lens", lambda: put("nothing", [SHARED])),
-        (ValidationError, "any_of", lambda: put("agent:ada:x", SHARED, tags=Tags(any_of=[1]))),
         (NotFoundError, "no lens 'agent:ada:x'", lambda: recall(lens="x", agent="ada")),
         (NotFoundError, "looks at nothing", lambda: recall(lens="planning", agent="bob")),
         (NotFoundError, "no lens", lambda: levels.remove_lens("planning", agent="ada")),

@@ -92,9 +92,3 @@ def test_mermaid_has_a_node_for_each_level_and_no_marks_of_names(seen: MemoryMap
     assert len(lines) == 1 + len(seen.levels) + len(seen.edges)
     assert any("#34;#60;$a$#62;#34;" in line for line in lines)
     assert all(line.count('"') in (0, 2) for line in lines)
-
-
-def test_nothing_is_one_line() -> None:
-    with Memory.open("memory:") as memory:
-        assert str(memory.levels.map()) == "0 levels: 0 entries, 0 pending"
-        assert memory.levels.map().mermaid() == "flowchart LR\n"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -179,17 +179,6 @@ def _rank(row: Row) -> tuple[float, float, int, str]:
     return (-(row.get("similarity") or 0.0), -row["relevance"], -row["at"], row["id"])
 
 
-class _Kind(NamedTuple):
-    """A kind of things that a view shows."""
-
-    name: str
-    """The statement that lists them."""
-    label: str
-    """What their words are searched as."""
-    content: tuple[str, ...]
-    tags: Callable[[Row], list[str]]
-
-
 class _Views(NamedTuple):
     """The answer of views to one question of one reader."""
 
@@ -203,16 +192,19 @@ class _Views(NamedTuple):
     def rows(self, levels: Sequence[Row]) -> list[Row]:
         """Return what matches: rows with ``entry_columns``; the best ``limit`` are among them."""
         types = self.view.filters(self.graph)["types"]
+        owners: dict[str, dict[str, Row]] = {holds: {} for holds in _CONTENT}
+        for level in levels:
+            if level["holds"] in owners:
+                owners[level["holds"]][level["owner"]] = level
         entries: list[Row] = []
-        for holds, kind in _KINDS.items():
-            owners = {row["owner"]: row for row in levels if row["holds"] == holds}
-            if owners and kind is _EPISODES:
-                entries += self._episodes(owners, types)
-            elif owners and "keyed" not in self.question.options:
-                entries += self._beliefs(owners, kind, types)
+        if agents := owners.pop("episodes"):
+            entries += self._episodes(agents, types)
+        for holds, agents in owners.items():
+            if agents and self.request.key is None:
+                entries += self._beliefs(agents, holds, types)
         return entries
 
-    def _episodes(self, owners: Mapping[str, Row], types: Sequence[str] | None) -> Iterator[Row]:
+    def _episodes(self, owners: Mapping[str, Row], types: Sequence[str] | None) -> list[Row]:
         options = [name for name in self.question.options if name in ("keyed", *_FILTERS)]
         agents = [
             {"id": node_id(self.graph.ns, "Agent", agent), "agent": agent, "decay": level["decay"]}
@@ -225,7 +217,7 @@ class _Views(NamedTuple):
                 f"{outcome} {row['type']}"
                 for row in self.graph.read("scopes.task_types")
                 for success, outcome in _OUTCOMES.items()
-                if self._fits({"success": success, "task_type": row["type"]}, _EPISODES, types)
+                if self._fits({"success": success, "task_type": row["type"]}, "episodes", types)
             ]
         if self.request.text is None:
             rows = self.graph.read("views.episodes", *options, **params)
@@ -236,30 +228,29 @@ class _Views(NamedTuple):
                 rows += self.graph.read("views.episodes", "near", *options, nearby=tasks, **params)
                 if len(rows) >= self.limit:
                     break
-        for row in rows:
-            yield _entry_row(row, owners[row["agent"]]["name"], _EPISODES)
+        return [_entry_row(row, owners[row["agent"]]["name"], "episodes") for row in rows]
 
     def _beliefs(
-        self, owners: Mapping[str, Row], kind: _Kind, types: Sequence[str] | None
-    ) -> Iterator[Row]:
-        """Yield what matches besides episodes."""
-        text, tags = self.request.text, self.request.tags
+        self, owners: Mapping[str, Row], holds: str, types: Sequence[str] | None
+    ) -> list[Row]:
+        """Return what matches of knowledge or strategies."""
+        text = self.request.text
         options = [name for name in self.question.options if name in _FILTERS]
         params = {_FILTERS[name]: self.question.params[_FILTERS[name]] for name in options}
-        if kind is _STRATEGIES:
+        if holds == "strategies":
             params["agents"] = sorted(owners)
             if types is not None:
                 options.append("typed")
                 params["types"] = types
-        if text is None and tags is None:
+        if text is None and self.request.tags is None:
             params["limit"] = self.limit
-        rows = self.graph.read(kind.name, *options, **params)
-        rows = [row for row in rows if self._fits(row, kind, types)]
+        rows = self.graph.read(f"views.{holds}", *options, **params)
+        rows = [row for row in rows if self._fits(row, holds, types)]
         if text is not None and rows:
-            rows = self._nearest(rows, text, kind.label)
+            rows = self._nearest(rows, text, "Strategy" if holds == "strategies" else "Knowledge")
         first = owners[min(owners)]  # a fact is shown once, not for each agent
-        for row in rows:
-            yield _entry_row(row, owners.get(row.get("agent", ""), first)["name"], kind)
+        levels = (owners.get(row.get("agent", ""), first)["name"] for row in rows)
+        return [_entry_row(row, level, holds) for row, level in zip(rows, levels, strict=True)]
 
     def _nearest(self, rows: Sequence[Row], text: str, label: str) -> list[Row]:
         by_id: dict[str, list[Row]] = {}
@@ -273,53 +264,43 @@ class _Views(NamedTuple):
                 break
         return entries
 
-    def _fits(self, row: Row, kind: _Kind, types: Sequence[str] | None) -> bool:
+    def _fits(self, row: Row, holds: str, types: Sequence[str] | None) -> bool:
         tags = self.request.tags
         if "task_type" in row and types is not None and row["task_type"] not in types:
             return False
-        return tags is None or tags.fits(frozenset(kind.tags(row)))
+        return tags is None or tags.fits(_tags_of(row, holds))
 
 
-def _entry_row(row: Row, level: str, kind: _Kind) -> Row:
+_CONTENT = {
+    "episodes": ("task", "strategies", "success", "score", "summary", "error", "feedback"),
+    "knowledge": ("domain", "fact"),
+    "strategies": ("strategy", "trials", "successes"),
+}
+"""The columns that are the contents of what a view shows."""
+
+
+def _tags_of(row: Row, holds: str) -> list[str]:
+    """Return the tags of what a view shows."""
+    if holds == "episodes":
+        outcome = f"outcome:{_OUTCOMES[row['success']]}"
+        return ["kind:episode", outcome, f"type:{row['task_type']}"]
+    if holds == "knowledge":
+        return [f"domain:{row['domain']}", "kind:fact"]
+    return ["kind:strategy", *sorted(f"type:{one}" for one in row["types"])]
+
+
+def _entry_row(row: Row, level: str, holds: str) -> Row:
     """Return the columns of an entry for what a view shows."""
-    content = {name: row[name] for name in kind.content if row[name] not in (None, [])}
+    content = {name: row[name] for name in _CONTENT[holds] if row[name] not in (None, [])}
     return {
-        "id": row["id"],
+        "key": None,
+        "relevance": row["base"],
+        **row,
         "level": level,
-        "key": row.get("key"),
         "content": canonical_json(content),
         "format": "json",
-        "tags": sorted(kind.tags(row)),
+        "tags": _tags_of(row, holds),
         "metadata": "{}",
-        "base": row["base"],
-        "relevance": row.get("relevance", row["base"]),
-        "at": row["at"],
         "expires_at": None,
         "reads": 0,
-        "similarity": row.get("similarity"),
     }
-
-
-_EPISODES = _Kind(
-    "views.episodes",
-    "Task",
-    ("task", "strategies", "success", "score", "summary", "error", "feedback"),
-    lambda row: [
-        "kind:episode",
-        f"outcome:{_OUTCOMES[row['success']]}",
-        f"type:{row['task_type']}",
-    ],
-)
-_FACTS = _Kind(
-    "views.knowledge",
-    "Knowledge",
-    ("domain", "fact"),
-    lambda row: ["kind:fact", f"domain:{row['domain']}"],
-)
-_STRATEGIES = _Kind(
-    "views.strategies",
-    "Strategy",
-    ("strategy", "trials", "successes"),
-    lambda row: ["kind:strategy", *(f"type:{one}" for one in row["types"])],
-)
-_KINDS = {"episodes": _EPISODES, "knowledge": _FACTS, "strategies": _STRATEGIES}

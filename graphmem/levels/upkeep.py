@@ -184,10 +184,12 @@ class Maintenance(Base):
                     compared=compared[0],
                     compared_with=compared[1],
                 )
-            report = LevelMaintained(**counts)
-            if report.changed:
-                note(tx, row["name"], "maintained", report.model_dump(exclude={"level", "error"}))
-            return report if report.changed or report.error else None
+            done = {name: count for name, count in counts.items() if isinstance(count, int)}
+            if any(done.values()):
+                note(tx, row["name"], "maintained", done)
+            elif "error" not in counts:
+                return None
+            return LevelMaintained(**counts)
 
         return self._graph.transact(work)
 

@@ -482,27 +482,12 @@ class LevelMaintained(Output):
     reindexed: int = 0
     error: str | None = None
 
-    @property
-    def removed(self) -> int:
-        """Entries that were removed or merged."""
-        return self.expired + self.pruned + self.merged + self.over_capacity
-
-    @property
-    def changed(self) -> bool:
-        """Whether it did anything."""
-        return bool(self.removed or self.reindexed)
-
 
 class MaintainReport(Output):
     """What maintenance did."""
 
     at: datetime
     levels: tuple[LevelMaintained, ...] = ()
-
-    @property
-    def removed(self) -> int:
-        """Entries that were removed or merged."""
-        return sum(one.removed for one in self.levels)
 
 
 class TickReport(Output):

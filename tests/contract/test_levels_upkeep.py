@@ -84,7 +84,7 @@ def test_an_entry_lives_as_long_as_its_level_says(memory: Memory, clock: Clock) 
     levels.add("agent:ada:sensory", "seen")
     assert f"{brief}: 2 entries, for 3600 s, fades by 20 % a minute" in str(levels.map())
     clock.now = start + 59_999
-    assert levels.maintain("agent:ada:sensory").removed == 0
+    assert levels.maintain("agent:ada:sensory").levels == ()
     for at, left in ((day - 1, (2, 2, 0)), (day, (1, 2, 0)), (400 * day, (0, 1, 0))):
         clock.now = start + at
         levels.maintain()

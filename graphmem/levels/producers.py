@@ -13,7 +13,7 @@ import logging
 import math
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from types import FunctionType, MethodType
 from typing import Any, Self, TypeVar
@@ -21,6 +21,7 @@ from typing import Any, Self, TypeVar
 from pydantic import BaseModel, JsonValue
 
 from graphmem.errors import ValidationError, has_surrogate, shown
+from graphmem.graph.access import EVERYTHING
 from graphmem.graph.arguments import check_flag, check_text, checked_agent
 from graphmem.graph.decorating import Awaiting, decorated, kind_of
 from graphmem.ids import level_id
@@ -121,7 +122,7 @@ class Producers:
                 builtin or no function.
             ScopeError: it is the level of another agent.
         """
-        producer = self._producer(level, extract, ttl, errors, agent)
+        producer = _Producer(self._levels, self._awaiting, level, extract, ttl, errors, agent)
 
         def decorate(function: Any) -> Any:
             if isinstance(function, staticmethod | classmethod):
@@ -163,76 +164,53 @@ class Producers:
             ValidationError: an argument is wrong, or no method written in Python matches.
             ScopeError: it is the level of another agent.
         """
-        producer = self._producer(level, extract, ttl, errors, agent)
+        producer = _Producer(self._levels, self._awaiting, level, extract, ttl, errors, agent)
         check_text("pattern", pattern)
         return Watch(producer, target, pattern)
 
-    def _producer(
-        self,
-        level: str,
-        extract: Extract | None,
-        ttl: float | None,
-        errors: bool,
-        agent: str | None,
-    ) -> _Producer:
-        name, writer = self._levels._writable(level, agent, "level"), checked_agent(agent)
-        check_flag("errors", errors)
-        if extract is not None and (not callable(extract) or kind_of(extract) != "function"):
-            raise ValidationError(
-                "extract",
-                extract,
-                "is not a function of a call and its result",
-                "give one that is not asynchronous, or leave it out",
-            )
-        seconds = None if ttl is None else Timing(ttl=ttl).ttl
-        levels = self._levels
-        [row] = levels._find(levels._graph, [name], levels._view(None), "level")
-        check_takes_entries(row, "level")
-        return _Producer(
-            levels, self._awaiting, name.name, extract or describe_call, seconds, errors, writer
-        )
 
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Producer:
     """Remembers the calls of functions in a level."""
 
     levels: Entries
     awaiting: Awaiting | None
     level: str
-    extract: Extract
+    extract: Extract | None
     ttl: float | None
     errors: bool
     agent: str | None
 
+    def __post_init__(self) -> None:
+        """Check the arguments, and that the level takes entries."""
+        name = self.levels._writable(self.level, self.agent, "level")
+        check_flag("errors", self.errors)
+        extract = self.extract
+        if extract is not None and (not callable(extract) or kind_of(extract) != "function"):
+            problem = "is not a function of a call and its result"
+            remedy = "give one that is not asynchronous, or leave it out"
+            raise ValidationError("extract", extract, problem, remedy)
+        self.level, self.agent = name.name, checked_agent(self.agent)
+        self.ttl = None if self.ttl is None else Timing(ttl=self.ttl).ttl
+        [row] = self.levels._find(self.levels._graph, [name], EVERYTHING, "level")
+        check_takes_entries(row, "level")
+
     def wrap(self, function: Any, watch: Watch | None = None) -> Callable[..., Any]:
         """Return a function of the same kind whose calls are remembered."""
-        if (
-            inspect.isbuiltin(function)
-            or inspect.ismethoddescriptor(function)
-            or not callable(function)
-            or isinstance(function, type)
-        ):
-            raise ValidationError(
-                "function", function, "is not a function in Python", "decorate one that calls it"
-            )
+        native = inspect.isbuiltin(function) or inspect.ismethoddescriptor(function)
+        if native or not callable(function) or isinstance(function, type):
+            problem = "is not a function in Python"
+            raise ValidationError("function", function, problem, "decorate one that calls it")
         kind = kind_of(function)
         if self.awaiting is not None and kind in ("function", "generator"):
-            raise ValidationError(
-                "function", function, "is not async", "let a Memory remember its calls"
-            )
+            remedy = "let a Memory remember its calls"
+            raise ValidationError("function", function, "is not async", remedy)
+        yields = kind.endswith("generator")
 
         def begin(args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Note:
-            return _Note(self, Call(function, args, kwargs), watch)
+            return _Note(self, Call(function, args, kwargs), watch, [] if yields else None)
 
-        def set_result(note: _Note, result: Any) -> None:
-            note.result = note.items if kind.endswith("generator") else result
-
-        def add_item(note: _Note, item: Any) -> None:
-            if len(note.items) < ITEMS:
-                note.items.append(item)
-
-        return decorated(function, kind, begin, set_result, add_item)
+        return decorated(function, kind, begin, _Note.returned, _Note.yielded)
 
     def keep(self, call: Call, entries: list[dict[str, Any]] | Exception) -> None:
         """Add the entries of a call, or log and count that this failed."""
@@ -263,9 +241,18 @@ class _Note:
     producer: _Producer
     call: Call
     watch: Watch | None
-    items: list[Any] = field(default_factory=list)
-    """What a generator yielded."""
-    result: Any = None
+    result: Any
+    """What the function returned, or the list of what it yielded."""
+
+    def returned(self, result: Any) -> None:
+        """Note a result, unless it is that of a generator."""
+        if self.result is None:
+            self.result = result
+
+    def yielded(self, item: Any) -> None:
+        """Note an item of a generator."""
+        if len(self.result) < ITEMS:
+            self.result.append(item)
 
     def __enter__(self) -> Self:
         return self
@@ -296,7 +283,7 @@ class _Note:
                 return []
             self.call = replace(self.call, error=error)
         try:
-            answer = self.producer.extract(self.call, self.result)
+            answer = (self.producer.extract or describe_call)(self.call, self.result)
             several = type(answer) is list and all(isinstance(one, NewEntry) for one in answer)
             answers = answer if several else [] if answer is None else [answer]
             return [_arguments(one, self.producer.ttl) for one in answers]

@@ -16,7 +16,7 @@ from graphmem.graph.graph import Graph, Reader, Transaction
 from graphmem.ids import entry_id, from_millis, level_id, level_stream_id, node_id, to_millis
 from graphmem.levels.entries import LINKS, change, row_of, store, to_seconds
 from graphmem.levels.flow import edge_of, order_of, skip
-from graphmem.levels.lenses import lens_row, lens_settings, put
+from graphmem.levels.queries import lens_row, lens_settings, put_lenses
 from graphmem.levels.topology import level_row, subscription
 from graphmem.models.fields import AS_TUPLE, Input, JsonObject, Line, Moment, Name, millis
 from graphmem.models.levels import (
@@ -251,5 +251,5 @@ def _put_lenses(tx: Transaction, lenses: Sequence[LensRecord]) -> int:
         for lens in {lens.name: lens for lens in lenses}.values()
         if lens.name not in known and (there := levels.intersection(lens.levels))
     ]
-    put(tx, rows)
+    put_lenses(tx, rows)
     return len(rows)

@@ -17,10 +17,10 @@ from graphmem.episodes.attempts import AsyncAttempt
 from graphmem.errors import ForkedError, StoreError
 from graphmem.facade import P, R, T, delegate
 from graphmem.lessons import Lessons
-from graphmem.levels import Lens, Levels
+from graphmem.levels import Levels
 from graphmem.levels.producers import Producers
 from graphmem.memory import Memory
-from graphmem.models.levels import LensInfo, TickReport
+from graphmem.models.levels import TickReport
 from graphmem.people import People
 from graphmem.people.scopes import LearningScopes
 from graphmem.policies import Policies
@@ -183,11 +183,6 @@ class AsyncLevels(_Awaited[Levels]):
     lenses = _in_thread(Levels.lenses)
     remove_lens = _in_thread(Levels.remove_lens, writes=True)
 
-    @_like(Levels.lens)
-    async def lens(self, *args: Any, **kwargs: Any) -> AsyncLens:
-        lens = await self.threads.read(lambda: self._awaited.lens(*args, **kwargs))
-        return AsyncLens(lens, self.threads)
-
     @_like(Levels.tick)
     async def tick(self, agent: str | None = None) -> TickReport:
         loop = asyncio.get_running_loop()
@@ -198,15 +193,6 @@ class AsyncLevels(_Awaited[Levels]):
         return await self.threads.run(lambda: self._awaited._tick(agent, wait), writes=True)
 
     tick.writes = True  # type: ignore[attr-defined]
-
-
-class AsyncLens(_Awaited[Lens]):
-    recall = _in_thread(Lens.recall)
-
-    @property
-    def info(self) -> LensInfo:
-        """The lens as it was when it was asked for."""
-        return self._awaited.info
 
 
 class AsyncPeople(_Awaited[People]):

@@ -31,7 +31,7 @@ from graphmem.ids import to_millis
 from graphmem.lessons import Lessons
 from graphmem.lessons.prompt import ContextWriter
 from graphmem.lessons.proposals import answer as answer_by_model
-from graphmem.levels import Levels, Outlets, relevant_entries
+from graphmem.levels import Levels, Outlets
 from graphmem.levels.producers import Producers
 from graphmem.models.choices import Choice
 from graphmem.models.episodes import Episode, MistakeCard, Step, StrategyUse
@@ -101,7 +101,7 @@ class Memory:
         outlets = Outlets(learner.learn_many, self.people.know, answer)
         self.levels = Levels(graph, search, reads, outlets)
         """Entries that agents hold for a time: see :class:`graphmem.levels.Levels`."""
-        noted = partial(relevant_entries, self.levels, search.floor)
+        noted = partial(self.levels._relevant, search.floor)
         self._facts = facts = FactFinder(graph, search).find
         self._context = ContextWriter(graph, similarity, estimator.each, noted, facts)
         self._changes = changes = Changes(graph)

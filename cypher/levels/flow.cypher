@@ -3,15 +3,15 @@
 
 // name: flow.pending
 // doc: The entries that events (ids) of a level stored, as they are now; without columns of an entry where it is gone.
-// returns: number integer, subject string, stored_at integer, seq integer, id string, key string, content string, format string
-// returns: text string, said string, tags list, tagset string, metadata string, base float, relevance float, at integer, expires_at integer
-// returns: reads integer
+// returns: number integer, subject string, stored_at integer, seq integer, id string, level string, key string, content string
+// returns: format string, text string, said string, tags list, tagset string, metadata string, base float, relevance float
+// returns: at integer, expires_at integer, reads integer
 MATCH (x:Event)
 WHERE x.id IN $ids AND toString(x.ns) = $ns AND x.kind = 'entry'
 OPTIONAL MATCH (e:Entry {id: x.subject})-[:IN]->(l:Level)
-RETURN x.seq AS number, x.subject AS subject, x.created_at AS stored_at, e.seq AS seq, e.id AS id, e.key AS key, e.content AS content,
-  e.format AS format, e.text AS text, coalesce(e.said, e.content) AS said, e.tags AS tags, e.tagset AS tagset, e.metadata AS metadata,
-  e.base AS base, relevance(e, l, $now) AS relevance, e.at AS at, e.expires_at AS expires_at, e.reads AS reads
+RETURN x.seq AS number, x.subject AS subject, x.created_at AS stored_at, e.seq AS seq, e.id AS id, l.name AS level, e.key AS key,
+  e.content AS content, e.format AS format, e.text AS text, coalesce(e.said, e.content) AS said, e.tags AS tags, e.tagset AS tagset,
+  e.metadata AS metadata, e.base AS base, relevance(e, l, $now) AS relevance, e.at AS at, e.expires_at AS expires_at, e.reads AS reads
 ORDER BY number;
 
 // name: flow.advance
@@ -64,21 +64,3 @@ WHERE e.id IN $ids AND toString(e.ns) = $ns
 MATCH (e)-[:MADE_FROM]->(:Entry)<-[:MADE_FROM]-(o:Entry)-[:BECAME]->(n:Episode)
 WHERE o.level = e.level AND o.content = e.content AND o.format = e.format
 RETURN e.id AS id, n.source_key AS source_key;
-
-// name: flow.learned
-// doc: The episodes of events (ids) of an agent's stream, and how many entries became each.
-// returns: number integer, stored_at integer, id string, task string, task_type string, strategies list, success boolean, score float
-// returns: summary string, error string, feedback string, at integer, entries integer
-MATCH (x:Event)
-WHERE x.id IN $ids AND toString(x.ns) = $ns AND x.kind = 'episode'
-MATCH (x)-[:ABOUT]->(e:Episode)
-OPTIONAL MATCH (e)<-[:BECAME]-(o:Entry)
-WITH x, e, count(o) AS entries
-OPTIONAL MATCH (e)-[u:USED]->(s:Strategy)
-WITH x, e, entries, u.rank AS rank, s.text AS strategy
-ORDER BY rank
-WITH x, e, entries, collect(strategy) AS strategies
-RETURN x.seq AS number, x.created_at AS stored_at, e.id AS id, e.task AS task, e.type AS task_type, strategies, e.success AS success,
-  e.score AS score, e.summary AS summary, e.error AS error, e.feedback AS feedback,
-  coalesce(e.ended_at, e.started_at, e.recorded_at) AS at, entries
-ORDER BY number;

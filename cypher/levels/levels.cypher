@@ -31,14 +31,13 @@ WHERE l.ns = $ns AND ($owner_kind IS NULL OR l.owner_kind = $owner_kind) AND ($o
 RETURN level_columns(l)
 ORDER BY name;
 
-// each: Label name = Level subscribe, Stream follow
-// name: levels.{name}
+// name: levels.subscribe
 // mode: write
-// doc: Lets levels pull from a {Label}, or changes how they do. Rows: {id (of the one that pulls), source, transformer, arguments (JSON)}.
+// doc: Lets levels pull from others, or changes how they do. Rows: {id (of the one that pulls), source, transformer, arguments (JSON)}.
 // returns: subscriptions integer
 UNWIND $rows AS row
 MATCH (l:Level {id: row.id})
-MATCH (s:{Label} {id: row.source})
+MATCH (s:Level {id: row.source})
 WITH row, l, s, l.ns AS ns, s.ns AS other WHERE ns = $ns AND other = $ns
 MERGE (l)-[p:PULLS]->(s)
 ON CREATE SET p.at = $now
@@ -63,10 +62,9 @@ RETURN count(*) AS levels;
 UNWIND $rows AS row
 MATCH (l:Level {id: row.id})
 WITH row, l, l.ns AS ns WHERE ns = $ns
-MATCH (l)-[p:PULLS]->(s)
+MATCH (l)-[p:PULLS]->(s:Level)
 WHERE s.id = row.source
-OPTIONAL MATCH (s)-[:WRITES]->(w:Stream)
-WITH l, p, coalesce(w, s) AS t
+OPTIONAL MATCH (s)-[:WRITES]->(t:Stream)
 OPTIONAL MATCH (c:Cursor {group: 'pull:' + l.name})-[:READS]->(t)
 DELETE p
 DETACH DELETE c
@@ -75,18 +73,16 @@ RETURN count(*) AS subscriptions;
 // name: levels.flow
 // install: level_flow
 // doc: What pulls from what: a row for each level and source, with the last event of the source and the position of the level there; for
-// doc: all levels of a namespace, those of an agent, or some (ids). The source is a level, or the stream of an agent.
+// doc: all levels of a namespace, those of an agent, or some (ids).
 // param: agent string = null, ids list = null
 // returns: id string, level string, holds string, owner_kind string, owner string, source_id string, source string
 // returns: transformer string, arguments string, since integer, stream string, last integer, position integer
 MATCH (l:Level)
 WHERE l.ns = $ns AND ($agent IS NULL OR (l.owner_kind = 'agent' AND l.owner = $agent)) AND ($ids IS NULL OR l.id IN $ids)
-MATCH (l)-[p:PULLS]->(s)
-OPTIONAL MATCH (s)-[:WRITES]->(w:Stream)
-WITH l, p, s, coalesce(w, s) AS t
+MATCH (l)-[p:PULLS]->(s:Level)-[:WRITES]->(t:Stream)
 OPTIONAL MATCH (c:Cursor {group: 'pull:' + l.name})-[:READS]->(t)
 RETURN l.id AS id, l.name AS level, l.holds AS holds, l.owner_kind AS owner_kind, l.owner AS owner, s.id AS source_id,
-  coalesce('events:' + s.agent, s.name) AS source, p.transformer AS transformer, p.arguments AS arguments,
+  s.name AS source, p.transformer AS transformer, p.arguments AS arguments,
   p.at AS since, t.id AS stream, t.last AS last, coalesce(c.position, 0) AS position
 ORDER BY level, source;
 
@@ -105,12 +101,12 @@ ORDER BY id, source_id, tagset;
 
 // name: levels.holdings
 // doc: What is in levels at a time: a row for each level and set of tags.
-// returns: id string, tagset string, entries integer, expired integer, oldest_at integer, newest_at integer
+// returns: id string, tagset string, entries integer, expired integer
 MATCH (l:Level)
 WHERE l.id IN $ids AND toString(l.ns) = $ns
 MATCH (l)<-[:IN]-(e:Entry)
-WITH l.id AS id, e.tagset AS tagset, e.at AS at, CASE WHEN living(e.expires_at, $now) THEN 0 ELSE 1 END AS gone
-RETURN id, tagset, count(*) - sum(gone) AS entries, sum(gone) AS expired, min(at) AS oldest_at, max(at) AS newest_at
+WITH l.id AS id, e.tagset AS tagset, CASE WHEN living(e.expires_at, $now) THEN 0 ELSE 1 END AS gone
+RETURN id, tagset, count(*) - sum(gone) AS entries, sum(gone) AS expired
 ORDER BY id, tagset;
 
 // name: levels.note
@@ -154,9 +150,7 @@ RETURN missed, failed;
 MATCH (l:Level {id: $id})
 MATCH (t:Stream {id: $stream})
 WITH l, t, l.ns AS ns WHERE ns = $ns
-OPTIONAL MATCH (l)-[:PULLS]->(s)
-OPTIONAL MATCH (s)-[:WRITES]->(w:Stream)
-WITH l, t, coalesce(w, s) AS source
+OPTIONAL MATCH (l)-[:PULLS]->(:Level)-[:WRITES]->(source:Stream)
 OPTIONAL MATCH (own:Cursor {group: 'pull:' + l.name})-[:READS]->(source)
 WITH l, t, collect(own) AS own
 OPTIONAL MATCH (c:Cursor)-[:READS]->(t)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import click
 
@@ -20,11 +20,8 @@ from graphmem.cli.options import (
     several,
     with_yes,
 )
-from graphmem.cli.printing import cell, print_answer, print_facts, print_rows, span
+from graphmem.cli.printing import cell, print_answer, print_facts, span
 from graphmem.printable import counted
-
-if TYPE_CHECKING:
-    from graphmem.models.levels import Level
 
 with_ttl = click.option("--ttl", type=float, metavar="SECONDS", help="How long an entry stays.")
 
@@ -60,34 +57,24 @@ def default(options: Options, agent: str) -> None:
 
     It also lets them pull from each other.
     """
-    options.show(options.memory(must_exist=False).levels.default(agent), _print_levels)
+    rows = options.memory(must_exist=False).levels.default(agent)
+    columns = "level=name holds stays at_most=capacity purpose"
+    options.show_rows(rows, columns, "", stays=lambda row: span(row.ttl))
 
 
 @levels.command()
 @example("--url ./ops.graph levels put task:deploy:shared --ttl 3600 --capacity 200")
-@example("--url ./ops.graph levels put task:deploy:shared --key order/17 --ttl 3600")
 @click.argument("name")
 @with_ttl
 @click.option("--capacity", type=int, metavar="NUMBER", help="Most entries that are left.")
 @click.option("--purpose", default="", help="What it holds, and why.")
 @several("--member", "members", metavar="AGENT", help="Who alone may write it, if collective.")
-@several("--key", "keys", metavar="KEY", help="Let the entry under this key stay for --ttl more.")
 @as_agent
 @click.pass_obj
-def put(
-    options: Options, /, name: str, keys: tuple[str, ...], agent: str | None, **settings: Any
-) -> None:
-    """Make the level NAME, or replace its settings. With --key, let entries stay longer."""
-    if not keys:
-        settings["members"] = settings["members"] or None
-        stored = options.memory(must_exist=False).levels.put(name, agent=agent, **settings)
-        options.show(stored, lambda level: _print_levels([level]))
-        return
-    ttl = settings.pop("ttl")
-    if ttl is None or any(settings.values()):
-        raise click.UsageError("--key goes with --ttl alone: how long these entries stay from now")
-    longer = options.memory().levels.prolong(name, keys, ttl, agent=agent)
-    options.show({"prolonged": longer}, f"{longer} of {len(keys)} stay longer")
+def put(options: Options, /, members: tuple[str, ...], **settings: Any) -> None:
+    """Make the level NAME, or replace its settings."""
+    found = options.memory(must_exist=False).levels
+    options.show(found.put(members=members or None, **settings))
 
 
 @levels.command()
@@ -144,7 +131,7 @@ def close(options: Options, name: str, yes: bool, agent: str | None) -> None:
 @example('--url ./ops.graph levels recall "what next" --lens planning --agent ada')
 @click.argument("text", required=False)
 @several("--level", "names", metavar="NAME", help="Only this level.")
-@click.option("--lens", "through", metavar="NAME", help="What this lens shows: planning ...")
+@click.option("--lens", metavar="NAME", help="What this lens shows: planning ...")
 @_with_tags
 @click.option("--key", metavar="PATTERN", help="Keys like this: * is any text, ? any character.")
 @moment("--since", "From this time on")
@@ -152,27 +139,18 @@ def close(options: Options, name: str, yes: bool, agent: str | None) -> None:
 @click.option("--limit", type=click.IntRange(1), help="Most entries [10; that of the lens].")
 @as_agent
 @click.pass_obj
-def recall(
-    options: Options, /, text: str | None, names: tuple[str, ...], through: str | None, **how: Any
-) -> None:
+def recall(options: Options, /, text: str | None, names: tuple[str, ...], **how: Any) -> None:
     """Show the entries that match, the nearest to TEXT first.
 
     Without a text, the most relevant come first.
     """
-    if through is not None and names:
-        raise click.UsageError("give --level or --lens")
-    levels = (options.memory() if text is None else open_for_search(options)).levels
-    if through is not None:
-        found = levels.lens(through, agent=how.pop("agent")).recall(text, **how)
-    else:
-        how |= {"levels": names or None, "limit": how["limit"] or 10}
-        found = levels.recall(text, **how)
+    memory = options.memory() if text is None else open_for_search(options)
+    found = memory.levels.recall(text, levels=names or None, **how)
     options.show_rows(found, "level key content tags relevance similarity", "no entries fit")
 
 
 @levels.command()
 @example("levels lens agent:ada:orders agent:ada:working task:deploy:shared --max-age 600")
-@example("--url ./ops.graph levels lens planning --agent ada")
 @example("--url ./ops.graph levels lens agent:ada:orders --remove")
 @click.argument("name")
 @click.argument("levels", nargs=-1, metavar="[LEVEL...]")
@@ -188,21 +166,18 @@ def lens(
 ) -> None:
     """Make the lens NAME, a read-only view of LEVELs, or replace its settings.
 
-    Without LEVELs it shows the lens. `levels recall --lens NAME` looks through it. Every agent has
-    planning, reflection and skill.
+    `levels recall --lens NAME` looks through it. Every agent has planning, reflection and skill.
     """
     agent = settings.pop("agent")
     settings = {key: value for key, value in settings.items() if value is not None}
-    if ((remove or not levels) and settings) or (remove and levels):
-        raise click.UsageError("settings need LEVELs to look at, and do not go with --remove")
+    if remove == bool(levels) or (remove and settings):
+        raise click.UsageError("give LEVELs to look at, with settings, or --remove alone")
     found = options.memory().levels
     if remove:
         found.remove_lens(name, agent=agent)
         options.show({"name": name}, f"removed the lens {cell(name)}")
-    elif levels:
-        options.show(found.put_lens(name, levels, **settings, agent=agent))
     else:
-        options.show(found.lens(name, agent=agent).info)
+        options.show(found.put_lens(name, levels, **settings, agent=agent))
 
 
 @levels.command()
@@ -219,14 +194,16 @@ def lens(
 def pull(options: Options, /, target: str, source: str, stop: bool, **way: Any) -> None:
     """Let the level TARGET pull from the level SOURCE at each tick."""
     found, agent, tags = options.memory().levels, way.pop("agent"), way.pop("tags")
-    if stop:
-        if tags is not None or any(value is not None for value in way.values()):
-            raise click.UsageError("--stop stands alone")
-        ended = found.unpull(target, source, agent=agent)
-        text = f"{target} {'pulls no longer' if ended else 'did not pull'} from {source}"
-        options.show({"target": target, "source": source, "ended": ended}, text)
-        return
-    options.show(found.pull(target, source, where=tags, agent=agent, **way))
+    if not stop:
+        changed = found.pull(target, source, where=tags, agent=agent, **way)
+        done = "pulls" if changed else "pulls already"
+    elif tags is not None or any(value is not None for value in way.values()):
+        raise click.UsageError("--stop stands alone")
+    else:
+        changed = found.unpull(target, source, agent=agent)
+        done = "pulls no longer" if changed else "did not pull"
+    answer = {"target": target, "source": source, "changed": changed}
+    options.show(answer, f"{target} {done} from {source}")
 
 
 @levels.command()
@@ -275,8 +252,3 @@ def map_(options: Options, agent: str | None, mermaid: bool) -> None:
         raise click.UsageError("give --json or --mermaid")
     shown = options.memory().levels.map(agent)
     options.show(shown, lambda _: click.echo((shown.mermaid() if mermaid else str(shown)).rstrip()))
-
-
-def _print_levels(rows: Sequence[Level]) -> None:
-    columns = "level=name holds stays at_most=capacity purpose"
-    print_rows(rows, columns, stays=lambda row: span(row.ttl))

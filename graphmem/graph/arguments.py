@@ -96,6 +96,11 @@ def checked_items(name: str, items: Iterable[T]) -> Iterator[T]:
     raise ValidationError(name, items, "must be a list")
 
 
+def one_or_many(name: str, value: str | Iterable[T]) -> list[str | T]:
+    """Return a list of one text, or of all items."""
+    return [value] if isinstance(value, str) else list(checked_items(name, value))
+
+
 def checked_path(name: str, path: str | Path) -> Path:
     """Return a path."""
     if isinstance(path, str | Path) and str(path) and "\0" not in str(path):

@@ -129,7 +129,7 @@ def operations() -> dict[str, tuple[type, str]]:
             name = method if part == "memory" else f"{part}.{method}"
             usual = MAINTAIN if part == "upkeep" else UPSERT if writes else SEARCH
             operation = explicit.get(name, usual)
-            if operation and (writes is not None or name == "levels.lens"):
+            if operation and writes is not None:
                 found[name] = owner, operation
     return found
 

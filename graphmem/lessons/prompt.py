@@ -149,8 +149,8 @@ class ContextWriter:
             agent: apply the access rights of this agent; None reads everything.
             count: a function that counts the tokens of a text; default:
                 :func:`graphmem.text.tokens.count_tokens`.
-            lens: a lens of the levels (``levels.lens``), such as ``planning``: the text also has
-                what it shows, if that is relevant to the task.
+            lens: a lens of the levels, such as ``planning`` (``levels.put_lens``): the text also
+                has what it shows, if that is relevant to the task.
             user: also tell the preferences of this user.
 
         Raises:

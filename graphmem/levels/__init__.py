@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from graphmem.levels.entries import Entries
 from graphmem.levels.flow import Flow
-from graphmem.levels.lenses import Lens, Lenses, relevant_entries
+from graphmem.levels.queries import Queries
 from graphmem.levels.topology import Topology
 from graphmem.levels.transformers import Outlets
 
-__all__ = ["Lens", "Levels", "Outlets", "relevant_entries"]
+__all__ = ["Levels", "Outlets"]
 
 
-class Levels(Flow, Topology, Entries, Lenses):
+class Levels(Flow, Topology, Entries, Queries):
     """The levels of one namespace, and their entries: ``memory.levels``.
 
     A level that is not there is a NotFoundError; one that ``agent`` may not read, or write, a

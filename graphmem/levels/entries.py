@@ -13,7 +13,7 @@ from pydantic import JsonValue
 
 from graphmem.errors import NotFoundError, ScopeError, ValidationError
 from graphmem.graph.access import View, read_view
-from graphmem.graph.arguments import check_text, checked_agent, checked_items, listed
+from graphmem.graph.arguments import check_text, checked_agent, listed, one_or_many
 from graphmem.graph.graph import Graph, Reader, Transaction
 from graphmem.graph.reads import Reads
 from graphmem.ids import (
@@ -40,6 +40,7 @@ LINKS = {
 """The statements that link entries to what they were made from, and to what they became."""
 _PAUSES = re.compile(r"[.,:-](?!\d)|[;!?\"'()\[\]{}\u2026\u2013\u2014\u2018-\u201f]|\s")
 """Punctuation; not what belongs to a number."""
+_CHANGED = ("id", "base", "at", "expires_at", "reads", "last_read_at")
 _COMPARED = ("content", "format", "tags", "metadata")
 
 
@@ -78,36 +79,48 @@ class Base:
         self, reader: Reader, names: Iterable[LevelName], view: View, field: str = "name"
     ) -> list[Row]:
         """Return existing levels that may be read: rows of ``levels.list``, in order of name."""
-        by_id = {level_id(reader.ns, name.name): name for name in names}
-        for name in by_id.values():
+        parts = list(names)
+        for name in parts:
             check_readable(name, view, field)
-        rows = reader.read("levels.list", ids=sorted(by_id)) if by_id else []
-        for missing in sorted(by_id.keys() - {row["id"] for row in rows}):
-            raise _no_level(by_id[missing].name, reader.ns)
-        return rows
+        return _existing(reader, [name.name for name in parts])
+
+    def _readable(self, reader: Reader, view: View, **which: str | None) -> list[Row]:
+        """Return the levels that may be read, of all owners or of one, in order of name."""
+        rows = reader.read("levels.list", **which)
+        return [row for row in rows if is_readable(LevelName.of(row["name"]), view)]
 
     def _view(self, agent: str | None) -> View:
         return read_view(self._graph, agent)
 
-    def _check_writable(self, name: LevelName, agent: str | None, field: str = "name") -> None:
-        """Check that an agent may write a level; None is an administrator."""
-        check_writable(name, agent, field)
-        if name.owner_kind != "collective" or agent is None:
-            return
-        for row in self._graph.read("levels.list", ids=[level_id(self._graph.ns, name.name)]):
-            if row["members"] is not None and agent not in row["members"]:
-                problem = f"has members that alone may write it, and agent {agent!r} is none"
+    def _writable(self, name: str, agent: str | None, field: str = "name") -> LevelName:
+        """Return the parts of the name of a level that an agent, or None, may write."""
+        level, writer = LevelName.of(name, field), checked_agent(agent)
+        check_writable(level, writer, field)
+        if level.owner_kind != "collective" or writer is None:
+            return level
+        for row in self._graph.read("levels.list", ids=[level_id(self._graph.ns, level.name)]):
+            if row["members"] is not None and writer not in row["members"]:
+                problem = f"has members that alone may write it, and agent {writer!r} is none"
                 remedy = f"let {' or '.join(row['members'][:3]) or 'an administrator'} do it"
-                raise ScopeError(field, name.name, problem, remedy)
+                raise ScopeError(field, level.name, problem, remedy)
+        return level
 
 
 def lock_levels(tx: Transaction, *names: str) -> list[Row]:
     """Lock levels, which must be there, against writers, in order; return their rows."""
-    streams = sorted(level_stream_id(tx.ns, name) for name in names)
-    tx.run("events.lock_streams", ids=streams)
-    rows = tx.run("levels.list", ids=sorted(level_id(tx.ns, name) for name in names))
-    for missing in sorted({*names} - {row["name"] for row in rows}):
-        raise _no_level(missing, tx.ns)
+    tx.run("events.lock_streams", ids=sorted(level_stream_id(tx.ns, name) for name in names))
+    return _existing(tx, names)
+
+
+def _existing(reader: Reader, names: Iterable[str]) -> list[Row]:
+    """Return rows of ``levels.list``, in order of name; one that is missing is an error."""
+    ids = {level_id(reader.ns, name): name for name in names}
+    rows = reader.read("levels.list", ids=sorted(ids)) if ids else []
+    for missing in sorted({*ids.values()} - {row["name"] for row in rows}):
+        raise NotFoundError(
+            f"no level {missing!r} in namespace {reader.ns!r}: it was never put, or it was closed; "
+            "levels.put makes one, and levels.names() lists them"
+        )
     return rows
 
 
@@ -119,14 +132,10 @@ def is_readable(name: LevelName, view: View) -> bool:
 def check_readable(name: LevelName, view: View, field: str, kind: str = "level") -> None:
     """Check that a reader may read a level or lens."""
     if not is_readable(name, view):
-        raise ScopeError(
-            field,
-            name.name,
-            f"is a private {kind} of agent {name.owner!r}, "
-            f"which agent {view.reader!r} may not read",
-            f"let {name.owner!r} share with {view.reader!r} (share_with), which inherits from it "
-            "(inherit_from)",
-        )
+        owner, reader = repr(name.owner), repr(view.reader)
+        problem = f"is a private {kind} of agent {owner}, which agent {reader} may not read"
+        remedy = f"let {owner} share with {reader} (share_with), which inherits from it"
+        raise ScopeError(field, name.name, problem, f"{remedy} (inherit_from)")
 
 
 def check_writable(
@@ -134,30 +143,16 @@ def check_writable(
 ) -> None:
     """Check that an agent may write a level or lens; None is an administrator."""
     if name.owner_kind == "agent" and agent not in (None, name.owner):
-        raise ScopeError(
-            field,
-            name.name,
-            f"is a private {kind} of agent {name.owner!r}, which agent {agent!r} may not write",
-            f"use a {kind} of {agent!r}, or one for all",
-        )
+        whose = f"is a private {kind} of agent {name.owner!r}"
+        problem = f"{whose}, which agent {agent!r} may not write"
+        raise ScopeError(field, name.name, problem, f"use a {kind} of {agent!r}, or one for all")
 
 
 def check_takes_entries(row: Row, field: str = "name") -> None:
     """Check that a level (a row of ``levels.list``) has entries of its own."""
     if row["holds"] != "entries":
-        raise ValidationError(
-            field,
-            row["name"],
-            f"shows the {row['holds']} of its owner, and takes no entries",
-            "learn, know or pull instead",
-        )
-
-
-def _no_level(name: str, namespace: str) -> NotFoundError:
-    return NotFoundError(
-        f"no level {name!r} in namespace {namespace!r}: it was never put, or it was closed; "
-        "levels.put makes one, and levels.names() lists them"
-    )
+        problem = f"shows the {row['holds']} of its owner, and takes no entries"
+        raise ValidationError(field, row["name"], problem, "learn, know or pull instead")
 
 
 def to_seconds(millis: int | None) -> float | None:
@@ -210,11 +205,16 @@ class Entries(Base):
             relevance: how much it counts at first, in (0, 1].
             agent: who writes; an agent may write its own levels and those for all. None: anybody.
         """
-        level = LevelName.of(name)
-        self._check_writable(level, checked_agent(agent))
-        more = {"key": key, "metadata": metadata, "ttl": ttl, "at": at}
-        more = {field: value for field, value in more.items() if value is not None}
-        new = NewEntry(content=content, tags=listed(tags), relevance=relevance, **more)  # type: ignore[arg-type] # it checks them
+        level = self._writable(name, agent)
+        new = NewEntry(
+            content=content,
+            tags=listed(tags),  # type: ignore[arg-type] # it checks them
+            key=key,
+            metadata={} if metadata is None else metadata,  # type: ignore[arg-type]
+            ttl=ttl,
+            at=at,
+            relevance=relevance,
+        )
         new = self._graph.storable(new)
         row = row_of(self._graph.ns, level.name, new, self._graph.now())
         options = ["keyed"] if new.key is not None else []
@@ -234,7 +234,7 @@ class Entries(Base):
         Raises:
             NotFoundError: an entry is not there (any more), or the reader may not read its level.
         """
-        identities = [ids] if isinstance(ids, str) else list(checked_items("ids", ids))
+        identities = one_or_many("ids", ids)
         for identity in identities:
             check_text("ids", identity)
         view = self._view(agent)
@@ -291,14 +291,14 @@ def store(tx: Transaction, level: str, rows: Sequence[Row]) -> list[Added]:
     last = {row["id"]: row for row in rows}  # of several with one key, the last counts
     keyed = [row["id"] for row in last.values() if row["key"] is not None]
     old = {row["id"]: row for row in tx.run("entries.get", ids=keyed)} if keyed else {}
-    changed = {
+    new = last.keys() - old.keys()
+    replaced = {
         key
         for key, row in old.items()
         if not lives(row, tx.now) or any(row[name] != last[key][name] for name in _COMPARED)
     }
-    new = [row for key, row in last.items() if key not in old]
-    replaced = {key: row for key, row in last.items() if key in changed}
-    for name, chosen in (("entries.add", new), ("entries.replace", [*replaced.values()])):
+    for name, keys in (("entries.add", new), ("entries.replace", replaced)):
+        chosen = [row for key, row in last.items() if key in keys]
         if chosen:  # their places give the numbers of their events
             placed = [row | {"place": n} for n, row in enumerate(chosen, 1)]
             tx.run(name, rows=placed, **_place_of(tx.ns, level))
@@ -307,11 +307,17 @@ def store(tx: Transaction, level: str, rows: Sequence[Row]) -> list[Added]:
             id=row["id"],
             level=level,
             key=row["key"],
-            created=row["id"] not in old or row["id"] in replaced,
+            created=row["id"] in new or row["id"] in replaced,
             replaced=row["id"] in replaced,
         )
         for row in rows
     ]
+
+
+def change(tx: Transaction, rows: Sequence[Row]) -> None:
+    """Give stored entries other tags, another life and other reads."""
+    parts = [{name: row[name] for name in _CHANGED} | tag_columns(row["tags"]) for row in rows]
+    tx.run("upkeep.absorb", rows=parts)
 
 
 def _place_of(namespace: str, level: str) -> Row:

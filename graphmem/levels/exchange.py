@@ -13,29 +13,20 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field
 
 from graphmem.graph.graph import Graph, Reader, Transaction
-from graphmem.ids import (
-    canonical_json,
-    entry_id,
-    from_millis,
-    level_id,
-    level_stream_id,
-    node_id,
-    to_millis,
-)
-from graphmem.levels.entries import LINKS, row_of, store, to_seconds
-from graphmem.levels.flow import edge_of, order_of, skip, source_id, subscribe
-from graphmem.levels.lenses import lens_info, lens_row, put
-from graphmem.levels.topology import level_row
+from graphmem.ids import entry_id, from_millis, level_id, level_stream_id, node_id, to_millis
+from graphmem.levels.entries import LINKS, change, row_of, store, to_seconds
+from graphmem.levels.flow import edge_of, order_of, skip
+from graphmem.levels.queries import lens_row, lens_settings, put_lenses
+from graphmem.levels.topology import level_row, subscription
 from graphmem.models.fields import AS_TUPLE, Input, JsonObject, Line, Moment, Name, millis
 from graphmem.models.levels import (
     MAX_NAME,
-    MAX_SECONDS,
     LensSettings,
     LevelName,
     LevelSettings,
+    LevelUpkeep,
     NewEntry,
     lens_name,
-    source_name,
 )
 from graphmem.store.paging import pages
 from graphmem.store.port import Row
@@ -47,9 +38,9 @@ LevelText = Annotated[Name, AfterValidator(lambda name: LevelName.of(name, "leve
 
 
 class PullRecord(Input):
-    """What a level pulls from: a level, or an agent's stream."""
+    """What a level pulls from another."""
 
-    source: Annotated[Name, AfterValidator(lambda name: source_name(name).name)]
+    source: LevelText
     transformer: Annotated[Name, Field(max_length=MAX_NAME)] | None = None
     arguments: JsonObject = Field(default_factory=dict)
     pulled: Annotated[int, Field(ge=0)] = 0
@@ -114,33 +105,26 @@ def records(tx: Transaction) -> Iterator[dict[str, Any]]:
     }
     pulls = defaultdict[str, list[Row]](list)
     for row in tx.run("levels.flow"):
-        seqs = [one["seq"] for one in entries.get(row["source_id"], ())]
-        pulls[row["id"]].append(
-            {
-                "source": row["source"],
-                "transformer": row["transformer"],
-                "arguments": json.loads(row["arguments"]),
-                "pulled": bisect_right(seqs, row["position"]),
-            }
-        )
+        pull = {name: row[name] for name in ("source", "transformer")}
+        pull["arguments"] = json.loads(row["arguments"])
+        seqs = [one["seq"] for one in entries[row["source_id"]]]
+        pulls[row["id"]].append(pull | {"pulled": bisect_right(seqs, row["position"])})
     for row in levels:
         settings = {name: row[name] for name in ("capacity", "purpose", "members")}
         settings["ttl"] = to_seconds(row["ttl"])
-        settings["upkeep"] = {n: row[n] for n in ("decay", "prune", "dedup", "reindex")}
-        name, flow = row["name"], pulls[row["id"]]
-        yield {"held": "level", "name": name, "settings": settings, "pulls": flow}
-    for entry_rows in entries.values():
-        for page in pages([row["id"] for row in entry_rows], PAGE):
+        settings["upkeep"] = {name: row[name] for name in LevelUpkeep.model_fields}
+        line = {"name": row["name"], "settings": settings, "pulls": pulls[row["id"]]}
+        yield {"held": "level", **line}
+    for held in entries.values():
+        for page in pages([row["id"] for row in held], PAGE):
             evidence = {row["id"]: row for row in tx.run("entries.evidence", ids=page)}
             rows = {row["id"]: row for row in tx.run("entries.get", ids=page)}
             for identity in page:
                 yield _entry_line(rows[identity], evidence[identity])
     for row in tx.run("lenses.list"):
-        lens = lens_info(row)
-        names = ("tags", "max_age", "limit", "purpose")
-        parts = LensSettings(**{name: getattr(lens, name) for name in names})
-        settings = parts.model_dump(mode="json", exclude_defaults=True)
-        yield {"held": "lens", "name": lens.name, "levels": list(lens.levels), "settings": settings}
+        settings = lens_settings(row).model_dump(mode="json", exclude_defaults=True)
+        lens = {"name": row["name"], "levels": row["levels"], "settings": settings}
+        yield {"held": "lens", **lens}
 
 
 def _entry_line(row: Row, evidence: Row) -> dict[str, Any]:
@@ -167,9 +151,8 @@ def _without_empty(fields: dict[str, Any]) -> dict[str, Any]:
 def check(reader: Reader, levels: Iterable[LevelRecord]) -> None:
     """Check that no imported level would feed itself."""
     there = {row["name"] for row in reader.read("levels.list")}
-    new = {level.name: level for level in levels if level.name not in there}
-    edges = [(pull.source, level.name) for level in new.values() for pull in level.pulls]
-    if edges:
+    new = [level for level in levels if level.name not in there]
+    if edges := [(pull.source, level.name) for level in new for pull in level.pulls]:
         order_of([*map(edge_of, reader.read("levels.flow")), *edges])
 
 
@@ -185,7 +168,9 @@ def take(graph: Graph, lines: Iterable[LevelsRecord]) -> tuple[int, int, int]:
     for name, group in groupby(sorted(entries, key=lambda one: one.level), lambda one: one.level):
         for page in pages(list(group), PAGE):
             new_entries += graph.transact(partial(_store_entries, name, page, ids))
-    _link(graph, entries, ids)
+    for kind, rows in _links(graph.ns, entries, ids).items():
+        for some in pages(rows, PAGE):
+            graph.write(LINKS[kind], rows=some)
     new_lenses = graph.transact(lambda tx: _put_lenses(tx, lenses)) if lenses else 0
     return new_levels, new_entries, new_lenses
 
@@ -200,16 +185,11 @@ def _put_levels(tx: Transaction, levels: Sequence[LevelRecord]) -> int:
         tx.run("levels.put", rows=[level_row(tx.ns, *part) for part in parts])
     for level in new.values():
         for pull in level.pulls:
-            source = source_name(pull.source)
-            row = {
-                "id": ids[level.name],
-                "source": source_id(tx.ns, source),
-                "transformer": pull.transformer,
-                "arguments": canonical_json(pull.arguments),
-            }
-            subscribe(tx, level.name, source, row, new=True)
-            if pull.pulled and source.name not in there:
-                skip(tx, level.name, level_stream_id(tx.ns, source.name), pull.pulled)
+            source = level_id(tx.ns, pull.source)
+            row = subscription(ids[level.name], source, pull.transformer, pull.arguments)
+            tx.run("levels.subscribe", rows=[row])
+            if pull.pulled and pull.source not in there:
+                skip(tx, level.name, level_stream_id(tx.ns, pull.source), pull.pulled)
     return len(new)
 
 
@@ -219,67 +199,57 @@ def _new_ids(graph: Graph, entries: Sequence[EntryRecord]) -> dict[str, str]:
     for page in pages([entry.id for entry in entries], PAGE):
         there |= {row["id"] for row in graph.read("entries.get", ids=page)}
 
-    ids = {}
-    for entry in entries:
+    def new_id(entry: EntryRecord) -> str:
         if entry.key is not None:
-            ids[entry.id] = entry_id(graph.ns, entry.level, entry.key)
-        elif entry.id in there:
-            ids[entry.id] = entry.id
-        else:
-            ids[entry.id] = node_id(graph.ns, "Entry", entry.level, "", entry.id)
-    return ids
+            return entry_id(graph.ns, entry.level, entry.key)
+        if entry.id in there:
+            return entry.id
+        return node_id(graph.ns, "Entry", entry.level, "", entry.id)
+
+    return {entry.id: new_id(entry) for entry in entries}
 
 
 def _store_entries(
     level: str, page: Sequence[EntryRecord], ids: Mapping[str, str], tx: Transaction
 ) -> int:
     there = {row["id"] for row in tx.run("entries.get", ids=[ids[entry.id] for entry in page])}
-    new = [entry for entry in page if ids[entry.id] not in there]
-    if not new:
-        return 0
-    [target] = tx.run("levels.list", ids=[level_id(tx.ns, level)]) or [{"ttl": None}]
-    endless = None if target["ttl"] is None else int(MAX_SECONDS) * 1_000
-    rows, reads = [], []
-    for entry in new:
-        at, end = to_millis(entry.at), millis(entry.expires_at)
-        ttl = endless if end is None else max(1, end - at)
-        rows.append(
-            row_of(tx.ns, level, tx.graph.storable(entry), at) | {"id": ids[entry.id], "ttl": ttl}
-        )
-        if entry.reads:
-            read_at = millis(entry.last_read_at)
-            reads.append({"id": ids[entry.id], "reads": entry.reads, "at": read_at})
-    store(tx, level, rows)
-    if reads:
-        tx.run("entries.count_reads", rows=reads)
+    rows = []
+    for entry in page:
+        if ids[entry.id] not in there:
+            row = row_of(tx.ns, level, tx.graph.storable(entry), to_millis(entry.at))
+            life = {name: millis(getattr(entry, name)) for name in ("expires_at", "last_read_at")}
+            rows.append(row | life | {"id": ids[entry.id], "reads": entry.reads})
+    if rows:
+        store(tx, level, rows)
+        change(tx, rows)
     return len(rows)
 
 
-def _link(graph: Graph, entries: Sequence[EntryRecord], ids: Mapping[str, str]) -> None:
-    """Link entries to what they were made from, and to what they became, if that is there."""
+def _links(
+    namespace: str, entries: Sequence[EntryRecord], ids: Mapping[str, str]
+) -> dict[str, list[Row]]:
+    """Return the rows of :data:`LINKS` to what entries were made from, and to what they became."""
     links: dict[str, list[Row]] = {kind: [] for kind in LINKS}
     for entry in entries:
         own = ids[entry.id]
         links["entries"] += [{"id": own, "target": ids.get(one, one)} for one in entry.made_from]
         for one in entry.became:
             if one.episode is not None:
-                target = node_id(graph.ns, "Episode", "key", one.episode)
+                target = node_id(namespace, "Episode", "key", one.episode)
                 links["episodes"].append({"id": own, "target": target})
             elif one.domain is not None and one.fact is not None:
-                target = node_id(graph.ns, "Knowledge", one.domain, one.fact)
+                target = node_id(namespace, "Knowledge", one.domain, one.fact)
                 links["knowledge"].append({"id": own, "target": target})
-    for kind, rows in links.items():
-        for page in pages(rows, PAGE):
-            graph.write(LINKS[kind], rows=page)
+    return links
 
 
 def _put_lenses(tx: Transaction, lenses: Sequence[LensRecord]) -> int:
     levels = {row["name"] for row in tx.run("levels.list")}
-    lens_names = {row["name"] for row in tx.run("lenses.list")}
-    rows = {
-        lens.name: lens_row(tx.ns, lens_name(lens.name), there, lens.settings)
-        for lens in lenses
-        if lens.name not in lens_names and (there := levels.intersection(lens.levels))
-    }
-    put(tx, [*rows.values()])
+    known = {row["name"] for row in tx.run("lenses.list")}
+    rows = [
+        lens_row(tx.ns, lens_name(lens.name), there, lens.settings)
+        for lens in {lens.name: lens for lens in lenses}.values()
+        if lens.name not in known and (there := levels.intersection(lens.levels))
+    ]
+    put_lenses(tx, rows)
     return len(rows)

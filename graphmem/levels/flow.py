@@ -18,39 +18,25 @@ from graphmem.forks import in_child
 from graphmem.graph.arguments import checked_agent
 from graphmem.graph.graph import Graph, Transaction
 from graphmem.graph.reads import Reads
-from graphmem.ids import (
-    canonical_json,
-    entry_id,
-    event_ids,
-    from_millis,
-    level_id,
-    level_stream_id,
-    node_id,
-    stream_id,
-)
+from graphmem.ids import event_ids, from_millis, level_id, level_stream_id, node_id
 from graphmem.levels import transformers
 from graphmem.levels.entries import LINKS, Search, check_readable, lives, store
-from graphmem.levels.queries import learned_entries
-from graphmem.levels.topology import note
+from graphmem.levels.topology import note, subscription
 from graphmem.levels.transformers import Draft, Function, Outlets, Page, Transformer, Wait
 from graphmem.levels.upkeep import Maintenance
 from graphmem.models.levels import (
-    EVENTS,
     LevelName,
     Pulled,
     PullOptions,
-    Subscription,
     Tags,
     TickReport,
     Timing,
-    source_name,
 )
-from graphmem.store.paging import pages
 from graphmem.store.port import Row
 
 PAGE = 2_000
 """Events that are pulled in one transaction."""
-_EDGE = {"target", "source", "transformer"}
+_EDGE = {"target", "source"}
 _REASONS = 5
 """Most reasons in the report of one subscription."""
 _CODE = "function "
@@ -87,18 +73,16 @@ class Flow(Maintenance):
         arguments: Mapping[str, JsonValue] | None = None,
         where: Tags | None = None,
         agent: str | None = None,
-    ) -> Subscription:
-        """Let a level pull from another at each tick; a repeated call changes nothing.
+    ) -> bool:
+        """Let a level pull from another at each tick; return whether that is new.
 
-        The level begins with what the source holds now. In a later call, another transformer or
-        other arguments replace the earlier ones, and the level goes on where it was.
+        A repeated call changes nothing. The level begins with what the source holds now. In a later
+        call, another transformer or other arguments replace the earlier ones, and the level goes on
+        where it was.
 
         Args:
             target: the level that pulls.
-            source: the level from which it pulls; or ``events:AGENT``: each episode that the agent
-                learns from now on is an entry (key ``episode/ID``, tags ``kind:episode``,
-                ``outcome:...``, ``type:...``). Episodes that entries became are left out, and no
-                such entry becomes an episode again.
+            source: the level from which it pulls.
             transformer: what makes its entries. None: they are taken as they are, under their keys.
                 ``dedup``: as they are, but one entry for equal contents. ``count``: one entry for
                 equal contents, with their number as ``count`` in its metadata. ``summarise``: one
@@ -116,41 +100,32 @@ class Flow(Maintenance):
             ValidationError: an argument is wrong, the transformer is unknown, the source is a view,
                 or the level would feed itself; the error names the circle.
         """
-        puller, origin = LevelName.of(target, "target"), source_name(source)
-        asking = checked_agent(agent)
-        self._check_writable(puller, asking, "target")
+        puller, origin = self._writable(target, agent, "target"), LevelName.of(source, "source")
         options = PullOptions(arguments={} if arguments is None else arguments, where=where)  # type: ignore[arg-type]
         transformers.check_arguments(transformer, options.arguments)
         name = _name_of(transformer) if callable(transformer) else transformer
-        row = {
-            "id": level_id(self._graph.ns, puller.name),
-            "source": source_id(self._graph.ns, origin),
-            "transformer": name,
-            "arguments": canonical_json(
-                options.model_dump(mode="json", exclude_defaults=True)
-                | {"arguments": options.arguments}
-            ),
-        }
-        own, reader = self._view(None), self._view(asking)
+        row = subscription(
+            level_id(self._graph.ns, puller.name),
+            level_id(self._graph.ns, origin.name),
+            name,
+            options.model_dump(mode="json", exclude_defaults=True)
+            | {"arguments": options.arguments},
+        )
+        own, reader = self._view(None), self._view(agent)
 
         def work(tx: Transaction) -> bool:
             self._find(tx, [puller], own, "target")
-            check_readable(origin, reader, "source")
-            if not is_stream(origin.name):
-                [there] = self._find(tx, [origin], reader, "source")
-                if there["holds"] != "entries":
-                    raise ValidationError(
-                        "source",
-                        origin.name,
-                        f"shows {there['holds']}, and has nothing to pull",
-                        f"pull what {origin.owner!r} learns from {EVENTS}{origin.owner}",
-                    )
+            [there] = self._find(tx, [origin], reader, "source")
+            if there["holds"] != "entries":
+                problem = f"shows {there['holds']}, and has nothing to pull"
+                raise ValidationError("source", origin.name, problem, "name another level")
             flow = _locked_flow(tx, puller, origin)
-            old = [one for one in flow if edge_of(one) == (origin.name, puller.name)]
+            edge = (origin.name, puller.name)
+            old = [one for one in flow if edge_of(one) == edge]
             if not old:
-                order_of([*map(edge_of, flow), (origin.name, puller.name)])
+                order_of([*map(edge_of, flow), edge])
             if not old or any(old[0][part] != row[part] for part in ("transformer", "arguments")):
-                subscribe(tx, puller.name, origin, row, new=not old)
+                tx.run("levels.subscribe", rows=[row])
                 about = {"transformer": name, "arguments": row["arguments"]}
                 note(tx, puller.name, "pull", {"source": origin.name, **about})
             return not old
@@ -158,14 +133,7 @@ class Flow(Maintenance):
         created = self._graph.transact(work)
         if callable(transformer):
             self._functions[puller.name, origin.name] = (str(name), transformer)
-        return Subscription(
-            target=puller.name,
-            source=origin.name,
-            transformer=name,
-            arguments=options.arguments,
-            where=options.where,
-            created=created,
-        )
+        return created
 
     def unpull(self, target: str, source: str, *, agent: str | None = None) -> bool:
         """Stop a level from pulling from another; return whether it pulled.
@@ -178,10 +146,9 @@ class Flow(Maintenance):
             source: the level from which it pulls.
             agent: who asks; an agent may change its own levels and those for all. None: anybody.
         """
-        puller, origin = LevelName.of(target, "target"), source_name(source)
-        self._check_writable(puller, checked_agent(agent), "target")
+        puller, origin = self._writable(target, agent, "target"), LevelName.of(source, "source")
         ns = self._graph.ns
-        ids = {"id": level_id(ns, puller.name), "source": source_id(ns, origin)}
+        ids = {"id": level_id(ns, puller.name), "source": level_id(ns, origin.name)}
 
         def work(tx: Transaction) -> bool:
             self._find(tx, [puller], self._view(None), "target")
@@ -221,11 +188,11 @@ class Flow(Maintenance):
         owner = checked_agent(agent)
         now = from_millis(self._graph.now())
         flow = self._graph.read("levels.flow", agent=owner)
-        new = Counter[str]()
-        pulls: list[Pulled] = []
         if any(row["last"] > row["position"] for row in flow):
             places = order_of(map(edge_of, flow))  # a level pulls before others pull from it
             flow.sort(key=lambda row: (places[row["level"]], places[row["source"]]))
+        new = Counter[str]()
+        pulls: list[Pulled] = []
         for row in flow:
             if row["last"] > row["position"] or row["source"] in new:
                 pulled = self._ingest(row, wait)
@@ -233,9 +200,9 @@ class Flow(Maintenance):
                     pulls.append(pulled)
                 if pulled.made:
                     new[row["level"]] += pulled.made
-        maintained = self._maintain(self._maintainable(owner), self._graph.now()).levels
+        done = self._maintain(self._maintainable(owner), self._graph.now())
         return TickReport(
-            at=now, subscriptions=tuple(pulls), levels=dict(new), maintained=maintained
+            at=now, subscriptions=tuple(pulls), levels=dict(new), maintained=done.levels
         )
 
     def start(self, every: float = 300.0) -> None:
@@ -270,21 +237,20 @@ class Flow(Maintenance):
             thread.join()
 
     def _ingest(self, row: Row, wait: Wait | None) -> Pulled:
-        """Pull all that is pending of one subscription."""
+        """Pull all that is pending of one subscription (a row of ``levels.flow``)."""
         counts, reasons = Counter[str](), Counter[str]()
         problem = None
         try:
-            source = source_name(row["source"])
+            source = LevelName.of(row["source"])
             if row["owner_kind"] == "agent" and source.owner != row["owner"]:
                 check_readable(source, self._view(row["owner"]), "source")
-            options = PullOptions.model_validate_json(row["arguments"])
             transformer = self._transformer(row, wait)
-            for page in self._pages(row, options):
+            for page in self._pages(row):
                 drafts = transformer.make(page) if page.rows else []
-                results, refusals = self._convert(row, drafts)
-                write = partial(_write, row, transformer, page, drafts, results)
+                links, refusals = transformers.convert(self._graph, row, drafts, self._outlets)
+                write = partial(_write, row, page, transformer, drafts, links)
                 made = self._graph.transact(write)
-                counts.update(made=made, ingested=len(page.rows), became=len(results))
+                counts.update(made=made, ingested=len(page.rows), became=len(links))
                 counts.update(missed=page.missed, left_out=page.left_out)
                 reasons += refusals
         except StoreError:
@@ -299,7 +265,6 @@ class Flow(Maintenance):
         return Pulled(
             target=row["level"],
             source=row["source"],
-            transformer=row["transformer"],
             **counts,
             skipped=reasons.total(),
             reasons=tuple(reasons)[:_REASONS],
@@ -319,47 +284,22 @@ class Flow(Maintenance):
             )
         return transformers.of_own(row["transformer"])
 
-    def _pages(self, row: Row, options: PullOptions) -> Iterator[Page]:
+    def _pages(self, row: Row) -> Iterator[Page]:
         """Read what is pending, a page at a time, up to what there is at the beginning."""
-        after, stream, where = row["position"], row["stream"], options.where
+        after, stream = row["position"], row["stream"]
+        options = PullOptions.model_validate_json(row["arguments"])
         for end in self._graph.read("levels.ends", ids=[stream]):
             while after < end["last"]:
                 upto = min(end["last"], after + PAGE)
-                ids = event_ids(stream, after + 1, upto)
-                now, missed = self._graph.now(), 0
-                if is_stream(row["source"]):
-                    rows, left_out = learned_entries(self._graph, row["source"], ids)
-                else:
-                    events = self._graph.read("flow.pending", ids=ids)
-                    rows, missed = _living(events, row["since"], now)
-                    rows = [one | {"level": row["source"]} for one in rows]
-                    left_out = 0
+                now = self._graph.now()
+                events = self._graph.read("flow.pending", ids=event_ids(stream, after + 1, upto))
+                rows, missed = _living(events, row["since"], now)
+                where = options.where
                 fit = [one for one in rows if where is None or where.fits(one["tags"])]
-                left_out += len(rows) - len(fit)
-                level, chat = row["level"], self._outlets.chat
-                yield Page(
-                    self._graph.ns, level, now, options, chat, fit, after, upto, missed, left_out
-                )
+                left_out = len(rows) - len(fit)
+                place = (self._graph.ns, row["level"], now, options.arguments, self._outlets.chat)
+                yield Page(*place, fit, after, upto, missed, left_out)
                 after = upto
-
-    def _convert(self, row: Row, drafts: list[Draft]) -> tuple[list[Row], Counter[str]]:
-        """Turn entries into what the target shows, if it is a view."""
-        if row["holds"] == "entries" or not drafts:
-            return [], Counter()
-        if row["holds"] == "episodes":
-            # Leave out what became an episode in another memory before an import.
-            ids = sorted({source["id"] for draft in drafts for source in draft.sources})
-            episodes = self._graph.read("flow.episodes_of", ids=ids)
-            keys = {episode["id"]: episode["source_key"] for episode in episodes}
-            keys_of = [{keys.get(source["id"]) for source in draft.sources} for draft in drafts]
-            drafts = [
-                draft
-                for draft, old in zip(drafts, keys_of, strict=True)
-                if None in old or old == {transformers.source_key(draft)}
-            ]
-        return transformers.convert(
-            self._graph.ns, row["holds"], row["owner"], drafts, self._outlets
-        )
 
 
 def _run_ticks(flow: weakref.ref[Flow], stopping: threading.Event, pause: float) -> None:
@@ -377,10 +317,10 @@ def _run_ticks(flow: weakref.ref[Flow], stopping: threading.Event, pause: float)
 
 def _write(
     row: Row,
-    transformer: Transformer,
     page: Page,
+    transformer: Transformer,
     drafts: list[Draft],
-    results: list[Row],
+    became: list[Row],
     tx: Transaction,
 ) -> int:
     """Write what was made of a page, and move the cursor; return how many entries are new."""
@@ -391,8 +331,8 @@ def _write(
     count = 0
     if drafts and row["holds"] == "entries":
         count = _store(tx, row["level"], transformer, drafts)
-    if results:
-        tx.run(LINKS[row["holds"]], rows=results)
+    if became:
+        tx.run(LINKS[row["holds"]], rows=became)
     if page.rows:
         read = [{"id": one["id"], "reads": 1, "at": tx.now} for one in page.rows]
         tx.run("entries.count_reads", rows=read)
@@ -430,20 +370,10 @@ def _living(rows: Sequence[Row], since: int | None, now: int) -> tuple[list[Row]
     return living, len(missed)
 
 
-def drop_episode_entries(tx: Transaction, episodes: Sequence[str]) -> None:
-    """Remove the pulled entries of episodes that are erased."""
-    for row in tx.run("levels.flow") if episodes else ():
-        if is_stream(row["source"]):
-            ids = [entry_id(tx.ns, row["level"], f"episode/{episode}") for episode in episodes]
-            removed = [tx.run("erasing.drop_entries", ids=page)[0] for page in pages(ids, PAGE)]
-            if count := sum(one["removed"] for one in removed):
-                note(tx, row["level"], "maintained", {"erased": count})
-
-
 def _locked_flow(tx: Transaction, *names: LevelName) -> list[Row]:
     """Lock the streams of levels with subscriptions, and of some others; return the former."""
     levels = {name.name for name in names}.union(*map(edge_of, tx.run("levels.flow")))
-    tx.run("events.lock_streams", ids=sorted(_stream_of(tx.ns, level) for level in levels))
+    tx.run("events.lock_streams", ids=sorted(level_stream_id(tx.ns, level) for level in levels))
     return tx.run("levels.flow")
 
 
@@ -451,37 +381,6 @@ def _name_of(function: Function) -> str:
     module = getattr(function, "__module__", None) or type(function).__module__
     name = getattr(function, "__qualname__", None) or type(function).__qualname__
     return f"{_CODE}{module}.{name}"
-
-
-def is_stream(source: str) -> bool:
-    """Return whether a source is the stream of an agent."""
-    return source.startswith(EVENTS)
-
-
-def _stream_of(namespace: str, source: str) -> str:
-    """Return the id of the stream of a level, or of an agent."""
-    if is_stream(source):
-        return stream_id(namespace, source.removeprefix(EVENTS))
-    return level_stream_id(namespace, source)
-
-
-def source_id(namespace: str, source: LevelName) -> str:
-    """Return the id of the level, or of the agent's stream, that a level pulls from."""
-    name = source.name
-    return _stream_of(namespace, name) if is_stream(name) else level_id(namespace, name)
-
-
-def subscribe(tx: Transaction, level: str, source: LevelName, row: Row, *, new: bool) -> None:
-    """Let a level pull from a source (a row of ``levels.subscribe``)."""
-    if not is_stream(source.name):
-        tx.run("levels.subscribe", rows=[row])
-        return
-    tx.run("events.open_streams", rows=[{"stream": row["source"], "agent": source.owner}])
-    tx.run("levels.follow", rows=[row])
-    if new:  # pull only what comes later
-        skip(
-            tx, level, row["source"], tx.run("events.lock_streams", ids=[row["source"]])[0]["last"]
-        )
 
 
 def skip(tx: Transaction, level: str, stream: str, position: int) -> None:

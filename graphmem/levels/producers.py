@@ -6,27 +6,27 @@ level.
 
 from __future__ import annotations
 
-import builtins
 import contextlib
 import fnmatch
 import inspect
 import logging
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from types import FunctionType, MethodType
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from pydantic import BaseModel, JsonValue
 
 from graphmem.errors import ValidationError, has_surrogate, shown
+from graphmem.graph.access import EVERYTHING
 from graphmem.graph.arguments import check_flag, check_text, checked_agent
 from graphmem.graph.decorating import Awaiting, decorated, kind_of
 from graphmem.ids import level_id
 from graphmem.levels.entries import Entries, check_takes_entries
-from graphmem.models.levels import LevelName, NewEntry, Timing
+from graphmem.models.levels import NewEntry, Timing
 
 _log = logging.getLogger(__name__)
 
@@ -41,7 +41,6 @@ MOST_VALUES = 100
 LONGEST = 10_000
 """Most characters of a text that the entry of a call shows."""
 _DEEPEST = 8
-_HOOK = "__graphmem_hook__"
 _MISSING: Any = object()
 _keeping: ContextVar[bool] = ContextVar("keeping", default=False)
 """Whether a producer is at work here; the calls that it makes are not remembered."""
@@ -123,7 +122,7 @@ class Producers:
                 builtin or no function.
             ScopeError: it is the level of another agent.
         """
-        producer = self._producer(level, extract, ttl, errors, agent)
+        producer = _Producer(self._levels, self._awaiting, level, extract, ttl, errors, agent)
 
         def decorate(function: Any) -> Any:
             if isinstance(function, staticmethod | classmethod):
@@ -135,7 +134,7 @@ class Producers:
     def watch(
         self,
         target: object,
-        pattern: str | None = None,
+        pattern: str,
         *,
         level: str,
         extract: Extract | None = None,
@@ -145,16 +144,15 @@ class Producers:
     ) -> Watch:
         """Remember the calls of methods as :meth:`remember` does; return a handle that undoes it.
 
-        To undo it, call the handle, or use it in a ``with`` block. You can undo several in any
-        order; after the last one, everything is as it was before.
+        To undo it, call the handle, or use it in a ``with`` block. Undo the latest first: one that
+        lies under another one remembers nothing any more, but stays in its place.
 
         Args:
-            target: an object, to watch its methods; a class, to watch those of all its objects; a
-                module, to watch its functions; or a dotted name, ``ActionDispatcher.dispatch``: the
-                methods of all classes of that name, also of those that are defined later.
-            pattern: the names of the methods, unless they are in the dotted name; ``*`` stands for
-                any letters. Names that begin with ``_`` match only a pattern that begins with it.
-                Names of Python, such as ``__init__``, never match.
+            target: an object, to watch its methods; a class, to watch those of all its objects; or
+                a module, to watch its functions.
+            pattern: the names of the methods; ``*`` stands for any letters. Names that begin with
+                ``_`` match only a pattern that begins with it. Names of Python, such as
+                ``__init__``, never match.
             level: the name of the level.
             extract: as in :meth:`remember`.
             ttl: as in :meth:`remember`.
@@ -166,79 +164,53 @@ class Producers:
             ValidationError: an argument is wrong, or no method written in Python matches.
             ScopeError: it is the level of another agent.
         """
-        producer = self._producer(level, extract, ttl, errors, agent)
-        if isinstance(target, str) and pattern is None:
-            return _Pointcut(producer, target)
+        producer = _Producer(self._levels, self._awaiting, level, extract, ttl, errors, agent)
         check_text("pattern", pattern)
-        return Watch(producer, target, str(pattern))
-
-    def _producer(
-        self,
-        level: str,
-        extract: Extract | None,
-        ttl: float | None,
-        errors: bool,
-        agent: str | None,
-    ) -> _Producer:
-        name, writer = LevelName.of(level, "level"), checked_agent(agent)
-        self._levels._check_writable(name, writer, "level")
-        check_flag("errors", errors)
-        if extract is not None and (not callable(extract) or kind_of(extract) != "function"):
-            raise ValidationError(
-                "extract",
-                extract,
-                "is not a function of a call and its result",
-                "give one that is not asynchronous, or leave it out",
-            )
-        seconds = None if ttl is None else Timing(ttl=ttl).ttl
-        levels = self._levels
-        [row] = levels._find(levels._graph, [name], levels._view(None), "level")
-        check_takes_entries(row, "level")
-        return _Producer(
-            levels, self._awaiting, name.name, extract or describe_call, seconds, errors, writer
-        )
+        return Watch(producer, target, pattern)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Producer:
     """Remembers the calls of functions in a level."""
 
     levels: Entries
     awaiting: Awaiting | None
     level: str
-    extract: Extract
+    extract: Extract | None
     ttl: float | None
     errors: bool
     agent: str | None
 
-    def wrap(self, function: Any, hook: _Hook | None = None) -> Callable[..., Any]:
+    def __post_init__(self) -> None:
+        """Check the arguments, and that the level takes entries."""
+        name = self.levels._writable(self.level, self.agent, "level")
+        check_flag("errors", self.errors)
+        extract = self.extract
+        if extract is not None and (not callable(extract) or kind_of(extract) != "function"):
+            problem = "is not a function of a call and its result"
+            remedy = "give one that is not asynchronous, or leave it out"
+            raise ValidationError("extract", extract, problem, remedy)
+        self.level, self.agent = name.name, checked_agent(self.agent)
+        self.ttl = None if self.ttl is None else Timing(ttl=self.ttl).ttl
+        [row] = self.levels._find(self.levels._graph, [name], EVERYTHING, "level")
+        check_takes_entries(row, "level")
+
+    def wrap(self, function: Any, watch: Watch | None = None) -> Callable[..., Any]:
         """Return a function of the same kind whose calls are remembered."""
-        if (
-            inspect.isbuiltin(function)
-            or inspect.ismethoddescriptor(function)
-            or not callable(function)
-            or isinstance(function, type)
-        ):
-            raise ValidationError(
-                "function", function, "is not a function in Python", "decorate one that calls it"
-            )
+        native = inspect.isbuiltin(function) or inspect.ismethoddescriptor(function)
+        if native or not callable(function) or isinstance(function, type):
+            problem = "is not a function in Python"
+            raise ValidationError("function", function, problem, "decorate one that calls it")
         kind = kind_of(function)
         if self.awaiting is not None and kind in ("function", "generator"):
-            raise ValidationError(
-                "function", function, "is not async", "let a Memory remember its calls"
-            )
+            remedy = "let a Memory remember its calls"
+            raise ValidationError("function", function, "is not async", remedy)
+        yields = kind.endswith("generator")
 
         def begin(args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Note:
-            return _Note(self, Call(function, args, kwargs), hook)
+            return _Note(self, Call(function, args, kwargs), watch, [] if yields else None)
 
-        def set_result(note: _Note, result: Any) -> None:
-            note.result = note.items if kind.endswith("generator") else result
-
-        def add_item(note: _Note, item: Any) -> None:
-            if len(note.items) < ITEMS:
-                note.items.append(item)
-
-        return decorated(function, kind, begin, set_result, add_item)
+        return decorated(function, kind, begin, _Note.returned, _Note.yielded)
 
     def keep(self, call: Call, entries: list[dict[str, Any]] | Exception) -> None:
         """Add the entries of a call, or log and count that this failed."""
@@ -268,10 +240,19 @@ class _Note:
 
     producer: _Producer
     call: Call
-    hook: _Hook | None
-    items: list[Any] = field(default_factory=list)
-    """What a generator yielded."""
-    result: Any = None
+    watch: Watch | None
+    result: Any
+    """What the function returned, or the list of what it yielded."""
+
+    def returned(self, result: Any) -> None:
+        """Note a result, unless it is that of a generator."""
+        if self.result is None:
+            self.result = result
+
+    def yielded(self, item: Any) -> None:
+        """Note an item of a generator."""
+        if len(self.result) < ITEMS:
+            self.result.append(item)
 
     def __enter__(self) -> Self:
         return self
@@ -295,14 +276,14 @@ class _Note:
 
     def _entries(self, error: BaseException | None) -> list[dict[str, Any]] | Exception:
         """Return the arguments of ``add`` for each entry, or what the extractor raised."""
-        if (self.hook is not None and not self.hook.active) or _keeping.get():
+        if (self.watch is not None and not self.watch.active) or _keeping.get():
             return []
         if error is not None:
             if not self.producer.errors or not isinstance(error, Exception):
                 return []
             self.call = replace(self.call, error=error)
         try:
-            answer = self.producer.extract(self.call, self.result)
+            answer = (self.producer.extract or describe_call)(self.call, self.result)
             several = type(answer) is list and all(isinstance(one, NewEntry) for one in answer)
             answers = answer if several else [] if answer is None else [answer]
             return [_arguments(one, self.producer.ttl) for one in answers]
@@ -314,14 +295,13 @@ def _arguments(answer: Any, ttl: float | None) -> dict[str, Any]:
     """Return the arguments of ``add`` for what an extractor returned."""
     if isinstance(answer, NewEntry):
         arguments = dict(answer)
-    elif isinstance(answer, tuple):
-        arguments = dict(zip(("content", "tags", "metadata"), answer, strict=False))
-        if not 1 <= len(answer) <= 3:
-            raise ValidationError(
-                "extract", len(answer), "returned a tuple that is not (content, tags, metadata)"
-            )
-    else:
+    elif not isinstance(answer, tuple):
         arguments = {"content": answer}
+    elif 1 <= len(answer) <= 3:
+        arguments = dict(zip(("content", "tags", "metadata"), answer, strict=False))
+    else:
+        problem = "returned a tuple that is not (content, tags, metadata)"
+        raise ValidationError("extract", len(answer), problem)
     return arguments | {"ttl": ttl if arguments.get("ttl") is None else arguments["ttl"]}
 
 
@@ -329,28 +309,30 @@ class Watch:
     """Methods whose calls are remembered until it is called, or its block ends."""
 
     def __init__(self, producer: _Producer, target: object, pattern: str) -> None:
-        self._producer = producer
-        self._hooks: list[_Hook] = []
+        self.names = _method_names(target, pattern)
+        """The names of the methods."""
+        self.active = True
+        """Whether calls are remembered."""
+        self._target = target
+        self._replaced: list[tuple[str, Any, Any]] = []
         try:
-            self._add(target, _method_names(target, pattern))
+            for name in self.names:
+                self._replace(producer, name)
         except BaseException:
             self()
             raise
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the methods."""
-        return tuple(dict.fromkeys(hook.name for hook in self._hooks))
-
-    def _add(self, target: object, names: Iterable[str]) -> None:
-        for name in names:
-            self._hooks.append(_Hook(target, name))
-            self._hooks[-1].replace(self._producer)
-
     def __call__(self) -> None:
         """Put back what was there before; a repeated call does nothing."""
-        for hook in reversed(self._hooks):
-            hook.undo()
+        self.active = False
+        while self._replaced:
+            name, before, hook = self._replaced.pop()
+            if vars(self._target).get(name) is not hook:  # another one lies over it
+                continue
+            if before is _MISSING:
+                delattr(self._target, name)
+            else:
+                setattr(self._target, name, before)
 
     def __enter__(self) -> Self:
         return self
@@ -358,135 +340,37 @@ class Watch:
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         self()
 
-
-class _Pointcut(Watch):
-    """The methods of all classes with a name, also of new ones as long as it lasts."""
-
-    _all: ClassVar[list[_Pointcut]] = []
-    _build: ClassVar[Any] = None
-    """What builds classes without them."""
-
-    def __init__(self, producer: _Producer, name: str) -> None:
-        self._producer, self._hooks = producer, []
-        self._class, _, self._pattern = name.rpartition(".")
-        if not all(part.isidentifier() for part in name.replace("*", "x").split(".")) or (
-            not self._class
-        ):
-            remedy = "give CLASS.METHOD, for instance ActionDispatcher.dispatch"
-            raise ValidationError("target", name, "is not the dotted name of a method", remedy)
-        known: dict[int, type] = {}
-        waiting: list[type] = [object]
-        while waiting:
-            kind = waiting.pop()
-            if known.setdefault(id(kind), kind) is kind:
-                waiting += type.__subclasses__(kind)
-        for kind in known.values():
-            self._look(kind)
-        if not self._all:
-            _Pointcut._build = builtins.__build_class__
-            builtins.__build_class__ = _build_class
-        self._all.append(self)
-
-    def __call__(self) -> None:
-        """Put back what was there before, and look at no new classes."""
-        if self in self._all:
-            self._all.remove(self)
-            if not self._all and builtins.__build_class__ is _build_class:
-                builtins.__build_class__ = self._build
-        super().__call__()
-
-    def _look(self, kind: Any) -> None:
-        """Watch a class if it has the name; what cannot be watched breaks no class."""
-        full = f".{getattr(kind, '__module__', '')}.{getattr(kind, '__qualname__', '')}"
-        if not isinstance(kind, type) or not full.endswith(f".{self._class}"):
-            return
-        names = [
-            name
-            for name in _methods_of(kind, self._pattern)
-            if _hook_of(inspect.getattr_static(kind, name)) not in self._hooks
-        ]
-        try:
-            self._add(kind, names)
-        except Exception as error:  # noqa: BLE001 - the class is defined all the same
-            _log.warning("methods of %s cannot be watched: %s", self._class, error)
-
-
-def _build_class(*args: Any, **kwargs: Any) -> Any:
-    made = _Pointcut._build(*args, **kwargs)
-    for pointcut in [*_Pointcut._all]:
-        pointcut._look(made)
-    return made
-
-
-class _Hook:
-    """An attribute of an object, a class or a module that a producer replaced."""
-
-    def __init__(self, target: object, name: str) -> None:
-        self.active = True
-        self.target = target
-        self.name = name
-        self.before = vars(target).get(name, _MISSING) if hasattr(target, "__dict__") else _MISSING
-
-    def replace(self, producer: _Producer) -> None:
-        """Put in its place what a producer makes of it."""
-        look = inspect.getattr_static if isinstance(self.target, type) else getattr
-        there: Any = look(self.target, self.name)
+    def _replace(self, producer: _Producer, name: str) -> None:
+        """Put what a producer makes of a method in its place."""
+        target: Any = self._target
+        before = getattr(target, "__dict__", {}).get(name, _MISSING)
+        there: Any = (inspect.getattr_static if isinstance(target, type) else getattr)(target, name)
         kind = type(there) if isinstance(there, staticmethod | classmethod) else None
-        wrapped = producer.wrap(there.__func__ if kind else there, self)
-        setattr(wrapped, _HOOK, self)
+        hook: Any = producer.wrap(there.__func__ if kind else there, self)
+        hook = kind(hook) if kind else hook
         try:
-            setattr(self.target, self.name, kind(wrapped) if kind else wrapped)
+            setattr(target, name, hook)
         except (AttributeError, TypeError):
-            raise ValidationError(
-                "target",
-                self.target,
-                f"does not let its attribute {self.name!r} be set",
-                "watch its class",
-            ) from None
-
-    def undo(self) -> None:
-        """Put back what was there; if another hook came on top, when that is gone."""
-        self.active = False
-        while (hook := _hook_at(self.target, self.name)) is not None and not hook.active:
-            if hook.before is _MISSING:
-                delattr(self.target, self.name)
-            else:
-                setattr(self.target, self.name, hook.before)
+            problem = f"does not let its attribute {name!r} be set"
+            raise ValidationError("target", target, problem, "watch its class") from None
+        self._replaced.append((name, before, hook))
 
 
-def _hook_at(target: object, name: str) -> _Hook | None:
-    """Return the hook behind an attribute of an object itself."""
-    return _hook_of(vars(target).get(name) if hasattr(target, "__dict__") else None)
-
-
-def _hook_of(there: object) -> _Hook | None:
-    """Return the hook behind a function, if it is one."""
-    return getattr(getattr(there, "__func__", there), _HOOK, None)
-
-
-def _method_names(target: object, pattern: str) -> list[str]:
+def _method_names(target: object, pattern: str) -> tuple[str, ...]:
     """Return the names of methods that fit a pattern, in order; none is an error."""
-    if not (functions := _methods_of(target, pattern)):
-        problem = "fits no method that is written in Python"
-        raise ValidationError("pattern", pattern, problem, "name a method, or dispatch*")
-    return functions
-
-
-def _methods_of(target: object, pattern: str) -> list[str]:
-    names = [
-        name
-        for name in sorted(set(dir(target)))
-        if fnmatch.fnmatchcase(name, pattern)
-        and (not name.startswith("_") or pattern.startswith("_"))
-        and not (name.startswith("__") and name.endswith("__"))
-    ]
-    functions = []
-    for name in names:
+    names = []
+    for name in sorted(set(dir(target))):
+        hidden = name.startswith("_") and not pattern.startswith("_")
+        if hidden or name.startswith("__") or not fnmatch.fnmatchcase(name, pattern):
+            continue
         there = inspect.getattr_static(target, name)
         bare = there.__func__ if isinstance(there, staticmethod | classmethod) else there
         if isinstance(bare, FunctionType | MethodType):
-            functions.append(name)
-    return functions
+            names.append(name)
+    if not names:
+        problem = "fits no method that is written in Python"
+        raise ValidationError("pattern", pattern, problem, "name a method, or dispatch*")
+    return tuple(names)
 
 
 def describe_call(call: Call, result: Any) -> tuple[JsonValue, tuple[str, ...]]:

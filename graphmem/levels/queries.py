@@ -1,29 +1,62 @@
-"""Questions to levels, by meaning, by tags, or both; also to long-term ones, which have no entries.
+"""Questions to levels, by meaning, by tags, or both; also stored ones, which are lenses.
 
-There an episode is as near to a text as its task, a strategy or fact as its own words. A fact has
-the relevance of its confidence, a strategy of its mean; an episode fades only if its level does.
+Long-term levels have no entries. There an episode is as near to a text as its task, a strategy or
+fact as its own words. A fact has the relevance of its confidence, a strategy of its mean; an
+episode fades only if its level does.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import reduce
+from operator import and_
 from typing import Any, NamedTuple
 
-from pydantic import JsonValue
-
+from graphmem.errors import NotFoundError, ValidationError
 from graphmem.graph.access import View
-from graphmem.graph.arguments import check_limit, checked_items
-from graphmem.graph.graph import Graph, Reader
-from graphmem.ids import canonical_json, level_stream_id, node_id, to_millis
-from graphmem.levels.entries import SEARCHED, Base, Search, entry_fields, is_readable, tag_columns
-from graphmem.models.levels import EntryQuestion, Found, LevelName, Tags
+from graphmem.graph.arguments import check_limit, check_text, checked_agent, one_or_many
+from graphmem.graph.graph import Graph, Transaction
+from graphmem.ids import (
+    canonical_json,
+    from_millis,
+    lens_id,
+    level_id,
+    level_stream_id,
+    node_id,
+    to_millis,
+)
+from graphmem.levels.entries import (
+    Base,
+    Search,
+    check_readable,
+    check_writable,
+    entry_fields,
+    is_readable,
+    lock_levels,
+    to_duration,
+    to_seconds,
+)
+from graphmem.models.levels import (
+    LENSES,
+    EntryQuestion,
+    Found,
+    LensInfo,
+    LensSettings,
+    LevelName,
+    Tags,
+    default_name,
+    lens_name,
+)
 from graphmem.notebook.frames import Listed
 from graphmem.store.port import Question, Row
-from graphmem.text.words import words_of
 
+COMPARED = 100
+"""A context takes its entries from so many near a text."""
+MANY = 1_000
+"""There may be so many entries if at least :data:`COMPARED` were found."""
 _SPECIAL = re.compile(r"[\\.+*?()|\[\]{}^$#&~-]")
 _FILTERS = {"since": "since", "until": "until", "relevant": "at_least"}
 """The conditions that apply to all views, and their parameters."""
@@ -31,13 +64,14 @@ _OUTCOMES = {True: "success", False: "failure"}
 
 
 class Queries(Base):
-    """Asks the levels of one namespace."""
+    """Asks the levels of one namespace, and stores questions as lenses."""
 
     def recall(
         self,
         text: str | None = None,
         *,
         levels: str | Sequence[str] | None = None,
+        lens: str | None = None,
         tags: Tags | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
@@ -45,7 +79,7 @@ class Queries(Base):
         max_age: float | None = None,
         min_relevance: float = 0.0,
         include_expired: bool = False,
-        limit: int = 10,
+        limit: int | None = None,
         agent: str | None = None,
     ) -> Listed[Found]:
         """Return entries that match: the nearest to a text first, else the most relevant.
@@ -59,6 +93,9 @@ class Queries(Base):
         Args:
             text: the subject, in words; None: rank by relevance alone.
             levels: names of levels; None: all that the reader may read.
+            lens: what this lens shows, in place of ``levels``; other conditions narrow it.
+                ``planning`` is short for ``agent:ada:planning`` if ``ada`` reads. If no agent
+                reads, ``planning``, ``reflection`` and ``skill`` look at those levels of all.
             tags: a condition on their tags.
             since: from this time on, with time zone.
             until: before this time.
@@ -66,8 +103,11 @@ class Queries(Base):
             max_age: the greatest age in seconds.
             min_relevance: the least relevance now.
             include_expired: also return expired entries that were not removed yet.
-            limit: most entries to return.
+            limit: most entries to return; None: as many as the lens says, else 10.
             agent: who reads; None: anybody.
+
+        Raises:
+            NotFoundError: there is no such level or lens, or the lens looks at nothing.
         """
         request = EntryQuestion(
             text=text,
@@ -79,7 +119,13 @@ class Queries(Base):
             min_relevance=min_relevance,
             include_expired=include_expired,
         )
-        return Listed(self._note(self._ask(request, levels, limit, agent)))
+        usual = 10
+        if lens is not None:
+            if levels is not None:
+                raise ValidationError("lens", lens, "does not go with levels", "leave one out")
+            request, levels, usual = self._look(lens, request, agent)
+        most = usual if limit is None else limit
+        return Listed(self._note(self._ask(request, levels, most, agent)))
 
     def _note(self, found: list[Found]) -> list[Found]:
         """Count a read of entries; return them."""
@@ -96,11 +142,9 @@ class Queries(Base):
         check_limit(limit)
         view = self._view(agent)
         if levels is None:
-            every = self._graph.read("levels.list")
-            rows = [row for row in every if is_readable(LevelName.of(row["name"]), view)]
+            rows = self._readable(self._graph, view)
         else:
-            names = [levels] if isinstance(levels, str) else checked_items("levels", levels)
-            parts = [LevelName.of(name, "levels") for name in names]
+            parts = [LevelName.of(name, "levels") for name in one_or_many("levels", levels)]
             rows = self._find(self._graph, parts, view, "levels")
         question = _question(request, self._graph.now())
         own = {
@@ -124,6 +168,217 @@ class Queries(Base):
             params["tagsets"] = sorted(filter(question.fits, tagsets))
             options = (*options, "tagged")
         return self._graph.read("entries.matching", *options, levels=levels, limit=limit, **params)
+
+    def _relevant(
+        self, floor: Callable[[int], float], lens: str, text: str, agent: str | None = None
+    ) -> list[Found]:
+        """Return what a lens shows as near to a text as the floor for so many, nearest first."""
+        request, levels, limit = self._look(lens, EntryQuestion(text=text), agent)
+        entries = self._ask(request, levels, max(limit, COMPARED), agent)
+        least = floor(len(entries) if len(entries) < COMPARED else MANY) if entries else 0.0
+        relevant = [one for one in entries if (one.similarity or 0.0) >= least]
+        return self._note(relevant[:limit])
+
+    def put_lens(
+        self,
+        name: str,
+        levels: str | Sequence[str],
+        *,
+        tags: Tags | None = None,
+        max_age: float | None = None,
+        limit: int = 10,
+        purpose: str = "",
+        agent: str | None = None,
+    ) -> LensInfo:
+        """Make a lens, or replace its settings; a repeated call changes nothing.
+
+        ``recall(lens=...)`` looks through it. Its name says who owns it, as that of a level does:
+        ``agent:ada:orders``, ``task:deploy:late``, ``collective:news``. With an agent, ``orders``
+        is short for the first. A reader needs the right to read all of its levels. If a level is
+        closed, the lens no longer looks at it; a lens that looks at no other level is removed.
+
+        Every agent has three without putting them: ``planning`` (its working and short-term level,
+        the last hour, 10 entries), ``reflection`` (short-term and episodic, 10) and ``skill``
+        (procedural, 5).
+
+        Args:
+            name: the name. One like ``agent:ada:planning`` replaces the lens that every agent has.
+            levels: names of levels, at least one.
+            tags: a condition on the tags of the entries that it shows; None: it shows all.
+            max_age: the greatest age of entries in seconds; None: any age.
+            limit: most entries that it shows.
+            purpose: what it is for, for people and models.
+            agent: who asks. An agent may put its own lenses and those for all, on levels that it
+                may read; None: anybody.
+
+        Raises:
+            ValidationError: an argument is wrong, or the lens would look at nothing.
+        """
+        asking = checked_agent(agent)
+        lens, view = _full_name(name, asking), self._view(agent)
+        check_writable(lens, asking, kind="lens")
+        names = one_or_many("levels", levels)
+        targets = {level.name: level for level in (LevelName.of(one, "levels") for one in names)}
+        if not targets:
+            raise ValidationError("levels", levels, "is empty", "name the levels to look at")
+        settings = LensSettings(tags=tags, max_age=max_age, limit=limit, purpose=purpose)
+
+        def work(tx: Transaction) -> LensInfo:
+            self._find(tx, targets.values(), view, "levels")
+            lock_levels(tx, *targets)
+            for row in tx.run("lenses.list", name=lens.name):
+                check_writable(_owner_of(row), asking, kind="lens")
+            put_lenses(tx, [lens_row(tx.ns, lens, targets, settings)])
+            return lens_info(tx.run("lenses.list", name=lens.name)[0])
+
+        return self._graph.transact(work)
+
+    def lenses(self, owner: str | None = None, *, agent: str | None = None) -> Listed[LensInfo]:
+        """Return the lenses that somebody put, in order of name; of all owners, or of one.
+
+        Args:
+            owner: only the lenses of this agent, capability, task or collective.
+            agent: who asks; it gets only lenses that it may use. None: anybody.
+        """
+        view = self._view(agent)
+        rows = self._graph.read("lenses.list", owner=checked_agent(owner))
+        return Listed(
+            [
+                lens_info(row)
+                for row in rows
+                if is_readable(_owner_of(row), view)
+                and all(is_readable(LevelName.of(level), view) for level in row["levels"])
+            ]
+        )
+
+    def remove_lens(self, name: str, *, agent: str | None = None) -> None:
+        """Remove a lens that somebody put; its levels stay.
+
+        Args:
+            name: its name, as in :meth:`put_lens`.
+            agent: who asks; an agent may remove its own lenses and those for all. None: anybody.
+
+        Raises:
+            NotFoundError: there is no such lens, or nobody put it.
+        """
+        asking = checked_agent(agent)
+        lens = _full_name(name, asking)
+        check_writable(lens, asking, kind="lens")
+
+        def work(tx: Transaction) -> None:
+            rows = tx.run("lenses.list", name=lens.name)
+            if not rows:
+                raise self._no_lens(lens.name)
+            check_writable(_owner_of(rows[0]), asking, kind="lens")
+            tx.run("erasing.drop_lenses", ids=[rows[0]["id"]])
+
+        self._graph.transact(work)
+
+    def _look(
+        self, name: str, request: EntryQuestion, agent: str | None
+    ) -> tuple[EntryQuestion, tuple[str, ...], int]:
+        """Return a question narrowed to what a lens shows, the levels to ask, and its limit."""
+        levels, lens = self._lens(name, agent)
+        conditions = [one for one in (lens.tags, request.tags) if one is not None]
+        ages = [age for age in (lens.max_age, request.max_age) if age is not None]
+        narrowed: dict[str, Any] = {
+            "tags": reduce(and_, conditions) if conditions else None,
+            "max_age": min(ages, default=None),
+        }
+        return request.model_copy(update=narrowed), levels, lens.limit
+
+    def _lens(self, name: str, agent: str | None) -> tuple[tuple[str, ...], LensSettings]:
+        """Return the levels and settings of a lens through which a reader may look."""
+        asking, view = checked_agent(agent), self._view(agent)
+        check_text("lens", name)
+        if asking is None and name in LENSES:  # what all agents hold
+            return self._preset(LevelName(name, "agent", None, name))
+        lens = _full_name(name, asking)
+        check_readable(lens, view, "lens", "lens")
+        for row in self._graph.read("lenses.list", name=lens.name):
+            check_readable(_owner_of(row), view, "lens", "lens")
+            for level in row["levels"]:
+                check_readable(LevelName.of(level), view, "lens")
+            return tuple(row["levels"]), lens_settings(row)
+        if lens.owner_kind == "agent" and lens.kind in LENSES:
+            return self._preset(lens)
+        raise self._no_lens(lens.name)
+
+    def _preset(self, lens: LevelName) -> tuple[tuple[str, ...], LensSettings]:
+        preset = LENSES[lens.kind]
+        rows = self._graph.read("levels.list", owner_kind="agent", owner=lens.owner)
+        levels = tuple(row["name"] for row in rows if row["kind"] in preset.kinds)
+        if not levels:
+            whose = "any agent" if lens.owner is None else f"agent {lens.owner!r}"
+            raise NotFoundError(
+                f"the lens {lens.name!r} looks at nothing in namespace {self._graph.ns!r}: there "
+                f"is no level {' or '.join(preset.kinds)} of {whose}; levels.default makes them"
+            )
+        return levels, LensSettings(max_age=preset.max_age, limit=preset.limit)
+
+    def _no_lens(self, name: str) -> NotFoundError:
+        return NotFoundError(
+            f"no lens {name!r} in namespace {self._graph.ns!r}: levels.put_lens makes one, and "
+            f"levels.lenses() lists them; every agent has {', '.join(LENSES)}"
+        )
+
+
+def put_lenses(tx: Transaction, rows: Sequence[Row]) -> None:
+    """Store lenses (rows of :func:`lens_row`) on levels that are there."""
+    tx.run("lenses.put", rows=rows)
+    looks = [
+        {"id": row["id"], "level": level_id(tx.ns, level)}
+        for row in rows
+        for level in row["levels"]
+    ]
+    tx.run("lenses.look_at", rows=looks)
+
+
+def lens_row(namespace: str, lens: LevelName, levels: Iterable[str], settings: LensSettings) -> Row:
+    """Return the row of ``lenses.put`` for a lens."""
+    tags = settings.tags
+    return {
+        "id": lens_id(namespace, lens.name),
+        **lens._asdict(),
+        "purpose": settings.purpose,
+        "levels": sorted(levels),
+        "tags": None if tags is None else tags.model_dump_json(exclude_defaults=True),
+        "max_age": to_duration(settings.max_age),
+        "most": settings.limit,
+    }
+
+
+def lens_settings(row: Row) -> LensSettings:
+    """Return the settings of a lens from a row of ``lenses.list``."""
+    return LensSettings(
+        purpose=row["purpose"],
+        tags=None if row["tags"] is None else Tags.model_validate_json(row["tags"]),
+        max_age=to_seconds(row["max_age"]),
+        limit=row["most"],
+    )
+
+
+def lens_info(row: Row) -> LensInfo:
+    """Return the lens of a row of ``lenses.list``."""
+    return LensInfo(
+        name=row["name"],
+        levels=tuple(row["levels"]),
+        created_at=from_millis(row["created_at"]),
+        **dict(lens_settings(row)),
+    )
+
+
+def _owner_of(row: Row) -> LevelName:
+    return LevelName(row["name"], row["owner_kind"], row["owner"], row["kind"])
+
+
+def _full_name(name: str, agent: str | None) -> LevelName:
+    """Return the parts of the name of a lens, which may be short for that of an agent."""
+    check_text("name", name)
+    if agent is not None and ":" not in name:
+        short = lens_name(default_name(agent, name))
+        return short._replace(owner=agent, kind=short.name.removeprefix(default_name(agent, "")))
+    return lens_name(name)
 
 
 def _question(request: EntryQuestion, now: int) -> Question:
@@ -155,17 +410,6 @@ def _rank(row: Row) -> tuple[float, float, int, str]:
     return (-(row.get("similarity") or 0.0), -row["relevance"], -row["at"], row["id"])
 
 
-class _Kind(NamedTuple):
-    """A kind of things that a view shows."""
-
-    name: str
-    """The statement that lists them."""
-    label: str
-    """What their words are searched as."""
-    content: tuple[str, ...]
-    tags: Callable[[Row], list[str]]
-
-
 class _Views(NamedTuple):
     """The answer of views to one question of one reader."""
 
@@ -179,16 +423,19 @@ class _Views(NamedTuple):
     def rows(self, levels: Sequence[Row]) -> list[Row]:
         """Return what matches: rows with ``entry_columns``; the best ``limit`` are among them."""
         types = self.view.filters(self.graph)["types"]
+        owners: dict[str, dict[str, Row]] = {holds: {} for holds in _CONTENT}
+        for level in levels:
+            if level["holds"] in owners:
+                owners[level["holds"]][level["owner"]] = level
         entries: list[Row] = []
-        for holds, kind in _KINDS.items():
-            owners = {row["owner"]: row for row in levels if row["holds"] == holds}
-            if owners and kind is _EPISODES:
-                entries += self._episodes(owners, types)
-            elif owners and "keyed" not in self.question.options:
-                entries += self._beliefs(owners, kind, types)
+        if agents := owners.pop("episodes"):
+            entries += self._episodes(agents, types)
+        for holds, agents in owners.items():
+            if agents and self.request.key is None:
+                entries += self._beliefs(agents, holds, types)
         return entries
 
-    def _episodes(self, owners: Mapping[str, Row], types: Sequence[str] | None) -> Iterator[Row]:
+    def _episodes(self, owners: Mapping[str, Row], types: Sequence[str] | None) -> list[Row]:
         options = [name for name in self.question.options if name in ("keyed", *_FILTERS)]
         agents = [
             {"id": node_id(self.graph.ns, "Agent", agent), "agent": agent, "decay": level["decay"]}
@@ -201,7 +448,7 @@ class _Views(NamedTuple):
                 f"{outcome} {row['type']}"
                 for row in self.graph.read("scopes.task_types")
                 for success, outcome in _OUTCOMES.items()
-                if self._fits({"success": success, "task_type": row["type"]}, _EPISODES, types)
+                if self._fits({"success": success, "task_type": row["type"]}, "episodes", types)
             ]
         if self.request.text is None:
             rows = self.graph.read("views.episodes", *options, **params)
@@ -212,30 +459,29 @@ class _Views(NamedTuple):
                 rows += self.graph.read("views.episodes", "near", *options, nearby=tasks, **params)
                 if len(rows) >= self.limit:
                     break
-        for row in rows:
-            yield _entry_row(row, owners[row["agent"]]["name"], _EPISODES)
+        return [_entry_row(row, owners[row["agent"]]["name"], "episodes") for row in rows]
 
     def _beliefs(
-        self, owners: Mapping[str, Row], kind: _Kind, types: Sequence[str] | None
-    ) -> Iterator[Row]:
-        """Yield what matches besides episodes."""
-        text, tags = self.request.text, self.request.tags
+        self, owners: Mapping[str, Row], holds: str, types: Sequence[str] | None
+    ) -> list[Row]:
+        """Return what matches of knowledge or strategies."""
+        text = self.request.text
         options = [name for name in self.question.options if name in _FILTERS]
         params = {_FILTERS[name]: self.question.params[_FILTERS[name]] for name in options}
-        if kind is _STRATEGIES:
+        if holds == "strategies":
             params["agents"] = sorted(owners)
             if types is not None:
                 options.append("typed")
                 params["types"] = types
-        if text is None and tags is None:
+        if text is None and self.request.tags is None:
             params["limit"] = self.limit
-        rows = self.graph.read(kind.name, *options, **params)
-        rows = [row for row in rows if self._fits(row, kind, types)]
+        rows = self.graph.read(f"views.{holds}", *options, **params)
+        rows = [row for row in rows if self._fits(row, holds, types)]
         if text is not None and rows:
-            rows = self._nearest(rows, text, kind.label)
+            rows = self._nearest(rows, text, "Strategy" if holds == "strategies" else "Knowledge")
         first = owners[min(owners)]  # a fact is shown once, not for each agent
-        for row in rows:
-            yield _entry_row(row, owners.get(row.get("agent", ""), first)["name"], kind)
+        levels = (owners.get(row.get("agent", ""), first)["name"] for row in rows)
+        return [_entry_row(row, level, holds) for row, level in zip(rows, levels, strict=True)]
 
     def _nearest(self, rows: Sequence[Row], text: str, label: str) -> list[Row]:
         by_id: dict[str, list[Row]] = {}
@@ -249,77 +495,43 @@ class _Views(NamedTuple):
                 break
         return entries
 
-    def _fits(self, row: Row, kind: _Kind, types: Sequence[str] | None) -> bool:
+    def _fits(self, row: Row, holds: str, types: Sequence[str] | None) -> bool:
         tags = self.request.tags
         if "task_type" in row and types is not None and row["task_type"] not in types:
             return False
-        return tags is None or tags.fits(frozenset(kind.tags(row)))
+        return tags is None or tags.fits(_tags_of(row, holds))
 
 
-def _entry_row(row: Row, level: str, kind: _Kind) -> Row:
+_CONTENT = {
+    "episodes": ("task", "strategies", "success", "score", "summary", "error", "feedback"),
+    "knowledge": ("domain", "fact"),
+    "strategies": ("strategy", "trials", "successes"),
+}
+"""The columns that are the contents of what a view shows."""
+
+
+def _tags_of(row: Row, holds: str) -> list[str]:
+    """Return the tags of what a view shows."""
+    if holds == "episodes":
+        outcome = f"outcome:{_OUTCOMES[row['success']]}"
+        return ["kind:episode", outcome, f"type:{row['task_type']}"]
+    if holds == "knowledge":
+        return [f"domain:{row['domain']}", "kind:fact"]
+    return ["kind:strategy", *sorted(f"type:{one}" for one in row["types"])]
+
+
+def _entry_row(row: Row, level: str, holds: str) -> Row:
     """Return the columns of an entry for what a view shows."""
-    content = {name: row[name] for name in kind.content if row[name] not in (None, [])}
+    content = {name: row[name] for name in _CONTENT[holds] if row[name] not in (None, [])}
     return {
-        "id": row["id"],
+        "key": None,
+        "relevance": row["base"],
+        **row,
         "level": level,
-        "key": row.get("key"),
         "content": canonical_json(content),
         "format": "json",
-        "tags": sorted(kind.tags(row)),
+        "tags": _tags_of(row, holds),
         "metadata": "{}",
-        "base": row["base"],
-        "relevance": row.get("relevance", row["base"]),
-        "at": row["at"],
         "expires_at": None,
         "reads": 0,
-        "similarity": row.get("similarity"),
     }
-
-
-def learned_entries(reader: Reader, source: str, ids: Sequence[str]) -> tuple[list[Row], int]:
-    """Return entries (rows of ``flow.pending``) of the episodes of events, and how many it omits.
-
-    An episode that an entry became is left out: it would come back as an entry.
-    """
-    events = reader.read("flow.learned", ids=ids)
-    rows = [_episode_row(row, source) for row in events if not row["entries"]]
-    return rows, len(events) - len(rows)
-
-
-def _episode_row(row: Row, level: str) -> Row:
-    entry = _entry_row(row | {"base": 1.0}, level, _EPISODES)
-    content: dict[str, JsonValue] = {"episode": row["id"], **json.loads(entry["content"])}
-    return {
-        **entry,
-        **tag_columns(entry["tags"]),
-        "key": f"episode/{row['id']}",
-        "content": canonical_json(content),
-        "text": words_of(content)[:SEARCHED],
-        "said": row["id"],
-        "number": row["number"],
-    }
-
-
-_EPISODES = _Kind(
-    "views.episodes",
-    "Task",
-    ("task", "strategies", "success", "score", "summary", "error", "feedback"),
-    lambda row: [
-        "kind:episode",
-        f"outcome:{_OUTCOMES[row['success']]}",
-        f"type:{row['task_type']}",
-    ],
-)
-_FACTS = _Kind(
-    "views.knowledge",
-    "Knowledge",
-    ("domain", "fact"),
-    lambda row: ["kind:fact", f"domain:{row['domain']}"],
-)
-_STRATEGIES = _Kind(
-    "views.strategies",
-    "Strategy",
-    ("strategy", "trials", "successes"),
-    lambda row: ["kind:strategy", *(f"type:{one}" for one in row["types"])],
-)
-_KINDS = {"episodes": _EPISODES, "knowledge": _FACTS, "strategies": _STRATEGIES}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -14,11 +13,9 @@ from graphmem.graph.access import View
 from graphmem.graph.arguments import checked_agent
 from graphmem.graph.derived import Page, Paged, Rebuilt, Verified
 from graphmem.graph.graph import Transaction
-from graphmem.ids import canonical_json, event_ids, from_millis, level_id, level_stream_id
+from graphmem.ids import canonical_json, from_millis, level_id, level_stream_id
 from graphmem.levels.entries import Base, is_readable, level_fields, to_duration
-from graphmem.levels.queries import learned_entries
 from graphmem.models.levels import (
-    EVENTS,
     FLOW,
     PRESETS,
     Level,
@@ -31,7 +28,6 @@ from graphmem.models.levels import (
     MemoryMap,
     PullOptions,
     default_name,
-    source_name,
 )
 from graphmem.models.reports import Difference
 from graphmem.notebook.frames import Listed
@@ -41,7 +37,6 @@ from graphmem.store.port import Row
 PAGE = 10_000
 """Entries, or events, that are removed in one statement."""
 _OWNER = re.compile(r"(capability|task):[^:]+")
-_DEFAULT_TRANSFORMERS = {"working": "dedup", "stm": "summarise"}
 _SETTINGS = ("purpose", "ttl", "capacity", "members", "decay", "prune", "dedup", "reindex")
 
 
@@ -80,8 +75,7 @@ class Topology(Base):
             ValidationError: a field is wrong, or it is the long-term level of an agent, which takes
                 no time to live and no capacity.
         """
-        level = LevelName.of(name)
-        self._check_writable(level, checked_agent(agent))
+        level = self._writable(name, agent)
         settings = LevelSettings(
             ttl=ttl,
             capacity=capacity,
@@ -125,13 +119,8 @@ class Topology(Base):
             rows[kind] = level_row(self._graph.ns, level, settings)
         ids = sorted(row["id"] for row in rows.values())
         flow = [
-            {
-                "id": rows[target]["id"],
-                "source": rows[source]["id"],
-                "transformer": _DEFAULT_TRANSFORMERS.get(target),
-                "arguments": canonical_json({}),
-            }
-            for source, target in FLOW
+            subscription(rows[target]["id"], rows[source]["id"], transformer)
+            for source, target, transformer in FLOW
         ]
 
         def work(tx: Transaction) -> list[Row]:
@@ -157,13 +146,11 @@ class Topology(Base):
             name: its name, or its owner.
             agent: who asks; an agent may change its own levels and those for all. None: anybody.
         """
-        who = checked_agent(agent)
         if type(name) is str and _OWNER.fullmatch(name):
             if (removed := self._end(*name.split(":"))) is None:
                 raise NotFoundError(f"no level of {name!r} in namespace {self._graph.ns!r}")
             return removed
-        level = LevelName.of(name)
-        self._check_writable(level, who)
+        level = self._writable(name, agent)
         return self._close(self._find(self._graph, [level], self._view(None)))
 
     def _end(self, kind: str, owner: str) -> int | None:
@@ -188,9 +175,8 @@ class Topology(Base):
             owner: only the levels of this agent, capability, task or collective.
             agent: who asks; levels that it may not read are left out. None: anybody.
         """
-        view = self._view(agent)
-        rows = self._graph.read("levels.list", owner=checked_agent(owner))
-        return [row["name"] for row in rows if is_readable(LevelName.of(row["name"]), view)]
+        rows = self._readable(self._graph, self._view(agent), owner=checked_agent(owner))
+        return [row["name"] for row in rows]
 
     def info(self, name: str, *, agent: str | None = None) -> LevelInfo:
         """Return a level, its settings, and its contents now.
@@ -217,21 +203,9 @@ class Topology(Base):
         reader, view = checked_agent(agent), self._view(agent)
 
         def work(tx: Transaction) -> MemoryMap:
-            rows = [
-                row for row in tx.run("levels.list") if is_readable(LevelName.of(row["name"]), view)
-            ]
+            rows = self._readable(tx, view)
             rows.sort(key=lambda row: (reader is None or row["owner"] != reader, row["name"]))
-            levels, flow = _contents(tx, rows, view)
-            edges = [
-                LevelEdge(
-                    source=row["source"],
-                    target=row["level"],
-                    transformer=row["transformer"],
-                    pending=row["pending"],
-                )
-                for row in flow
-                if not row["source"].startswith(EVENTS)
-            ]
+            levels, edges = _contents(tx, rows, view)
             at = from_millis(tx.now)
             return MemoryMap(agent=reader, at=at, levels=tuple(levels), edges=tuple(edges))
 
@@ -244,71 +218,64 @@ class Topology(Base):
             agent: who reads; levels that it may not read are left out. None: anybody.
         """
         whole = self.map(agent)
-        names = ("entries", "expired", "missed", "failed", "pending")
         kinds: Counter[str] = Counter()
         for level in whole.levels:
             if not level.view:
                 kinds[level.kind] += level.entries
-        full = [one.name for one in whole.levels if one.entries > (one.capacity or math.inf)]
+        totals = ("entries", "expired", "missed", "failed", "pending")
         return LevelStatistics(
             at=whole.at,
             levels=len(whole.levels),
             subscriptions=len(whole.edges),
-            **{name: sum(getattr(level, name) for level in whole.levels) for name in names},
             kinds=dict(sorted(kinds.items())),
-            over_capacity=tuple(full),
-            oldest_at=min((one.oldest_at for one in whole.levels if one.oldest_at), default=None),
-            newest_at=max((one.newest_at for one in whole.levels if one.newest_at), default=None),
+            **{name: sum(getattr(level, name) for level in whole.levels) for name in totals},
         )
 
 
 def _contents(
     tx: Transaction, rows: Sequence[Row], view: View
-) -> tuple[list[LevelInfo], list[Row]]:
-    """Return the contents of levels, in their order, and which sources a reader may read."""
+) -> tuple[list[LevelInfo], list[LevelEdge]]:
+    """Return levels with their contents, in their order, and what pulls from readable levels."""
     ids = [row["id"] for row in rows]
-    parts, sources = defaultdict[str, list[Row]](list), defaultdict[str, list[Row]](list)
+    parts = defaultdict[str, list[tuple[Sequence[str], Row]]](list)
     for row in tx.run("levels.holdings", ids=ids):
-        parts[row["id"]].append(row)
-    flow = tx.run("levels.flow", ids=ids)
-    flow = [row for row in flow if is_readable(source_name(row["source"]), view)]
+        parts[row["id"]].append((json.loads(row["tagset"]), row))
     waiting = defaultdict[tuple[str, str], list[tuple[Sequence[str], int]]](list)
     for row in tx.run("levels.waiting", ids=ids):
         waiting[row["id"], row["source_id"]].append((json.loads(row["tagset"]), row["entries"]))
-    for row in flow:
-        if row["source"].startswith(EVENTS):
-            events = event_ids(row["stream"], row["position"] + 1, row["last"])
-            entries = [(one["tags"], 1) for one in learned_entries(tx, row["source"], events)[0]]
-        else:
+    edges = []
+    for row in tx.run("levels.flow", ids=ids):
+        if is_readable(LevelName.of(row["source"]), view):
+            where = PullOptions.model_validate_json(row["arguments"]).where
             entries = waiting[row["id"], row["source_id"]]
-        where = PullOptions.model_validate_json(row["arguments"]).where
-        row["pending"] = sum(n for tags, n in entries if where is None or where.fits(tags))
-        sources[row["id"]].append(row)
-    return [_info(row, parts[row["id"]], sources[row["id"]]) for row in rows], flow
+            edge = LevelEdge(
+                source=row["source"],
+                target=row["level"],
+                transformer=row["transformer"],
+                pending=sum(n for tags, n in entries if where is None or where.fits(tags)),
+            )
+            edges.append(edge)
+    return [_info(row, parts[row["id"]], edges) for row in rows], edges
 
 
-def _info(row: Row, parts: list[Row], sources: list[Row]) -> LevelInfo:
+def _info(
+    row: Row, parts: Sequence[tuple[Sequence[str], Row]], edges: Iterable[LevelEdge]
+) -> LevelInfo:
+    tags: Counter[str] = Counter()
+    for tagset, part in parts:
+        if part["entries"]:
+            tags.update(dict.fromkeys(tagset, part["entries"]))
+    sources = [edge for edge in edges if edge.target == row["name"]]
     return LevelInfo(
         **level_fields(row),
-        entries=sum(part["entries"] for part in parts),
-        expired=sum(part["expired"] for part in parts),
+        entries=sum(part["entries"] for _, part in parts),
+        expired=sum(part["expired"] for _, part in parts),
         missed=row["missed"],
         failed=row["failed"],
-        pending=sum(source["pending"] for source in sources),
-        subscribed_to=tuple(source["source"] for source in sources),
-        tags=_tags(parts),
-        oldest_at=from_millis(min((part["oldest_at"] for part in parts), default=None)),
-        newest_at=from_millis(max((part["newest_at"] for part in parts), default=None)),
+        pending=sum(edge.pending for edge in sources),
+        subscribed_to=tuple(edge.source for edge in sources),
+        tags=dict(sorted(tags.items(), key=lambda each: (-each[1], each[0]))),
     )
-
-
-def _tags(parts: Iterable[Row]) -> dict[str, int]:
-    """Return the number of living entries of each tag, most first."""
-    counts: Counter[str] = Counter()
-    for part in parts:
-        if part["entries"]:
-            counts.update(dict.fromkeys(json.loads(part["tagset"]), part["entries"]))
-    return dict(sorted(counts.items(), key=lambda each: (-each[1], each[0])))
 
 
 def level_row(namespace: str, level: LevelName, settings: LevelSettings) -> Row:
@@ -325,6 +292,12 @@ def level_row(namespace: str, level: LevelName, settings: LevelSettings) -> Row:
         "members": None if settings.members is None else list(settings.members),
         **settings.upkeep.model_dump(),
     }
+
+
+def subscription(level: str, source: str, transformer: str | None, options: object = None) -> Row:
+    """Return the row of ``levels.subscribe`` for two levels (ids), with options as JSON."""
+    arguments = canonical_json(options or {})
+    return {"id": level, "source": source, "transformer": transformer, "arguments": arguments}
 
 
 def note(tx: Transaction, name: str, kind: str, data: object) -> None:

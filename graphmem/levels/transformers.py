@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import inspect
 import json
-import re
 from collections import Counter, defaultdict
 from collections.abc import (
     AsyncIterable,
@@ -26,11 +25,11 @@ from typing import Any, NamedTuple
 from pydantic import JsonValue
 
 from graphmem.errors import NotFoundError, ValidationError
-from graphmem.graph.graph import Transaction
+from graphmem.graph.graph import Graph, Transaction
 from graphmem.ids import canonical_json, digest, entry_id, from_millis, level_id, node_id
 from graphmem.levels.entries import entry_fields, lives, row_of, tag_columns
 from graphmem.models.episodes import Episode
-from graphmem.models.levels import MAX_TAGS, Entry, NewEntry, PullOptions
+from graphmem.models.levels import MAX_TAGS, Entry, NewEntry
 from graphmem.models.people import Knowledge
 from graphmem.models.reports import LearnReport, Rejection
 from graphmem.store.port import Row
@@ -40,7 +39,6 @@ SHOWN = 300
 """Most characters of one entry in a summary."""
 SENT = 100
 """Most entries that a model summarises at once."""
-_ID = re.compile(r"[0-9a-f]{32}")
 _COPIED = ("key", "content", "format", "text", "said", "tags", "tagset", "metadata", "base", "at")
 
 _OUTCOMES = {"success": True, "failure": False}
@@ -80,7 +78,7 @@ class Page(NamedTuple):
     level: str
     """The level that pulls, by name."""
     now: int
-    options: PullOptions
+    arguments: Mapping[str, Any]
     chat: Chat | None
     rows: list[Row]
     """The entries: rows of ``flow.pending``, in order of storing."""
@@ -132,10 +130,8 @@ def _dedup(page: Page) -> list[Draft]:
 
 def _settle_alike(tx: Transaction, level: str, drafts: list[Draft]) -> list[Draft]:
     """Use the entries of the level that say the same."""
-    told = sorted({draft.row["said"] for draft in drafts if draft.row["key"] is None})
-    if not told:
-        return drafts
-    rows = tx.run("flow.alike", level=level_id(tx.ns, level), said=told)
+    told = {draft.row["said"] for draft in drafts if draft.row["key"] is None}
+    rows = tx.run("flow.alike", level=level_id(tx.ns, level), said=sorted(told)) if told else []
     changing = {draft.row["id"] for draft in drafts}
     # The oldest counts.
     there = {row["said"]: row["id"] for row in reversed(rows) if row["id"] not in changing}
@@ -169,13 +165,15 @@ def _settle_counts(tx: Transaction, _: str, drafts: list[Draft]) -> list[Draft]:
     """Add earlier counts, in the life of an entry."""
     rows = tx.run("entries.get", ids=[draft.row["id"] for draft in drafts])
     old = {row["id"]: row for row in rows if lives(row, tx.now)}
+    settled = []
     for draft in drafts:
-        if before := old.get(draft.row["id"]):
-            count = json.loads(before["metadata"]).get("count", 0)
-            count += json.loads(draft.row["metadata"])["count"]
-            draft.row |= tag_columns(_some_tags([*draft.row["tags"], *before["tags"]]))
-            draft.row["metadata"] = canonical_json({"count": count})
-    return drafts
+        row = draft.row
+        if before := old.get(row["id"]):
+            count = sum(json.loads(each["metadata"]).get("count", 0) for each in (before, row))
+            row = row | tag_columns(_some_tags([*row["tags"], *before["tags"]]))
+            row["metadata"] = canonical_json({"count": count})
+        settled.append(Draft(row, draft.sources))  # another one: a transaction may run again
+    return settled
 
 
 def _some_tags(tags: Iterable[str]) -> list[str]:
@@ -229,17 +227,8 @@ def _ask_model(page: Page, rows: list[Row], most: int) -> tuple[str | None, dict
 def is_record(row: Row) -> bool:
     """Return whether an entry is the record of an attempt: it has a task and an outcome."""
     fields = _mapping_of(row)
-    return (
-        isinstance(fields.get("task"), str)
-        and not _is_episode_entry(row)  # it would be learned again
-        and any(fields.get(name) is not None for name in ("success", "score", "outcome"))
-    )
-
-
-def _is_episode_entry(row: Row) -> bool:
-    """Return whether an entry tells of an episode, from whose stream it was pulled."""
-    episode = _mapping_of(row).get("episode")
-    return isinstance(episode, str) and _ID.fullmatch(episode) is not None
+    outcomes = (fields.get(name) for name in ("success", "score", "outcome"))
+    return isinstance(fields.get("task"), str) and any(one is not None for one in outcomes)
 
 
 def is_fact(row: Row) -> bool:
@@ -267,7 +256,7 @@ def of_function(function: Function, wait: Wait | None) -> Transformer:
         rows = {row["id"]: row for row in page.rows}
         entries = [Entry(**entry_fields(row)) for row in page.rows]
         drafts = []
-        for item in _awaited(function(entries, **page.options.arguments), wait):
+        for item in _awaited(function(entries, **page.arguments), wait):
             new, ids = _new_entry(item)
             sources = list(rows) if ids is None else ids
             for source in sources:
@@ -317,7 +306,7 @@ _OWN: dict[str | None, Transformer] = {
     None: Transformer(lambda page: [_copy(page, row) for row in page.rows]),
     "dedup": Transformer(_dedup, _settle_alike),
     "count": Transformer(_count, _settle_counts),
-    "summarise": Transformer(lambda page: _summarise(page, **page.options.arguments)),  # type: ignore[arg-type]
+    "summarise": Transformer(lambda page: _summarise(page, **page.arguments)),
 }
 
 
@@ -332,8 +321,10 @@ def of_own(name: str | None) -> Transformer:
 
 def check_arguments(transformer: str | Function | None, arguments: Mapping[str, JsonValue]) -> None:
     """Check that a transformer exists, and takes some arguments."""
-    function: Function = transformer if callable(transformer) else lambda entries: entries
-    if not callable(transformer) and of_own(transformer) is _OWN["summarise"]:
+    function: Function = lambda entries: entries  # noqa: E731
+    if callable(transformer):
+        function = transformer
+    elif of_own(transformer) is _OWN["summarise"]:
         function = _summarise
     try:
         inspect.signature(function).bind([], **arguments)
@@ -347,15 +338,32 @@ def check_arguments(transformer: str | Function | None, arguments: Mapping[str, 
 
 
 def convert(
-    namespace: str, holds: str, owner: str | None, drafts: Sequence[Draft], outlets: Outlets
+    graph: Graph, flow: Row, drafts: list[Draft], outlets: Outlets
 ) -> tuple[list[Row], Counter[str]]:
-    """Return what drafts became in a view, rows {id, target}, and why how many became nothing."""
-    if holds == "episodes":
-        return _learn(namespace, owner, drafts, outlets)
-    if holds == "knowledge":
+    """Turn drafts into what the target of a row of ``levels.flow`` shows, if it is a view.
+
+    Return what they became, rows {id, target}, and why how many became nothing.
+    """
+    if flow["holds"] == "entries" or not drafts:
+        return [], Counter()
+    if flow["holds"] == "episodes":
+        return _learn(graph.ns, flow["owner"], _unlearned(graph, drafts), outlets)
+    if flow["holds"] == "knowledge":
         return _know(drafts, outlets)
     reason = "the level shows strategies, which come from episodes alone"
     return [], Counter({reason: len(drafts)})
+
+
+def _unlearned(graph: Graph, drafts: Iterable[Draft]) -> list[Draft]:
+    """Leave out what became an episode in another memory before an import."""
+    ids = sorted({source["id"] for draft in drafts for source in draft.sources})
+    keys = {row["id"]: row["source_key"] for row in graph.read("flow.episodes_of", ids=ids)}
+
+    def is_new(draft: Draft) -> bool:
+        old = {keys.get(source["id"]) for source in draft.sources}
+        return None in old or old == {_source_key(draft)}
+
+    return [draft for draft in drafts if is_new(draft)]
 
 
 def _became(draft: Draft, target: str) -> list[Row]:
@@ -369,25 +377,23 @@ def _learn(
     reasons = Counter[str]()
     for draft in drafts:
         fields = _mapping_of(draft.row)
-        if _is_episode_entry(draft.row):
-            reasons["it tells of an episode that was learned already"] += 1
-        elif not is_record(draft.row):
+        if not is_record(draft.row):
             reasons["an episode needs a task, and success, score or outcome"] += 1
         elif fields.setdefault("agent", owner) != owner:
             reasons[f"agent {fields['agent']!r} does not own the level, but {owner!r}"] += 1
         else:
             records.append((_episode_fields(draft, fields), draft))
-    refusals: set[int] = set()
+    refused: dict[int, str] = {}
 
     def reject(rejection: Rejection) -> None:
-        refusals.add(rejection.index)
-        reasons[rejection.reason] += 1
+        refused[rejection.index] = rejection.reason
 
     if records:
         outlets.learn([fields for fields, _ in records], on_error="collect", on_reject=reject)
+    reasons.update(refused.values())
     links = []
     for index, (fields, draft) in enumerate(records):
-        if index not in refusals:
+        if index not in refused:
             links += _became(draft, node_id(namespace, "Episode", "key", fields["source_key"]))
     return links, reasons
 
@@ -395,21 +401,19 @@ def _learn(
 def _episode_fields(draft: Draft, fields: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of the episode that the record of an attempt becomes."""
     outcome = fields.pop("outcome", None)
-    if isinstance(outcome, str):
-        outcome = _OUTCOMES.get(outcome.lower(), outcome)
     if outcome is not None:
-        number = isinstance(outcome, int | float) and not isinstance(outcome, bool)
-        fields.setdefault("score" if number else "success", outcome)
+        outcome = _OUTCOMES.get(str(outcome).lower(), outcome)
+        fields.setdefault("success" if isinstance(outcome, bool | str) else "score", outcome)
     extra = fields.pop("extra", {})
     others = {name: fields.pop(name) for name in fields.keys() - Episode.model_fields}
     fields["extra"] = {**others, **extra} if isinstance(extra, dict) else extra
     if fields.get("started_at") is None and fields.get("ended_at") is None:
         fields["ended_at"] = from_millis(draft.row["at"])
     fields.pop("occurrence", None)
-    return {"strategy": [], **fields, "source_key": source_key(draft)}
+    return {"strategy": [], **fields, "source_key": _source_key(draft)}
 
 
-def source_key(draft: Draft) -> str:
+def _source_key(draft: Draft) -> str:
     """Return the source key: the id of the entry, or of the entries that it was made from."""
     ids = sorted(row["id"] for row in draft.sources)
     return str(ids[0]) if len(ids) == 1 else digest(" ".join(ids))

@@ -8,27 +8,25 @@ from __future__ import annotations
 import logging
 import re
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from graphmem.errors import GraphMemError, StoreError
-from graphmem.graph.arguments import checked_agent, checked_items
+from graphmem.graph.arguments import checked_agent, one_or_many
 from graphmem.graph.graph import Transaction
 from graphmem.ids import entry_id, from_millis, level_stream_id, to_millis
 from graphmem.levels.entries import (
     LINKS,
     Base,
+    change,
     check_takes_entries,
-    lives,
     lock_levels,
-    tag_columns,
 )
 from graphmem.levels.topology import note
 from graphmem.models.levels import (
     MAX_TAGS,
     LevelMaintained,
-    LevelName,
     MaintainReport,
     NewEntry,
     Timing,
@@ -37,7 +35,6 @@ from graphmem.store.port import Row
 
 _NUMBERS = re.compile(r"(?<!\w)-\d+|\d+")
 _log = logging.getLogger(__name__)
-_CHANGED = ("id", "base", "at", "expires_at", "reads", "last_read_at")
 
 
 class Maintenance(Base):
@@ -73,8 +70,7 @@ class Maintenance(Base):
         if name is None:
             rows = self._maintainable(asking)
         else:
-            level = LevelName.of(name)
-            self._check_writable(level, asking)
+            level = self._writable(name, asking)
             rows = self._find(self._graph, [level], self._view(None))
             check_takes_entries(rows[0])
         return self._maintain(rows, now)
@@ -90,14 +86,16 @@ class Maintenance(Base):
             keys: one key, or several.
             agent: who asks; an agent may change its own levels and those for all. None: anybody.
         """
+        level, ids = self._keyed(name, keys, agent)
 
-        def work(tx: Transaction, level: str, ids: list[str]) -> int:
+        def work(tx: Transaction) -> int:
+            check_takes_entries(lock_levels(tx, level)[0])
             removed = int(tx.run("erasing.drop_entries", ids=ids)[0]["removed"])
             if removed:
                 note(tx, level, "maintained", {"removed": removed})
             return removed
 
-        return self._work_on_keys(name, keys, agent, work)
+        return self._graph.transact(work) if ids else 0
 
     def prolong(
         self, name: str, keys: str | Sequence[str], ttl: float, *, agent: str | None = None
@@ -113,38 +111,29 @@ class Maintenance(Base):
             ttl: seconds.
             agent: who asks; an agent may change its own levels and those for all. None: anybody.
         """
-        lasting = Timing(ttl=ttl).ttl
+        lasting = round(Timing(ttl=ttl).ttl * 1_000)
+        level, ids = self._keyed(name, keys, agent)
 
-        def work(tx: Transaction, level: str, ids: list[str]) -> int:  # noqa: ARG001
-            ends = tx.now + round(lasting * 1_000)
+        def work(tx: Transaction) -> int:
+            check_takes_entries(lock_levels(tx, level)[0])
             rows = [
-                row | {"expires_at": ends}
+                row | {"expires_at": tx.now + lasting}
                 for row in tx.run("entries.get", ids=ids)
-                if row["expires_at"] is not None and lives(row, tx.now) and row["expires_at"] < ends
+                if row["expires_at"] is not None and tx.now < row["expires_at"] < tx.now + lasting
             ]
-            _change(tx, rows)
+            change(tx, rows)
             return len(rows)
 
-        return self._work_on_keys(name, keys, agent, work)
+        return self._graph.transact(work) if ids else 0
 
-    def _work_on_keys(
-        self,
-        name: str,
-        keys: str | Sequence[str],
-        agent: str | None,
-        work: Callable[[Transaction, str, list[str]], int],
-    ) -> int:
-        level = LevelName.of(name)
-        self._check_writable(level, checked_agent(agent))
-        texts = [keys] if isinstance(keys, str) else checked_items("keys", keys)
-        names = {str(NewEntry(content="-", key=key).key) for key in texts if key is not None}
-        ids = sorted(entry_id(self._graph.ns, level.name, key) for key in names)
-
-        def work_locked(tx: Transaction) -> int:
-            check_takes_entries(lock_levels(tx, level.name)[0])
-            return work(tx, level.name, ids)
-
-        return self._graph.transact(work_locked) if ids else 0
+    def _keyed(
+        self, name: str, keys: str | Sequence[str], agent: str | None
+    ) -> tuple[str, list[str]]:
+        """Return the name of a level that an agent may write, and the ids of entries with keys."""
+        level = self._writable(name, agent).name
+        given = (key for key in one_or_many("keys", keys) if key is not None)
+        names = {str(NewEntry(content="-", key=key).key) for key in given}
+        return level, sorted(entry_id(self._graph.ns, level, key) for key in names)
 
     def _maintainable(self, agent: str | None) -> list[Row]:
         """Return the levels with entries (rows of ``levels.list``), of an agent or all."""
@@ -153,8 +142,7 @@ class Maintenance(Base):
         return [row for row in rows if row["holds"] == "entries"]
 
     def _maintain(self, rows: Sequence[Row], now: int) -> MaintainReport:
-        done = (self._maintain_level(row, now) for row in rows)
-        levels = [report for report in done if report is not None]
+        levels = [done for row in rows if (done := self._maintain_level(row, now)) is not None]
         if any(one.reindexed for one in levels):
             self._search.tidy()
         return MaintainReport(at=from_millis(now), levels=tuple(levels))
@@ -163,10 +151,11 @@ class Maintenance(Base):
         """Maintain a level (a row of ``levels.list``); return what changed, if anything did."""
         look = self._graph.read("upkeep.look", id=row["id"], now=now)[0]
         stream = level_stream_id(self._graph.ns, row["name"])
-        since = row["created_at"] if row["reindexed_at"] is None else row["reindexed_at"]
-        compares = row["dedup"] is not None and look["entries"] - look["going"] > 1
+        staying = look["entries"] - look["going"]
+        last = row["created_at"] if row["reindexed_at"] is None else row["reindexed_at"]
+        due = staying > 0 and now >= last + row["reindex"] * 1_000
         so_far: dict[str, Any] = {"level": row["name"]}
-        if compares or (look["entries"] > look["going"] and now >= since + row["reindex"] * 1_000):
+        if due or (row["dedup"] is not None and staying > 1):
             so_far |= self._reindex(row, stream)
         same: list[Row] = []
         pairs: list[Row] = []
@@ -195,10 +184,12 @@ class Maintenance(Base):
                     compared=compared[0],
                     compared_with=compared[1],
                 )
-            report = LevelMaintained(**counts)
-            if report.changed:
-                note(tx, row["name"], "maintained", report.model_dump(exclude={"level", "error"}))
-            return report if report.changed or report.error else None
+            done = {name: count for name, count in counts.items() if isinstance(count, int)}
+            if any(done.values()):
+                note(tx, row["name"], "maintained", done)
+            elif "error" not in counts:
+                return None
+            return LevelMaintained(**counts)
 
         return self._graph.transact(work)
 
@@ -249,15 +240,10 @@ def _merge(tx: Transaction, level: str, pairs: list[Row], now: int) -> int:
                 goes[row["id"]] = home
                 break
     if goes:
-        _change(tx, [entries[home] for home in sorted({*goes.values()})])
+        change(tx, [entries[home] for home in sorted({*goes.values()})])
         _hand_on_edges(tx, goes)
         tx.run("erasing.drop_entries", ids=sorted(goes))
     return len(goes)
-
-
-def _change(tx: Transaction, entries: Sequence[Row]) -> None:
-    rows = [{name: row[name] for name in _CHANGED} | tag_columns(row["tags"]) for row in entries]
-    tx.run("upkeep.absorb", rows=rows)
 
 
 def _hand_on_edges(tx: Transaction, goes: Mapping[str, str]) -> None:
@@ -275,11 +261,10 @@ def _hand_on_edges(tx: Transaction, goes: Mapping[str, str]) -> None:
             tx.run(LINKS[kind], rows=rows)
 
 
-def _fit(one: Row, other: Row) -> bool:
+def _fit(*pair: Row) -> bool:
     """Return whether near entries are one. If numbers differ, they speak of different things."""
-    tags = {*one["tags"], *other["tags"]}
-    numbers = (_NUMBERS.findall(each["content"]) for each in (one, other))
-    return len(tags) <= MAX_TAGS and next(numbers) == next(numbers)
+    one, other = (_NUMBERS.findall(each["content"]) for each in pair)
+    return one == other and len({tag for each in pair for tag in each["tags"]}) <= MAX_TAGS
 
 
 def _unite(home: Row, gone: Row) -> Row:

@@ -62,7 +62,6 @@ from graphmem.models.levels import MaintainReport as MaintainReport
 from graphmem.models.levels import MemoryMap as MemoryMap
 from graphmem.models.levels import NewEntry as NewEntry
 from graphmem.models.levels import Pulled as Pulled
-from graphmem.models.levels import Subscription as Subscription
 from graphmem.models.levels import Tags as Tags
 from graphmem.models.levels import TickReport as TickReport
 from graphmem.models.people import Fact as Fact

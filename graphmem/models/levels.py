@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from functools import lru_cache
-from typing import Annotated, Any, Literal, NamedTuple, TypedDict
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue
 
@@ -22,8 +22,6 @@ MAX_TAGS = 100
 """Most tags of one entry."""
 MAX_SECONDS = 1e10
 """Longest time to live in seconds: some 300 years."""
-EVENTS = "events:"
-"""A source of levels with this prefix is the stream of the agent that follows."""
 
 _OWNERS: tuple[OwnerKind, ...] = ("agent", "capability", "task", "collective", "system")
 _SHARED = ("collective", "system")
@@ -49,12 +47,12 @@ PRESETS: Mapping[str, Preset] = {
 }
 """The default levels of an agent, by kind."""
 FLOW = (
-    ("sensory", "working"),
-    ("working", "stm"),
-    ("stm", "ltm:episodic"),
-    ("stm", "ltm:semantic"),
+    ("sensory", "working", "dedup"),
+    ("working", "stm", "summarise"),
+    ("stm", "ltm:episodic", None),
+    ("stm", "ltm:semantic", None),
 )
-"""Which default level feeds which; strategies come from episodes."""
+"""Which default level feeds which, and by which transformer; strategies come from episodes."""
 
 
 class LevelName(NamedTuple):
@@ -98,27 +96,18 @@ def _parse(
 _parse_known = lru_cache(maxsize=4_096)(_parse)
 
 
-def source_name(name: object, field: str = "source") -> LevelName:
-    """Return the parts of the name of a source: a level, or ``events:AGENT``."""
-    if isinstance(name, str) and name.startswith(EVENTS):
-        agent = _checked_name(name.removeprefix(EVENTS), field)
-        return LevelName(f"{EVENTS}{agent}", "agent", agent, "events")
-    return LevelName.of(name, field)
-
-
 class LensPreset(NamedTuple):
     """What a lens of every agent looks at."""
 
-    purpose: str
     kinds: tuple[str, ...]
     max_age: float | None = None
     limit: int = 10
 
 
 LENSES: Mapping[str, LensPreset] = {
-    "planning": LensPreset("what is going on", ("working", "stm"), max_age=3_600.0),
-    "reflection": LensPreset("what came of it", ("stm", "ltm:episodic")),
-    "skill": LensPreset("what is known to work", ("ltm:procedural",), limit=5),
+    "planning": LensPreset(("working", "stm"), max_age=3_600.0),
+    "reflection": LensPreset(("stm", "ltm:episodic")),
+    "skill": LensPreset(("ltm:procedural",), limit=5),
 }
 """The lenses that every agent has, by kind."""
 
@@ -232,15 +221,13 @@ class _Totals(Output):
     """Calls of functions that a producer could not remember."""
     pending: int
     """Entries that a tick would ingest: new or changed ones that match and have not expired."""
-    oldest_at: datetime | None
-    newest_at: datetime | None
 
 
 class LevelInfo(_Totals, Level):
     """A level, and its contents at a time."""
 
     subscribed_to: tuple[str, ...]
-    """The levels, and streams of agents' events, from which it pulls, by name."""
+    """The levels from which it pulls, by name."""
     tags: dict[str, int]
     """The number of living entries of each tag, most first."""
 
@@ -350,10 +337,6 @@ class LensInfo(Output):
     """A lens: what it looks at."""
 
     name: str
-    kind: str
-    """``planning``, ``reflection``, ``skill``, or what its name says after the owner."""
-    owner_kind: OwnerKind
-    owner: str | None
     purpose: str
     levels: tuple[str, ...]
     tags: Tags | None
@@ -361,20 +344,7 @@ class LensInfo(Output):
     max_age: float | None
     """The greatest age of entries in seconds; None: any age."""
     limit: int
-    created_at: datetime | None
-    """When somebody put it; None: it is one that every agent has."""
-
-
-class Conditions(TypedDict, total=False):
-    """The conditions of ``recall`` on entries."""
-
-    tags: Tags | None
-    since: datetime | None
-    until: datetime | None
-    key: str | None
-    max_age: float | None
-    min_relevance: float
-    include_expired: bool
+    created_at: datetime
 
 
 class EntryQuestion(Input):
@@ -408,8 +378,6 @@ class LevelStatistics(_Totals):
     subscriptions: int
     kinds: dict[str, int]
     """Entries by kind of level: ``sensory``, ``working`` ..."""
-    over_capacity: tuple[str, ...]
-    """The levels that hold more than they should, by name."""
 
 
 class MemoryMap(Output):
@@ -473,21 +441,6 @@ class Timing(Input):
     every: Seconds = 300.0
 
 
-class Subscription(Output):
-    """A level that pulls from another."""
-
-    target: str
-    """The level that pulls."""
-    source: str
-    transformer: str | None
-    """What makes its entries from those of the source; None: they are taken as they are."""
-    arguments: dict[str, JsonValue]
-    where: Tags | None
-    """The condition on the tags of pulled entries; None: it pulls all."""
-    created: bool
-    """False if it existed, and was changed or left as it was."""
-
-
 class Made(NewEntry):
     """What a transformer makes: a new entry, and the entries that it was made from."""
 
@@ -505,7 +458,6 @@ class Pulled(Output):
 
     target: str
     source: str
-    transformer: str | None
     ingested: int = 0
     made: int = 0
     became: int = 0
@@ -530,27 +482,12 @@ class LevelMaintained(Output):
     reindexed: int = 0
     error: str | None = None
 
-    @property
-    def removed(self) -> int:
-        """Entries that were removed or merged."""
-        return self.expired + self.pruned + self.merged + self.over_capacity
-
-    @property
-    def changed(self) -> bool:
-        """Whether it did anything."""
-        return bool(self.removed or self.reindexed)
-
 
 class MaintainReport(Output):
     """What maintenance did."""
 
     at: datetime
     levels: tuple[LevelMaintained, ...] = ()
-
-    @property
-    def removed(self) -> int:
-        """Entries that were removed or merged."""
-        return sum(one.removed for one in self.levels)
 
 
 class TickReport(Output):

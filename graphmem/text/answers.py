@@ -162,7 +162,6 @@ def _contents_of(level: Any) -> str:
     parts = [counted(level.entries, "entry")]
     words = ("expired", "pending", "missed", "failed")
     parts += [f"{number} {word}" for word in words if (number := getattr(level, word))]
-    parts += [f"from {short(name)}" for name in level.subscribed_to if name.startswith("events:")]
     if level.ttl is not None:
         parts.append(f"for {level.ttl:.6g} s")
     if level.capacity is not None:

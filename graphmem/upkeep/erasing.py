@@ -23,7 +23,6 @@ from graphmem.graph.derived import LABELS, upkeep
 from graphmem.graph.graph import Graph, Reader, Transaction
 from graphmem.ids import EARLIEST, agent_id, event_ids, from_millis, state_id, stream_id
 from graphmem.lessons import general_rules as consolidation
-from graphmem.levels.flow import drop_episode_entries
 from graphmem.levels.topology import drop
 from graphmem.models import EraseReport, ForgetReport
 from graphmem.models.fields import Finite, Input, Name, Unit
@@ -284,7 +283,6 @@ class Eraser:
 
     def _remove(self, tx: Transaction, ids: Sequence[str]) -> Removed:
         ns = self._graph.ns
-        drop_episode_entries(tx, ids)
         touched, nodes = hold(tx, ids)
         if not touched:
             return Removed()

@@ -20,7 +20,7 @@ def test_an_entry_goes_from_level_to_level_and_is_found(url: str) -> None:
         *("--url", url, "--json", "levels", "pull", "task:deploy:shared", "agent:ada:working"),
         *("--transformer", "count", *where),
     ).json
-    assert (pulled["transformer"], pulled["created"]) == ("count", True)
+    assert pulled["changed"] is True
     add = ("--url", url, "levels", "add", "agent:ada:working")
     entry = ("order 17 is late", "--key", "order/17", "--tag", "kind:fact")
     assert "added entry" in good(*add, *entry).out
@@ -49,7 +49,7 @@ def test_an_entry_goes_from_level_to_level_and_is_found(url: str) -> None:
     assert good("--url", url, "--json", "levels", "map").json["edges"][0]["pending"] == 0
     stop = ("--url", url, "levels", "pull", "task:deploy:shared", "agent:ada:working", "--stop")
     assert "pulls no longer from" in good(*stop).out
-    assert good("--json", *stop).json["ended"] is False
+    assert good("--json", *stop).json["changed"] is False
 
 
 def test_a_lens_shows_what_its_levels_hold(url: str) -> None:
@@ -59,23 +59,18 @@ def test_a_lens_shows_what_its_levels_hold(url: str) -> None:
     tags = ("--tag", "kind:fact", "--none-of", "old")
     stored = (*lens, "agent:ada:facts", "agent:ada:working", "task:deploy:shared", *tags)
     assert "looks at" not in good(*stored, "--limit", "1").out
-    assert "kind:fact" in good(*lens, "facts", "--agent", "ada").out
     facts = ("--lens", "facts", "--agent", "ada")
     recall = ("--url", url, "--json", "levels", "recall", *facts)
     assert len(good(*recall).json) == 1
     assert len(good(*recall, "--limit", "5").json) == 2
-    assert run(*recall, "--level", "agent:ada:working").code == 2
     assert "- late" in good("--url", url, "context", "late 18", *facts).out
     assert "removed the lens facts" in good(*lens, "facts", "--remove", "--agent", "ada").out
     assert good("--url", url, "list", "lenses").out == "nobody put a lens\n"
 
 
-def test_entries_stay_longer_expire_and_end_with_their_level(url: str) -> None:
+def test_entries_go_expire_and_end_with_their_level(url: str) -> None:
     name = "task:deploy:shared"
     good("--url", url, "levels", "add", name, "a note", "--key", "note")
-    longer = ("--url", url, "levels", "put", name, "--key", "note", "--key", "other")
-    assert "1 of 2 stay longer" in good(*longer, "--ttl", "7200").out
-    assert run(*longer).code == 2
     assert "removed 1 of 1" in good("--url", url, "levels", "remove", name, "note").out
     good("--url", url, "levels", "add", name, "a note")
     maintain = ("--url", url, "upkeep", "maintain", name)

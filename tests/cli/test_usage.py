@@ -94,11 +94,10 @@ WRONG = (
     ("people scope ada --share-with '*' --remove", "or --remove alone"),
     ("people scope ada --min-occurrences 0", "--min-occurrences"),
     # levels
-    ("levels put agent:ada:working --key note", "--key goes with --ttl alone"),
     ("levels add agent:ada:working { --parse", "is not JSON"),
-    ("levels recall --level agent:ada:working --lens planning", "give --level or --lens"),
+    ("levels recall --level agent:ada:working --lens planning", "does not go with levels"),
     ("levels pull agent:ada:working agent:ada:sensory --stop --tag x", "--stop stands alone"),
-    ("levels lens agent:ada:new --limit 3", "settings need LEVELs"),
+    ("levels lens agent:ada:new --limit 3", "give LEVELs to look at"),
     ("levels info agent:ada:working --agent bob", "bob"),
     ("levels close agent:ada:working", "confirm with --yes"),
     # upkeep

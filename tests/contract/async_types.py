@@ -6,7 +6,6 @@ from collections.abc import Callable, Coroutine
 from typing import Any, ParamSpec, TypeVar, assert_type
 
 from graphmem import AsyncMemory
-from graphmem.async_memory import AsyncLens
 from graphmem.episodes.attempts import AsyncAttempt
 from graphmem.levels.producers import Watch
 from graphmem.models.choices import Choice
@@ -34,7 +33,7 @@ def made(method: Callable[P, R]) -> R:
     raise NotImplementedError(method)
 
 
-def checked(memory: AsyncMemory, lens: AsyncLens) -> None:
+def checked(memory: AsyncMemory) -> None:
     """Is never called: one method of each wrapper, and of each part."""
     assert_type(result(memory.close), None)
     assert_type(result(memory.learn), Learned)
@@ -47,14 +46,13 @@ def checked(memory: AsyncMemory, lens: AsyncLens) -> None:
     assert_type(result(memory.lessons.heuristics), Listed[Heuristic])
     assert_type(result(memory.policies.best), Policy | None)
     assert_type(result(memory.levels.put), Level)
-    assert_type(result(memory.levels.lens), AsyncLens)
     assert_type(result(memory.people.prefer), Preference)
     assert_type(result(memory.scopes.get), Scope | None)
     assert_type(made(memory.events.listen), Consumer)
     assert_type(result(memory.predictions.expect), Prediction)
     assert_type(result(memory.cycles.list), Listed[Cycle])
     assert_type(result(memory.upkeep.rebuild), RebuildReport)
-    assert_type(result(lens.recall), Listed[Found])
+    assert_type(result(memory.levels.recall), Listed[Found])
 
 
 async def used(memory: AsyncMemory) -> None:

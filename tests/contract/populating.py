@@ -471,7 +471,6 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         "lenses.look_at": [
             {"id": i, "level": level} for i in ids(target, "Lens") for level in ids(target, "Level")
         ],
-        "levels.follow": [{"id": i, "source": streams[0]} for i in ids(target, "Level")],
         "entries.add": [{"id": f"entry of {ns}", "place": 1, "at": 7}],
         "entries.replace": [
             {"id": i, "place": place, "at": 7} for place, i in enumerate(ids(target, "Entry"), 1)

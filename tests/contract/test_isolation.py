@@ -162,10 +162,10 @@ READS: dict[str, Callable[[Memory, str, Asked], Any]] = {
         m.levels.recall("did it", agent=a),
         m.levels.recall(agent=a),
         said(m.levels.recall, "did it", levels=f"agent:{HIDDEN}:working", agent=a),
-    ],
-    "levels.lens": lambda m, a, names: [
-        said(lambda name: m.levels.lens(name, agent=a).recall("did it"), name)
-        for name in ("planning", f"agent:{HIDDEN}:planning", f"agent:{HIDDEN}:own")
+        *(
+            said(m.levels.recall, "did it", lens=name, agent=a)
+            for name in ("planning", f"agent:{HIDDEN}:planning", f"agent:{HIDDEN}:own")
+        ),
     ],
     "levels.lenses": lambda m, a, names: [lens.name for lens in m.levels.lenses(agent=a)],
     "levels.entries": lambda m, a, names: asked_of(

@@ -52,9 +52,6 @@ def test_a_map_shows_levels_what_is_in_them_and_what_is_pending(memory: Memory) 
     found = memory.levels.statistics()
     assert (found.levels, found.subscriptions, found.pending, found.missed) == (8, 6, 0, 0)
     assert found.kinds == {"notes": 0, "sensory": 1, "shared": 1, "stm": 1, "working": 2}
-    assert found.over_capacity == ()  # a tick maintains
-    memory.levels.add(SHARED, "one too many")
-    assert memory.levels.statistics().over_capacity == (SHARED,)
     assert memory.levels.info(WORKING).tags == {"order": 2, "late": 1}
     with pytest.raises(NotFoundError):
         memory.levels.info("task:deploy:nothing")
@@ -66,10 +63,6 @@ def test_a_map_shows_levels_what_is_in_them_and_what_is_pending(memory: Memory) 
     assert memory.levels.info(SHARED, agent="bob").subscribed_to == ()
     with pytest.raises(ScopeError):
         memory.levels.info(WORKING, agent="bob")
-    memory.levels.pull("agent:bob:notes", "events:bob")
-    memory.learn("refund", "ask", success=True, agent="bob")
-    assert memory.levels.map("bob").pending == memory.levels.statistics("bob").pending == 1
-    assert "agent:bob:notes: 0 entries, 1 pending, from events:bob" in str(memory.levels.map("bob"))
 
 
 @pytest.fixture
@@ -99,9 +92,3 @@ def test_mermaid_has_a_node_for_each_level_and_no_marks_of_names(seen: MemoryMap
     assert len(lines) == 1 + len(seen.levels) + len(seen.edges)
     assert any("#34;#60;$a$#62;#34;" in line for line in lines)
     assert all(line.count('"') in (0, 2) for line in lines)
-
-
-def test_nothing_is_one_line() -> None:
-    with Memory.open("memory:") as memory:
-        assert str(memory.levels.map()) == "0 levels: 0 entries, 0 pending"
-        assert memory.levels.map().mermaid() == "flowchart LR\n"

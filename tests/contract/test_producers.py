@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import builtins
 import gc
 import inspect
 import logging
@@ -279,37 +278,6 @@ def test_an_object_a_class_and_a_module_are_watched_and_left_as_they_were(memory
     assert results > {"f Dispatcher", "g static", "h child", "I"}
 
 
-def test_a_dotted_name_watches_classes_that_are_defined_later(memory: Memory) -> None:
-    build = builtins.__build_class__
-    before = vars(Dispatcher)["dispatch"]
-    with (
-        memory.watch("Dispatcher.dispatch", level=LEVEL) as known,
-        memory.watch("Later.run_*", level=LEVEL) as later,
-    ):
-        assert known.names == ("dispatch",)
-        Dispatcher().dispatch("a")
-
-        class Base:
-            def run_base(self) -> str:
-                return "base"
-
-        class Later(Base):
-            def run_this(self) -> str:
-                return "this"
-
-        class SeeLater(Base):
-            pass
-
-        Later().run_this()
-        Later().run_base()
-        SeeLater().run_base()
-        assert later.names == ("run_base", "run_this")
-    Later().run_this()
-    assert {entry["result"] for entry in contents(memory)} == {"base", "this", "a done"}
-    assert vars(Dispatcher)["dispatch"] is before
-    assert builtins.__build_class__ is build
-
-
 def test_what_cannot_be_watched_is_told_at_once(memory: Memory) -> None:
     class Slots:
         __slots__ = ()
@@ -335,7 +303,6 @@ def test_what_cannot_be_watched_is_told_at_once(memory: Memory) -> None:
             lambda: memory.watch(Dispatcher(), "run*", level=LEVEL),
         ),
         ("class", ValidationError, lambda: memory.watch(Slots(), "dispatch", level=LEVEL)),
-        ("dotted name", ValidationError, lambda: memory.watch("dispatch", level=LEVEL)),
         ("pattern", ValidationError, lambda: memory.watch(Dispatcher(), 7, level=LEVEL)),  # type: ignore[arg-type]
     ]
     for word, kind, call in wrong:

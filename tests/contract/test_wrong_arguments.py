@@ -134,6 +134,9 @@ WRONG: dict[str, dict[str, Sequence[Any]]] = {
         "metadata.a": ({"a": {1}},),
         "at": (NAIVE,),
     },
+    "levels.prolong": {"ttl": (0,)},
+    "levels.start": {"every": (0, -1, NAN, "often")},
+    "levels.tick": {"agent": (7,)},
     "levels.put": {"ttl": (0, INFINITE), "capacity": (0,)},
     "levels.put_lens": {"levels": ([], 3), "tags": (["a"],), "limit": (0,), "max_age": (0,)},
     "people.know": {

@@ -102,7 +102,6 @@ def hold(memory: Memory) -> None:
     levels.add("agent:agent:sensory", "text")
     levels.add("agent:agent:sensory", {"task": "t", "task_type": "type", "success": True})
     levels.add("agent:agent:sensory", {"fact": "f", "domain": "d"})
-    levels.pull("agent:agent:working", "events:agent")
     levels.tick()
     levels.maintain(at=datetime.now(UTC) + timedelta(minutes=10))
     levels.add("task:t:shared", {"a": 1}, tags=["t"], key="k", metadata={"a": 1}, at=AT)

@@ -25,7 +25,7 @@ from graphmem import AsyncMemory, Memory, Settings, errors, models
 from graphmem.cli.main import cli
 from graphmem.episodes.attempts import AsyncAttempt, Attempt
 from graphmem.lessons import Lessons
-from graphmem.levels import Lens, Levels
+from graphmem.levels import Levels
 from graphmem.people import People
 from graphmem.people.scopes import LearningScopes
 from graphmem.policies import Policies
@@ -55,7 +55,6 @@ MEMBERS: dict[str, type] = {
     "Consumer": Consumer,
     "Attempt": Attempt,
     "AsyncAttempt": AsyncAttempt,
-    "Lens": Lens,
 }
 INTERNAL = {"renew"}
 """Methods of parts for other modules of the package: they take their transactions."""

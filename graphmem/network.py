@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TextIO
-from xml.sax.saxutils import escape, quoteattr
+from typing import TYPE_CHECKING, Any
 
 from graphmem.errors import SettingsError, ValidationError
 from graphmem.graph.arguments import (
@@ -22,21 +21,16 @@ from graphmem.graph.lookup import HasId, Items, task_ids
 from graphmem.kinds import NODE_KINDS, NodeKind
 from graphmem.models.reports import Community
 from graphmem.notebook.frames import Listed
-from graphmem.printable import label
 from graphmem.store.paging import PAGE, pages
 from graphmem.store.port import Row
 
 if TYPE_CHECKING:
     from networkx import MultiDiGraph
 
-Node = tuple[str, dict[str, Any]]  # the id of a node, and its values
-Edge = tuple[str, str, dict[str, Any]]  # the ids of the ends of an edge, and its values
 LEARNED = NODE_KINDS[:-2]
 """The kinds that are read where none are named: what was learned, without who did what."""
 NODES = 10_000  # most nodes of a network in memory, where no limit is given
 EDGES_EACH = 20  # most edges, for each node that the limit allows
-CHART, LINES = 200, 500
-"""Most nodes and edges of a chart, where no limit is given: Mermaid draws no more edges."""
 HOPS = 6  # most steps around an item
 NO_LIMIT = 2**31 - 2  # a limit that is never reached
 _WITH_EDGES = ("strategy", "task", "heuristic", "anti-pattern", "policy", "episode")
@@ -45,28 +39,6 @@ _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 BONDS = 50_000  # most pairs that are looked at, the strongest first
 _SEED = 1
 _DIGITS = 4  # digits of similarities: servers keep fewer than the embedded engine
-_NODE = {"kind": "string", "text": "string", "trials": "long", "successes": "long"}
-_EDGE = {
-    "type": "string",
-    "agent": "string",
-    "trials": "long",
-    "successes": "long",
-    "weight": "double",
-}
-_LABEL = 40
-_WORKED, _FAILED = "#2e8b57", "#c0392b"
-_DARK = ("agent", "anti-pattern", "heuristic")
-_CLASSES = {
-    "strategy": "#57a773",
-    "task": "#f79767",
-    "heuristic": "#3f8f5f",
-    "anti-pattern": "#c0504d",
-    "rule": "#8fb339",
-    "policy": "#2f9e8f",
-    "state": "#f2c14e",
-    "agent": "#604a7b",
-    "episode": "#4c8eda",
-}
 
 
 class Network:
@@ -104,48 +76,34 @@ class Network:
             ValidationError: an argument is wrong, or there are more nodes or edges.
         """
         nx = _networkx("to_networkx")
-        selection = self.select(around, hops=hops, kinds=kinds, limit=limit)
+        if type(hops) is not int or not 0 <= hops <= HOPS:
+            raise ValidationError("hops", hops, f"is no whole number from 0 to {HOPS}")
+        check_limit(NODES if limit is None else limit)
+        limit = NO_LIMIT if limit is None else limit
+        wanted = LEARNED if kinds is None else tuple(checked_items("kinds", kinds))
+        for kind in wanted:
+            check_choice("kinds", kind, NODE_KINDS)
+        starts = None if around is None else self._starts(around)
+        ordered = tuple(kind for kind in NODE_KINDS if kind in wanted)
+        selection = _Selection(starts, hops, ordered, limit, min(EDGES_EACH * limit, NO_LIMIT))
 
         def work(tx: Transaction) -> MultiDiGraph:
             graph = nx.MultiDiGraph(namespace=tx.ns)
-            nodes, edges = selection.read(tx)
-            graph.add_nodes_from(nodes)
-            for source, target, values in edges:
+            nodes = selection.read_nodes(tx)
+            graph.add_nodes_from(nodes.items())
+            for values in selection.read_edges(tx, nodes):
                 key = " ".join(filter(None, (values["type"], values.get("agent"))))
-                graph.add_edge(source, target, key, **values)
+                graph.add_edge(values.pop("source"), values.pop("target"), key, **values)
             return graph
 
         return self._graph.view(work)
 
-    def select(
-        self,
-        around: HasId | str | Sequence[HasId | str] | None = None,
-        *,
-        hops: int = 1,
-        kinds: Sequence[NodeKind] | None = None,
-        limit: int | None = NODES,
-        chart: bool = False,
-    ) -> Selection:
-        """Return a selection of nodes, as in ``to_networkx``; a chart has limits of its own."""
-        if type(hops) is not int or not 0 <= hops <= HOPS:
-            raise ValidationError("hops", hops, f"is no whole number from 0 to {HOPS}")
-        check_limit(NODES if limit is None else limit)
-        wanted = LEARNED if kinds is None else tuple(checked_items("kinds", kinds))
-        for kind in wanted:
-            check_choice("kinds", kind, NODE_KINDS)
-        starts = None
-        if around is not None:
-            one = isinstance(around, str | HasId)
-            items: list[Any] = [around] if one else [*checked_items("around", around)]  # type: ignore[arg-type]
-            starts = [identity for item in items for identity in self._ids_of(item)]
-            if not starts:
-                raise ValidationError("around", items, "is empty", "or give None for all")
-        edges = LINES
-        if limit is not None or not chart:
-            limit = NO_LIMIT if limit is None else limit
-            edges = min(EDGES_EACH * limit, NO_LIMIT)
-        ordered = tuple(kind for kind in NODE_KINDS if kind in wanted)
-        return Selection(starts, hops, ordered, CHART if limit is None else limit, edges)
+    def _starts(self, around: HasId | str | Sequence[HasId | str]) -> list[str]:
+        one = isinstance(around, str | HasId)
+        items: list[Any] = [around] if one else [*checked_items("around", around)]  # type: ignore[arg-type]
+        if not items:
+            raise ValidationError("around", items, "is empty", "or give None for all")
+        return [identity for item in items for identity in self._ids_of(item)]
 
     def communities(self, limit: int = 20, *, resolution: float = 1.0) -> Listed[Community]:
         """Return groups of strategies that belong together, the largest first.
@@ -205,7 +163,7 @@ class Network:
 
 
 @dataclass(frozen=True)
-class Selection:
+class _Selection:
     """Which nodes to read: all of some kinds, or those around some nodes."""
 
     starts: list[str] | None
@@ -214,35 +172,28 @@ class Selection:
     most_nodes: int
     most_edges: int
 
-    def read(self, tx: Transaction) -> tuple[Iterator[Node], Iterator[Edge]]:
-        """Return the nodes, by kind and id, and the edges between them; read all nodes first.
-
-        Raises:
-            ValidationError: there are more than the limit.
-        """
+    def read_nodes(self, tx: Transaction) -> dict[str, Row]:
+        """Return the values of the nodes by their ids, in the order of kinds and ids."""
         ids = self._all(tx) if self.starts is None else self._around(tx)
+        rows = (row for page in pages(ids, PAGE) for row in tx.run("neighbourhood.nodes", ids=page))
+        known = {row.pop("id"): _plain_values(row) for row in rows}
+        return {identity: known[identity] for identity in ids if identity in known}
+
+    def read_edges(self, tx: Transaction, nodes: Mapping[str, Row]) -> Iterator[Row]:
+        """Yield the edges between nodes, each with its ``source`` and ``target``."""
+        number = 0
         kinds: dict[str, list[str]] = {}
-
-        def nodes() -> Iterator[Node]:
-            for page in pages(ids, PAGE):
-                rows = {row["id"]: row for row in tx.run("neighbourhood.nodes", ids=page)}
-                for row in filter(None, map(rows.get, page)):
-                    kinds.setdefault(row["kind"], []).append(row["id"])
-                    yield row.pop("id"), _plain_values(row)
-
-        def edges() -> Iterator[Edge]:
-            inside, number = set(ids), 0
-            for kind in _WITH_EDGES:
-                # A strategy has an edge to each of its tasks: too many to read in vain.
-                more = {"with_tasks": "task" in kinds} if kind == "strategy" else {}
-                statement = f"network.{kind.replace('-', '_')}_edges"
-                for row in self._read_edges(tx, statement, kinds.get(kind, []), **more):
-                    if row["source"] in inside and row["target"] in inside:
-                        number += 1
-                        self._check("edges", number, self.most_edges)
-                        yield row.pop("source"), row.pop("target"), _plain_values(row)
-
-        return nodes(), edges()
+        for identity, values in nodes.items():
+            kinds.setdefault(values["kind"], []).append(identity)
+        for kind in _WITH_EDGES:
+            # A strategy has an edge to each of its tasks: too many to read in vain.
+            more = {"with_tasks": "task" in kinds} if kind == "strategy" else {}
+            statement = f"network.{kind.replace('-', '_')}_edges"
+            for row in self._read_edges(tx, statement, kinds.get(kind, []), **more):
+                if row["source"] in nodes and row["target"] in nodes:
+                    number += 1
+                    self._check("edges", number, self.most_edges)
+                    yield _plain_values(row)
 
     def _check(self, what: str, number: int, most: int) -> None:
         if number > most:
@@ -321,76 +272,4 @@ def _describe(tx: Transaction, ids: set[str], bonds: Collection[Row]) -> Communi
         successes=sum(row["successes"] for row in members),
         together=sum(row["together"] for row in inside),
         alike=sum(row["similarity"] > 0 for row in inside),
-    )
-
-
-def graphml(nodes: Iterable[Node], edges: Iterable[Edge], file: TextIO) -> tuple[int, int]:
-    """Write a network as GraphML; return the numbers of nodes and edges."""
-    file.write('<?xml version="1.0" encoding="UTF-8"?>\n')
-    file.write('<graphml xmlns="http://graphml.graphdrawing.org/xmlns">\n')
-    for what, names in (("node", _NODE), ("edge", _EDGE)):
-        for name, kind in names.items():
-            file.write(
-                f'  <key id="{what}_{name}" for="{what}" attr.name="{name}" attr.type="{kind}"/>\n'
-            )
-    file.write('  <graph edgedefault="directed">\n')
-    node_count = edge_count = 0
-    for identity, values in nodes:
-        node_count += 1
-        file.write(f"    <node id={quoteattr(identity)}>{_data('node', values)}</node>\n")
-    for source, target, values in edges:
-        edge_count += 1
-        ends = f"source={quoteattr(source)} target={quoteattr(target)}"
-        file.write(f'    <edge id="e{edge_count}" {ends}>{_data("edge", values)}</edge>\n')
-    file.write("  </graph>\n</graphml>\n")
-    return node_count, edge_count
-
-
-def mermaid(nodes: Iterable[Node], edges: Iterable[Edge], file: TextIO) -> tuple[int, int]:
-    """Write a network as a flow chart for Mermaid; return the numbers of nodes and edges.
-
-    An edge with trials says how many of them worked; it is wider for more of them, green where at
-    least half of them worked, and else red.
-    """
-    file.write("flowchart LR\n")
-    places: dict[str, str] = {}
-    kinds: set[str] = set()
-    for number, (identity, values) in enumerate(nodes):
-        places[identity] = f"n{number}"
-        kind = values["kind"]
-        kinds.add(kind)
-        text = label(values.get("text", identity), _LABEL)
-        file.write(f'  n{number}["{text}"]:::{kind.replace("-", "_")}\n')
-    styles: list[str] = []
-    alike: set[tuple[str, str]] = set()
-    count = 0
-    for source, target, values in edges:
-        if values["type"] == "SIMILAR_TO":  # mostly there both ways: one line says it
-            if (target, source) in alike:
-                continue
-            alike.add((source, target))
-        words = label(_words(values), _LABEL)
-        file.write(f'  {places[source]} -->|"{words}"| {places[target]}\n')
-        if (trials := values.get("trials")) and "successes" in values:
-            color = _WORKED if 2 * values["successes"] >= trials else _FAILED
-            width = 1 + min(trials, 30) / 6
-            styles.append(f"  linkStyle {count} stroke:{color},stroke-width:{width:.1f}px\n")
-        count += 1
-    file.writelines(styles)
-    for kind in sorted(kinds):
-        color = f"fill:{_CLASSES[kind]},color:#{'fff' if kind in _DARK else '222'}"
-        file.write(f"  classDef {kind.replace('-', '_')} {color}\n")
-    return len(places), count
-
-
-def _words(values: Mapping[str, Any]) -> str:
-    if "trials" not in values or "successes" not in values:
-        return str(values["type"]).lower().replace("_", " ")
-    rate = f"{values['successes']} of {values['trials']}"
-    return f"{rate} ({values['agent']})" if "agent" in values else rate
-
-
-def _data(what: str, values: Mapping[str, Any]) -> str:
-    return "".join(
-        f'<data key="{what}_{name}">{escape(str(value))}</data>' for name, value in values.items()
     )

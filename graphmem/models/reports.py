@@ -287,7 +287,7 @@ class ExportReport(Output):
     """Priors, also only in JSON lines."""
     nodes: int = 0
     edges: int = 0
-    """Nodes and edges, in GraphML, in Mermaid and in tables for Neo4j."""
+    """Nodes and edges, in GraphML and in tables for Neo4j."""
 
 
 class EpisodeRow(Output):

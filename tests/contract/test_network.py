@@ -1,17 +1,17 @@
-"""The graph for other programs: networkx, GraphML, charts, and communities of strategies."""
+"""The graph for other programs: networkx, GraphML, and communities of strategies."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import networkx as nx
 import pytest
 
 from graphmem import Memory
 from graphmem.errors import NotFoundError, SettingsError, ValidationError
-from graphmem.kinds import NODE_KINDS, ExportFormat
+from graphmem.kinds import NODE_KINDS
 from graphmem.network import LEARNED
 from tests.conftest import Opener
 from tests.contract.populating import populate
@@ -92,22 +92,10 @@ def test_a_memory_as_a_network(
     assert sum(1 for _, data in facts.nodes(data=True) if data["kind"] == "episode") == 15
     assert {data["type"] for _, _, data in facts.edges(data=True)} == {"RAN"}
 
-    # GraphML: what networkx writes, and what graphmem writes, are read as the same graph.
-    nx.write_graphml(whole, tmp_path / "by-networkx.graphml")
-    report = memory.upkeep.export(tmp_path / "own.graphml", "graphml")
+    file = tmp_path / "own.graphml"
+    report = memory.upkeep.export(file, "graphml")
     assert (report.nodes, report.edges) == (len(whole), whole.number_of_edges())
-    own = nx.read_graphml(tmp_path / "own.graphml", force_multigraph=True)
-    assert plain(own) == plain(whole) == plain(nx.read_graphml(tmp_path / "by-networkx.graphml"))
-
-    chart = tmp_path / "chart.mmd"
-    report = memory.upkeep.export(chart, "mermaid", around="check the fare rules")
-    lines = chart.read_text().splitlines()
-    assert lines[0] == "flowchart LR"
-    assert sum("-->" in line for line in lines) == report.edges
-    assert any("4 of 6 (default)" in line for line in lines)
-    memory.upkeep.export(chart, "mermaid", kinds=["task"])
-    [line] = [line for line in chart.read_text().splitlines() if "say" in line]
-    assert not set("<>&|`\x01\x1b") & set(line.partition('["')[2])
+    assert plain(nx.read_graphml(file, force_multigraph=True)) == plain(whole)
 
     refused: tuple[dict[str, Any], ...] = (
         *({"limit": 3}, {"around": rules, "limit": 1}, {"limit": 0}, {"hops": 7}),
@@ -118,27 +106,24 @@ def test_a_memory_as_a_network(
             memory.to_networkx(**wrong)
     with pytest.raises(NotFoundError):
         memory.to_networkx("no such thing")
-    before = chart.read_text()
+    before = file.read_text()
     with pytest.raises(ValidationError, match="there are more than 2 nodes; take a part"):
-        memory.upkeep.export(chart, "mermaid", limit=2)
-    monkeypatch.setattr("graphmem.network.LINES", 2)
-    with pytest.raises(ValidationError, match="there are more than 2 edges; take a part"):
-        memory.upkeep.export(chart, "mermaid")
-    assert chart.read_text() == before
-    with pytest.raises(ValidationError, match="graphml and mermaid"):
-        memory.upkeep.export(chart, "jsonl", around=rules)
+        memory.upkeep.export(file, "graphml", limit=2)
+    assert file.read_text() == before
+    with pytest.raises(ValidationError, match="is for graphml"):
+        memory.upkeep.export(file, "jsonl", around=rules)
 
 
 def test_edges_to_what_is_not_wanted_do_not_count(
-    memory: Memory, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(9):
         memory.learn(f"task {number}", ["look", "go"], success=True)
-    monkeypatch.setattr("graphmem.network.LINES", 5)
-    with pytest.raises(ValidationError, match="more than 5 edges"):
-        memory.upkeep.export(tmp_path / "chart.mmd", "mermaid")
-    report = memory.upkeep.export(tmp_path / "chart.mmd", "mermaid", kinds=["strategy"])
-    assert (report.nodes, 1 <= report.edges <= 2) == (2, True)
+    monkeypatch.setattr("graphmem.network.EDGES_EACH", 1)
+    with pytest.raises(ValidationError, match="more than 15 edges"):
+        memory.to_networkx(limit=15)
+    graph = memory.to_networkx(kinds=["strategy"], limit=15)
+    assert (len(graph), 1 <= graph.number_of_edges() <= 2) == (2, True)
 
 
 def test_each_edge_is_there_once(memory: Memory) -> None:
@@ -185,12 +170,13 @@ def test_communities_are_the_same_in_each_process(tmp_path: Path) -> None:
 
 
 def test_without_networkx(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Files are written without it."""
     monkeypatch.setitem(sys.modules, "networkx", None)
     with Memory.open("memory:") as memory:
         memory.learn("a", "b", success=True)
-        for ask in (memory.to_networkx, memory.communities):
+
+        def export() -> None:
+            memory.upkeep.export(tmp_path / "x.graphml", "graphml")
+
+        for ask in (memory.to_networkx, memory.communities, export):
             with pytest.raises(SettingsError, match=r"pip install -e '.\[plots\]'"):
                 ask()
-        for form in get_args(ExportFormat):
-            memory.upkeep.export(tmp_path / form, form)

@@ -1,9 +1,9 @@
-"""The graph as nodes and edges with plain values, for other programs; communities in it."""
+"""The graph as nodes and edges with plain values, for other programs."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -19,8 +19,6 @@ from graphmem.graph.arguments import (
 from graphmem.graph.graph import Graph, Transaction
 from graphmem.graph.lookup import HasId, Items, task_ids
 from graphmem.kinds import NODE_KINDS, NodeKind
-from graphmem.models.reports import Community
-from graphmem.notebook.frames import Listed
 from graphmem.store.paging import PAGE, pages
 from graphmem.store.port import Row
 
@@ -36,9 +34,6 @@ NO_LIMIT = 2**31 - 2  # a limit that is never reached
 _WITH_EDGES = ("strategy", "task", "heuristic", "anti-pattern", "policy", "episode")
 """The kinds of nodes that edges belong to: ``network.KIND_edges`` lists them."""
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-BONDS = 50_000  # most pairs that are looked at, the strongest first
-_SEED = 1
-_DIGITS = 4  # digits of similarities: servers keep fewer than the embedded engine
 
 
 class Network:
@@ -75,7 +70,12 @@ class Network:
             SettingsError: networkx is not installed (``pip install -e '.[plots]'``).
             ValidationError: an argument is wrong, or there are more nodes or edges.
         """
-        nx = _networkx("to_networkx")
+        try:
+            nx: Any = import_module("networkx")
+        except ImportError:
+            raise SettingsError(
+                "networkx is not installed; in a clone of graphmem: pip install -e '.[plots]'"
+            ) from None
         if type(hops) is not int or not 0 <= hops <= HOPS:
             raise ValidationError("hops", hops, f"is no whole number from 0 to {HOPS}")
         check_limit(NODES if limit is None else limit)
@@ -104,49 +104,6 @@ class Network:
         if not items:
             raise ValidationError("around", items, "is empty", "or give None for all")
         return [identity for item in items for identity in self._ids_of(item)]
-
-    def communities(self, limit: int = 20, *, resolution: float = 1.0) -> Listed[Community]:
-        """Return groups of strategies that belong together, the largest first.
-
-        Strategies belong together that were used in the same episodes (CO_OCCURS_WITH: each counts
-        1) or whose texts are alike (SIMILAR_TO: the similarity counts). Louvain's method finds the
-        groups, of the 50,000 strongest pairs; the same graph gives the same groups. A strategy
-        without such a pair is in none, and merged strategies count as one. Texts that were not
-        embedded yet are not linked; :meth:`similar` and :meth:`recall` do that.
-
-        Args:
-            limit: most groups to return.
-            resolution: over 1 for smaller groups, under 1 for larger ones; over 0, at most 100.
-
-        Raises:
-            SettingsError: networkx is not installed (``pip install -e '.[plots]'``).
-            ValidationError: an argument is wrong.
-        """
-        check_limit(limit)
-        number = isinstance(resolution, int | float) and not isinstance(resolution, bool)
-        if not number or not 0 < resolution <= 100:
-            raise ValidationError("resolution", resolution, "is no number over 0, at most 100")
-        nx = _networkx("communities")
-
-        def work(tx: Transaction) -> Listed[Community]:
-            bonds = tx.run("analysis.bonds", limit=BONDS)
-            ids = sorted({row[end] for row in bonds for end in ("one_id", "other_id")})
-            # Numbers in order of ids: sets of texts have another order in each process.
-            place = {identity: number for number, identity in enumerate(ids)}
-            graph = nx.Graph()
-            graph.add_nodes_from(range(len(ids)))
-            for row in sorted(bonds, key=lambda row: (row["one_id"], row["other_id"])):
-                row["similarity"] = round(row["similarity"], _DIGITS)
-                weight = row["together"] + row["similarity"]
-                graph.add_edge(place[row["one_id"]], place[row["other_id"]], weight=weight)
-            found = nx.community.louvain_communities(
-                graph, weight="weight", resolution=resolution, seed=_SEED
-            )
-            groups = [sorted(ids[number] for number in group) for group in found if len(group) > 1]
-            groups.sort(key=lambda group: (-len(group), group))
-            return Listed(_describe(tx, set(group), bonds) for group in groups[:limit])
-
-        return self._graph.view(work)
 
     def _ids_of(self, item: HasId | str) -> list[str]:
         text = item if isinstance(item, str) else getattr(item, "id", None)
@@ -241,17 +198,6 @@ class _Selection:
         return sorted(found, key=lambda identity: (NODE_KINDS.index(found[identity]), identity))
 
 
-def _networkx(what: str) -> Any:
-    """Return the library, which an extra brings."""
-    try:
-        return import_module("networkx")
-    except ImportError:
-        raise SettingsError(
-            f"{what} needs networkx, which is not installed; "
-            "in a clone of graphmem: pip install -e '.[plots]'"
-        ) from None
-
-
 def _plain_values(row: dict[str, Any]) -> dict[str, Any]:
     """Return what is there; texts without characters that XML cannot hold."""
     return {
@@ -259,17 +205,3 @@ def _plain_values(row: dict[str, Any]) -> dict[str, Any]:
         for name, value in row.items()
         if value is not None
     }
-
-
-def _describe(tx: Transaction, ids: set[str], bonds: Collection[Row]) -> Community:
-    members = [row for page in pages(sorted(ids), PAGE) for row in tx.run("network.uses", ids=page)]
-    members.sort(key=lambda row: (-row["uses"], row["text"], row["id"]))
-    inside = [row for row in bonds if row["one_id"] in ids and row["other_id"] in ids]
-    return Community(
-        strategies=tuple(row["text"] for row in members),
-        ids=tuple(row["id"] for row in members),
-        uses=sum(row["uses"] for row in members),
-        successes=sum(row["successes"] for row in members),
-        together=sum(row["together"] for row in inside),
-        alike=sum(row["similarity"] > 0 for row in inside),
-    )

@@ -398,21 +398,6 @@ class RelinkReport(Output):
     links: int
 
 
-class Community(Output):
-    """Strategies (texts, and ``ids`` in the same order) that belong together, most used first.
-
-    ``successes`` of their ``uses`` worked. ``together`` counts how often two of them were used in
-    one episode, summed over all pairs; ``alike`` the pairs with texts that are alike (SIMILAR_TO).
-    """
-
-    strategies: tuple[str, ...]
-    ids: tuple[str, ...]
-    uses: int
-    successes: int
-    together: int
-    alike: int
-
-
 class EmbedderInfo(Output):
     """An embedder that the settings can name: ``GRAPHMEM_EMBEDDER`` is its ``name``.
 

@@ -1,4 +1,4 @@
-"""The graph for other programs: networkx, GraphML, and communities of strategies."""
+"""The graph for other programs: networkx and GraphML."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from graphmem.kinds import NODE_KINDS
 from graphmem.network import LEARNED
 from tests.conftest import Opener
 from tests.contract.populating import populate
-from tests.faults.learner import run_program
 
 GROUPS = (("read the fare rules", "check the fare"), ("ask for a photo", "open a claim"))
 HOSTILE = 'say "<b>&amp;\x01\x1b[31m</b>" | `end`; ]'
@@ -46,21 +45,8 @@ def test_a_memory_as_a_network(
 ) -> None:
     memory = opened(embedder="minilm")
     assert len(memory.to_networkx()) == 0
-    assert memory.communities() == []
     learned(memory)
-    assert {frozenset(group.strategies) for group in memory.communities()} == set(
-        map(frozenset, GROUPS)
-    )
     memory.similar("check the fare")  # links what is alike
-
-    first, second = memory.communities()
-    assert set(first.strategies) == {*GROUPS[0], "check the fare rules"}
-    assert first.strategies[0] == "check the fare rules"  # the most used
-    assert (first.uses, first.successes, first.together) == (14, 12, 4)
-    assert first.alike >= 1
-    assert set(second.strategies) == set(GROUPS[1])
-    assert memory.communities(1) == [first]
-    assert memory.communities(resolution=10) == []  # each apart
 
     whole = memory.to_networkx()
     assert {data["kind"] for _, data in whole.nodes(data=True)} <= set(LEARNED)
@@ -146,29 +132,6 @@ def test_each_edge_is_there_once(memory: Memory) -> None:
     assert found == wanted
 
 
-def test_communities_are_the_same_in_each_process(tmp_path: Path) -> None:
-    """Texts have another order in sets of each process."""
-    url = str(tmp_path / "many.graph")
-    with Memory.open(url) as memory:
-        memory.learn_many(
-            {
-                "task": "t",
-                "strategy": [f"way {number % 37}", f"way {number * 7 % 41}", f"way {number % 11}"],
-                "success": number % 3 > 0,
-                "source_key": str(number),
-            }
-            for number in range(300)
-            if len({number % 37, number * 7 % 41, number % 11}) == 3
-        )
-        here = [group.ids for group in memory.communities()]
-    asked = f"graphmem.Memory.open({url!r}).communities()"
-    code = f"import graphmem; print([group.ids for group in {asked}])"
-    for seed in "12":
-        own = {"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(sys.path)}
-        done = run_program(code, surroundings=own)
-        assert done.stdout.strip() == str(here)
-
-
 def test_without_networkx(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "networkx", None)
     with Memory.open("memory:") as memory:
@@ -177,6 +140,6 @@ def test_without_networkx(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
         def export() -> None:
             memory.upkeep.export(tmp_path / "x.graphml", "graphml")
 
-        for ask in (memory.to_networkx, memory.communities, export):
+        for ask in (memory.to_networkx, export):
             with pytest.raises(SettingsError, match=r"pip install -e '.\[plots\]'"):
                 ask()

@@ -18,7 +18,6 @@ Given = Mapping[str, str]  # the named texts of a request
 Question = Callable[[Memory, Given], dict[str, Any]]
 LongQuestion = Callable[[Memory, Given, Progress], dict[str, Any]]
 MOST = 200  # most nodes of a picture, and most rows of a table
-ENOUGH = 20  # episodes behind a point of a learning curve, if there are as many
 FIRST = 25  # strategies on the first view
 _EDGES = MOST - 1  # edges around a node; each can bring one more node
 
@@ -132,30 +131,6 @@ def policies(memory: Memory, given: Given) -> dict[str, Any]:
     return {"policies": found, "next": leading}
 
 
-def _join_parts(parts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Join short parts of an agent, as a rate of few episodes says little.
-
-    ``at`` is where the middle of a part lies between the first episode and the latest, 0 to 1.
-    """
-    joined: dict[str, list[dict[str, Any]]] = {}
-    for row in parts:
-        of_agent = joined.setdefault(row["agent"], [])
-        if not of_agent or of_agent[-1]["episodes"] >= ENOUGH:
-            of_agent.append({"agent": row["agent"], "episodes": 0, "successes": 0})
-        for name in ("episodes", "successes"):
-            of_agent[-1][name] += row[name]
-    for of_agent in joined.values():
-        if len(of_agent) > 1 and of_agent[-1]["episodes"] < ENOUGH:
-            last = of_agent.pop()
-            for name in ("episodes", "successes"):
-                of_agent[-1][name] += last[name]
-        total, before = sum(row["episodes"] for row in of_agent), 0
-        for row in of_agent:
-            row["at"] = (before + row["episodes"] / 2) / total
-            before += row["episodes"]
-    return [row for of_agent in joined.values() for row in of_agent]
-
-
 def verify(memory: Memory, _: Given, progress: Progress) -> dict[str, Any]:
     """Derive every number again and compare."""
     report = memory.verify(on_progress=progress)
@@ -203,7 +178,7 @@ READS: dict[str, Question] = {
     "lessons": lessons,
     "policies": policies,
     "levels": lambda memory, given: dict(memory.levels.map(given.get("agent"))),
-    "course": lambda memory, _: {"parts": _join_parts(memory.query("course.parts"))},
+    "course": lambda memory, _: {"parts": memory.query("course.parts")},
 }
 """The questions of the page. ``overview`` is the first view, which waits for no other."""
 LONG_READS: dict[str, LongQuestion] = {

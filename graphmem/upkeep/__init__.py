@@ -266,8 +266,6 @@ class Upkeep:
         format_name: ExportFormat,
         *,
         document: str | None = None,
-        around: HasId | str | Sequence[HasId | str] | None = None,
-        hops: int = 1,
         kinds: Sequence[NodeKind] | None = None,
         limit: int | None = None,
     ) -> ExportReport:
@@ -283,13 +281,11 @@ class Upkeep:
                 programs such as Gephi (needs networkx); "neo4j": the path is a new folder, which
                 gets the whole namespace as tables (CSV) for ``neo4j-admin database import full``.
             document: only the episodes of an imported Sentinel file, by its name.
-            around: of a graph, only what is around this item or these items.
-            hops: how many steps around them, from 0 to 6.
             kinds: the kinds of nodes of a graph; default: what was learned.
             limit: most nodes of a graph; it may have twenty times as many edges. None: any number.
 
         Raises:
-            NotFoundError: no such file was imported, or there is no such item.
+            NotFoundError: no such file was imported.
             ValidationError: the file is one of the memory's own, the other content of imported
                 files differs, there is no such format,
                 its files have no name in the memory, or a graph has more nodes or edges than
@@ -309,9 +305,9 @@ class Upkeep:
         check_document(format_name, document)
         graph = None
         if format_name == "graphml":
-            graph = self._network.to_networkx(around, hops=hops, kinds=kinds, limit=limit)
+            graph = self._network.to_networkx(kinds=kinds, limit=limit)
         else:
-            for name, value in {"around": around, "kinds": kinds, "limit": limit}.items():
+            for name, value in {"kinds": kinds, "limit": limit}.items():
                 if value is not None:
                     raise ValidationError(name, value, "is for graphml", "leave it out")
         return self._exchange.export(target, format_name, document, graph)

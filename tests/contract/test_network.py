@@ -10,7 +10,7 @@ import networkx as nx
 import pytest
 
 from graphmem import Memory
-from graphmem.errors import NotFoundError, SettingsError, ValidationError
+from graphmem.errors import SettingsError, ValidationError
 from graphmem.kinds import NODE_KINDS
 from graphmem.network import LEARNED
 from tests.conftest import Opener
@@ -65,15 +65,6 @@ def test_a_memory_as_a_network(
         for value in data.values()
     )
 
-    near = memory.to_networkx("check the fare rules")
-    assert set(near) > {rules, flight}
-    assert set(near) == set(memory.to_networkx(rules)) < set(whole)
-    assert set(memory.to_networkx("refund a flight", hops=0)) == {flight}
-    assert set(memory.to_networkx([flight, rules], hops=0)) == {flight, rules}
-    assert (
-        memory.to_networkx(around=memory.strategies()[0], hops=6, kinds=["agent"]).number_of_nodes()
-        == 1
-    )
     facts = memory.to_networkx(kinds=["agent", "episode"])
     assert sum(1 for _, data in facts.nodes(data=True) if data["kind"] == "episode") == 15
     assert {data["type"] for _, _, data in facts.edges(data=True)} == {"RAN"}
@@ -83,21 +74,16 @@ def test_a_memory_as_a_network(
     assert (report.nodes, report.edges) == (len(whole), whole.number_of_edges())
     assert plain(nx.read_graphml(file, force_multigraph=True)) == plain(whole)
 
-    refused: tuple[dict[str, Any], ...] = (
-        *({"limit": 3}, {"around": rules, "limit": 1}, {"limit": 0}, {"hops": 7}),
-        *({"kinds": ["none"]}, {"around": []}),
-    )
+    refused: tuple[dict[str, Any], ...] = (*({"limit": 3}, {"limit": 0}, {"kinds": ["none"]}),)
     for wrong in refused:
         with pytest.raises(ValidationError):
             memory.to_networkx(**wrong)
-    with pytest.raises(NotFoundError):
-        memory.to_networkx("no such thing")
     before = file.read_text()
-    with pytest.raises(ValidationError, match="there are more than 2 nodes; take a part"):
+    with pytest.raises(ValidationError, match="there are more than 2 nodes; name fewer"):
         memory.upkeep.export(file, "graphml", limit=2)
     assert file.read_text() == before
     with pytest.raises(ValidationError, match="is for graphml"):
-        memory.upkeep.export(file, "jsonl", around=rules)
+        memory.upkeep.export(file, "jsonl", kinds=["task"])
 
 
 def test_edges_to_what_is_not_wanted_do_not_count(

@@ -19,7 +19,7 @@ EXTRAS := .venv-extras
 .PHONY: demo test test-all attack extras lint bench neo4j docs clean
 
 demo: $(STAMP)-run
-	@$(BIN)/graphmem demo --plot learning-curve.png
+	@$(BIN)/graphmem demo
 
 # Two processes, which share a Neo4j where none is named.
 test: $(STAMP)-test
@@ -51,7 +51,7 @@ docs: $(STAMP)-docs
 	$(BIN)/python -m docs.building
 
 clean:
-	rm -rf learning-curve.png $(VENV) $(EXTRAS) site dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf $(VENV) $(EXTRAS) site dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
 
 # A virtual environment with graphmem in it; each group of tools is added when it is first needed.
 $(STAMP)-run: pyproject.toml

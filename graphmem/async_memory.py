@@ -363,7 +363,6 @@ class AsyncMemory(_Awaited[Memory]):
     tasks = _in_thread(Memory.tasks)
     show = _in_thread(Memory.show)
     similar = _in_thread(Memory.similar)
-    communities = _in_thread(Memory.communities)
     to_networkx = _in_thread(Memory.to_networkx)
     calibrate = _in_thread(Memory.calibrate, writes=True)
     evaluate = _in_thread(Memory.evaluate)

@@ -531,7 +531,6 @@ class Memory:
     tasks = delegate("_looking", Looking.tasks)
     show = delegate("_looking", Looking.show)
     similar = delegate("_similarity", Similarity.similar)
-    communities = delegate("_network", Network.communities)
     to_networkx = delegate("_network", Network.to_networkx)
     calibrate = delegate("_forecaster", Forecaster.calibrate)
     evaluate = delegate("_chooser", Chooser.evaluate)

@@ -1,72 +1,30 @@
-"""The graph as nodes and edges with plain values, for other programs; communities in it."""
+"""The graph as nodes and edges with plain values, for other programs."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TextIO
-from xml.sax.saxutils import escape, quoteattr
+from typing import TYPE_CHECKING, Any
 
 from graphmem.errors import SettingsError, ValidationError
-from graphmem.graph.arguments import (
-    check_choice,
-    check_limit,
-    check_text,
-    checked_items,
-    checked_text,
-)
+from graphmem.graph.arguments import check_choice, check_limit, checked_items
 from graphmem.graph.graph import Graph, Transaction
-from graphmem.graph.lookup import HasId, Items, task_ids
 from graphmem.kinds import NODE_KINDS, NodeKind
-from graphmem.models.reports import Community
-from graphmem.notebook.frames import Listed
-from graphmem.printable import label
 from graphmem.store.paging import PAGE, pages
 from graphmem.store.port import Row
 
 if TYPE_CHECKING:
     from networkx import MultiDiGraph
 
-Node = tuple[str, dict[str, Any]]  # the id of a node, and its values
-Edge = tuple[str, str, dict[str, Any]]  # the ids of the ends of an edge, and its values
 LEARNED = NODE_KINDS[:-2]
 """The kinds that are read where none are named: what was learned, without who did what."""
 NODES = 10_000  # most nodes of a network in memory, where no limit is given
 EDGES_EACH = 20  # most edges, for each node that the limit allows
-CHART, LINES = 200, 500
-"""Most nodes and edges of a chart, where no limit is given: Mermaid draws no more edges."""
-HOPS = 6  # most steps around an item
 NO_LIMIT = 2**31 - 2  # a limit that is never reached
 _WITH_EDGES = ("strategy", "task", "heuristic", "anti-pattern", "policy", "episode")
 """The kinds of nodes that edges belong to: ``network.KIND_edges`` lists them."""
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-BONDS = 50_000  # most pairs that are looked at, the strongest first
-_SEED = 1
-_DIGITS = 4  # digits of similarities: servers keep fewer than the embedded engine
-_NODE = {"kind": "string", "text": "string", "trials": "long", "successes": "long"}
-_EDGE = {
-    "type": "string",
-    "agent": "string",
-    "trials": "long",
-    "successes": "long",
-    "weight": "double",
-}
-_LABEL = 40
-_WORKED, _FAILED = "#2e8b57", "#c0392b"
-_DARK = ("agent", "anti-pattern", "heuristic")
-_CLASSES = {
-    "strategy": "#57a773",
-    "task": "#f79767",
-    "heuristic": "#3f8f5f",
-    "anti-pattern": "#c0504d",
-    "rule": "#8fb339",
-    "policy": "#2f9e8f",
-    "state": "#f2c14e",
-    "agent": "#604a7b",
-    "episode": "#4c8eda",
-}
 
 
 class Network:
@@ -74,17 +32,11 @@ class Network:
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
-        self._items = Items(graph)
 
     def to_networkx(
-        self,
-        around: HasId | str | Sequence[HasId | str] | None = None,
-        *,
-        hops: int = 1,
-        kinds: Sequence[NodeKind] | None = None,
-        limit: int | None = NODES,
+        self, *, kinds: Sequence[NodeKind] | None = None, limit: int | None = NODES
     ) -> MultiDiGraph:
-        """Return the graph, or what is around items, as a graph of networkx.
+        """Return the graph as a graph of networkx; ``networkx.ego_graph`` cuts out a part.
 
         A node is an id, and has ``kind``, ``text``, ``trials`` and ``successes``. An edge has
         ``type``, and as far as there are any ``agent``, ``trials``, ``successes`` and ``weight``
@@ -92,213 +44,74 @@ class Network:
         networkx can write them as GraphML; a character that XML cannot hold is replaced.
 
         Args:
-            around: an id, a text, an object with an id, or several; None: the whole namespace.
-            hops: how many steps around them, from 0 to 6.
             kinds: of "strategy", "task", "heuristic", "anti-pattern", "rule", "policy", "state",
                 "agent" and "episode", those to take; default: all but the last two.
             limit: most nodes; there are at most twenty times as many edges. None: any number.
 
         Raises:
-            NotFoundError: there is no such item.
             SettingsError: networkx is not installed (``pip install -e '.[plots]'``).
             ValidationError: an argument is wrong, or there are more nodes or edges.
         """
-        nx = _networkx("to_networkx")
-        selection = self.select(around, hops=hops, kinds=kinds, limit=limit)
-
-        def work(tx: Transaction) -> MultiDiGraph:
-            graph = nx.MultiDiGraph(namespace=tx.ns)
-            nodes, edges = selection.read(tx)
-            graph.add_nodes_from(nodes)
-            for source, target, values in edges:
-                key = " ".join(filter(None, (values["type"], values.get("agent"))))
-                graph.add_edge(source, target, key, **values)
-            return graph
-
-        return self._graph.view(work)
-
-    def select(
-        self,
-        around: HasId | str | Sequence[HasId | str] | None = None,
-        *,
-        hops: int = 1,
-        kinds: Sequence[NodeKind] | None = None,
-        limit: int | None = NODES,
-        chart: bool = False,
-    ) -> Selection:
-        """Return a selection of nodes, as in ``to_networkx``; a chart has limits of its own."""
-        if type(hops) is not int or not 0 <= hops <= HOPS:
-            raise ValidationError("hops", hops, f"is no whole number from 0 to {HOPS}")
+        try:
+            nx: Any = import_module("networkx")
+        except ImportError:
+            raise SettingsError(
+                "networkx is not installed; in a clone of graphmem: pip install -e '.[plots]'"
+            ) from None
         check_limit(NODES if limit is None else limit)
         wanted = LEARNED if kinds is None else tuple(checked_items("kinds", kinds))
         for kind in wanted:
             check_choice("kinds", kind, NODE_KINDS)
-        starts = None
-        if around is not None:
-            one = isinstance(around, str | HasId)
-            items: list[Any] = [around] if one else [*checked_items("around", around)]  # type: ignore[arg-type]
-            starts = [identity for item in items for identity in self._ids_of(item)]
-            if not starts:
-                raise ValidationError("around", items, "is empty", "or give None for all")
-        edges = LINES
-        if limit is not None or not chart:
-            limit = NO_LIMIT if limit is None else limit
-            edges = min(EDGES_EACH * limit, NO_LIMIT)
-        ordered = tuple(kind for kind in NODE_KINDS if kind in wanted)
-        return Selection(starts, hops, ordered, CHART if limit is None else limit, edges)
+        most = NO_LIMIT if limit is None else limit
 
-    def communities(self, limit: int = 20, *, resolution: float = 1.0) -> Listed[Community]:
-        """Return groups of strategies that belong together, the largest first.
-
-        Strategies belong together that were used in the same episodes (CO_OCCURS_WITH: each counts
-        1) or whose texts are alike (SIMILAR_TO: the similarity counts). Louvain's method finds the
-        groups, of the 50,000 strongest pairs; the same graph gives the same groups. A strategy
-        without such a pair is in none, and merged strategies count as one. Texts that were not
-        embedded yet are not linked; :meth:`similar` and :meth:`recall` do that.
-
-        Args:
-            limit: most groups to return.
-            resolution: over 1 for smaller groups, under 1 for larger ones; over 0, at most 100.
-
-        Raises:
-            SettingsError: networkx is not installed (``pip install -e '.[plots]'``).
-            ValidationError: an argument is wrong.
-        """
-        check_limit(limit)
-        number = isinstance(resolution, int | float) and not isinstance(resolution, bool)
-        if not number or not 0 < resolution <= 100:
-            raise ValidationError("resolution", resolution, "is no number over 0, at most 100")
-        nx = _networkx("communities")
-
-        def work(tx: Transaction) -> Listed[Community]:
-            bonds = tx.run("analysis.bonds", limit=BONDS)
-            ids = sorted({row[end] for row in bonds for end in ("one_id", "other_id")})
-            # Numbers in order of ids: sets of texts have another order in each process.
-            place = {identity: number for number, identity in enumerate(ids)}
-            graph = nx.Graph()
-            graph.add_nodes_from(range(len(ids)))
-            for row in sorted(bonds, key=lambda row: (row["one_id"], row["other_id"])):
-                row["similarity"] = round(row["similarity"], _DIGITS)
-                weight = row["together"] + row["similarity"]
-                graph.add_edge(place[row["one_id"]], place[row["other_id"]], weight=weight)
-            found = nx.community.louvain_communities(
-                graph, weight="weight", resolution=resolution, seed=_SEED
-            )
-            groups = [sorted(ids[number] for number in group) for group in found if len(group) > 1]
-            groups.sort(key=lambda group: (-len(group), group))
-            return Listed(_describe(tx, set(group), bonds) for group in groups[:limit])
+        def work(tx: Transaction) -> MultiDiGraph:
+            graph = nx.MultiDiGraph(namespace=tx.ns)
+            nodes = _read_nodes(tx, [kind for kind in NODE_KINDS if kind in wanted], most)
+            graph.add_nodes_from(nodes.items())
+            for values in _read_edges(tx, nodes, min(EDGES_EACH * most, NO_LIMIT)):
+                key = " ".join(filter(None, (values["type"], values.get("agent"))))
+                graph.add_edge(values.pop("source"), values.pop("target"), key, **values)
+            return graph
 
         return self._graph.view(work)
 
-    def _ids_of(self, item: HasId | str) -> list[str]:
-        text = item if isinstance(item, str) else getattr(item, "id", None)
-        if not isinstance(text, str):
-            raise ValidationError("around", item, "has no id", "give an id, a text, or an item")
-        check_text("around", text)
-        if self._graph.read("neighbourhood.nodes", ids=[text]):
-            return [text]
-        if row := next(self._items.find(text), None):
-            return [row["id"]]
-        if tasks := task_ids(self._graph, str(checked_text("around", text))):
-            return tasks
-        raise self._items.missing(text)
+
+def _read_nodes(tx: Transaction, kinds: Sequence[NodeKind], most: int) -> dict[str, Row]:
+    """Return the values of the nodes by their ids, in the order of kinds and ids."""
+    ids: list[str] = []
+    for kind in kinds:
+        statement = f"network.ids_{kind.replace('-', '_')}"
+        ids += [row["id"] for row in tx.run(statement, limit=min(most + 1, NO_LIMIT))]
+        _check("nodes", len(ids), most)
+    rows = (row for page in pages(ids, PAGE) for row in tx.run("neighbourhood.nodes", ids=page))
+    known = {row.pop("id"): _plain_values(row) for row in rows}
+    return {identity: known[identity] for identity in ids if identity in known}
 
 
-@dataclass(frozen=True)
-class Selection:
-    """Which nodes to read: all of some kinds, or those around some nodes."""
-
-    starts: list[str] | None
-    hops: int
-    kinds: tuple[NodeKind, ...]
-    most_nodes: int
-    most_edges: int
-
-    def read(self, tx: Transaction) -> tuple[Iterator[Node], Iterator[Edge]]:
-        """Return the nodes, by kind and id, and the edges between them; read all nodes first.
-
-        Raises:
-            ValidationError: there are more than the limit.
-        """
-        ids = self._all(tx) if self.starts is None else self._around(tx)
-        kinds: dict[str, list[str]] = {}
-
-        def nodes() -> Iterator[Node]:
-            for page in pages(ids, PAGE):
-                rows = {row["id"]: row for row in tx.run("neighbourhood.nodes", ids=page)}
-                for row in filter(None, map(rows.get, page)):
-                    kinds.setdefault(row["kind"], []).append(row["id"])
-                    yield row.pop("id"), _plain_values(row)
-
-        def edges() -> Iterator[Edge]:
-            inside, number = set(ids), 0
-            for kind in _WITH_EDGES:
-                # A strategy has an edge to each of its tasks: too many to read in vain.
-                more = {"with_tasks": "task" in kinds} if kind == "strategy" else {}
-                statement = f"network.{kind.replace('-', '_')}_edges"
-                for row in self._read_edges(tx, statement, kinds.get(kind, []), **more):
-                    if row["source"] in inside and row["target"] in inside:
-                        number += 1
-                        self._check("edges", number, self.most_edges)
-                        yield row.pop("source"), row.pop("target"), _plain_values(row)
-
-        return nodes(), edges()
-
-    def _check(self, what: str, number: int, most: int) -> None:
-        if number > most:
-            part = "what is around an item (around)" if self.starts is None else "fewer hops"
-            remedy = f"take a part: {part}, or fewer kinds (kinds); or give a greater limit"
-            raise ValidationError("limit", None, f"there are more than {most:,} {what}", remedy)
-
-    def _read_edges(
-        self, tx: Transaction, statement: str, ids: Sequence[str], **given: Any
-    ) -> Iterator[Row]:
-        for page in pages(ids, PAGE):
-            rows = tx.run(statement, ids=page, limit=self.most_edges + 1, **given)
-            self._check("edges", len(rows), self.most_edges)
-            yield from rows
-
-    def _all(self, tx: Transaction) -> list[str]:
-        limit = min(self.most_nodes + 1, NO_LIMIT)
-        found: list[str] = []
-        for kind in self.kinds:
-            rows = tx.run(f"network.ids_{kind.replace('-', '_')}", limit=limit)
-            found += [row["id"] for row in rows]
-            self._check("nodes", len(found), self.most_nodes)
-        return found
-
-    def _around(self, tx: Transaction) -> list[str]:
-        found: dict[str, NodeKind] = {}
-        new = sorted(set(self.starts or ()))
-        for step in range(self.hops + 1):
-            for page in pages(new, PAGE):
-                for row in tx.run("neighbourhood.nodes", ids=page):
-                    if step == 0 or row["kind"] in self.kinds:
-                        found[row["id"]] = row["kind"]
-            self._check("nodes", len(found), self.most_nodes)
-            if step == self.hops:
-                break
-            by_kind: dict[str, list[str]] = {}
-            for identity in new:
-                if identity in found:
-                    by_kind.setdefault(found[identity].replace("-", "_"), []).append(identity)
-            ends: set[str] = set()
-            for kind, known in by_kind.items():
-                for row in self._read_edges(tx, f"neighbourhood.{kind}_edges", known):
-                    ends |= {row["source"], row["target"]}
-            new = sorted(ends - found.keys())
-        return sorted(found, key=lambda identity: (NODE_KINDS.index(found[identity]), identity))
+def _read_edges(tx: Transaction, nodes: Mapping[str, Row], most: int) -> Iterator[Row]:
+    """Yield the edges between nodes, each with its ``source`` and ``target``."""
+    number = 0
+    kinds: dict[str, list[str]] = {}
+    for identity, values in nodes.items():
+        kinds.setdefault(values["kind"], []).append(identity)
+    for kind in _WITH_EDGES:
+        # A strategy has an edge to each of its tasks: too many to read in vain.
+        more = {"with_tasks": "task" in kinds} if kind == "strategy" else {}
+        statement = f"network.{kind.replace('-', '_')}_edges"
+        for page in pages(kinds.get(kind, []), PAGE):
+            rows = tx.run(statement, ids=page, limit=most + 1, **more)
+            _check("edges", len(rows), most)
+            for row in rows:
+                if row["source"] in nodes and row["target"] in nodes:
+                    number += 1
+                    _check("edges", number, most)
+                    yield _plain_values(row)
 
 
-def _networkx(what: str) -> Any:
-    """Return the library, which an extra brings."""
-    try:
-        return import_module("networkx")
-    except ImportError:
-        raise SettingsError(
-            f"{what} needs networkx, which is not installed; "
-            "in a clone of graphmem: pip install -e '.[plots]'"
-        ) from None
+def _check(what: str, number: int, most: int) -> None:
+    if number > most:
+        remedy = "name fewer kinds (kinds), or give a greater limit"
+        raise ValidationError("limit", None, f"there are more than {most:,} {what}", remedy)
 
 
 def _plain_values(row: dict[str, Any]) -> dict[str, Any]:
@@ -308,89 +121,3 @@ def _plain_values(row: dict[str, Any]) -> dict[str, Any]:
         for name, value in row.items()
         if value is not None
     }
-
-
-def _describe(tx: Transaction, ids: set[str], bonds: Collection[Row]) -> Community:
-    members = [row for page in pages(sorted(ids), PAGE) for row in tx.run("network.uses", ids=page)]
-    members.sort(key=lambda row: (-row["uses"], row["text"], row["id"]))
-    inside = [row for row in bonds if row["one_id"] in ids and row["other_id"] in ids]
-    return Community(
-        strategies=tuple(row["text"] for row in members),
-        ids=tuple(row["id"] for row in members),
-        uses=sum(row["uses"] for row in members),
-        successes=sum(row["successes"] for row in members),
-        together=sum(row["together"] for row in inside),
-        alike=sum(row["similarity"] > 0 for row in inside),
-    )
-
-
-def graphml(nodes: Iterable[Node], edges: Iterable[Edge], file: TextIO) -> tuple[int, int]:
-    """Write a network as GraphML; return the numbers of nodes and edges."""
-    file.write('<?xml version="1.0" encoding="UTF-8"?>\n')
-    file.write('<graphml xmlns="http://graphml.graphdrawing.org/xmlns">\n')
-    for what, names in (("node", _NODE), ("edge", _EDGE)):
-        for name, kind in names.items():
-            file.write(
-                f'  <key id="{what}_{name}" for="{what}" attr.name="{name}" attr.type="{kind}"/>\n'
-            )
-    file.write('  <graph edgedefault="directed">\n')
-    node_count = edge_count = 0
-    for identity, values in nodes:
-        node_count += 1
-        file.write(f"    <node id={quoteattr(identity)}>{_data('node', values)}</node>\n")
-    for source, target, values in edges:
-        edge_count += 1
-        ends = f"source={quoteattr(source)} target={quoteattr(target)}"
-        file.write(f'    <edge id="e{edge_count}" {ends}>{_data("edge", values)}</edge>\n')
-    file.write("  </graph>\n</graphml>\n")
-    return node_count, edge_count
-
-
-def mermaid(nodes: Iterable[Node], edges: Iterable[Edge], file: TextIO) -> tuple[int, int]:
-    """Write a network as a flow chart for Mermaid; return the numbers of nodes and edges.
-
-    An edge with trials says how many of them worked; it is wider for more of them, green where at
-    least half of them worked, and else red.
-    """
-    file.write("flowchart LR\n")
-    places: dict[str, str] = {}
-    kinds: set[str] = set()
-    for number, (identity, values) in enumerate(nodes):
-        places[identity] = f"n{number}"
-        kind = values["kind"]
-        kinds.add(kind)
-        text = label(values.get("text", identity), _LABEL)
-        file.write(f'  n{number}["{text}"]:::{kind.replace("-", "_")}\n')
-    styles: list[str] = []
-    alike: set[tuple[str, str]] = set()
-    count = 0
-    for source, target, values in edges:
-        if values["type"] == "SIMILAR_TO":  # mostly there both ways: one line says it
-            if (target, source) in alike:
-                continue
-            alike.add((source, target))
-        words = label(_words(values), _LABEL)
-        file.write(f'  {places[source]} -->|"{words}"| {places[target]}\n')
-        if (trials := values.get("trials")) and "successes" in values:
-            color = _WORKED if 2 * values["successes"] >= trials else _FAILED
-            width = 1 + min(trials, 30) / 6
-            styles.append(f"  linkStyle {count} stroke:{color},stroke-width:{width:.1f}px\n")
-        count += 1
-    file.writelines(styles)
-    for kind in sorted(kinds):
-        color = f"fill:{_CLASSES[kind]},color:#{'fff' if kind in _DARK else '222'}"
-        file.write(f"  classDef {kind.replace('-', '_')} {color}\n")
-    return len(places), count
-
-
-def _words(values: Mapping[str, Any]) -> str:
-    if "trials" not in values or "successes" not in values:
-        return str(values["type"]).lower().replace("_", " ")
-    rate = f"{values['successes']} of {values['trials']}"
-    return f"{rate} ({values['agent']})" if "agent" in values else rate
-
-
-def _data(what: str, values: Mapping[str, Any]) -> str:
-    return "".join(
-        f'<data key="{what}_{name}">{escape(str(value))}</data>' for name, value in values.items()
-    )

@@ -38,13 +38,3 @@ WHERE coalesce(r.applied, true)
 RETURN startNode(r).id AS source, endNode(r).id AS target, type(r) AS type, null AS agent, null AS trials, null AS successes, null AS weight
 ORDER BY source, type, target
 LIMIT $limit;
-
-// name: network.uses
-// doc: How often strategies were used, and how often that worked. Merged strategies count as one.
-// returns: id string, text string, uses integer, successes integer
-MATCH (s:Strategy)
-WHERE s.ns = $ns AND whole(s) IN $ids
-WITH whole(s) AS id, sum(s.trials) AS uses, sum(s.successes) AS successes
-MATCH (s:Strategy {id: id})
-RETURN id, s.text AS text, uses, successes
-ORDER BY id;

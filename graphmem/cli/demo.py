@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import sys
 import time
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -15,46 +14,23 @@ import graphmem
 from graphmem.cli.options import Options, example
 from graphmem.cli.policies import CELLS
 from graphmem.cli.printing import cell, print_json, print_rows, print_table
-from graphmem.errors import NotFoundError, SettingsError
-from graphmem.files import writing
+from graphmem.errors import NotFoundError
 from graphmem.printable import counted, listed, percent
 
 ASKED = "which riders signed up in 2022, and how many trips did each of them make?"
 """A task that is in no log."""
 SCRIPT = "choosing_agent"
-WINDOW = 50  # a point of the curve is the share among so many latest questions
 BARS = "▁▂▃▄▅▆▇█"
 WIDTH = 24  # bars of a curve in a terminal
-ENDINGS = (".png", ".svg")
-
-
-def _check_plot(_: click.Context, __: click.Parameter, file: str | None) -> str | None:
-    if file is None:
-        return None
-    if Path(file).suffix.lower() not in ENDINGS:
-        raise click.UsageError(f"--plot {file}: give a name that ends in {' or '.join(ENDINGS)}")
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError:
-        raise SettingsError("--plot needs matplotlib; pip install matplotlib") from None
-    return file
 
 
 @click.command()
 @example("demo")
-@example("demo --plot learning-curve.png")
 @click.option(
     "--questions", type=click.IntRange(1, 10_000), default=300, help="Questions of the agent."
 )
-@click.option(
-    "--plot",
-    type=click.Path(dir_okay=False),
-    metavar="FILE",
-    callback=_check_plot,
-    help="Draw the agent's learning curve into FILE, a .png or .svg.",
-)
 @click.pass_obj
-def demo(options: Options, /, questions: int, plot: str | None) -> None:
+def demo(options: Options, /, questions: int) -> None:
     """Learn the logs that come with graphmem, and show what works.
 
     At the end an agent answers questions to a database, and learns while it acts. Without --url the
@@ -74,8 +50,6 @@ def demo(options: Options, /, questions: int, plot: str | None) -> None:
     recalled = memory.recall(ASKED, limit=3, kinds=["strategy"])
     checked = memory.verify()
     learned = _learn(questions)
-    if plot is not None:
-        _draw(learned["agents"], plot)
     if options.as_json:
         shown = {"seeded": report, "best": best, "policies": policies}
         print_json({**shown, "recalled": recalled, "verified": checked.ok, "learned": learned})
@@ -190,27 +164,3 @@ def _print_learned(learned: dict[str, Any]) -> None:
         f'"{learned["best_single_way"]}".\nIt now chooses for "{cell(choice.task, 60)}":\n'
         f"  {cell(choice.text)}\n  {cell(choice.why)}\n"
     )
-
-
-def _draw(agents: dict[str, Any], file: str) -> None:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(8.5, 4.2), dpi=110, layout="constrained")
-    axes = figure.add_subplot()
-    for name, one in agents.items():
-        right = one["right"]
-        ends = range(min(10, len(right)), len(right) + 1)
-        axes.plot(
-            ends,
-            [_share(right[max(0, end - WINDOW) : end]) for end in ends],
-            linewidth=2.4 if name == "memory" else 1.2,
-            label=f"{_AGENTS[name]}: {percent(one['rate'])} of all",
-        )
-    axes.set_ylim(0.0, 1.02)
-    axes.set_xlabel("questions met")
-    axes.set_ylabel(f"right among the latest {WINDOW}")
-    axes.grid(alpha=0.25)
-    figure.legend(loc="outside lower center", frameon=False, fontsize=9, ncols=1)
-    with writing(file) as picture, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a font that lacks a letter
-        figure.savefig(picture, format=Path(file).suffix[1:].lower())

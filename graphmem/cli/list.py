@@ -155,13 +155,6 @@ KINDS: Mapping[str, Kind] = {
         "nobody put a lens",
         {"not_older_than": lambda row: span(row.max_age, "")},
     ),
-    "communities": Kind(
-        lambda memory, *, limit: memory.communities(limit),
-        "limit",
-        "strategies number worked=successes/uses together alike",
-        "no strategies were used together, and none are linked as alike",
-        {"number": lambda row: len(row.strategies)},
-    ),
     "cycles": Kind(
         lambda memory, *, about=None: memory.cycles.list(about),
         "about",
@@ -210,7 +203,7 @@ def list_(options: Options, /, kind: str | None, limit: int, **given: Any) -> No
     """List what the memory holds; without KIND count it.
 
     KIND is episodes, tasks, strategies, policies, heuristics, anti-patterns, rules, mistakes,
-    scores, predictions, knowledge, preferences, scopes, levels, lenses, communities or cycles.
+    scores, predictions, knowledge, preferences, scopes, levels, lenses or cycles.
     `graphmem explain ID` tells more of each.
     """
     filters = {name: value for name, value in given.items() if value not in (None, ())}

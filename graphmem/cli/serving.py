@@ -172,7 +172,7 @@ def uninstall(options: Options, user: bool, local: bool, yes: bool, dry_run: boo
     """Take the hooks out of the settings of PROGRAM. Nothing else changes."""
     from graphmem.integrations.claude_code import hooks as installing
 
-    _make(options, installing.uninstall(_file(user, local)), yes=yes, dry_run=dry_run)
+    _make(options, installing.install(_file(user, local), None), yes=yes, dry_run=dry_run)
 
 
 @hooks.command()

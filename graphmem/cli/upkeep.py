@@ -161,7 +161,7 @@ def maintain(options: Options, /, name: str | None, **which: Any) -> None:
 @example("--url ./runs.graph upkeep export ./backups/monday")
 @example("--url ./runs.graph upkeep export --format jsonl runs.jsonl")
 @example("--url ./runs.graph upkeep export --format neo4j tables")
-@example('--url ./runs.graph upkeep export --format mermaid chart.mmd --around "refund"')
+@example("--url ./runs.graph upkeep export --format graphml --kind strategy ways.graphml")
 @click.argument("file", metavar="FILE")
 @click.option(
     "--format",
@@ -170,15 +170,13 @@ def maintain(options: Options, /, name: str | None, **which: Any) -> None:
     default=BACKUP,
     help="backup: the whole memory as a new folder, which every command can read; jsonl: "
     "graphmem's own JSON lines; sentinel: a Sentinel memory; graphml: the graph, for programs such "
-    "as Gephi; mermaid: a chart of it; neo4j: a folder of tables for neo4j-admin.",
+    "as Gephi; neo4j: a folder of tables for neo4j-admin.",
 )
 @click.option("--document", metavar="NAME", help="sentinel: only the imported file of this name.")
-@several("--around", metavar="ITEM", help="graphml, mermaid: only what is around this id or text.")
-@click.option("--hops", type=click.IntRange(0, 6), default=1, help="With --around: how many steps.")
-@several("--kind", "kinds", type=click.Choice(NODE_KINDS), help="graphml, mermaid: only such.")
-@click.option("--limit", type=click.IntRange(1), help="graphml, mermaid: most nodes [chart: 200].")
+@several("--kind", "kinds", type=click.Choice(NODE_KINDS), help="graphml: only such.")
+@click.option("--limit", type=click.IntRange(1), help="graphml: most nodes.")
 @click.pass_obj
-def export(options: Options, /, file: str, format_name: str, hops: int, **which: Any) -> None:
+def export(options: Options, /, file: str, format_name: str, **which: Any) -> None:
     """Write the memory to FILE. Others may write meanwhile.
 
     It replaces FILE, but not the folder of a backup.
@@ -192,7 +190,7 @@ def export(options: Options, /, file: str, format_name: str, hops: int, **which:
             raise click.UsageError(f"a backup is of the whole memory: leave out --{min(given)}")
         options.show(upkeep.backup(file))
         return
-    options.show(upkeep.export(file, cast("ExportFormat", format_name), hops=hops, **given))
+    options.show(upkeep.export(file, cast("ExportFormat", format_name), **given))
     if format_name == "neo4j" and not options.as_json:
         click.echo("then, in that folder: neo4j-admin database import full neo4j @import.args")
         if (Path(file) / "after.cypher").exists():

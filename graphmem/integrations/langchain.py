@@ -50,6 +50,7 @@ try:
     from langgraph.runtime import Runtime
     from langgraph.store import base
     from langgraph.store.base.embed import get_text_at_path, tokenize_path
+    from langgraph.store.memory import InMemoryStore
     from langgraph.types import Command
 except ImportError as error:
     raise ImportError(
@@ -393,17 +394,13 @@ class GraphMemStore(base.BaseStore):
         return [*near, *(recall(levels=levels, tags=unsearched, limit=left) if left else ())]
 
     def _namespaces(self, op: base.ListNamespacesOp) -> list[Namespace]:
-        there = (
-            self._namespace(level.name)
-            for level in self._memory.levels.map().levels
-            if level.entries and level.name.startswith(f"{self._root}:")
-        )
-        fitting = {
-            namespace[: op.max_depth]
-            for namespace in there
-            if all(_matches(condition, namespace) for condition in op.match_conditions or ())
-        }
-        return sorted(fitting)[op.offset : op.offset + op.limit]
+        levels = self._memory.levels.map().levels
+        names = (level.name for level in levels if level.entries)
+        there = [self._namespace(name) for name in names if name.startswith(f"{self._root}:")]
+        model = InMemoryStore()  # it knows which namespaces match
+        model.batch([base.PutOp(namespace, "-", {}) for namespace in there])
+        [found] = model.batch([op])
+        return found  # type: ignore[return-value]
 
     def _put(self, op: base.PutOp) -> None:
         level, key = self._level(op.namespace), _key(op.key)
@@ -506,16 +503,6 @@ def _value(entry: Entry) -> dict[str, Any]:
     """Return the value of an item; if only a part is searched, it is stored beside that part."""
     value = entry.metadata.get("value", entry.content)
     return value if isinstance(value, dict) else {"content": value}
-
-
-def _matches(condition: base.MatchCondition, namespace: Namespace) -> bool:
-    path = condition.path
-    if condition.match_type not in ("prefix", "suffix"):
-        raise ValidationError("match_type", condition.match_type, "must be prefix or suffix")
-    part = namespace[: len(path)]
-    if condition.match_type == "suffix":
-        part = namespace[max(len(namespace) - len(path), 0) :]
-    return len(part) == len(path) and all(a in ("*", b) for a, b in zip(path, part, strict=True))
 
 
 def _fits(value: Any, wanted: Any) -> bool:

@@ -201,7 +201,6 @@ class Running:
         error: BaseException | str | None = None,
         *,
         paused: bool = False,
-        stated: bool | float | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> None:
         """Write the episode, or the abandoned attempt; only the first call does.
@@ -215,7 +214,7 @@ class Running:
             return
         steps, told = tuple(self._steps), describe_error(error)
         text = "" if answer is None else _text(answer)
-        run = Run(self.task, text, steps, told, self.agent, stated, metadata or {}, answer)
+        run = Run(self.task, text, steps, told, self.agent, metadata=metadata or {}, output=answer)
         runs = self._runs
         raised = error if isinstance(error, BaseException) else None
         recording.leave_unjudged(attempt)

@@ -91,7 +91,6 @@ from graphmem.models.recall import NearTask as NearTask
 from graphmem.models.recall import Recall as Recall
 from graphmem.models.recall import RecallItem as RecallItem
 from graphmem.models.reports import BackupReport as BackupReport
-from graphmem.models.reports import Community as Community
 from graphmem.models.reports import Difference as Difference
 from graphmem.models.reports import EmbedderInfo as EmbedderInfo
 from graphmem.models.reports import EpisodeRow as EpisodeRow

@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, get_args
+from typing import Annotated, Any, ClassVar, Self, get_args
 
 import pydantic
 from pydantic import (
@@ -27,9 +27,6 @@ from graphmem.errors import ValidationError
 from graphmem.ids import canonical_json, to_millis
 from graphmem.printable import counted
 from graphmem.text import answers
-
-if TYPE_CHECKING:
-    from graphmem.notebook.frames import Library
 
 MAX_KEY = 10_000
 """Most characters in a task, strategy, agent or key."""
@@ -172,19 +169,15 @@ class Output(_Model):
     _rows: ClassVar[str | None] = None
     """The field whose items are the rows of a frame; None: the answer is one row."""
 
-    def to_frame(self, library: Library | None = None) -> Any:
-        """Return the answer as a frame: a row for each item that it lists, else one row.
-
-        Args:
-            library: ``pandas`` or ``polars``; None: pandas if it is installed, else polars.
+    def to_frame(self) -> Any:
+        """Return the answer as a frame of pandas: a row for each item that it lists, else one row.
 
         Raises:
-            SettingsError: it is not installed.
-            ValidationError: ``library`` is another.
+            SettingsError: pandas is not installed.
         """
         from graphmem.notebook.frames import frame
 
-        return frame(self._frame_rows(), library, self._of_rows())
+        return frame(self._frame_rows(), self._of_rows())
 
     def _frame_rows(self) -> Sequence[BaseModel | Mapping[str, object]]:
         return [self] if self._rows is None else tuple(getattr(self, self._rows))

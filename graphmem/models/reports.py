@@ -287,7 +287,7 @@ class ExportReport(Output):
     """Priors, also only in JSON lines."""
     nodes: int = 0
     edges: int = 0
-    """Nodes and edges, in GraphML, in Mermaid and in tables for Neo4j."""
+    """Nodes and edges, in GraphML and in tables for Neo4j."""
 
 
 class EpisodeRow(Output):
@@ -396,21 +396,6 @@ class RelinkReport(Output):
     embedded: int
     """Texts that were embedded now; the others already had a vector."""
     links: int
-
-
-class Community(Output):
-    """Strategies (texts, and ``ids`` in the same order) that belong together, most used first.
-
-    ``successes`` of their ``uses`` worked. ``together`` counts how often two of them were used in
-    one episode, summed over all pairs; ``alike`` the pairs with texts that are alike (SIMILAR_TO).
-    """
-
-    strategies: tuple[str, ...]
-    ids: tuple[str, ...]
-    uses: int
-    successes: int
-    together: int
-    alike: int
 
 
 class EmbedderInfo(Output):

@@ -1,4 +1,4 @@
-"""Answers as tables of pandas or polars, whichever is installed."""
+"""Answers as frames of pandas."""
 
 from __future__ import annotations
 
@@ -6,29 +6,23 @@ import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from importlib import import_module
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
-from graphmem.errors import SettingsError, ValidationError
+from graphmem.errors import SettingsError
 
 T = TypeVar("T")
-Library = Literal["pandas", "polars"]
-LIBRARIES: tuple[Library, ...] = ("pandas", "polars")
 
 
 class Listed(list[T]):
     """A list of answers, or of rows: a line for each if printed, a table in a notebook."""
 
-    def to_frame(self, library: Library | None = None) -> Any:
-        """Return the list as a frame, a row for each of its items.
-
-        Args:
-            library: ``pandas`` or ``polars``; None: pandas if it is installed, else polars.
+    def to_frame(self) -> Any:
+        """Return the list as a frame of pandas, a row for each of its items.
 
         Raises:
-            SettingsError: it is not installed.
-            ValidationError: ``library`` is another.
+            SettingsError: pandas is not installed.
         """
-        return frame(self, library)
+        return frame(self)
 
     def __str__(self) -> str:
         from graphmem.text.answers import printed
@@ -41,32 +35,21 @@ class Listed(list[T]):
         return rows(self)
 
 
-def frame(rows: Sequence[Any], library: Library | None = None, model: Any = None) -> Any:
+def frame(rows: Sequence[Any], model: Any = None) -> Any:
     """Return rows as a frame; ``model`` has the names of the columns if there are no rows.
 
     A cell holds an answer within an answer as JSON.
     """
-    make = _import(library).DataFrame
+    try:
+        make = import_module("pandas").DataFrame
+    except ImportError:
+        raise SettingsError(
+            "to_frame needs pandas, which is not installed: pip install pandas"
+        ) from None
     cells = [{name: _cell(value) for name, value in fields(row).items()} for row in rows]
     names = list(dict.fromkeys(name for row in cells for name in row))
     names = names or list(getattr(model, "model_fields", ()))
-    columns = {name: [row.get(name) for row in cells] for name in names}
-    strict = {"strict": False} if make.__module__.startswith("polars") else {}
-    return make(columns, **strict)
-
-
-def _import(library: Library | None) -> Any:
-    if library is not None and library not in LIBRARIES:
-        raise ValidationError("library", library, "is neither 'pandas' nor 'polars'")
-    for name in LIBRARIES if library is None else (library,):
-        try:
-            return import_module(name)
-        except ImportError:
-            continue
-    raise SettingsError(
-        f"to_frame needs {library or 'pandas or polars'}, which is not installed: "
-        f"pip install {library or 'pandas (or: pip install polars)'}"
-    )
+    return make({name: [row.get(name) for row in cells] for name in names})
 
 
 def fields(row: Any) -> dict[str, Any]:

@@ -68,6 +68,7 @@ _SHORT = 12  # letters of an id in a row of a table; `Memory.show` takes so many
 _BLUE = "#3d8fd1"
 _WIDTH, _HEIGHT = 420, 160
 _LEFT, _RIGHT, _TOP, _BOTTOM = 34, 12, 10, 22
+_Point = tuple[float, float, float, float]  # a place from 0 to 1, the lower bound, rate, upper
 
 
 def escape_text(text: str, limit: int = TEXT) -> str:
@@ -244,10 +245,29 @@ def _number(value: float) -> str:
 
 
 def _picture(shown: BaseModel) -> str:
+    """Return the course of a rate, or how often came what was predicted; else nothing."""
     values = fields(shown)
-    if points := values.get("course"):
-        return _draw_course(points)
-    return _draw_reliability(values["bins"]) if values.get("bins") else ""
+    if course := values.get("course"):
+        last, most = course[-1], max(len(course) - 1, 1)
+        return _draw(
+            f"success rate over time, of the latest {counted(last.trials, 'trial')}: "
+            f"{last.lower:.2f} to {last.upper:.2f}",
+            [
+                (number / most, one.lower, one.successes / one.trials, one.upper)
+                for number, one in enumerate(course)
+            ],
+            start=f"{course[0].at:%Y-%m-%d}",
+            end=f"{last.at:%Y-%m-%d}",
+        )
+    known = [one for one in values.get("bins") or () if None not in (one.mean, one.share)]
+    if not known:
+        return ""
+    return _draw(
+        "share of successes over the predicted probability",
+        [(one.mean, one.lower, one.share, one.upper) for one in known],
+        end="predicted",
+        of_rates=True,
+    )
 
 
 def draw_interval(low: float | None, middle: float | None, high: float | None) -> str:
@@ -265,70 +285,37 @@ def draw_interval(low: float | None, middle: float | None, high: float | None) -
     )
 
 
-def _draw_course(points: Sequence[Any]) -> str:
-    """Return the bounds of each point as a band, with the rate as a line."""
+def _draw(
+    title: str, points: Sequence[_Point], *, start: str = "0", end: str = "", of_rates: bool = False
+) -> str:
+    """Return rates with their bounds from 0 to 1; ``of_rates``: beside the diagonal, the best."""
 
-    def x(place: int) -> float:
-        return _LEFT + place / max(len(points) - 1, 1) * (_WIDTH - _LEFT - _RIGHT)
+    def x(value: float) -> float:
+        return _LEFT + value * (_WIDTH - _LEFT - _RIGHT)
 
     def y(value: float) -> float:
         return _TOP + (1 - value) * (_HEIGHT - _TOP - _BOTTOM)
 
-    axes = "".join(
-        f'<line x1="{_LEFT}" y1="{y(value):.1f}" x2="{_WIDTH - _RIGHT}" y2="{y(value):.1f}" '
-        f'stroke="currentColor" opacity=".3"/>{_letters(_LEFT - 6, y(value) + 4, name, "end")}'
-        for value, name in ((0.0, "0"), (0.5, "0.5"), (1.0, "1"))
-    )
-    upper, rate, lower = (
-        [f"{x(place):.1f},{y(value):.1f}" for place, value in enumerate(values)]
-        for values in zip(
-            *((one.upper, one.successes / one.trials, one.lower) for one in points), strict=True
-        )
-    )
-    last = points[-1]
-    return _svg(
-        _WIDTH,
-        _HEIGHT,
-        f"success rate over time, of the latest {counted(last.trials, 'trial')}: "
-        f"{last.lower:.2f} to {last.upper:.2f}",
-        axes
-        + f'<polygon points="{" ".join(upper + lower[::-1])}" fill="{_BLUE}" opacity=".3"/>'
-        + f'<polyline points="{" ".join(rate)}" fill="none" stroke="{_BLUE}" stroke-width="2"/>'
-        + _letters(_LEFT, _HEIGHT - 6, f"{points[0].at:%Y-%m-%d}")
-        + _letters(_WIDTH - _RIGHT, _HEIGHT - 6, f"{last.at:%Y-%m-%d}", "end"),
-    )
-
-
-def _draw_reliability(bins: Sequence[Any]) -> str:
-    """Return the share of each bin over its mean probability, with bounds; the diagonal is best."""
-    size = _HEIGHT + 40
-    most = max((one.count for one in bins), default=0) or 1
-
-    def place(value: float) -> tuple[float, float]:
-        inner = size - _LEFT - _RIGHT
-        return _LEFT + value * inner, _TOP + (1 - value) * (size - _TOP - _BOTTOM)
-
-    (left, bottom), (right, top) = place(0), place(1)
     parts = [
-        f'<rect x="{left}" y="{top}" width="{right - left}" height="{bottom - top}" fill="none" '
-        'stroke="currentColor" opacity=".4"/>',
-        f'<line x1="{left}" y1="{bottom}" x2="{right}" y2="{top}" stroke="currentColor" '
-        'stroke-dasharray="4" opacity=".5"/>',
-        _letters(left - 6, bottom, "0", "end"),
-        _letters(left - 6, top + 8, "1", "end"),
-        _letters(right, size - 6, "predicted", "end"),
+        _letters(_LEFT, _HEIGHT - 6, start),
+        _letters(_WIDTH - _RIGHT, _HEIGHT - 6, end, "end"),
     ]
-    for one in bins:
-        if one.mean is None or one.share is None:
-            continue
-        x, y = place(one.mean)[0], place(one.share)[1]
-        radius = 2 + 4 * (one.count / most) ** 0.5
-        parts.append(
-            f'<line x1="{x:.1f}" y1="{place(one.lower)[1]:.1f}" x2="{x:.1f}" '
-            f'y2="{place(one.upper)[1]:.1f}" stroke="{_BLUE}" opacity=".6"/>'
-            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}" fill="{_BLUE}"/>'
-        )
-    return _svg(size, size, "share of successes over the predicted probability", "".join(parts))
+    for value, name in ((0.0, "0"), (0.5, "0.5"), (1.0, "1")):
+        parts.append(_line(x(0), y(value), x(1), y(value), 'stroke="currentColor" opacity=".3"'))
+        parts.append(_letters(_LEFT - 6, y(value) + 4, name, "end"))
+    if of_rates:
+        parts.append(_line(x(0), y(0), x(1), y(1), 'stroke="currentColor" stroke-dasharray="4"'))
+    else:
+        course = " ".join(f"{x(place):.1f},{y(rate):.1f}" for place, _, rate, _ in points)
+        parts.append(f'<polyline points="{course}" fill="none" stroke="{_BLUE}" stroke-width="2"/>')
+    for place, low, rate, high in points:
+        parts.append(_line(x(place), y(low), x(place), y(high), f'stroke="{_BLUE}" opacity=".5"'))
+        parts.append(f'<circle cx="{x(place):.1f}" cy="{y(rate):.1f}" r="3" fill="{_BLUE}"/>')
+    return _svg(_WIDTH, _HEIGHT, title, "".join(parts))
+
+
+def _line(x: float, y: float, to_x: float, to_y: float, style: str) -> str:
+    return f'<line x1="{x:.1f}" y1="{y:.1f}" x2="{to_x:.1f}" y2="{to_y:.1f}" {style}/>'
 
 
 def _letters(x: float, y: float, text: str, anchor: str = "start") -> str:

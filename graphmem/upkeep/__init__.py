@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from graphmem.errors import GraphMemError, ValidationError
 from graphmem.graph.arguments import check_choice, check_flag, check_function, checked_path
@@ -266,36 +266,31 @@ class Upkeep:
         format_name: ExportFormat,
         *,
         document: str | None = None,
-        around: HasId | str | Sequence[HasId | str] | None = None,
-        hops: int = 1,
         kinds: Sequence[NodeKind] | None = None,
         limit: int | None = None,
     ) -> ExportReport:
         """Write all episodes to a file, replacing it, or the graph for a program that draws it.
 
-        JSON lines also hold abandoned attempts and levels. GraphML and Mermaid hold nodes and edges
-        as :meth:`Memory.to_networkx` has them, and cannot be imported.
+        JSON lines also hold abandoned attempts and levels. GraphML holds nodes and edges as
+        :meth:`Memory.to_networkx` has them, and cannot be imported.
 
         Args:
             path: the file; it is replaced at the end, so it is never half written. A device or a
                 pipe is not replaced; everything is written to it at the end.
             format_name: "sentinel" or "jsonl" (JSON lines; ids stay the same); "graphml" for
-                programs such as Gephi; "mermaid": a flow chart for a page in Markdown; "neo4j":
-                the path is a new folder, which gets the whole namespace as tables (CSV) for
-                ``neo4j-admin database import full``.
+                programs such as Gephi (needs networkx); "neo4j": the path is a new folder, which
+                gets the whole namespace as tables (CSV) for ``neo4j-admin database import full``.
             document: only the episodes of an imported Sentinel file, by its name.
-            around: of a graph, only what is around this item or these items.
-            hops: how many steps around them, from 0 to 6.
             kinds: the kinds of nodes of a graph; default: what was learned.
-            limit: most nodes of a graph; it may have twenty times as many edges. None: any number;
-                of a chart 200 nodes and 500 edges.
+            limit: most nodes of a graph; it may have twenty times as many edges. None: any number.
 
         Raises:
-            NotFoundError: no such file was imported, or there is no such item.
+            NotFoundError: no such file was imported.
             ValidationError: the file is one of the memory's own, the other content of imported
                 files differs, there is no such format,
                 its files have no name in the memory, or a graph has more nodes or edges than
                 ``limit`` allows.
+            SettingsError: GraphML needs networkx, which is not installed.
             StorageError: the file cannot be written; an existing file stays unchanged.
         """
         target = checked_path("path", path)
@@ -308,14 +303,14 @@ class Upkeep:
             raise ValidationError("path", str(path), problem, remedy)
         check_choice("format_name", format_name, EXPORT_FORMATS)
         check_document(format_name, document)
-        drawn = format_name in {"graphml", "mermaid"}
-        for name, value in {"around": around, "kinds": kinds, "limit": limit}.items():
-            if value is not None and not drawn:
-                raise ValidationError(name, value, "is for graphml and mermaid", "leave it out")
-        asked: dict[str, Any] = {"hops": hops, "kinds": kinds, "limit": limit}
-        chart = format_name == "mermaid"
-        selection = self._network.select(around, **asked, chart=chart) if drawn else None
-        return self._exchange.export(target, format_name, document, selection)
+        graph = None
+        if format_name == "graphml":
+            graph = self._network.to_networkx(kinds=kinds, limit=limit)
+        else:
+            for name, value in {"kinds": kinds, "limit": limit}.items():
+                if value is not None:
+                    raise ValidationError(name, value, "is for graphml", "leave it out")
+        return self._exchange.export(target, format_name, document, graph)
 
     def import_(
         self, path: str | Path, format_name: FileFormat, *, document: str | None = None

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from itertools import islice
 from operator import methodcaller
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO, TypeVar
 
 from graphmem.episodes.attempts import abandon
 from graphmem.episodes.learning import Learner
@@ -36,7 +36,6 @@ from graphmem.models import AbandonedAttempt, Episode, Rejection
 from graphmem.models.episodes import SettlementRecord
 from graphmem.models.reports import ExportReport, ImportReport
 from graphmem.models.skills import PriorRecord
-from graphmem.network import Selection, graphml, mermaid
 from graphmem.seeding import jsonl, sentinel
 from graphmem.seeding.formats import Origin, Refused
 from graphmem.seeding.reading import Limits
@@ -46,6 +45,9 @@ from graphmem.store.paging import pages
 from graphmem.store.port import TEXTS, Row
 from graphmem.upkeep.sentinel_file import Document, Lists, SentinelFile
 from graphmem.upkeep.settling import Settler
+
+if TYPE_CHECKING:
+    from networkx import MultiDiGraph
 
 T = TypeVar("T")
 BATCH = 500
@@ -84,7 +86,7 @@ class Exchange:
         path: Path,
         format_name: ExportFormat,
         document: str | None,
-        selection: Selection | None,
+        graph: MultiDiGraph | None,
     ) -> ExportReport:
         """Write the namespace, one imported file, or a network of nodes and edges."""
         if format_name == "neo4j":
@@ -92,10 +94,8 @@ class Exchange:
             return ExportReport(file=str(path), format=format_name, nodes=nodes, edges=edges)
 
         def write(tx: Transaction) -> ExportReport:
-            if selection is not None:
-                draw = graphml if format_name == "graphml" else mermaid
-                nodes, edges = draw(*selection.read(tx), begin())
-                return ExportReport(file=str(path), format=format_name, nodes=nodes, edges=edges)
+            if graph is not None:
+                return _graphml(graph, begin(), str(path))
             if format_name == "sentinel":
                 return _sentinel(tx, begin(), str(path), document)
             return _jsonl(tx, begin(), str(path))
@@ -379,6 +379,14 @@ def _writing(path: str | Path) -> Iterator[Callable[[], TextIO]]:
         yield begin
         text.flush()
         text.detach()
+
+
+def _graphml(graph: MultiDiGraph, file: TextIO, path: str) -> ExportReport:
+    from networkx import generate_graphml
+
+    file.writelines(f"{line}\n" for line in generate_graphml(graph))
+    nodes, edges = graph.number_of_nodes(), graph.number_of_edges()
+    return ExportReport(file=path, format="graphml", nodes=nodes, edges=edges)
 
 
 def _tabulate(graph: Graph, path: str | Path) -> tuple[int, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import BaseModel, JsonValue
 
@@ -18,24 +18,8 @@ Given = Mapping[str, str]  # the named texts of a request
 Question = Callable[[Memory, Given], dict[str, Any]]
 LongQuestion = Callable[[Memory, Given, Progress], dict[str, Any]]
 MOST = 200  # most nodes of a picture, and most rows of a table
-ENOUGH = 20  # episodes behind a point of a learning curve, if there are as many
 FIRST = 25  # strategies on the first view
 _EDGES = MOST - 1  # edges around a node; each can bring one more node
-
-
-def overview(memory: Memory, given: Given) -> dict[str, Any]:
-    """Return what works best: the first view, which waits for nothing else."""
-    return {"strategies": memory.strategies(task_type=given.get("task_type"), limit=FIRST)}
-
-
-def stats(memory: Memory, given: Given) -> dict[str, Any]:  # noqa: ARG001 - as all have it
-    """Return the counts; everything is counted for that."""
-    return {"stats": memory.stats()}
-
-
-def agents(memory: Memory, given: Given) -> dict[str, Any]:  # noqa: ARG001
-    """Return the agents; all episodes are counted for that."""
-    return {"agents": [row["agent"] for row in memory.query("analysis.agents")]}
 
 
 def recall(memory: Memory, given: Given) -> dict[str, Any]:
@@ -71,12 +55,6 @@ def show(memory: Memory, given: Given) -> dict[str, Any]:
         return dict(item)
     more = {"episodes": memory.episodes(item.id), "strategies": memory.strategies(item.id)}
     return {**dict(item), **more}
-
-
-def history(memory: Memory, given: Given) -> dict[str, Any]:
-    """Return the latest updates of a policy; all of its agent's are replayed for that."""
-    points = memory.policies.history(_needed(given, "id"))
-    return {"points": points[-MOST:], "count": len(points)}
 
 
 def uses(memory: Memory, given: Given) -> dict[str, Any]:
@@ -153,75 +131,15 @@ def policies(memory: Memory, given: Given) -> dict[str, Any]:
     return {"policies": found, "next": leading}
 
 
-def levels(memory: Memory, given: Given) -> dict[str, Any]:
-    """Return the levels that an agent may read, and which pulls from which."""
-    return dict(memory.levels.map(given.get("agent")))
-
-
-def course(memory: Memory, given: Given) -> dict[str, Any]:  # noqa: ARG001 - as all have it
-    """Return how each agent did over time."""
-    return {"parts": _join_parts(memory.query("course.parts"))}
-
-
-def _join_parts(parts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Join short parts of an agent, as a rate of few episodes says little.
-
-    ``at`` is where the middle of a part lies between the first episode and the latest, 0 to 1.
-    """
-    joined: dict[str, list[dict[str, Any]]] = {}
-    for row in parts:
-        of_agent = joined.setdefault(row["agent"], [])
-        if not of_agent or of_agent[-1]["episodes"] >= ENOUGH:
-            of_agent.append({"agent": row["agent"], "episodes": 0, "successes": 0})
-        for name in ("episodes", "successes"):
-            of_agent[-1][name] += row[name]
-    for of_agent in joined.values():
-        if len(of_agent) > 1 and of_agent[-1]["episodes"] < ENOUGH:
-            last = of_agent.pop()
-            for name in ("episodes", "successes"):
-                of_agent[-1][name] += last[name]
-        total, before = sum(row["episodes"] for row in of_agent), 0
-        for row in of_agent:
-            row["at"] = (before + row["episodes"] / 2) / total
-            before += row["episodes"]
-    return [row for of_agent in joined.values() for row in of_agent]
-
-
-def calibrate(
-    memory: Memory, given: Given, on_progress: Callable[[int, int], None]
-) -> dict[str, Any]:
-    """Return how well past outcomes were predicted."""
-    by: Literal["order", "time"] = "time" if given.get("by") == "time" else "order"
-    return dict(memory.calibrate(by, on_progress=on_progress))
-
-
-def verify(
-    memory: Memory,
-    given: Given,  # noqa: ARG001
-    on_progress: Callable[[int, int], None],
-) -> dict[str, Any]:
+def verify(memory: Memory, _: Given, progress: Progress) -> dict[str, Any]:
     """Derive every number again and compare."""
-    report = memory.verify(on_progress=on_progress)
+    report = memory.verify(on_progress=progress)
     return {
         **dict(report),
         "differences": report.differences[:MOST],
         "count": len(report.differences) + report.more,
         "said": listed(report.checked),
     }
-
-
-def rebuild(
-    memory: Memory,
-    given: Given,  # noqa: ARG001
-    on_progress: Callable[[int, int], None],
-) -> dict[str, Any]:
-    """Derive every number again, and store it."""
-    return dict(memory.upkeep.rebuild(on_progress=on_progress))
-
-
-def erase(memory: Memory, given: Given) -> dict[str, Any]:
-    """Remove an episode, and its share of every number."""
-    return dict(memory.upkeep.erase(_needed(given, "id")))
 
 
 def _needed(given: Given, name: str) -> str:
@@ -238,15 +156,42 @@ def _number(given: Given, name: str, most: int) -> int:
     return int(value)
 
 
+def _history(memory: Memory, given: Given) -> dict[str, Any]:
+    points = memory.policies.history(_needed(given, "id"))
+    return {"points": points[-MOST:], "count": len(points)}
+
+
 READS: dict[str, Question] = {
-    question.__name__: question
-    for question in (
-        *(overview, stats, agents, recall, explain, uses, history, neighbourhood, show),
-        *(lessons, policies, levels, course),
-    )
+    "overview": lambda memory, given: {
+        "strategies": memory.strategies(task_type=given.get("task_type"), limit=FIRST)
+    },
+    "stats": lambda memory, _: {"stats": memory.stats()},
+    "agents": lambda memory, _: {
+        "agents": [row["agent"] for row in memory.query("analysis.agents")]
+    },
+    "recall": recall,
+    "explain": explain,
+    "uses": uses,
+    "history": _history,
+    "neighbourhood": neighbourhood,
+    "show": show,
+    "lessons": lessons,
+    "policies": policies,
+    "levels": lambda memory, given: dict(memory.levels.map(given.get("agent"))),
+    "course": lambda memory, _: {"parts": memory.query("course.parts")},
 }
-LONG_READS: dict[str, LongQuestion] = {"calibrate": calibrate, "verify": verify}
+"""The questions of the page. ``overview`` is the first view, which waits for no other."""
+LONG_READS: dict[str, LongQuestion] = {
+    "calibrate": lambda memory, given, progress: dict(
+        memory.calibrate("time" if given.get("by") == "time" else "order", on_progress=progress)
+    ),
+    "verify": verify,
+}
 """Slow questions, which a button asks."""
-WRITES: dict[str, Question] = {"erase": erase}
-LONG_WRITES: dict[str, LongQuestion] = {"rebuild": rebuild}
+WRITES: dict[str, Question] = {
+    "erase": lambda memory, given: dict(memory.upkeep.erase(_needed(given, "id")))
+}
+LONG_WRITES: dict[str, LongQuestion] = {
+    "rebuild": lambda memory, _, progress: dict(memory.upkeep.rebuild(on_progress=progress))
+}
 """What takes long, and changes the memory."""

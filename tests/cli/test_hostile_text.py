@@ -151,7 +151,6 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("upkeep", "import", "--format", "jsonl", "none @"),
     ("upkeep", "import", "none @"),
     ("upkeep", "import", "--format", "@", "x"),
-    ("demo", "--plot", "@"),
     ("--namespace", "@", "list"),
     ("--url", "mysql://@", "list"),
     ("--url", "none @", "list"),

@@ -65,7 +65,6 @@ EXPECTED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "scopes": ((), ("grace", "sql_*")),
     "levels": (("--owner", "ada"), ("agent:ada:working", "agent:ada:stm")),
     "lenses": (("--owner", "ada"), ("agent:ada:working", "3")),
-    "communities": ((), ("one way", "another way", "2 of 2")),
     "cycles": (("--about", "ask first"), ("no cycle is stored",)),
 }
 """Options, and what is shown with them, by kind."""

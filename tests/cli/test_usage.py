@@ -21,7 +21,6 @@ WRONG = (
     ("--url '' list", "url"),
     ("--url neo4j://127.0.0.1:1 list", "GRAPHMEM_PASSWORD"),
     ("demo --questions 0", "'--questions'"),
-    ("demo --plot x.gif", "give a name that ends in .png or .svg"),
     ("doctor formats --accept-loss", "does not go with formats"),
     # learn, seed
     ("learn 'only a task'", "STRATEGY"),
@@ -115,7 +114,7 @@ WRONG = (
     ("upkeep import FILE --document x", "--document goes with --format sentinel"),
     ("upkeep export FILE --format jsonl --document x", "is for Sentinel files"),
     ("upkeep export FILE --limit 3", "a backup is of the whole memory: leave out --limit"),
-    ("upkeep export - --format mermaid", "give the name of a file"),
+    ("upkeep export - --format graphml", "give the name of a file"),
 )
 
 

@@ -131,7 +131,7 @@ def calls(memory: Memory, folder: Path) -> dict[str, Callable[[], Arguments]]:
             "agent": None,
             "at": None,  # some of the episodes ended now
         },
-        "to_networkx": {"around": "shared a", "kinds": ["strategy", "task"], "limit": 500},
+        "to_networkx": {"kinds": ["strategy", "task"], "limit": 500},
         "evaluate": {"explore": "thompson"},
         "query": {"cypher": "learning.best", "params": {"limit": 3}},
         "lessons.merge": {"other": "shared c"},

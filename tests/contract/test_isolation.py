@@ -38,7 +38,7 @@ ACTIONS = ("go", "stay")
 MARK = "HIDDEN"
 
 WHOLE = {
-    *("show", "similar", "calibrate", "evaluate", "query", "stats", "verify", "communities"),
+    *("show", "similar", "calibrate", "evaluate", "query", "stats", "verify"),
     *("to_networkx", "lessons.scores", "lessons.summary", "lessons.consolidation_due"),
     *("events.positions", "events.pending", "policies.history", "policies.linked"),
     *("people.preferences", "people.knowledge", "predictions.get", "predictions.list"),

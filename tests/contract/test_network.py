@@ -1,21 +1,20 @@
-"""The graph for other programs: networkx, GraphML, charts, and communities of strategies."""
+"""The graph for other programs: networkx and GraphML."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import networkx as nx
 import pytest
 
 from graphmem import Memory
-from graphmem.errors import NotFoundError, SettingsError, ValidationError
-from graphmem.kinds import NODE_KINDS, ExportFormat
+from graphmem.errors import SettingsError, ValidationError
+from graphmem.kinds import NODE_KINDS
 from graphmem.network import LEARNED
 from tests.conftest import Opener
 from tests.contract.populating import populate
-from tests.faults.learner import run_program
 
 GROUPS = (("read the fare rules", "check the fare"), ("ask for a photo", "open a claim"))
 HOSTILE = 'say "<b>&amp;\x01\x1b[31m</b>" | `end`; ]'
@@ -46,21 +45,8 @@ def test_a_memory_as_a_network(
 ) -> None:
     memory = opened(embedder="minilm")
     assert len(memory.to_networkx()) == 0
-    assert memory.communities() == []
     learned(memory)
-    assert {frozenset(group.strategies) for group in memory.communities()} == set(
-        map(frozenset, GROUPS)
-    )
     memory.similar("check the fare")  # links what is alike
-
-    first, second = memory.communities()
-    assert set(first.strategies) == {*GROUPS[0], "check the fare rules"}
-    assert first.strategies[0] == "check the fare rules"  # the most used
-    assert (first.uses, first.successes, first.together) == (14, 12, 4)
-    assert first.alike >= 1
-    assert set(second.strategies) == set(GROUPS[1])
-    assert memory.communities(1) == [first]
-    assert memory.communities(resolution=10) == []  # each apart
 
     whole = memory.to_networkx()
     assert {data["kind"] for _, data in whole.nodes(data=True)} <= set(LEARNED)
@@ -79,66 +65,37 @@ def test_a_memory_as_a_network(
         for value in data.values()
     )
 
-    near = memory.to_networkx("check the fare rules")
-    assert set(near) > {rules, flight}
-    assert set(near) == set(memory.to_networkx(rules)) < set(whole)
-    assert set(memory.to_networkx("refund a flight", hops=0)) == {flight}
-    assert set(memory.to_networkx([flight, rules], hops=0)) == {flight, rules}
-    assert (
-        memory.to_networkx(around=memory.strategies()[0], hops=6, kinds=["agent"]).number_of_nodes()
-        == 1
-    )
     facts = memory.to_networkx(kinds=["agent", "episode"])
     assert sum(1 for _, data in facts.nodes(data=True) if data["kind"] == "episode") == 15
     assert {data["type"] for _, _, data in facts.edges(data=True)} == {"RAN"}
 
-    # GraphML: what networkx writes, and what graphmem writes, are read as the same graph.
-    nx.write_graphml(whole, tmp_path / "by-networkx.graphml")
-    report = memory.upkeep.export(tmp_path / "own.graphml", "graphml")
+    file = tmp_path / "own.graphml"
+    report = memory.upkeep.export(file, "graphml")
     assert (report.nodes, report.edges) == (len(whole), whole.number_of_edges())
-    own = nx.read_graphml(tmp_path / "own.graphml", force_multigraph=True)
-    assert plain(own) == plain(whole) == plain(nx.read_graphml(tmp_path / "by-networkx.graphml"))
+    assert plain(nx.read_graphml(file, force_multigraph=True)) == plain(whole)
 
-    chart = tmp_path / "chart.mmd"
-    report = memory.upkeep.export(chart, "mermaid", around="check the fare rules")
-    lines = chart.read_text().splitlines()
-    assert lines[0] == "flowchart LR"
-    assert sum("-->" in line for line in lines) == report.edges
-    assert any("4 of 6 (default)" in line for line in lines)
-    memory.upkeep.export(chart, "mermaid", kinds=["task"])
-    [line] = [line for line in chart.read_text().splitlines() if "say" in line]
-    assert not set("<>&|`\x01\x1b") & set(line.partition('["')[2])
-
-    refused: tuple[dict[str, Any], ...] = (
-        *({"limit": 3}, {"around": rules, "limit": 1}, {"limit": 0}, {"hops": 7}),
-        *({"kinds": ["none"]}, {"around": []}),
-    )
+    refused: tuple[dict[str, Any], ...] = (*({"limit": 3}, {"limit": 0}, {"kinds": ["none"]}),)
     for wrong in refused:
         with pytest.raises(ValidationError):
             memory.to_networkx(**wrong)
-    with pytest.raises(NotFoundError):
-        memory.to_networkx("no such thing")
-    before = chart.read_text()
-    with pytest.raises(ValidationError, match="there are more than 2 nodes; take a part"):
-        memory.upkeep.export(chart, "mermaid", limit=2)
-    monkeypatch.setattr("graphmem.network.LINES", 2)
-    with pytest.raises(ValidationError, match="there are more than 2 edges; take a part"):
-        memory.upkeep.export(chart, "mermaid")
-    assert chart.read_text() == before
-    with pytest.raises(ValidationError, match="graphml and mermaid"):
-        memory.upkeep.export(chart, "jsonl", around=rules)
+    before = file.read_text()
+    with pytest.raises(ValidationError, match="there are more than 2 nodes; name fewer"):
+        memory.upkeep.export(file, "graphml", limit=2)
+    assert file.read_text() == before
+    with pytest.raises(ValidationError, match="is for graphml"):
+        memory.upkeep.export(file, "jsonl", kinds=["task"])
 
 
 def test_edges_to_what_is_not_wanted_do_not_count(
-    memory: Memory, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(9):
         memory.learn(f"task {number}", ["look", "go"], success=True)
-    monkeypatch.setattr("graphmem.network.LINES", 5)
-    with pytest.raises(ValidationError, match="more than 5 edges"):
-        memory.upkeep.export(tmp_path / "chart.mmd", "mermaid")
-    report = memory.upkeep.export(tmp_path / "chart.mmd", "mermaid", kinds=["strategy"])
-    assert (report.nodes, 1 <= report.edges <= 2) == (2, True)
+    monkeypatch.setattr("graphmem.network.EDGES_EACH", 1)
+    with pytest.raises(ValidationError, match="more than 15 edges"):
+        memory.to_networkx(limit=15)
+    graph = memory.to_networkx(kinds=["strategy"], limit=15)
+    assert (len(graph), 1 <= graph.number_of_edges() <= 2) == (2, True)
 
 
 def test_each_edge_is_there_once(memory: Memory) -> None:
@@ -161,36 +118,14 @@ def test_each_edge_is_there_once(memory: Memory) -> None:
     assert found == wanted
 
 
-def test_communities_are_the_same_in_each_process(tmp_path: Path) -> None:
-    """Texts have another order in sets of each process."""
-    url = str(tmp_path / "many.graph")
-    with Memory.open(url) as memory:
-        memory.learn_many(
-            {
-                "task": "t",
-                "strategy": [f"way {number % 37}", f"way {number * 7 % 41}", f"way {number % 11}"],
-                "success": number % 3 > 0,
-                "source_key": str(number),
-            }
-            for number in range(300)
-            if len({number % 37, number * 7 % 41, number % 11}) == 3
-        )
-        here = [group.ids for group in memory.communities()]
-    asked = f"graphmem.Memory.open({url!r}).communities()"
-    code = f"import graphmem; print([group.ids for group in {asked}])"
-    for seed in "12":
-        own = {"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(sys.path)}
-        done = run_program(code, surroundings=own)
-        assert done.stdout.strip() == str(here)
-
-
 def test_without_networkx(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Files are written without it."""
     monkeypatch.setitem(sys.modules, "networkx", None)
     with Memory.open("memory:") as memory:
         memory.learn("a", "b", success=True)
-        for ask in (memory.to_networkx, memory.communities):
+
+        def export() -> None:
+            memory.upkeep.export(tmp_path / "x.graphml", "graphml")
+
+        for ask in (memory.to_networkx, export):
             with pytest.raises(SettingsError, match=r"pip install -e '.\[plots\]'"):
                 ask()
-        for form in get_args(ExportFormat):
-            memory.upkeep.export(tmp_path / form, form)

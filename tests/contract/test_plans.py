@@ -35,7 +35,7 @@ maintenance.inhabited
 maintenance.namespaces maintenance.sizes maintenance.stats maintenance.stored_links
 maintenance.stored_policies network.ids_agent network.ids_anti_pattern network.ids_episode
 network.ids_heuristic network.ids_policy network.ids_rule network.ids_state network.ids_strategy
-network.ids_task network.uses policies.crystallizing policies.list
+network.ids_task policies.crystallizing policies.list
 predictions.drop_about predictions.expire predictions.list predictions.reliability
 recall.warnings scopes.drop scopes.list scopes.task_types
 similarity.texts_of_strategies similarity.texts_of_tasks

@@ -12,7 +12,7 @@ import pytest
 
 from graphmem import Settings
 from graphmem.errors import StorageError
-from graphmem.integrations.claude_code.hooks import TIMEOUTS, install, uninstall
+from graphmem.integrations.claude_code.hooks import TIMEOUTS, install
 from tests.cli.running import Done, good, run
 from tests.faults.learner import environment, learning
 from tests.integrations.claude_code_session import Session, fixing
@@ -154,7 +154,7 @@ def test_only_hooks_of_graphmem_are_taken_out(tmp_path: Path) -> None:
             indent=1,
         )
     )
-    uninstall(file).apply()
+    install(file, None).apply()
     assert json.loads(file.read_text()) == {
         "hooks": {
             "UserPromptSubmit": [{"hooks": [theirs]}, 5],
@@ -196,7 +196,7 @@ def test_everything_else_stays_byte_for_byte(
             hooks[event] = [*hooks.get(event, []), {"hooks": [hook]}]
         assert json.loads(file.read_text(encoding="utf-8")) == {**found, "hooks": hooks}
         assert install(file, COMMAND).after.encode() == file.read_bytes()
-        uninstall(file).apply()
+        install(file, None).apply()
         assert file.read_bytes() == before
 
 

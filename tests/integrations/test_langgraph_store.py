@@ -272,13 +272,14 @@ def test_what_cannot_be_stored_is_said() -> None:
             PutOp(("a",), "k", {}, ttl=-1),
             PutOp(("a",), "k", {}, index="n"),  # type: ignore[arg-type]
             SearchOp((), offset=-1),
-            ListNamespacesOp((MatchCondition("middle", ("a",)),)),  # type: ignore[arg-type]
             "get",
         ]
         store.put(("a",), "there", {"n": 1})
         for op in wrong:
             with pytest.raises(ValidationError):
                 store.batch([op])
+        with pytest.raises(ValueError, match="Unsupported match type"):
+            store.batch([ListNamespacesOp((MatchCondition("middle", ("a",)),))])  # type: ignore[arg-type]
         with pytest.raises(ValidationError, match="no operator"):
             store.search((), filter={"n": {"$in": [1]}})
         assert store.search((), filter={"n": {"$gt": "x"}}) == []

@@ -110,7 +110,7 @@ def test_wrong_arguments_are_told_in_the_protocol(memory: Memory) -> None:
         typo = await refused(client, "recall", task=FLIGHT, max_token=300)
         assert typo.endswith("did you mean 'max_tokens'?")
         strange = await refused(client, "recall", task=FLIGHT, x=1)
-        assert strange.endswith("there are task, limit, agent, user, max_tokens")
+        assert strange.endswith("there are task, agent, user, limit, max_tokens")
         assert (await refused(client, "recall")).startswith("task: is missing")
         assert (await refused(client, "recall", task=FLIGHT, limit=0)).startswith("limit: input")
         assert "empty" in await refused(client, "recall", task=" ")

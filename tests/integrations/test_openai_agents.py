@@ -1,4 +1,4 @@
-"""A runner and a processor of traces for the OpenAI Agents SDK, with its own made-up model."""
+"""A runner for the OpenAI Agents SDK, with its own made-up model."""
 
 from __future__ import annotations
 
@@ -18,26 +18,21 @@ from agents import (
     OutputGuardrailTripwireTriggered,
     RunConfig,
     RunHooks,
-    Runner,
     UserError,
-    custom_span,
     function_tool,
-    generation_span,
     input_guardrail,
     output_guardrail,
     set_trace_processors,
     set_tracing_disabled,
-    trace,
 )
 from agents.run import CallModelData, ModelInputData
-from agents.testing import ModelStep, ScriptedModel, assistant_message, function_call
-from agents.testing.model import ModelCall
+from agents.testing import ScriptedModel, assistant_message, function_call
 from openai.types.responses import ResponseFunctionWebSearch
 from openai.types.responses.response_function_web_search import ActionSearch
 from openai.types.responses.response_output_item import McpCall
 
 from graphmem import AsyncMemory, Memory
-from graphmem.integrations.openai_agents import GraphMemRunner, GraphMemTracing
+from graphmem.integrations.openai_agents import GraphMemRunner
 from graphmem.integrations.outcomes import Run
 from tests.integrations.recorded import abandoned, arguments, cancelled_there, episodes, for_ever
 
@@ -289,67 +284,3 @@ def test_tools_that_the_provider_runs_are_steps() -> None:
         [episode] = episodes(memory)
         assert episode["tools"] == ["web_search", "fetch"]
         assert (arguments(episode), episode["seen"]) == ([None, {"url": "x"}], ["", "page"])
-
-
-def spoken(given: Any, output: Any) -> ModelStep:
-    """A turn that leaves the span that a model of the SDK leaves."""
-
-    def answer(call: ModelCall) -> Any:
-        messages = [{"role": "user", "content": given}]
-        said = [{"role": "assistant", "content": output if isinstance(output, str) else None}]
-        with generation_span(input=messages, output=said, model="small"):
-            return [assistant_message(output)] if isinstance(output, str) else output
-
-    return ModelStep.respond(answer)
-
-
-def test_traces_become_episodes(memory: Memory) -> None:
-    tracing = GraphMemTracing(memory, outcome="stated", task_type="sql")
-    set_tracing_disabled(False)
-    set_trace_processors([tracing])
-
-    @output_guardrail
-    async def no_output(*_: Any) -> GuardrailFunctionOutput:
-        return GuardrailFunctionOutput(None, tripwire_triggered=True)
-
-    def ada(answer: str = "3", **more: Any) -> Agent[Any]:
-        inner = Agent(name="inner", model=script([("look", {"table": "x"})]), tools=[look])
-        bo = Agent(name="bo", model=ScriptedModel([spoken(TASK, answer)], emit_traces=True), **more)
-        first = [
-            function_call("look", {"table": "customers"}, call_id="1"),
-            function_call("ask", {"input": "deep"}, call_id="2"),
-        ]
-        model = ScriptedModel(
-            [spoken(TASK, first), spoken(TASK, [function_call("transfer_to_bo", {}, call_id="3")])],
-            emit_traces=True,
-        )
-        tools: list[Any] = [look, inner.as_tool("ask", "Ask another agent.")]
-        return Agent(name="ada", model=model, tools=tools, handoffs=[bo])
-
-    Runner.run_sync(ada(), TASK)
-    with trace("a workflow"):
-        Runner.run_sync(ada(), TASK)
-        with custom_span("outcome", {"success": True}):
-            pass
-    with trace("a workflow", metadata={"task": "by hand"}):
-        with pytest.raises(OutputGuardrailTripwireTriggered):
-            Runner.run_sync(ada(output_guardrails=[no_output]), TASK)
-        with custom_span("outcome", {"score": 0.25}):
-            pass
-    with trace("without any words"):
-        pass
-    tracing.force_flush()
-    [first, second] = episodes(memory)
-    assert (first["task"], first["agent"], first["source"]) == (TASK, "ada", "openai-agents-traces")
-    assert first["tools"] == ["look", "ask", "handoff to bo"]
-    assert first["strategies"][0] == "look > ask > handoff to bo"
-    assert first["errors"][0] != ""
-    assert (first["success"], second["success"], second["score"]) == (True, False, 0.25)
-    assert (second["task"], second["tools"][-1]) == ("by hand", "guardrail no_output")
-    assert first["started_at"] < first["ended_at"]
-    assert [row["task"] for row in abandoned(memory)] == [TASK]
-    tracing.shutdown()
-    with trace("after it", metadata={"task": "too late"}):
-        pass
-    tracing.force_flush()
-    assert len(episodes(memory)) == 2

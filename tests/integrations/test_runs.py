@@ -73,11 +73,13 @@ def test_what_counts_as_the_strategy(memory: Memory) -> None:
         (lambda run: [f"{len(run.steps)} steps"], ["3 steps"]),
     ]
     for strategy, _ in ways:
-        running = Runs(memory, "test", outcome="stated", strategy=strategy).begin(TASK, agent="ada")
+        running = Runs(memory, "test", outcome=lambda _: True, strategy=strategy).begin(
+            TASK, agent="ada"
+        )
         running.model = "small"
         for tool in ("look", "ask", "look"):
             running.step(tool)
-        running.end(stated=True, metadata={"plan": "first look"})
+        running.end(metadata={"plan": "first look"})
     learned = {tuple(row["strategies"]) for row in episodes(memory)}
     assert learned == {tuple(found) for _, found in ways}
 

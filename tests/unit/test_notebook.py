@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphmem import AsyncMemory, Memory, models
-from graphmem.errors import SettingsError, ValidationError
+from graphmem.errors import SettingsError
 from graphmem.models.fields import Output
 from graphmem.notebook.frames import Listed
 from graphmem.seeding import SeedReport
@@ -153,21 +153,16 @@ def test_a_frame_has_a_row_for_each_item() -> None:
     assert len(made(models.Choice, "a").to_frame()) == 3
     names = ["inverse_propensity", "self_normalised", "doubly_robust"]
     assert list(made(models.Evaluation, "a").to_frame()["estimator"]) == names
-    assert len(made(models.Stats, "a").to_frame("pandas")) == 1
+    assert len(made(models.Stats, "a").to_frame()) == 1
     assert all(len(made(answer, "a").to_frame()) >= 1 for answer in CLASSES)
     empty = models.VerifyReport(ok=True).to_frame()
     assert list(empty.columns) == list(models.Difference.model_fields)
 
 
-def test_what_makes_frames_may_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pandas_may_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
-    monkeypatch.setitem(sys.modules, "polars", None)
-    with pytest.raises(SettingsError, match="pandas or polars"):
+    with pytest.raises(SettingsError, match="pip install pandas"):
         Listed([{"a": 1}]).to_frame()
-    with pytest.raises(SettingsError, match="pip install polars"):
-        Listed([{"a": 1}]).to_frame("polars")
-    with pytest.raises(ValidationError, match="neither 'pandas' nor 'polars'"):
-        Listed([{"a": 1}]).to_frame("numpy")  # type: ignore[arg-type]
 
 
 def test_a_memory_says_what_and_where_it_is() -> None:

@@ -273,27 +273,16 @@ class Change:
             file.write(self.after.encode())
 
 
-def install(path: Path, command: str) -> Change:
-    """Return the change that lets the hooks run a command, instead of earlier ones."""
-    return _change(path, [(event, command) for event in TIMEOUTS])
+def install(path: Path, command: str | None) -> Change:
+    """Return the change that lets the hooks run a command, instead of earlier ones.
 
-
-def uninstall(path: Path) -> Change:
-    """Return the change that takes the hooks of graphmem out."""
-    return _change(path, [])
-
-
-def _change(path: Path, wanted: list[tuple[str, str]]) -> Change:
+    None takes the hooks of graphmem out.
+    """
     before = _read(path)
     text = before if before is not None and before.strip() else "{}\n"
     settings = _parse(path, text)
-    if _commands(settings) == wanted:
-        return Change(path, before, before or "")
-    _remove_ours(settings)
-    for event, command in wanted:
-        hook = {"type": "command", "command": command, "timeout": TIMEOUTS[event]}
-        settings.setdefault("hooks", {}).setdefault(event, []).append({"hooks": [hook]})
-    return Change(path, before, _formatted(settings, text))
+    after = _replace_ours(settings, command)
+    return Change(path, before, (before or "") if after == settings else _formatted(after, text))
 
 
 def _read(path: Path) -> str | None:
@@ -327,20 +316,34 @@ def _refusal(path: Path, value: object, problem: str) -> ValidationError:
     )
 
 
-def _commands(settings: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return the hooks of graphmem: their events, and what they run."""
-    return [
-        (event, hook["command"])
-        for event, groups in settings.get("hooks", {}).items()
-        for group in (groups if isinstance(groups, list) else [])
-        for hook in _hooks(group)
-        if _is_ours(hook)
-    ]
+def _replace_ours(settings: dict[str, Any], command: str | None) -> dict[str, Any]:
+    """Return settings whose only hooks of graphmem run a command; None: that have none."""
+    events = {event: _drop_ours(groups) for event, groups in settings.get("hooks", {}).items()}
+    events = {event: groups for event, groups in events.items() if groups != []}
+    for event, seconds in TIMEOUTS.items() if command is not None else ():
+        hook = {"type": "command", "command": command, "timeout": seconds}
+        events[event] = [*events.get(event, []), {"hooks": [hook]}]
+    changed = {**settings, "hooks": events}
+    if not events:
+        del changed["hooks"]
+    return changed
 
 
-def _hooks(group: object) -> list[Any]:
-    hooks = group.get("hooks") if isinstance(group, dict) else None
-    return hooks if isinstance(hooks, list) else []
+def _drop_ours(groups: Any) -> Any:
+    """Return the groups of an event without hooks of graphmem, and groups that held only these."""
+    if not isinstance(groups, list):
+        return groups
+    kept = []
+    for group in groups:
+        hooks = group.get("hooks") if isinstance(group, dict) else None
+        others = (
+            [hook for hook in hooks if not _is_ours(hook)] if isinstance(hooks, list) else hooks
+        )
+        if others == hooks:
+            kept.append(group)
+        elif others:
+            kept.append(group | {"hooks": others})
+    return kept
 
 
 def _is_ours(hook: object) -> bool:
@@ -351,23 +354,6 @@ def _is_ours(hook: object) -> bool:
         return False
     named = [word for word in words if "graphmem" in word]
     return bool(named) and any(tuple(words[at : at + 3]) == WORDS for at in range(len(words)))
-
-
-def _remove_ours(settings: dict[str, Any]) -> None:
-    """Take hooks of graphmem out, and parts that held only these."""
-    for event in {event for event, _ in _commands(settings)}:
-        groups = []
-        for group in settings["hooks"][event]:
-            others = [hook for hook in _hooks(group) if not _is_ours(hook)]
-            if others == _hooks(group):
-                groups.append(group)
-            elif others:
-                groups.append(group | {"hooks": others})
-        settings["hooks"][event] = groups
-        if not groups:
-            del settings["hooks"][event]
-    if settings.get("hooks") == {}:
-        del settings["hooks"]
 
 
 def _formatted(settings: dict[str, Any], before: str) -> str:

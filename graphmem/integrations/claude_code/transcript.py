@@ -12,7 +12,6 @@ import os
 import re
 import shlex
 import stat
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -22,12 +21,8 @@ from typing import Any
 from graphmem.errors import StorageError
 from graphmem.text.words import text_of
 
-LONGEST = 16_000_000
-"""Most bytes of a line."""
 MOST = 64_000_000
 """Most bytes of a transcript."""
-SECONDS = 10.0
-"""Most seconds in which a transcript is read, and its prompts are learned."""
 _ADDED = re.compile(
     r"<(?:ide_\w+|system-reminder|user-prompt-submit-hook)>.*?</[\w-]+>\s*", re.DOTALL
 )
@@ -72,25 +67,16 @@ def read_lines(path: Path) -> Iterator[bytes]:
     """Yield the lines of a transcript.
 
     Raises:
-        StorageError: it is no regular file, too large, or takes too long.
+        StorageError: it is no regular file, or too large.
     """
-    end, left = time.monotonic() + SECONDS, MOST
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))  # a pipe does not block
     with os.fdopen(handle, "rb") as file:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
+        about = os.fstat(handle)
+        if not stat.S_ISREG(about.st_mode):
             raise StorageError(f"{path} is no regular file, so it is no transcript")
-        begun = False  # a long line comes in parts, of which only the first one is yielded
-        while part := file.readline(min(LONGEST, left) + 1):
-            left -= len(part)
-            if left < 0:
-                raise StorageError(f"{path} has more than {MOST:,} bytes; the rest is not learned")
-            if time.monotonic() > end:
-                raise StorageError(
-                    f"{path} took more than {SECONDS:g} seconds; the same hook learns the rest"
-                )
-            if not begun:
-                yield part
-            begun = not part.endswith(b"\n")
+        if about.st_size > MOST:
+            raise StorageError(f"{path} has more than {MOST:,} bytes, so it is not learned")
+        yield from file
 
 
 def works(lines: Iterable[bytes], refused: list[int]) -> Iterator[Work]:
@@ -128,7 +114,7 @@ def _entries(lines: Iterable[bytes], refused: list[int]) -> Iterator[dict[str, A
         if not line.strip():
             continue
         try:
-            entry = json.loads(line) if len(line) <= LONGEST else None
+            entry = json.loads(line)
             if b"\\u" in line:  # it may hold lone surrogates, which cannot be stored
                 entry = json.loads(json.dumps(entry, ensure_ascii=False).encode("utf-8", "replace"))
         except (ValueError, RecursionError):

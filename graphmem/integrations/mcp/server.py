@@ -117,12 +117,10 @@ class Refusing(Tool):
 
 
 def _tool(method: Any) -> Tool:
-    signature = inspect.signature(method, eval_str=True)
-
     @wraps(method)
-    def call(*args: Any, **kwargs: Any) -> CallToolResult:
+    def call(**given: Any) -> CallToolResult:
         try:
-            answer = method(*args, **kwargs)
+            answer = method(**given)
         except KeyboardInterrupt:  # the engine took the signal, in this thread
             signal.raise_signal(signal.SIGINT)
             raise ToolError("the server was stopped; ask again") from None
@@ -132,8 +130,10 @@ def _tool(method: Any) -> Tool:
             content=[TextContent(type="text", text=text)], structured_content=fields
         )
 
-    returned = Annotated[CallToolResult, signature.return_annotation]
-    vars(call)["__signature__"] = signature.replace(return_annotation=returned)
+    kind = inspect.signature(method, eval_str=True).return_annotation
+    vars(call)["__signature__"] = inspect.Signature(
+        method.parameters, return_annotation=Annotated[CallToolResult, kind]
+    )
     hints = ToolAnnotations(
         title=method.title,
         read_only_hint=method.kind == "read",

@@ -7,13 +7,14 @@ cannot close surrounds everything that they hold.
 
 from __future__ import annotations
 
+import inspect
 import json
 import secrets
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import BaseModel, Field, JsonValue
@@ -181,19 +182,44 @@ def _shorten_row(row: Row, tokens: int) -> Row:
     return short
 
 
-Task = Annotated[str, Field(description="The task in words, or its key.")]
-Agent = Annotated[
-    str | None,
-    Field(description="Name of the agent, whose access rights apply. Leave it out if in doubt."),
-]
-User = Annotated[
-    str | None, Field(description="Name of the user for whom this is, if you know it.")
-]
-Tokens = Annotated[int, Field(ge=200, le=MOST, description="Most tokens of the answer.")]
-Score = Annotated[float | None, Field(ge=0, le=1, description="How well, if that is known.")]
-Limit = Annotated[int, Field(ge=1, le=100, description="Most of them.")]
-TaskType = Annotated[str | None, Field(description="A class of tasks, for instance `refund`.")]
-_AGAINST = ("contradicted_by", "may_be_replaced_by")
+Texts = list[str] | None
+PARAMETERS: dict[str, tuple[Any, str]] = {
+    "agent": (
+        str | None,
+        "Name of the agent, whose access rights apply. Leave it out if in doubt.",
+    ),
+    "candidates": (Texts, "What could be done, in words. Left out: what the memory knows."),
+    "choice": (str | None, "Instead of a strategy: `choice` of graphmem_choose."),
+    "content": (JsonValue, "A text, or any JSON."),
+    "episode": (str, "Its id or source key, or of an attempt."),
+    "episode_id": (str | None, "Id of an episode."),
+    "error": (str | None, "What went wrong, as it was told."),
+    "explore": (Explore, "How to choose. thompson: mostly the best, at times another."),
+    "feedback": (str | None, "What the user said of it."),
+    "item": (str, "Id of anything that it returned, or its text."),
+    "key": (str | None, "An entry under it is replaced."),
+    "lens": (str | None, "Also what this lens of the memory's levels shows, as `planning`."),
+    "level": (str, "Name of a level, as agent:ada:working."),
+    "levels": (Texts, "Names. Left out: all."),
+    "limit": (Annotated[int, Field(ge=1, le=100)], "Most of them."),
+    "max_tokens": (Annotated[int, Field(ge=200, le=MOST)], "Most tokens of the answer."),
+    "mistakes": (Texts, "Things that went wrong."),
+    "score": (Annotated[float, Field(ge=0, le=1)] | None, "How well, if that is known."),
+    "source_key": (str | None, "A key of this attempt: learning it again changes nothing."),
+    "steps": (list[Step] | None, "What was done, in order."),
+    "strategy": (str | Texts, "What was done, in words that fit the next time too; or several."),
+    "success": (bool | None, "Whether the task was solved."),
+    "successes": (Texts, "Things that went well."),
+    "summary": (str | None, "What happened, in a sentence."),
+    "tags": (Texts, "Tags, as kind:plan."),
+    "task": (str, "The task in words, or its key."),
+    "task_type": (str | None, "A class of tasks, for instance `refund`."),
+    "text": (str | None, "What it is about, in words."),
+    "ttl": (Annotated[float, Field(gt=0)] | None, "Seconds until it ends."),
+    "user": (str | None, "Name of the user for whom this is, if you know it."),
+}
+"""The parameters of tools: what they take, and what they are."""
+_KEYWORD = inspect.Parameter.KEYWORD_ONLY
 _SENTENCE = 30
 """Tokens kept for the sentence on what was left out."""
 _CHOICES = 1_000
@@ -219,11 +245,26 @@ class Access:
             )
 
 
-def tool(kind: Literal["read", "write", "erase"], title: str) -> Callable[[F], F]:
-    """Mark a method as a tool, with what it does to the memory, and its title."""
+def tool(
+    kind: Literal["read", "write", "erase"], title: str, *names: str, **defaults: Any
+) -> Callable[[F], F]:
+    """Mark a method as a tool: what it does to the memory, its title, and its parameters.
+
+    Parameters that can be None are None by default.
+    """
 
     def mark(method: F) -> F:
-        vars(method).update(kind=kind, title=title)
+        parameters = []
+        for name in (*names, *defaults):
+            annotation, description = PARAMETERS[name]
+            optional = type(None) in get_args(annotation)
+            default = defaults.get(name, None if optional else inspect.Parameter.empty)
+            annotation = annotation | None if default is None else annotation
+            described = Annotated[annotation, Field(description=description)]  # type: ignore[valid-type]
+            parameters.append(
+                inspect.Parameter(name, _KEYWORD, default=default, annotation=described)
+            )
+        vars(method).update(kind=kind, title=title, parameters=parameters)
         return method
 
     return mark
@@ -274,48 +315,31 @@ class Tools:
             )
         return own or name
 
-    @tool("read", "Recall what worked")
-    def graphmem_recall(
-        self,
-        task: Task,
-        limit: Limit = 5,
-        agent: Agent = None,
-        user: User = None,
-        max_tokens: Tokens = 2_000,
-    ) -> Rows:
+    @tool("read", "Recall what worked", "task", "agent", "user", limit=5, max_tokens=2_000)
+    def graphmem_recall(self, task: str, limit: int, max_tokens: int, **who: Any) -> Rows:
         """Find what worked on tasks like this, and what to avoid. Call it before you act.
 
         Each strategy comes with its counts, the expected success rate here, and the ids of episodes
         behind it. Facts near the task, and what the user prefers, are there too. An empty answer
         means that nothing like this task is known.
         """
-        recalled = self.memory.recall(task, limit, self._agent(agent), user=user)
+        recalled = self.memory.recall(task, limit, self._agent(who["agent"]), user=who["user"])
         items = [
             row_of(item, "kind", "text", "said", "mean", evidence=[*item.evidence[:3]])
             for item in recalled.items
         ]
         warnings = [*map(_warn, recalled.warnings)]
-        facts = [
-            row_of(one, "kind", "text", "about", "source", "at", *_AGAINST)
-            for one in recalled.facts
-        ]
+        names = ("kind", "text", "about", "source", "at", "contradicted_by", "may_be_replaced_by")
+        facts = [row_of(one, *names) for one in recalled.facts]
         # A warning or a fact is worth more than the fourth strategy that works.
         rows = [*items[:3], *warnings[:1], *facts, *items[3:], *warnings[1:]]
         full = sum(item["kind"] == "strategy" for item in items) == limit
         kept, more = fit(rows, max_tokens, "graphmem_recall", limit if full else None)
         return Rows(rows=kept, more=more)
 
-    @tool("read", "Context for a system prompt")
+    @tool("read", "Context for a system prompt", "task", "agent", "user", "lens", max_tokens=300)
     def graphmem_context(
-        self,
-        task: Task,
-        max_tokens: Tokens = 300,
-        agent: Agent = None,
-        user: User = None,
-        lens: Annotated[
-            str | None,
-            Field(description="Also what this lens of the memory's levels shows, as `planning`."),
-        ] = None,
+        self, task: str, max_tokens: int, agent: str | None, **what: Any
     ) -> Prompt:
         """Get what is known of a task, as a short text for a system prompt.
 
@@ -330,39 +354,27 @@ class Tools:
                 lines[text[:-1]] = tokens
             return tokens
 
-        most = max_tokens - _SENTENCE
-        text = self.memory.context(
-            task, max_tokens=most, agent=self._agent(agent), count=count, lens=lens, user=user
-        )
+        what |= {"agent": self._agent(agent), "max_tokens": max_tokens - _SENTENCE}
+        text = self.memory.context(task, count=count, **what)
         headings = {section.heading for section in SECTIONS}
         left = sum(line not in headings and line not in text for line in lines)
         more = describe_rest(left, "line", "graphmem_context", sum(lines.values()))
         return Prompt(text=text, more=more)
 
-    @tool("read", "Choose what to try")
+    @tool(
+        *("read", "Choose what to try", "task", "candidates", "agent", "task_type"),
+        explore="thompson",
+        max_tokens=2_000,
+    )
     def graphmem_choose(
-        self,
-        task: Task,
-        candidates: Annotated[
-            list[str] | None,
-            Field(description="What could be done, in words. Left out: what the memory knows."),
-        ] = None,
-        agent: Agent = None,
-        task_type: TaskType = None,
-        explore: Annotated[
-            Explore,
-            Field(description="How to choose. thompson: mostly the best, at times another."),
-        ] = "thompson",
-        max_tokens: Tokens = 2_000,
+        self, task: str, candidates: Texts, agent: str | None, max_tokens: int, **how: Any
     ) -> Choices:
         """Choose what to try now: mostly what works, at times what may work better.
 
         Nothing is stored. When you know how it went, call graphmem_learn with the `choice` of the
         answer, if there is one.
         """
-        choice = self.memory.choose(
-            task, candidates, agent=self._agent(agent), task_type=task_type, explore=explore
-        )
+        choice = self.memory.choose(task, candidates, agent=self._agent(agent), **how)
         names = ("text", "why", "probability", "low", "high", "propensity")
         rows = (row_of(one, *names) for one in (choice, *choice.others))
         kept, more = fit(rows, max_tokens, "graphmem_choose")
@@ -377,31 +389,22 @@ class Tools:
                 del self._choices[next(iter(self._choices))]
         return name
 
-    @tool("read", "Explain a belief")
+    @tool("read", "Explain a belief", "item", "agent", task=None, max_tokens=2_000)
     def graphmem_explain(
-        self,
-        item: Annotated[str, Field(description="Id of anything that it returned, or its text.")],
-        task: Annotated[
-            str | None, Field(description="Also what to expect on it, and why.")
-        ] = None,
-        agent: Agent = None,
-        max_tokens: Tokens = 2_000,
+        self, item: str, agent: str | None, task: str | None, max_tokens: int
     ) -> Text:
-        """See why the memory believes something: counts, dates, episodes for and against."""
+        """See why the memory believes something: counts, dates, episodes for and against.
+
+        With a task: also what to expect there, and why.
+        """
         text = str(self.memory.explain(item, task=task, agent=self._agent(agent)))
         part, more = fit_lines(text, max_tokens, "graphmem_explain")
         return Text(text=part, more=more)
 
-    @tool("read", "List strategies")
-    def graphmem_strategies(
-        self,
-        task: Annotated[str | None, Field(description="Only on this, by key or wording.")] = None,
-        task_type: TaskType = None,
-        limit: Limit = 20,
-        max_tokens: Tokens = 2_000,
-    ) -> Rows:
-        """List strategies with their counts, the surest first."""
-        rows = self.memory.strategies(task, task_type=task_type, agent=self._agent(), limit=limit)
+    @tool("read", "List strategies", "task_type", task=None, limit=20, max_tokens=2_000)
+    def graphmem_strategies(self, limit: int, max_tokens: int, **where: Any) -> Rows:
+        """List strategies with their counts, the surest first; with a task only those of it."""
+        rows = self.memory.strategies(**where, agent=self._agent(), limit=limit)
         names = ("text", "successes", "trials", "lower", "upper")
         return _rows(rows, names, max_tokens, "graphmem_strategies", limit)
 
@@ -410,30 +413,13 @@ class Tools:
         """See which memory this is, and how much it holds."""
         return self.memory.stats()
 
-    @tool("write", "Learn an outcome")
+    @tool(
+        *("write", "Learn an outcome", "task", "strategy", "choice", "success", "score", "error"),
+        *("summary", "feedback", "successes", "mistakes", "agent", "user", "task_type"),
+        *("source_key", "steps"),
+    )
     def graphmem_learn(
-        self,
-        task: Task,
-        strategy: Annotated[
-            str | list[str] | None,
-            Field(description="What was done, in words that fit the next time too; or several."),
-        ] = None,
-        choice: Annotated[str | None, Field(description="Or `choice` of graphmem_choose.")] = None,
-        success: Annotated[bool | None, Field(description="Whether the task was solved.")] = None,
-        score: Score = None,
-        error: Annotated[str | None, Field(description="What went wrong, as it was told.")] = None,
-        summary: Annotated[str | None, Field(description="What happened, in a sentence.")] = None,
-        feedback: Annotated[str | None, Field(description="What the user said of it.")] = None,
-        successes: Annotated[list[str] | None, Field(description="Things that went well.")] = None,
-        mistakes: Annotated[list[str] | None, Field(description="Things that went wrong.")] = None,
-        agent: Agent = None,
-        user: User = None,
-        task_type: TaskType = None,
-        source_key: Annotated[
-            str | None,
-            Field(description="A key of this attempt: with it, learning it again changes nothing."),
-        ] = None,
-        steps: Annotated[list[Step] | None, Field(description="What was done, in order.")] = None,
+        self, task: str, strategy: str | Texts, choice: str | None, agent: str | None, **told: Any
     ) -> Learned:
         """Store how an attempt went. Call it after each task, whether it worked or not.
 
@@ -447,48 +433,23 @@ class Tools:
                 f"choice: there is no choice {choice!r} (the server forgets them when it ends); "
                 "give `strategy` instead"
             )
-        return self.memory.learn(
-            task,
-            used,
-            success=success,
-            score=score,
-            error=error,
-            summary=summary,
-            feedback=feedback,
-            successes=successes or (),
-            mistakes=mistakes or (),
-            agent=self._agent(agent) or "default",
-            user=user,
-            task_type=task_type,
-            source_key=source_key,
-            steps=steps or (),
-            source="mcp",
-        )
+        known = {name: value for name, value in told.items() if value is not None}
+        known["agent"] = self._agent(agent) or "default"
+        return self.memory.learn(task, used, **known, source="mcp")
 
-    @tool("write", "Settle an episode")
-    def graphmem_settle(
-        self,
-        episode: Annotated[str, Field(description="Its id or source key, or of an attempt.")],
-        success: Annotated[bool | None, Field(description="Whether it worked after all.")] = None,
-        score: Score = None,
-        error: Annotated[str | None, Field(description="What went wrong, as it was told.")] = None,
-    ) -> Settled:
+    @tool("write", "Settle an episode", "episode", "success", "score", "error")
+    def graphmem_settle(self, episode: str, **outcome: Any) -> Settled:
         """Correct the outcome of an episode when the user or a test tells it later.
 
         It replaces what was learned. Give success or score, as it was said; don't guess.
         """
-        return self.memory.settle(
-            episode, success=success, score=score, error=error, agent=self._agent()
-        )
+        return self.memory.settle(episode, **outcome, agent=self._agent())
 
-    @tool("erase", "Erase for good")
+    @tool("erase", "Erase for good", "episode_id", "agent", "user")
     def graphmem_erase(
-        self,
-        episode_id: Annotated[str | None, Field(description="Id of an episode.")] = None,
-        agent: Annotated[str | None, Field(description="Everything of this agent.")] = None,
-        user: Annotated[str | None, Field(description="Everything of this user.")] = None,
+        self, episode_id: str | None, agent: str | None, user: str | None
     ) -> EraseReport:
-        """Erase an episode, an agent or a user for good, as if it had never been. Give one."""
+        """Erase an episode, all of an agent or all of a user for good. Give one of these."""
         own = self._access.agent
         if user is not None and own is not None:
             problem = f"this server speaks for {own}, to whom no user belongs"
@@ -497,23 +458,21 @@ class Tools:
         whose = agent if episode_id is None else name
         return self.memory.upkeep.erase(episode_id, agent=whose, user=user)
 
-    @tool("read", "Recall from levels")
+    @tool(
+        *("read", "Recall from levels", "text", "levels", "agent"),
+        limit=10,
+        max_tokens=2_000,
+    )
     def graphmem_levels_recall(
-        self,
-        text: Annotated[str | None, Field(description="What it is about, in words.")] = None,
-        levels: Annotated[list[str] | None, Field(description="Names. Left out: all.")] = None,
-        limit: Limit = 10,
-        agent: Agent = None,
-        max_tokens: Tokens = 2_000,
+        self, limit: int, max_tokens: int, agent: str | None, **what: Any
     ) -> Rows:
         """Find what levels hold now: observations, plans, findings."""
-        asker = self._agent(agent)
-        rows = self.memory.levels.recall(text, levels=levels, limit=limit, agent=asker)
+        rows = self.memory.levels.recall(**what, limit=limit, agent=self._agent(agent))
         names = ("content", "level", "key", "tags")
         return _rows(rows, names, max_tokens, "graphmem_levels_recall", limit)
 
-    @tool("read", "Map of levels")
-    def graphmem_levels_map(self, agent: Agent = None, max_tokens: Tokens = 500) -> Text:
+    @tool("read", "Map of levels", "agent", max_tokens=500)
+    def graphmem_levels_map(self, agent: str | None, max_tokens: int) -> Text:
         """See which levels there are, what is in them, and what flows where."""
         levels = self.memory.levels.map(self._agent(agent))
         whole, part = levels.tree(MOST), levels.tree(max(50, max_tokens - ASIDE))
@@ -521,20 +480,13 @@ class Tools:
         more = describe_rest(left, "line", "graphmem_levels_map", count_tokens(whole))
         return Text(text=part, more=more)
 
-    @tool("write", "Add to a level")
+    @tool("write", "Add to a level", "level", "content", "tags", "key", "ttl", "agent")
     def graphmem_levels_add(
-        self,
-        level: Annotated[str, Field(description="Name of a level, as agent:ada:working.")],
-        content: Annotated[JsonValue, Field(description="A text, or any JSON.")],
-        tags: Annotated[list[str] | None, Field(description="Tags, as kind:plan.")] = None,
-        key: Annotated[str | None, Field(description="An entry under it is replaced.")] = None,
-        ttl: Annotated[float | None, Field(gt=0, description="Seconds until it ends.")] = None,
-        agent: Agent = None,
+        self, level: str, content: JsonValue, tags: Texts, agent: str | None, **how: Any
     ) -> Added:
         """Put an entry into a level."""
-        return self.memory.levels.add(
-            level, content, tags=tags or (), key=key, ttl=ttl, agent=self._agent(agent)
-        )
+        who = self._agent(agent)
+        return self.memory.levels.add(level, content, tags=tags or (), agent=who, **how)
 
 
 def _warn(warning: AntiPattern) -> Row:

@@ -212,10 +212,6 @@ class EmbeddedStore:
             writer.acknowledge()
             return answer
 
-    def one_call(self) -> contextlib.AbstractContextManager[None]:
-        """Do nothing: here only the lease is waited for, and that has its own limit."""
-        return contextlib.nullcontext()
-
     def view(self, work: Callable[[Transaction], T]) -> T:
         """Run ``work`` on an immutable snapshot."""
         return work(_View(self._readable().session.snapshot()))

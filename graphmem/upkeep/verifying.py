@@ -16,6 +16,7 @@ from graphmem.advice.strengths import Strengths
 from graphmem.config import KEPT
 from graphmem.episodes.learning import DAY, half_life_of
 from graphmem.episodes.rows import classes_of, failures_of, outcomes_of, read_contents
+from graphmem.graph.arguments import check_function
 from graphmem.graph.derived import (
     AGENTS,
     ANTI_PATTERNS,
@@ -467,8 +468,9 @@ class Maintainer:
             checked=dict(checked),
         )
 
-    def rebuild(self, on_progress: Progress | None = None) -> RebuildReport:
-        """Derive everything from the facts and store it, with the present settings."""
+    def rebuild(self, *, on_progress: Callable[[int, int], None] | None = None) -> RebuildReport:
+        """Recompute every derived number from the facts and store it, by the present settings."""
+        check_function("on_progress", on_progress)
         self._graph.transact(resettle)
         self._graph.reload()
         written: Counter[str] = Counter()

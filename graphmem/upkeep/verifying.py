@@ -47,7 +47,6 @@ from graphmem.lessons.general_rules import Consolidated
 from graphmem.levels.topology import LevelCheck
 from graphmem.models import Difference, RebuildReport, Stats, VerifyReport
 from graphmem.models.episodes import hashed
-from graphmem.people import Supersessions
 from graphmem.policies.cycles import Cycles
 from graphmem.policies.streams import StreamPolicies, lock, took
 from graphmem.search.edges import queue_changes
@@ -412,7 +411,6 @@ class Maintainer:
             Counts(graph),
             StreamPolicies(graph),
             Consolidated(graph),
-            Supersessions(graph),
             LevelCheck(graph),
             Whole("cycles", lambda: graph.transact(cycles.renew)),
             Whole("predictions", lambda: int(graph.write("predictions.drop_about")[0]["removed"])),

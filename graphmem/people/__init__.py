@@ -137,17 +137,9 @@ class People:
             NotFoundError: a fact in ``contradicts`` is not known.
             StoreError: the engine failed; nothing was written.
         """
-        claim = Claim(
-            domain=domain,
-            fact=fact,
-            source=source,
-            user=user,
-            contradicts=contradicts,  # type: ignore[arg-type]
-            at=at,
-            valid_from=valid_from,
-            valid_to=valid_to,
-        )
-        claim = self._graph.storable(claim)
+        given = dict(locals())
+        del given["self"]
+        claim = self._graph.storable(Claim(**given))
         ns, others = self._graph.ns, list(claim.contradicts)
         identity = node_id(ns, "Knowledge", claim.domain, claim.fact)
         if identity in others:
@@ -166,10 +158,10 @@ class People:
                 if other not in locked:
                     missing = f"no knowledge {other!r} in namespace {ns!r}"
                     raise NotFoundError(f"{missing}; contradicts takes the ids of what is known")
-            given = claim.model_dump(include={"domain", "fact", "source", "user"})
-            given |= {"confidence": KNOWLEDGE_CONFIDENCE[claim.source], **times}
+            told = claim.model_dump(include={"domain", "fact", "source", "user"})
+            told |= {"confidence": KNOWLEDGE_CONFIDENCE[claim.source], **times}
             about = {"knowledge_id": identity, "id": statement, "user_id": user_id}
-            stated = tx.run("knowledge.state", **about, **given)
+            stated = tx.run("knowledge.state", **about, **told)
             contradicted = tx.run(
                 "knowledge.contradict", knowledge_id=identity, statement=statement, ids=others
             )

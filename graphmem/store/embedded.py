@@ -280,8 +280,7 @@ class EmbeddedStore:
                 present = there()
                 return present.filing() if present else contextlib.nullcontext(enter_result=False)
 
-            durable = self._settings.durability == "full"
-            index = kind(read, self.folder, namespace, durable=durable, filing=filing)
+            index = kind(read, self.folder, namespace, filing)
             # Another thread, or another handle, may have been quicker.
             index = source.indexes.setdefault((kind, namespace), index)
         return cast("Index", index)

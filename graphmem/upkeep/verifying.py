@@ -88,13 +88,11 @@ class Facts(Paged):
     def compare(self, tx: Transaction, page: Page) -> Verified:
         """Compare episodes with the hash of their content, and with what follows from it."""
         contents = read_contents(tx, page.items)
-        told = outcomes_of(tx, page.items)
         differences = list(_took_differences(tx, page.items, contents))
-        for row in tx.run("lessons_maintenance.classes", ids=page.items):
+        for row, right in _counted(tx, page.items, contents):
             held = contents.get(row["id"])
             actual = None if held is None else digest(canonical_json(hashed(held)))
             wrong = [("content_hash", actual, row["content_hash"])]
-            right = _counted(held, told.get(row["id"], {}))
             wrong += [(name, row[name], value) for name, value in right.items()]
             differences += [
                 Difference(kind="episodes", key=row["id"], field=name, stored=was, expected=should)
@@ -106,13 +104,8 @@ class Facts(Paged):
     def mend(self, tx: Transaction, page: Page) -> Rebuilt:
         """Let episodes count by their latest outcome, under the right classes."""
         contents = read_contents(tx, page.items)
-        told = outcomes_of(tx, page.items)
-        rows = []
-        for row in tx.run("lessons_maintenance.classes", ids=page.items):
-            right = _counted(contents.get(row["id"]), told.get(row["id"], {}))
-            if any(row[name] != value for name, value in right.items()):
-                rows.append({**row, **right})
-        if rows:
+        counted = _counted(tx, page.items, contents)
+        if rows := [{**row, **right} for row, right in counted if row != {**row, **right}]:
             tx.run("settling.put", rows=rows)
         return Rebuilt()
 
@@ -122,8 +115,14 @@ def counted_classes(held: Mapping[str, Any]) -> Row:
     return {**classes_of(held), "failed": [failed or "" for failed in failures_of(held)]}
 
 
-def _counted(held: Row | None, told: Row) -> Row:
-    return {} if held is None else {**told, **counted_classes({**held, **told})}
+def _counted(
+    tx: Transaction, ids: list[str], contents: Mapping[str, Row]
+) -> Iterator[tuple[Row, Row]]:
+    """Yield what episodes count by, as stored, and what it should be."""
+    outcomes = outcomes_of(tx, ids)
+    for row in tx.run("lessons_maintenance.classes", ids=ids):
+        held, told = contents.get(row["id"]), outcomes.get(row["id"], {})
+        yield row, {} if held is None else {**told, **counted_classes({**held, **told})}
 
 
 def _took_differences(

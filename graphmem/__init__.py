@@ -6,63 +6,44 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "AsyncMemory",
-    "Episode",
-    "GraphMemError",
-    "Memory",
-    "MistakeCard",
-    "ModelSettings",
-    "Settings",
-    "Step",
-    "StrategyUse",
-    "Tags",
-    "Transition",
-    "__version__",
-    "fingerprint",
-]
-
 if TYPE_CHECKING:
-    from graphmem.async_memory import AsyncMemory
-    from graphmem.config import Settings
-    from graphmem.errors import GraphMemError
-    from graphmem.ids import fingerprint
-    from graphmem.memory import Memory
-    from graphmem.models import (
-        Episode,
-        MistakeCard,
-        ModelSettings,
-        Step,
-        StrategyUse,
-        Tags,
-        Transition,
-    )
+    from graphmem.async_memory import AsyncMemory as AsyncMemory
+    from graphmem.config import Settings as Settings
+    from graphmem.errors import GraphMemError as GraphMemError
+    from graphmem.ids import fingerprint as fingerprint
+    from graphmem.memory import Memory as Memory
+    from graphmem.models.episodes import Episode as Episode
+    from graphmem.models.episodes import MistakeCard as MistakeCard
+    from graphmem.models.episodes import Step as Step
+    from graphmem.models.episodes import StrategyUse as StrategyUse
+    from graphmem.models.lessons import ModelSettings as ModelSettings
+    from graphmem.models.levels import Tags as Tags
+    from graphmem.models.policies import Transition as Transition
 
 _HOMES = {
-    "AsyncMemory": "async_memory",
-    "Episode": "models",
-    "GraphMemError": "errors",
-    "Memory": "memory",
-    "MistakeCard": "models",
-    "ModelSettings": "models",
-    "Settings": "config",
-    "Step": "models",
-    "StrategyUse": "models",
-    "Tags": "models",
-    "Transition": "models",
-    "fingerprint": "ids",
+    "async_memory": ("AsyncMemory",),
+    "config": ("Settings",),
+    "errors": ("GraphMemError",),
+    "ids": ("fingerprint",),
+    "memory": ("Memory",),
+    "models.episodes": ("Episode", "MistakeCard", "Step", "StrategyUse"),
+    "models.lessons": ("ModelSettings",),
+    "models.levels": ("Tags",),
+    "models.policies": ("Transition",),
 }
+__all__ = ["__version__", *(name for names in _HOMES.values() for name in names)]  # noqa: PLE0604
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name on first use, which keeps ``graphmem --help`` fast."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    value = getattr(import_module(f"graphmem.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
+    for home, names in _HOMES.items():
+        if name in names:
+            value = getattr(import_module(f"graphmem.{home}"), name)
+            globals()[name] = value
+            return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

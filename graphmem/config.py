@@ -7,7 +7,6 @@ The environment sets each field as ``GRAPHMEM_<NAME>``; a file of settings comes
 from __future__ import annotations
 
 import os
-import re
 import warnings
 from difflib import get_close_matches
 from functools import cache
@@ -35,11 +34,10 @@ KEPT = (
 """Settings that shape learning: a namespace keeps those of its first write."""
 SECRETS = ("password", "model_key")
 URLS = ("url", "model_base_url")
-FILE, PROJECT = "graphmem.toml", "pyproject.toml"
-"""Names of a file of settings; in the second one, they are the table ``[tool.graphmem]``."""
+FILE = "graphmem.toml"
+"""The name of a file of settings."""
 _OTHERS = ("require_", "test_", "bench_", "attack", "neo4j_cache", "node_cache", "complete")
 """How variables begin that only the tests read."""
-_TABLE = re.compile(rb"(?m)^\s*\[\s*tool\s*\.\s*graphmem\s*\]")
 
 
 class Settings(BaseSettings):
@@ -248,23 +246,14 @@ def settings_file() -> Path | None:
     The search goes upwards, to the root of the repository, else to the user's home. Elsewhere only
     the folder itself counts, because other users may write to those above it.
     """
-    nearest = None
     try:
         here, home = Path.cwd(), Path.home()
-        for folder in (here, *here.parents):
-            nearest = nearest or _file_in(folder)
-            if folder == home or (folder / ".git").exists():
-                return nearest
-        return _file_in(here)
+        above = [here, *here.parents]
+        ends = (place for place, one in enumerate(above) if one == home or (one / ".git").exists())
+        files = (folder / FILE for folder in above[: next(ends, 0) + 1])
+        return next((file for file in files if file.is_file()), None)
     except (OSError, RuntimeError):  # the folder is gone, unreadable, or nobody's
         return None
-
-
-def _file_in(folder: Path) -> Path | None:
-    own, project = folder / FILE, folder / PROJECT
-    if own.is_file():
-        return own
-    return project if project.is_file() and _TABLE.search(project.read_bytes()) else None
 
 
 class _File(TomlConfigSettingsSource):
@@ -276,8 +265,6 @@ class _File(TomlConfigSettingsSource):
             found = super()._read_file(file_path)
         except (OSError, ValueError) as error:
             raise SettingsError(f"settings in {file_path} cannot be read: {error}") from None
-        if file_path.name == PROJECT:
-            found = found["tool"]["graphmem"]
         for name, value in found.items():
             hidden = isinstance(value, str) and without_password(value) != value
             secret = {"url": "password", "model_base_url": "model_key"}.get(name, name)

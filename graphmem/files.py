@@ -8,7 +8,6 @@ import select
 import shutil
 import stat
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from glob import escape
@@ -25,7 +24,7 @@ except ImportError:  # Windows
 
 
 WRITER = 10.0
-"""Seconds in which a program must begin to write into a pipe that is read, or to read one."""
+"""Seconds in which a program must begin to write into a pipe that is read."""
 
 
 def open_input(path: Path) -> BinaryIO:
@@ -51,7 +50,8 @@ def open_input(path: Path) -> BinaryIO:
 def writing(path: str | Path) -> Iterator[BinaryIO]:
     """Yield an empty file; at the end it replaces ``path``, or the target of that link.
 
-    A device, a pipe or a socket is not replaced; everything is written to it at the end.
+    A device, a pipe or a socket is not replaced; everything is written to it at the end, and into
+    a pipe when somebody reads it.
 
     Raises:
         StorageError: it cannot be written; an existing file is unchanged.
@@ -70,27 +70,10 @@ def writing(path: str | Path) -> Iterator[BinaryIO]:
                 file = cast(BinaryIO, stack.enter_context(tempfile.TemporaryFile()))
                 yield file
                 file.seek(0)
-                with os.fdopen(_open_output(path), "wb") as into:
+                with os.fdopen(os.open(path, os.O_WRONLY), "wb") as into:  # neither made nor cut
                     shutil.copyfileobj(file, into)
     except OSError as error:
         raise StorageError(f"{name}: {error.strerror or error}; nothing was written") from error
-
-
-def _open_output(path: str | Path) -> int:
-    """Open a device or a pipe as it is: neither created nor cut; return the handle."""
-    end = time.monotonic() + WRITER
-    while True:
-        try:
-            handle = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
-        except OSError as error:
-            if error.errno != errno.ENXIO:
-                raise
-        else:
-            os.set_blocking(handle, True)
-            return handle
-        if time.monotonic() >= end:
-            raise OSError(errno.EPIPE, "nothing reads this pipe")
-        time.sleep(0.02)
 
 
 @contextmanager

@@ -17,9 +17,7 @@ _MILLISECOND = timedelta(milliseconds=1)
 _encoder = json.JSONEncoder(
     sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
 )
-
-_quoted = json.encoder.encode_basestring_ascii
-_CONSTANTS = {None: "null", True: "true", False: "false"}
+_features = json.JSONEncoder(sort_keys=True)
 
 
 def canonical_json(value: Any) -> str:
@@ -84,14 +82,11 @@ def fingerprint(
 def features_json(features: Mapping[str, Any], name: str = "state") -> str:
     """Return the JSON text of features, for hashing; errors call the field ``name``."""
     try:
-        text = _json(features, name)
+        return _features.encode(_exact(features, name))
     except RecursionError:
         raise ValidationError(name, None, "is nested too deeply") from None
     except ValueError:  # Python writes out 4,300 digits at most
         raise ValidationError(name, None, "holds a number with too many digits") from None
-    if "\\ud" in text:  # a surrogate: half of a pair, or alone
-        _whole(features, name)
-    return text
 
 
 @lru_cache(maxsize=65_536)
@@ -105,43 +100,26 @@ def event_ids(stream: str, first: int, last: int) -> list[str]:
     return [f"{stream}:{seq}" for seq in range(first, last + 1)]
 
 
-def _json(value: Any, where: str) -> str:
-    """Return ``json.dumps(value, sort_keys=True)``; raise if that is not exact."""
+def _exact(value: Any, where: str) -> Any:
+    """Return a value, with each mapping as a dict; raise if JSON cannot hold it exactly."""
     kind = type(value)
     if kind is str:
-        return _quoted(value)
-    if kind is int:
-        return int.__repr__(value)
-    if value is None or kind is bool:
-        return _CONSTANTS[value]
-    if kind is float and math.isfinite(value):
-        return float.__repr__(value)
+        if has_surrogate(value):
+            raise ValidationError(where, value, "contains a lone surrogate, which is not text")
+        return value
+    if value is None or kind in (int, bool) or (kind is float and math.isfinite(value)):
+        return value
     if kind is list:
-        parts = [_json(item, f"{where}.{index}") for index, item in enumerate(value)]
-        return f"[{', '.join(parts)}]"
+        return [_exact(item, f"{where}.{index}") for index, item in enumerate(value)]
     if isinstance(value, Mapping):
         for name in value:
             if type(name) is not str:
                 raise ValidationError(where, name, "is a name that is not a text", "give texts")
-        pairs = [
-            f"{_quoted(name)}: {_json(value[name], f'{where}.{name}')}" for name in sorted(value)
-        ]
-        return f"{{{', '.join(pairs)}}}"
+            _exact(name, where)
+        return {name: _exact(item, f"{where}.{name}") for name, item in value.items()}
     problem = f"is a {kind.__name__} that JSON cannot hold exactly"
     remedy = "give texts, finite numbers, booleans, None, lists and dicts of them"
     raise ValidationError(where, value, problem, remedy)
-
-
-def _whole(value: Any, where: str) -> None:
-    if has_surrogate(value):
-        raise ValidationError(where, value, "contains a lone surrogate, which is not text")
-    if isinstance(value, Mapping):
-        for name, item in value.items():
-            _whole(name, where)
-            _whole(item, f"{where}.{name}")
-    elif isinstance(value, list):
-        for index, item in enumerate(value):
-            _whole(item, f"{where}.{index}")
 
 
 EARLIEST = -62_135_596_800_000

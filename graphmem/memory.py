@@ -51,6 +51,7 @@ from graphmem.search.similarity import Similarity
 from graphmem.skills import Skills
 from graphmem.store import Limits, Rows, Store, open_store, queries
 from graphmem.upkeep import Upkeep
+from graphmem.upkeep.erasing import Eraser
 from graphmem.upkeep.exchange import Exchange
 from graphmem.upkeep.past import Past
 from graphmem.upkeep.settling import Settler
@@ -96,9 +97,8 @@ class Memory:
         """The best actions in states: see :class:`graphmem.policies.Policies`."""
         self.people = People(graph)
         """Preferences and knowledge: see :class:`graphmem.people.People`."""
-        answer = partial(answer_by_model, graph)
         search = EntrySearch(graph, similarity.vectors)
-        outlets = Outlets(learner.learn_many, self.people.know, answer)
+        outlets = Outlets(learner.learn_many, self.people.know, partial(answer_by_model, graph))
         self.levels = Levels(graph, search, reads, outlets)
         """Entries that agents hold for a time: see :class:`graphmem.levels.Levels`."""
         noted = partial(self.levels._relevant, search.floor)
@@ -121,15 +121,9 @@ class Memory:
         self._maintainer = Maintainer(graph, similarity.vectors, strengths)
         self._settler = settler = Settler(graph, learner)
         self._network = network = Network(graph)
-        self.upkeep = Upkeep(
-            graph,
-            self._maintainer,
-            similarity.vectors,
-            Exchange(graph, learner, settler),
-            reads,
-            network,
-            learner,
-        )
+        eraser = Eraser(graph, similarity.vectors, learner)
+        exchange = Exchange(graph, learner, settler, network)
+        self.upkeep = Upkeep(graph, self._maintainer, similarity.vectors, eraser, exchange, reads)
         """Rebuilding, erasing, exporting: see :class:`graphmem.upkeep.Upkeep`."""
         self.skills = Skills(graph, self.lessons, changes, similarity)
         """Skills for agents, as files: see :class:`graphmem.skills.Skills`."""

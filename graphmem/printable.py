@@ -111,7 +111,6 @@ _WORDS = {
     "pooling": "set of strengths for estimates",
     "vectors": "vector of a text",
     "similar": "pair of similar texts",
-    "supersessions": "preference that replaces another",
 }
 """One of what is compared or removed, in the words of who asks."""
 

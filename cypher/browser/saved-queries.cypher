@@ -115,11 +115,10 @@ WITH m ORDER BY m.seen DESC LIMIT 10
 MATCH p = (m)<-[:MADE]-(:Episode)
 RETURN m, collect(p)[..10] AS episodes;
 
-// The preferences of users, with superseded ones
+// The preferences of users, with superseded ones: the latest of a category is in force
 //   needs people: `graphmem people prefer`
-MATCH p = (u:User)-[:PREFERS]->(x:Preference) WHERE u.ns = $ns
-OPTIONAL MATCH q = (x)-[:SUPERSEDES]->(:Preference)
-RETURN p, q LIMIT 60;
+MATCH p = (u:User)-[:PREFERS]->(:Preference) WHERE u.ns = $ns
+RETURN p LIMIT 60;
 
 // Knowledge, its sources, and contradictions
 //   needs people: `graphmem people know`

@@ -19,7 +19,7 @@ UNWIND $rows AS row
 WITH row.trials AS trials, row.successes AS successes,
      toInteger(floor(rising(row.trials - row.successes, $threshold, $z))) - row.trials AS solved,
      CASE WHEN $min_events > row.trials THEN $min_events - row.trials ELSE 0 END AS least
-UNWIND [least] + [beside IN range(-2, 3) | solved + beside] AS more
+UNWIND [least] + [beside IN [-2, -1, 0, 1, 2, 3] | solved + beside] AS more
 WITH trials, successes, solved, least, more
 WHERE more >= least AND (wilson_lower(successes + more, trials + more, $z) > $threshold OR more = solved + 3)
 RETURN trials, successes, min(more) AS more

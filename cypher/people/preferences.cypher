@@ -1,6 +1,6 @@
-// Preferences of users, by category. What was said is a fact. Which preference supersedes which is derived from the times alone: each
-// supersedes the one before it of the same user and category. The order is by time (`at`, else the time of recording), then by confidence,
-// then by id. A user is locked, by a SET, before a change reads the user's preferences.
+// Preferences of users, by category. What was said is a fact. Which preference supersedes which follows from the times alone, when it is
+// asked: each supersedes the one before it of the same user and category. The order is by time (`at`, else the time of recording), then by
+// confidence, then by id. A user is locked, by a SET, before a change reads the user's preferences.
 
 // name: preferences.lock_users
 // mode: write
@@ -25,13 +25,16 @@ MATCH (u:User {id: $user_id})
 WITH u, u.ns AS ns WHERE ns = $ns
 MATCH (u)-[:PREFERS]->(p:Preference)
 WHERE $category IS NULL OR p.category = $category
-OPTIONAL MATCH (p)-[:SUPERSEDES]->(older:Preference)
-OPTIONAL MATCH (newer:Preference)-[:SUPERSEDES]->(p)
-WITH p, older.id AS supersedes, newer.id AS superseded_by
-WHERE $history OR superseded_by IS NULL
+WITH p, p.category AS category, coalesce(p.at, p.created_at) AS said_at, p.confidence AS confidence, p.id AS id
+ORDER BY category, said_at DESC, confidence DESC, id DESC
+WITH category, collect({node: p, id: id}) AS chain
+UNWIND range(0, size(chain) - 1) AS place
+WITH category, place, chain[place].node AS p, CASE WHEN place + 1 < size(chain) THEN chain[place + 1].id END AS supersedes,
+     CASE WHEN place > 0 THEN chain[place - 1].id END AS superseded_by
+WHERE $history OR place = 0
 RETURN p.id AS id, p.user AS user, p.category AS category, p.text AS text, p.source AS source, p.confidence AS confidence, p.at AS at,
        p.created_at AS created_at, coalesce(p.at, p.created_at) AS said_at, supersedes, superseded_by
-ORDER BY category, said_at DESC, confidence DESC, id DESC;
+ORDER BY category, place;
 
 // name: preferences.prefer
 // mode: write
@@ -45,37 +48,6 @@ WITH u, p WHERE p IS NULL
 CREATE (u)-[:PREFERS]->(n:Preference {id: $id, ns: $ns, created_at: $now, user: u.name, category: $category, text: $text, source: $source,
   confidence: $confidence, at: $at})
 RETURN n.id AS id;
-
-// name: preferences.chains
-// doc: Which preference each preference of users supersedes: derived from their times, and as stored; of all categories, or of a given one.
-// param: category string = null
-// returns: newer string, derived string, stored list
-MATCH (u:User)
-WHERE u.id IN $ids AND toString(u.ns) = $ns
-MATCH (u)-[:PREFERS]->(p:Preference)
-WHERE $category IS NULL OR p.category = $category
-OPTIONAL MATCH (p)-[:SUPERSEDES]->(older:Preference)
-WITH u.id AS user, p.category AS category, p.id AS id, coalesce(p.at, p.created_at) AS said_at, p.confidence AS confidence,
-     collect(older.id) AS stored
-ORDER BY user, category, said_at, confidence, id
-WITH user, category, collect({id: id, stored: stored}) AS chain
-UNWIND range(0, size(chain) - 1) AS place
-RETURN chain[place].id AS newer, CASE WHEN place > 0 THEN chain[place - 1].id END AS derived, chain[place].stored AS stored
-ORDER BY newer;
-
-// name: preferences.relink
-// mode: write
-// doc: Replaces the edges from preferences to those that they supersede. Rows: {newer, older (null: none)}.
-// returns: linked integer
-UNWIND $rows AS row
-MATCH (newer:Preference {id: row.newer})
-OPTIONAL MATCH (older:Preference {id: row.older})
-WITH row, newer, older, newer.ns AS ns, older.ns AS other WHERE ns = $ns AND (row.older IS NULL OR other = $ns)
-OPTIONAL MATCH (newer)-[r:SUPERSEDES]->(:Preference)
-WITH newer, older, collect(r) AS edges
-FOREACH (edge IN edges | DELETE edge)
-FOREACH (one IN CASE WHEN older IS NULL THEN [] ELSE [older] END | CREATE (newer)-[:SUPERSEDES]->(one))
-RETURN count(*) AS linked;
 
 // name: preferences.erase_user
 // mode: write

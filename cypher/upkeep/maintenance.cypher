@@ -17,7 +17,7 @@ UNION ALL
 MATCH (n:Mistake) WHERE n.ns = $ns RETURN 'Mistake' AS label, count(n) AS nodes, sum(COUNT { (n)<-[:MADE]-() }) AS uses;
 
 // each: Label kind by = Strategy strategies <-[:USED]-, Task tasks <-[:ATTEMPTED]-, Agent agents -[:RAN]->,
-// each: Episode episodes -[:HAS_STEP]->, User users -[:PREFERS]->
+// each: Episode episodes -[:HAS_STEP]->
 // name: maintenance.ids_{kind}
 // doc: A range of the ids of {kind}, in order, and how many episodes (or an episode: steps) each has.
 // returns: id string, uses integer

@@ -77,9 +77,8 @@ class Learner:
             added |= _just_ended(self._graph.now(), episode.duration)
         episode = self._graph.storable(episode)
         row = episode_row(episode, self._graph.ns, self._graph.settings.success_threshold, **added)
-        with self._graph.store.one_call():
-            # An attempt whose answer was lost wrote it.
-            created = self._add(row) or self._write([row], "raise")[0] is True or own
+        # An attempt whose answer was lost wrote it.
+        created = self._add(row) or self._write([row], "raise")[0] is True or own
         self.after()
         return Learned(episode_id=row["id"], created=created)
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from datetime import datetime
+from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -229,17 +231,5 @@ class Scope(Input):
 
 
 def _fits(pattern: str, text: str) -> bool:
-    """Return whether a text matches a pattern with ``*``, in linear time."""
-    first, *rest = pattern.split("*")
-    if not rest:
-        return text == pattern
-    *between, last = rest
-    if len(text) < len(first) + len(last) or not (text.startswith(first) and text.endswith(last)):
-        return False
-    place, end = len(first), len(text) - len(last)
-    for part in between:  # the first match leaves the most text for the other parts
-        at = text.find(part, place, end)
-        if at < 0:
-            return False
-        place = at + len(part)
-    return True
+    """Return whether a text matches a pattern in which only ``*`` has a meaning."""
+    return fnmatchcase(text, re.sub(r"([?[])", r"[\1]", pattern))

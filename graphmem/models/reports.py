@@ -148,7 +148,6 @@ class RebuildReport(Output):
     anti_patterns: int
     rules: int
     mistakes: int
-    supersessions: int
     similar: int
     policies: int
     policy_links: int

@@ -1,7 +1,7 @@
 """People: preferences of users, knowledge, and the scopes of agents.
 
-Preferences are facts. Only their times decide which is in force: those of a user and category form
-a chain in which each supersedes the one before it, in whatever order they arrive.
+Preferences are facts. Only their times decide which is in force: of a user and category each
+supersedes the one before it, in whatever order they arrive.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from datetime import datetime
 
 from graphmem.errors import NotFoundError, ValidationError
 from graphmem.graph.arguments import check_limit
-from graphmem.graph.derived import Kind, Page, Paged, Rebuilt, Verified, Work, differences_of
 from graphmem.graph.graph import Graph, Reader, Transaction
 from graphmem.ids import from_millis, node_id
 from graphmem.models.fields import Input, Name, millis
@@ -27,7 +26,6 @@ from graphmem.models.people import (
 )
 from graphmem.notebook.frames import Listed
 from graphmem.people.facts import propose, validity
-from graphmem.store.paging import BEYOND, pages
 from graphmem.store.port import ChangedError, Row
 
 
@@ -85,7 +83,6 @@ class People:
                 given: Row = {"text": wish.text, "source": wish.source, "at": said_at}
                 given["confidence"] = PREFERENCE_CONFIDENCE[wish.source]
                 tx.run("preferences.prefer", **of_category, **given, id=key, now=now)
-                relink(tx, [of_category["user_id"]], wish.category)
                 before = tx.run("preferences.of", **of_category)
             return next(_preference(row, created=created) for row in before if row["id"] == key)
 
@@ -140,17 +137,9 @@ class People:
             NotFoundError: a fact in ``contradicts`` is not known.
             StoreError: the engine failed; nothing was written.
         """
-        claim = Claim(
-            domain=domain,
-            fact=fact,
-            source=source,
-            user=user,
-            contradicts=contradicts,  # type: ignore[arg-type]
-            at=at,
-            valid_from=valid_from,
-            valid_to=valid_to,
-        )
-        claim = self._graph.storable(claim)
+        given = dict(locals())
+        del given["self"]
+        claim = self._graph.storable(Claim(**given))
         ns, others = self._graph.ns, list(claim.contradicts)
         identity = node_id(ns, "Knowledge", claim.domain, claim.fact)
         if identity in others:
@@ -169,10 +158,10 @@ class People:
                 if other not in locked:
                     missing = f"no knowledge {other!r} in namespace {ns!r}"
                     raise NotFoundError(f"{missing}; contradicts takes the ids of what is known")
-            given = claim.model_dump(include={"domain", "fact", "source", "user"})
-            given |= {"confidence": KNOWLEDGE_CONFIDENCE[claim.source], **times}
+            told = claim.model_dump(include={"domain", "fact", "source", "user"})
+            told |= {"confidence": KNOWLEDGE_CONFIDENCE[claim.source], **times}
             about = {"knowledge_id": identity, "id": statement, "user_id": user_id}
-            stated = tx.run("knowledge.state", **about, **given)
+            stated = tx.run("knowledge.state", **about, **told)
             contradicted = tx.run(
                 "knowledge.contradict", knowledge_id=identity, statement=statement, ids=others
             )
@@ -235,60 +224,12 @@ def _dated(row: Row) -> Row:
     return {**row, **{name: from_millis(row[name]) for name in names}}
 
 
-SUPERSESSIONS = Kind("supersessions", "Preference")
-
-
-class Supersessions(Paged):
-    """Which preferences of one namespace supersede which."""
-
-    kinds = (SUPERSESSIONS.name,)
-
-    def work(self) -> Work:
-        """Return the ids of users."""
-        rows = self._graph.read("maintenance.ids_users", first="", beyond=BEYOND)
-        return Work(Page(page) for page in pages([row["id"] for row in rows]))
-
-    def compare(self, tx: Transaction, page: Page) -> Verified:
-        """Compare the stored edges with those derived from the times of preferences."""
-        if self._graph.must_lock:  # lock these users against writers
-            tx.run("preferences.lock_users", ids=list(page.items))
-        rows = tx.run("preferences.chains", ids=list(page.items))
-        stored: dict[str, Row] = {
-            f"{row['newer']} {older}": {} for row in rows for older in row["stored"]
-        }
-        expected: dict[str, Row] = {
-            f"{row['newer']} {row['derived']}": {} for row in rows if row["derived"]
-        }
-        differences = differences_of(SUPERSESSIONS, stored, expected)
-        return Verified(differences, {SUPERSESSIONS.name: len(expected)})
-
-    def mend(self, tx: Transaction, page: Page) -> Rebuilt:
-        """Derive and store the edges again."""
-        tx.run("preferences.lock_users", ids=list(page.items))
-        written, removed = relink(tx, page.items)
-        return Rebuilt({SUPERSESSIONS.name: written}, removed)
-
-
 def open_user(tx: Transaction, user: str) -> str:
     """Create a missing user, and lock the node; return its id."""
     identity = node_id(tx.ns, "User", user)
     if not tx.run("preferences.lock_users", ids=[identity], name=user)[0]["locked"]:
         raise ChangedError("the user was erased while this was written")
     return identity
-
-
-def relink(tx: Transaction, users: Sequence[str], category: str | None = None) -> tuple[int, int]:
-    """Store the edges of locked users; return the numbers of all and of removed edges."""
-    rows = tx.run("preferences.chains", ids=list(users), category=category)
-    wrong = [
-        {"newer": row["newer"], "older": row["derived"]}
-        for row in rows
-        if row["stored"] != [older for older in (row["derived"],) if older]
-    ]
-    if wrong:
-        tx.run("preferences.relink", rows=wrong)
-    removed = sum(len({*row["stored"]} - {row["derived"]}) for row in rows)
-    return sum(row["derived"] is not None for row in rows), removed
 
 
 def erase_user(tx: Transaction, user: str) -> tuple[int, int] | None:

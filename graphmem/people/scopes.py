@@ -49,14 +49,9 @@ class LearningScopes:
             ScopeError: it would inherit from itself, directly or through others.
             ValidationError: another field is wrong.
         """
-        scope = Scope(
-            agent=agent,
-            can_learn=can_learn,
-            cannot_learn=cannot_learn,
-            share_with=share_with,
-            inherit_from=inherit_from,
-            min_occurrences=min_occurrences,
-        )
+        given = dict(locals())
+        del given["self"]
+        scope = Scope(**given)
 
         def work(tx: Transaction) -> None:
             _lock(tx)

@@ -26,7 +26,6 @@ from graphmem.errors import QueryError, ReadOnlyError, has_surrogate, shown
 LONGEST = 100_000  # characters of a text
 DEEPEST = 100  # brackets within brackets
 
-MOST_TURNS = 10_000  # turns of all loops over ``range`` within expressions, one within the other
 MOST_GROWTH = 1_000
 """How many times its size a value may become from one WITH to the next, over all of them."""
 
@@ -262,16 +261,16 @@ def _unexpected(before: Token, token: Token) -> QueryError:
 def check_stoppable(text: str) -> None:
     """Check a text that :func:`only_reads` let through."""
     tokens = list(tokenize(text))
-    if prod(max(1, size) for size in _ranges(tokens)) > MOST_TURNS:
-        raise QueryError(
-            f"range() within an expression is limited to {MOST_TURNS:,} turns, all loops "
-            "together; use UNWIND range(...) AS x"
-        )
     for at, token in enumerate(tokens):
         if token.text == "=~":
             _check_pattern(tokens[at + 1 : at + 3])
-        elif token.is_name() and token.name == "reduce" and _text(tokens, at + 1) == "(":
-            _check_reduction(tokens[at + 2 : _closing(tokens, at + 1)])
+        elif token.is_name() and _text(tokens, at + 1) == "(":
+            end = _closing(tokens, at + 1)
+            rows = _text(tokens, at - 1) == "UNWIND" and _text(tokens, end + 1) == "AS"
+            if token.name == "range" and not rows:
+                raise QueryError("range() makes rows alone; use UNWIND range(...) AS x")
+            if token.name == "reduce":
+                _check_reduction(tokens[at + 2 : end])
     if prod(_growths(tokens)) > MOST_GROWTH:
         raise QueryError(
             f"the query can make a value over {MOST_GROWTH:,} times as large, by adding it to "
@@ -290,27 +289,6 @@ def _closing(tokens: Sequence[Token], at: int) -> int:
         if not depth:
             return place
     return len(tokens)
-
-
-def _ranges(tokens: Sequence[Token]) -> Iterator[int]:
-    """Yield the sizes of ranges within expressions; rows of ``UNWIND range(..) AS`` are none."""
-    for at, token in enumerate(tokens):
-        if not (token.is_name() and token.name == "range" and _text(tokens, at + 1) == "("):
-            continue
-        end = _closing(tokens, at + 1)
-        if _text(tokens, at - 1) == "UNWIND" and _text(tokens, end + 1) == "AS":
-            continue
-        given = "".join(part.text for part in tokens[at + 2 : end]).split(",")
-        try:
-            first, last, step = [*map(int, given), 1][:3]
-            yield len(range(first, last + (1 if step > 0 else -1), step))
-        except ValueError:
-            raise QueryError(
-                "range() within an expression takes numbers, not expressions; use "
-                "UNWIND range(...) AS x"
-            ) from None
-        except OverflowError:
-            yield MOST_TURNS + 1
 
 
 def _check_pattern(following: Sequence[Token]) -> None:

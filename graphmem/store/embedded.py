@@ -212,10 +212,6 @@ class EmbeddedStore:
             writer.acknowledge()
             return answer
 
-    def one_call(self) -> contextlib.AbstractContextManager[None]:
-        """Do nothing: here only the lease is waited for, and that has its own limit."""
-        return contextlib.nullcontext()
-
     def view(self, work: Callable[[Transaction], T]) -> T:
         """Run ``work`` on an immutable snapshot."""
         return work(_View(self._readable().session.snapshot()))
@@ -284,8 +280,7 @@ class EmbeddedStore:
                 present = there()
                 return present.filing() if present else contextlib.nullcontext(enter_result=False)
 
-            durable = self._settings.durability == "full"
-            index = kind(read, self.folder, namespace, durable=durable, filing=filing)
+            index = kind(read, self.folder, namespace, filing)
             # Another thread, or another handle, may have been quicker.
             index = source.indexes.setdefault((kind, namespace), index)
         return cast("Index", index)

@@ -90,14 +90,11 @@ class VectorIndex(ABC):
         read: Callable[..., list[Row]],
         folder: Path | None,
         namespace: str,
-        *,
-        durable: bool,
         filing: Filing,
     ) -> None:
         self._read = read
         self._folder = folder / VECTORS if folder else None
         self._namespace = namespace
-        self._durable = durable
         self._filing = filing
         self._lock = threading.RLock()
         self._closed = False
@@ -116,7 +113,6 @@ class VectorIndex(ABC):
                 f"{digested}{self.NAME}",
                 embedder,
                 dimensions,
-                durable=self._durable,
                 filing=self._filing,
             )
             self._fill()

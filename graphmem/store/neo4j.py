@@ -112,7 +112,6 @@ class Neo4jStore:
         self._retry_seconds = RETRY_SECONDS if settings.wait is None else settings.wait
         connecting = min(CONNECT_TIMEOUT, max(self._retry_seconds, 1.0))
         self._grace = connecting + GRACE
-        self._shared = threading.local()
         self._schema: int | None = None
         self._looked = False
         self._applying = threading.RLock()  # applying reads, and a first read applies
@@ -208,14 +207,6 @@ class Neo4jStore:
         self._ready()
         return self._transact(work, brief=brief)
 
-    @contextlib.contextmanager
-    def one_call(self) -> Iterator[None]:
-        self._shared.deadline = time.monotonic() + self._retry_seconds
-        try:
-            yield
-        finally:
-            del self._shared.deadline
-
     def alone(self) -> contextlib.AbstractContextManager[None]:
         """Do nothing: a server has no files beside the graph."""
         return contextlib.nullcontext()
@@ -246,8 +237,7 @@ class Neo4jStore:
 
     def _again(self, attempt: Callable[[float], T]) -> T:
         """Return the result of an attempt; repeat it, if that can help, within the call's time."""
-        alone = time.monotonic() + self._retry_seconds
-        deadline, attempts = getattr(self._shared, "deadline", alone), 0
+        deadline, attempts = time.monotonic() + self._retry_seconds, 0
         while True:
             attempts += 1
             try:

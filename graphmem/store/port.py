@@ -188,9 +188,6 @@ class Store(Protocol):
         call of this or of ``write`` applies the schema.
         """
 
-    def one_call(self) -> AbstractContextManager[None]:
-        """Let all calls of this thread share the time of one call, if that is limited."""
-
     def alone(self) -> AbstractContextManager[object]:
         """Keep others from writing files beside the graph meanwhile, if there are such files."""
 

@@ -79,7 +79,6 @@ class VectorTable:
         embedder: str,
         dimensions: int,
         *,
-        durable: bool = False,
         filing: Filing = freely,
     ) -> None:
         self.dimensions = dimensions
@@ -93,7 +92,6 @@ class VectorTable:
         ).ljust(_HEADER, b"\0")
         self._path = folder / f"{name}{ENDING}" if folder else None
         self._filing = filing
-        self._durable = durable
         self._rows: dict[bytes, int] = {}
         self._room: Matrix = np.empty((0, dimensions), np.float32)
         self._stored = 0  # rows that are in the file: the first ones
@@ -217,15 +215,13 @@ class VectorTable:
         self._sound = True
 
     def _write(self, file: FileIO, first: int) -> None:
-        """Write the records of the rows from ``first`` on, to the disk where that is wanted."""
+        """Write the records of the rows from ``first`` on; the system may take its time for it."""
         keys = [*itertools.islice(reversed(self._rows), len(self._rows) - first)][::-1]
         records = np.empty(len(keys), self._record)
         records["key"] = np.frombuffer(b"".join(keys), f"V{KEY}")
         records["vector"] = self.matrix[first:]
         records["checksum"] = _checksums(records)
         _write_all(file, records.view(np.uint8).data)
-        if self._durable:
-            os.fsync(file.fileno())
         self._stored = first + len(keys)
 
     def _warn(self, message: str) -> None:

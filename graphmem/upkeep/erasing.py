@@ -10,6 +10,8 @@ some of it; the same call again removes the rest.
 from __future__ import annotations
 
 import json
+import logging
+import time
 from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
@@ -17,8 +19,9 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-from graphmem.errors import NotFoundError, StorageError, ValidationError
-from graphmem.graph.arguments import check_text, checked_agent
+from graphmem.episodes.learning import Learner
+from graphmem.errors import GraphMemError, NotFoundError, StorageError, ValidationError
+from graphmem.graph.arguments import check_flag, check_text, checked_agent
 from graphmem.graph.derived import LABELS, upkeep
 from graphmem.graph.graph import Graph, Reader, Transaction
 from graphmem.ids import EARLIEST, agent_id, event_ids, from_millis, state_id, stream_id
@@ -31,6 +34,7 @@ from graphmem.people.scopes import erase_agent
 from graphmem.policies import streams as derivation
 from graphmem.policies.cycles import Cycles
 from graphmem.policies.streams import Change, apply, lock
+from graphmem.printable import counted
 from graphmem.search.vectors import Vectors
 from graphmem.store.paging import pages as paged
 from graphmem.store.port import Row
@@ -38,12 +42,16 @@ from graphmem.upkeep.verifying import Shares
 
 PAGE = 1_000  # episodes, events or policies of one transaction on a server
 DAY = timedelta(days=1)
+HOUR = 3_600.0
+"""Seconds between two times at which what is beyond the setting ``keep`` is forgotten."""
 _CONDITIONS = (
     "give older_than (days, for instance 90), below_confidence (for instance 0.3), or both (of all "
     "agents also none, if the setting keep says what stays); erase(agent=...) removes all of one"
 )
 Removed = Counter[str]
 """How many episodes and steps were removed, and how many nodes that nothing supports, by label."""
+
+_log = logging.getLogger(__name__)
 
 
 def _days(value: object) -> object:
@@ -53,22 +61,121 @@ def _days(value: object) -> object:
 class _Condition(Input):
     """Which episodes are forgotten."""
 
-    older_than: Annotated[Finite, Field(ge=0), BeforeValidator(_days)] | None
-    below_confidence: Unit | None
-    agent: Name | None
-    any: bool
-    dry_run: bool
+    older_than: Annotated[Finite, Field(ge=0), BeforeValidator(_days)] | None = None
+    below_confidence: Unit | None = None
+    agent: Name | None = None
+    dry_run: bool = False
 
 
 class Eraser:
-    """Erases and forgets in one namespace."""
+    """Erases and forgets in one namespace: a part of ``memory.upkeep``."""
 
-    def __init__(self, graph: Graph, vectors: Vectors) -> None:
+    def __init__(self, graph: Graph, vectors: Vectors, learner: Learner) -> None:
         self._graph = graph
         self._vectors = vectors
         self._cycles = Cycles(graph)
+        self._next = 0.0
+        learner.after = self.forget_beyond
 
-    def erase_episode(self, episode_id: str, agent: str | None) -> EraseReport:
+    def erase(
+        self,
+        episode_id: str | None = None,
+        *,
+        agent: str | None = None,
+        user: str | None = None,
+        source: str | None = None,
+        compact: bool | None = None,
+    ) -> EraseReport:
+        """Remove an episode, an agent, a user or a source, as if it had never existed.
+
+        Every derived number loses its exact share. Erasing an agent removes its episodes, abandoned
+        attempts, policies, events, predictions and scope; erasing a user removes the episodes and
+        abandoned attempts of this ``user``, the preferences, and the facts that only this user
+        stated; erasing a source removes what its imported skills say. With ``compact`` an embedded
+        memory then rewrites its files, so that none of them holds what was erased; ``read_by`` of
+        the report names other processes that still have an older snapshot. A server keeps removed
+        records until it reuses their space.
+
+        Args:
+            episode_id: id of the episode, or of an abandoned attempt. Give one of the four.
+            agent: name of the agent; beside an id: erase the episode only if it is this agent's.
+            user: name of the user.
+            source: name of the source of imported skills.
+            compact: rewrite the files at once. None: for all but one episode, which then
+                stays in the log until the next checkpoint, at the latest until the memory is
+                closed.
+
+        Raises:
+            NotFoundError: there is no such episode, agent, user or source in this namespace.
+            StorageError: everything was erased, but there is no room to rewrite the files.
+            ValidationError: none or several are given.
+        """
+        given = {"episode_id": episode_id, "agent": agent, "user": user, "source": source}
+        if episode_id is not None:
+            del given["agent"]
+        if sum(value is not None for value in given.values()) != 1:
+            remedy = "give one of episode_id, agent, user, source"
+            raise ValidationError("episode_id", episode_id, "is not the only one", remedy)
+        if compact is not None:
+            check_flag("compact", compact)
+        if episode_id is not None:
+            report = self._erase_episode(episode_id, agent)
+        elif agent is not None:
+            report = self._erase_agent(agent)
+        elif source is not None:
+            report = self._erase_source(source)
+        else:
+            report = self._erase_user(str(user))
+        self._vectors.tidy()
+        if compact or (compact is None and episode_id is None):
+            report = report.model_copy(update=self._compact())
+        return report
+
+    def forget(
+        self,
+        older_than: float | timedelta | None = None,
+        below_confidence: float | None = None,
+        agent: str | None = None,
+        *,
+        dry_run: bool = False,
+    ) -> ForgetReport:
+        """Erase episodes that are old, or whose strategies have low confidence, or both.
+
+        Only the given conditions count; an episode must meet all of them. Every derived number
+        loses their exact share; items that nothing else supports are removed. The setting ``keep``
+        does this by itself; without a condition, of all agents, the episodes are meant that it does
+        not keep, so that a dry run says which these are.
+
+        Args:
+            older_than: days (or a timedelta) since the end of an episode, else its start, else its
+                recording, from 0, for instance 90; None: any age. Abandoned attempts of that age
+                are erased, too.
+            below_confidence: each strategy of the episode must have a lower confidence (posterior
+                mean, from 0 to 1) for its agent and type of task, for instance 0.3; None: any
+                confidence.
+            agent: only episodes of this agent.
+            dry_run: report what would be removed, and change nothing.
+
+        Raises:
+            ValidationError: an argument is wrong, or neither a condition nor the setting says what
+                goes.
+        """
+        given: dict[str, Any] = {"older_than": older_than, "below_confidence": below_confidence}
+        return self._forget(_Condition(**given, agent=agent, dry_run=dry_run))
+
+    def forget_beyond(self) -> None:
+        """Forget what is beyond the setting ``keep``, at most once an hour."""
+        bound, now = self._graph.settings.keep, time.monotonic()
+        if bound is None or now < self._next:
+            return
+        self._next = now + HOUR
+        try:
+            if count := self._forget(_Condition(), compact=False).episodes:
+                _log.info("forgot %s beyond %s", counted(count, "episode"), bound)
+        except GraphMemError as error:  # what was to be learned is learned
+            _log.warning("nothing is forgotten, although keep is %s: %s", bound, error)
+
+    def _erase_episode(self, episode_id: str, agent: str | None) -> EraseReport:
         """Remove an episode (or an abandoned attempt), of an agent or of any, with its share."""
         check_text("episode_id", episode_id)
         name = checked_agent(agent)
@@ -92,7 +199,7 @@ class Eraser:
 
         return self._graph.transact(work)
 
-    def erase_agent(self, agent: str) -> EraseReport:
+    def _erase_agent(self, agent: str) -> EraseReport:
         """Remove an agent with its episodes, policies, events, predictions, levels and scope."""
         name = str(checked_agent(agent))
         identity, stream = agent_id(self._graph.ns, name), stream_id(self._graph.ns, name)
@@ -105,9 +212,9 @@ class Eraser:
             ahead["predictions"] = int(dropped[0]["removed"])
             self._remove_ahead([row["id"] for row in ids], ahead)
             self._drop_experience_ahead(stream, last, ahead)
-        return self._graph.transact(lambda tx: self._erase_agent(tx, name, ahead))
+        return self._graph.transact(lambda tx: self._drop_agent(tx, name, ahead))
 
-    def _erase_agent(self, tx: Transaction, name: str, ahead: Removed) -> EraseReport:
+    def _drop_agent(self, tx: Transaction, name: str, ahead: Removed) -> EraseReport:
         ns = self._graph.ns
         identity, stream = agent_id(ns, name), stream_id(ns, name)
         row = lock(tx, [stream]).get(stream)  # first, as learning does
@@ -145,15 +252,15 @@ class Eraser:
             removed=tuple(sorted(labels)),
         )
 
-    def erase_user(self, user: str) -> EraseReport:
+    def _erase_user(self, user: str) -> EraseReport:
         """Remove a user's episodes and preferences, and the knowledge that nobody else stated."""
         check_text("user", user)
         ahead = Removed()
         rows = self._graph.read("erasing.episodes_of_user", user=user)
         self._remove_ahead([row["id"] for row in rows], ahead)
-        return self._graph.transact(lambda tx: self._erase_user(tx, user, ahead))
+        return self._graph.transact(lambda tx: self._drop_user(tx, user, ahead))
 
-    def _erase_user(self, tx: Transaction, user: str, ahead: Removed) -> EraseReport:
+    def _drop_user(self, tx: Transaction, user: str, ahead: Removed) -> EraseReport:
         ids = [row["id"] for row in tx.run("erasing.episodes_of_user", user=user)]
         records = tx.run("attempts.records")
         attempts = [row["id"] for row in records if json.loads(row["record"]).get("user") == user]
@@ -173,7 +280,7 @@ class Eraser:
             removed=tuple(_nodes(removed)),
         )
 
-    def erase_source(self, source: str) -> EraseReport:
+    def _erase_source(self, source: str) -> EraseReport:
         """Remove what an imported source says of strategies."""
         check_text("source", source)
         rows = self._graph.write("skills.drop", source=source)
@@ -182,7 +289,7 @@ class Eraser:
             raise NotFoundError(f"no skills of a source {source!r} {place}")
         return EraseReport(source=source, priors=rows[0]["priors"], removed=("Prior", "Skill"))
 
-    def compact(self) -> dict[str, Any]:
+    def _compact(self) -> dict[str, Any]:
         """Rewrite the files; return what a report says of it."""
         store = self._graph.store
         try:
@@ -194,22 +301,7 @@ class Eraser:
             ) from error
         return {"compacted": compacted, "read_by": store.readers()}
 
-    def forget(
-        self,
-        older_than: float | timedelta | None,
-        below_confidence: float | None,
-        agent: str | None,
-        *,
-        either: bool = False,
-        dry_run: bool = False,
-        compact: bool = True,
-    ) -> ForgetReport:
-        """Remove episodes that meet all given conditions on age and confidence, or one of them.
-
-        Without any of these: those that the setting ``keep`` does not keep.
-        """
-        given: dict[str, Any] = {"older_than": older_than, "below_confidence": below_confidence}
-        asked = _Condition(**given, agent=agent, any=either, dry_run=dry_run)
+    def _forget(self, asked: _Condition, *, compact: bool = True) -> ForgetReport:
         days, most = asked.older_than, None
         if days is None and asked.below_confidence is None:
             if (keep := self._graph.settings.keep) is None or asked.agent is not None:
@@ -246,7 +338,7 @@ class Eraser:
         rest = self._remove_ahead(ids, ahead)
         done = self._graph.transact(lambda tx: report(tx, ids, ahead + self._remove(tx, rest)))
         self._vectors.tidy()
-        return done.model_copy(update=self.compact()) if compact else done
+        return done.model_copy(update=self._compact()) if compact else done
 
     def _days_ago(self, days: float) -> int:
         age = days * (DAY / timedelta(milliseconds=1))
@@ -384,9 +476,8 @@ def _forgettable(
 
     Weak are those whose strategies all have a lower confidence than asked.
     """
-    below, either = asked.below_confidence, asked.any
-    time = None if either and below is not None else before
-    rows = reader.read("erasing.aged", before=time, agent=asked.agent)
+    below = asked.below_confidence
+    rows = reader.read("erasing.aged", before=before, agent=asked.agent)
     if most is not None:
         rows = sorted(rows, key=lambda row: (row["at"], row["id"]))[: max(0, len(rows) - most)]
     if below is None:
@@ -396,14 +487,12 @@ def _forgettable(
         for row in reader.read("erasing.beliefs", below=below)
     }
 
-    def is_weak(row: Row) -> bool:
-        used = row["strategies"]
-        return used and not any((row["agent"], row["type"], text) in believed for text in used)
-
-    def is_old(row: Row) -> bool:
-        return either and before is not None and row["at"] < before
-
-    return [row["id"] for row in rows if is_weak(row) or is_old(row)]
+    return [
+        row["id"]
+        for row in rows
+        if (used := row["strategies"])
+        and believed.isdisjoint((row["agent"], row["type"], text) for text in used)
+    ]
 
 
 def _drop(tx: Transaction, ids: Sequence[str]) -> int:

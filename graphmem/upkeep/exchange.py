@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import io
 import json
-import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from operator import methodcaller
@@ -22,12 +21,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TextIO, TypeVar
 from graphmem.episodes.attempts import abandon
 from graphmem.episodes.learning import Learner
 from graphmem.episodes.rows import FIRST, read_contents
-from graphmem.errors import NotFoundError, SeedingError, StorageError, ValidationError, shown
-from graphmem.files import part_of, writing
-from graphmem.graph.arguments import checked_path
+from graphmem.errors import NotFoundError, SeedingError, ValidationError
+from graphmem.files import writing
+from graphmem.graph.arguments import check_choice, checked_path
 from graphmem.graph.graph import Graph, Transaction
 from graphmem.ids import canonical_json, from_millis, node_id
-from graphmem.kinds import ExportFormat
+from graphmem.kinds import EXPORT_FORMATS, FILE_FORMATS, ExportFormat, FileFormat, NodeKind
 from graphmem.lessons.general_rules import consolidation_id
 from graphmem.lessons.skills import add_sources, read_priors
 from graphmem.levels import exchange as levels_exchange
@@ -36,29 +35,22 @@ from graphmem.models import AbandonedAttempt, Episode, Rejection
 from graphmem.models.episodes import SettlementRecord
 from graphmem.models.reports import ExportReport, ImportReport
 from graphmem.models.skills import PriorRecord
+from graphmem.network import Network
 from graphmem.seeding import jsonl, sentinel
 from graphmem.seeding.formats import Origin, Refused
 from graphmem.seeding.reading import Limits
 from graphmem.seeding.sources import Source, damage
-from graphmem.store import port, tables
 from graphmem.store.paging import pages
-from graphmem.store.port import TEXTS, Row
+from graphmem.store.port import Row
 from graphmem.upkeep.sentinel_file import Document, Lists, SentinelFile
 from graphmem.upkeep.settling import Settler
+from graphmem.upkeep.tables import write_tables
 
 if TYPE_CHECKING:
     from networkx import MultiDiGraph
 
 T = TypeVar("T")
 BATCH = 500
-ARGUMENTS, AFTER = "import.args", "after.cypher"
-_BETWEEN = "\x1f"  # stands between the items of a list; no text has it
-_OPTIONS = (
-    "--multiline-fields=true",
-    "--array-delimiter=U+001F",
-    "--read-buffer-size=32m",
-    "--id-type=string",
-)
 FORM = "sentinel_log"  # what a Document says of the form of its file
 
 
@@ -75,35 +67,106 @@ class _Reference(NamedTuple):
 class Exchange:
     """Imports and exports files of one namespace."""
 
-    def __init__(self, graph: Graph, learner: Learner, settler: Settler) -> None:
+    def __init__(self, graph: Graph, learner: Learner, settler: Settler, network: Network) -> None:
         self._graph = graph
+        self._network = network
         self._limits = Limits()
         self._learner = learner
         self._settler = settler
 
     def export(
         self,
-        path: Path,
+        path: str | Path,
         format_name: ExportFormat,
-        document: str | None,
-        graph: MultiDiGraph | None,
+        *,
+        document: str | None = None,
+        kinds: Sequence[NodeKind] | None = None,
+        limit: int | None = None,
     ) -> ExportReport:
-        """Write the namespace, one imported file, or a network of nodes and edges."""
+        """Write all episodes to a file, replacing it, or the graph for a program that draws it.
+
+        JSON lines also hold abandoned attempts and levels. GraphML holds nodes and edges as
+        :meth:`Memory.to_networkx` has them, and cannot be imported.
+
+        Args:
+            path: the file; it is replaced at the end, so it is never half written. A device or a
+                pipe is not replaced; everything is written to it at the end.
+            format_name: "sentinel" or "jsonl" (JSON lines; ids stay the same); "graphml" for
+                programs such as Gephi (needs networkx); "neo4j": the path is a new folder, which
+                gets the whole namespace as tables (CSV) for ``neo4j-admin database import full``.
+            document: only the episodes of an imported Sentinel file, by its name.
+            kinds: the kinds of nodes of a graph; default: what was learned.
+            limit: most nodes of a graph; it may have twenty times as many edges. None: any number.
+
+        Raises:
+            NotFoundError: no such file was imported.
+            ValidationError: the file is one of the memory's own, the other content of imported
+                files differs, there is no such format,
+                its files have no name in the memory, or a graph has more nodes or edges than
+                ``limit`` allows.
+            SettingsError: GraphML needs networkx, which is not installed.
+            StorageError: the file cannot be written; an existing file stays unchanged.
+        """
+        target = checked_path("path", path)
+        own = Path(self._graph.store.url).resolve()
+        if not self._graph.store.capabilities.server and own in (
+            place := target.resolve(),
+            *place.parents,
+        ):
+            problem, remedy = "is within the memory's own folder", "name a file elsewhere"
+            raise ValidationError("path", str(path), problem, remedy)
+        check_choice("format_name", format_name, EXPORT_FORMATS)
+        _check_document(format_name, document)
+        graph: MultiDiGraph | None = None
+        if format_name == "graphml":
+            graph = self._network.to_networkx(kinds=kinds, limit=limit)
+        elif (kinds, limit) != (None, None):
+            name, value = ("limit", limit) if kinds is None else ("kinds", kinds)
+            raise ValidationError(name, value, "is for graphml", "leave it out")
         if format_name == "neo4j":
-            nodes, edges = _tabulate(self._graph, path)
-            return ExportReport(file=str(path), format=format_name, nodes=nodes, edges=edges)
+            nodes, edges = write_tables(self._graph, target)
+            return ExportReport(file=str(target), format=format_name, nodes=nodes, edges=edges)
 
         def write(tx: Transaction) -> ExportReport:
             if graph is not None:
-                return _graphml(graph, begin(), str(path))
+                return _graphml(graph, begin(), str(target))
             if format_name == "sentinel":
-                return _sentinel(tx, begin(), str(path), document)
-            return _jsonl(tx, begin(), str(path))
+                return _sentinel(tx, begin(), str(target), document)
+            return _jsonl(tx, begin(), str(target))
 
-        with _writing(path) as begin:
+        with _writing(target) as begin:
             return self._graph.view(write)
 
-    def import_sentinel(self, path: str | Path, name: str | None) -> ImportReport:
+    def import_(
+        self, path: str | Path, format_name: FileFormat, *, document: str | None = None
+    ) -> ImportReport:
+        """Learn all episodes of a file.
+
+        The whole file is checked before anything is learned. Of a Sentinel file the other content
+        is stored, too: :meth:`export` then returns the same JSON value. Its episodes are identified
+        by their position in the file, so importing a file again finishes an interrupted import, and
+        learns episodes appended since.
+
+        Args:
+            path: the file, also gzipped; it is read twice, so it must not be a pipe.
+            format_name: "sentinel" or "jsonl" (JSON lines, the format that ``seed`` knows as well).
+            document: the name of a Sentinel file in the memory; default: its file name without
+                folder and endings.
+
+        Raises:
+            SeedingError: the file cannot be read, is damaged, not within the limits of the
+                settings, or of a newer version; or a line of JSON is wrong. Nothing was learned.
+            ValidationError: an episode is wrong (``episodes.3.score``: the fourth), there is no
+                such format, or its files have no name in the memory.
+            ConflictError: another episode was learned from this position of this file.
+        """
+        check_choice("format_name", format_name, FILE_FORMATS)
+        _check_document(format_name, document)
+        if format_name == "sentinel":
+            return self._import_sentinel(path, document)
+        return self._import_jsonl(path)
+
+    def _import_sentinel(self, path: str | Path, name: str | None) -> ImportReport:
         """Learn the episodes of a Sentinel file, and store its other content."""
         file = SentinelFile(_source(path), name, self._limits)
         rest = file.check()
@@ -132,7 +195,7 @@ class Exchange:
             kept=tuple(file.kept),
         )
 
-    def import_jsonl(self, path: str | Path) -> ImportReport:
+    def _import_jsonl(self, path: str | Path) -> ImportReport:
         """Learn the episodes of JSON lines, after checking all lines."""
         source = _source(path)
 
@@ -336,7 +399,7 @@ def _base(
     return {**sentinel.write(content), **own}
 
 
-def check_document(format_name: str, document: str | None) -> None:
+def _check_document(format_name: str, document: str | None) -> None:
     """Check that a document is named for Sentinel files alone."""
     if document is not None and format_name != "sentinel":
         raise ValidationError("document", document, "is for Sentinel files", "leave it out")
@@ -387,159 +450,3 @@ def _graphml(graph: MultiDiGraph, file: TextIO, path: str) -> ExportReport:
     file.writelines(f"{line}\n" for line in generate_graphml(graph))
     nodes, edges = graph.number_of_nodes(), graph.number_of_edges()
     return ExportReport(file=path, format="graphml", nodes=nodes, edges=edges)
-
-
-def _tabulate(graph: Graph, path: str | Path) -> tuple[int, int]:
-    """Write the namespace as tables (CSV) for ``neo4j-admin database import full`` to a new folder.
-
-    There is a file for the nodes of each label, and for the edges of each type between two labels;
-    each has its header in a file of its own. ``import.args`` names them all; where there is an
-    ``after.cypher``, it is to be run on the database then. Returns the numbers of nodes and edges.
-    """
-    target = Path(path).expanduser().absolute()
-    try:
-        if target.exists() and (not target.is_dir() or any(target.iterdir())):
-            raise StorageError(f"{shown(str(path))} is not an empty folder; name a new one")
-        if not target.parent.is_dir():
-            parent = shown(str(target.parent))
-            raise StorageError(f"{shown(str(path))}: there is no folder {parent}")
-        with part_of(target, Path.mkdir) as part:
-            counts = graph.store.view(lambda tx: _Writer(tx, graph, part).write())
-            if target.exists():
-                target.rmdir()
-            part.replace(target)
-    except OSError as error:
-        raise StorageError(
-            f"{shown(str(path))}: {error.strerror or error}; nothing was written"
-        ) from error
-    return counts
-
-
-class _Table:
-    """A file of rows, whose header is known at its end."""
-
-    def __init__(self, folder: Path, name: str, fixed: Iterable[str]) -> None:
-        self._path = folder / f"{name}.csv"
-        self._file: TextIO = self._path.open("w", encoding="utf-8", newline="\n")
-        self._fixed = [*fixed]
-        self._types: dict[str, str] = {}
-
-    def add(self, fixed: Iterable[str], properties: Mapping[str, Any]) -> None:
-        """Add a row."""
-        values = {name: one for name, one in properties.items() if one not in (None, [])}
-        for name, value in values.items():
-            kind = _kind(value)
-            if {kind, self._types.setdefault(name, kind)} == {"long", "double"}:
-                self._types[name] = "double"
-        cells = [*map(_text, fixed), *(_cell(values.get(name)) for name in self._types)]
-        self._file.write(",".join(cells) + "\n")
-
-    def end(self) -> str:
-        """Write the header; return the names of both files."""
-        self._file.close()
-        header = self._path.with_name(f"{self._path.stem}-header.csv")
-        columns = [*self._fixed, *(f"{name}:{kind}" for name, kind in self._types.items())]
-        header.write_text(",".join(columns) + "\n", encoding="utf-8")
-        return f"{header.name},{self._path.name}"
-
-
-class _Writer:
-    def __init__(self, tx: port.Transaction, graph: Graph, folder: Path) -> None:
-        self._tx = tx
-        self._ns = graph.ns
-        self._now = graph.now()
-        self._folder = folder
-        self._arguments = [*_OPTIONS]
-        self._counts = [0, 0]
-        self._empty: dict[tuple[str, str], list[str]] = {}
-        self._hollow: set[tuple[str, str]] = set()
-        """Types of edges, and their properties that are empty lists."""
-
-    def write(self) -> tuple[int, int]:
-        """Write all files."""
-        for label in tables.labels():
-            known = tables.ids(self._tx, label, self._ns)
-            if label == "Pending":
-                self._nodes(label, self._waiting(known))
-            elif known:
-                self._nodes(label, tables.nodes(self._tx, label, known))
-                self._edges(label, known)
-        text = "\n".join(self._arguments) + "\n"
-        (self._folder / ARGUMENTS).write_text(text, encoding="utf-8")
-        if self._empty or self._hollow:  # tables cannot hold an empty list
-            (self._folder / AFTER).write_text(
-                "".join(
-                    f"MATCH (n:{label}) WHERE n.id IN {json.dumps(known)} SET n.{name} = [];\n"
-                    for (label, name), known in self._empty.items()
-                )
-                + "".join(
-                    f"MATCH ()-[r:{kind}]->() WHERE r.{name} IS NULL SET r.{name} = [];\n"
-                    for kind, name in sorted(self._hollow)
-                ),
-                encoding="utf-8",
-            )
-        for file in self._folder.iterdir():
-            with file.open("rb") as opened:
-                os.fsync(opened.fileno())
-        return self._counts[0], self._counts[1]
-
-    def _nodes(self, label: str, rows: Iterable[Row]) -> None:
-        table = _Table(self._folder, label, (f"id:ID({label})",))
-        for row in rows:
-            held = {name: value for name, value in row.items() if name != "id"}
-            table.add((row["id"],), held)
-            for name, value in held.items():
-                if value == []:
-                    self._empty.setdefault((label, name), []).append(row["id"])
-            self._counts[0] += 1
-        self._arguments.append(f"--nodes={label}={table.end()}")
-
-    def _edges(self, label: str, known: list[str]) -> None:
-        found: dict[tuple[str, str], _Table] = {}
-        for row in tables.edges(self._tx, label, known):
-            kind, other = row["type"], row["label"]
-            table = found.get((kind, other))
-            if table is None:
-                ends = (f":START_ID({label})", f":END_ID({other})")
-                name = f"{label}-{kind}-{other}"
-                table = found[kind, other] = _Table(self._folder, name, ends)
-            table.add((row["id"], row["other"]), row["held"])
-            self._hollow |= {(kind, name) for name, value in row["held"].items() if value == []}
-            self._counts[1] += 1
-        for (kind, _), table in found.items():
-            self._arguments.append(f"--relationships={kind}={table.end()}")
-
-    def _waiting(self, known: list[str]) -> Iterator[Row]:
-        """Yield what waits for its vector: vectors do not come along, so all texts do."""
-        texts = {one: label for label in TEXTS for one in tables.ids(self._tx, label, self._ns)}
-        for row in tables.nodes(self._tx, "Pending", known):
-            if row["id"] not in texts:
-                yield row
-        for one, label in texts.items():
-            yield {"id": one, "ns": self._ns, "kind": label, "created_at": self._now}
-
-
-def _kind(value: Any) -> str:
-    if isinstance(value, list | tuple):
-        return f"{_kind(value[0]) if value else 'string'}[]"
-    if isinstance(value, bool):
-        return "boolean"
-    if isinstance(value, int):
-        return "long"
-    return "double" if isinstance(value, float) else "string"
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, list | tuple):
-        return _text(_BETWEEN.join(map(_plain, value)))
-    return _text(value) if isinstance(value, str) else _plain(value)
-
-
-def _plain(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _text(value: str) -> str:
-    return '"' + value.replace('"', '""') + '"'

@@ -16,6 +16,7 @@ from graphmem.advice.strengths import Strengths
 from graphmem.config import KEPT
 from graphmem.episodes.learning import DAY, half_life_of
 from graphmem.episodes.rows import classes_of, failures_of, outcomes_of, read_contents
+from graphmem.graph.arguments import check_function
 from graphmem.graph.derived import (
     AGENTS,
     ANTI_PATTERNS,
@@ -46,7 +47,6 @@ from graphmem.lessons.general_rules import Consolidated
 from graphmem.levels.topology import LevelCheck
 from graphmem.models import Difference, RebuildReport, Stats, VerifyReport
 from graphmem.models.episodes import hashed
-from graphmem.people import Supersessions
 from graphmem.policies.cycles import Cycles
 from graphmem.policies.streams import StreamPolicies, lock, took
 from graphmem.search.edges import queue_changes
@@ -88,13 +88,11 @@ class Facts(Paged):
     def compare(self, tx: Transaction, page: Page) -> Verified:
         """Compare episodes with the hash of their content, and with what follows from it."""
         contents = read_contents(tx, page.items)
-        told = outcomes_of(tx, page.items)
         differences = list(_took_differences(tx, page.items, contents))
-        for row in tx.run("lessons_maintenance.classes", ids=page.items):
+        for row, right in _counted(tx, page.items, contents):
             held = contents.get(row["id"])
             actual = None if held is None else digest(canonical_json(hashed(held)))
             wrong = [("content_hash", actual, row["content_hash"])]
-            right = _counted(held, told.get(row["id"], {}))
             wrong += [(name, row[name], value) for name, value in right.items()]
             differences += [
                 Difference(kind="episodes", key=row["id"], field=name, stored=was, expected=should)
@@ -106,13 +104,8 @@ class Facts(Paged):
     def mend(self, tx: Transaction, page: Page) -> Rebuilt:
         """Let episodes count by their latest outcome, under the right classes."""
         contents = read_contents(tx, page.items)
-        told = outcomes_of(tx, page.items)
-        rows = []
-        for row in tx.run("lessons_maintenance.classes", ids=page.items):
-            right = _counted(contents.get(row["id"]), told.get(row["id"], {}))
-            if any(row[name] != value for name, value in right.items()):
-                rows.append({**row, **right})
-        if rows:
+        counted = _counted(tx, page.items, contents)
+        if rows := [{**row, **right} for row, right in counted if row != {**row, **right}]:
             tx.run("settling.put", rows=rows)
         return Rebuilt()
 
@@ -122,8 +115,14 @@ def counted_classes(held: Mapping[str, Any]) -> Row:
     return {**classes_of(held), "failed": [failed or "" for failed in failures_of(held)]}
 
 
-def _counted(held: Row | None, told: Row) -> Row:
-    return {} if held is None else {**told, **counted_classes({**held, **told})}
+def _counted(
+    tx: Transaction, ids: list[str], contents: Mapping[str, Row]
+) -> Iterator[tuple[Row, Row]]:
+    """Yield what episodes count by, as stored, and what it should be."""
+    outcomes = outcomes_of(tx, ids)
+    for row in tx.run("lessons_maintenance.classes", ids=ids):
+        held, told = contents.get(row["id"]), outcomes.get(row["id"], {})
+        yield row, {} if held is None else {**told, **counted_classes({**held, **told})}
 
 
 def _took_differences(
@@ -411,7 +410,6 @@ class Maintainer:
             Counts(graph),
             StreamPolicies(graph),
             Consolidated(graph),
-            Supersessions(graph),
             LevelCheck(graph),
             Whole("cycles", lambda: graph.transact(cycles.renew)),
             Whole("predictions", lambda: int(graph.write("predictions.drop_about")[0]["removed"])),
@@ -467,8 +465,9 @@ class Maintainer:
             checked=dict(checked),
         )
 
-    def rebuild(self, on_progress: Progress | None = None) -> RebuildReport:
-        """Derive everything from the facts and store it, with the present settings."""
+    def rebuild(self, *, on_progress: Callable[[int, int], None] | None = None) -> RebuildReport:
+        """Recompute every derived number from the facts and store it, by the present settings."""
+        check_function("on_progress", on_progress)
         self._graph.transact(resettle)
         self._graph.reload()
         written: Counter[str] = Counter()

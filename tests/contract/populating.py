@@ -435,9 +435,6 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
             }
             for i in policies
         ],
-        "preferences.relink": [
-            {"newer": newer, "older": older} for newer, older in pairwise(ids(target, "Preference"))
-        ],
         "consolidation.repeated_sentences": [{"text": "shared", "rules": ids(target, "Rule")}],
         "consolidation.shown": [
             {"id": "x", "verdict": "WORKS", "text": "x", "episodes": ids(target, "Episode")}

@@ -14,9 +14,8 @@ import pytest
 
 from graphmem import Memory
 from graphmem.errors import NotFoundError, ValidationError
-from graphmem.models import Difference, Knowledge, Preference
+from graphmem.models import Knowledge, Preference
 from tests.conftest import Clock, Opener
-from tests.contract.teaching import tamper
 
 MONDAY = datetime(2026, 5, 4, 9, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -105,32 +104,6 @@ def test_the_order_of_arrival_of_preferences_does_not_matter(
     shuffled = data.draw(st.permutations(said + said[:2]))
     assert tell(said) == tell(shuffled)
     assert not memory.verify().differences
-
-
-def test_edges_that_are_gone_or_wrong_are_found_and_mended(memory: Memory) -> None:
-    for number in range(4):
-        memory.people.prefer("ann", "seat", f"seat {number}", at=MONDAY + number * DAY)
-    memory.people.prefer("bob", "seat", "any", at=MONDAY)
-
-    def differences() -> list[Difference]:
-        report = memory.verify()
-        assert report.checked["supersessions"] == 3
-        return list(report.differences)
-
-    assert differences() == []
-    gone = "MATCH (a)-[r:SUPERSEDES]->() WHERE a.ns = $ns AND a.text = 'seat 2' DELETE r"
-    wrong = (
-        "MATCH (a:Preference {text: 'seat 0'}) MATCH (b:Preference {text: 'seat 3'}) "
-        "WHERE a.ns = $ns AND b.ns = $ns CREATE (a)-[:SUPERSEDES]->(b)"
-    )
-    for change, stored, expected in ((gone, None, "present"), (wrong, "present", None)):
-        tamper(memory, change)
-        [found] = differences()
-        assert (found.kind, found.stored, found.expected) == ("supersessions", stored, expected)
-        report = memory.upkeep.rebuild()
-        assert (report.supersessions, report.removed) == (3, int(change == wrong))
-        assert differences() == []
-    assert texts(memory.people.preferences("ann")) == ["seat 3"]
 
 
 class TestKnowing:

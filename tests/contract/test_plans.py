@@ -30,7 +30,7 @@ lessons.rules lessons.sentences lessons.task_scores lessons_maintenance.hold_rul
 lessons_maintenance.ids_mistakes lessons_maintenance.ids_rules looking.episodes looking.find
 looking.tasks looking.tasks_by maintenance.drop_loose_anti_patterns
 maintenance.drop_loose_heuristics maintenance.drop_loose_tallies maintenance.ids_agents
-maintenance.ids_episodes maintenance.ids_strategies maintenance.ids_tasks maintenance.ids_users
+maintenance.ids_episodes maintenance.ids_strategies maintenance.ids_tasks
 maintenance.inhabited
 maintenance.namespaces maintenance.sizes maintenance.stats maintenance.stored_links
 maintenance.stored_policies network.ids_agent network.ids_anti_pattern network.ids_episode

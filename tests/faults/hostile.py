@@ -169,10 +169,6 @@ SLOW = {
     "WHERE x.id + y.id + z.id + w.id + v.id = 'no' } RETURN count(a) AS n",
     "called": "UNWIND range(1, 100000) AS a CALL { WITH a UNWIND range(1, 100000) AS b "
     "RETURN count(*) AS c } RETURN sum(c) AS n",
-    "loops": "RETURN reduce(a = 0, x IN range(1, 9000) | reduce(b = a, y IN range(1, 9000) | "
-    "reduce(c = b, z IN range(1, 9000) | c + z))) AS n",
-    "listed": "RETURN size([x IN range(1, 9000) | [y IN range(1, 9000) | [z IN range(1, 9000) | "
-    "toString(x * y * z)]]]) AS n",
 }
 LARGE = {
     "text doubled": "RETURN size(reduce(s = 'aaaaaaaaaa', x IN range(1, 40) | s + s)) AS n",

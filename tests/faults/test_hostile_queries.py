@@ -116,7 +116,7 @@ class TestRows:
         assert row["given"] == {"list": ["é", True]}
 
 
-MOST = {"rows", "subquery", "shortest", "loops"}
+MOST = {"rows", "subquery", "shortest"}
 
 
 @pytest.fixture

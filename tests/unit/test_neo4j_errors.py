@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any, cast
 
@@ -73,7 +72,6 @@ def _server(retry_seconds: float) -> store.Neo4jStore:
     server.url = "neo4j://nowhere"
     server._retry_seconds = retry_seconds
     server._grace = 1.0
-    server._shared = threading.local()
     return server
 
 

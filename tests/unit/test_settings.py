@@ -100,10 +100,9 @@ def test_settings_come_from_a_file_of_the_project(
 
 @pytest.mark.parametrize("within", [".", "src", "src/deep"])
 def test_the_nearest_file_holds(project: Path, within: str) -> None:
-    (project / "pyproject.toml").write_text("[project]\n[tool.graphmem]\nz = 1.1\n")
+    (project / "graphmem.toml").write_text("z = 1.1\n")
     assert Settings().z == 1.1
-    (project / within / "graphmem.toml").write_text("z = 1.2\n")  # goes before pyproject.toml
-    (project / "src" / "pyproject.toml").write_text("[tool.other]\nz = 9\n")
+    (project / within / "graphmem.toml").write_text("z = 1.2\n")
     assert Settings().z == 1.2
 
 

@@ -283,7 +283,8 @@ class Upkeep:
                 programs such as Gephi; "mermaid": a flow chart for a page in Markdown; "neo4j":
                 the path is a new folder, which gets the whole namespace as tables (CSV) for
                 ``neo4j-admin database import full``.
-            document: only the episodes of an imported Sentinel file, by its name.
+            document: only the episodes of an imported Sentinel file, by its name; required if
+                several were imported.
             around: of a graph, only what is around this item or these items.
             hops: how many steps around them, from 0 to 6.
             kinds: the kinds of nodes of a graph; default: what was learned.

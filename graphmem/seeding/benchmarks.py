@@ -160,7 +160,7 @@ def read_event_steps(run: Mapping[str, Any], names: Names) -> list[Step]:
 
 
 def _read_observation(event: Mapping[str, Any]) -> dict[str, Any]:
-    output = event.get("observation", event.get("error"))
+    output: Any = event.get("observation", event.get("error"))
     failed = "observation" not in event
     if "kind" not in event:
         output, failed = event.get("content"), output == "error"

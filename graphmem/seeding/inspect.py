@@ -112,7 +112,8 @@ class Members:
             raise SeedingError(excess)
         try:
             with self._unpack(info) as content:
-                return _Reduced(Values(content, self._limits), self._limits).read(wanted)
+                reduced = _Reduced(Values(content, self._limits), self._limits)
+                return reduced.read(wanted)
         except ValidationError:
             raise
         except Exception as error:
@@ -216,7 +217,7 @@ class _Reduced:
         self._size = 0
         self._problem: ValidationError | None = None
 
-    def read(self, wanted: Container[str] | None = None) -> Any:
+    def read(self, wanted: Container[str] | None = None) -> Object:
         """Return the wanted members; None: those that a sample needs, of lists what it needs."""
         texts: dict[str, bytes] = {}
         for name in self._values.members():
@@ -236,7 +237,8 @@ class _Reduced:
         too_long = self._limits.too_long if self._size > self._limits.record else None
         if self._problem or (reason := too_long or self._limits.excess(whole)) is not None:
             raise self._problem or ValidationError("record", None, str(reason))
-        return _parsed(whole)
+        parsed: Object = _parsed(whole)
+        return parsed
 
     def _text(self) -> bytes:
         """Return the text of the next value; of one over a limit nothing, and keep the error."""

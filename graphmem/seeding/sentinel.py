@@ -1,19 +1,8 @@
-"""The Sentinel format: episodes of an agent-oversight project, as a memory file or JSON lines.
+"""Episodes of Sentinel, an agent-oversight project, as forms: objects in a file or in lines.
 
-Mapping: the task (and its key) is the ``task_id``, the outcome the ``score`` in [0, 1] (without
-one: ``success``), the summary the ``trajectory_summary``; ``successes``, ``mistakes`` and
-``mistake_cards`` are those of an episode; ``agent`` (or ``agent_id``) and ``task_type`` are used if
-they are texts. A ``timestamp`` with a time zone, or in seconds since the epoch, is the end time. It
-is also kept unchanged in ``extra``, together with ``steps`` (a number in this format) and all other
-fields. There are no strategies. Other lists of a file (rules, cards, histories) were derived from
-the episodes; they are not facts and are not learned.
-
-A form is one episode object. A form that graphmem wrote has a field ``graphmem`` with the episode's
-source key, or with the whole episode if the form cannot express it.
-
-A file has its forms in ``episode_log``, with the summary in ``summary``; successes, mistakes and
-cards stand beside the log, without an episode. Sentinel keeps the latest 100 forms there, and
-counts all in ``total_episodes``; so an episode of a file is known by its number among all.
+A form that graphmem wrote has a field ``graphmem`` with the episode's source key, or with the whole
+episode if the form cannot express it. Other lists of a file (rules, cards, histories) were derived
+from the episodes; they are not facts and are not learned.
 """
 
 from __future__ import annotations
@@ -41,6 +30,7 @@ from graphmem.seeding.reading import (
     read_lines,
     refuse_constant,
 )
+from graphmem.seeding.schema import Table
 
 VERSION = 1
 """Highest supported version of a file; files without a version are older."""
@@ -142,7 +132,7 @@ def mend(form: Form) -> tuple[Form, tuple[str, ...]]:
         mended[name] = [one for one in items if isinstance(one, kind)]
         if left := len(items) - len(mended[name]):
             warnings.append(f"{name}: {counted(left, 'item')} left out that say nothing")
-    cards = mended.get("mistake_cards")
+    cards: Any = mended.get("mistake_cards")
     for place, card in enumerate(cards if isinstance(cards, list) else ()):
         if not any(card.get(name) for name in _CARD_FIELDS["type"]):
             cards[place] = {**card, "mistake_type": UNKNOWN}
@@ -401,5 +391,5 @@ def _unique(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     return fields
 
 
-DOC = "Sentinel memories: a file with episodes, or JSON lines of them"
-FORMATS = (Format("sentinel", DOC, detect, read),)
+TABLE = Table.load(SOURCE)
+FORMATS = (Format(SOURCE, TABLE.doc, detect, read, mapping=TABLE.mapping),)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain, groupby, islice, repeat, zip_longest
+from itertools import chain, islice, repeat, zip_longest
 from pathlib import Path
 from typing import Any
 
 from graphmem.errors import ValidationError
 from graphmem.ids import canonical_json
-from graphmem.models import MAX_TEXT, Step
+from graphmem.models import Step
 from graphmem.seeding import chats
 from graphmem.seeding.chats import REPLY, cut_text, text_of
 from graphmem.seeding.formats import HEAD, Origin
@@ -29,13 +29,15 @@ _BROKEN = ("infrastructure_error", "unexpected_error", "user_error")
 WRITING = ("book_", "cancel_", "update_", "send_", "transfer_")
 """How the names of tools begin that change an airline's or a shop's data."""
 
-SQL_ERROR = "Error executing query"
-_WRAPPED = re.compile(r"^\W*(?:execute\s*\[|sql\b)?\W*", re.IGNORECASE)
-_WORD = re.compile(r"[A-Za-z]+")
+_COLUMNS = ("observations", "rewards", "valid_action", "thoughts")
+_VERB = re.compile(r"\W*(?:execute\s*\[|sql\b)?\W*([A-Za-z]*)", re.IGNORECASE)
 _VERBS = {
-    *("SELECT", "SHOW", "DESCRIBE", "EXPLAIN", "WITH", "USE", "INSERT", "UPDATE", "DELETE"),
-    *("CREATE", "ALTER", "DROP", "SET", "CALL", "SUBMIT"),
-}
+    verb: verb
+    for verb in (
+        *("SELECT", "SHOW", "DESCRIBE", "EXPLAIN", "WITH", "USE", "INSERT", "UPDATE", "DELETE"),
+        *("CREATE", "ALTER", "DROP", "SET", "CALL", "SUBMIT"),
+    )
+} | {"DESC": "DESCRIBE"}
 
 _SAYS = frozenset({"message", "system", "recall", "agent_state_changed", "change_agent_state"})
 """Actions of OpenHands that are no tools."""
@@ -90,18 +92,16 @@ def read_tau_steps(run: Mapping[str, Any], _: Names) -> list[Step]:
 def name_tau_strategies(steps: Sequence[Step], _: Names) -> list[str]:
     """Return the strategies of a run: all its writing tools in order (``writes:``), each tool."""
     tools = chats.tools(steps)
-    writing = [name for name, _ in groupby(tool for tool in tools if tool.startswith(WRITING))]
-    first = f"writes: {' > '.join(writing)}" if writing else "writes: nothing"
-    return [first, *dict.fromkeys(tools)]
+    writing = chats.in_order(tool for tool in tools if tool.startswith(WRITING))
+    return [f"writes: {writing or 'nothing'}", *dict.fromkeys(tools)]
 
 
 def read_sql_steps(run: Mapping[str, Any], names: Names) -> list[Step]:
     """Return the steps of a run of InterCode, whose history has a list for each column."""
     names["words"] = re.sub(r"^ic_[a-z]+_", "", names["stem"]).replace("_", " ")
     history = run["turn_history"]
-    columns = ("observations", "rewards", "valid_action", "thoughts")
-    beside = zip_longest(*(history.get(name) or () for name in columns))
-    rows = zip(history["actions"], chain(beside, repeat((None,) * len(columns))), strict=False)
+    beside = zip_longest(*(history.get(name) or () for name in _COLUMNS))
+    rows = zip(history["actions"], chain(beside, repeat((None,) * len(_COLUMNS))), strict=False)
     steps = []
     for action, (observation, reward, valid, thought) in rows:
         text = action if isinstance(action, str) else canonical_json(action)
@@ -111,9 +111,9 @@ def read_sql_steps(run: Mapping[str, Any], names: Names) -> list[Step]:
             Step(
                 action_type=name_sql_kind(text),
                 action={name: value for name, value in done.items() if value is not None},
-                observation=None if observation is None else output[:MAX_TEXT],
+                observation=None if observation is None else cut_text(output),
                 reward=None if reward is None else float(reward),
-                error=output if output.startswith(SQL_ERROR) else None,
+                error=output if output.startswith("Error executing query") else None,
             )
         )
     return steps
@@ -121,20 +121,14 @@ def read_sql_steps(run: Mapping[str, Any], names: Names) -> list[Step]:
 
 def name_sql_kind(action: str) -> str:
     """Return the kind of a statement: its verb in capitals, or ``(no SQL)``."""
-    match = _WORD.match(_WRAPPED.sub("", action))
-    word = match[0].upper() if match else ""
-    if word == "DESC":
-        return "DESCRIBE"
-    return word if word in _VERBS else "(no SQL)"
+    word = _VERB.match(action)
+    verb = word[1].upper() if word else ""
+    return _VERBS.get(verb, "(no SQL)")
 
 
 def name_sql_strategies(steps: Sequence[Step], names: Names) -> list[str]:
     """Return the set-up, which the name of the file tells, and the kinds of statements."""
-    setup = names["words"]
-    if names.get("model"):
-        handicap = ", handicap" if names["handicap"] else ""
-        setup = f"multiturn {names['model']}, {names['turns']} turns{handicap}"
-    return list(dict.fromkeys([setup, *(step.action_type for step in steps)]))
+    return list(dict.fromkeys([names["setup"], *(step.action_type for step in steps)]))
 
 
 def read_event_steps(run: Mapping[str, Any], names: Names) -> list[Step]:
@@ -151,32 +145,29 @@ def read_event_steps(run: Mapping[str, Any], names: Names) -> list[Step]:
             name = "message"
         if "observation" in event or event.get("kind") == "AgentErrorEvent":
             caused = [str(event[key]) for key in _CAUSES if event.get(key) is not None]
-            step = next((by_id[key] for key in caused if key in by_id), None)
-            if step is None and done and not caused:
-                step = done[-1]
-            if step is not None and "observation" not in step:
-                step["observation"], failed = _read_observation(event)
-                step["error"] = step["observation"] if failed else None
+            steps = [by_id[key] for key in caused if key in by_id] or ([] if caused else done[-1:])
+            if steps and "observation" not in steps[0]:
+                steps[0] |= _read_observation(event)
         elif event.get("source") == "user":
             names["first"] = names.get("first") or _read_message(event)
         elif name and name not in _SAYS:
             done.append({"action_type": name, "action": event.get("args", event.get("action"))})
             ids = [event[key] for key in ("id", "tool_call_id") if event.get(key) is not None]
             by_id |= dict.fromkeys(map(str, ids), done[-1])
-        elif event.get("source") == "agent" and name == "message":
-            words = _read_message(event)
-            done += [{"action_type": REPLY, "action": words}] if words else []
+        elif event.get("source") == "agent" and name == "message" and _read_message(event):
+            done.append({"action_type": REPLY, "action": _read_message(event)})
     return [Step(**step) for step in done]
 
 
-def _read_observation(event: Mapping[str, Any]) -> tuple[str | None, bool]:
-    """Return an observation, and whether it is an error."""
+def _read_observation(event: Mapping[str, Any]) -> dict[str, Any]:
+    output: Any = event.get("observation", event.get("error"))
+    failed = "observation" not in event
     if "kind" not in event:
-        return cut_text(text_of(event.get("content"))), event["observation"] == "error"
-    output = event.get("observation", event.get("error"))
-    if not isinstance(output, Mapping):
-        return cut_text(text_of(output)), "observation" not in event
-    return cut_text(text_of(output.get("content"))), bool(output.get("is_error"))
+        output, failed = event.get("content"), output == "error"
+    elif isinstance(output, Mapping):
+        output, failed = output.get("content"), bool(output.get("is_error"))
+    text = cut_text(text_of(output))
+    return {"observation": text, "error": text if failed else None}
 
 
 def _read_message(event: Mapping[str, Any]) -> str | None:
@@ -198,29 +189,24 @@ def find_trial_logs(folder: Path) -> list[Path] | None:
 
 def join_trial(first: Any, origin: Origin) -> dict[str, Any]:
     """Return the result of a trial with its trajectory, and all parts of that."""
-    folder = origin.path.absolute().parent if origin.path else None
-    if "schema_version" in first:
-        result, trajectory = None, first
-        if folder is not None:
-            result = read_beside(folder.parent / RESULT, origin.limits)
-            if result is not None and "trial_name" not in result:  # that of a job
-                result = None
-    else:
-        result, trajectory = first, None
-        if folder is not None:
-            trajectory = read_beside(folder / TRAJECTORY, origin.limits)
+    result, part = (None, first) if "schema_version" in first else (first, None)
+    whole, turns = part, []
+    if origin.path is not None:
+        folder = origin.path.absolute().parent
+        if result is None:
+            above = read_beside(folder.parent / RESULT, origin.limits) or {}
+            result = above if "trial_name" in above else None  # not that of a job
+        else:
+            whole = part = read_beside(folder / TRAJECTORY, origin.limits)
             folder /= TRAJECTORY.parent
-    turns, part = [], trajectory
     for _ in range(PARTS):
         if part is None:
             break
         turns += [turn for turn in part["steps"] if not turn.get("is_copied_context")]
         after = part.get("continued_trajectory_ref")
-        if not after or folder is None:
-            break
-        part = read_beside(folder / Path(after).name, origin.limits)
-    whole = None if trajectory is None else {**trajectory, "steps": turns}
-    return {**(result or {}), "trajectory": whole}
+        beside = after and origin.path and folder / Path(after).name
+        part = read_beside(beside, origin.limits) if beside else None
+    return {**(result or {}), "trajectory": whole and {**whole, "steps": turns}}
 
 
 def read_trial_steps(trial: Mapping[str, Any], names: Names) -> list[Step] | None:
@@ -243,12 +229,12 @@ def _yield_trial_steps(turns: Sequence[Mapping[str, Any]]) -> Iterator[Step]:
         if turn["source"] != "agent":
             continue
         results = list((turn.get("observation") or {}).get("results") or ())
+        named = any(one.get("source_call_id") for one in results)
         calls = turn.get("tool_calls") or ()
         for at, call in enumerate(calls):
             own = [one for one in results if one.get("source_call_id") == call["tool_call_id"]]
-            if not own and not any(one.get("source_call_id") for one in results):
-                # Without ids: by order; the last call gets the rest.
-                own = list(islice(results, at, None if at == len(calls) - 1 else at + 1))
+            if not named:  # by order; the last call gets the rest
+                own = own or list(islice(results, at, None if at == len(calls) - 1 else at + 1))
             yield Step(
                 action_type=call["function_name"],
                 action=call.get("arguments"),

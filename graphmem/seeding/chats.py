@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 from graphmem.ids import canonical_json
@@ -108,6 +109,11 @@ def _pair_answers(
 def tools(sequence: Sequence[Step]) -> list[str]:
     """Return the tools that were called, in order, without those that only end a run."""
     return [step.action_type for step in sequence if step.action_type not in _NO_TOOLS]
+
+
+def in_order(names: Iterable[str]) -> str:
+    """Return names in order as one text, each once where it follows itself."""
+    return " > ".join(name for name, _ in groupby(names))
 
 
 def question(messages: Sequence[Mapping[str, Any]]) -> str | None:

@@ -14,8 +14,7 @@ import shutil
 import sys
 import tempfile
 import zipfile
-import zlib
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from copy import copy
 from functools import partial
@@ -35,102 +34,10 @@ from graphmem.seeding.traces import judge
 MAGIC = b"PK\x03\x04"
 """How a zip file begins."""
 _ZSTD = 93
-_HAS_ZSTD = sys.version_info >= (3, 14)
-"""Whether Python unpacks zstd by itself."""
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, _ZSTD)
 _WINDOW = 1 << 27
 """Bytes that zstd may look back, which it holds in memory; its highest level needs as many."""
-_END = b"PK\x05\x06"
-_END_64 = b"PK\x06\x06"
-_ELSEWHERE = b"\xff" * 4
-"""Says that the size of the directory stands in the larger form."""
-_TAIL = 66_000
-"""Bytes at the end of a file that hold the place of its directory."""
-_DAMAGES = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, NotImplementedError)
-"""What is raised where a zip file is damaged."""
 NEEDS = "in a clone of graphmem: pip install -e '.[inspect]'"
-
-
-@contextmanager
-def open_zip(stream: BinaryIO, limits: Limits) -> Iterator[Members]:
-    """Yield the members of a zip file."""
-    with tempfile.TemporaryFile() as file:
-        try:
-            shutil.copyfileobj(stream, file)
-            size = file.tell()
-            _check_directory(file, limits)
-            opened = zipfile.ZipFile(file)
-        except _DAMAGES as error:
-            raise DamagedError(reason_of(error, "the zip file is cut off or damaged: ")) from error
-        with opened:
-            yield Members(opened, size, limits)
-
-
-def _check_directory(file: BinaryIO, limits: Limits) -> None:
-    most = limits.record // 2
-    file.seek(max(0, file.tell() - _TAIL))
-    tail = file.read()
-    sizes = [tail[at.end() + 8 :][:4] for at in re.finditer(_END, tail)]
-    sizes += [tail[at.end() + 36 :][:8] for at in re.finditer(_END_64, tail)]
-    if any(size != _ELSEWHERE and int.from_bytes(size, "little") > most for size in sizes):
-        raise SeedingError(f"has a directory of over {most:,} bytes; split it")
-
-
-class Members:
-    """The members of a zip file by name; of two with one name the later one counts."""
-
-    def __init__(self, opened: zipfile.ZipFile, size: int, limits: Limits) -> None:
-        self._zip, self._size, self._limits = opened, size, limits
-        self._unpacked = 0
-        self.infos = {info.filename: info for info in opened.infolist()}
-
-    def read(self, name: str, read: Callable[[_Reduced], Any]) -> Any:
-        """Return what ``read`` returns of a member, which holds at most what it says."""
-        info = self.infos[name]
-        path = PurePosixPath(name.replace("\\", "/"))
-        if path.is_absolute() or ".." in path.parts:
-            raise ValidationError("member", name, "has a name that leads out of the zip file")
-        if info.flag_bits & 1:
-            raise ValidationError("member", name, "is encrypted", "decrypt it first")
-        if info.compress_type not in _METHODS:
-            problem = f"is packed by method {info.compress_type}"
-            remedy = "pack it again without compression, by deflate, or by zstd"
-            raise ValidationError("member", name, problem, remedy)
-        self._unpacked += info.file_size
-        if (excess := self._limits.file_excess(self._unpacked, self._size)) is not None:
-            raise SeedingError(excess)
-        try:
-            with self._unpack(info) as content:
-                return read(_Reduced(Values(content, self._limits), self._limits))
-        except _damages() as error:
-            reason = reason_of(error, f"{name} is damaged: ")
-            raise ValidationError("member", name, reason) from None
-
-    def _unpack(self, info: zipfile.ZipInfo) -> Any:
-        if _HAS_ZSTD or info.compress_type != _ZSTD:
-            return self._zip.open(info)
-        try:
-            zstandard = import_module("zstandard")
-        except ImportError:
-            problem = "is packed by zstd, which Python reads from 3.14 on"
-            remedy = f"install zstandard: {NEEDS}"
-            raise ValidationError("member", info.filename, problem, remedy) from None
-        packed = copy(info)  # zipfile reads what is stored as it is
-        packed.compress_type, packed.file_size = zipfile.ZIP_STORED, info.compress_size
-        packed.CRC = None  # type: ignore[assignment] # it is that of the unpacked content
-        unpacker = zstandard.ZstdDecompressor(max_window_size=_WINDOW)
-        content = unpacker.stream_reader(self._zip.open(packed), read_across_frames=True)
-        return io.BufferedReader(Counted(content, self._limits))
-
-
-def _damages() -> tuple[type[Exception], ...]:
-    """Return the errors of reading a damaged member."""
-    with suppress(ImportError):
-        zstd = import_module("compression.zstd" if _HAS_ZSTD else "zstandard")
-        return (*_DAMAGES, DamagedError, zstd.ZstdError)
-    return (*_DAMAGES, DamagedError)
-
-
 Object = dict[str, Any]
 _OWN = (b"_journal/", b"samples/", b"header.json", b"summaries.json", b"reductions.json")
 """The prefix of the names of members."""
@@ -147,6 +54,89 @@ _PASSED = {
     *("role_usage", "files", "setup", "sandbox", "error_retries", "score"),
 }
 """Members of a sample that are skipped: the solution, and what would fill the memory."""
+
+
+class _Copy(io.FileIO):
+    """A temporary copy of a zip file, of which nothing large is read at once."""
+
+    most = 0
+
+    def read(self, size: int | None = -1) -> bytes:
+        """Return so many bytes; the directory is the only part that is read as a whole."""
+        if size is not None and size > self.most:
+            raise SeedingError(f"has a directory of over {self.most:,} bytes; split it")
+        return super().read(size)
+
+
+@contextmanager
+def open_zip(stream: BinaryIO, limits: Limits) -> Iterator[Members]:
+    """Yield the members of a zip file."""
+    with tempfile.TemporaryFile() as file:
+        shutil.copyfileobj(stream, file)
+        file.flush()
+        with _Copy(file.fileno(), closefd=False) as packed:
+            packed.most = limits.record // 2
+            try:
+                opened = zipfile.ZipFile(packed)
+            except SeedingError:
+                raise
+            except Exception as error:
+                reason = reason_of(error, "the zip file is cut off or damaged: ")
+                raise DamagedError(reason) from error
+            with opened:
+                yield Members(opened, file.tell(), limits)
+
+
+class Members:
+    """The members of a zip file by name; of two with one name the later one counts."""
+
+    def __init__(self, opened: zipfile.ZipFile, size: int, limits: Limits) -> None:
+        self._zip, self._size, self._limits = opened, size, limits
+        self._unpacked = 0
+        self.infos = {info.filename: info for info in opened.infolist()}
+
+    def read(self, name: str, wanted: Container[str] | None = None) -> Object:
+        """Return the needed part of a member, which holds at most what it says."""
+        info = self.infos[name]
+        path = PurePosixPath(name.replace("\\", "/"))
+        if path.is_absolute() or ".." in path.parts:
+            raise ValidationError("member", name, "has a name that leads out of the zip file")
+        if info.flag_bits & 1:
+            raise ValidationError("member", name, "is encrypted", "decrypt it first")
+        if info.compress_type not in _METHODS:
+            problem = f"is packed by method {info.compress_type}"
+            remedy = "pack it again without compression, by deflate, or by zstd"
+            raise ValidationError("member", name, problem, remedy)
+        self._unpacked += info.file_size
+        if (excess := self._limits.file_excess(self._unpacked, self._size)) is not None:
+            raise SeedingError(excess)
+        try:
+            with self._unpack(info) as content:
+                reduced = _Reduced(Values(content, self._limits), self._limits)
+                return reduced.read(wanted)
+        except ValidationError:
+            raise
+        except Exception as error:
+            if isinstance(error, SeedingError) and not isinstance(error, DamagedError):
+                raise
+            reason = reason_of(error, f"{name} is damaged: ")
+            raise ValidationError("member", name, reason) from None
+
+    def _unpack(self, info: zipfile.ZipInfo) -> Any:
+        if info.compress_type != _ZSTD or sys.version_info >= (3, 14):
+            return self._zip.open(info)
+        try:
+            zstandard = import_module("zstandard")
+        except ImportError:
+            problem = "is packed by zstd, which Python reads from 3.14 on"
+            remedy = f"install zstandard: {NEEDS}"
+            raise ValidationError("member", info.filename, problem, remedy) from None
+        packed = copy(info)  # zipfile reads what is stored as it is
+        packed.compress_type, packed.file_size = zipfile.ZIP_STORED, info.compress_size
+        packed.CRC = None  # type: ignore[assignment] # it is that of the unpacked content
+        unpacker = zstandard.ZstdDecompressor(max_window_size=_WINDOW)
+        content = unpacker.stream_reader(self._zip.open(packed), read_across_frames=True)
+        return io.BufferedReader(Counted(content, self._limits))
 
 
 def detect(head: bytes) -> bool:
@@ -171,10 +161,9 @@ def _of_members(members: Members) -> Iterator[Reading]:
     if name is None:
         raise SeedingError(f"the zip file has no {_HEADERS[0]}")
     try:
-        header = members.read(name, lambda reduced: reduced.read(_HEAD))
+        run = _run(members.read(name, _HEAD))
     except ValidationError as error:
         raise SeedingError(f"{name}: {error}") from None
-    run = _run(header.get("eval"), header.get("plan"))
     names = [name for name in members.infos if _SAMPLE.fullmatch(name)]
     for number, name in enumerate(names, 1):
         yield number, None, partial(_read_member, members, name, run)
@@ -184,33 +173,33 @@ def _read_member(members: Members, name: str, run: Object) -> Object:
     if name.endswith("/sample.json"):
         remedy = "put it together by `inspect log convert`"
         raise ValidationError("sample", name, "is in parts", remedy)
-    sample: Object = members.read(name, lambda reduced: _read_sample(reduced, run))
-    return sample
-
-
-def _read_sample(reduced: _Reduced, run: Object) -> Object:
-    return {**reduced.read(), "run": run}
+    return {**members.read(name), "run": run}
 
 
 def _of_object(values: Values, limits: Limits) -> Iterator[Reading]:
-    seen: dict[str, Any] = {}
+    head: Object = {}
+
+    def read(run: Object) -> Object:
+        return {**_Reduced(values, limits).read(), "run": run}
+
     for name in values.members():
         if name in _HEAD:
             try:
-                seen[name] = _parsed(values.text())
+                head[name] = _parsed(values.text())
             except ValidationError as error:
                 raise SeedingError(f"the head of the log: {error.problem}") from None
         elif name == "samples" and values.peek() == b"[":
-            run = _run(seen.get("eval"), seen.get("plan"))
+            run = _run(head)
             for number in values.items():
-                yield number, None, partial(_read_sample, _Reduced(values, limits), run)
+                yield number, None, partial(read, run)
         else:
             values.skip()
     values.end()
 
 
-def _run(spec: Any, plan: Any) -> dict[str, Any]:
+def _run(head: Object) -> Object:
     """Return what holds for all samples."""
+    spec, plan = map(head.get, _HEAD)
     if not isinstance(spec, Mapping) or not isinstance(spec.get("task"), str):
         raise SeedingError("the log does not say its task in `eval`, before its samples")
     steps = plan.get("steps") if isinstance(plan, Mapping) else None
@@ -224,66 +213,60 @@ class _Reduced:
     """The needed part of an object, read a member at a time, as one record within limits."""
 
     def __init__(self, values: Values, limits: Limits) -> None:
-        self._values = values
-        self._limits = limits
+        self._values, self._limits = values, limits
         self._size = 0
         self._problem: ValidationError | None = None
-        self._texts: dict[str, bytes] = {}
 
-    def read(self, wanted: Container[str] | None = None) -> Any:
+    def read(self, wanted: Container[str] | None = None) -> Object:
         """Return the wanted members; None: those that a sample needs, of lists what it needs."""
+        texts: dict[str, bytes] = {}
         for name in self._values.members():
             first = self._values.peek()
             if name == "events" and first == b"[":
-                self._texts[name] = b"[" + b",".join(self._events()) + b"]"
+                is_told = b'"tool_calls"' in texts.get("messages", b"")
+                texts[name] = b"[" + b",".join(self._events(is_told)) + b"]"
             elif name == "attachments" and first == b"{":
-                self._texts[name] = b"{" + b",".join(self._attachments()) + b"}"
+                told = {one for text in texts.values() for one in _REFERENCE.findall(text)}
+                texts[name] = b"{" + b",".join(self._attachments(told)) + b"}"
             elif name in _PASSED if wanted is None else name not in wanted:
                 self._values.skip()
-            elif (text := self._text()) is not None:
-                self._texts[name] = text
-        if self._problem is not None:
-            raise self._problem
-        pairs = (json.dumps(name).encode() + b":" + text for name, text in self._texts.items())
+            elif text := self._fit(self._text()):
+                texts[name] = text
+        pairs = (json.dumps(name).encode() + b":" + text for name, text in texts.items())
         whole = b"{" + b",".join(pairs) + b"}"
-        if (reason := self._limits.excess(whole)) is not None:
-            raise ValidationError("record", None, reason)
-        return _parsed(whole)
+        too_long = self._limits.too_long if self._size > self._limits.record else None
+        if self._problem or (reason := too_long or self._limits.excess(whole)) is not None:
+            raise self._problem or ValidationError("record", None, str(reason))
+        parsed: Object = _parsed(whole)
+        return parsed
 
-    def _text(self) -> bytes | None:
-        """Return the text of the next value, unless it is too much."""
+    def _text(self) -> bytes:
+        """Return the text of the next value; of one over a limit nothing, and keep the error."""
         try:
-            text = self._values.text()
+            return self._values.text()
         except ValidationError as error:
             self._problem = self._problem or error
-            return None
-        return text if self._fits(text) else None
+            return b""
 
-    def _fits(self, text: bytes) -> bool:
+    def _fit(self, text: bytes) -> bytes:
+        """Return a text, or nothing if it is too much with the others."""
         self._size += len(text)
-        if self._size > self._limits.record:
-            error = ValidationError("record", None, self._limits.too_long)
-            self._problem = self._problem or error
-        return self._problem is None
+        return text if self._size <= self._limits.record else b""
 
-    def _events(self) -> Iterator[bytes]:
+    def _events(self, is_told: bool) -> Iterator[bytes]:
         """Yield the events of tools, unless the messages tell of them."""
-        told = b'"tool_calls"' in self._texts.get("messages", b"")
         for _ in self._values.items():
-            try:
+            with suppress(ValidationError):  # one of a model may be too large
                 text = self._values.text()
-            except ValidationError:  # one of a model, which may be large
-                continue
-            if not told and _TOOL.search(text) is not None and self._fits(text):
-                yield text
+                if not is_told and _TOOL.search(text) and self._fit(text):
+                    yield text
 
-    def _attachments(self) -> Iterator[bytes]:
+    def _attachments(self, told: set[bytes]) -> Iterator[bytes]:
         """Yield what other members refer to."""
-        wanted = {name for text in self._texts.values() for name in _REFERENCE.findall(text)}
         for name in self._values.members():
-            if name.encode() not in wanted:
+            if name.encode() not in told:
                 self._values.skip()
-            elif (text := self._text()) is not None:
+            elif text := self._fit(self._text()):
                 yield json.dumps(name).encode() + b":" + text
 
 

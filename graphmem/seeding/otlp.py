@@ -1,69 +1,58 @@
-"""Spans and log records of OTLP: what an episode takes from each."""
+"""Spans and log records of OTLP, as runs of agents.
+
+Spans of a trace may be far apart, so all wait in a temporary file: of each what an episode takes
+from it. Memory holds one trace.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from math import isfinite
+from string import hexdigits
 from typing import Any, BinaryIO
 
 from graphmem.errors import SeedingError, ValidationError
 from graphmem.ids import canonical_json
+from graphmem.printable import counted
 from graphmem.seeding import traces
 from graphmem.seeding.chats import arguments, cut_task, question, text_of
-from graphmem.seeding.formats import Format, Origin, Record, Refused
-from graphmem.seeding.otlp_runs import CHAIN, CHAT, NOTHING, OTHER, SPAN, Runs
-from graphmem.seeding.reading import BOM, read_objects
+from graphmem.seeding.formats import Format, Origin, Record, Refused, Unsettled, make_record
+from graphmem.seeding.reading import read_objects
 from graphmem.seeding.schema import Table
-from graphmem.seeding.traces import AGENT, PLAN, TOOL, Groups
+from graphmem.seeding.traces import AGENT, OTHER, PLAN, TOOL, Groups, Span, parse_time
 
+CHAIN, CHAT, NOTHING = "chain", "chat", "nothing"
+"""Kinds of spans, besides those of all traces; an evaluator's span is transparent: nothing."""
+SPAN, TRACE, SESSION = "span", "trace", "session"
+"""What a judgement is about."""
 _EVENT = "gen_ai.evaluation.result"
-_TELLS = re.compile(r"annotations\.|evaluation")
-"""What tells that an attribute may be of a judgement."""
 _JUDGED = re.compile(
     r"(?:(trace|session)\.)?"
     r"(annotations\.\d{1,9}\.annotation|evaluations\.\d{1,9}\.evaluation)\.(\w+)"
 )
 _LESS_IS_BETTER = {"hallucination", "toxicity"}
 """Evaluators whose high scores can be bad, so that their scores are no outcome."""
-SPANS, LOGS = "resourceSpans", "resourceLogs"
-Object = dict[str, Any]
-_HEAD = re.compile(rb'\s*\[?\s*\{\s*"resource_?(?:spans|logs)"', re.IGNORECASE)
-_FAILED = (2, "STATUS_CODE_ERROR")
+_LISTS = {"resourceSpans": ("scopeSpans", "spans"), "resourceLogs": ("scopeLogs", "logRecords")}
 _LATEST = 253_402_300_799_000_000_000
 """The last nanosecond that a time can be: the end of the year 9999."""
-_SAID = re.compile(r"llm\.input_messages\.(\d+)\.message\.(role|content)")
-_IN, _OUT = ("input.value", "traceloop.entity.input"), ("output.value", "traceloop.entity.output")
-"""Inputs and outputs, in OpenInference and in OpenLLMetry."""
-_FIELDS = {
-    TOOL: ("session", "name", "input", "output"),
-    CHAT: ("session", "response", "model"),
-    **dict.fromkeys((AGENT, CHAIN), ("session", "response", "agent", "model")),
-}
-"""What is told of a span of a kind; of others, only their session."""
+_CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+_SAID = re.compile(r"llm\.input_messages\.(\d{1,9})\.message\.(role|content)")
+_WRAPPERS = ("inputs", "outputs", "input_str", "output")
+"""Members of what OpenLLMetry wraps inputs and outputs in."""
 TABLE = Table.load("otlp")
-
-
-def detect(head: bytes) -> bool:
-    """Return whether the first line is an export of spans or log records."""
-    return _HEAD.match(head.removeprefix(BOM)) is not None
+Object = Mapping[str, Any]
+Spans = dict[str, Object]
 
 
 def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
     """Yield the refusals of the exports of a file, and then its runs."""
     with Groups.open(origin.limits) as groups:
-        runs, damage = Runs(groups), None
+        runs, damage = _Runs(groups), None
         try:
             for line, read_export in read_objects(stream, origin.limits, "exports"):
-                try:
-                    for part in _parts(read_export()):
-                        try:
-                            _put_aside(*part, line, runs)
-                        except ValidationError as error:
-                            yield Refused(line, error.field, str(error))
-                except ValidationError as error:
-                    yield Refused(line, error.field, str(error))
+                yield from runs.put_aside(read_export, line)
         except SeedingError as error:
             damage = error  # the part before it is read
         yield from runs.records()
@@ -71,22 +60,250 @@ def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
             raise damage
 
 
-def _parts(value: Any) -> Iterator[tuple[bool, str | None, Any]]:
+class _Runs:
+    """The spans and judgements of a file, and the runs in them."""
+
+    def __init__(self, groups: Groups) -> None:
+        self._groups = groups
+        self._judgements = 0
+
+    def put_aside(self, read_export: Callable[[], Any], line: int) -> Iterator[Refused]:
+        """Put an export aside; yield what is wrong in it."""
+        try:
+            for name, service, item in _items(read_export()):
+                try:
+                    self._add(name == "spans", service, item, line)
+                except ValidationError as error:
+                    yield Refused(line, error.field, str(error))
+        except ValidationError as error:
+            yield Refused(line, error.field, str(error))
+
+    def _add(self, is_span: bool, service: str | None, item: Object, line: int) -> None:
+        attributes = _attributes(item)
+        trace = _id(item, "traceId", 32, may_lack=not is_span)
+        name = _id(item, "spanId", 16, may_lack=not is_span)
+        judgements = _span_judgements if is_span else _event_judgements
+        for judgement in judgements(item, attributes):
+            self._judge(trace, name, judgement, line)
+        if not is_span:
+            return
+        span = {
+            "trace": trace,
+            "id": name,
+            "parent": _id(item, "parentSpanId", 16, may_lack=True),
+            "line": line,
+            "start": _time(item, "startTimeUnixNano"),
+            "end": _time(item, "endTimeUnixNano"),
+            "error": _error(item, attributes),
+            **_read_fields(item, attributes, service),
+        }
+        self._groups.add("trace", str(trace), line, span)
+        if span["session"]:
+            self._groups.add("session", span["session"], line, {"trace": trace})
+
+    def _judge(self, trace: str | None, span: str | None, judgement: Object, line: int) -> None:
+        """Put a judgement aside; it may name a span."""
+        response, session, scope = (judgement[name] for name in ("response", "session", "scope"))
+        if span is None and response is None and scope == SPAN:
+            if trace is None and session is None:
+                problem = "is missing, and so is a response, so nothing is judged"
+                raise ValidationError("spanId", None, problem)
+            scope = SESSION if trace is None else TRACE
+        self._judgements += 1
+        row = {**judgement, "scope": scope, "span": span, "number": self._judgements}
+        keys = {"trace": trace, "response": response, "session": scope == SESSION and session}
+        for kind, key in keys.items():
+            if key:
+                self._groups.add(f"judged {kind}", str(key), line, row)
+
+    def records(self) -> Iterator[Record]:
+        """Yield the runs, in the order in which their traces begin in the file, and refusals."""
+        is_empty, line = True, 0
+        for line, spans in self._groups.each("trace"):
+            if isinstance(spans, ValidationError):
+                records: Iterator[Record] = iter([Refused(line, spans.field, str(spans))])
+            else:
+                records = self._of_trace(spans)
+            for record in records:
+                is_empty = False
+                yield record
+        if is_empty and line:
+            reason = "holds no run: no span is invoke_agent, or of the kind AGENT or CHAIN"
+            yield Refused(1, "file", reason)
+
+    def _of_trace(self, rows: Sequence[Object]) -> Iterator[Record]:
+        spans: Spans = {}
+        for span in rows:
+            first = spans.setdefault(span["id"], span)
+            if first is not span and {**first, "line": 0} != {**span, "line": 0}:
+                reason = f"is that of another span, on line {first['line']}, which is taken"
+                yield Refused(span["line"], "spanId", f"{span['id']} {reason}")
+        owners = _owners(spans, AGENT)
+        if circles := [spans[name]["line"] for name in spans if name not in owners]:
+            reason = f"leads in a circle, so {counted(len(circles), 'span')} belong to no run"
+            yield Refused(min(circles), "parentSpanId", reason)
+        if not any(owner for owner, _ in owners.values()):
+            owners = _owners(spans, CHAIN)
+        runs: dict[str, list[Object]] = {}
+        for name, (owner, gone) in owners.items():
+            span = spans[name]
+            if owner is not None:
+                runs.setdefault(owner, []).append(span)
+            elif span["kind"] in (TOOL, PLAN):
+                reason = f"the {span['kind']} {span['id']} is below no agent"
+                reason += "" if gone is None else f": there is no span {gone}"
+                yield Refused(span["line"], "parentSpanId", reason)
+        for name, members in runs.items():
+            make = partial(self._run, spans, members=members, only=len(runs) == 1)
+            yield make_record(spans[name]["line"], "run", name, make)
+
+    def _run(self, spans: Spans, name: str, members: Sequence[Object], *, only: bool) -> Unsettled:
+        root = spans[name]
+        ordered = sorted(members, key=lambda one: one["start"] or one["end"] or 0)
+        chats = [one for one in ordered if one["kind"] == CHAT]
+        last = max(reversed(chats), key=lambda one: one["end"] or one["start"] or 0, default=None)
+        wholes = [root, *(_above(spans, root) if only else ())]
+        session = root["session"] or (chats[0]["session"] if chats else None)
+        judgements = self._judgements_of(spans, wholes, last, session, only=only)
+        model = root["model"] or (last["model"] if last else None)
+        beside = {"conversation": session, "model": model}
+        task = next(filter(None, (one.get("question") for one in (*wholes, *chats))), None)
+        if task is None:
+            remedy = f"have contents captured, as with {_CAPTURE}"
+            raise ValidationError("task", None, "is not told by any span of the run", remedy)
+        return traces.make_episode(
+            root["line"],
+            [
+                _make_span({**root, "model": model}, None),
+                *(_make_span(one, name) for one in ordered if one["kind"] in (TOOL, PLAN)),
+            ],
+            {
+                "task": task,
+                "feedback": next(filter(None, (one["explanation"] for one in judgements)), None),
+                "duration": None,
+                "source_key": f"{root['trace']}/{name}",
+                "source": "otlp",
+                "extra": root["fields"] | {k: v for k, v in beside.items() if v is not None},
+            },
+            _by_judge(judgements),
+            names=[root["trace"], session] if session else [root["trace"]],
+            record=root["fields"],
+        )
+
+    def _judgements_of(
+        self,
+        spans: Spans,
+        wholes: Sequence[Object],
+        last: Object | None,
+        session: str | None,
+        *,
+        only: bool,
+    ) -> list[Object]:
+        """Return the judgements of a run; if there are none, those of its last answer."""
+        if not self._judgements:
+            return []
+        root, answer = wholes[0], last or {}
+        ranks = {answer.get("id"): 1, **dict.fromkeys((one["id"] for one in wholes), 2)}
+        ranks |= {answer.get("response"): 1, root["response"]: 2, None: 0}
+        keys = [("trace", root["trace"]), ("session", session)]
+        keys += [("response", one) for one in (root["response"], answer.get("response"))]
+        found = {
+            one["number"]: one
+            for kind, key in keys
+            for one in self._groups.of(f"judged {kind}", key)
+        }
+        ranked: dict[int, list[Object]] = {1: [], 2: []}
+        for _, one in sorted(found.items()):
+            rank = ranks.get(_about(spans, one["span"])) or ranks.get(one["response"], 0)
+            if one["scope"] != SPAN:
+                rank = 2 if only and self._is_about(one, root["trace"], session) else 0
+            ranked.setdefault(rank, []).append(one)
+        return ranked[2] or ranked[1]
+
+    def _is_about(self, judgement: Object, trace: str, session: str | None) -> bool:
+        """Return whether a judgement is about this trace, or a session that has no other one."""
+        rows = self._groups.of("session", session)
+        return judgement["scope"] == TRACE or (
+            judgement["session"] == session and all(one["trace"] == trace for one in rows)
+        )
+
+
+def _make_span(row: Object, parent: str | None) -> Span:
+    """Return a span; a step without a start has the place of its end."""
+    began = row["start"] or (row["end"] if parent else None)
+    names = ("id", "kind", "name", "input", "output", "error")
+    fields: dict[str, Any] = {name: row[name] for name in names}
+    fields |= {"started_at": parse_time(began), "ended_at": parse_time(row["end"])}
+    return Span(**fields, parent=parent, model=row.get("model"))
+
+
+def _owners(spans: Spans, kind: str) -> dict[str, tuple[str | None, str | None]]:
+    """Return the topmost span of a kind above each span, or itself, and the parent that is gone.
+
+    Spans in circles, and those below, are left out.
+    """
+    owners: dict[str, tuple[str | None, str | None]] = {}
+    circles: set[str] = set()
+    for span in spans:
+        path: dict[str, None] = {}
+        at: str | None = span
+        while at in spans and at not in owners and at not in circles and at not in path:
+            path[at] = None
+            at = spans[at].get("parent")
+        if at in path or at in circles:
+            circles.update(path)
+            continue
+        owner, gone = owners.get(at or "", (None, at))
+        for below in reversed(path):
+            if owner is None and spans[below]["kind"] == kind:
+                owner = below
+            owners[below] = owner, gone
+    return owners
+
+
+def _above(spans: Spans, span: Object) -> Iterator[Object]:
+    """Yield the spans above one that is in no circle, the nearest first."""
+    while (parent := spans.get(span.get("parent") or "")) is not None:
+        yield parent
+        span = parent
+
+
+def _about(spans: Spans, span: str | None) -> str | None:
+    """Return the judged span: this one, or the span above an evaluator's span."""
+    for _ in spans:
+        judged = spans.get(span or "", {})
+        if judged.get("kind") != NOTHING or judged.get("parent") not in spans:
+            break
+        span = judged["parent"]
+    return span
+
+
+def _by_judge(judgements: Sequence[Object]) -> dict[str, Any]:
+    """Return judgements by evaluator; those of one name that differ, by who judged, too."""
+    outcomes: dict[str, Any] = {}
+    for one in judgements:
+        name, value = one["name"], one["value"]
+        if outcomes.setdefault(name, value) != value:
+            outcomes[f"{name} ({one['by'] or one['number']})"] = value
+    return outcomes
+
+
+def _items(export: Any) -> Iterator[tuple[str, str | None, Object]]:
     """Yield the spans and log records of an export, with the name of their service."""
-    if not isinstance(value, dict):
-        raise ValidationError("record", value, "must be an object")
-    if SPANS not in value and LOGS not in value:
+    if not isinstance(export, dict):
+        raise ValidationError("record", export, "must be an object")
+    if not export.keys() & _LISTS.keys():
         remedy = "each line is one export of spans, as OTLP JSON"
-        raise ValidationError(SPANS, None, "is missing", remedy)
-    for outer, inner, items in ((SPANS, "scopeSpans", "spans"), (LOGS, "scopeLogs", "logRecords")):
-        for resource in _objects_of(value, outer):
+        raise ValidationError("resourceSpans", None, "is missing", remedy)
+    for outer, (inner, items) in _LISTS.items():
+        for resource in _objects_of(export, outer):
             described = resource.get("resource")
             attributes = _attributes(described) if isinstance(described, dict) else {}
             service = attributes.get("service.name")
             named = isinstance(service, str) and not service.startswith("unknown_service")
             for scope in _objects_of(resource, inner):
                 for item in _objects_of(scope, items):
-                    yield items == "spans", service if named else None, item
+                    yield items, service if named else None, item
 
 
 def _objects_of(holder: Object, name: str) -> list[Any]:
@@ -98,87 +315,87 @@ def _objects_of(holder: Object, name: str) -> list[Any]:
     return values
 
 
-def _put_aside(is_span: bool, service: str | None, item: Any, line: int, runs: Runs) -> None:
-    attributes = _attributes(item)
-    trace = _id(item, "traceId", 16, empty=not is_span)
-    span = _id(item, "spanId", 8, empty=not is_span)
-    if not is_span:
-        for judgement in _read_event(item.get("eventName"), attributes):
-            runs.judge(trace, span, judgement, line)
-        return
-    for judgement in _read_judgements(item, attributes):
-        runs.judge(trace, span, judgement, line)
-    kind = _kind(attributes)
-    fields = {
-        "trace": trace,
-        "id": span,
-        "parent": _id(item, "parentSpanId", 8, empty=True),
-        "line": line,
-        "kind": kind,
-        "start": _time(item, "startTimeUnixNano"),
-        "end": _time(item, "endTimeUnixNano"),
-        "error": _error(item, attributes),
-        **_kind_fields(kind, item, attributes, service),
-    }
-    runs.add({name: value for name, value in fields.items() if value is not None})
-
-
-def _read_judgements(item: Object, attributes: Object) -> Iterator[Object]:
-    for event in _objects_of(item, "events"):
-        yield from _read_event(event.get("name"), _attributes(event))
-    values: dict[tuple[str | None, str], Object] = {}
+def _span_judgements(span: Object, attributes: Object) -> Iterator[Object]:
+    """Yield the judgements in the events of a span, and in its attributes."""
+    for event in _objects_of(span, "events"):
+        yield from _event_judgements(event, _attributes(event))
+    values: dict[tuple[str | None, str], dict[str, Any]] = {}
     for name, value in attributes.items():
-        if _TELLS.search(name) and (match := _JUDGED.fullmatch(name)):
+        if match := _JUDGED.fullmatch(name):
             values.setdefault((match[1], match[2]), {})[match[3]] = value
     for (scope, _), fields in values.items():
-        yield from _judgement(fields, scope or SPAN, None, _told(attributes, "session"))
+        yield from _judgement(fields, scope or SPAN, None, attributes)
 
 
-def _read_event(name: Any, attributes: Object) -> Iterator[Object]:
+def _event_judgements(event: Object, attributes: Object) -> Iterator[Object]:
     """Yield the judgement of an event; before log records had names, an attribute was it."""
-    if _EVENT in (name, attributes.get("event.name")):
+    if _EVENT in (event.get("eventName"), event.get("name"), attributes.get("event.name")):
         names = {"name": "name", "score": "score.value", "label": "score.label"}
         names["explanation"] = "explanation"
         fields = {key: attributes.get(f"gen_ai.evaluation.{name}") for key, name in names.items()}
-        response, session = (_told(attributes, name) for name in ("response", "session"))
-        yield from _judgement(fields, SPAN, response, session)
+        yield from _judgement(fields, SPAN, _told(attributes, "response"), attributes)
 
 
 def _judgement(
-    fields: Object, scope: str, response: str | None, session: str | None
+    fields: Object, scope: str, response: str | None, attributes: Object
 ) -> Iterator[Object]:
     """Yield a judgement, if it is one: a success that a label states, else a score."""
-    texts = {
-        key: value[:1_000] if isinstance(value, str) and value.strip() else None
-        for key, value in fields.items()
-    }
-    name, value = texts.get("name"), fields.get("label")
-    value = traces.judge(value) if isinstance(value, str) else None
-    if value is None and name is not None and name.strip().lower() not in _LESS_IS_BETTER:
+    name, by, explanation = (
+        value if isinstance(value, str) and value.strip() else None
+        for value in map(fields.get, ("name", "annotator_kind", "explanation"))
+    )
+    if name is None:
+        return
+    label = fields.get("label")
+    value = traces.judge(label) if isinstance(label, str) else None
+    if value is None and name.strip().lower() not in _LESS_IS_BETTER:
         value = fields.get("score")
-    if name is not None and isinstance(value, bool | int | float):
+    if isinstance(value, bool | int | float):
         yield {
-            "name": name,
+            "name": name[:1_000],
             "value": value,
-            "by": texts.get("annotator_kind"),
-            "explanation": fields.get("explanation") if texts.get("explanation") else None,
+            "by": by and by[:1_000],
+            "explanation": explanation,
             "scope": scope,
             "response": response,
-            "session": session,
+            "session": _told(attributes, "session"),
         }
 
 
-def _kind(attributes: Object) -> str:
+def _read_fields(item: Object, attributes: dict[str, Any], service: str | None) -> Object:
+    """Return what an episode takes from a span: its kind, and fields that depend on that."""
     kind = attributes.get("gen_ai.operation.name")
     if not isinstance(kind, str):
         kind = attributes.get("openinference.span.kind")
         kind = kind.upper() if isinstance(kind, str) else None
-    return NOTHING if kind is None else TABLE.spans.kinds.get(kind, OTHER)
+    kind = NOTHING if kind is None else TABLE.spans.kinds.get(kind, OTHER)
+    told = partial(_told, attributes)
+    fields: dict[str, Any] = {"kind": kind, "session": told("session")}
+    if kind in (NOTHING, OTHER):
+        return fields
+    _unwrap(attributes)
+    if kind == TOOL:
+        name = told("name")
+        if name is None and isinstance(item.get("name"), str):
+            name = item["name"].removeprefix("execute_tool ").strip()
+        return {**fields, "name": name, "input": told("input"), "output": told("output")}
+    asked, answer = _question(attributes), _answer(attributes) or None
+    if kind == PLAN:
+        return {**fields, "name": "plan", "input": asked, "output": answer}
+    fields |= {name: told(name) for name in ("response", "model")}
+    fields |= {"name": told("agent") or service, "question": asked, "input": None, "output": answer}
+    if kind != CHAT:
+        fields["fields"] = {
+            name: value
+            for name, value in attributes.items()
+            if not (name in TABLE.extra.drop or "evaluation" in name or "annotations." in name)
+        }
+    return fields
 
 
 def _told(attributes: Object, name: str) -> Any:
     """Return what the attributes tell of a field; texts are cut."""
-    values = map(partial(_find, attributes), TABLE.spans.fields[name])
+    values = map(attributes.get, TABLE.spans.fields[name])
     value = next((one for one in values if one is not None), None)
     if value is None or name in ("input", "output"):
         return value or None
@@ -186,36 +403,22 @@ def _told(attributes: Object, name: str) -> Any:
     return cut_task(text) if text.strip() else None
 
 
-def _find(attributes: Object, path: str) -> Any:
-    if path.startswith("@"):
-        return _io_value(attributes, _IN if path == "@in" else _OUT)
-    return attributes.get(path)
-
-
-def _kind_fields(kind: str, item: Object, attributes: Object, service: str | None) -> Object:
-    """Return what an episode takes from a span of a kind."""
-    fields = {name: _told(attributes, name) for name in _FIELDS.get(kind, ("session",))}
-    if kind == TOOL and fields["name"] is None and isinstance(item.get("name"), str):
-        fields["name"] = item["name"].removeprefix("execute_tool ").strip()
-    elif kind == PLAN:
-        output = _answer(attributes) or None
-        fields |= {"name": "plan", "input": _question(attributes), "output": output}
-    elif kind in (AGENT, CHAIN, CHAT):
-        fields["question"] = _question(attributes)
-    if kind in (AGENT, CHAIN):
-        fields["agent"] = fields["agent"] or service
-        fields["answer"] = _answer(attributes)
-        fields["fields"] = {
-            name: value
-            for name, value in attributes.items()
-            if name not in TABLE.extra.drop and not _TELLS.search(name)
-        }
-    return fields
+def _unwrap(attributes: dict[str, Any]) -> None:
+    """Put what OpenLLMetry wraps in other data where OpenInference has inputs and outputs."""
+    for name in ("input", "output"):
+        value = attributes.get(f"{name}.value")
+        if value is None:
+            value = attributes.get(f"traceloop.entity.{name}")
+        if isinstance(value, str) and "traceloop.span.kind" in attributes:
+            inner = arguments(value)
+            inner = inner if isinstance(inner, dict) else {}
+            value = next((inner[one] for one in _WRAPPERS if inner.get(one) is not None), value)
+        attributes[f"{name}.value"] = value
 
 
 def _error(item: Object, attributes: Object) -> str | None:
     status = item.get("status")
-    if not isinstance(status, dict) or status.get("code") not in _FAILED:
+    if not isinstance(status, dict) or status.get("code") not in (2, "STATUS_CODE_ERROR"):
         return None
     message = status.get("message")
     if isinstance(message, str) and message.strip():
@@ -229,11 +432,16 @@ def _error(item: Object, attributes: Object) -> str | None:
 
 def _question(attributes: Object) -> str | None:
     """Return the first words of the user, or the question, if a span has them."""
-    text = question(traces.messages_of(attributes.get("gen_ai.input.messages")))
-    if text is None:
-        text = question(_flat_messages(attributes))
-    if text is None:
-        text = traces.question_of(_io_value(attributes, _IN))
+    flat: dict[int, dict[str, Any]] = {}
+    """Messages that are written as one attribute for each part of each."""
+    for name, value in attributes.items():
+        if match := _SAID.fullmatch(name):
+            flat.setdefault(int(match[1]), {})[match[2]] = value
+    text = (
+        question(traces.messages_of(attributes.get("gen_ai.input.messages")))
+        or question([flat[place] for place in sorted(flat)])
+        or traces.question_of(attributes["input.value"])
+    )
     return cut_task(text) if text and text.strip() else None
 
 
@@ -241,32 +449,11 @@ def _answer(attributes: Object) -> str | None:
     """Return the last words of an agent."""
     messages = traces.messages_of(attributes.get("gen_ai.output.messages"))
     text = text_of(messages[-1].get("content")) if messages else None
-    return text or traces.answer_of(_io_value(attributes, (*_OUT, "final_result")))
+    output = attributes["output.value"]
+    return text or traces.answer_of(attributes.get("final_result") if output is None else output)
 
 
-def _io_value(attributes: Object, names: tuple[str, ...]) -> Any:
-    """Return an input or output; OpenLLMetry wraps it in other data."""
-    value = next((attributes[name] for name in names if attributes.get(name) is not None), None)
-    if not isinstance(value, str) or "traceloop.span.kind" not in attributes:
-        return value
-    inner = arguments(value)
-    for name in ("inputs", "outputs", "input_str", "output"):
-        if isinstance(inner, dict) and inner.get(name) is not None:
-            return inner[name]
-    return value
-
-
-def _flat_messages(attributes: Object) -> list[dict[str, Any]]:
-    """Return messages that are written as one attribute for each part of each."""
-    messages: dict[int, dict[str, Any]] = {}
-    for name, value in attributes.items():
-        if match := _SAID.fullmatch(name):
-            place = int(match[1][:9])
-            messages.setdefault(place, {})[match[2]] = value
-    return [messages[place] for place in sorted(messages)]
-
-
-def _attributes(item: Object) -> Object:
+def _attributes(item: Object) -> dict[str, Any]:
     """Return the values of attributes by name; None if one is wrong."""
     values = item.get("attributes")
     if not values:
@@ -298,13 +485,13 @@ def _decode(value: Any) -> Any:
         return None
 
 
-def _id(item: Object, name: str, size: int, *, empty: bool = False) -> str | None:
+def _id(item: Object, name: str, digits: int, *, may_lack: bool) -> str | None:
     """Return an id; None if it is empty and may be."""
     value = item.get(name)
-    if empty and (not value or (isinstance(value, str) and not value.strip("0"))):
+    if may_lack and (not value or (isinstance(value, str) and not value.strip("0"))):
         return None
-    if not isinstance(value, str) or not re.fullmatch(rf"[0-9a-fA-F]{{{2 * size}}}", value):
-        problem = f"is not {2 * size} hexadecimal digits"
+    if not isinstance(value, str) or len(value) != digits or value.strip(hexdigits):
+        problem = f"is not {digits} hexadecimal digits"
         raise ValidationError(name, value, problem, "OTLP writes no base64, and camelCase")
     if not value.strip("0"):
         raise ValidationError(name, value, "is zero, which is no id")
@@ -323,4 +510,4 @@ def _time(item: Object, name: str) -> int | None:
     return number or None
 
 
-FORMATS = (Format("otlp", TABLE.doc, detect, read, mapping=TABLE.mapping),)
+FORMATS = (Format("otlp", TABLE.doc, TABLE.marks.fit, read, mapping=TABLE.mapping),)

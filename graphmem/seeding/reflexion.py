@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from itertools import groupby
 from typing import Any, BinaryIO
 
 from graphmem.errors import SeedingError, ValidationError
 from graphmem.ids import digest
-from graphmem.models import MAX_TEXT, Step
+from graphmem.models import Step
+from graphmem.seeding import chats
 from graphmem.seeding.reading import Limits
 from graphmem.seeding.tables import Reading, TableReader
 
 RETRIED = "You have attempted to answer following question before and failed"
 """The text that the prompt of a retry appends to the question, without a space."""
-REFLECT = "reflect"
-ANSWER = "Finish"
 ERRORS = ("Could not find", "Invalid Action", "Answer is INCORRECT")
 MAX_LINE = 4 * 1024 * 1024
 MAX_LINES = 100_000
@@ -26,8 +24,7 @@ MAX_LINES = 100_000
 MAX_QUESTIONS = 200_000
 """Most questions of one trial."""
 _SECTIONS = ("CORRECT", "INCORRECT", "HALTED")
-_TRIAL = re.compile(r"BEGIN TRIAL (\d{1,9})\s*")
-_SECTION = re.compile(r"-+ BEGIN (\w+) AGENTS -+\s*")
+_HEADING = re.compile(r"BEGIN TRIAL (\d{1,9})\s*|-+ BEGIN (\w+) AGENTS -+\s*")
 _PART = re.compile(r"^((Thought|Action|Observation) (\d{1,9}): ?)", re.MULTILINE)
 _KIND = re.compile(r"\s*([A-Za-z]\w*)\s*\[")
 _REFLECTED = re.compile(r"^[ \t]*Reflections:[ \t]*$", re.MULTILINE)
@@ -46,18 +43,15 @@ class _Attempt:
     """The lines of one attempt, and its position; ``line`` is the line number of its question."""
 
     line: int
-    run: int
+    question: str
+    log: int
     """How often the trial number did not increase, as in concatenated logs."""
     trial: int | None
     section: str | None
-    lines: list[str]
+    lines: list[str] = field(default_factory=list)
     size: int = 0
     """Bytes of its lines; over the limit of a record they are no longer kept."""
     complete: bool = False
-
-    @property
-    def question(self) -> str:
-        return self.lines[0].removeprefix(_QUESTION).partition(RETRIED)[0].strip()
 
     def check(self, limits: Limits) -> dict[str, Any]:
         """Return the record of an attempt that can be one."""
@@ -69,27 +63,25 @@ class _Attempt:
         if not self.complete:
             problem = f"the attempt has no {_END!r} at its end"
             raise ValidationError("record", self.question, problem)
-        told = {"question": self.question, "section": self.section, "trial": self.trial}
-        return {**told, "lines": self.lines[1:]}
+        return {name: getattr(self, name) for name in ("question", "section", "trial", "lines")}
 
 
 def read_attempts(stream: BinaryIO, limits: Limits) -> Iterator[Reading]:
     """Yield the attempts that were run, each with the line number of its question."""
     solved: set[str] = set()
-    questions: set[str] = set()
+    known: set[str] = set()
+    """Questions that were run in this trial, or solved before."""
     place: tuple[int, int | None] = (0, None)
     for attempt in _attempts(stream, limits):
-        if (attempt.run, attempt.trial) != place:
-            if attempt.run != place[0]:
-                solved.clear()
-            questions.clear()
-            place = (attempt.run, attempt.trial)
+        if (attempt.log, attempt.trial) != place:
+            solved = solved if attempt.log == place[0] else set()
+            known, place = set(solved), (attempt.log, attempt.trial)
         if attempt.complete:
             key = digest(attempt.question.encode("utf-8", "replace").decode())
-            if key in solved or key in questions:
+            if key in known:
                 continue
-            questions.add(key)
-            if len(questions) > MAX_QUESTIONS:
+            known.add(key)
+            if len(known) > MAX_QUESTIONS:
                 raise SeedingError(f"a trial has over {MAX_QUESTIONS:,} questions")
             if attempt.section == "CORRECT":
                 solved.add(key)
@@ -107,40 +99,35 @@ def read_steps(attempt: Mapping[str, Any], names: dict[str, Any]) -> list[Step]:
 
 def name_strategies(steps: Sequence[Step], names: dict[str, Any]) -> list[str]:
     """Return the strategies of an attempt, from the kinds of its actions in order."""
-    kinds = (step.action_type for step in steps if step.action_type != ANSWER)
-    sequence = [kind for kind, _ in groupby(kinds)]
-    first = f"sequence: {' > '.join(sequence)}" if sequence else "answers at once"
-    return [first, *dict.fromkeys(sequence), *([REFLECT] if names["reflections"] else [])]
+    kinds = [step.action_type for step in steps if step.action_type != "Finish"]
+    first = f"sequence: {chats.in_order(kinds)}" if kinds else "answers at once"
+    return [first, *dict.fromkeys(kinds), *(["reflect"] if names["reflections"] else [])]
 
 
 def _attempts(stream: BinaryIO, limits: Limits) -> Iterator[_Attempt]:
     """Yield the attempts of a log; an attempt that is cut off is yielded with a mark."""
-    run, trial = 0, None
+    log, trial = 0, None
     section: str | None = None
     attempt: _Attempt | None = None
     fresh = True  # a question begins after a blank line, or if there is no attempt at the moment
-    number = 0
-    while raw := stream.readline(MAX_LINE):
-        number += 1
+    for number, raw in enumerate(iter(partial(stream.readline, MAX_LINE), b""), 1):
         # Invalid UTF-8 becomes lone surrogates, which an episode refuses.
         line = raw.decode("utf-8", "surrogateescape").rstrip("\r\n")
-        heading = _TRIAL.fullmatch(line) or _SECTION.fullmatch(line)
+        heading = _HEADING.fullmatch(line)
         begins = fresh and line.startswith(_QUESTION)
-        if attempt and (heading or begins or len(attempt.lines) >= MAX_LINES):
+        ends = line.startswith(_END)
+        if attempt and (heading or begins or ends or len(attempt.lines) >= MAX_LINES):
+            attempt.complete = ends
             yield attempt
             attempt = None
-        if heading:
-            if heading.re is _TRIAL:
-                before, trial, section = trial, int(heading[1]), None
-                run += before is not None and trial <= before
-            else:
-                section = heading[1]
+        if heading and heading[1]:
+            before, trial, section = trial, int(heading[1]), None
+            log += before is not None and trial <= before
+        elif heading:
+            section = heading[2]
         elif begins:
-            attempt = _Attempt(number, run, trial, section, [line])
-        elif attempt and line.startswith(_END):
-            attempt.complete = True
-            yield attempt
-            attempt = None
+            question = line.removeprefix(_QUESTION).partition(RETRIED)[0].strip()
+            attempt = _Attempt(number, question, log, trial, section)
         elif attempt:
             attempt.size += len(raw)
             if attempt.size <= limits.record:
@@ -179,7 +166,7 @@ def _step(parts: dict[str, str]) -> Step:
     return Step(
         action_type=match[1] if match else "(other)",
         action={name.lower(): texts[name] for name in ("Thought", "Action") if name in texts},
-        observation=None if output is None else output[:MAX_TEXT],
+        observation=chats.cut_text(output),
         error=output if output and output.startswith(ERRORS) else None,
     )
 

@@ -1,20 +1,8 @@
-"""The Sentinel format: episodes of an agent-oversight project, as a memory file or JSON lines.
+"""Episodes of Sentinel, an agent-oversight project, as forms: objects in a file or in lines.
 
-Mapping: the task (and its key) is the ``task_id``, the outcome the ``score`` in [0, 1] (without
-one: ``success``), the summary the ``trajectory_summary``; ``successes``, ``mistakes`` and
-``mistake_cards`` are those of an episode; ``agent`` (or ``agent_id``) and ``task_type`` are used if
-they are texts. A ``timestamp`` with a time zone, or in seconds since the epoch, is the end time. It
-is also kept unchanged in ``extra``, together with ``steps`` (a number in this format) and all other
-fields. There are no strategies. Other lists of a file (rules, cards, histories) were derived from
-the episodes; they are not facts and are not learned.
-
-A form is one episode object. A form that graphmem wrote has a field ``graphmem`` with the episode's
-source key, or with the whole episode if the form cannot express it.
-
-Sentinel's own file has its episodes in ``episode_log``, where they are called entries. An entry has
-its summary in ``summary``; successes, mistakes and cards stand beside the log, without an episode.
-Sentinel keeps the latest 100 entries, and counts all in ``total_episodes``; so an entry is known by
-its number among all. graphmem's former form has forms in ``episodes``.
+A form that graphmem wrote has a field ``graphmem`` with the episode's source key, or with the whole
+episode if the form cannot express it. Other lists of a file (rules, cards, histories) were derived
+from the episodes; they are not facts and are not learned.
 """
 
 from __future__ import annotations
@@ -28,7 +16,7 @@ from functools import partial
 from typing import Any, BinaryIO
 
 from graphmem.episodes.rows import FIRST
-from graphmem.errors import SeedingError, ValidationError, has_surrogate
+from graphmem.errors import SeedingError, ValidationError, has_surrogate, shown
 from graphmem.ids import canonical_json
 from graphmem.models import Episode
 from graphmem.printable import counted
@@ -42,17 +30,20 @@ from graphmem.seeding.reading import (
     read_lines,
     refuse_constant,
 )
+from graphmem.seeding.schema import Table
 
 VERSION = 1
 """Highest supported version of a file; files without a version are older."""
 OWN = "graphmem"
-EPISODES = "episodes"
-"""The list of forms in a file of graphmem's former form."""
 LOG = "episode_log"
-"""The list of entries in Sentinel's own file."""
+"""The list of forms in a file."""
 TOTAL = "total_episodes"
 LOGGED = 100
-"""Most entries that Sentinel keeps."""
+"""Most forms that Sentinel keeps."""
+NO_FILE = (
+    f"is not a Sentinel file: an object with a list {LOG!r} is needed "
+    "(`graphmem seed` also reads JSON lines of episodes)"
+)
 SOURCE = "sentinel"
 UNKNOWN = "unknown_mistake"
 """The type of a card that gives none."""
@@ -68,14 +59,12 @@ _CARD_FIELDS = {
     "evidence": ("evidence",),
     "lesson": ("lesson",),
 }
+_ITEMS: dict[str, type] = {"successes": str, "mistakes": str, "mistake_cards": Mapping}
 _NAMES = {"task": "task_id", "task_key": "task_id", "summary": "trajectory_summary"}
 """The names of an episode's fields in a form."""
 _ORIGIN = ("source_key", "occurrence", "source")
 
 Form = Mapping[str, Any]
-Reading = tuple[int, int | None, Callable[[], Any]]
-"""The place of a form, the number of an entry among all that its file says there were, and what
-reads it."""
 
 
 def detect(head: bytes) -> bool:
@@ -90,16 +79,16 @@ def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
     """Yield the episodes with their position in the file, or their line number."""
     whole = _is_file(_names(peek_head(stream)))
     for number, index, form in (_of_file if whole else _of_lines)(stream, origin.limits):
-        key, entry = f"{origin.stem}/{index or number}", index is not None
         try:
-            yield number, episode(form(), agent=origin.agent, source_key=key, entry=entry)
+            made = episode(form(), source_key=f"{origin.stem}/{index}")
+            if origin.agent is not None:
+                made = made.model_copy(update={"agent": origin.agent})
+            yield number, made
         except ValidationError as error:
             yield Refused(number, error.field, str(error))
 
 
-def episode(
-    form: Form, *, source_key: str | None = None, agent: str | None = None, entry: bool = False
-) -> Episode:
+def episode(form: Form, *, source_key: str | None = None) -> Episode:
     """Return the episode of a form."""
     if not isinstance(form, Mapping):
         raise ValidationError("episode", form, "must be an object with task_id and score")
@@ -107,19 +96,18 @@ def episode(
         if not isinstance(name, str) or has_surrogate(name):
             raise ValidationError("episode", name, "is not the name of a field", "give a text")
     form, _ = mend(form)
-    fields, own = _read_fields(form, entry=entry), form.get(OWN)
+    fields, own = _read_fields(form), form.get(OWN)
     if own is None:
-        restored = _episode(form, fields, source_key=source_key, source=SOURCE)
-    elif not isinstance(own, Mapping) or not own.keys() <= {"episode", *_ORIGIN}:
+        return _episode(form, fields, source_key=source_key, source=SOURCE)
+    if not isinstance(own, Mapping) or not own.keys() <= {"episode", *_ORIGIN}:
         raise ValidationError(OWN, own, "is not what graphmem writes", "leave it out")
+    if "episode" in own:
+        restored = _restored(own["episode"], form)
     else:
-        if "episode" in own:
-            restored = _restored(own["episode"], form)
-        else:
-            restored = _episode(form, fields, **{name: own.get(name) for name in _ORIGIN})
-        if restored.source_key is None and restored.occurrence is None:
-            restored = restored.model_copy(update={"occurrence": FIRST})
-    return restored if agent is None else restored.model_copy(update={"agent": agent})
+        restored = _episode(form, fields, **{name: own.get(name) for name in _ORIGIN})
+    if restored.source_key is None and restored.occurrence is None:
+        return restored.model_copy(update={"occurrence": FIRST})
+    return restored
 
 
 def mend(form: Form) -> tuple[Form, tuple[str, ...]]:
@@ -134,7 +122,7 @@ def mend(form: Form) -> tuple[Form, tuple[str, ...]]:
         with suppress(ValueError):
             mended["score"] = float(score)
             warnings.append(f"score: the text {score!r} was taken as a number")
-    for name, kind in (("successes", str), ("mistakes", str), ("mistake_cards", Mapping)):
+    for name, kind in _ITEMS.items():
         items = form.get(name)
         if items and isinstance(items, kind):
             items = [items]
@@ -144,10 +132,11 @@ def mend(form: Form) -> tuple[Form, tuple[str, ...]]:
         mended[name] = [one for one in items if isinstance(one, kind)]
         if left := len(items) - len(mended[name]):
             warnings.append(f"{name}: {counted(left, 'item')} left out that say nothing")
-        for place, card in enumerate(mended[name]):
-            if kind is Mapping and not any(card.get(name) for name in _CARD_FIELDS["type"]):
-                mended[name][place] = {**card, "mistake_type": UNKNOWN}
-                warnings.append(f"{name}.{place}: it has no type, and was taken as {UNKNOWN!r}")
+    cards: Any = mended.get("mistake_cards")
+    for place, card in enumerate(cards if isinstance(cards, list) else ()):
+        if not any(card.get(name) for name in _CARD_FIELDS["type"]):
+            cards[place] = {**card, "mistake_type": UNKNOWN}
+            warnings.append(f"mistake_cards.{place}: it has no type, and was taken as {UNKNOWN!r}")
     return (mended, tuple(warnings)) if warnings else (form, ())
 
 
@@ -210,14 +199,32 @@ def exact(text: str) -> Any:
 
 def check_version(version: Any) -> None:
     """Raise for a file of a newer version."""
-    if isinstance(version, str):
-        digits = version.strip().lstrip("vV").partition(".")[0]
-        version = int(digits) if digits.isdecimal() and len(digits) < 10 else None
     if isinstance(version, int | float) and version >= VERSION + 1:
         raise SeedingError(
             f"version: it was written by version {version:g}, this graphmem knows {VERSION}; "
             "upgrade graphmem"
         )
+
+
+def read_places(values: Values, take: Callable[[str], None]) -> Iterator[int]:
+    """Yield the place, from 1, of each form of a file; the caller then reads the form.
+
+    ``take`` reads what stands besides the forms, by its name.
+    """
+    seen: set[str] = set()
+    for name in values.members():
+        if name in seen:
+            raise SeedingError(f"the name {shown(name)} stands twice in one object")
+        seen.add(name)
+        if name != LOG:
+            take(name)
+        elif values.peek() in (b"[", b""):
+            yield from values.items()
+        else:
+            raise SeedingError(f"{LOG}: is not a list of episodes")
+    values.end()
+    if LOG not in seen:
+        raise SeedingError(NO_FILE)
 
 
 def _names(head: bytes) -> set[str]:
@@ -232,42 +239,35 @@ def _names(head: bytes) -> set[str]:
 
 
 def _is_file(names: set[str]) -> bool:
-    return bool(names & {EPISODES, LOG}) or {TOTAL, "global_rules"} <= names
+    return LOG in names or {TOTAL, "global_rules"} <= names
 
 
-def _of_file(stream: BinaryIO, limits: Limits) -> Iterator[Reading]:
-    """Yield what reads each form of a file; of two lists the first one counts."""
-    values = Values(stream, limits)
-    list_name: str | None = None
-    before = 0
-    for name in values.members():
-        if name in (EPISODES, LOG) and list_name is None:
-            list_name = name
-            if values.peek() not in (b"[", b""):
-                raise SeedingError(f"{name}: is not a list of episodes")
-            for number in values.items():
-                index = before + number if name == LOG else None
-                yield number, index, partial(values.value, exact)
-        elif name == "version" or (name == TOTAL and values.peek().isdigit()):
-            try:
-                value = values.value(exact if name == TOTAL else None)
-            except ValidationError as error:
-                raise SeedingError(f"{name}: {error.problem}") from None
-            if name == TOTAL:
-                before = max(value - LOGGED, 0) if isinstance(value, int) else 0
-            else:
-                check_version(value)
-        else:
+def _of_file(stream: BinaryIO, limits: Limits) -> Iterator[tuple[int, int, Callable[[], Any]]]:
+    """Yield the place of each form, its number among all that there were, and what reads it."""
+    values, told = Values(stream, limits), dict[str, Any]()
+
+    def take(name: str) -> None:
+        if name not in ("version", TOTAL):
             values.skip()
-    values.end()
+            return
+        try:
+            told[name] = values.value()
+        except ValidationError as error:
+            raise SeedingError(f"{name}: {error.problem}") from None
+        check_version(told.get("version"))
+
+    for number in read_places(values, take):
+        total = told.get(TOTAL)
+        before = max(total - LOGGED, 0) if isinstance(total, int) else 0
+        yield number, before + number, partial(values.value, exact)
 
 
-def _of_lines(stream: BinaryIO, limits: Limits) -> Iterator[Reading]:
+def _of_lines(stream: BinaryIO, limits: Limits) -> Iterator[tuple[int, int, Callable[[], Any]]]:
     for number, line in read_lines(stream, limits):
-        yield number, None, partial(parse_line, line, exact, "is damaged, or not JSON: ")
+        yield number, number, partial(parse_line, line, exact, "is damaged, or not JSON: ")
 
 
-def _read_fields(form: Form, *, entry: bool) -> dict[str, Any]:
+def _read_fields(form: Form) -> dict[str, Any]:
     """Return the fields of an episode that a form tells; the rest stays in ``extra``."""
     extra = {name: value for name, value in form.items() if name != OWN}
     if extra.get("task_id") is None:
@@ -283,8 +283,8 @@ def _read_fields(form: Form, *, entry: bool) -> dict[str, Any]:
         raise ValidationError(
             "score", None, "is missing, so the outcome is unknown", "give a number in [0, 1]"
         )
-    own = entry and extra.get("trajectory_summary") is None
-    fields["summary"] = extra.pop("summary" if own else "trajectory_summary", None)
+    in_log = extra.get("trajectory_summary") is None and "summary" in extra
+    fields["summary"] = extra.pop("summary" if in_log else "trajectory_summary", None)
     for name in ("successes", "mistakes"):
         texts = _pop_list(extra, name, "texts")
         fields[name] = [one for one in texts if not isinstance(one, str) or one.strip()]
@@ -391,5 +391,5 @@ def _unique(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     return fields
 
 
-DOC = "Sentinel memories: a file with episodes, or JSON lines of them"
-FORMATS = (Format("sentinel", DOC, detect, read),)
+TABLE = Table.load(SOURCE)
+FORMATS = (Format(SOURCE, TABLE.doc, detect, read, mapping=TABLE.mapping),)

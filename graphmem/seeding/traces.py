@@ -267,13 +267,15 @@ class Groups:
         row = (kind, key.encode("utf-8", "replace").decode(), number, json.dumps(record))
         self._file.execute("INSERT INTO records VALUES (?, ?, ?, ?)", row)
 
-    def of(self, kind: str, key: str | None) -> Iterator[dict[str, Any]]:
-        """Yield the records of a key in their order."""
+    def of(self, kind: str, key: str | None) -> list[dict[str, Any]]:
+        """Return the records of a key in their order; None has none."""
+        if key is None:
+            return []
         rows = self._file.execute(
             "SELECT record FROM records WHERE kind = ? AND key = ? ORDER BY rowid",
-            (kind, (key or "").encode("utf-8", "replace").decode()),
+            (kind, key.encode("utf-8", "replace").decode()),
         )
-        return (json.loads(record) for (record,) in rows)
+        return [json.loads(record) for (record,) in rows]
 
     def each(self, kind: str) -> Iterator[tuple[int, list[dict[str, Any]] | ValidationError]]:
         """Yield the records of each key of a kind, with the number of the first one."""
@@ -287,7 +289,7 @@ class Groups:
             if size > self._limits.record:
                 yield first, ValidationError(kind, key, self._limits.too_long)
             else:
-                yield first, list(self.of(kind, key))
+                yield first, self.of(kind, key)
 
 
 def read_together(

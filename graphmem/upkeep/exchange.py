@@ -94,7 +94,8 @@ class Exchange:
             format_name: "sentinel" or "jsonl" (JSON lines; ids stay the same); "graphml" for
                 programs such as Gephi (needs networkx); "neo4j": the path is a new folder, which
                 gets the whole namespace as tables (CSV) for ``neo4j-admin database import full``.
-            document: only the episodes of an imported Sentinel file, by its name.
+            document: only the episodes of an imported Sentinel file, by its name; required if
+                several were imported.
             kinds: the kinds of nodes of a graph; default: what was learned.
             limit: most nodes of a graph; it may have twenty times as many edges. None: any number.
 
@@ -285,29 +286,19 @@ def _jsonl(tx: Transaction, file: TextIO, path: str) -> ExportReport:
 
 
 def _sentinel(tx: Transaction, file: TextIO, path: str, name: str | None) -> ExportReport:
-    """Write episodes as a Sentinel file; those of imported files come first, in their order."""
-    documents = _documents(tx, name)
-    by_document: dict[str, list[Row]] = {row["id"]: [] for row in documents}
-    for row in tx.run("exchange.episodes_of_documents", ids=list(by_document)):
-        by_document[row["id"]].append(row)
+    """Write episodes as a Sentinel file; those of an imported file come first, in their order."""
+    document = _document(tx, name)
+    rows = tx.run("exchange.episodes_of_documents", ids=[document["id"]] if document else [])
     known = {row["id"]: _reference_of(row) for row in tx.run("exchange.episodes")}
-    told: list[_Reference] = []
-    seen: set[str] = set()
-    for rows in by_document.values():  # one in several files is written once, at its first place
-        own = [row for row in rows if row["episode"] in known and row["episode"] not in seen]
-        told += [known[row["episode"]]._replace(form=row["form"] or "{}") for row in own]
-        seen |= {row["episode"] for row in own}
-    others = [] if name is not None else [item for key, item in known.items() if key not in seen]
-    there = [row for row in documents if row["rest"] is not None]
-    rests = [json.loads(row["rest"]) for row in there]
-    same = len(documents) == len(rests) == 1 and not others
+    forms = {row["episode"]: row["form"] or "{}" for row in rows if row["episode"] in known}
+    told = [known[key]._replace(form=form) for key, form in forms.items()]
+    others = [] if name is not None else [item for key, item in known.items() if key not in forms]
+    rest = json.loads(document["rest"]) if document and document["rest"] is not None else None
+    same = rest is not None and not others
     state = tx.run("consolidation.state", id=consolidation_id(tx.ns))[0]
-    lists = Lists(rests, [row["name"] for row in there], state["before"])
-    counted = {row["episode"] for one in there for row in by_document[one["id"]]}
-    number = sum(
-        max(rest.get(sentinel.TOTAL, 0), row["episodes"])
-        for rest, row in zip(rests, there, strict=True)
-    )
+    lists = Lists(rest or {}, state["before"])
+    counted = set() if rest is None else {row["episode"] for row in rows}
+    number = 0 if rest is None else max(rest.get(sentinel.TOTAL, 0), len(rows))
     file.write(f'{{\n  "{sentinel.LOG}": [')
     between = ""
     for item, stored in _contents(tx, [*told, *others]):
@@ -318,7 +309,7 @@ def _sentinel(tx: Transaction, file: TextIO, path: str, name: str | None) -> Exp
         file.write(f"{between}\n{_indented(form, '    ')}")
         between = ","
     file.write("\n  ]" if between else "]")
-    beside: Mapping[str, Any] = rests[0] if same else {}
+    beside: Mapping[str, Any] = rest if rest is not None else {}
     derived: tuple[str, ...] = ()
     if not same:
         rules = tx.run("lessons.rules")
@@ -344,15 +335,19 @@ def _settlement(row: Row) -> Row:
     return {"held": record.held, **record.model_dump(mode="json", exclude_defaults=True)}
 
 
-def _documents(tx: Transaction, name: str | None) -> list[Row]:
+def _document(tx: Transaction, name: str | None) -> Row | None:
+    """Return the imported file to export: the one of a name, else the only one, if there is any."""
     documents = [row for row in tx.run("exchange.documents") if row["format"] == FORM]
-    if name is None:
-        return documents
-    named = [row for row in documents if row["name"] == Document(name=name).name]
-    if not named:
-        names = ", ".join(row["name"] for row in documents) or "none"
-        raise NotFoundError(f"no file {name!r} was imported; there are {names}")
-    return named
+    names = ", ".join(row["name"] for row in documents) or "none"
+    if name is not None:
+        name = Document(name=name).name
+        documents = [row for row in documents if row["name"] == name]
+        if not documents:
+            raise NotFoundError(f"no file {name!r} was imported; there are {names}")
+    elif len(documents) > 1:
+        problem = f"has to be named, as several files were imported: {names}"
+        raise ValidationError("document", None, problem, "an export holds one of them")
+    return documents[0] if documents else None
 
 
 def _reference_of(row: Row) -> _Reference:

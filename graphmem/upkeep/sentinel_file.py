@@ -8,7 +8,6 @@ sentences, and its mistake cards, merged by type, task, worker and correct decis
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -27,10 +26,6 @@ AT_ONCE = 2_500
 of all of them takes more memory."""
 BATCH_BYTES = 4_000_000  # a batch ends when so much of a file was read for it, to bound memory
 SHOWN = 300  # most characters of a text on a card in the list
-_NO_SENTINEL = (
-    f"is not a Sentinel file: an object with a list {sentinel.LOG!r} is needed "
-    "(`graphmem seed` also reads JSON lines of episodes)"
-)
 _SAID = ("bad_decision", "evidence", "lesson")
 _KEY = ("mistake_type", "task_id", "worker_id", "correct_decision")
 _LISTS = ("global_rules", "mistakes", "mistake_cards", "successes")
@@ -82,32 +77,45 @@ class SentinelFile:
         wrong: ValidationError | None = None
         beside: dict[str, bytes] = {}
         count = 0
-        for at, form in self._forms(beside):
-            count = at + 1
+        for form in self._forms(beside):
+            count += 1
             try:
-                self._episode(form, at)
+                self._episode(form, count)
             except ValidationError as error:
                 wrong = wrong or error
-        rest = sentinel.exact(_object(beside).decode())
-        try:
-            sentinel.check_version(rest.get("version"))
-            total = _Rest(**rest).total_episodes
-        except SeedingError as error:
-            raise self._error(str(error)) from None
-        except ValidationError as error:
-            raise self._error(f"{error.field}: {error.problem}") from None
+        rest = self._rest(beside)
         if wrong:
             raise wrong
-        self._before = max(total - count, 0)
+        self._before = max(rest.get(sentinel.TOTAL, 0) - count, 0)
         self.kept = list(rest)
         return canonical_json(rest)
+
+    def _rest(self, beside: Mapping[str, bytes]) -> dict[str, Any]:
+        texts = (canonical_json(name).encode() + b":" + text for name, text in beside.items())
+        if (excess := self._limits.excess(b"{" + b",".join(texts) + b"}")) is not None:
+            remedy = "(`graphmem seed` learns the episodes alone)"
+            raise self._error(f"what it holds beside its episodes {excess} {remedy}")
+        rest: dict[str, Any] = {}
+        where = ""
+        try:
+            for name, text in beside.items():
+                where = f"{shown(name)} "
+                rest[name] = sentinel.exact(text.decode())
+            where = ""
+            sentinel.check_version(rest.get("version"))
+            _Rest(**rest)
+        except ValidationError as error:
+            raise self._error(f"{error.field}: {error.problem}") from None
+        except (SeedingError, ValueError) as error:
+            raise self._error(f"{where}{error}") from None
+        return rest
 
     def batches(self) -> Iterator[list[tuple[Any, Episode]]]:
         """Yield the forms with their episodes, some at a time."""
         batch: list[tuple[Any, Episode]] = []
         size = 0
-        for at, form in self._forms(None):
-            batch.append((form, self._episode(form, at)))
+        for number, form in enumerate(self._forms(None), 1):
+            batch.append((form, self._episode(form, number)))
             size += len(canonical_json(form))
             if len(batch) == AT_ONCE or size >= BATCH_BYTES:
                 yield batch
@@ -115,84 +123,54 @@ class SentinelFile:
         if batch:
             yield batch
 
-    def _forms(self, beside: dict[str, bytes] | None) -> Iterator[tuple[int, Any]]:
-        """Yield the forms with their places from 0; put the text of the rest there, if asked."""
-        where = ""
-        seen: set[str] = set()
+    def _forms(self, beside: dict[str, bytes] | None) -> Iterator[Any]:
+        """Yield the forms; put the text of the rest there, if asked."""
+        where, size = "", 0
         with self.source.open(self._limits) as (_, stream):
             values = Values(stream, self._limits)
+
+            def take(name: str) -> None:
+                nonlocal where, size
+                where = shown(name)
+                if beside is None:
+                    values.skip()
+                elif size <= self._limits.record:
+                    beside[name] = values.text()
+                    size += len(beside[name])
+
             try:
                 if values.peek() not in (b"{", b""):
-                    raise self._error(_NO_SENTINEL)
-                for name in values.members():
-                    if name in seen:
-                        raise self._error(f"the name {shown(name)} stands twice in one object")
-                    seen.add(name)
-                    where = shown(name)
-                    if name != sentinel.LOG:
-                        self._keep(values, name, beside)
-                    elif values.peek() == b"[":
-                        for number in values.items():
-                            where = f"{name}.{number - 1}"
-                            yield number - 1, values.value(sentinel.exact)
-                    else:
-                        raise self._error(_NO_SENTINEL)
-                values.end()
-            except DamagedError as error:
-                raise self._error(str(damage(stream) or error)) from None
+                    raise SeedingError(sentinel.NO_FILE)
+                for number in sentinel.read_places(values, take):
+                    where = f"{sentinel.LOG}.{number - 1}"
+                    yield values.value(sentinel.exact)
             except ValidationError as error:
                 raise self._error(f"{where} {error.problem}") from None
-            if sentinel.LOG not in seen:
-                raise self._error(_NO_SENTINEL)
+            except DamagedError as error:
+                raise self._error(damage(stream) or error) from None
+            except SeedingError as error:
+                raise self._error(error) from None
 
-    def _episode(self, form: Any, at: int) -> Episode:
-        key = f"{self.name}/{self._before + at + 1}"
+    def _episode(self, form: Any, number: int) -> Episode:
         try:
-            return sentinel.episode(form, source_key=key, entry=True)
+            return sentinel.episode(form, source_key=f"{self.name}/{self._before + number}")
         except ValidationError as error:
             inner = "" if error.field == "episode" else f".{error.field}"
-            field = f"{sentinel.LOG}.{at}{inner}"
+            field = f"{sentinel.LOG}.{number - 1}{inner}"
             raise ValidationError(field, error.value, error.problem, error.remedy) from None
 
-    def _keep(self, values: Values, name: str, beside: dict[str, bytes] | None) -> None:
-        if beside is None:
-            values.skip()
-            return
-        text = values.text()
-        beside[name] = text
-        if (reason := self._limits.excess(_object(beside))) is not None:
-            raise self._error(
-                f"what it holds beside its episodes {reason} "
-                "(`graphmem seed` learns the episodes alone)"
-            )
-        try:
-            sentinel.exact(text.decode())
-        except ValueError as error:
-            raise ValidationError(name, None, str(error)) from None
-
-    def _error(self, problem: str) -> SeedingError:
+    def _error(self, problem: object) -> SeedingError:
         return SeedingError(f"{self.source.name}: {problem}; nothing was imported")
-
-
-def _object(members: Mapping[str, bytes]) -> bytes:
-    texts = (canonical_json(name).encode() + b":" + text for name, text in members.items())
-    return b"{" + b",".join(texts) + b"}"
 
 
 class Lists:
     """What stands besides the log of an export."""
 
-    def __init__(
-        self, rests: Sequence[Mapping[str, Any]], names: Sequence[str], consolidated: int | None
-    ) -> None:
-        self._all: dict[str, Any] = {}
-        for rest in rests:
-            for name, value in rest.items():
-                self._join(name, copy.deepcopy(value), names)
-        self._before = {name: canonical_json(value) for name, value in self._all.items()}
+    def __init__(self, rest: Mapping[str, Any], consolidated: int | None) -> None:
         empty: dict[str, Any] = {**{name: [] for name in _LISTS}, **{name: {} for name in _BY_TASK}}
         fresh = {"version": sentinel.VERSION, _CONSOLIDATED: consolidated, **empty}
-        self._all = {**self._all, **{k: v for k, v in fresh.items() if k not in self._all}}
+        self._before = {name: canonical_json(value) for name, value in rest.items()}
+        self._all = {**rest, **{k: v for k, v in fresh.items() if k not in rest}}
         self._cards: dict[str, dict[str, Any]] = {}
         for card in self._all["mistake_cards"]:
             self._cards.setdefault(_key(card), card)
@@ -218,7 +196,7 @@ class Lists:
                 lines.append(line)
 
     def finish(self, total: int) -> tuple[dict[str, Any], tuple[str, ...]]:
-        """Return what stands besides the log, and the names that differ from imported files."""
+        """Return what stands besides the log, and the names that differ from imported file."""
         self._all[sentinel.TOTAL] = total
         self._all["mistake_cards"].sort(
             key=lambda card: (card.get("seen_count") or 0, card.get("last_seen_episode") or 0),
@@ -230,22 +208,6 @@ class Lists:
             if self._before.get(name) != canonical_json(value)
         )
         return self._all, changed
-
-    def _join(self, name: str, value: Any, names: Sequence[str]) -> None:
-        known = self._all.setdefault(name, value)
-        if known is value or name in (sentinel.TOTAL, _CONSOLIDATED):
-            return
-        if name == "mistake_cards":
-            known += value
-        elif name in _LISTS:
-            known += [item for item in value if item not in known]
-        elif name in _BY_TASK:
-            for task, items in value.items():
-                of_task = known.setdefault(task, [])
-                of_task += [one for one in items if name == "score_history" or one not in of_task]
-        elif canonical_json(known) != canonical_json(value):
-            problem = f"the imported files {', '.join(names)} differ in {name!r}"
-            raise ValidationError("document", None, problem, "name the one to export")
 
     def _add_card(self, form: dict[str, Any], number: int) -> None:
         said = {name: str(form.get(name) or "")[:SHOWN] for name in _SAID}

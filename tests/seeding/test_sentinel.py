@@ -136,7 +136,7 @@ def test_an_edited_form_must_not_contradict_what_graphmem_wrote_beside_it() -> N
 
 
 def file_of(*forms: Mapping[str, Any], **rest: Any) -> bytes:
-    return json.dumps({"episodes": forms, **rest}, indent=1).encode()
+    return json.dumps({"episode_log": forms, **rest}, indent=1).encode()
 
 
 def lines_of(*forms: Mapping[str, Any]) -> bytes:
@@ -166,7 +166,7 @@ def test_the_format_is_found_by_content() -> None:
     for content in (
         file_of(FORM),
         file_of(),
-        json.dumps({"task_rules": {}, "episodes": [FORM] * 500}).encode(),
+        json.dumps({"task_rules": {}, "episode_log": [FORM] * 500}).encode(),
         b"\xef\xbb\xbf" + lines_of(FORM),
         lines_of({**FORM, "trajectory_summary": "x" * 100_000})[:65_536],
     ):

@@ -24,18 +24,16 @@ from graphmem.models.explanations import (
     Evidence,
     Explanation,
     Neighbour,
-    PolicyFacts,
     Relation,
     Share,
     Shares,
-    Since,
     Trend,
     Turn,
-    UpdateShown,
     Why,
 )
 from graphmem.models.forecasts import Change
 from graphmem.models.lessons import Alternative
+from graphmem.models.policies import Policy
 from graphmem.policies.values import policy_of
 from graphmem.printable import counted
 from graphmem.store.port import Row
@@ -147,7 +145,7 @@ class Explainer:
             asked["agents"] = [group["agent"]]
         asked["error_class"] = item["error_class"]
         own = () if asked["agents"] is None else ("own",)
-        row = self._one("explaining.uses", *own, most=LATEST, sample=SAMPLE, **asked)
+        row = self._trials("explaining.uses", *own, **asked)
         if view.agents is not None and not row["trials"]:
             return None
         counted = ("counted",) if group is None and asked["types"] is None else ()
@@ -226,7 +224,7 @@ class Explainer:
         if item["task"] is None:
             return self._general_rule(item["id"], view)
         asked: dict[str, Any] = {"id": item["id"], **read}
-        row = self._one("explaining.listings", most=LATEST, sample=SAMPLE, **asked)
+        row = self._trials("explaining.listings", **asked)
         row |= self._with_files(item, row, view)
         if view.agents is not None and not row["trials"]:
             return None
@@ -297,74 +295,43 @@ class Explainer:
     def _policy(self, item: Row, view: View, read: dict[str, Any]) -> Explanation | None:
         if view.agents is not None and item["agent"] not in view.agents:
             return None
-        identity = item["id"]
-        known = policy_of(self._one("policies.get", id=identity))
-        asked: dict[str, Any] = {"id": identity, "types": read["types"]}
-        row = self._one("explaining.attempts", most=LATEST, sample=SAMPLE, **asked)
-        steps = self._graph.read("explaining.transitions", id=identity)
-        near = self._beside(item, known.state, view)
-        facts = PolicyFacts(
-            **{name: getattr(known, name) for name in _OF_POLICY},
-            transitions=tuple(UpdateShown(**_dated(step, "at")) for step in steps),
-        )
-        shown = {
-            "ids": [identity],
-            "transitions": [step["id"] for step in steps],
-            "others": [one.id for one in near],
-        }
+        known = policy_of(self._one("policies.get", id=item["id"]))
+        asked: dict[str, Any] = {"id": known.id, "types": read["types"]}
+        near = self._beside(known, view)
         return self._explanation(
             item,
-            row,
+            self._trials("explaining.attempts", **asked),
             view.reader,
-            shown,
+            {"ids": [known.id], "others": [one.id for one in near]},
             by_task=self._shares("explaining.shares_of_attempts", **asked),
             near=near,
-            policy=facts,
-            turns=self._crystallizing(row, crystallized=known.crystallized),
+            policy=known,
         )
 
-    def _beside(self, item: Row, state: str, view: View) -> list[Neighbour]:
-        place = state_id(self._graph.ns, state)
-        rows = self._graph.read("policies.values", state_id=place, agent=item["agent"])
-        rows = [row for row in rows if row["id"] != item["id"]][:NEAR]
-        start = [{"id": item["id"], "energy": 1.0}]
+    def _beside(self, known: Policy, view: View) -> list[Neighbour]:
+        place = state_id(self._graph.ns, known.state)
+        rows = self._graph.read("policies.values", state_id=place, agent=known.agent)
+        others = [row | {"text": _action(row)} for row in rows if row["id"] != known.id]
+        start = [{"id": known.id, "energy": 1.0}]
         spread = self._graph.read("policies.spread", rows=start, decay=1.0)
         ids = sorted({row["id"] for row in spread})
         found = self._graph.read("explaining.find", ids=ids) if ids else []
-        if view.agents is not None:
-            found = [row for row in found if row["agent"] in view.agents]
-        texts = {row["id"]: row["text"] for row in found}
-        beside = [
-            Neighbour(relation="same state", **_rated({**row, "text": _action(row)}))
-            for row in rows
+        seen = {
+            row["id"]: row for row in found if view.agents is None or row["agent"] in view.agents
+        }
+        linked = [
+            Neighbour(
+                relation="linked",
+                id=row["id"],
+                text=seen[row["id"]]["text"],
+                weight=row["energy"],
+                episodes=row["count"],
+            )
+            for row in spread
+            if row["id"] in seen
         ]
-        linked = [(row, texts[row["id"]]) for row in spread if row["id"] in texts][:NEAR]
-        for row, text in linked:
-            edge = {"id": row["id"], "weight": row["energy"], "episodes": row["count"]}
-            beside.append(Neighbour(relation="linked", text=text, **edge))
-        return beside
-
-    def _crystallizing(self, row: Row, *, crystallized: bool) -> list[Turn]:
-        settings = self._graph.settings
-        bounds = {"established": settings.crystallize_above, "refuted": 0.0}
-        counts = {"trials": row["trials"], "successes": row["successes"]}
-        now = self._one("rates.weigh", rows=[counts], **bounds)
-        passes = now["status"] == "established" and row["trials"] >= settings.min_events
-        if passes and not crystallized:
-            sentence = "the next run of policies.crystallize makes it a policy of its own"
-            ready = {"lower": now["lower"], "upper": now["upper"], "sentence": sentence}
-            return [Turn(direction="for", more=0, becomes="crystallized", **ready)]
-        turns = []
-        way, becomes, word = "for", "crystallized", "success"
-        if crystallized:
-            way, becomes, word = "against", "taken back", "failure"
-        for turn in self._graph.read("explaining.turns", **counts, **bounds):
-            if turn["direction"] == way:
-                least = 0 if crystallized else settings.min_events - row["trials"]
-                turn |= {"more": max(turn["more"], least), "becomes": becomes}
-                sentence = f"{counted(turn['more'], word)} in a row: {becomes}"
-                turns.append(Turn(**turn, sentence=f"{sentence} by policies.crystallize"))
-        return turns
+        beside = [Neighbour(relation="same state", **_rated(row)) for row in others[:NEAR]]
+        return [*beside, *linked[:NEAR]]
 
     # Common to all kinds
 
@@ -379,7 +346,7 @@ class Explainer:
         by_agent: Shares | None = None,
         near: Sequence[Neighbour] = (),
         better: Alternative | None = None,
-        policy: PolicyFacts | None = None,
+        policy: Policy | None = None,
         turns: Sequence[Turn] = (),
     ) -> Explanation:
         """Return an explanation from the trials behind a belief, and ids of what to show of it."""
@@ -408,7 +375,9 @@ class Explainer:
             task_types=tuple(item["types"] or ()),
             read_as=reader,
             why=Why(**weighed, sentence=self._sentence(kind, weighed)),
-            since=_since(row, item),
+            first_at=from_millis(row.get("first_at", item["first_at"])),
+            last_at=from_millis(row.get("last_at", item["last_at"])),
+            dated=row.get("dated"),
             trend=Trend(**_dated(trends[0], "later_from")) if trends else None,
             course=tuple(CoursePoint(**_dated(point, "at")) for point in course),
             changes=tuple(_changes(item["text"], row["times"], row["outcomes"], alike=alike)),
@@ -453,14 +422,16 @@ class Explainer:
         parts = (Share(**{name: row[name] for name in Share.model_fields}) for row in rows)
         return Shares(rows=tuple(parts), groups=groups)
 
+    def _trials(self, name: str, *options: str, **asked: Any) -> Row:
+        return self._one(name, *options, most=LATEST, sample=SAMPLE, **asked)
+
     def _one(self, name: str, *options: str, **params: Any) -> Row:
         return self._graph.read(name, *options, **params)[0]
 
 
 _OF_LESSONS: tuple[Relation, ...] = ("recommended", "warned against")
-_OF_POLICY = ("state", "q", "updates", "confidence", "signals", "crystallized")
 _OF_ITEM = ("kind", "id", "text", "agent", "error_class", "verdict", "task", "source")
-_SHOWN = ("ids", "strategies", "rules", "policies", "lessons", "episodes", "transitions", "others")
+_SHOWN = ("ids", "strategies", "rules", "policies", "lessons", "episodes", "others")
 
 
 def _showing(given: Mapping[str, Sequence[str]]) -> str:
@@ -491,13 +462,6 @@ def _action(row: Row) -> str:
 
 def _rated(row: Row) -> dict[str, Any]:
     return {name: row[name] for name in ("id", "text", "trials", "successes", "lower", "upper")}
-
-
-def _since(row: Row, item: Row) -> Since | None:
-    first, last = (from_millis(row.get(name, item[name])) for name in ("first_at", "last_at"))
-    if first is None or last is None:
-        return None
-    return Since(first=first, last=last, dated=row.get("dated"))
 
 
 def _changes(

@@ -44,8 +44,7 @@ class TestStrategies:
         for name in ("trials", "successes", "mean", "lower", "upper", "status"):
             assert getattr(found.why, name) == getattr(row, name)
         assert "7 of 9 trials worked" in found.why.sentence
-        assert found.since is not None
-        assert (found.since.first, found.since.last, found.since.dated) == (START, day(8), 9)
+        assert (found.first_at, found.last_at, found.dated) == (START, day(8), 9)
         assert [episode.at for episode in found.supporting] == [day(n) for n in (6, 5, 4, 3, 2)]
         assert [episode.error for episode in found.opposing] == ["no fare 8", "no fare 7"]
         assert found.opposing[0].id == memory.evidence("refund", limit=1)[0].id
@@ -63,7 +62,15 @@ class TestStrategies:
 
         monkeypatch.setattr(explain, "LATEST", 4)  # only these are read one by one
         many = memory.explain("check the fare")
-        for name in ("why", "since", "by_task", "by_agent", "neighbours", "what_would_change"):
+        for name in (
+            "why",
+            "first_at",
+            "dated",
+            "by_task",
+            "by_agent",
+            "neighbours",
+            "what_would_change",
+        ):
             assert getattr(many, name) == getattr(found, name), name
         assert [(point.at, point.trials, point.successes) for point in many.course] == [
             (day(5), 1, 1),
@@ -73,8 +80,7 @@ class TestStrategies:
         ]
         hers = memory.explain("check the fare", agent="ada")
         assert (hers.why.trials, len(hers.course)) == (6, 4)
-        assert hers.since is not None
-        assert (hers.since.first, hers.since.last, hers.since.dated) == (START, day(5), 6)
+        assert (hers.first_at, hers.last_at, hers.dated) == (START, day(5), 6)
 
     def test_the_trend_holds_the_later_half_against_the_earlier(self, memory: Memory) -> None:
         for number in range(13):
@@ -123,7 +129,7 @@ class TestStrategies:
         outcomes = [True, True, True, False, False]
         memory.learn_many([{"task": "deploy", "strategy": "ask", "success": o} for o in outcomes])
         found = memory.explain("ask")
-        assert (found.since, found.trend, found.course) == (None, None, ())
+        assert (found.first_at, found.trend, found.course) == (None, None, ())
         assert (len(found.supporting), len(found.opposing)) == (3, 2)
         assert "no date" in str(found)
 
@@ -209,7 +215,7 @@ class TestLessons:
         assert memory.explain(row, agent="grace").why.trials == 1
         monkeypatch.setattr(explain, "LATEST", 3)  # only these are read one by one
         many = memory.explain(row)
-        assert (many.why, many.since, many.by_task) == (found.why, found.since, found.by_task)
+        assert (many.why, many.dated, many.by_task) == (found.why, found.dated, found.by_task)
         assert [point.at for point in many.course] == [day(2), day(3), day(4)]
 
         lost = found.what_would_change[-1]
@@ -250,8 +256,7 @@ class TestLessons:
         assert (found.task, found.source, found.task_types) == (None, "repetition", ("any",))
         assert (found.why.successes, found.why.trials) == (row.supporting, 6)
         assert [episode.id for episode in found.supporting] == list(row.evidence)
-        assert found.since is not None
-        assert (found.since.first, found.since.dated, found.trend) == (START, None, None)
+        assert (found.first_at, found.dated, found.trend) == (START, None, None)
         with pytest.raises(NotFoundError, match=r"that agent .* may read"):
             memory.explain(row, agent="grace")
 
@@ -284,12 +289,8 @@ class TestPolicies:
         assert (found.kind, found.id, found.text) == ("policy", known.id, "go")
         assert (found.why.trials, found.why.successes) == (known.trials, known.successes) == (4, 3)
         assert (found.why.lower, found.why.status) == (known.lower, known.status)
-        assert found.policy is not None
-        assert (found.policy.q, found.policy.updates) == (known.q, known.updates)
-        rewards = [update.reward for update in found.policy.transitions]
-        assert rewards == [0.5, 0.0, 1.0, 1.0]
-        assert found.since is not None
-        assert (found.since.first, found.since.last, found.since.dated) == (START, day(6), 4)
+        assert found.policy == known
+        assert (found.first_at, found.last_at, found.dated) == (START, day(6), 4)
         assert [episode.at for episode in found.supporting] == [day(1), START]
         assert [near.text for near in shown(found, "same state")] == ["stay"]
         assert [near.text for near in shown(found, "linked")] == ["stay"]
@@ -297,30 +298,8 @@ class TestPolicies:
             memory.explain(known, agent="grace")
         monkeypatch.setattr(explain, "LATEST", 2)  # only these are read one by one
         many = memory.explain(known)
-        assert (many.why, many.since) == (found.why, found.since)
+        assert (many.why, many.dated) == (found.why, found.dated)
         assert len(many.course) == 2
-
-    def test_what_crystallizes_it_and_takes_it_back(self, memory: Memory) -> None:
-        policies = memory.policies
-        identity = policies.observe({"x": 1}, "go", True)
-        more = _crystallizing(memory, identity)["crystallized"]
-        for _ in range(more):
-            assert not memory.policies.crystallize().created
-            policies.observe({"x": 1}, "go", True)
-        assert _crystallizing(memory, identity) == {"crystallized": 0}
-        assert memory.policies.crystallize().created
-        more = _crystallizing(memory, identity)["taken back"]
-        for _ in range(more):
-            assert not memory.policies.crystallize().taken_back
-            policies.observe({"x": 1}, "go", False)
-        assert memory.policies.crystallize().taken_back
-
-
-def _crystallizing(memory: Memory, identity: str) -> dict[str, int]:
-    turns = memory.explain(identity).what_would_change
-    return {
-        turn.becomes: turn.more for turn in turns if turn.becomes in ("crystallized", "taken back")
-    }
 
 
 def status(k: int, n: int, limits: dict[str, float]) -> str:

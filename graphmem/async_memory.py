@@ -380,7 +380,6 @@ class AsyncMemory(_Awaited[Memory]):
     predict = _in_thread(Memory.predict)
     explain = _in_thread(Memory.explain)
     strategies = _in_thread(Memory.strategies)
-    evidence = _in_thread(Memory.evidence)
     episodes = _in_thread(Memory.episodes)
     tasks = _in_thread(Memory.tasks)
     show = _in_thread(Memory.show)

@@ -143,9 +143,9 @@ class Explanation(Output):
 
     ``agent``, ``task_types``, ``error_class``, ``verdict``, ``task`` and ``source`` describe the
     item, as far as its kind has them. ``read_as`` is the agent whose access rights applied.
-    ``first_at`` and ``last_at`` are the times of the first and the latest dated trial, ``dated`` how
-    many have a date (None: a general rule, of which only the two times are stored). Samples and
-    tables are bounded; ``course`` shows the dated trials at 40 points at most. ``cypher`` is a
+    ``first_at`` and ``last_at`` are the times of the first and the latest dated trial; ``dated``
+    counts those with a date (None: a general rule, of which only the two times are stored). Samples
+    and tables are bounded; ``course`` shows the dated trials at 40 points at most. ``cypher`` is a
     query that Neo4j Browser shows as a small graph.
     """
 

@@ -47,7 +47,7 @@ class TestStrategies:
         assert (found.first_at, found.last_at, found.dated) == (START, day(8), 9)
         assert [episode.at for episode in found.supporting] == [day(n) for n in (6, 5, 4, 3, 2)]
         assert [episode.error for episode in found.opposing] == ["no fare 8", "no fare 7"]
-        assert found.opposing[0].id == memory.evidence("refund", limit=1)[0].id
+        assert found.opposing[0].id == memory.episodes(strategy="refund", limit=1)[0].id
         tables = [(s.name, s.successes, s.trials) for s in found.by_task.rows]
         assert tables == [("refund", 4, 6), ("rebook", 3, 3)]
         assert [(s.name, s.successes, s.trials) for s in found.by_agent.rows] == [
@@ -180,7 +180,7 @@ class TestLessons:
         assert (found.why.mean, found.why.status) == (row.confidence, row.status)
         assert {episode.id for episode in found.opposing} == {
             episode.id
-            for episode in memory.evidence("guess", limit=50)
+            for episode in memory.episodes(strategy="guess", limit=50)
             if episode.success and episode.id not in _of_type(memory, "other")
         }
         assert found.better_alternative == row.better_alternative

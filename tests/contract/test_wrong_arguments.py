@@ -70,7 +70,6 @@ WRONG: dict[str, dict[str, Sequence[Any]]] = {
         "on_progress": (5,),
     },
     "changes": {"task": NAMES, "agent": NAMES, "after": MOMENTS[:2]},
-    "evidence": {"limit": NUMBERS},
     "explain": {
         "item": ("", "  ", LONE, "x" * 10_001, 7, None, b"x", object()),
         "task": ("",),
@@ -295,7 +294,6 @@ def test_the_remedy_lists_what_there_is(
         (lambda memory: memory.erase("x"), AttributeError, "there is memory.upkeep.erase"),
         (lambda memory: memory.search("x"), AttributeError, "there is memory.recall"),
         (lambda memory: memory.add("x"), AttributeError, "memory.learn for an outcome"),
-        (lambda memory: memory.evidence("nope"), NotFoundError, "no strategy 'nope'"),
         (lambda memory: type(memory).open("$NOPE/m"), SettingsError, "environment has no .NOPE"),
     ],
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import chain
@@ -37,13 +36,11 @@ from graphmem.models.policies import Policy
 from graphmem.policies.values import policy_of
 from graphmem.printable import counted
 from graphmem.store.port import Row
-from graphmem.store.queries import procedure
 
 LATEST = 2_000  # most trials that are read one by one, the latest
 SAMPLE = 5  # most episodes for, and against, in an explanation
 TABLE = 10  # most tasks, and agents, in an explanation
 NEAR = 8  # most neighbours of one relation in an explanation
-_PARAMETER = re.compile(r"\$(\w+)")
 _WORDS = {
     "strategy": ("worked", "success", "failure"),
     "heuristic": ("worked", "success", "failure"),
@@ -157,12 +154,6 @@ class Explainer:
             for member in members
             if member["id"] != item["whole"] and (view.agents is None or member["id"] in readable)
         ]
-        shown = {
-            "ids": ids,
-            "lessons": sorted({one.id for one in near if one.relation in _OF_LESSONS})
-            + ([] if group is None else group["ids"]),
-            "others": [one.id for one in near if one.relation in ("similar", "used together")],
-        }
         better = None
         if group is not None and kind == "anti-pattern":
             for one in self._lessons.anti_patterns(group["types"][0], view.reader):
@@ -172,7 +163,7 @@ class Explainer:
             subject,
             row,
             view.reader,
-            shown,
+            strategies=ids,
             by_task=self._shares("explaining.shares_of_uses", *counted, by="task", **asked),
             by_agent=self._shares("explaining.shares_of_uses", *counted, by="agent", **asked),
             near=[*near, *merged],
@@ -233,7 +224,6 @@ class Explainer:
             {**item, "verdict": row["verdict"], "first_at": None, "last_at": None},
             row,
             view.reader,
-            {"ids": [item["id"]]},
             by_task=self._shares("explaining.shares_of_listings", by="task", **asked),
             by_agent=self._shares("explaining.shares_of_listings", by="agent", **asked),
             turns=self._verdict_turns(row),
@@ -276,8 +266,7 @@ class Explainer:
             "outcomes": [],
         }
         types = sorted(row.get("task_types") or ())
-        shown = {"ids": [row["id"]]}
-        return self._explanation({**item, "types": types}, evidence, view.reader, shown)
+        return self._explanation({**item, "types": types}, evidence, view.reader)
 
     def _verdict_turns(self, row: Row) -> list[Turn]:
         counts = {name: row[name] for name in ("worked", "praised", "failed", "blamed")}
@@ -302,7 +291,6 @@ class Explainer:
             item,
             self._trials("explaining.attempts", **asked),
             view.reader,
-            {"ids": [known.id], "others": [one.id for one in near]},
             by_task=self._shares("explaining.shares_of_attempts", **asked),
             near=near,
             policy=known,
@@ -340,8 +328,8 @@ class Explainer:
         item: Row,
         row: Row,
         reader: str | None,
-        shown: Mapping[str, Sequence[str]],
         *,
+        strategies: Sequence[str] = (),
         by_task: Shares | None = None,
         by_agent: Shares | None = None,
         near: Sequence[Neighbour] = (),
@@ -349,7 +337,7 @@ class Explainer:
         policy: Policy | None = None,
         turns: Sequence[Turn] = (),
     ) -> Explanation:
-        """Return an explanation from the trials behind a belief, and ids of what to show of it."""
+        """Return an explanation from the trials behind a belief; ``strategies`` are its ids."""
         kind = item["kind"]
         counts = {"trials": row["trials"], "successes": row["successes"]}
         weighed = self._one("rates.weigh", rows=[counts])
@@ -358,7 +346,7 @@ class Explainer:
         course = self._graph.read("explaining.course", **dated) if row["times"] else []
         alike = by_task is not None and by_task.groups == 1
         ids = {*row["supporting"], *row["opposing"]}
-        asked = {"ids": sorted(ids), "strategies": shown["ids"]}
+        asked = {"ids": sorted(ids), "strategies": strategies}
         episodes = self._graph.read("explaining.episodes", **asked) if ids else []
         readable = {one["id"]: Evidence(**_dated(one, "at")) for one in episodes}
         # An episode that used two members of one merged strategy counts twice, but is shown once.
@@ -366,10 +354,6 @@ class Explainer:
             tuple(readable[one] for one in dict.fromkeys(row[side]) if one in readable)
             for side in ("supporting", "opposing")
         )
-        given = {name: (*shown.get(name, ()),) for name in _SHOWN}
-        of_kind = {"rule": "rules", "policy": "policies"}.get(kind, "strategies")
-        given[of_kind] = (*given["ids"], *(given["others"] if kind == "policy" else ()))
-        given["episodes"] = tuple(episode.id for episode in (*supporting, *opposing))
         return Explanation(
             **{name: item[name] for name in _OF_ITEM},
             task_types=tuple(item["types"] or ()),
@@ -389,7 +373,6 @@ class Explainer:
             better_alternative=better,
             policy=policy,
             what_would_change=(*self._turns(kind, counts), *turns),
-            cypher=written(_showing(given), {"ns": self._graph.ns, **given}),
         )
 
     def _sentence(self, kind: str, said: Mapping[str, Any]) -> str:
@@ -431,28 +414,6 @@ class Explainer:
 
 _OF_LESSONS: tuple[Relation, ...] = ("recommended", "warned against")
 _OF_ITEM = ("kind", "id", "text", "agent", "error_class", "verdict", "task", "source")
-_SHOWN = ("ids", "strategies", "rules", "policies", "lessons", "episodes", "others")
-
-
-def _showing(given: Mapping[str, Sequence[str]]) -> str:
-    """Return the statement that shows nodes (ids), without the parts that have none."""
-    parts = procedure("explaining.show").text.split("\nUNION ALL\n")
-    shown = (
-        part for part in parts if all(given.get(name, "ns") for name in _PARAMETER.findall(part))
-    )
-    return "\nUNION ALL\n".join(shown)
-
-
-def written(text: str, values: Mapping[str, Any]) -> str:
-    """Return a statement with its parameters inserted, for pasting into Neo4j Browser."""
-    return _PARAMETER.sub(lambda match: _literal(values[match[1]]), text)
-
-
-def _literal(value: str | Sequence[str]) -> str:
-    if not isinstance(value, str):
-        return f"[{', '.join(map(_literal, value))}]"
-    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
 
 
 def _action(row: Row) -> str:

@@ -145,8 +145,7 @@ class Explanation(Output):
     item, as far as its kind has them. ``read_as`` is the agent whose access rights applied.
     ``first_at`` and ``last_at`` are the times of the first and the latest dated trial; ``dated``
     counts those with a date (None: a general rule, of which only the two times are stored). Samples
-    and tables are bounded; ``course`` shows the dated trials at 40 points at most. ``cypher`` is a
-    query that Neo4j Browser shows as a small graph.
+    and tables are bounded; ``course`` shows the dated trials at 40 points at most.
     """
 
     _rows = "supporting"
@@ -176,7 +175,6 @@ class Explanation(Output):
     better_alternative: Alternative | None
     policy: Policy | None
     what_would_change: tuple[Turn, ...]
-    cypher: str
     on_task: str | None = None
     expected: OutcomePrediction | None = None
     """What to expect of its strategy on that task, and what that rests on."""

@@ -113,7 +113,6 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("list", "policies", "--state", "at=@"),
     ("list", "preferences", "--user", "@"),
     ("explain", "one @"),
-    ("explain", "one @", "--cypher"),
     ("recall", "task @"),
     ("context", "task @", "--agent", "agent @"),
     ("predict", "task @", "one @"),

@@ -11,7 +11,6 @@ import pytest
 
 from graphmem import Memory, Settings, Step
 from graphmem.advice import explain
-from graphmem.advice.explain import written
 from graphmem.errors import NotFoundError, ValidationError
 from graphmem.models.explanations import Explanation, Neighbour
 from graphmem.store.queries import adhoc, procedure
@@ -148,8 +147,6 @@ class TestStrategies:
         assert (near.text, near.weight, near.successes, near.trials) == ("inquire", 0.75, 1, 3)
         assert not shown(memory.explain("inquire"), "similar")  # a link leads one way
         assert not shown(memory.explain("ask", agent="default"), "similar")
-        parts = {row["part"]: row["paths"] for row in memory.query(found.cypher)}
-        assert len(parts["similar"]) == 1
 
 
 class TestLessons:
@@ -350,17 +347,6 @@ class TestTurns:
             assert (row and (row["more"], row["becomes"])) == found
 
 
-class TestScopes:
-    def test_the_query_shows_no_more_than_that(self, memory: Memory) -> None:
-        attempts(memory, "ask", 2, agent="ada")
-        hidden = attempts(memory, "ask", 2, agent="grace")
-        found = memory.explain("ask", agent="ada")
-        assert not [one for one in hidden if one in found.cypher]
-        paths = {row["part"]: repr(row["paths"]) for row in memory.query(found.cypher)}
-        assert not [one for one in hidden if one in paths["evidence"]]
-        assert all(episode.id in paths["evidence"] for episode in found.supporting)
-
-
 class TestItems:
     def test_a_text_that_fits_nothing_names_the_nearest(self, memory: Memory) -> None:
         with pytest.raises(NotFoundError):
@@ -389,34 +375,6 @@ class TestItems:
 
 
 class TestForms:
-    def test_the_query_returns_the_nodes_on_both_engines(self, memory: Memory) -> None:
-        fail(memory, "guess", "oops 1", agent="it's \\ ada")
-        fail(memory, "guess", "oops 2", agent="it's \\ ada")
-        attempts(memory, "guess", 1, agent="it's \\ ada", ended_at=day(1))
-        step = Step(action_type="go", state={"x": 1}, reward=1.0, terminal=True)
-        memory.learn_many(
-            [{"task": "t", "strategy": [], "score": 0.9, "successes": ["did"], "steps": [step]}]
-        )
-        memory.policies.learn_episodes()
-        items: list[Any] = [
-            *("guess", memory.lessons.anti_patterns()[0], memory.lessons.rules()[0]),
-            memory.policies.list()[0],
-        ]
-        for item in items:
-            found = memory.explain(item)
-            assert "$" not in found.cypher
-            parts = {row["part"]: row["paths"] for row in memory.query(found.cypher)}
-            assert found.id in repr(parts)
-            for episode in (*found.supporting, *found.opposing):
-                assert episode.id in repr(parts["evidence"])
-                assert episode.id in repr(parts["tasks"])
-
-    @hypothesis.given(text=st.text(max_size=20))
-    def test_a_text_that_is_written_in_is_read_as_it_is(self, memory: Memory, text: str) -> None:
-        query = written("RETURN $text AS text, $texts AS texts", {"text": text, "texts": [text]})
-        hypothesis.assume("\ud800" not in text)
-        assert memory.query(query) == [{"text": text, "texts": [text]}]
-
     def test_text_of_episodes_is_printed_clean(self, memory: Memory) -> None:
         fail(
             memory, "ask\u202e\x1b[31m\nwhy: all is well", "bad\x07\nfor, the latest:", agent="a\tb"

@@ -136,7 +136,6 @@ class AsyncLessons(_Awaited[Lessons]):
     anti_patterns = _in_thread(Lessons.anti_patterns)
     rules = _in_thread(Lessons.rules)
     mistakes = _in_thread(Lessons.mistakes)
-    scores = _in_thread(Lessons.scores)
     summary = _in_thread(Lessons.summary)
 
 

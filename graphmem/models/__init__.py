@@ -41,7 +41,6 @@ from graphmem.models.lessons import MemorySummary as MemorySummary
 from graphmem.models.lessons import Mistake as Mistake
 from graphmem.models.lessons import ModelSettings as ModelSettings
 from graphmem.models.lessons import Rule as Rule
-from graphmem.models.lessons import Score as Score
 from graphmem.models.lessons import TaskScore as TaskScore
 from graphmem.models.lessons import Wording as Wording
 from graphmem.models.levels import Added as Added

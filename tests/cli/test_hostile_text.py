@@ -109,7 +109,6 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     *(("list",), *(("list", kind) for kind in KINDS if not KINDS[kind].required)),
     ("list", "strategies", "--task", "task_key @"),
     ("list", "strategies", "--like", "one @"),
-    ("list", "scores", "--task", "task_key @"),
     ("list", "policies", "--state", "at=@"),
     ("list", "preferences", "--user", "@"),
     ("explain", "one @"),

@@ -39,7 +39,7 @@ MARK = "HIDDEN"
 
 WHOLE = {
     *("show", "similar", "calibrate", "evaluate", "query", "stats", "verify", "communities"),
-    *("to_networkx", "lessons.scores", "lessons.summary", "lessons.consolidation_due"),
+    *("to_networkx", "lessons.summary", "lessons.consolidation_due"),
     *("events.positions", "events.since", "events.pending", "policies.history", "policies.linked"),
     *("people.preferences", "people.knowledge", "predictions.get", "predictions.list"),
     *("cycles.list", "cycles.examine"),

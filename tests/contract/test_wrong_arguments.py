@@ -40,7 +40,6 @@ WRONG: dict[str, dict[str, Sequence[Any]]] = {
         "judge": (3,),
         "started_at": (NAIVE,),
     },
-    "calibrate": {"by": ("date", None, 1)},
     "choose": {
         "candidates": ([], "ask", MANY),
         "candidates.0": (["a" * 10_001],),
@@ -125,7 +124,6 @@ WRONG: dict[str, dict[str, Sequence[Any]]] = {
     "lessons.merge": {"strategy": (5, None, LONE), "other": (5, None, LONE)},
     "lessons.mistakes": {"limit": NUMBERS, "agent": NAMES, "task": NAMES, "worker": NAMES},
     "lessons.rules": {"limit": NUMBERS, "agent": NAMES, "task": NAMES},
-    "lessons.scores": {"task": TEXTS, "last": (0, -1, 21, 2.5, "3", True)},
     "lessons.unmerge": {"strategy": (5, None, LONE)},
     "levels.add": {
         "content": (None, "", "x" * 1_000_001, NAN, {1}, "\ud800"),

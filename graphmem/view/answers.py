@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import BaseModel, JsonValue
 
@@ -188,11 +188,12 @@ def _join_parts(parts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def calibrate(
-    memory: Memory, given: Given, on_progress: Callable[[int, int], None]
+    memory: Memory,
+    given: Given,  # noqa: ARG001
+    on_progress: Callable[[int, int], None],
 ) -> dict[str, Any]:
     """Return how well past outcomes were predicted."""
-    by: Literal["order", "time"] = "time" if given.get("by") == "time" else "order"
-    return dict(memory.calibrate(by, on_progress=on_progress))
+    return dict(memory.calibrate(on_progress=on_progress))
 
 
 def verify(

@@ -81,7 +81,8 @@ def test_a_file_of_sentinel_comes_back_as_it_was(memory: Memory, tmp_path: Path)
     [learned] = memory.episodes("triage")
     assert (learned.score, learned.at and learned.at.minute) == (0.95, 0)
     [triage] = [one for one in memory.lessons.summary().scores if one.task == "triage"]
-    assert (triage.episodes, triage.mean_score) == (2, pytest.approx((0.5 + 0.95) / 2))
+    assert triage.episodes == 2
+    assert triage.mean_score == pytest.approx((0.5 + 0.95) / 2)
     keys = {row["source_key"] for row in memory.query("exchange.episodes")}
     assert keys == {"agent_memory/102", "agent_memory/103"}
 
@@ -360,12 +361,12 @@ def test_what_a_file_concluded_goes_with_an_entry_that_it_no_longer_holds(
     def told(asked: Memory) -> tuple[float, int]:
         found = asked.lessons.summary().scores
         total = sum(one.episodes * one.mean_score for one in found if one.task == "triage")
-        return pytest.approx(total), len(asked.lessons.rules())
+        return round(total, 9), len(asked.lessons.rules())
 
-    assert told(memory) == told(opened(memory.namespace)) == (0.5 + 0.95, 3)
+    assert told(memory) == told(opened(memory.namespace)) == (1.45, 3)
     # What comes later under its name is no part of it.
     memory.learn("triage", [], score=0.2, source_key="agent_memory/101")
-    assert told(memory) == told(opened(memory.namespace)) == (0.5 + 0.95 + 0.2, 3)
+    assert told(memory) == told(opened(memory.namespace)) == (1.65, 3)
     [first] = [r for r in memory.query("exchange.episodes") if r["source_key"].endswith("/102")]
     memory.upkeep.erase(first["id"])
     assert told(memory) == told(opened(memory.namespace)) == (0.2, 0)

@@ -136,7 +136,6 @@ class AsyncLessons(_Awaited[Lessons]):
     anti_patterns = _in_thread(Lessons.anti_patterns)
     rules = _in_thread(Lessons.rules)
     mistakes = _in_thread(Lessons.mistakes)
-    scores = _in_thread(Lessons.scores)
     summary = _in_thread(Lessons.summary)
 
 
@@ -358,7 +357,6 @@ class AsyncMemory(_Awaited[Memory]):
     predict = _in_thread(Memory.predict)
     explain = _in_thread(Memory.explain)
     strategies = _in_thread(Memory.strategies)
-    evidence = _in_thread(Memory.evidence)
     episodes = _in_thread(Memory.episodes)
     tasks = _in_thread(Memory.tasks)
     show = _in_thread(Memory.show)

@@ -16,13 +16,14 @@ OTHER_NAMES = {
     "add": ["learn for an outcome", "people.know for a fact"],
     "search": ["recall"],
     "get": ["show"],
+    "evidence": ["episodes with strategy=", "explain"],
     "save": ["learn"],
     "delete": ["upkeep.erase"],
     "update": ["settle for an outcome", "policies.update"],
 }
 """What people who know other memories look for."""
 ASKING = (
-    *("context", "recall", "choose", "changes", "predict", "explain", "strategies", "evidence"),
+    *("context", "recall", "choose", "changes", "predict", "explain", "strategies"),
     *("episodes", "tasks", "query", "stats"),
 )
 """Methods whose first empty answer is explained."""

@@ -520,7 +520,6 @@ class Memory:
         self._reads.note("Strategy", [row.id for row in rows])
         return Listed(rows)
 
-    evidence = delegate("_learner", Learner.evidence)
     episodes = delegate("_looking", Looking.episodes)
     tasks = delegate("_looking", Looking.tasks)
     show = delegate("_looking", Looking.show)

@@ -1,12 +1,12 @@
 // Calibration: the history, which is replayed to measure how well outcomes are predicted.
 
 // name: calibration.ids
-// doc: All episodes, in order of their run and recording times; `key` is the same in every namespace.
-// returns: id string, key string, used_at integer, at integer, recorded_at integer
+// doc: All episodes, with the times of their run and their recording; `key` is the same in every namespace.
+// returns: id string, key string, used_at integer, recorded_at integer
 MATCH (e:Episode)
 WHERE e.ns = $ns
 RETURN e.id AS id, coalesce(e.source_key, e.content_hash + coalesce(e.occurrence, '')) AS key,
-  coalesce(e.ended_at, e.started_at) AS used_at, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at, e.recorded_at AS recorded_at;
+  coalesce(e.ended_at, e.started_at) AS used_at, e.recorded_at AS recorded_at;
 
 // name: calibration.episodes
 // doc: The tasks, outcomes and applied strategies of episodes; `seq` is the number of their event in the stream of their agent. Uses are

@@ -246,18 +246,6 @@ WITH size(shares) AS groups, one.name AS name, one.text AS text, one.trials AS t
 RETURN name, text, trials, successes, wilson_lower(successes, trials, $z) AS lower, wilson_upper(successes, trials, $z) AS upper,
   groups;
 
-// name: explaining.transitions
-// doc: The latest updates of a policy.
-// param: limit integer = 5
-// returns: id string, seq integer, reward float, terminal boolean, next_state string, success boolean, at integer
-MATCH (p:Policy {id: $id})
-WITH p, p.ns AS ns WHERE ns = $ns
-MATCH (t:Transition)-[:UPDATED]->(p)
-WITH t ORDER BY t.seq DESC LIMIT $limit
-OPTIONAL MATCH (n:State)-[:REACHED_BY]->(t)
-RETURN t.id AS id, t.seq AS seq, t.reward AS reward, t.terminal AS terminal, n.fingerprint AS next_state, t.success AS success, t.at AS at
-ORDER BY seq DESC;
-
 // name: explaining.episodes
 // doc: Episodes for display, latest first; the error is that of the episode, else the last one of its steps. Whether one of some
 // doc: strategies failed though the run succeeded, the last other one, which saved it, and all that it used, the last one first.
@@ -416,46 +404,3 @@ WITH id, text, trials, successes, wilson_lower(successes, trials, $z) AS lower, 
 RETURN id, text, trials, successes, posterior_mean(successes, trials, $prior_successes, $prior_failures) AS mean, lower, upper,
        status(lower, upper, $established, $refuted) AS status
 ORDER BY id;
-
-// name: explaining.show
-// doc: A small graph for Neo4j Browser: an item, with its sample of episodes, their tasks, and what is near.
-// param: strategies list, rules list, policies list, lessons list, episodes list, transitions list, others list
-// returns: part string, paths list
-MATCH p = (s:Strategy) WHERE s.id IN $strategies AND toString(s.ns) = $ns
-RETURN 'what is explained' AS part, collect(p) AS paths
-UNION ALL
-MATCH p = (r:Rule) WHERE r.id IN $rules AND toString(r.ns) = $ns
-RETURN 'what is explained' AS part, collect(p) AS paths
-UNION ALL
-MATCH p = (x:Policy)-[:IN_STATE]->(:State) WHERE x.id IN $policies AND toString(x.ns) = $ns
-RETURN 'what is explained' AS part, collect(p) AS paths
-UNION ALL
-MATCH p = (h:Heuristic)-[:RECOMMENDS]->(:Strategy) WHERE h.id IN $lessons AND toString(h.ns) = $ns
-RETURN 'recommended' AS part, collect(p) AS paths
-UNION ALL
-MATCH p = (a:AntiPattern)-[:WARNS_AGAINST]->(:Strategy) WHERE a.id IN $lessons AND toString(a.ns) = $ns
-RETURN 'warned against' AS part, collect(p) AS paths
-UNION ALL
-MATCH p = (e:Episode)-[:USED|LISTED|TOOK]->(x) WHERE e.id IN $episodes AND x.id IN $ids AND toString(e.ns) = $ns
-RETURN 'evidence' AS part, collect(p) AS paths
-UNION ALL
-MATCH p = (r:Rule)-[:DERIVED_FROM]->(e:Episode) WHERE r.id IN $rules AND e.id IN $episodes AND toString(r.ns) = $ns
-RETURN 'derived from' AS part, collect(p) AS paths
-UNION ALL
-MATCH p = (e:Episode)-[:ATTEMPTED]->(:Task) WHERE e.id IN $episodes AND toString(e.ns) = $ns
-RETURN 'tasks' AS part, collect(p) AS paths
-UNION ALL
-MATCH p = (t:Transition)-[:UPDATED]->(:Policy) WHERE t.id IN $transitions AND toString(t.ns) = $ns
-RETURN 'updates' AS part, collect(p) AS paths
-UNION ALL
-MATCH p = (s:Strategy)-[:SIMILAR_TO]->(o:Strategy) WHERE s.id IN $strategies AND o.id IN $others AND toString(s.ns) = $ns
-RETURN 'similar' AS part, collect(p) AS paths
-UNION ALL
-MATCH p = (s:Strategy)-[:CO_OCCURS_WITH]-(o:Strategy) WHERE s.id IN $strategies AND o.id IN $others AND toString(s.ns) = $ns
-RETURN 'used together' AS part, collect(p) AS paths
-UNION ALL
-MATCH p = (s:Strategy)-[:MERGED_INTO]->(o:Strategy) WHERE s.id IN $strategies AND o.id IN $strategies AND toString(s.ns) = $ns
-RETURN 'merged' AS part, collect(p) AS paths
-UNION ALL
-MATCH p = (x:Policy)-[:CO_OCCURS_WITH]-(o:Policy) WHERE x.id IN $policies AND o.id IN $others AND toString(x.ns) = $ns
-RETURN 'linked' AS part, collect(p) AS paths;

@@ -566,20 +566,3 @@ MATCH (t:Task)
 WHERE t.ns = $ns AND ($task_type IS NULL OR t.type = $task_type)
 RETURN t.id AS id
 ORDER BY id;
-
-// name: learning.evidence
-// install: evidence
-// doc: The latest episodes in which a strategy was applied; the error is that of the episode, else the last one of its steps.
-// param: strategy string, limit integer, types list = null
-// returns: evidence_columns
-MATCH (s:Strategy {id: $strategy})
-WITH s, s.ns AS ns WHERE ns = $ns
-MATCH (a:Agent)-[:RAN]->(e:Episode)-[u:USED]->(s)
-WHERE u.applied AND ($agents IS NULL OR a.name IN $agents) AND ($types IS NULL OR e.type IN $types)
-WITH e, a ORDER BY coalesce(e.ended_at, e.started_at, e.recorded_at) DESC, e.id LIMIT $limit
-OPTIONAL MATCH (e)-[:HAS_STEP]->(x:Step)
-WITH e, a, x.error AS error, x.index AS place
-ORDER BY place DESC
-WITH e, a, collect(error) AS errors
-RETURN evidence_columns(e, a, errors)
-ORDER BY coalesce(e.ended_at, e.started_at, e.recorded_at) DESC, id;

@@ -28,7 +28,7 @@ from graphmem.advice.formula import Belief, Floats
 from graphmem.advice.pooling import fit
 from graphmem.advice.strengths import DEFAULTS, LEAST
 from graphmem.arrays import NDArray, np
-from graphmem.graph.arguments import Progress, check_choice
+from graphmem.graph.arguments import Progress
 from graphmem.graph.graph import Graph
 from graphmem.graph.nearness import Near
 from graphmem.graph.rates import LATEST, PRIOR, rates_of
@@ -38,7 +38,6 @@ from graphmem.models.forecasts import (
     BaselineName,
     Calibration,
     CalibrationBin,
-    CalibrationOrder,
     PoolingStrengths,
 )
 from graphmem.search.edges import LINKS
@@ -290,13 +289,11 @@ class Calibrator:
 
     def calibrate(
         self,
-        by: CalibrationOrder,
         strengths: Callable[[], PoolingStrengths],
         on_progress: Progress | None,
     ) -> Calibration:
         """Predict every episode from those before it, and return the scores; then fit strengths."""
-        check_choice("by", by, get_args(CalibrationOrder))
-        trials = self.trials(by)
+        trials = self.trials()
         history = History(self.similar())
         told, came = np.empty((len(trials), 5)), np.empty(len(trials))
         for place, trial in enumerate(self.replayed(trials, history)):
@@ -315,7 +312,6 @@ class Calibrator:
         )
         brier = scores(told[:, 0], came)["brier"]
         return Calibration(
-            by=by,
             verdict=answers.verdict(len(came), brier, baselines),
             episodes=len(came),
             successes=int(came.sum()),
@@ -340,8 +336,8 @@ class Calibrator:
             yield trial
             del history.similar[trial.task]
 
-    def trials(self, by: CalibrationOrder) -> list[Trial]:
-        """Return all episodes, in order."""
+    def trials(self) -> list[Trial]:
+        """Return all episodes, in the order of recording."""
         known = {row["id"]: row for row in self._graph.read("calibration.ids")}
         placed = []
         for page in pages(list(known), _PAGE):
@@ -353,7 +349,7 @@ class Calibrator:
                 kind = None if row["type"] == GENERAL else row["type"]
                 dated = {"key": one["key"], "used_at": one["used_at"]}
                 trial = Trial(strategies=wholes, task_type=kind, **dated, **shown)
-                placed.append((recorded if by == "order" else (one["at"], *recorded), trial))
+                placed.append((recorded, trial))
         placed.sort(key=lambda pair: pair[0])
         return [trial for _, trial in placed]
 

@@ -13,7 +13,6 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from graphmem.advice.changes import change_of, latest_of, read_lately
-from graphmem.advice.priors import read_priors
 from graphmem.advice.strengths import DEFAULTS, Strengths
 from graphmem.advice.telling import (
     STANDARD_ERRORS,
@@ -26,6 +25,7 @@ from graphmem.graph.access import View
 from graphmem.graph.graph import Graph
 from graphmem.graph.nearness import Conclusion, Near, Question, understood
 from graphmem.ids import heuristic_ids, node_id, strategy_id
+from graphmem.lessons.skills import priors_of
 from graphmem.models.forecasts import Change, PoolingStrengths
 from graphmem.models.skills import Prior
 from graphmem.numerics import beta_quantile, wilson_lower
@@ -217,7 +217,7 @@ class Estimator:
         from graphmem.advice.beliefs import judge
 
         texts = {key: counts.texts(row["id"]) if row["id"] else (key,) for key, row in rows.items()}
-        priors = read_priors(self._graph, question, texts) if question.skills else {}
+        priors = priors_of(self._graph, question, texts) if question.skills else {}
         owns = [
             _own(row["uses"], lent.get(key, ()), priors.get(key, ())) for key, row in rows.items()
         ]

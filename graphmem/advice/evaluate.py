@@ -61,7 +61,7 @@ def evaluate(
 ) -> Evaluation:
     """Return what a way would have got in a namespace."""
     calibrator = Calibrator(graph, near)
-    trials = calibrator.trials("order")
+    trials = calibrator.trials()
     chosen = [[one for one in trial.uses if one["propensity"] is not None] for trial in trials]
     once = sum(len(choices) == 1 for choices in chosen)
     nothing = sum(not choices for choices in chosen)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import chain
@@ -24,28 +23,24 @@ from graphmem.models.explanations import (
     Evidence,
     Explanation,
     Neighbour,
-    PolicyFacts,
     Relation,
     Share,
     Shares,
-    Since,
     Trend,
     Turn,
-    UpdateShown,
     Why,
 )
 from graphmem.models.forecasts import Change
 from graphmem.models.lessons import Alternative
+from graphmem.models.policies import Policy
 from graphmem.policies.values import policy_of
 from graphmem.printable import counted
 from graphmem.store.port import Row
-from graphmem.store.queries import procedure
 
 LATEST = 2_000  # most trials that are read one by one, the latest
 SAMPLE = 5  # most episodes for, and against, in an explanation
 TABLE = 10  # most tasks, and agents, in an explanation
 NEAR = 8  # most neighbours of one relation in an explanation
-_PARAMETER = re.compile(r"\$(\w+)")
 _WORDS = {
     "strategy": ("worked", "success", "failure"),
     "heuristic": ("worked", "success", "failure"),
@@ -147,7 +142,7 @@ class Explainer:
             asked["agents"] = [group["agent"]]
         asked["error_class"] = item["error_class"]
         own = () if asked["agents"] is None else ("own",)
-        row = self._one("explaining.uses", *own, most=LATEST, sample=SAMPLE, **asked)
+        row = self._trials("explaining.uses", *own, **asked)
         if view.agents is not None and not row["trials"]:
             return None
         counted = ("counted",) if group is None and asked["types"] is None else ()
@@ -159,12 +154,6 @@ class Explainer:
             for member in members
             if member["id"] != item["whole"] and (view.agents is None or member["id"] in readable)
         ]
-        shown = {
-            "ids": ids,
-            "lessons": sorted({one.id for one in near if one.relation in _OF_LESSONS})
-            + ([] if group is None else group["ids"]),
-            "others": [one.id for one in near if one.relation in ("similar", "used together")],
-        }
         better = None
         if group is not None and kind == "anti-pattern":
             for one in self._lessons.anti_patterns(group["types"][0], view.reader):
@@ -174,7 +163,7 @@ class Explainer:
             subject,
             row,
             view.reader,
-            shown,
+            strategies=ids,
             by_task=self._shares("explaining.shares_of_uses", *counted, by="task", **asked),
             by_agent=self._shares("explaining.shares_of_uses", *counted, by="agent", **asked),
             near=[*near, *merged],
@@ -226,7 +215,7 @@ class Explainer:
         if item["task"] is None:
             return self._general_rule(item["id"], view)
         asked: dict[str, Any] = {"id": item["id"], **read}
-        row = self._one("explaining.listings", most=LATEST, sample=SAMPLE, **asked)
+        row = self._trials("explaining.listings", **asked)
         row |= self._with_files(item, row, view)
         if view.agents is not None and not row["trials"]:
             return None
@@ -235,7 +224,6 @@ class Explainer:
             {**item, "verdict": row["verdict"], "first_at": None, "last_at": None},
             row,
             view.reader,
-            {"ids": [item["id"]]},
             by_task=self._shares("explaining.shares_of_listings", by="task", **asked),
             by_agent=self._shares("explaining.shares_of_listings", by="agent", **asked),
             turns=self._verdict_turns(row),
@@ -278,8 +266,7 @@ class Explainer:
             "outcomes": [],
         }
         types = sorted(row.get("task_types") or ())
-        shown = {"ids": [row["id"]]}
-        return self._explanation({**item, "types": types}, evidence, view.reader, shown)
+        return self._explanation({**item, "types": types}, evidence, view.reader)
 
     def _verdict_turns(self, row: Row) -> list[Turn]:
         counts = {name: row[name] for name in ("worked", "praised", "failed", "blamed")}
@@ -297,74 +284,42 @@ class Explainer:
     def _policy(self, item: Row, view: View, read: dict[str, Any]) -> Explanation | None:
         if view.agents is not None and item["agent"] not in view.agents:
             return None
-        identity = item["id"]
-        known = policy_of(self._one("policies.get", id=identity))
-        asked: dict[str, Any] = {"id": identity, "types": read["types"]}
-        row = self._one("explaining.attempts", most=LATEST, sample=SAMPLE, **asked)
-        steps = self._graph.read("explaining.transitions", id=identity)
-        near = self._beside(item, known.state, view)
-        facts = PolicyFacts(
-            **{name: getattr(known, name) for name in _OF_POLICY},
-            transitions=tuple(UpdateShown(**_dated(step, "at")) for step in steps),
-        )
-        shown = {
-            "ids": [identity],
-            "transitions": [step["id"] for step in steps],
-            "others": [one.id for one in near],
-        }
+        known = policy_of(self._one("policies.get", id=item["id"]))
+        asked: dict[str, Any] = {"id": known.id, "types": read["types"]}
+        near = self._beside(known, view)
         return self._explanation(
             item,
-            row,
+            self._trials("explaining.attempts", **asked),
             view.reader,
-            shown,
             by_task=self._shares("explaining.shares_of_attempts", **asked),
             near=near,
-            policy=facts,
-            turns=self._crystallizing(row, crystallized=known.crystallized),
+            policy=known,
         )
 
-    def _beside(self, item: Row, state: str, view: View) -> list[Neighbour]:
-        place = state_id(self._graph.ns, state)
-        rows = self._graph.read("policies.values", state_id=place, agent=item["agent"])
-        rows = [row for row in rows if row["id"] != item["id"]][:NEAR]
-        start = [{"id": item["id"], "energy": 1.0}]
+    def _beside(self, known: Policy, view: View) -> list[Neighbour]:
+        place = state_id(self._graph.ns, known.state)
+        rows = self._graph.read("policies.values", state_id=place, agent=known.agent)
+        others = [row | {"text": _action(row)} for row in rows if row["id"] != known.id]
+        start = [{"id": known.id, "energy": 1.0}]
         spread = self._graph.read("policies.spread", rows=start, decay=1.0)
         ids = sorted({row["id"] for row in spread})
         found = self._graph.read("explaining.find", ids=ids) if ids else []
-        if view.agents is not None:
-            found = [row for row in found if row["agent"] in view.agents]
-        texts = {row["id"]: row["text"] for row in found}
-        beside = [
-            Neighbour(relation="same state", **_rated({**row, "text": _action(row)}))
-            for row in rows
+        seen = {
+            row["id"]: row for row in found if view.agents is None or row["agent"] in view.agents
+        }
+        linked = [
+            Neighbour(
+                relation="linked",
+                id=row["id"],
+                text=seen[row["id"]]["text"],
+                weight=row["energy"],
+                episodes=row["count"],
+            )
+            for row in spread
+            if row["id"] in seen
         ]
-        linked = [(row, texts[row["id"]]) for row in spread if row["id"] in texts][:NEAR]
-        for row, text in linked:
-            edge = {"id": row["id"], "weight": row["energy"], "episodes": row["count"]}
-            beside.append(Neighbour(relation="linked", text=text, **edge))
-        return beside
-
-    def _crystallizing(self, row: Row, *, crystallized: bool) -> list[Turn]:
-        settings = self._graph.settings
-        bounds = {"established": settings.crystallize_above, "refuted": 0.0}
-        counts = {"trials": row["trials"], "successes": row["successes"]}
-        now = self._one("rates.weigh", rows=[counts], **bounds)
-        passes = now["status"] == "established" and row["trials"] >= settings.min_events
-        if passes and not crystallized:
-            sentence = "the next run of policies.crystallize makes it a policy of its own"
-            ready = {"lower": now["lower"], "upper": now["upper"], "sentence": sentence}
-            return [Turn(direction="for", more=0, becomes="crystallized", **ready)]
-        turns = []
-        way, becomes, word = "for", "crystallized", "success"
-        if crystallized:
-            way, becomes, word = "against", "taken back", "failure"
-        for turn in self._graph.read("explaining.turns", **counts, **bounds):
-            if turn["direction"] == way:
-                least = 0 if crystallized else settings.min_events - row["trials"]
-                turn |= {"more": max(turn["more"], least), "becomes": becomes}
-                sentence = f"{counted(turn['more'], word)} in a row: {becomes}"
-                turns.append(Turn(**turn, sentence=f"{sentence} by policies.crystallize"))
-        return turns
+        beside = [Neighbour(relation="same state", **_rated(row)) for row in others[:NEAR]]
+        return [*beside, *linked[:NEAR]]
 
     # Common to all kinds
 
@@ -373,16 +328,16 @@ class Explainer:
         item: Row,
         row: Row,
         reader: str | None,
-        shown: Mapping[str, Sequence[str]],
         *,
+        strategies: Sequence[str] = (),
         by_task: Shares | None = None,
         by_agent: Shares | None = None,
         near: Sequence[Neighbour] = (),
         better: Alternative | None = None,
-        policy: PolicyFacts | None = None,
+        policy: Policy | None = None,
         turns: Sequence[Turn] = (),
     ) -> Explanation:
-        """Return an explanation from the trials behind a belief, and ids of what to show of it."""
+        """Return an explanation from the trials behind a belief; ``strategies`` are its ids."""
         kind = item["kind"]
         counts = {"trials": row["trials"], "successes": row["successes"]}
         weighed = self._one("rates.weigh", rows=[counts])
@@ -391,7 +346,7 @@ class Explainer:
         course = self._graph.read("explaining.course", **dated) if row["times"] else []
         alike = by_task is not None and by_task.groups == 1
         ids = {*row["supporting"], *row["opposing"]}
-        asked = {"ids": sorted(ids), "strategies": shown["ids"]}
+        asked = {"ids": sorted(ids), "strategies": strategies}
         episodes = self._graph.read("explaining.episodes", **asked) if ids else []
         readable = {one["id"]: Evidence(**_dated(one, "at")) for one in episodes}
         # An episode that used two members of one merged strategy counts twice, but is shown once.
@@ -399,16 +354,14 @@ class Explainer:
             tuple(readable[one] for one in dict.fromkeys(row[side]) if one in readable)
             for side in ("supporting", "opposing")
         )
-        given = {name: (*shown.get(name, ()),) for name in _SHOWN}
-        of_kind = {"rule": "rules", "policy": "policies"}.get(kind, "strategies")
-        given[of_kind] = (*given["ids"], *(given["others"] if kind == "policy" else ()))
-        given["episodes"] = tuple(episode.id for episode in (*supporting, *opposing))
         return Explanation(
             **{name: item[name] for name in _OF_ITEM},
             task_types=tuple(item["types"] or ()),
             read_as=reader,
             why=Why(**weighed, sentence=self._sentence(kind, weighed)),
-            since=_since(row, item),
+            first_at=from_millis(row.get("first_at", item["first_at"])),
+            last_at=from_millis(row.get("last_at", item["last_at"])),
+            dated=row.get("dated"),
             trend=Trend(**_dated(trends[0], "later_from")) if trends else None,
             course=tuple(CoursePoint(**_dated(point, "at")) for point in course),
             changes=tuple(_changes(item["text"], row["times"], row["outcomes"], alike=alike)),
@@ -420,7 +373,6 @@ class Explainer:
             better_alternative=better,
             policy=policy,
             what_would_change=(*self._turns(kind, counts), *turns),
-            cypher=written(_showing(given), {"ns": self._graph.ns, **given}),
         )
 
     def _sentence(self, kind: str, said: Mapping[str, Any]) -> str:
@@ -453,35 +405,15 @@ class Explainer:
         parts = (Share(**{name: row[name] for name in Share.model_fields}) for row in rows)
         return Shares(rows=tuple(parts), groups=groups)
 
+    def _trials(self, name: str, *options: str, **asked: Any) -> Row:
+        return self._one(name, *options, most=LATEST, sample=SAMPLE, **asked)
+
     def _one(self, name: str, *options: str, **params: Any) -> Row:
         return self._graph.read(name, *options, **params)[0]
 
 
 _OF_LESSONS: tuple[Relation, ...] = ("recommended", "warned against")
-_OF_POLICY = ("state", "q", "updates", "confidence", "signals", "crystallized")
 _OF_ITEM = ("kind", "id", "text", "agent", "error_class", "verdict", "task", "source")
-_SHOWN = ("ids", "strategies", "rules", "policies", "lessons", "episodes", "transitions", "others")
-
-
-def _showing(given: Mapping[str, Sequence[str]]) -> str:
-    """Return the statement that shows nodes (ids), without the parts that have none."""
-    parts = procedure("explaining.show").text.split("\nUNION ALL\n")
-    shown = (
-        part for part in parts if all(given.get(name, "ns") for name in _PARAMETER.findall(part))
-    )
-    return "\nUNION ALL\n".join(shown)
-
-
-def written(text: str, values: Mapping[str, Any]) -> str:
-    """Return a statement with its parameters inserted, for pasting into Neo4j Browser."""
-    return _PARAMETER.sub(lambda match: _literal(values[match[1]]), text)
-
-
-def _literal(value: str | Sequence[str]) -> str:
-    if not isinstance(value, str):
-        return f"[{', '.join(map(_literal, value))}]"
-    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
 
 
 def _action(row: Row) -> str:
@@ -491,13 +423,6 @@ def _action(row: Row) -> str:
 
 def _rated(row: Row) -> dict[str, Any]:
     return {name: row[name] for name in ("id", "text", "trials", "successes", "lower", "upper")}
-
-
-def _since(row: Row, item: Row) -> Since | None:
-    first, last = (from_millis(row.get(name, item[name])) for name in ("first_at", "last_at"))
-    if first is None or last is None:
-        return None
-    return Since(first=first, last=last, dated=row.get("dated"))
 
 
 def _changes(

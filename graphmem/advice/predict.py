@@ -16,7 +16,6 @@ from graphmem.models.fields import Input, Name, SomeNames
 from graphmem.models.forecasts import (
     Borrowed,
     Calibration,
-    CalibrationOrder,
     OutcomePrediction,
     PredictionBasis,
     StrategyBasis,
@@ -128,18 +127,14 @@ class Forecaster:
             basis=basis,
         )
 
-    def calibrate(
-        self, by: CalibrationOrder = "order", *, on_progress: Progress | None = None
-    ) -> Calibration:
+    def calibrate(self, *, on_progress: Progress | None = None) -> Calibration:
         """Return how well past outcomes are predicted, compared with simple predictors.
 
-        It predicts every episode from earlier ones, as :meth:`predict` would have done at that time
-        with all its strategies. At the end it fits the strengths of pooling to the whole history,
-        and stores them.
+        It predicts every episode from those recorded before it, as :meth:`predict` would have done
+        at that time with all its strategies. At the end it fits the strengths of pooling to the
+        whole history, and stores them.
 
         Args:
-            by: "order" of recording, or "time" of the end (else the start, else the recording);
-                ties are in order of recording.
             on_progress: called with the number of predicted episodes, and of all episodes.
 
         Raises:
@@ -149,7 +144,7 @@ class Forecaster:
         from graphmem.advice.calibrate import Calibrator
 
         calibrator = Calibrator(self._graph, self._estimator.near)
-        return calibrator.calibrate(by, self._strengths.refit, on_progress)
+        return calibrator.calibrate(self._strengths.refit, on_progress)
 
 
 def _borrowed(rows: Iterable[Row]) -> tuple[Borrowed, ...]:

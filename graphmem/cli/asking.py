@@ -239,7 +239,6 @@ _ID = re.compile("[0-9a-f]{6,32}")
 @example('--url ./airline.graph explain "check the fare rules"')
 @example("--url ./airline.graph explain 8005dd1d95cd")
 @example("--url ./airline.graph explain refund --kind anti-pattern --agent ada")
-@example("--url neo4j://localhost:7687 explain refund --cypher")
 @click.argument("item")
 @click.option(
     "--kind", type=click.Choice(ITEM_KINDS), help="Kind of ITEM, if a text matches several."
@@ -247,9 +246,8 @@ _ID = re.compile("[0-9a-f]{6,32}")
 @click.option("--agent", help="Use only episodes that this agent may read.")
 @click.option("--task", help="Say also what is expected of the strategy on this task, and why.")
 @moment("--as-of", "From what was recorded by this time")
-@click.option("--cypher", is_flag=True, help="Print a query that Neo4j Browser shows as a graph.")
 @click.pass_obj
-def explain(options: Options, /, item: str, cypher: bool, **how: Any) -> None:
+def explain(options: Options, /, item: str, **how: Any) -> None:
     """Explain ITEM: the evidence for and against it, what is near it, what would change it.
 
     ITEM is an id that graphmem printed, or its first six letters, or the text of a strategy,
@@ -265,10 +263,10 @@ def explain(options: Options, /, item: str, cypher: bool, **how: Any) -> None:
         except NotFoundError as error:  # it can be a text
             missing = error
     if found is not None and found.kind not in ITEM_KINDS:
-        if cypher or any(how.values()):
+        if any(how.values()):
             raise click.UsageError(
-                f"--kind, --agent, --task, --as-of and --cypher are not for a {found.kind}, which "
-                "has no verdict"
+                f"--kind, --agent, --task and --as-of are not for a {found.kind}, which has no "
+                "verdict"
             )
         options.show(found, _print_item)
         return
@@ -276,10 +274,7 @@ def explain(options: Options, /, item: str, cypher: bool, **how: Any) -> None:
         explanation = memory.explain(item if found is None else found.id, **how)
     except NotFoundError as error:
         raise missing or error from None
-    if cypher:
-        options.show({"cypher": explanation.cypher}, lambda _: click.echo(f"{explanation.cypher};"))
-    else:
-        options.show(explanation, lambda _: click.echo(str(explanation)))
+    options.show(explanation, lambda _: click.echo(str(explanation)))
 
 
 def _print_item(item: Item) -> None:

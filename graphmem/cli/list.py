@@ -98,13 +98,6 @@ KINDS: Mapping[str, Kind] = {
         "seen mistake=type task worker instead=correct_decision lesson weak",
         "no such mistakes",
     ),
-    "scores": Kind(
-        lambda memory, *, task, limit: memory.lessons.scores(task, last=limit),
-        "limit task",
-        "when=at score worked=success agent what_happened=summary",
-        NO_TASK,
-        required="task",
-    ),
     "predictions": Kind(
         lambda memory, *, about=None, **given: memory.predictions.list(subject=about, **given),
         "limit status about",
@@ -203,7 +196,7 @@ def list_(options: Options, /, kind: str | None, limit: int, **given: Any) -> No
     """List what the memory holds; without KIND count it.
 
     KIND is episodes, tasks, strategies, policies, heuristics, anti-patterns, rules, mistakes,
-    scores, predictions, knowledge, preferences, scopes, levels, lenses or cycles.
+    predictions, knowledge, preferences, scopes, levels, lenses or cycles.
     `graphmem explain ID` tells more of each.
     """
     filters = {name: value for name, value in given.items() if value not in (None, ())}

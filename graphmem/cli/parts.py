@@ -98,7 +98,7 @@ def scope(
 def lessons() -> None:
     """Derive rules for all tasks, and count strategies as one.
 
-    `graphmem list` shows heuristics, anti-patterns, rules, mistakes and scores.
+    `graphmem list` shows heuristics, anti-patterns, rules and mistakes.
     """
 
 

@@ -17,20 +17,18 @@ from graphmem.episodes import counting
 from graphmem.episodes.counting import Excess, Known
 from graphmem.episodes.rows import Occurrences, agrees, compared, episode_row, read_contents
 from graphmem.errors import ConflictError, SettingsError, StoreError, ValidationError, has_surrogate
-from graphmem.graph.access import View, read_scopes, read_view, refusal
+from graphmem.graph.access import View, read_scopes, refusal
 from graphmem.graph.arguments import (
     check_choice,
     check_function,
     check_limit,
-    check_text,
     checked_items,
     checked_text,
 )
 from graphmem.graph.graph import Graph, Reader, Transaction
-from graphmem.graph.lookup import Items, find_subject, task_ids
-from graphmem.ids import EARLIEST, from_millis, node_id, strategy_id
-from graphmem.models import Episode, Evidence, Learned, LearnReport, Rejection, StrategyRow
-from graphmem.notebook.frames import Listed
+from graphmem.graph.lookup import task_ids
+from graphmem.ids import EARLIEST, from_millis, node_id
+from graphmem.models import Episode, Learned, LearnReport, Rejection, StrategyRow
 from graphmem.policies.streams import load, lock, open_nodes, store
 from graphmem.store.port import ChangedError, Row
 
@@ -183,27 +181,6 @@ class Learner:
             row["last_used_at"] = from_millis(row["last_used_at"])
             row["agents"] = tuple(sorted(row["agents"]))
         return [StrategyRow(**row) for row in rows]
-
-    def evidence(
-        self, strategy: str, *, limit: int = 5, agent: str | None = None
-    ) -> Listed[Evidence]:
-        """Return the latest episodes in which a strategy (its text or id) was applied.
-
-        With ``agent`` only those that this agent may read.
-
-        Raises:
-            NotFoundError: there is no such strategy, or none that the agent may read.
-        """
-        check_limit(limit)
-        check_text("strategy", strategy)
-        known = strategy_id(self._graph.ns, str(checked_text("strategy", strategy)))
-        view = read_view(self._graph, agent)
-        seen = view.filters(self._graph)
-        rows = self._graph.read("learning.evidence", strategy=strategy, limit=limit, **seen)
-        rows = rows or self._graph.read("learning.evidence", strategy=known, limit=limit, **seen)
-        if not rows and (agent or not find_subject(self._graph, [strategy, known], "strategy")):
-            raise Items(self._graph).missing(strategy, "strategy", view)
-        return Listed(Evidence(**row | {"at": from_millis(row["at"])}) for row in rows)
 
     def _tasks(self, text: str | None, task_type: str | None, agent: str | None) -> list[str]:
         if agent is not None:

@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from graphmem.errors import ValidationError
 from graphmem.graph.access import EVERYTHING, View, read_view
 from graphmem.graph.arguments import MOST, check_flag, check_limit, checked_number, checked_text
 from graphmem.graph.graph import Graph
-from graphmem.graph.lookup import known_tasks, task_ids
+from graphmem.graph.lookup import known_tasks
 from graphmem.graph.rates import HEURISTIC_ABOVE, rates_of
 from graphmem.ids import from_millis, rule_id, task_id
 from graphmem.lessons.anti_patterns import SAMPLE, describe
@@ -23,7 +22,6 @@ from graphmem.models.lessons import (
     MemorySummary,
     Mistake,
     Rule,
-    Score,
     TaskScore,
 )
 from graphmem.notebook.frames import Listed
@@ -225,31 +223,6 @@ class LessonReader:
                 for text in reversed(others)
             ]
         return Listed(found[:limit])
-
-    def scores(self, task: str, *, last: int | None = None) -> Listed[Score]:
-        """Return the scores of a task (its key or wording), the earliest first.
-
-        Args:
-            task: the task of the episodes.
-            last: only so many of the latest, at most 20 (found without a look at the others).
-        """
-        if last is not None and (type(last) is not int or not 1 <= last <= RECENT):
-            raise ValidationError("last", last, f"must be from 1 to {RECENT}", "or leave it out")
-        ids = task_ids(self._graph, str(checked_text("task", task)))
-        if last is None:
-            rows = self._graph.read("lessons.scores", tasks=ids)
-        else:
-            rows = self._graph.read("lessons.recent", tasks=ids, limit=last)
-        for row in rows:
-            row["at"] = from_millis(row.pop("dated"))
-        threshold = self._graph.settings.success_threshold
-        earlier = dict.fromkeys(Score.model_fields)
-        before = self._priors.read(EVERYTHING).scores.get(task, [])
-        found = [
-            Score(**{**earlier, "score": score, "success": score >= threshold}) for score in before
-        ]
-        found += [Score(**row) for row in reversed(rows)]
-        return Listed(found[-last:] if last else found)
 
     def summary(self, *, top: int = 5) -> MemorySummary:
         """Return what the lessons hold: counts, top mistakes, scores of tasks."""

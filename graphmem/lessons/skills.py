@@ -1,14 +1,14 @@
-"""Priors in the graph: what imported files say of strategies on kinds of tasks."""
+"""Priors: what imported skills and playbooks say of strategies, in the graph and on a task."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from graphmem.graph.graph import Reader, Transaction
-from graphmem.graph.nearness import NearSkill
+from graphmem.graph.nearness import NearSkill, Question
 from graphmem.ids import prior_id, skill_id
-from graphmem.models.skills import PriorRecord
+from graphmem.models.skills import Prior, PriorRecord
 from graphmem.store.paging import pages
 from graphmem.store.port import Row
 
@@ -30,6 +30,41 @@ def best_told(reader: Reader, skills: Sequence[NearSkill], limit: int) -> dict[s
         row["verdict"]: row["texts"] for row in reader.read("skills.best", rows=rows, limit=limit)
     }
     return {verdict: [*dict.fromkeys(told.get(verdict, ()))] for verdict in ("do", "avoid")}
+
+
+def priors_of(
+    reader: Reader, question: Question, texts: Mapping[str, Sequence[str]]
+) -> dict[str, list[Prior]]:
+    """Return what near skills say of candidates, by key; ``texts`` are those that count as each."""
+    of = {
+        prior_id(reader.ns, skill.id, text): (key, skill)
+        for skill in question.skills
+        for key, several in texts.items()
+        for text in several
+    }
+    told = {row["id"]: row for row in reader.read("skills.told", ids=list(of))}
+    found: dict[str, list[Prior]] = {}
+    for identity, (key, skill) in of.items():
+        row = told.get(identity)
+        if row and (skill.places is None or row["place"] in skill.places):
+            said = {name: row[name] for name in ("verdict", "trials", "successes")}
+            prior = Prior(source=skill.source, kind=skill.kind, worth=skill.worth, **said)
+            found.setdefault(key, []).append(prior)
+    return {key: _weighed(said) for key, said in found.items()}
+
+
+def _weighed(priors: Sequence[Prior]) -> list[Prior]:
+    """Return what files say of a strategy, each with its share of what they count for together.
+
+    They count for ``n v / (n + v)`` of their n trials, v being what the nearest one counts for, at
+    most. A word without counts is one trial.
+    """
+    most = max(one.worth for one in priors)
+    total = sum(one.trials or 1 for one in priors)
+    return [
+        one.model_copy(update={"worth": (one.trials or 1) * most / (total + most)})
+        for one in priors
+    ]
 
 
 def replace_priors(

@@ -15,13 +15,10 @@ from graphmem.models.explanations import CoursePoint as CoursePoint
 from graphmem.models.explanations import Evidence as Evidence
 from graphmem.models.explanations import Explanation as Explanation
 from graphmem.models.explanations import Neighbour as Neighbour
-from graphmem.models.explanations import PolicyFacts as PolicyFacts
 from graphmem.models.explanations import Share as Share
 from graphmem.models.explanations import Shares as Shares
-from graphmem.models.explanations import Since as Since
 from graphmem.models.explanations import Trend as Trend
 from graphmem.models.explanations import Turn as Turn
-from graphmem.models.explanations import UpdateShown as UpdateShown
 from graphmem.models.explanations import Why as Why
 from graphmem.models.fields import MAX_KEY as MAX_KEY
 from graphmem.models.fields import MAX_STEPS as MAX_STEPS
@@ -44,7 +41,6 @@ from graphmem.models.lessons import MemorySummary as MemorySummary
 from graphmem.models.lessons import Mistake as Mistake
 from graphmem.models.lessons import ModelSettings as ModelSettings
 from graphmem.models.lessons import Rule as Rule
-from graphmem.models.lessons import Score as Score
 from graphmem.models.lessons import TaskScore as TaskScore
 from graphmem.models.lessons import Wording as Wording
 from graphmem.models.levels import Added as Added

@@ -10,6 +10,7 @@ from graphmem.kinds import ItemKind
 from graphmem.models.fields import Output
 from graphmem.models.forecasts import Change, OutcomePrediction
 from graphmem.models.lessons import Alternative, Verdict
+from graphmem.models.policies import Policy
 from graphmem.models.reports import Status
 from graphmem.text import answers
 
@@ -33,17 +34,6 @@ class Why(Output):
     upper: float
     status: Status
     sentence: str
-
-
-class Since(Output):
-    """The dates of the first and the latest trial; ``dated`` counts the trials with a date.
-
-    For a general rule only the two dates are stored, and ``dated`` is None.
-    """
-
-    first: datetime
-    last: datetime
-    dated: int | None
 
 
 class Trend(Output):
@@ -133,29 +123,6 @@ class Neighbour(Output):
     upper: float | None = None
 
 
-class UpdateShown(Output):
-    """One TD update of a policy; ``next_state`` is a fingerprint."""
-
-    seq: int
-    reward: float
-    terminal: bool
-    next_state: str | None
-    success: bool | None
-    at: datetime | None
-
-
-class PolicyFacts(Output):
-    """The state, value and latest updates of a policy."""
-
-    state: str
-    q: float
-    updates: int
-    confidence: float
-    signals: int
-    crystallized: bool
-    transitions: tuple[UpdateShown, ...]
-
-
 class Turn(Output):
     """How many trials in a row ``for`` or ``against`` a belief would change its verdict.
 
@@ -175,9 +142,10 @@ class Explanation(Output):
     """The evidence for a belief; ``str(explanation)`` is its text, one fact a line.
 
     ``agent``, ``task_types``, ``error_class``, ``verdict``, ``task`` and ``source`` describe the
-    item, as far as its kind has them. ``read_as`` is the agent whose access rights applied. Samples
-    and tables are bounded; ``course`` shows the dated trials at 40 points at most. ``cypher`` is a
-    query that Neo4j Browser shows as a small graph.
+    item, as far as its kind has them. ``read_as`` is the agent whose access rights applied.
+    ``first_at`` and ``last_at`` are the times of the first and the latest dated trial; ``dated``
+    counts those with a date (None: a general rule, of which only the two times are stored). Samples
+    and tables are bounded; ``course`` shows the dated trials at 40 points at most.
     """
 
     _rows = "supporting"
@@ -193,7 +161,9 @@ class Explanation(Output):
     source: str | None
     read_as: str | None
     why: Why
-    since: Since | None
+    first_at: datetime | None
+    last_at: datetime | None
+    dated: int | None
     trend: Trend | None
     course: tuple[CoursePoint, ...]
     changes: tuple[Change, ...]
@@ -203,9 +173,8 @@ class Explanation(Output):
     by_agent: Shares
     neighbours: tuple[Neighbour, ...]
     better_alternative: Alternative | None
-    policy: PolicyFacts | None
+    policy: Policy | None
     what_would_change: tuple[Turn, ...]
-    cypher: str
     on_task: str | None = None
     expected: OutcomePrediction | None = None
     """What to expect of its strategy on that task, and what that rests on."""

@@ -10,7 +10,6 @@ from graphmem.models.skills import Prior
 from graphmem.printable import percent
 from graphmem.text import answers
 
-CalibrationOrder = Literal["order", "time"]
 BaselineName = Literal["global", "task", "strategy", "cell"]
 
 
@@ -213,7 +212,6 @@ class Calibration(Output):
 
     _rows = "bins"
 
-    by: CalibrationOrder
     verdict: str
     episodes: int
     successes: int

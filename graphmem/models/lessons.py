@@ -175,17 +175,6 @@ class Mistake(Output):
     weak: bool = False
 
 
-class Score(Output):
-    """The score of one episode of a task, in [0, 1]; one of an imported file has no id."""
-
-    episode_id: str | None
-    score: float
-    success: bool
-    at: datetime | None
-    agent: str | None
-    summary: str | None
-
-
 class TaskScore(Output):
     """How well a task went: number of episodes and their mean score in [0, 1]."""
 

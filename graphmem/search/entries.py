@@ -89,10 +89,7 @@ class EntrySearch:
 
     def floor(self, texts: int) -> float:
         """Return the similarity from which the nearest of so many entries is relevant."""
-        given = self._graph.settings.relevance_floor
-        if given is not None:
-            return given
-        return self._vectors.embedder.thresholds.relevant(texts) - ROUNDED
+        return self._vectors.floor(texts) - ROUNDED
 
     def tidy(self) -> None:
         """Remove the words of removed entries for good."""

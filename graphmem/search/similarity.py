@@ -231,12 +231,11 @@ class Similarity:
 
     def _floor(self, label: str, found: int, limit: int, view: View) -> float:
         """Return the floor for a label with so many hits."""
-        given = self._graph.settings.relevance_floor
-        if given is not None or self.vectors.index is None:
-            return 0.0 if given is None else given
+        if (index := self.vectors.index) is None:  # the embedder is not asked for nothing
+            return self._graph.settings.relevance_floor or 0.0
         if view.agents is None:
-            return self.vectors.embedder.thresholds.relevant(self.vectors.index.count(label))
-        return self.vectors.embedder.thresholds.relevant(found if found < limit else _UNSEEN)
+            return self.vectors.floor(index.count(label))
+        return self.vectors.floor(found if found < limit else _UNSEEN)
 
     def cosines(self, label: str, ids: Sequence[str], others: Sequence[str]) -> Cosines:
         """Return the similarities of nodes and others, as of the last search.

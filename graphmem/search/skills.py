@@ -87,10 +87,7 @@ class SkillSearch:
     def _found(
         self, known: Sequence[tuple[Row, Vector]], vector: Vector, task_type: str | None, view: View
     ) -> Iterator[NearSkill]:
-        thresholds = self._vectors.embedder.thresholds
-        given = self._graph.settings.relevance_floor
-        least = thresholds.relevant(sum(len(rows) for _, rows in known)) if given is None else given
-        least -= _ROUNDED
+        least = self._vectors.floor(sum(len(rows) for _, rows in known)) - _ROUNDED
         for row, rows in known:
             if not view.allows(row["name"]):
                 continue

@@ -146,6 +146,11 @@ class Vectors:
             self._keep({text: vector})
         return vector
 
+    def floor(self, texts: int) -> float:
+        """Return the cosine from which the nearest of so many texts is relevant."""
+        given = self._graph.settings.relevance_floor
+        return self.embedder.thresholds.relevant(texts) if given is None else given
+
     def _keep(self, vectors: Mapping[str, Vector]) -> None:
         if len(self._cache) + len(vectors) > CACHE:
             self._cache.clear()

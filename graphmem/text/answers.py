@@ -177,14 +177,14 @@ def explanation(one: Any) -> Iterator[str]:
     """Yield an explanation, one fact a line, without invisible characters."""
     yield f"{one.kind} {_quoted(one.text)}{_about(one)}"
     yield f"  why: {one.why.sentence}"
-    if one.since is not None:
-        dated = f" ({one.since.dated:,} with a date)" if one.since.dated else ""
-        yield f"  since: {_date(one.since.first)} to {_date(one.since.last)}{dated}"
+    if one.first_at is not None:
+        dated = f" ({one.dated:,} with a date)" if one.dated else ""
+        yield f"  since: {_date(one.first_at)} to {_date(one.last_at)}{dated}"
     if one.trend is not None:
         yield f"  trend: {_trend(one.trend)}"
     yield from (f"  changed: {turn.sentence}" for turn in one.changes)
     if one.policy is not None:
-        yield from _policy(one.policy)
+        yield f"  value: {_value(one.policy)}"
     for name, episodes in (("for", one.supporting), ("against", one.opposing)):
         if episodes:
             yield f"  {name}, the latest:"
@@ -283,17 +283,11 @@ def _neighbour(near: Any) -> str:
     return line
 
 
-def _policy(policy: Any) -> Iterator[str]:
-    yield (
-        f"  value: {policy.q:.4g} after {counted(policy.updates, 'update')}, confidence "
-        f"{policy.confidence:.2f} after {counted(policy.signals, 'signal')}, "
-        f"{'crystallized' if policy.crystallized else 'not crystallized'}"
-    )
-    if policy.transitions:
-        yield "  updates, the latest:"
-    for update in policy.transitions:
-        then = "the end" if update.terminal else f"state {update.next_state or 'not given'}"
-        yield f"    {_date(update.at)}  reward {update.reward:.4g}, then {then}  ({update.seq})"
+def _value(policy: Any) -> str:
+    crystallized = "crystallized" if policy.crystallized else "not crystallized"
+    updates, signals = counted(policy.updates, "update"), counted(policy.signals, "signal")
+    confidence = f"confidence {policy.confidence:.2f} after {signals}"
+    return f"{policy.q:.4g} after {updates}, {confidence}, {crystallized}"
 
 
 def basis(one: Any) -> Iterator[str]:

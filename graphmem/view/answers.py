@@ -182,9 +182,7 @@ READS: dict[str, Question] = {
 }
 """The questions of the page. ``overview`` is the first view, which waits for no other."""
 LONG_READS: dict[str, LongQuestion] = {
-    "calibrate": lambda memory, given, progress: dict(
-        memory.calibrate("time" if given.get("by") == "time" else "order", on_progress=progress)
-    ),
+    "calibrate": lambda memory, _, progress: dict(memory.calibrate(on_progress=progress)),
     "verify": verify,
 }
 """Slow questions, which a button asks."""

@@ -44,7 +44,6 @@ WRONG = (
     ("list tasks --strategy x", "`list tasks` does not take --strategy; these do: episodes"),
     ("list scopes --failure", "`list scopes` does not take --success; these do: episodes"),
     ("list --agent ada", "`list` without a KIND does not take --agent; these do: episodes, "),
-    ("list scores", "`list scores` needs --task TASK"),
     ("list preferences", "`list preferences` needs --user USER"),
     ("list strategies --like guess --agent ada", "--like stands alone"),
     ("list strategies --like 'no such'", "`graphmem list strategies` shows them"),

@@ -9,7 +9,6 @@ from graphmem import AsyncMemory
 from graphmem.episodes.attempts import AsyncAttempt
 from graphmem.levels.producers import Watch
 from graphmem.models.choices import Choice
-from graphmem.models.explanations import Evidence
 from graphmem.models.lessons import Heuristic
 from graphmem.models.levels import Found, Level
 from graphmem.models.people import Preference, Scope
@@ -40,7 +39,6 @@ def checked(memory: AsyncMemory) -> None:
     assert_type(made(memory.attempt), AsyncAttempt)
     assert_type(made(memory.watch), Watch)
     assert_type(result(memory.choose), Choice)
-    assert_type(result(memory.evidence), Listed[Evidence])
     assert_type(result(memory.query), Rows)
     assert_type(result(memory.verify), VerifyReport)
     assert_type(result(memory.lessons.heuristics), Listed[Heuristic])

@@ -84,7 +84,7 @@ class TestBlock:
                 attempt.choose()
             attempt.succeed()
         assert memory.strategies() == []
-        assert memory.lessons.scores(TASK)[0].score == 1.0
+        assert memory.episodes(TASK)[0].score == 1.0
         with memory.attempt(TASK) as attempt:
             attempt.used(WAY)
             attempt.used(StrategyUse(WAY, applied=False), "ask first")

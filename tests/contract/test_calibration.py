@@ -6,7 +6,7 @@ import gzip
 import json
 import math
 import random
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 import hypothesis
@@ -38,7 +38,7 @@ def test_each_episode_is_predicted_from_those_before_it(memory: Memory) -> None:
         came.append(draw.random() < 0.7)
         memory.learn(task, strategy, success=came[-1], source_key=str(number))
     found = memory.calibrate()
-    assert (found.by, found.episodes, found.successes) == ("order", 30, sum(came))
+    assert (found.episodes, found.successes) == (30, sum(came))
     pairs = list(zip(told, came, strict=True))
     assert found.brier == pytest.approx(sum((p - won) ** 2 for p, won in pairs) / 30, rel=1e-5)
     loss = -sum(math.log(p if won else 1 - p) for p, won in pairs) / 30
@@ -89,23 +89,6 @@ def test_the_baselines_by_hand(memory: Memory) -> None:
     for one in memory.calibrate().baselines:
         a, b, c = expected[one.name]
         assert one.brier == pytest.approx(((1 - a) ** 2 + (1 - b) ** 2 + c**2) / 3, rel=1e-9)
-
-
-def test_by_time_and_by_order(memory: Memory) -> None:
-    """What is recorded later can have happened earlier."""
-    outcomes = [True, True, True, False, False, False]
-    for number, success in enumerate(outcomes):
-        at = DAY - timedelta(days=number) if number % 2 else DAY + timedelta(days=number)
-        memory.learn("refund", "ask", success=success, ended_at=at, source_key=str(number))
-    by_order, by_time = memory.calibrate("order"), memory.calibrate("time")
-    sorted_outcomes = [outcomes[place] for place in (5, 3, 1, 0, 2, 4)]
-
-    def brier(came: list[bool]) -> float:
-        rates = [(sum(came[:n]) + 1) / (n + 2) for n in range(len(came))]
-        return sum((p - won) ** 2 for p, won in zip(rates, came, strict=True)) / len(came)
-
-    assert by_order.baselines[0].brier == pytest.approx(brier(outcomes), rel=1e-9)
-    assert by_time.baselines[0].brier == pytest.approx(brier(sorted_outcomes), rel=1e-9)
 
 
 def test_strategies_that_were_merged_are_one(memory: Memory) -> None:

@@ -214,7 +214,7 @@ def test_what_is_erased_was_never_known_and_rights_are_those_of_today(
     memory.learn_many([*run("ask", "+++", agent="ada"), *run("look", "++", agent="bob")])
     stands_at(clock, 20)
     assert len(memory.strategies(as_of=then)) == 2
-    memory.upkeep.erase(memory.evidence("look")[0].id)
+    memory.upkeep.erase(memory.episodes(strategy="look")[0].id)
     assert [row.trials for row in memory.strategies(as_of=then)] == [3, 1]
     assert memory.recall("print a page", agent="bob", as_of=then).items[0].trials == 1
     memory.scopes.set("ada", share_with=["bob"])

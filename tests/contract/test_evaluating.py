@@ -94,7 +94,7 @@ def test_the_replayed_belief_is_that_of_a_choice(opened: Opener, dated: bool) ->
     calibrator = Calibrator(graph)
     history = History({})
     trials = {}
-    for trial in calibrator.trials("order"):
+    for trial in calibrator.trials():
         history.add(trial)
         trials[trial.task] = trial
     names = {row["text"]: row["id"] for row in memory.query(NODES)}

@@ -152,7 +152,9 @@ IDS = (
 
 
 def _ids_of(memory: Memory, strategy: str) -> set[str]:
-    return {row.id for row in memory.evidence(strategy, limit=99) if row.source_key is None}
+    return {
+        row.id for row in memory.episodes(strategy=strategy, limit=99) if row.source_key is None
+    }
 
 
 def test_a_line_after_an_export_is_another_occurrence(memory: Memory, tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ import pytest
 
 from graphmem import Memory, Settings, Step
 from graphmem.advice import explain
-from graphmem.advice.explain import written
 from graphmem.errors import NotFoundError, ValidationError
 from graphmem.models.explanations import Explanation, Neighbour
 from graphmem.store.queries import adhoc, procedure
@@ -44,11 +43,10 @@ class TestStrategies:
         for name in ("trials", "successes", "mean", "lower", "upper", "status"):
             assert getattr(found.why, name) == getattr(row, name)
         assert "7 of 9 trials worked" in found.why.sentence
-        assert found.since is not None
-        assert (found.since.first, found.since.last, found.since.dated) == (START, day(8), 9)
+        assert (found.first_at, found.last_at, found.dated) == (START, day(8), 9)
         assert [episode.at for episode in found.supporting] == [day(n) for n in (6, 5, 4, 3, 2)]
         assert [episode.error for episode in found.opposing] == ["no fare 8", "no fare 7"]
-        assert found.opposing[0].id == memory.evidence("refund", limit=1)[0].id
+        assert found.opposing[0].id == memory.episodes(strategy="refund", limit=1)[0].id
         tables = [(s.name, s.successes, s.trials) for s in found.by_task.rows]
         assert tables == [("refund", 4, 6), ("rebook", 3, 3)]
         assert [(s.name, s.successes, s.trials) for s in found.by_agent.rows] == [
@@ -63,7 +61,15 @@ class TestStrategies:
 
         monkeypatch.setattr(explain, "LATEST", 4)  # only these are read one by one
         many = memory.explain("check the fare")
-        for name in ("why", "since", "by_task", "by_agent", "neighbours", "what_would_change"):
+        for name in (
+            "why",
+            "first_at",
+            "dated",
+            "by_task",
+            "by_agent",
+            "neighbours",
+            "what_would_change",
+        ):
             assert getattr(many, name) == getattr(found, name), name
         assert [(point.at, point.trials, point.successes) for point in many.course] == [
             (day(5), 1, 1),
@@ -73,8 +79,7 @@ class TestStrategies:
         ]
         hers = memory.explain("check the fare", agent="ada")
         assert (hers.why.trials, len(hers.course)) == (6, 4)
-        assert hers.since is not None
-        assert (hers.since.first, hers.since.last, hers.since.dated) == (START, day(5), 6)
+        assert (hers.first_at, hers.last_at, hers.dated) == (START, day(5), 6)
 
     def test_the_trend_holds_the_later_half_against_the_earlier(self, memory: Memory) -> None:
         for number in range(13):
@@ -123,7 +128,7 @@ class TestStrategies:
         outcomes = [True, True, True, False, False]
         memory.learn_many([{"task": "deploy", "strategy": "ask", "success": o} for o in outcomes])
         found = memory.explain("ask")
-        assert (found.since, found.trend, found.course) == (None, None, ())
+        assert (found.first_at, found.trend, found.course) == (None, None, ())
         assert (len(found.supporting), len(found.opposing)) == (3, 2)
         assert "no date" in str(found)
 
@@ -142,8 +147,6 @@ class TestStrategies:
         assert (near.text, near.weight, near.successes, near.trials) == ("inquire", 0.75, 1, 3)
         assert not shown(memory.explain("inquire"), "similar")  # a link leads one way
         assert not shown(memory.explain("ask", agent="default"), "similar")
-        parts = {row["part"]: row["paths"] for row in memory.query(found.cypher)}
-        assert len(parts["similar"]) == 1
 
 
 class TestLessons:
@@ -174,7 +177,7 @@ class TestLessons:
         assert (found.why.mean, found.why.status) == (row.confidence, row.status)
         assert {episode.id for episode in found.opposing} == {
             episode.id
-            for episode in memory.evidence("guess", limit=50)
+            for episode in memory.episodes(strategy="guess", limit=50)
             if episode.success and episode.id not in _of_type(memory, "other")
         }
         assert found.better_alternative == row.better_alternative
@@ -209,7 +212,7 @@ class TestLessons:
         assert memory.explain(row, agent="grace").why.trials == 1
         monkeypatch.setattr(explain, "LATEST", 3)  # only these are read one by one
         many = memory.explain(row)
-        assert (many.why, many.since, many.by_task) == (found.why, found.since, found.by_task)
+        assert (many.why, many.dated, many.by_task) == (found.why, found.dated, found.by_task)
         assert [point.at for point in many.course] == [day(2), day(3), day(4)]
 
         lost = found.what_would_change[-1]
@@ -250,8 +253,7 @@ class TestLessons:
         assert (found.task, found.source, found.task_types) == (None, "repetition", ("any",))
         assert (found.why.successes, found.why.trials) == (row.supporting, 6)
         assert [episode.id for episode in found.supporting] == list(row.evidence)
-        assert found.since is not None
-        assert (found.since.first, found.since.dated, found.trend) == (START, None, None)
+        assert (found.first_at, found.dated, found.trend) == (START, None, None)
         with pytest.raises(NotFoundError, match=r"that agent .* may read"):
             memory.explain(row, agent="grace")
 
@@ -284,12 +286,8 @@ class TestPolicies:
         assert (found.kind, found.id, found.text) == ("policy", known.id, "go")
         assert (found.why.trials, found.why.successes) == (known.trials, known.successes) == (4, 3)
         assert (found.why.lower, found.why.status) == (known.lower, known.status)
-        assert found.policy is not None
-        assert (found.policy.q, found.policy.updates) == (known.q, known.updates)
-        rewards = [update.reward for update in found.policy.transitions]
-        assert rewards == [0.5, 0.0, 1.0, 1.0]
-        assert found.since is not None
-        assert (found.since.first, found.since.last, found.since.dated) == (START, day(6), 4)
+        assert found.policy == known
+        assert (found.first_at, found.last_at, found.dated) == (START, day(6), 4)
         assert [episode.at for episode in found.supporting] == [day(1), START]
         assert [near.text for near in shown(found, "same state")] == ["stay"]
         assert [near.text for near in shown(found, "linked")] == ["stay"]
@@ -297,30 +295,8 @@ class TestPolicies:
             memory.explain(known, agent="grace")
         monkeypatch.setattr(explain, "LATEST", 2)  # only these are read one by one
         many = memory.explain(known)
-        assert (many.why, many.since) == (found.why, found.since)
+        assert (many.why, many.dated) == (found.why, found.dated)
         assert len(many.course) == 2
-
-    def test_what_crystallizes_it_and_takes_it_back(self, memory: Memory) -> None:
-        policies = memory.policies
-        identity = policies.observe({"x": 1}, "go", True)
-        more = _crystallizing(memory, identity)["crystallized"]
-        for _ in range(more):
-            assert not memory.policies.crystallize().created
-            policies.observe({"x": 1}, "go", True)
-        assert _crystallizing(memory, identity) == {"crystallized": 0}
-        assert memory.policies.crystallize().created
-        more = _crystallizing(memory, identity)["taken back"]
-        for _ in range(more):
-            assert not memory.policies.crystallize().taken_back
-            policies.observe({"x": 1}, "go", False)
-        assert memory.policies.crystallize().taken_back
-
-
-def _crystallizing(memory: Memory, identity: str) -> dict[str, int]:
-    turns = memory.explain(identity).what_would_change
-    return {
-        turn.becomes: turn.more for turn in turns if turn.becomes in ("crystallized", "taken back")
-    }
 
 
 def status(k: int, n: int, limits: dict[str, float]) -> str:
@@ -371,17 +347,6 @@ class TestTurns:
             assert (row and (row["more"], row["becomes"])) == found
 
 
-class TestScopes:
-    def test_the_query_shows_no_more_than_that(self, memory: Memory) -> None:
-        attempts(memory, "ask", 2, agent="ada")
-        hidden = attempts(memory, "ask", 2, agent="grace")
-        found = memory.explain("ask", agent="ada")
-        assert not [one for one in hidden if one in found.cypher]
-        paths = {row["part"]: repr(row["paths"]) for row in memory.query(found.cypher)}
-        assert not [one for one in hidden if one in paths["evidence"]]
-        assert all(episode.id in paths["evidence"] for episode in found.supporting)
-
-
 class TestItems:
     def test_a_text_that_fits_nothing_names_the_nearest(self, memory: Memory) -> None:
         with pytest.raises(NotFoundError):
@@ -410,34 +375,6 @@ class TestItems:
 
 
 class TestForms:
-    def test_the_query_returns_the_nodes_on_both_engines(self, memory: Memory) -> None:
-        fail(memory, "guess", "oops 1", agent="it's \\ ada")
-        fail(memory, "guess", "oops 2", agent="it's \\ ada")
-        attempts(memory, "guess", 1, agent="it's \\ ada", ended_at=day(1))
-        step = Step(action_type="go", state={"x": 1}, reward=1.0, terminal=True)
-        memory.learn_many(
-            [{"task": "t", "strategy": [], "score": 0.9, "successes": ["did"], "steps": [step]}]
-        )
-        memory.policies.learn_episodes()
-        items: list[Any] = [
-            *("guess", memory.lessons.anti_patterns()[0], memory.lessons.rules()[0]),
-            memory.policies.list()[0],
-        ]
-        for item in items:
-            found = memory.explain(item)
-            assert "$" not in found.cypher
-            parts = {row["part"]: row["paths"] for row in memory.query(found.cypher)}
-            assert found.id in repr(parts)
-            for episode in (*found.supporting, *found.opposing):
-                assert episode.id in repr(parts["evidence"])
-                assert episode.id in repr(parts["tasks"])
-
-    @hypothesis.given(text=st.text(max_size=20))
-    def test_a_text_that_is_written_in_is_read_as_it_is(self, memory: Memory, text: str) -> None:
-        query = written("RETURN $text AS text, $texts AS texts", {"text": text, "texts": [text]})
-        hypothesis.assume("\ud800" not in text)
-        assert memory.query(query) == [{"text": text, "texts": [text]}]
-
     def test_text_of_episodes_is_printed_clean(self, memory: Memory) -> None:
         fail(
             memory, "ask\u202e\x1b[31m\nwhy: all is well", "bad\x07\nfor, the latest:", agent="a\tb"

@@ -39,7 +39,7 @@ MARK = "HIDDEN"
 
 WHOLE = {
     *("show", "similar", "calibrate", "evaluate", "query", "stats", "verify"),
-    *("to_networkx", "lessons.scores", "lessons.summary", "lessons.consolidation_due"),
+    *("to_networkx", "lessons.summary", "lessons.consolidation_due"),
     *("events.positions", "events.pending", "policies.history", "policies.linked"),
     *("people.preferences", "people.knowledge", "predictions.get", "predictions.list"),
     *("cycles.list", "cycles.examine"),
@@ -120,9 +120,6 @@ READS: dict[str, Callable[[Memory, str, Asked], Any]] = {
         for one in (None, *TYPES)
         for sort in ("trials", "best", "worst", "latest")
     ],
-    "evidence": lambda m, a, names: asked_of(
-        names, lambda name: said(m.evidence, name, agent=a, limit=100)
-    ),
     "lessons.anti_patterns": lambda m, a, names: [
         m.lessons.anti_patterns(one, agent=a) for one in (None, *TYPES)
     ],

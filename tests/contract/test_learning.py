@@ -71,7 +71,7 @@ def test_without_a_key_every_call_counts(memory: Memory) -> None:
     [row] = memory.strategies()
     assert (row.trials, row.successes) == (55, 50)
     assert memory.stats().episodes == 55
-    assert {found.source_key for found in memory.evidence("s", limit=99)} == {None}
+    assert {found.source_key for found in memory.episodes(strategy="s", limit=99)} == {None}
     [warning] = memory.lessons.anti_patterns()
     assert warning.occurrences == 5
     assert memory.verify().ok

@@ -83,7 +83,7 @@ def test_what_worked_on_a_similar_task_comes_first(compass: Memory) -> None:
     best = found.items[0]
     assert best.path == ("text", f"task: {REFUND}", "OUTCOME 3 of 3", "strategy: ask first")
     assert (best.trials, best.successes, best.near_trials, best.near_successes) == (3, 3, 3, 3)
-    assert set(best.evidence) == {row.id for row in compass.evidence("ask first")}
+    assert set(best.evidence) == {row.id for row in compass.episodes(strategy="ask first")}
     assert [task.text for task in found.tasks] == [REFUND]  # the meter is at more than 90 degrees
     assert found.tasks[0].relevance == best.relevance
 
@@ -362,6 +362,6 @@ def test_a_newer_memory_answers_with_what_came_since(compass: Memory) -> None:
     assert texts(compass.recall("refund a cancelled flight")) == ["ask first"]
     learn(compass, REFUND, "guess", True, True)
     assert texts(compass.recall("refund a cancelled flight"))[0] == "guess"
-    for row in compass.evidence("guess"):
+    for row in compass.episodes(strategy="guess"):
         compass.upkeep.erase(row.id)
     assert texts(compass.recall("refund a cancelled flight")) == ["ask first"]

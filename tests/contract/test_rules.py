@@ -54,8 +54,7 @@ class TestRules:
         assert {row.text for row in memory.strategies(task=wording)} == {"a", "b"}
         assert set(shown(memory, wording)) == {"[WORKS] ask a", "[WORKS] ask b"}
         assert set(shown(memory, wording, agent="default")) == {"[WORKS] ask a", "[WORKS] ask b"}
-        for last in (None, 9):
-            assert len(memory.lessons.scores(wording, last=last)) == 2
+        assert len(memory.episodes(wording)) == 2
         assert memory.predict(wording, "a").basis.task.trials == 2
         assert "(2 episodes)" in memory.context(wording, max_tokens=500)
         assert shown(memory, "a") == ["[WORKS] ask a"]
@@ -231,26 +230,16 @@ class TestMistakes:
 
 
 class TestScores:
-    def test_all_of_a_task_earliest_first(self, memory: Memory) -> None:
-        ids = {
-            number: attempt(memory, number / 50, number, summary=f"day {number}", agent="anna")
-            for number in (7, 3, 30, 1)
-        }
-        attempt(memory, 1.0, 5, task="another")
-        found = memory.lessons.scores("deploy")
-        assert [score.episode_id for score in found] == [ids[number] for number in sorted(ids)]
-        assert [score.score for score in found] == [0.02, 0.06, 0.14, 0.6]
-        assert [score.success for score in found] == [False, False, False, True]
-        assert (found[0].at, found[0].summary, found[0].agent) == (day(1), "day 1", "anna")
-        assert memory.lessons.scores("unknown") == []
-
-    def test_the_latest_are_found_without_the_others(self, memory: Memory) -> None:
+    def test_all_are_kept_and_the_latest_are_found_without_the_others(self, memory: Memory) -> None:
         for number in (*range(0, 40, 2), *range(1, 41, 2)):
-            attempt(memory, number / 40, number)
-        everything = memory.lessons.scores("deploy")
-        assert len(everything) == 40
-        assert memory.lessons.scores("deploy", last=3) == everything[-3:]
-        assert memory.lessons.scores("deploy", last=20) == everything[-20:]
+            attempt(memory, number / 40, number, summary=f"day {number}")
+        attempt(memory, 1.0, 5, task="another")
+        scores = [row.score for row in memory.episodes("deploy", limit=99)]
+        assert scores == [number / 40 for number in range(39, -1, -1)]
+        [task] = [row.id for row in memory.tasks() if row.key == "deploy"]
+        everything = memory.query("lessons.scores", tasks=[task])
+        assert [row["score"] for row in everything] == scores
+        assert memory.query("lessons.recent", tasks=[task]) == everything[:20]
         [linked] = memory.query(
             "MATCH (t:Task)-[r:RECENT]->() WHERE t.ns = $ns RETURN count(r) AS edges"
         )

@@ -187,17 +187,15 @@ def test_what_is_learned_and_read_follows_the_scopes_of_the_moment(opened: Opene
             of_whom, task_type = name.split(":")
             task, way = f"a {task_type} task of {of_whom}", f"{name}:True"
             recalled = {item.text for item in memory.recall(task, 20, agent).items}
-            explained, evidence = set[str](), list[Any]()
+            explained = set[str]()
             with contextlib.suppress(NotFoundError):
                 explained = {memory.explain(way, agent=agent).text}
-            with contextlib.suppress(NotFoundError):
-                evidence = memory.evidence(way, agent=agent)
             forecast = memory.predict(task, way, agent=agent).basis
             assert {
                 way in recalled,
                 way in explained,
                 way in memory.context(task, agent=agent, max_tokens=500),
-                bool(evidence),
+                bool(memory.episodes(strategy=way, agent=agent)),
                 forecast.task.trials > 0,
                 sum(part.trials for part in forecast.strategies) > 0,
             } == {name in works}, name

@@ -78,11 +78,11 @@ def test_a_file_of_sentinel_comes_back_as_it_was(memory: Memory, tmp_path: Path)
     memory.upkeep.rebuild()
     assert same(exported(memory, tmp_path), OWN)
     assert memory.verify().ok
-    [earlier, score] = memory.lessons.scores("triage")
-    assert (earlier.score, earlier.episode_id) == (0.5, None)
-    assert (score.score, score.summary) == (0.95, "looked at the log first")
-    assert score.at is not None
-    assert score.at.minute == 0
+    [learned] = memory.episodes("triage")
+    assert (learned.score, learned.at and learned.at.minute) == (0.95, 0)
+    [triage] = [one for one in memory.lessons.summary().scores if one.task == "triage"]
+    assert triage.episodes == 2
+    assert triage.mean_score == pytest.approx((0.5 + 0.95) / 2)
     keys = {row["source_key"] for row in memory.query("exchange.episodes")}
     assert keys == {"agent_memory/102", "agent_memory/103"}
 
@@ -358,16 +358,18 @@ def test_what_a_file_concluded_goes_with_an_entry_that_it_no_longer_holds(
     later = {**OWN, "episode_log": OWN["episode_log"][1:]}
     memory.upkeep.import_(put(tmp_path, later), "sentinel")
 
-    def told(asked: Memory) -> tuple[list[float], int]:
-        return [one.score for one in asked.lessons.scores("triage")], len(asked.lessons.rules())
+    def told(asked: Memory) -> tuple[float, int]:
+        found = asked.lessons.summary().scores
+        total = sum(one.episodes * one.mean_score for one in found if one.task == "triage")
+        return round(total, 9), len(asked.lessons.rules())
 
-    assert told(memory) == told(opened(memory.namespace)) == ([0.5, 0.95], 3)
+    assert told(memory) == told(opened(memory.namespace)) == (1.45, 3)
     # What comes later under its name is no part of it.
     memory.learn("triage", [], score=0.2, source_key="agent_memory/101")
-    assert told(memory) == told(opened(memory.namespace)) == ([0.5, 0.95, 0.2], 3)
+    assert told(memory) == told(opened(memory.namespace)) == (1.65, 3)
     [first] = [r for r in memory.query("exchange.episodes") if r["source_key"].endswith("/102")]
     memory.upkeep.erase(first["id"])
-    assert told(memory) == told(opened(memory.namespace)) == ([0.2], 0)
+    assert told(memory) == told(opened(memory.namespace)) == (0.2, 0)
 
 
 def test_several_files_are_exported_by_name(memory: Memory, tmp_path: Path) -> None:

@@ -40,7 +40,6 @@ WRONG: dict[str, dict[str, Sequence[Any]]] = {
         "judge": (3,),
         "started_at": (NAIVE,),
     },
-    "calibrate": {"by": ("date", None, 1)},
     "choose": {
         "candidates": ([], "ask", MANY),
         "candidates.0": (["a" * 10_001],),
@@ -70,7 +69,6 @@ WRONG: dict[str, dict[str, Sequence[Any]]] = {
         "on_progress": (5,),
     },
     "changes": {"task": NAMES, "agent": NAMES, "after": MOMENTS[:2]},
-    "evidence": {"limit": NUMBERS},
     "explain": {
         "item": ("", "  ", LONE, "x" * 10_001, 7, None, b"x", object()),
         "task": ("",),
@@ -122,7 +120,6 @@ WRONG: dict[str, dict[str, Sequence[Any]]] = {
     "lessons.merge": {"strategy": (5, None, LONE), "other": (5, None, LONE)},
     "lessons.mistakes": {"limit": NUMBERS, "agent": NAMES, "task": NAMES, "worker": NAMES},
     "lessons.rules": {"limit": NUMBERS, "agent": NAMES, "task": NAMES},
-    "lessons.scores": {"task": TEXTS, "last": (0, -1, 21, 2.5, "3", True)},
     "lessons.unmerge": {"strategy": (5, None, LONE)},
     "levels.add": {
         "content": (None, "", "x" * 1_000_001, NAN, {1}, "\ud800"),
@@ -293,7 +290,6 @@ def test_the_remedy_lists_what_there_is(
         (lambda memory: memory.erase("x"), AttributeError, "there is memory.upkeep.erase"),
         (lambda memory: memory.search("x"), AttributeError, "there is memory.recall"),
         (lambda memory: memory.add("x"), AttributeError, "memory.learn for an outcome"),
-        (lambda memory: memory.evidence("nope"), NotFoundError, "no strategy 'nope'"),
         (lambda memory: type(memory).open("$NOPE/m"), SettingsError, "environment has no .NOPE"),
     ],
 )

@@ -148,7 +148,7 @@ def test_learning_and_erasing_the_same_things_at_once_loses_nothing(memory: Memo
     }
     report = memory.verify()
     assert report.ok, report.differences
-    for row in memory.evidence("rare strategy", limit=left):
+    for row in memory.episodes(strategy="rare strategy", limit=left):
         memory.upkeep.erase(row.id)
     stats = memory.stats()
     assert (stats.episodes, stats.strategies, stats.tasks, stats.agents) == (0, 0, 0, 0)

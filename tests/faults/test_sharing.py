@@ -150,7 +150,7 @@ def test_what_was_erased_is_not_written_again_by_who_read_it_before(folder: str)
             learn_one(memory, "own", number)
         memory.learn("task 1", gone, success=True, source_key="gone")
         assert memory.recall(gone).items
-        episode = memory.evidence(gone)[0].id
+        episode = memory.episodes(strategy=gone)[0].id
         erase = [sys.executable, "-m", "graphmem", "upkeep", "erase", episode, "--yes"]
         subprocess.run(erase, check=True, env=surroundings(folder), capture_output=True)
         memory.learn("task 1", "another way", success=True)

@@ -87,7 +87,7 @@ def storm(memory: Memory, disturb: Callable[[Heard], None]) -> Heard:
     patient = Settings(user=memory.settings.user, password=password)
     with Memory.open(memory.store.url, namespace=memory.namespace, settings=patient) as first:
         first.learn("task 0", ["strategy 0", "ask"], success=True)  # the server makes its plan
-        first.upkeep.erase(first.evidence("ask")[0].id)
+        first.upkeep.erase(first.episodes(strategy="ask")[0].id)
     with ThreadPoolExecutor(WRITERS) as pool:
         futures = [pool.submit(write, memory, place, heard) for place in range(WRITERS)]
         disturb(heard)

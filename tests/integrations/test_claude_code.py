@@ -56,7 +56,7 @@ def test_the_last_run_of_the_test_command_says_the_outcome(
     assert unjudged(memory) == ["explain what it does"]
     assert memory.upkeep.pending() == {"Strategy": 0, "Task": 0}  # no prompt waits for that
 
-    [evidence] = memory.evidence("Read > Bash > Edit")
+    [evidence] = memory.episodes(strategy="Read > Bash > Edit")
     assert (evidence.task, evidence.agent) == ("fix the failing date test", "claude-code")
     assert evidence.at is not None
     assert 0 < (evidence.at - BEGIN).total_seconds() < 20
@@ -87,7 +87,7 @@ def test_the_last_run_of_the_test_command_says_the_outcome(
     assert unjudged(memory) == []
     assert counts(memory)["no tools"] == (1, 1)
     assert counts(memory)["Edit"] == (1, 2)
-    assert memory.evidence("Edit")[0].task == "now sort the imports"
+    assert memory.episodes(strategy="Edit")[0].task == "now sort the imports"
     assert memory.verify().ok
 
 
@@ -136,7 +136,7 @@ def test_an_evaluator_says_the_outcome_unless_the_user_does(
         assert (learned.learned, learned.unjudged) == (2, 1)
         assert counts(memory)["Bash"] == (1, 1)
         assert counts(memory)["no tools"] == (0, 1)  # the user said failure
-        assert memory.evidence("Bash")[0].agent == "ada"
+        assert memory.episodes(strategy="Bash")[0].agent == "ada"
     assert [run.task for run in seen] == ["fix the failing date test", "rename the module to days"]
     assert seen[0].answer == "The test passes now."
     assert seen[0].metadata["gitBranch"] == "main"
@@ -240,7 +240,7 @@ def test_what_was_not_replied_to_is_no_task(session: Session) -> None:
     session.prompt("graphmem: success")
     with Memory.open("memory:") as memory:
         learn_session(memory, session.ended(), Terms())
-        [row] = memory.evidence("no tools")
+        [row] = memory.episodes(strategy="no tools")
         assert (row.task, row.success) == ("do it", True)
 
 

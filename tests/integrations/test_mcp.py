@@ -260,7 +260,7 @@ def test_a_server_speaks_for_its_agent(opened: Opener) -> None:
 
     namespace = memory.namespace
     talk(build(lambda: memory, Access(agent="ada")), work)
-    [row] = opened(namespace).evidence("ask")
+    [row] = opened(namespace).episodes(strategy="ask")
     assert row.agent == "ada"
 
 

@@ -79,7 +79,7 @@ def test_equal_lines_count_each_and_once(memory: Memory, tmp_path: Path) -> None
     """Also where a seeding ends early, and where equal ones were one before."""
     record = {"task": "t", "strategy": "s", "success": True}
     memory.learn_many([record])
-    [before] = [row.id for row in memory.evidence("s")]
+    [before] = [row.id for row in memory.episodes(strategy="s")]
     texts = [json.dumps(record), json.dumps({**record, "score": 1.0, "source": "x"})]
     texts += [json.dumps({**record, "score": 0.2}), json.dumps({**record, "success": False})]
     (log := tmp_path / "log.jsonl").write_text("\n".join(texts * 3) + "\n")
@@ -92,7 +92,7 @@ def test_equal_lines_count_each_and_once(memory: Memory, tmp_path: Path) -> None
     assert (report.created, report.skipped, report.refused) == (0, 9, 3)
     [row] = memory.strategies()
     assert (row.trials, row.successes) == (9, 6)
-    assert before in {row.id for row in memory.evidence("s", limit=99)}
+    assert before in {row.id for row in memory.episodes(strategy="s", limit=99)}
     (other := tmp_path / "other.jsonl").write_text("\n".join(texts) + "\n")
     assert seeded(memory, other).created == 0  # equal records of two files are the same
     assert seeded(memory, other, log, agent="ada").created == 9

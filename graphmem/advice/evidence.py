@@ -1,0 +1,354 @@
+"""What the graph tells of strategies on a task: the counts behind an estimate.
+
+:func:`read_evidence` reads them in two statements, or three if strategies lend to others that are
+unknown, merged, or seen by some agents alone.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from graphmem.advice.beliefs import (
+    Lately,
+    LookUp,
+    Own,
+    Pair,
+    Shared,
+    at_most,
+    effective,
+    lend,
+    plus,
+)
+from graphmem.advice.changes import latest_of, read_lately
+from graphmem.advice.formula import Floats
+from graphmem.advice.priors import read_priors
+from graphmem.arrays import np
+from graphmem.graph.access import View
+from graphmem.graph.graph import Graph
+from graphmem.graph.nearness import Near, Question
+from graphmem.ids import heuristic_ids, strategy_id
+from graphmem.models.skills import Prior
+from graphmem.store.port import Row
+
+Number = TypeVar("Number", float, Floats)
+
+NAMED = 8
+"""So many near tasks are named."""
+KINDS = 64
+"""Agents times types of task up to which the heuristics of a strategy are read one by one."""
+MOVES = 0.5
+"""Outcomes that are worth fewer trials move an estimate by little."""
+
+
+@dataclass(slots=True)
+class Candidate:
+    """A strategy that is asked about, with all that counts as it."""
+
+    id: str | None
+    """Id of the strategy, or of what it is merged into; None if the memory does not have it."""
+    text: str
+    texts: tuple[str, ...]
+    own: Own
+    lenders: list[Row] = field(default_factory=list)
+    """Similar strategies that lend to it: {id, text, similarity, weight, trials, successes}."""
+    priors: Sequence[Prior] = ()
+    nearest: Row | None = None
+
+
+@dataclass(slots=True)
+class Evidence:
+    """What is known around candidates on a task, and of each of them."""
+
+    candidates: Sequence[Candidate]
+    shared: Shared
+    everything: Row
+    """The sums of all tallies."""
+    runs: int
+    """Episodes of the task and near ones."""
+    strengths: Row | None
+    near: Mapping[str, Row]
+    """The few nearest tasks by id: {id, text, trials, successes, similarity, weight}, the weight
+    being that of one outcome."""
+    look_up: LookUp
+    """Gives the latest outcomes of candidates."""
+
+
+class EvidenceReader:
+    """Reads what the graph tells of strategies on a task, for one view."""
+
+    def __init__(self, graph: Graph, near: Near, pooling: str, question: Question, view: View):
+        self._graph = graph
+        self._near = near
+        self._pooling = pooling
+        self._question = question
+        self._view = view
+        self._some = ("some",) if view.agents is not None else ()
+        self._seen = view.filters(graph)
+        self._most = _most(question)
+        self._texts: dict[str, str] = {}
+        """Of the known strategies, by id."""
+        self._wholes: dict[str, str] = {}
+        self._members: dict[str, list[str]] = {}
+        self._owns: dict[str, Own] = defaultdict(Own)
+        """By the id of the whole."""
+        self._nearest: dict[str, Row] = {}
+        """By the id of the whole: its outcomes on the nearest task where it was tried."""
+
+    def read(self, strategies: Sequence[str], *, search: bool) -> Evidence:
+        """Return the evidence on strategies (texts or ids), without those that count as another.
+
+        What is not known borrows from what is similar to it, if that may be searched for.
+        """
+        ids = {text: strategy_id(self._graph.ns, text) for text in strategies}
+        parts = self._read_parts(sorted({*ids, *ids.values()}))
+        everything, around = parts["all"][0], parts["near"]
+        near = self._name_tasks(around, dict(parts["nearest"]))
+        self._add_uses(everything, parts["strategies"])
+        self._add_here(parts["outcomes"])
+        self._add_near(parts["near outcomes"], near)
+        candidates: dict[str, Candidate] = {}
+        for text, identity in ids.items():
+            one = self._find(text, identity)
+            candidates.setdefault(one.id or text, one)
+        self._lend(candidates, parts["links"], search=search)
+        if self._question.skills:
+            texts = {key: one.texts for key, one in candidates.items()}
+            for key, priors in read_priors(self._graph, self._question, texts).items():
+                candidates[key].priors = priors
+        for one in candidates.values():
+            lent = [lend(row["weight"], row["trials"], row["successes"]) for row in one.lenders]
+            lent += [(prior.worth, prior.worth * prior.rate) for prior in one.priors]
+            one.own.lent = sum(n for n, _ in lent), sum(k for _, k in lent)
+        similar = dict(self._question.near)
+        task = parts["task"][0]
+        several = list(candidates.values())
+        return Evidence(
+            candidates=several,
+            shared=self._shared(parts),
+            everything=everything,
+            runs=task["trials"] + sum(row[1] for row in around if row[0] in similar),
+            strengths=next(iter(parts["strengths"]), None),
+            near=near,
+            look_up=lambda places: self._look_up(several, places),
+        )
+
+    def _read_parts(self, own: list[str]) -> dict[str, Sequence[Any]]:
+        """Return the parts of ``forecasting.counts``, with what counts as one with the given."""
+        question = self._question
+        asked: dict[str, Any] = {
+            "pooling": self._pooling,
+            "tasks": question.tasks,
+            "near_tasks": sorted(self._most),
+            "nearest": [] if self._some else [key for key, _ in question.near[:NAMED]],
+            "type": question.task_type,
+            **self._seen,
+        }
+
+        def read(ids: list[str]) -> dict[str, Sequence[Any]]:
+            rows = self._graph.read("forecasting.counts", *self._some, own=ids, **asked)
+            return defaultdict(list, {row["part"]: row["rows"] for row in rows})
+
+        parts = read(own)
+        self._wholes = dict(parts["merged"])
+        for one, whole in self._wholes.items():
+            self._members.setdefault(whole, []).append(one)
+        if with_others := {self._wholes[one] for one in own if one in self._wholes}:
+            others = (one for whole in with_others for one in self._members[whole])
+            parts = read(sorted({*own, *others}))
+        return parts
+
+    def _name_tasks(self, around: Sequence[Any], texts: Mapping[str, str]) -> dict[str, Row]:
+        """Return the few nearest tasks that may be read, the nearest first."""
+        counts = {key: (trials, successes) for key, trials, successes in around}
+        nearest = {key: one for key, one in self._question.near[:NAMED] if key in counts}
+        if self._some:  # an agent reads its own wording of a task
+            told = self._view.tasks(self._graph, sorted(nearest))
+            texts = {key: row["text"] for key, row in told.items()}
+        return {
+            key: {
+                "id": key,
+                "text": texts[key],
+                "similarity": similarity,
+                "trials": counts[key][0],
+                "successes": counts[key][1],
+                "weight": self._most[key] / (1.0 + self._most[key]),
+            }
+            for key, similarity in nearest.items()
+            if key in texts
+        }
+
+    def _own(self, identity: str) -> Own:
+        """Return what is known of what a strategy counts as."""
+        return self._owns[self._wholes.get(identity, identity)]
+
+    def _add_uses(self, everything: Row, strategies: Sequence[Any]) -> None:
+        """Add the uses of strategies on all tasks, and on the type, where agents learned there."""
+        some, kind = bool(self._some), self._question.task_type
+        self._texts = {identity: text for identity, text, *_ in strategies}
+        tallies = [(agent, typed) for agent, typed in everything["tallies"]]
+        kinds = tallies
+        if len(tallies) > KINDS and not some:
+            kinds = [one for one in tallies if one[1] == kind]
+        keys = [(one, typed) for one in self._texts for _, typed in kinds]
+        ids = heuristic_ids(self._graph.ns, kinds, self._texts.values())
+        of = dict(zip(ids, keys, strict=True))
+        rows = self._graph.read("forecasting.typed", ids=ids)[0]["rows"] if ids else ()
+        for heuristic, trials, successes, n, k in rows:
+            identity, typed = of[heuristic]
+            own = self._own(identity)
+            own.everything = plus(own.everything, n, k)
+            if typed == kind:
+                own.type_trials += trials
+                own.type_successes += successes
+                own.typed = plus(own.typed, n, k)
+            if some:
+                own.trials += trials
+                own.successes += successes
+        for identity, _, trials, successes, n, k, latest in strategies:
+            own = self._own(identity)
+            if self._seen["types"] is not None:  # edges of strategies do not tell types apart
+                own.effective = own.everything
+                continue
+            own.effective = plus(own.effective, n or 0.0, k or 0.0)
+            if not some:
+                own.trials += trials
+                own.successes += successes
+            if kinds is not tallies:
+                own.everything = plus(own.everything, n or 0.0, k or 0.0)
+            own.latest = latest_of([own.latest, *latest])
+
+    def _add_here(self, outcomes: Sequence[Any]) -> None:
+        """Add the outcomes of strategies on the task."""
+        for identity, trials, successes, n, k, latest in outcomes:
+            own = self._own(identity)
+            own.here_trials += trials
+            own.here_successes += successes
+            own.here = plus(own.here, n, k)
+            own.here_latest = latest_of([own.here_latest, *latest])
+
+    def _add_near(self, outcomes: Sequence[Any], near: Mapping[str, Row]) -> None:
+        """Add the outcomes of strategies on near tasks and less similar ones."""
+        similar = dict(self._question.near)
+        cells: dict[tuple[str, str], Pair] = defaultdict(lambda: (0, 0))
+        for identity, task, trials, successes in outcomes:
+            cells[identity, task] = plus(cells[identity, task], trials, successes)
+        for (identity, task), (n, k) in cells.items():
+            own, (share, gone) = self._own(identity), shares_of(self._most[task], n)
+            own.near_trials += int(n)
+            if task in similar:
+                own.seen = plus(own.seen, n, k)
+            own.near = plus(own.near, n * share, k * share)
+            own.gone = plus(own.gone, effective(n, n) * gone, effective(k, n) * gone)
+        told = [cell for cell in cells if cell[1] in near]
+        for identity, task in sorted(told, key=lambda cell: -similar[cell[1]]):
+            n, k = cells[identity, task]
+            rest = self._own(identity).near[0] - n * shares_of(self._most[task], n)[0]
+            row = near[task] | {"trials": n, "successes": k, "others": rest >= MOVES}
+            self._nearest.setdefault(self._wholes.get(identity, identity), row)
+
+    def _find(self, text: str, identity: str) -> Candidate:
+        """Return a strategy by the id of its text, else by its id."""
+        for one in (identity, text):
+            if one not in self._texts:
+                continue
+            whole = self._wholes.get(one, one)
+            if self._owns[whole].trials or not self._some:  # agents know only what they tried
+                texts = tuple(self._texts[member] for member in self._members.get(whole, [whole]))
+                own, nearest = self._owns[whole], self._nearest.get(whole)
+                return Candidate(whole, self._texts[one], texts, own, nearest=nearest)
+        return Candidate(None, text, (text,), Own())
+
+    def _lend(
+        self, candidates: Mapping[str, Candidate], links: Sequence[Any], *, search: bool
+    ) -> None:
+        """Add what similar strategies lend.
+
+        Of strategies that are merged, the most similar one stands for all.
+        """
+        wholes, near = self._wholes, self._near
+        known = {} if self._some else {row[1]: row[3:] for row in links}
+        similar = [(wholes.get(one, one), other, cosine) for one, other, cosine, *_ in links]
+        for key, one in candidates.items():
+            if search and one.id is None:
+                similar += [(key, *pair) for pair in near.near_strategies(one.text, self._view)]
+        nearest: dict[tuple[str, str], tuple[float, str]] = {}
+        for borrower, lender, cosine in similar:
+            pair = borrower, wholes.get(lender, lender)
+            if cosine > 0.0 and pair[0] != pair[1] and borrower in candidates:
+                nearest[pair] = max(nearest.get(pair, (0.0, "")), (float(cosine), lender))
+        wanted = {one for _, whole in nearest for one in self._members.get(whole, [whole])}
+        if missing := sorted(wanted - known.keys()):
+            query = {"ids": missing, **self._seen}
+            rows = self._graph.read("forecasting.lenders", *self._some, **query)
+            known |= {row["id"]: (row["text"], row["trials"], row["successes"]) for row in rows}
+        counts: dict[str, Pair] = defaultdict(lambda: (0, 0))
+        for one, (_, n, k) in known.items():
+            counts[wholes.get(one, one)] = plus(counts[wholes.get(one, one)], n, k)
+        edge = near.similar_from if nearest else 1.0
+        weights = _weigh((cosine for cosine, _ in nearest.values()), edge)
+        links = zip(nearest.items(), weights, strict=True)
+        for ((borrower, whole), (cosine, lender)), weight in links:
+            n, k = counts[whole]
+            if n and lender in known:
+                row = {"id": lender, "text": known[lender][0], "similarity": cosine}
+                row |= {"weight": weight, "trials": n, "successes": k}
+                candidates[borrower].lenders.append(row)
+        for one in candidates.values():
+            one.lenders.sort(key=lambda row: (-row["similarity"], row["text"], row["id"]))
+
+    def _shared(self, parts: Mapping[str, Sequence[Any]]) -> Shared:
+        """Return what all candidates share."""
+        everything, task, here = (parts[name][0] for name in ("all", "task", "here"))
+        near = [(n, k, self._most[key]) for key, n, k in parts["near"]]
+        n, k, most = np.array(near, dtype=np.float64).reshape(-1, 3).T
+        share, gone = shares_of(most, n)
+        return Shared(
+            all_trials=everything["trials"],
+            everything=_pair(everything, "n", "k"),
+            type_trials=everything["type_trials"],
+            typed=_pair(everything, "type_n", "type_k"),
+            episodes=_pair(task, "trials", "successes"),
+            here_raw=_pair(here, "trials", "successes"),
+            here=_pair(here, "n", "k"),
+            near_trials=int(n.sum()),
+            near=(float((n * share).sum()), float((k * share).sum())),
+            near_gone=(float((n * gone).sum()), float((k * gone).sum())),
+        )
+
+    def _look_up(
+        self, candidates: Sequence[Candidate], places: Sequence[int]
+    ) -> Mapping[int, Sequence[Lately]]:
+        ids = {place: candidates[place].id or "" for place in places}
+        of = {one: place for place, id_ in ids.items() for one in self._members.get(id_, [id_])}
+        first = {place: candidates[place].own.latest[0] for place in places}
+        most: dict[str, float | None] = {**self._most, **dict.fromkeys(self._question.tasks)}
+        return read_lately(self._graph, self._view, of, first, self._question.task_type, most)
+
+
+def _weigh(cosines: Iterable[float], edge: float) -> list[float]:
+    """Return the weight of one outcome elsewhere: 0 at the edge, 1 for equal texts."""
+    weights = (np.array([*cosines], dtype=np.float64) - edge) / max(1.0 - edge, 1e-9)
+    return weights.clip(0.0, 1.0).tolist()
+
+
+def _most(question: Question) -> dict[str, float]:
+    """Return what near tasks (ids) count for, at most, in trials."""
+    weights = _weigh((cosine for _, cosine in question.around), question.edge)
+    near = zip(question.around, weights, strict=True)
+    return {key: at_most(weight) for (key, _), weight in near if weight > 0.0}
+
+
+def shares_of(most: Number, trials: Number) -> tuple[Number, Number]:
+    """Return what an outcome counts for on a near task, and what of it no longer counts elsewhere.
+
+    It is one of so many there, which count for ``most`` together, at most.
+    """
+    return most / (trials + most), most / (1.0 + most)
+
+
+def _pair(row: Row, *names: str) -> Pair:
+    n, k = (float(row[name] or 0.0) for name in names)
+    return n, k

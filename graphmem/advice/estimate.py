@@ -183,15 +183,15 @@ class Estimator:
         self, question: Question, strategies: Sequence[str], view: View, *, search: bool
     ) -> Estimates:
         from graphmem.advice.beliefs import judge
-        from graphmem.advice.evidence import EvidenceReader
+        from graphmem.advice.evidence import Evidence
 
-        reader = EvidenceReader(self._graph, self.near, self._strengths.id, question, view)
-        found = reader.read(strategies, search=search)
-        everything, several = found.everything, found.candidates
+        found = Evidence(self._graph, self.near, question, view)
+        several = found.read(strategies, self._strengths.id, search=search)
+        everything = found.everything
         strengths = DEFAULTS  # they are fitted to the outcomes of all agents
         if view.agents is None:
             strengths = self._strengths.in_force(everything["trials"], found.strengths)
-        judged = judge(found.shared, [one.own for one in several], strengths, found.look_up)
+        judged = judge(found.shared, several, strengths, found.look_up)
         belief, expected = judged.belief, judged.expected
         worth, concentration = (
             belief.size(rest).tolist() for rest in (belief.elsewhere, belief.known)
@@ -201,7 +201,7 @@ class Estimator:
             values[judged.first].tolist()
             for values in (expected.strategy_rate, expected.prior, expected.near)
         ]
-        counts = [_counts(one.own) for one in several]
+        counts = [_counts(one) for one in several]
         texts = [one.text for one in several]
         tools = sequences(texts)
         common = {
@@ -223,7 +223,7 @@ class Estimator:
                 probability=probabilities[place],
                 concentration=concentration[place],
                 worth=worth[place],
-                weight=1.0 / (one.own.trials + 1) ** 2,
+                weight=1.0 / (one.trials + 1) ** 2,
                 lower=wilson_lower(probabilities[place], worth[place], STANDARD_ERRORS),
                 task_type=question.task_type,
                 change=_change(question, one, judged.turns[place]),
@@ -267,12 +267,11 @@ def _change(
     turn = everywhere or here
     if turn is None:
         return None
-    own, task = one.own, None if everywhere else question.text
-    counts, latest = (own.trials, own.successes), own.latest
-    if task is not None:
-        counts, latest = (own.here_trials, own.here_successes), own.here_latest
-    found = {"trials": counts[0], "successes": counts[1], "latest": latest}
-    return change_of(one.text, task, found, turn)
+    task, found = None, (one.trials, one.successes, one.latest)
+    if not everywhere:
+        task, found = question.text, (one.here_trials, one.here_successes, one.here_latest)
+    row = dict(zip(("trials", "successes", "latest"), found, strict=True))
+    return change_of(one.text, task, row, turn)
 
 
 def interval(probability: float, concentration: float, level: float = 0.95) -> tuple[float, float]:

@@ -1,7 +1,7 @@
 """What the graph tells of strategies on a task: the counts behind an estimate.
 
-:func:`read_evidence` reads them in two statements, or three if strategies lend to others that are
-unknown, merged, or seen by some agents alone.
+Two statements read them, or three if similar strategies are merged, or lend to unknown ones, or are
+seen by some agents alone.
 """
 
 from __future__ import annotations
@@ -11,17 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from graphmem.advice.beliefs import (
-    Lately,
-    LookUp,
-    Own,
-    Pair,
-    Shared,
-    at_most,
-    effective,
-    lend,
-    plus,
-)
+from graphmem.advice.beliefs import Lately, Own, Pair, Shared, at_most, effective, lend, plus
 from graphmem.advice.changes import latest_of, read_lately
 from graphmem.advice.formula import Floats
 from graphmem.advice.priors import read_priors
@@ -44,45 +34,26 @@ MOVES = 0.5
 
 
 @dataclass(slots=True)
-class Candidate:
+class Candidate(Own):
     """A strategy that is asked about, with all that counts as it."""
 
-    id: str | None
+    id: str | None = None
     """Id of the strategy, or of what it is merged into; None if the memory does not have it."""
-    text: str
-    texts: tuple[str, ...]
-    own: Own
+    text: str = ""
+    texts: tuple[str, ...] = ()
     lenders: list[Row] = field(default_factory=list)
     """Similar strategies that lend to it: {id, text, similarity, weight, trials, successes}."""
     priors: Sequence[Prior] = ()
     nearest: Row | None = None
+    """Its outcomes on the nearest task where it was tried: a row of :attr:`Evidence.near`."""
 
 
-@dataclass(slots=True)
 class Evidence:
-    """What is known around candidates on a task, and of each of them."""
+    """What the graph tells of strategies on a task, in one view."""
 
-    candidates: Sequence[Candidate]
-    shared: Shared
-    everything: Row
-    """The sums of all tallies."""
-    runs: int
-    """Episodes of the task and near ones."""
-    strengths: Row | None
-    near: Mapping[str, Row]
-    """The few nearest tasks by id: {id, text, trials, successes, similarity, weight}, the weight
-    being that of one outcome."""
-    look_up: LookUp
-    """Gives the latest outcomes of candidates."""
-
-
-class EvidenceReader:
-    """Reads what the graph tells of strategies on a task, for one view."""
-
-    def __init__(self, graph: Graph, near: Near, pooling: str, question: Question, view: View):
+    def __init__(self, graph: Graph, near: Near, question: Question, view: View) -> None:
         self._graph = graph
         self._near = near
-        self._pooling = pooling
         self._question = question
         self._view = view
         self._some = ("some",) if view.agents is not None else ()
@@ -92,23 +63,30 @@ class EvidenceReader:
         """Of the known strategies, by id."""
         self._wholes: dict[str, str] = {}
         self._members: dict[str, list[str]] = {}
-        self._owns: dict[str, Own] = defaultdict(Own)
+        self._known: dict[str, Candidate] = defaultdict(Candidate)
         """By the id of the whole."""
-        self._nearest: dict[str, Row] = {}
-        """By the id of the whole: its outcomes on the nearest task where it was tried."""
 
-    def read(self, strategies: Sequence[str], *, search: bool) -> Evidence:
-        """Return the evidence on strategies (texts or ids), without those that count as another.
+    def read(self, strategies: Sequence[str], pooling: str, *, search: bool) -> list[Candidate]:
+        """Return strategies (texts or ids), without those that count as an earlier one.
 
         What is not known borrows from what is similar to it, if that may be searched for.
         """
         ids = {text: strategy_id(self._graph.ns, text) for text in strategies}
-        parts = self._read_parts(sorted({*ids, *ids.values()}))
-        everything, around = parts["all"][0], parts["near"]
-        near = self._name_tasks(around, dict(parts["nearest"]))
-        self._add_uses(everything, parts["strategies"])
+        parts = self._read_parts(sorted({*ids, *ids.values()}), pooling)
+        self.everything: Row = parts["all"][0]
+        """The sums of all tallies."""
+        self.strengths: Row | None = next(iter(parts["strengths"]), None)
+        similar = dict(self._question.near)
+        self.runs: int = parts["task"][0]["trials"]
+        """Episodes of the task and near ones."""
+        self.runs += sum(trials for key, trials, _ in parts["near"] if key in similar)
+        self.near = self._name_tasks(parts["near"], dict(parts["nearest"]))
+        """The few nearest tasks by id, the nearest first: {id, text, trials, successes, similarity,
+        weight of one outcome}."""
+        self.shared = self._share(parts)
+        self._add_uses(parts["strategies"])
         self._add_here(parts["outcomes"])
-        self._add_near(parts["near outcomes"], near)
+        self._add_near(parts["near outcomes"])
         candidates: dict[str, Candidate] = {}
         for text, identity in ids.items():
             one = self._find(text, identity)
@@ -121,25 +99,15 @@ class EvidenceReader:
         for one in candidates.values():
             lent = [lend(row["weight"], row["trials"], row["successes"]) for row in one.lenders]
             lent += [(prior.worth, prior.worth * prior.rate) for prior in one.priors]
-            one.own.lent = sum(n for n, _ in lent), sum(k for _, k in lent)
-        similar = dict(self._question.near)
-        task = parts["task"][0]
-        several = list(candidates.values())
-        return Evidence(
-            candidates=several,
-            shared=self._shared(parts),
-            everything=everything,
-            runs=task["trials"] + sum(row[1] for row in around if row[0] in similar),
-            strengths=next(iter(parts["strengths"]), None),
-            near=near,
-            look_up=lambda places: self._look_up(several, places),
-        )
+            one.lent = sum(n for n, _ in lent), sum(k for _, k in lent)
+        self.candidates = list(candidates.values())
+        return self.candidates
 
-    def _read_parts(self, own: list[str]) -> dict[str, Sequence[Any]]:
+    def _read_parts(self, own: list[str], pooling: str) -> dict[str, Sequence[Any]]:
         """Return the parts of ``forecasting.counts``, with what counts as one with the given."""
         question = self._question
         asked: dict[str, Any] = {
-            "pooling": self._pooling,
+            "pooling": pooling,
             "tasks": question.tasks,
             "near_tasks": sorted(self._most),
             "nearest": [] if self._some else [key for key, _ in question.near[:NAMED]],
@@ -162,36 +130,30 @@ class EvidenceReader:
 
     def _name_tasks(self, around: Sequence[Any], texts: Mapping[str, str]) -> dict[str, Row]:
         """Return the few nearest tasks that may be read, the nearest first."""
-        counts = {key: (trials, successes) for key, trials, successes in around}
+        counts = {key: {"trials": n, "successes": k} for key, n, k in around}
         nearest = {key: one for key, one in self._question.near[:NAMED] if key in counts}
         if self._some:  # an agent reads its own wording of a task
             told = self._view.tasks(self._graph, sorted(nearest))
             texts = {key: row["text"] for key, row in told.items()}
+        weights = {key: self._most[key] / (1.0 + self._most[key]) for key in nearest}
         return {
-            key: {
-                "id": key,
-                "text": texts[key],
-                "similarity": similarity,
-                "trials": counts[key][0],
-                "successes": counts[key][1],
-                "weight": self._most[key] / (1.0 + self._most[key]),
-            }
-            for key, similarity in nearest.items()
+            key: {"id": key, "text": texts[key], "similarity": one, "weight": weights[key]}
+            | counts[key]
+            for key, one in nearest.items()
             if key in texts
         }
 
-    def _own(self, identity: str) -> Own:
-        """Return what is known of what a strategy counts as."""
-        return self._owns[self._wholes.get(identity, identity)]
+    def _own(self, identity: str) -> Candidate:
+        """Return what a strategy counts as."""
+        return self._known[self._wholes.get(identity, identity)]
 
-    def _add_uses(self, everything: Row, strategies: Sequence[Any]) -> None:
+    def _add_uses(self, strategies: Sequence[Any]) -> None:
         """Add the uses of strategies on all tasks, and on the type, where agents learned there."""
         some, kind = bool(self._some), self._question.task_type
         self._texts = {identity: text for identity, text, *_ in strategies}
-        tallies = [(agent, typed) for agent, typed in everything["tallies"]]
-        kinds = tallies
-        if len(tallies) > KINDS and not some:
-            kinds = [one for one in tallies if one[1] == kind]
+        kinds = [(agent, typed) for agent, typed in self.everything["tallies"]]
+        if many := len(kinds) > KINDS and not some:
+            kinds = [one for one in kinds if one[1] == kind]
         keys = [(one, typed) for one in self._texts for _, typed in kinds]
         ids = heuristic_ids(self._graph.ns, kinds, self._texts.values())
         of = dict(zip(ids, keys, strict=True))
@@ -216,7 +178,7 @@ class EvidenceReader:
             if not some:
                 own.trials += trials
                 own.successes += successes
-            if kinds is not tallies:
+            if many:
                 own.everything = plus(own.everything, n or 0.0, k or 0.0)
             own.latest = latest_of([own.latest, *latest])
 
@@ -229,7 +191,7 @@ class EvidenceReader:
             own.here = plus(own.here, n, k)
             own.here_latest = latest_of([own.here_latest, *latest])
 
-    def _add_near(self, outcomes: Sequence[Any], near: Mapping[str, Row]) -> None:
+    def _add_near(self, outcomes: Sequence[Any]) -> None:
         """Add the outcomes of strategies on near tasks and less similar ones."""
         similar = dict(self._question.near)
         cells: dict[tuple[str, str], Pair] = defaultdict(lambda: (0, 0))
@@ -242,24 +204,27 @@ class EvidenceReader:
                 own.seen = plus(own.seen, n, k)
             own.near = plus(own.near, n * share, k * share)
             own.gone = plus(own.gone, effective(n, n) * gone, effective(k, n) * gone)
-        told = [cell for cell in cells if cell[1] in near]
+        told = [cell for cell in cells if cell[1] in self.near]
         for identity, task in sorted(told, key=lambda cell: -similar[cell[1]]):
             n, k = cells[identity, task]
-            rest = self._own(identity).near[0] - n * shares_of(self._most[task], n)[0]
-            row = near[task] | {"trials": n, "successes": k, "others": rest >= MOVES}
-            self._nearest.setdefault(self._wholes.get(identity, identity), row)
+            own = self._own(identity)
+            rest = own.near[0] - n * shares_of(self._most[task], n)[0]
+            row = self.near[task] | {"trials": n, "successes": k, "others": rest >= MOVES}
+            own.nearest = own.nearest or row
 
     def _find(self, text: str, identity: str) -> Candidate:
         """Return a strategy by the id of its text, else by its id."""
         for one in (identity, text):
-            if one not in self._texts:
-                continue
-            whole = self._wholes.get(one, one)
-            if self._owns[whole].trials or not self._some:  # agents know only what they tried
-                texts = tuple(self._texts[member] for member in self._members.get(whole, [whole]))
-                own, nearest = self._owns[whole], self._nearest.get(whole)
-                return Candidate(whole, self._texts[one], texts, own, nearest=nearest)
-        return Candidate(None, text, (text,), Own())
+            known = self._own(one)
+            if one in self._texts and (
+                known.trials or not self._some
+            ):  # agents know what they tried
+                if known.id is None:
+                    known.id, known.text = self._wholes.get(one, one), self._texts[one]
+                    members = self._members.get(known.id, [known.id])
+                    known.texts = tuple(self._texts[member] for member in members)
+                return known
+        return Candidate(text=text, texts=(text,))
 
     def _lend(
         self, candidates: Mapping[str, Candidate], links: Sequence[Any], *, search: bool
@@ -289,8 +254,8 @@ class EvidenceReader:
             counts[wholes.get(one, one)] = plus(counts[wholes.get(one, one)], n, k)
         edge = near.similar_from if nearest else 1.0
         weights = _weigh((cosine for cosine, _ in nearest.values()), edge)
-        links = zip(nearest.items(), weights, strict=True)
-        for ((borrower, whole), (cosine, lender)), weight in links:
+        weighed = zip(nearest.items(), weights, strict=True)
+        for ((borrower, whole), (cosine, lender)), weight in weighed:
             n, k = counts[whole]
             if n and lender in known:
                 row = {"id": lender, "text": known[lender][0], "similarity": cosine}
@@ -299,7 +264,7 @@ class EvidenceReader:
         for one in candidates.values():
             one.lenders.sort(key=lambda row: (-row["similarity"], row["text"], row["id"]))
 
-    def _shared(self, parts: Mapping[str, Sequence[Any]]) -> Shared:
+    def _share(self, parts: Mapping[str, Sequence[Any]]) -> Shared:
         """Return what all candidates share."""
         everything, task, here = (parts[name][0] for name in ("all", "task", "here"))
         near = [(n, k, self._most[key]) for key, n, k in parts["near"]]
@@ -307,31 +272,31 @@ class EvidenceReader:
         share, gone = shares_of(most, n)
         return Shared(
             all_trials=everything["trials"],
-            everything=_pair(everything, "n", "k"),
+            everything=(everything["n"], everything["k"]),
             type_trials=everything["type_trials"],
-            typed=_pair(everything, "type_n", "type_k"),
-            episodes=_pair(task, "trials", "successes"),
-            here_raw=_pair(here, "trials", "successes"),
-            here=_pair(here, "n", "k"),
+            typed=(everything["type_n"], everything["type_k"]),
+            episodes=(task["trials"], task["successes"]),
+            here_raw=(here["trials"], here["successes"]),
+            here=(here["n"], here["k"]),
             near_trials=int(n.sum()),
             near=(float((n * share).sum()), float((k * share).sum())),
             near_gone=(float((n * gone).sum()), float((k * gone).sum())),
         )
 
-    def _look_up(
-        self, candidates: Sequence[Candidate], places: Sequence[int]
-    ) -> Mapping[int, Sequence[Lately]]:
-        ids = {place: candidates[place].id or "" for place in places}
+    def look_up(self, places: Sequence[int]) -> Mapping[int, Sequence[Lately]]:
+        """Return the latest outcomes of candidates (places)."""
+        ids = {place: self.candidates[place].id or "" for place in places}
         of = {one: place for place, id_ in ids.items() for one in self._members.get(id_, [id_])}
-        first = {place: candidates[place].own.latest[0] for place in places}
+        first = {place: self.candidates[place].latest[0] for place in places}
         most: dict[str, float | None] = {**self._most, **dict.fromkeys(self._question.tasks)}
         return read_lately(self._graph, self._view, of, first, self._question.task_type, most)
 
 
 def _weigh(cosines: Iterable[float], edge: float) -> list[float]:
     """Return the weight of one outcome elsewhere: 0 at the edge, 1 for equal texts."""
-    weights = (np.array([*cosines], dtype=np.float64) - edge) / max(1.0 - edge, 1e-9)
-    return weights.clip(0.0, 1.0).tolist()
+    above = np.array([*cosines], dtype=np.float64) - edge
+    weights: list[float] = (above / max(1.0 - edge, 1e-9)).clip(0.0, 1.0).tolist()
+    return weights
 
 
 def _most(question: Question) -> dict[str, float]:
@@ -347,8 +312,3 @@ def shares_of(most: Number, trials: Number) -> tuple[Number, Number]:
     It is one of so many there, which count for ``most`` together, at most.
     """
     return most / (trials + most), most / (1.0 + most)
-
-
-def _pair(row: Row, *names: str) -> Pair:
-    n, k = (float(row[name] or 0.0) for name in names)
-    return n, k

@@ -15,10 +15,12 @@ RETURN coalesce(sum(y.trials), 0) AS trials, coalesce(sum(y.effective_trials), 0
   coalesce(sum(y.effective_successes), 0.0) AS k;
 
 // name: forecasting.counts
-// doc: The counts of an estimate. Parts: all (uses of strategies, those on the type, and whose), strengths (of pooling), task (episodes of
-// doc: the given tasks), here (uses of all strategies on them), near (near tasks: [id, episodes, successes, the text of the nearest few]),
-// doc: strategies (the given ones), links (to strategies like these), outcomes (of the given ones on the tasks), near outcomes (of these on
-// doc: near tasks: [strategy, task, trials, successes]), merged (what strategies count as, if any are merged).
+// doc: The counts of an estimate. Parts: all (uses of strategies, those on the type, and whose: [agent, type]), strengths (of pooling), task
+// doc: (episodes of the given tasks), here (uses of all strategies on them), near (near tasks: [id, episodes, successes]), nearest (texts of
+// doc: a few tasks: [id, text]), strategies (the given ones: [id, text, trials, successes, n, k, latest]), links (to strategies like these:
+// doc: [id, id of the other, similarity, its text, trials and successes]), outcomes (of the given ones on the tasks: [id, trials, successes,
+// doc: n, k, latest]), near outcomes (of these on near tasks: [strategy, task, trials, successes]), merged (what strategies count as, if any
+// doc: are merged: [id, id of the whole]).
 // option: some  only episodes of some agents (and types) count, so those of tasks and strategies are counted one by one
 // param: own list, tasks list, near_tasks list, nearest list, type string = null, pooling string
 // param: types list = null
@@ -31,7 +33,7 @@ WITH sum(y.trials) AS trials, sum(y.successes) AS successes, sum(y.effective_tri
   sum(CASE WHEN y.type = $type THEN y.successes ELSE 0 END) AS type_successes,
   sum(CASE WHEN y.type = $type THEN y.effective_trials ELSE 0.0 END) AS type_n,
   sum(CASE WHEN y.type = $type THEN y.effective_successes ELSE 0.0 END) AS type_k,
-  collect({agent: y.agent, type: y.type}) AS tallies
+  collect([y.agent, y.type]) AS tallies
 RETURN 'all' AS part, [{trials: trials, successes: successes, n: n, k: k, type_trials: type_trials, type_successes: type_successes,
   type_n: type_n, type_k: type_k, tallies: tallies}] AS rows
 UNION ALL
@@ -62,7 +64,11 @@ WITH t, t.episodes AS trials, t.successes AS successes                          
 MATCH (t)<-[:ATTEMPTED]-(e:Episode)<-[:RAN]-(a:Agent)                                                           //? some
 WHERE a.name IN $agents AND ($types IS NULL OR e.type IN $types)                                                //? some
 WITH t, count(e) AS trials, sum(CASE WHEN e.success THEN 1 ELSE 0 END) AS successes                             //? some
-RETURN 'near' AS part, collect([t.id, trials, successes, CASE WHEN t.id IN $nearest THEN t.description END]) AS rows
+RETURN 'near' AS part, collect([t.id, trials, successes]) AS rows
+UNION ALL
+MATCH (t:Task)
+WHERE t.id IN $nearest AND toString(t.ns) = $ns
+RETURN 'nearest' AS part, collect([t.id, t.description]) AS rows
 UNION ALL
 MATCH (s:Strategy)
 WHERE s.id IN $own AND toString(s.ns) = $ns
@@ -71,18 +77,14 @@ WHERE o.agent IN $agents                                                        
 WITH s, o ORDER BY o.last_at DESC                                                                               //? some
 WITH s, sum(effective(o.trials, o.trials)) AS n, sum(effective(o.successes, o.trials)) AS k,                     //? some
   collect(o.latest)[..32] AS latest                                                                             //? some
-RETURN 'strategies' AS part, collect({id: s.id, text: s.text, trials: s.trials, successes: s.successes
-//? some
-  , n: n, k: k, latest: latest
-//? !some
-  , n: s.effective_trials, k: s.effective_successes, latest: [s.latest]
-//?
-  }) AS rows
+RETURN 'strategies' AS part,
+  collect([s.id, s.text, s.trials, s.successes, n, k, latest]) AS rows                                          //? some
+  collect([s.id, s.text, s.trials, s.successes, s.effective_trials, s.effective_successes, [s.latest]]) AS rows //? !some
 UNION ALL
 MATCH (s:Strategy)
 WHERE s.id IN $own AND toString(s.ns) = $ns
 MATCH (s)-[l:SIMILAR_TO]->(n:Strategy)
-RETURN 'links' AS part, collect({id: s.id, other: n.id, similarity: l.similarity}) AS rows
+RETURN 'links' AS part, collect([s.id, n.id, l.similarity, n.text, n.trials, n.successes]) AS rows
 UNION ALL
 MATCH (t:Task)
 WHERE t.id IN $tasks AND toString(t.ns) = $ns
@@ -91,8 +93,7 @@ WHERE s.id IN $own
   AND o.agent IN $agents                                                                                        //? some
 WITH s.id AS id, sum(o.trials) AS trials, sum(o.successes) AS successes, sum(effective(o.trials, o.trials)) AS n,
   sum(effective(o.successes, o.trials)) AS k, collect(o.latest) AS latest
-RETURN 'outcomes' AS part, collect({id: id, here_trials: trials, here_successes: successes, here_n: n, here_k: k,
-  here_latest: latest}) AS rows
+RETURN 'outcomes' AS part, collect([id, trials, successes, n, k, latest]) AS rows
 UNION ALL
 MATCH (t:Task)
 WHERE t.id IN $near_tasks AND toString(t.ns) = $ns
@@ -106,7 +107,7 @@ WITH links
 WHERE links > 0
 MATCH (s:Strategy)
 WHERE s.ns = $ns AND s.merged_into IS NOT NULL
-RETURN 'merged' AS part, collect({id: s.id, whole: s.merged_into}) AS rows;
+RETURN 'merged' AS part, collect([s.id, s.merged_into]) AS rows;
 
 // name: forecasting.lately
 // doc: The latest outcomes of strategies by task, and what others had there: stamps (time * 2 + success), not older than the first of them.
@@ -129,35 +130,26 @@ RETURN s.id AS id, t.id AS task, t.type AS type, o.latest AS stamps,
 ORDER BY id, task;
 
 // name: forecasting.typed
-// doc: The outcomes of heuristics: of agents on types of tasks with strategies.
-// returns: id string, trials integer, successes integer, n float, k float
+// doc: The outcomes of heuristics, those of agents on types of tasks with strategies: [id, trials, successes, n, k].
+// returns: rows list
 MATCH (h:Heuristic)
 WHERE h.id IN $ids AND toString(h.ns) = $ns
-RETURN h.id AS id, h.trials AS trials, h.successes AS successes, effective(h.trials, h.trials) AS n,
-  effective(h.successes, h.trials) AS k
-ORDER BY id;
+RETURN collect([h.id, h.trials, h.successes, effective(h.trials, h.trials), effective(h.successes, h.trials)]) AS rows;
 
-// name: forecasting.lent
-// doc: What similar strategies lend to others: rows {borrower, id, similarity, members}, members being the ids that count as one with it.
-// doc: One outcome has a weight from 0 (not similar enough) to 1.
+// name: forecasting.lenders
+// doc: Strategies that lend their outcomes to others like them.
 // option: some  only episodes of some agents (and types) count
-// param: types list = null, similar float = null
-// returns: borrower string, id string, text string, similarity float, weight float, trials integer, successes integer
-OPTIONAL MATCH (v:Embedder {id: $id})
-WITH coalesce($similar, v.similar, 1.0) AS edge
-UNWIND $rows AS row
-UNWIND row.members AS member
-MATCH (n:Strategy {id: member})
-WITH edge, row, n, n.ns AS ns WHERE ns = $ns
-WITH edge, row, n.trials AS trials, n.successes AS successes                                                    //? !some
-MATCH (n)<-[:RECOMMENDS]-(h:Heuristic)                                                                          //? some
-WHERE h.agent IN $agents AND ($types IS NULL OR h.type IN $types)                                               //? some
-WITH edge, row, h.trials AS trials, h.successes AS successes                                                    //? some
-WITH edge, row.borrower AS borrower, row.id AS id, row.similarity AS similarity, sum(trials) AS trials, sum(successes) AS successes
-WHERE trials > 0
-MATCH (n:Strategy {id: id})
-RETURN borrower, id, n.text AS text, similarity, nearness(similarity, edge) AS weight, trials, successes
-ORDER BY similarity DESC, id, borrower;
+// param: types list = null
+// returns: id string, text string, trials integer, successes integer
+MATCH (s:Strategy)
+WHERE s.id IN $ids AND toString(s.ns) = $ns
+RETURN s.id AS id, s.text AS text, s.trials AS trials, s.successes AS successes                                 //? !some
+//? some
+OPTIONAL MATCH (s)<-[:RECOMMENDS]-(h:Heuristic)
+WHERE h.agent IN $agents AND ($types IS NULL OR h.type IN $types)
+RETURN s.id AS id, s.text AS text, coalesce(sum(h.trials), 0) AS trials, coalesce(sum(h.successes), 0) AS successes
+//?
+ORDER BY id;
 
 // name: forecasting.task_keys
 // doc: The attempted tasks.

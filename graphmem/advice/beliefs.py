@@ -75,8 +75,11 @@ class Own:
     here: Pair = NOTHING
     """Its part of :attr:`Shared.here`."""
     near_trials: int = 0
+    """On near tasks and less similar ones."""
+    seen: Pair = NOTHING
+    """Trials and successes on near tasks."""
     near: Pair = NOTHING
-    """What its outcomes on near tasks are worth on this one."""
+    """What all these outcomes are worth on this task."""
     gone: Pair = NOTHING
     """What of :attr:`effective` counts as near."""
     lent: Pair = NOTHING
@@ -117,6 +120,11 @@ class Judgement:
     first: NDArray[np.int64]
     turns: list[tuple[Turn | None, Turn | None]] = field(default_factory=list)
     """By candidate: its change on the task, and everywhere."""
+
+
+def plus(pair: Pair, n: float, k: float) -> Pair:
+    """Return a pair with more trials and successes."""
+    return pair[0] + n, pair[1] + k
 
 
 def effective(k: float, n: float) -> float:
@@ -194,8 +202,9 @@ def changing(
     counts = [(own.trials, own.successes) for own in owns]
     wide = mixed(counts, [own.latest for own in owns], formula.DRIFT, formula.TEMPER)
     suspects = [int(place) for place in np.flatnonzero(wide.weights[:, 0] < 1.0 - SUSPECT)]
-    looked_up = look_up(suspects) if suspects else {}
-    found = {place: latest for place, latest in looked_up.items() if latest}
+    if not suspects:
+        return {}, Runs(*(column[:0] for column in wide))
+    found = {place: latest for place, latest in look_up(suspects).items() if latest}
     offsets = [_offsets(owns[place], latest, everything) for place, latest in found.items()]
     latest = [[one.stamp for one in many] for many in found.values()]
     counts = [counts[place] for place in found]
@@ -252,7 +261,7 @@ def mixed(
         runs.append(
             formula.mix(n[part], k[part], outcomes[part], lengths[part], hazard, power, easy)
         )
-    return Runs(*map(np.concatenate, zip(*runs, strict=True)))
+    return runs[0] if len(runs) == 1 else Runs(*map(np.concatenate, zip(*runs, strict=True)))
 
 
 def _columns(pairs: Sequence[Pair]) -> tuple[Floats, Floats]:
@@ -262,8 +271,11 @@ def _columns(pairs: Sequence[Pair]) -> tuple[Floats, Floats]:
 
 def _less(pair: Pair, *parts: Pair) -> Pair:
     """Return a pair without parts of it."""
-    n = max(pair[0] - sum(part[0] for part in parts), 0.0)
-    return n, min(max(pair[1] - sum(part[1] for part in parts), 0.0), n)
+    n, k = pair
+    for part_n, part_k in parts:
+        n, k = n - part_n, k - part_k
+    n = max(n, 0.0)
+    return n, min(max(k, 0.0), n)
 
 
 def _diluted(pair: Pair, trials: float, gone: Sequence[float]) -> Pair:

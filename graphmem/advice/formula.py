@@ -101,6 +101,8 @@ def mix(
         offsets: how much easier than usual each outcome was, in log odds.
     """
     rows, columns = outcomes.shape
+    if not columns:
+        return Runs(np.ones((rows, 1)), trials[:, None] * 1.0, successes[:, None] * 1.0)
     begin = np.maximum(np.arange(columns + 1) - 1, 0)[:, None]  # the first outcome of each run
     at = np.arange(columns)
     known = np.zeros((rows, columns + 1))
@@ -116,8 +118,7 @@ def mix(
     if power != 1.0:
         likely = likely**power
     begins = np.where(at < lengths[:, None], hazard, 0.0)
-    if columns:
-        begins[:, 0] *= trials > 0.0  # the first of all outcomes begins no second run
+    begins[:, 0] *= trials > 0.0  # the first of all outcomes begins no second run
     lasts = np.where(at > begin, 1.0 - begins[:, None, :], 1.0)
     lasts[:, 0] = 1.0 - begins
     there = (at >= begin) & (at < lengths[:, None, None])
@@ -127,7 +128,7 @@ def mix(
     for place in range(columns):
         started[:, place + 1] = begins[:, place] * total
         total = (started[:, : place + 2] * grown[:, : place + 2, place]).sum(axis=1)
-    weights = started * grown[:, :, -1] if columns else started
+    weights = started * grown[:, :, -1]
     weights /= weights.sum(axis=1, keepdims=True)
     left = np.maximum(lengths[:, None] - begin[:, 0], 0.0)
     right = np.maximum(known[:, -1:] - known[:, begin[:, 0]], 0.0)

@@ -159,11 +159,7 @@ class Recaller:
             lends = self._similarity.vectors.embedder.thresholds.near
             about = About(
                 *(near, question.task_type, question.type_rule, lends, view, now),
-                lambda texts: {
-                    one.text
-                    for one in self._estimator.each(question, texts, view)
-                    if one.conclusion == STOPPED
-                },
+                lambda texts: self._stopped(question, texts, estimates, view),
             )
             items += self._beside.items(about, wanted, items)
         if "prior" in wanted:
@@ -185,6 +181,16 @@ class Recaller:
         tasks = sorted((-hit.similarity, hit.id) for hit in found if hit.label == "Task")
         rows = view.tasks(self._graph, [tasks[0][1]] if tasks else [])
         return next((_near_task(row, found) for row in rows.values()), None)
+
+    def _stopped(
+        self, question: Question, texts: Sequence[str], known: Sequence[Estimate], view: View
+    ) -> set[str]:
+        """Return which strategies stopped working on a task, of which some were estimated."""
+        estimates = {text: one for one in known for text in one.texts}
+        if new := [text for text in texts if text not in estimates]:
+            found = self._estimator.each(question, new, view)
+            estimates |= {text: one for one in found for text in (*one.texts, one.text)}
+        return {text for text in texts if estimates[text].conclusion == STOPPED}
 
     # The walk
 

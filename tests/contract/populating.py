@@ -484,10 +484,6 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         "exchange.hold": [{"episode": i, "position": 7} for i in ids(target, "Episode")],
         "events.append": [{"id": f"{ns}:{i}", "subject": i, "kind": "set"} for i in policies],
         "forecasting.lately": [{"id": i, "first": 0} for i in ids(target, "Strategy")],
-        "forecasting.lent": [
-            {"borrower": "another", "id": i, "similarity": 0.7, "members": [i]}
-            for i in ids(target, "Strategy")
-        ],
         "rates.weigh": [{"trials": 4, "successes": 3}],
         "rates.more": [{"trials": 4, "successes": 3}],
         "recall.episodes": [
@@ -515,7 +511,7 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         "consolidation.open": f"consolidation of {ns}",
         "forecasting.put_pooling": f"another pooling in {ns}",
         **dict.fromkeys(
-            ("forecasting.counts", "forecasting.lent", "calibration.similar"),
+            ("forecasting.counts", "calibration.similar"),
             ids(target, "Embedder")[0],
         ),
         "exchange.open": f"document of {ns}",

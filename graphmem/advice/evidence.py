@@ -1,0 +1,314 @@
+"""What the graph tells of strategies on a task: the counts behind an estimate.
+
+Two statements read them, or three if similar strategies are merged, or lend to unknown ones, or are
+seen by some agents alone.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from graphmem.advice.beliefs import Lately, Own, Pair, Shared, at_most, effective, lend, plus
+from graphmem.advice.changes import latest_of, read_lately
+from graphmem.advice.formula import Floats
+from graphmem.arrays import np
+from graphmem.graph.access import View
+from graphmem.graph.graph import Graph
+from graphmem.graph.nearness import Near, Question
+from graphmem.ids import heuristic_ids, strategy_id
+from graphmem.lessons.skills import priors_of
+from graphmem.models.skills import Prior
+from graphmem.store.port import Row
+
+Number = TypeVar("Number", float, Floats)
+
+NAMED = 8
+"""So many near tasks are named."""
+KINDS = 64
+"""Agents times types of task up to which the heuristics of a strategy are read one by one."""
+MOVES = 0.5
+"""Outcomes that are worth fewer trials move an estimate by little."""
+
+
+@dataclass(slots=True)
+class Candidate(Own):
+    """A strategy that is asked about, with all that counts as it."""
+
+    id: str | None = None
+    """Id of the strategy, or of what it is merged into; None if the memory does not have it."""
+    text: str = ""
+    texts: tuple[str, ...] = ()
+    lenders: list[Row] = field(default_factory=list)
+    """Similar strategies that lend to it: {id, text, similarity, weight, trials, successes}."""
+    priors: Sequence[Prior] = ()
+    nearest: Row | None = None
+    """Its outcomes on the nearest task where it was tried: a row of :attr:`Evidence.near`."""
+
+
+class Evidence:
+    """What the graph tells of strategies on a task, in one view."""
+
+    def __init__(self, graph: Graph, near: Near, question: Question, view: View) -> None:
+        self._graph = graph
+        self._near = near
+        self._question = question
+        self._view = view
+        self._some = ("some",) if view.agents is not None else ()
+        self._seen = view.filters(graph)
+        self._most = _most(question)
+        self._texts: dict[str, str] = {}
+        """Of the known strategies, by id."""
+        self._wholes: dict[str, str] = {}
+        self._members: dict[str, list[str]] = {}
+        self._known: dict[str, Candidate] = defaultdict(Candidate)
+        """By the id of the whole."""
+
+    def read(self, strategies: Sequence[str], pooling: str, *, search: bool) -> list[Candidate]:
+        """Return strategies (texts or ids), without those that count as an earlier one.
+
+        What is not known borrows from what is similar to it, if that may be searched for.
+        """
+        ids = {text: strategy_id(self._graph.ns, text) for text in strategies}
+        parts = self._read_parts(sorted({*ids, *ids.values()}), pooling)
+        self.everything: Row = parts["all"][0]
+        """The sums of all tallies."""
+        self.strengths: Row | None = next(iter(parts["strengths"]), None)
+        similar = dict(self._question.near)
+        self.runs: int = parts["task"][0]["trials"]
+        """Episodes of the task and near ones."""
+        self.runs += sum(trials for key, trials, _ in parts["near"] if key in similar)
+        self.near = self._name_tasks(parts["near"], dict(parts["nearest"]))
+        """The few nearest tasks by id, the nearest first: {id, text, trials, successes, similarity,
+        weight of one outcome}."""
+        self.shared = self._share(parts)
+        self._add_uses(parts["strategies"])
+        self._add_here(parts["outcomes"])
+        self._add_near(parts["near outcomes"])
+        candidates: dict[str, Candidate] = {}
+        for text, identity in ids.items():
+            one = self._find(text, identity)
+            candidates.setdefault(one.id or text, one)
+        self._lend(candidates, parts["links"], search=search)
+        if self._question.skills:
+            texts = {key: one.texts for key, one in candidates.items()}
+            for key, priors in priors_of(self._graph, self._question, texts).items():
+                candidates[key].priors = priors
+        for one in candidates.values():
+            lent = [lend(row["weight"], row["trials"], row["successes"]) for row in one.lenders]
+            lent += [(prior.worth, prior.worth * prior.rate) for prior in one.priors]
+            one.lent = sum(n for n, _ in lent), sum(k for _, k in lent)
+        self.candidates = list(candidates.values())
+        return self.candidates
+
+    def _read_parts(self, own: list[str], pooling: str) -> dict[str, Sequence[Any]]:
+        """Return the parts of ``forecasting.counts``, with what counts as one with the given."""
+        question = self._question
+        asked: dict[str, Any] = {
+            "pooling": pooling,
+            "tasks": question.tasks,
+            "near_tasks": sorted(self._most),
+            "nearest": [] if self._some else [key for key, _ in question.near[:NAMED]],
+            "type": question.task_type,
+            **self._seen,
+        }
+
+        def read(ids: list[str]) -> dict[str, Sequence[Any]]:
+            rows = self._graph.read("forecasting.counts", *self._some, own=ids, **asked)
+            return defaultdict(list, {row["part"]: row["rows"] for row in rows})
+
+        parts = read(own)
+        self._wholes = dict(parts["merged"])
+        for one, whole in self._wholes.items():
+            self._members.setdefault(whole, []).append(one)
+        if with_others := {self._wholes[one] for one in own if one in self._wholes}:
+            others = (one for whole in with_others for one in self._members[whole])
+            parts = read(sorted({*own, *others}))
+        return parts
+
+    def _name_tasks(self, around: Sequence[Any], texts: Mapping[str, str]) -> dict[str, Row]:
+        """Return the few nearest tasks that may be read, the nearest first."""
+        counts = {key: {"trials": n, "successes": k} for key, n, k in around}
+        nearest = {key: one for key, one in self._question.near[:NAMED] if key in counts}
+        if self._some:  # an agent reads its own wording of a task
+            told = self._view.tasks(self._graph, sorted(nearest))
+            texts = {key: row["text"] for key, row in told.items()}
+        weights = {key: self._most[key] / (1.0 + self._most[key]) for key in nearest}
+        return {
+            key: {"id": key, "text": texts[key], "similarity": one, "weight": weights[key]}
+            | counts[key]
+            for key, one in nearest.items()
+            if key in texts
+        }
+
+    def _own(self, identity: str) -> Candidate:
+        """Return what a strategy counts as."""
+        return self._known[self._wholes.get(identity, identity)]
+
+    def _add_uses(self, strategies: Sequence[Any]) -> None:
+        """Add the uses of strategies on all tasks, and on the type, where agents learned there."""
+        some, kind = bool(self._some), self._question.task_type
+        self._texts = {identity: text for identity, text, *_ in strategies}
+        kinds = [(agent, typed) for agent, typed in self.everything["tallies"]]
+        if many := len(kinds) > KINDS and not some:
+            kinds = [one for one in kinds if one[1] == kind]
+        keys = [(one, typed) for one in self._texts for _, typed in kinds]
+        ids = heuristic_ids(self._graph.ns, kinds, self._texts.values())
+        of = dict(zip(ids, keys, strict=True))
+        rows = self._graph.read("forecasting.typed", ids=ids)[0]["rows"] if ids else ()
+        for heuristic, trials, successes, n, k in rows:
+            identity, typed = of[heuristic]
+            own = self._own(identity)
+            own.everything = plus(own.everything, n, k)
+            if typed == kind:
+                own.type_trials += trials
+                own.type_successes += successes
+                own.typed = plus(own.typed, n, k)
+            if some:
+                own.trials += trials
+                own.successes += successes
+        for identity, _, trials, successes, n, k, latest in strategies:
+            own = self._own(identity)
+            if self._seen["types"] is not None:  # edges of strategies do not tell types apart
+                own.effective = own.everything
+                continue
+            own.effective = plus(own.effective, n or 0.0, k or 0.0)
+            if not some:
+                own.trials += trials
+                own.successes += successes
+            if many:
+                own.everything = plus(own.everything, n or 0.0, k or 0.0)
+            own.latest = latest_of([own.latest, *latest])
+
+    def _add_here(self, outcomes: Sequence[Any]) -> None:
+        """Add the outcomes of strategies on the task."""
+        for identity, trials, successes, n, k, latest in outcomes:
+            own = self._own(identity)
+            own.here_trials += trials
+            own.here_successes += successes
+            own.here = plus(own.here, n, k)
+            own.here_latest = latest_of([own.here_latest, *latest])
+
+    def _add_near(self, outcomes: Sequence[Any]) -> None:
+        """Add the outcomes of strategies on near tasks and less similar ones."""
+        similar = dict(self._question.near)
+        cells: dict[tuple[str, str], Pair] = defaultdict(lambda: (0, 0))
+        for identity, task, trials, successes in outcomes:
+            cells[identity, task] = plus(cells[identity, task], trials, successes)
+        for (identity, task), (n, k) in cells.items():
+            own, (share, gone) = self._own(identity), shares_of(self._most[task], n)
+            own.near_trials += int(n)
+            if task in similar:
+                own.seen = plus(own.seen, n, k)
+            own.near = plus(own.near, n * share, k * share)
+            own.gone = plus(own.gone, effective(n, n) * gone, effective(k, n) * gone)
+        told = [cell for cell in cells if cell[1] in self.near]
+        for identity, task in sorted(told, key=lambda cell: -similar[cell[1]]):
+            n, k = cells[identity, task]
+            own = self._own(identity)
+            rest = own.near[0] - n * shares_of(self._most[task], n)[0]
+            row = self.near[task] | {"trials": n, "successes": k, "others": rest >= MOVES}
+            own.nearest = own.nearest or row
+
+    def _find(self, text: str, identity: str) -> Candidate:
+        """Return a strategy by the id of its text, else by its id."""
+        for one in (identity, text):
+            known = self._own(one)
+            if one in self._texts and (
+                known.trials or not self._some
+            ):  # agents know what they tried
+                if known.id is None:
+                    known.id, known.text = self._wholes.get(one, one), self._texts[one]
+                    members = self._members.get(known.id, [known.id])
+                    known.texts = tuple(self._texts[member] for member in members)
+                return known
+        return Candidate(text=text, texts=(text,))
+
+    def _lend(
+        self, candidates: Mapping[str, Candidate], links: Sequence[Any], *, search: bool
+    ) -> None:
+        """Add what similar strategies lend.
+
+        Of strategies that are merged, the most similar one stands for all.
+        """
+        wholes, near = self._wholes, self._near
+        known = {} if self._some else {row[1]: row[3:] for row in links}
+        similar = [(wholes.get(one, one), other, cosine) for one, other, cosine, *_ in links]
+        for key, one in candidates.items():
+            if search and one.id is None:
+                similar += [(key, *pair) for pair in near.near_strategies(one.text, self._view)]
+        nearest: dict[tuple[str, str], tuple[float, str]] = {}
+        for borrower, lender, cosine in similar:
+            pair = borrower, wholes.get(lender, lender)
+            if cosine > 0.0 and pair[0] != pair[1] and borrower in candidates:
+                nearest[pair] = max(nearest.get(pair, (0.0, "")), (float(cosine), lender))
+        wanted = {one for _, whole in nearest for one in self._members.get(whole, [whole])}
+        if missing := sorted(wanted - known.keys()):
+            query = {"ids": missing, **self._seen}
+            rows = self._graph.read("forecasting.lenders", *self._some, **query)
+            known |= {row["id"]: (row["text"], row["trials"], row["successes"]) for row in rows}
+        counts: dict[str, Pair] = defaultdict(lambda: (0, 0))
+        for one, (_, n, k) in known.items():
+            counts[wholes.get(one, one)] = plus(counts[wholes.get(one, one)], n, k)
+        edge = near.similar_from if nearest else 1.0
+        weights = _weigh((cosine for cosine, _ in nearest.values()), edge)
+        weighed = zip(nearest.items(), weights, strict=True)
+        for ((borrower, whole), (cosine, lender)), weight in weighed:
+            n, k = counts[whole]
+            if n and lender in known:
+                row = {"id": lender, "text": known[lender][0], "similarity": cosine}
+                row |= {"weight": weight, "trials": n, "successes": k}
+                candidates[borrower].lenders.append(row)
+        for one in candidates.values():
+            one.lenders.sort(key=lambda row: (-row["similarity"], row["text"], row["id"]))
+
+    def _share(self, parts: Mapping[str, Sequence[Any]]) -> Shared:
+        """Return what all candidates share."""
+        everything, task, here = (parts[name][0] for name in ("all", "task", "here"))
+        near = [(n, k, self._most[key]) for key, n, k in parts["near"]]
+        n, k, most = np.array(near, dtype=np.float64).reshape(-1, 3).T
+        share, gone = shares_of(most, n)
+        return Shared(
+            all_trials=everything["trials"],
+            everything=(everything["n"], everything["k"]),
+            type_trials=everything["type_trials"],
+            typed=(everything["type_n"], everything["type_k"]),
+            episodes=(task["trials"], task["successes"]),
+            here_raw=(here["trials"], here["successes"]),
+            here=(here["n"], here["k"]),
+            near_trials=int(n.sum()),
+            near=(float((n * share).sum()), float((k * share).sum())),
+            near_gone=(float((n * gone).sum()), float((k * gone).sum())),
+        )
+
+    def look_up(self, places: Sequence[int]) -> Mapping[int, Sequence[Lately]]:
+        """Return the latest outcomes of candidates (places)."""
+        ids = {place: self.candidates[place].id or "" for place in places}
+        of = {one: place for place, id_ in ids.items() for one in self._members.get(id_, [id_])}
+        first = {place: self.candidates[place].latest[0] for place in places}
+        most: dict[str, float | None] = {**self._most, **dict.fromkeys(self._question.tasks)}
+        return read_lately(self._graph, self._view, of, first, self._question.task_type, most)
+
+
+def _weigh(cosines: Iterable[float], edge: float) -> list[float]:
+    """Return the weight of one outcome elsewhere: 0 at the edge, 1 for equal texts."""
+    above = np.array([*cosines], dtype=np.float64) - edge
+    weights: list[float] = (above / max(1.0 - edge, 1e-9)).clip(0.0, 1.0).tolist()
+    return weights
+
+
+def _most(question: Question) -> dict[str, float]:
+    """Return what near tasks (ids) count for, at most, in trials."""
+    weights = _weigh((cosine for _, cosine in question.around), question.edge)
+    near = zip(question.around, weights, strict=True)
+    return {key: at_most(weight) for (key, _), weight in near if weight > 0.0}
+
+
+def shares_of(most: Number, trials: Number) -> tuple[Number, Number]:
+    """Return what an outcome counts for on a near task, and what of it no longer counts elsewhere.
+
+    It is one of so many there, which count for ``most`` together, at most.
+    """
+    return most / (trials + most), most / (1.0 + most)

@@ -11,7 +11,7 @@ import fnmatch
 import inspect
 import logging
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -134,7 +134,7 @@ class Producers:
     def watch(
         self,
         target: object,
-        pattern: str,
+        pattern: str | None = None,
         *,
         level: str,
         extract: Extract | None = None,
@@ -148,11 +148,12 @@ class Producers:
         lies under another one remembers nothing any more, but stays in its place.
 
         Args:
-            target: an object, to watch its methods; a class, to watch those of all its objects; or
-                a module, to watch its functions.
-            pattern: the names of the methods; ``*`` stands for any letters. Names that begin with
-                ``_`` match only a pattern that begins with it. Names of Python, such as
-                ``__init__``, never match.
+            target: an object, to watch its methods; a class, to watch those of all its objects; a
+                module, to watch its functions; or a dotted name, ``ActionDispatcher.dispatch``: the
+                methods of all classes of that name, whose objects may come later.
+            pattern: the names of the methods, unless they are in the dotted name; ``*`` stands for
+                any letters. Names that begin with ``_`` match only a pattern that begins with it.
+                Names of Python, such as ``__init__``, never match.
             level: the name of the level.
             extract: as in :meth:`remember`.
             ttl: as in :meth:`remember`.
@@ -165,8 +166,12 @@ class Producers:
             ScopeError: it is the level of another agent.
         """
         producer = _Producer(self._levels, self._awaiting, level, extract, ttl, errors, agent)
+        targets = [target]
+        if isinstance(target, str) and pattern is None:
+            name, _, pattern = target.rpartition(".")
+            targets = _find_classes(name)
         check_text("pattern", pattern)
-        return Watch(producer, target, pattern)
+        return Watch(producer, targets, str(pattern))
 
 
 @dataclass(slots=True)
@@ -308,16 +313,16 @@ def _arguments(answer: Any, ttl: float | None) -> dict[str, Any]:
 class Watch:
     """Methods whose calls are remembered until it is called, or its block ends."""
 
-    def __init__(self, producer: _Producer, target: object, pattern: str) -> None:
-        self.names = _method_names(target, pattern)
+    def __init__(self, producer: _Producer, targets: Sequence[object], pattern: str) -> None:
+        names = [(target, name) for target in targets for name in _method_names(target, pattern)]
+        self.names = tuple(dict.fromkeys(name for _, name in names))
         """The names of the methods."""
         self.active = True
         """Whether calls are remembered."""
-        self._target = target
-        self._replaced: list[tuple[str, Any, Any]] = []
+        self._replaced: list[tuple[Any, str, Any, Any]] = []
         try:
-            for name in self.names:
-                self._replace(producer, name)
+            for target, name in names:
+                self._replace(producer, target, name)
         except BaseException:
             self()
             raise
@@ -326,13 +331,13 @@ class Watch:
         """Put back what was there before; a repeated call does nothing."""
         self.active = False
         while self._replaced:
-            name, before, hook = self._replaced.pop()
-            if vars(self._target).get(name) is not hook:  # another one lies over it
+            target, name, before, hook = self._replaced.pop()
+            if vars(target).get(name) is not hook:  # another one lies over it
                 continue
             if before is _MISSING:
-                delattr(self._target, name)
+                delattr(target, name)
             else:
-                setattr(self._target, name, before)
+                setattr(target, name, before)
 
     def __enter__(self) -> Self:
         return self
@@ -340,9 +345,8 @@ class Watch:
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         self()
 
-    def _replace(self, producer: _Producer, name: str) -> None:
+    def _replace(self, producer: _Producer, target: Any, name: str) -> None:
         """Put what a producer makes of a method in its place."""
-        target: Any = self._target
         before = getattr(target, "__dict__", {}).get(name, _MISSING)
         there: Any = (inspect.getattr_static if isinstance(target, type) else getattr)(target, name)
         kind = type(there) if isinstance(there, staticmethod | classmethod) else None
@@ -353,7 +357,26 @@ class Watch:
         except (AttributeError, TypeError):
             problem = f"does not let its attribute {name!r} be set"
             raise ValidationError("target", target, problem, "watch its class") from None
-        self._replaced.append((name, before, hook))
+        self._replaced.append((target, name, before, hook))
+
+
+def _find_classes(name: str) -> list[object]:
+    """Return the classes whose dotted name ends so; none is an error."""
+    found: dict[int, object] = {}
+    waiting: list[type] = [object]
+    while waiting:
+        one = waiting.pop()
+        if found.setdefault(id(one), one) is one:
+            waiting += type.__subclasses__(one)
+    there = [
+        one
+        for one in found.values()
+        if f".{one.__module__}.{getattr(one, '__qualname__', '')}".endswith(f".{name}")
+    ]
+    if not name or not there:
+        remedy = "give CLASS.METHOD of a class that is defined, as in ActionDispatcher.dispatch"
+        raise ValidationError("target", name, "is the name of no class", remedy)
+    return there
 
 
 def _method_names(target: object, pattern: str) -> tuple[str, ...]:

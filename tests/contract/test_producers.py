@@ -277,6 +277,12 @@ def test_an_object_a_class_and_a_module_are_watched_and_left_as_they_were(memory
     assert len(results) == 9
     assert results > {"f Dispatcher", "g static", "h child", "I"}
 
+    with memory.watch("Dispatcher.dispatch", level=LEVEL) as named:
+        Dispatcher("comes later").dispatch("j")
+    assert named.names == ("dispatch",)
+    assert "j comes later" in {entry["result"] for entry in contents(memory)}
+    assert dict(vars(Dispatcher)) == before
+
 
 def test_what_cannot_be_watched_is_told_at_once(memory: Memory) -> None:
     class Slots:
@@ -303,6 +309,7 @@ def test_what_cannot_be_watched_is_told_at_once(memory: Memory) -> None:
             lambda: memory.watch(Dispatcher(), "run*", level=LEVEL),
         ),
         ("class", ValidationError, lambda: memory.watch(Slots(), "dispatch", level=LEVEL)),
+        ("name of no class", ValidationError, lambda: memory.watch("dispatch", level=LEVEL)),
         ("pattern", ValidationError, lambda: memory.watch(Dispatcher(), 7, level=LEVEL)),  # type: ignore[arg-type]
     ]
     for word, kind, call in wrong:

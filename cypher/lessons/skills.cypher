@@ -3,11 +3,12 @@
 // floats), made by `embedder`.
 
 // name: skills.stored
-// doc: What files say of strategies, in the order of each file: of one source, or of all.
+// doc: What files say of strategies, in the order of each file: of one source, or of all; what was imported by $until.
 // param: source string = null
+// param: until integer = null
 // returns: source string, name string, description string, text string, verdict string, trials integer, successes integer
 MATCH (k:Skill)
-WHERE k.ns = $ns AND ($source IS NULL OR k.source = $source)
+WHERE k.ns = $ns AND ($source IS NULL OR k.source = $source) AND ($until IS NULL OR k.created_at <= $until)
 MATCH (k)-[:TELLS]->(p:Prior)
 WITH k, p ORDER BY k.source, k.place, p.place
 RETURN k.source AS source, k.name AS name, k.description AS description, p.text AS text, p.verdict AS verdict, p.trials AS trials,

@@ -13,11 +13,13 @@ from graphmem.store.paging import pages
 from graphmem.store.port import Row
 
 
-def read_priors(reader: Reader, source: str | None = None) -> list[PriorRecord]:
-    """Return what a source says, or all of them, in the order of their files."""
+def read_priors(
+    reader: Reader, source: str | None = None, until: int | None = None
+) -> list[PriorRecord]:
+    """Return what a source says, or all of them, by a time (ms), in the order of their files."""
     return [
         PriorRecord(kind=row.pop("name"), about=row.pop("description"), **row)
-        for row in reader.read("skills.stored", source=source)
+        for row in reader.read("skills.stored", source=source, until=until)
     ]
 
 

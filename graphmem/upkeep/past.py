@@ -21,8 +21,10 @@ from graphmem.graph.access import read_scopes
 from graphmem.graph.graph import Graph
 from graphmem.ids import from_millis, to_millis
 from graphmem.lessons import Lessons
+from graphmem.lessons.skills import add_sources, read_priors
 from graphmem.models.episodes import Episode
 from graphmem.models.fields import Input, Moment
+from graphmem.models.skills import PriorRecord
 from graphmem.people.scopes import LearningScopes
 from graphmem.search.edges import Edges
 from graphmem.search.vectors import Vectors
@@ -71,12 +73,13 @@ class Past:
         scopes = [scope.model_dump() for scope in read_scopes(self._graph).values()]
         rows = self._graph.read("forecasting.wholes")
         merged = [(row["whole"], row["id"]) for row in rows if row["whole"] != row["id"]]
+        priors = read_priors(self._graph, until=moment)
         # Erased episodes, rights and merges hold for the past, too.
-        state = (moment, known["episodes"], scopes, merged)
+        state = (moment, known["episodes"], scopes, merged, priors)
         with self._lock:
             if self._kept is None or self._kept[0] != state:
                 # The former one is not closed: another thread may be asking it.
-                self._kept = (state, self._learned(moment, scopes, merged))
+                self._kept = (state, self._learned(moment, scopes, merged, priors))
             return self._kept[1]
 
     def close(self) -> None:
@@ -87,7 +90,11 @@ class Past:
             kept[1].close()
 
     def _learned(
-        self, moment: int, scopes: Sequence[Row], merged: Sequence[tuple[str, str]]
+        self,
+        moment: int,
+        scopes: Sequence[Row],
+        merged: Sequence[tuple[str, str]],
+        priors: Sequence[PriorRecord],
     ) -> Any:
         half_life = {"co_occurrence_half_life_days": half_life_of(self._graph)}
         settings = self._graph.settings.model_copy(update={"count_reads": False, **half_life})
@@ -97,6 +104,7 @@ class Past:
             learner = Learner(graph)
             for graph.recorded_at, episodes in self._episodes(moment):
                 learner.learn_many(episodes, batch_size=BATCH)
+            graph.transact(lambda tx: add_sources(tx, priors))
             for scope in scopes:
                 LearningScopes(graph).set(**scope)
             texts = Edges(graph).texts_of("Strategy")

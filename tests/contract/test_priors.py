@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -118,6 +120,17 @@ def test_own_outcomes_outweigh_files(memory: Memory, playbook: Path) -> None:
     assert f"- likely: 10 of 10 here: {CARD}" in context
     assert context.index(CARD) < context.index("but files say") < context.index(VOUCHER)
     assert memory.verify().ok
+
+
+def test_the_past_knows_what_was_imported_by_then(memory: Memory, playbook: Path) -> None:
+    memory.learn("write a poem", "rhyme", success=True)
+    before = datetime.now(UTC)
+    time.sleep(0.01)
+    memory.skills.import_(playbook)
+    time.sleep(0.01)
+    now = memory.predict(TASK, LOOK).probability
+    assert memory.predict(TASK, LOOK, as_of=before).probability < now - 0.05
+    assert memory.predict(TASK, LOOK, as_of=datetime.now(UTC)).probability == pytest.approx(now)
 
 
 def test_what_a_source_says_is_replaced_moves_and_leaves(

@@ -79,17 +79,12 @@ class Consumer:
         self._given = given
         self._find_changes = find_changes
         self._ended = ended
-        self._stopped = False
         self._page: deque[tuple[str, Event]] = deque()
         """The events to give next, each with its claim."""
         self._latest: tuple[str, Event] | None = None
         self._began = False
         self._looked: float | None = None
         self._lock = threading.Lock()
-
-    def stop(self) -> None:
-        """Let the iteration end before the next event."""
-        self._stopped = True
 
     def ack(self) -> None:
         """Acknowledge the latest event; else asking for the next one does."""
@@ -100,7 +95,7 @@ class Consumer:
             if event.seq not in self._acknowledge(claim, [event.seq]):
                 _log.warning("event %s was re-claimed while it was handled", event.id)
         except StoreError:
-            if not self._has_ended():  # else the memory was closed, and the event comes again
+            if not self._ended.is_set():  # else the memory was closed, and the event comes again
                 raise
         self._latest = None
 
@@ -133,11 +128,8 @@ class Consumer:
             raise StopAsyncIteration
         return event
 
-    def _has_ended(self) -> bool:
-        return self._stopped or self._ended.is_set()
-
     def _next(self) -> Event | None:
-        if self._has_ended() or not self._page:
+        if self._ended.is_set() or not self._page:
             return None
         self._latest = self._page.popleft()
         return self._latest[1]
@@ -147,13 +139,13 @@ class Consumer:
         with self._lock:  # a cancelled call goes on while another one begins
             self.ack()
             try:
-                while not (self._page or self._has_ended()) and (claims := self._claims()):
+                while not (self._page or self._ended.is_set()) and (claims := self._claims()):
                     for claim in claims:
                         self._open(claim)
             except StoreError:
-                if not self._has_ended():  # else the memory was closed
+                if not self._ended.is_set():  # else the memory was closed
                     raise
-            return self._given.follow and not self._page and not self._has_ended()
+            return self._given.follow and not self._page and not self._ended.is_set()
 
     def _claims(self) -> list[Row]:
         """Return claims: what this consumer had, else what is new, else what idle ones left."""
@@ -208,24 +200,20 @@ class Consumer:
         """Get the wanted events of a claim; acknowledge the others, and those that were erased."""
         ids = [f"{claim['stream']}:{seq}" for seq in claim["pending"]]
         events = read_events(self._graph, ids, {claim["stream"]: claim["agent"]})
-        found = self._changes(events)
+        found: Mapping[str, tuple[Change, ...]] = {}
+        if "changed" in (self._given.kinds or ()):
+            episodes = [event for event in events if event.kind == "episode"]
+            found = self._find_changes([event.subject for event in episodes if event.subject])
         left = set(claim["pending"])
         for event in sorted(events, key=lambda event: event.seq):
-            more = {"deliveries": claim["deliveries"], "changes": found.get(event.id, ())}
+            changes = found.get(event.subject or "", ()) if event.kind == "episode" else ()
+            more = {"deliveries": claim["deliveries"], "changes": changes}
             given = event.model_copy(update=more)
             if self._given.wants(given):
                 self._page.append((claim["claim"], given))
                 left.remove(event.seq)
         if left:
             self._acknowledge(claim["claim"], sorted(left))
-
-    def _changes(self, events: Sequence[Event]) -> dict[str, tuple[Change, ...]]:
-        """Return the changes that became certain with events, if they are asked for."""
-        if "changed" not in (self._given.kinds or ()):
-            return {}
-        ids = {event.id: event.subject for event in events if event.kind == "episode"}
-        found = self._find_changes([subject for subject in ids.values() if subject])
-        return {identity: found.get(subject or "", ()) for identity, subject in ids.items()}
 
     def _acknowledge(self, claim: str, numbers: Sequence[int]) -> set[int]:
         """Remove numbers from a claim; return those that were this consumer's."""

@@ -176,8 +176,10 @@ class Policies(Values):
         This is evidence for ``crystallize``; the value does not change.
         """
         check_flag("success", success)
-        how = {"success": success, "spec": spec, "agent": agent, "at": at}
-        return self.update(state, action, None, **how).policy_id  # type: ignore[arg-type]
+        step = Transition(
+            state=state, action=action, success=success, spec=spec, agent=agent, at=at
+        )
+        return self._learn([self._change(step)])[0].policy_id
 
     def set_q(
         self, state: State, action: str, q: float, *, spec: Any = None, agent: str = "default"
@@ -373,7 +375,7 @@ class Policies(Values):
         """Return the event of a step: a transition, or without a reward an outcome."""
         ns, settings = self._graph.ns, self._graph.settings
         key = PolicyKey.of(ns, step.agent, step.state, step.action, step.spec)
-        fact = {"subject": key.id, "success": step.success, "at": millis(step.at)}
+        fact: dict[str, Any] = {"subject": key.id, "success": step.success, "at": millis(step.at)}
         if step.reward is None:
             return Change(key.agent, "outcome", fact, key)
         following = step.next_state

@@ -178,7 +178,6 @@ WRONG: dict[str, dict[str, Sequence[Any]]] = {
         "due": ("tomorrow", DAY - timedelta(days=1)),
         "agent": (" ",),
         "key": ("",),
-        "kind": ("rule",),
         "subject": (" ", 5, "\ud800", SimpleNamespace(id=7)),
     },
     "predictions.expire": {"now": (NAIVE,)},

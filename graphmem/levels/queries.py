@@ -463,17 +463,19 @@ class _Views(NamedTuple):
         text = self.request.text
         options = [name for name in self.question.options if name in _FILTERS]
         params = {_FILTERS[name]: self.question.params[_FILTERS[name]] for name in options}
+        statement, label = "views.knowledge", "Knowledge"
         if holds == "strategies":
+            statement, label = "views.strategies", "Strategy"
             params["agents"] = sorted(owners)
             if types is not None:
                 options.append("typed")
                 params["types"] = types
         if text is None and self.request.tags is None:
             params["limit"] = self.limit
-        rows = self.graph.read(f"views.{holds}", *options, **params)
+        rows = self.graph.read(statement, *options, **params)
         rows = [row for row in rows if self._fits(row, holds, types)]
         if text is not None and rows:
-            rows = self._nearest(rows, text, "Strategy" if holds == "strategies" else "Knowledge")
+            rows = self._nearest(rows, text, label)
         first = owners[min(owners)]  # a fact is shown once, not for each agent
         levels = (owners.get(row.get("agent", ""), first)["name"] for row in rows)
         return [_entry_row(row, level, holds) for row, level in zip(rows, levels, strict=True)]

@@ -241,15 +241,13 @@ class Queries(Base):
             agent: who asks; it gets only lenses that it may use. None: anybody.
         """
         view = self._view(agent)
+
+        def is_usable(row: Row) -> bool:
+            parts = (_owner_of(row), *map(LevelName.of, row["levels"]))
+            return all(is_readable(part, view) for part in parts)
+
         rows = self._graph.read("lenses.list", owner=checked_agent(owner))
-        return Listed(
-            [
-                lens_info(row)
-                for row in rows
-                if is_readable(_owner_of(row), view)
-                and all(is_readable(LevelName.of(level), view) for level in row["levels"])
-            ]
-        )
+        return Listed([lens_info(row) for row in rows if is_usable(row)])
 
     def remove_lens(self, name: str, *, agent: str | None = None) -> None:
         """Remove a lens that somebody put; its levels stay.
@@ -276,7 +274,7 @@ class Queries(Base):
 
     def _look(
         self, name: str, request: EntryQuestion, agent: str | None
-    ) -> tuple[EntryQuestion, tuple[str, ...], int]:
+    ) -> tuple[EntryQuestion, Sequence[str], int]:
         """Return a question narrowed to what a lens shows, the levels to ask, and its limit."""
         levels, lens = self._lens(name, agent)
         conditions = [one for one in (lens.tags, request.tags) if one is not None]
@@ -287,27 +285,24 @@ class Queries(Base):
         }
         return request.model_copy(update=narrowed), levels, lens.limit
 
-    def _lens(self, name: str, agent: str | None) -> tuple[tuple[str, ...], LensSettings]:
+    def _lens(self, name: str, agent: str | None) -> tuple[Sequence[str], LensSettings]:
         """Return the levels and settings of a lens through which a reader may look."""
         asking, view = checked_agent(agent), self._view(agent)
         check_text("lens", name)
         if asking is None and name in LENSES:  # what all agents hold
-            return self._preset(LevelName(name, "agent", None, name))
-        lens = _full_name(name, asking)
+            lens = LevelName(name, "agent", None, name)
+        else:
+            lens = _full_name(name, asking)
         check_readable(lens, view, "lens", "lens")
         for row in self._graph.read("lenses.list", name=lens.name):
-            check_readable(_owner_of(row), view, "lens", "lens")
-            for level in row["levels"]:
-                check_readable(LevelName.of(level), view, "lens")
-            return tuple(row["levels"]), lens_settings(row)
-        if lens.owner_kind == "agent" and lens.kind in LENSES:
-            return self._preset(lens)
-        raise self._no_lens(lens.name)
-
-    def _preset(self, lens: LevelName) -> tuple[tuple[str, ...], LensSettings]:
-        preset = LENSES[lens.kind]
+            for part in (_owner_of(row), *map(LevelName.of, row["levels"])):
+                check_readable(part, view, "lens", "lens" if part.name == lens.name else "level")
+            return row["levels"], lens_settings(row)
+        preset = LENSES.get(lens.kind) if lens.owner_kind == "agent" else None
+        if preset is None:
+            raise self._no_lens(lens.name)
         rows = self._graph.read("levels.list", owner_kind="agent", owner=lens.owner)
-        levels = tuple(row["name"] for row in rows if row["kind"] in preset.kinds)
+        levels = [row["name"] for row in rows if row["kind"] in preset.kinds]
         if not levels:
             whose = "any agent" if lens.owner is None else f"agent {lens.owner!r}"
             raise NotFoundError(
@@ -468,17 +463,19 @@ class _Views(NamedTuple):
         text = self.request.text
         options = [name for name in self.question.options if name in _FILTERS]
         params = {_FILTERS[name]: self.question.params[_FILTERS[name]] for name in options}
+        statement, label = "views.knowledge", "Knowledge"
         if holds == "strategies":
+            statement, label = "views.strategies", "Strategy"
             params["agents"] = sorted(owners)
             if types is not None:
                 options.append("typed")
                 params["types"] = types
         if text is None and self.request.tags is None:
             params["limit"] = self.limit
-        rows = self.graph.read(f"views.{holds}", *options, **params)
+        rows = self.graph.read(statement, *options, **params)
         rows = [row for row in rows if self._fits(row, holds, types)]
         if text is not None and rows:
-            rows = self._nearest(rows, text, "Strategy" if holds == "strategies" else "Knowledge")
+            rows = self._nearest(rows, text, label)
         first = owners[min(owners)]  # a fact is shown once, not for each agent
         levels = (owners.get(row.get("agent", ""), first)["name"] for row in rows)
         return [_entry_row(row, level, holds) for row, level in zip(rows, levels, strict=True)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Literal
 
@@ -180,8 +179,6 @@ class Explanation(Output):
     query that Neo4j Browser shows as a small graph.
     """
 
-    _rows = "supporting"
-
     kind: ItemKind
     id: str
     text: str
@@ -212,6 +209,3 @@ class Explanation(Output):
 
     def __str__(self) -> str:
         return "\n".join(answers.explanation(self))
-
-    def _frame_rows(self) -> Sequence[Evidence]:
-        return (*self.supporting, *self.opposing)

@@ -209,8 +209,6 @@ class Calibration(Output):
     to do if that is better by more than two standard errors.
     """
 
-    _rows = "bins"
-
     by: CalibrationOrder
     verdict: str
     episodes: int

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from graphmem.errors import GraphMemError, ValidationError
 from graphmem.graph.arguments import check_choice, check_flag, check_function, checked_path
 from graphmem.graph.graph import Graph
-from graphmem.graph.lookup import HasId
 from graphmem.graph.reads import Reads
 from graphmem.kinds import EXPORT_FORMATS, FILE_FORMATS, ExportFormat, FileFormat, NodeKind
 from graphmem.models import (

@@ -53,17 +53,12 @@ def open_for_search(options: Options) -> Memory:
         minilm.load_beside(is_needed)
     import numpy  # noqa: F401 - its import takes as long as that of the model
 
-    embed_new_texts(memory, options)
-    return memory
-
-
-def embed_new_texts(memory: Memory, options: Options) -> None:
-    """Embed texts without vectors, with a progress bar, if there are many, and a terminal."""
     visible = sys.stderr.isatty() and not options.as_json
     if visible and sum(memory.upkeep.pending().values()) >= MANY:
         with progress("embedding what is new", options) as advance:
             if memory.store.try_writing():
                 memory.upkeep.relink(on_progress=advance)
+    return memory
 
 
 @click.command()

@@ -31,12 +31,6 @@ class Kind:
     required: str | None = None
 
 
-def _similar(memory: Memory, *, like: str, limit: int, **filters: Any) -> Any:
-    if filters:
-        raise click.UsageError("--like stands alone: it orders all strategies by their texts")
-    return memory.similar(like, limit)
-
-
 def _policies(memory: Memory, *, state: tuple[str, ...] = (), limit: int, **filters: Any) -> Any:
     place = parse_state(state, "--state") if state else None
     return memory.policies.list(place, limit=limit, **filters)
@@ -58,7 +52,7 @@ KINDS: Mapping[str, Kind] = {
     ),
     "strategies": Kind(
         lambda memory, **given: memory.strategies(**given),
-        "limit task task_type agent like as_of",
+        "limit task task_type agent as_of",
         "strategy=text worked=successes/trials mean 95_%_bounds=lower..upper status tasks "
         "last_used=last_used_at",
         "nothing is known of this yet: no episode used a strategy there",
@@ -157,12 +151,6 @@ KINDS: Mapping[str, Kind] = {
     ),
 }
 """What can be listed, in the order of the help."""
-_SIMILAR = Kind(
-    _similar,
-    KINDS["strategies"].options,
-    "strategy=text similarity linked worked=successes/trials mean lower status",
-    KINDS["strategies"].nothing,
-)
 
 
 @click.command("list")
@@ -182,7 +170,6 @@ _SIMILAR = Kind(
 @moment("--since", "episodes: since this time")
 @moment("--as-of", "strategies: from what was recorded by this time")
 @click.option("--sort", help="tasks: trials (most first), best, worst (by bounds), or latest.")
-@click.option("--like", metavar="TEXT", help="strategies: the texts most like this one first.")
 @click.option("--state", multiple=True, help="policies: in this state; see `graphmem policies`.")
 @click.option("--min-confidence", type=float, help="heuristics, anti-patterns: at least this.")
 @click.option("--pooled", is_flag=True, default=None, help="heuristics: count what is similar.")
@@ -209,11 +196,6 @@ def list_(options: Options, /, kind: str | None, limit: int, **given: Any) -> No
             click.echo("nothing is learned yet: try `graphmem seed LOG` or `graphmem learn`")
         return
     shown = KINDS[kind]
-    if given["like"]:
-        from graphmem.cli.asking import embed_new_texts
-
-        embed_new_texts(memory, options)
-        shown = _SIMILAR
     if "limit" in shown.options.split():
         filters["limit"] = limit
     rows = shown.read(memory, **filters)[:limit]

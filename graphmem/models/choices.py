@@ -56,8 +56,6 @@ class Choice(Considered):
     which way, the strategy was chosen. Its ``propensity`` is over 0. Nothing is written until then.
     """
 
-    _rows = "others"
-
     task: str
     explore: Explore
     others: tuple[Considered, ...]
@@ -66,10 +64,6 @@ class Choice(Considered):
     def candidates(self) -> dict[str, float]:
         """The propensities of all candidates by text, the taken one first; they sum to 1."""
         return {one.text: one.propensity for one in (self, *self.others)}
-
-    def _frame_rows(self) -> Sequence[Considered]:
-        taken = {name: getattr(self, name) for name in Considered.model_fields}
-        return (Considered.model_construct(**taken), *self.others)
 
 
 class Estimate(Output):
@@ -128,7 +122,3 @@ class Evaluation(Output):
     unsupported: float
     seed: int
     resamples: int
-
-    def _frame_rows(self) -> Sequence[Mapping[str, object]]:
-        names = ("inverse_propensity", "self_normalised", "doubly_robust")
-        return [{"estimator": name, **getattr(self, name).model_dump()} for name in names]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Literal
 
@@ -148,8 +147,6 @@ class Explanation(Output):
     and tables are bounded; ``course`` shows the dated trials at 40 points at most.
     """
 
-    _rows = "supporting"
-
     kind: ItemKind
     id: str
     text: str
@@ -181,6 +178,3 @@ class Explanation(Output):
 
     def __str__(self) -> str:
         return "\n".join(answers.explanation(self))
-
-    def _frame_rows(self) -> Sequence[Evidence]:
-        return (*self.supporting, *self.opposing)

@@ -7,10 +7,9 @@ Input models are strict, frozen and refuse unknown fields. Errors are turned int
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from difflib import get_close_matches
-from typing import Annotated, Any, ClassVar, Self, get_args
+from typing import Annotated, Any, Self, get_args
 
 import pydantic
 from pydantic import (
@@ -165,28 +164,6 @@ class Line(Input):
 
 class Output(_Model):
     """Base class of outputs."""
-
-    _rows: ClassVar[str | None] = None
-    """The field whose items are the rows of a frame; None: the answer is one row."""
-
-    def to_frame(self) -> Any:
-        """Return the answer as a frame of pandas: a row for each item that it lists, else one row.
-
-        Raises:
-            SettingsError: pandas is not installed.
-        """
-        from graphmem.notebook.frames import frame
-
-        return frame(self._frame_rows(), self._of_rows())
-
-    def _frame_rows(self) -> Sequence[BaseModel | Mapping[str, object]]:
-        return [self] if self._rows is None else tuple(getattr(self, self._rows))
-
-    def _of_rows(self) -> type[BaseModel] | None:
-        """Return the model of the rows, which names the columns if there are no rows."""
-        if self._rows is None:
-            return type(self)
-        return _model_in(type(self).model_fields[self._rows].annotation)
 
     def __str__(self) -> str:
         """Return the answer in a few lines for people; ``repr`` has all of it."""

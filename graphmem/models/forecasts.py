@@ -210,8 +210,6 @@ class Calibration(Output):
     to do if that is better by more than two standard errors.
     """
 
-    _rows = "bins"
-
     verdict: str
     episodes: int
     successes: int

@@ -386,8 +386,6 @@ class MemoryMap(Output):
     ``str`` of it is a tree of at most 300 tokens, for a prompt.
     """
 
-    _rows = "levels"
-
     agent: str | None
     """Who reads; None: anybody."""
     at: datetime

@@ -418,8 +418,6 @@ class Reliability(Output):
     distance of probability and share over the bins, weighted by their counts.
     """
 
-    _rows = "bins"
-
     count: int
     happened: int
     base_rate: float | None

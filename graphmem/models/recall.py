@@ -93,8 +93,6 @@ class Recall(Output):
     not.
     """
 
-    _rows = "items"
-
     text: str
     embedder: str | None = None
     """The embedder that compared the texts; None if there was nothing to compare with."""

@@ -124,8 +124,6 @@ class Difference(Output):
 class VerifyReport(Output):
     """The answer of ``verify``: ``ok`` if every derived number follows from the facts."""
 
-    _rows = "differences"
-
     ok: bool
     differences: tuple[Difference, ...] = ()
     """The first hundred of each kind."""

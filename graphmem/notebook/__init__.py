@@ -1,1 +1,1 @@
-"""How answers look in notebooks: as HTML, and as frames of pandas."""
+"""How answers look in notebooks: as HTML."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hmac
-import html
 import logging
 import secrets
 import threading
@@ -22,7 +21,7 @@ from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders, QueryParams
 from starlette.exceptions import HTTPException
 from starlette.requests import Request, cookie_parser
-from starlette.responses import FileResponse, HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.responses import FileResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -62,10 +61,6 @@ _STATUS: tuple[tuple[type[GraphMemError], int], ...] = (
     (SettingsError, HTTPStatus.CONFLICT),
     (LockedError, HTTPStatus.SERVICE_UNAVAILABLE),
     (UnavailableError, HTTPStatus.SERVICE_UNAVAILABLE),
-)
-_PLAIN = (
-    '<!doctype html><html lang="en"><meta charset="utf-8"><title>graphmem</title>'
-    "<h1>This page cannot be shown</h1><p>{}.</p></html>"
 )
 Endpoint = Callable[[Request], Response]
 _log = logging.getLogger(__name__)
@@ -137,18 +132,10 @@ def error_response(status: int, kind: str, message: str) -> Response:
     return JSONResponse({"error": {"kind": kind, "message": message}}, status)
 
 
-def _refuse(scope: Scope, status: int, kind: str, message: str) -> Response:
-    accept = Headers(scope=scope).get("accept", "")
-    if scope["path"].startswith("/api/") or "text/html" not in accept:
-        return error_response(status, kind, message)
-    sentence = html.escape(message[:1].upper() + message[1:])
-    return HTMLResponse(_PLAIN.format(sentence), status)
-
-
-def _no_such(request: Request, error: Exception) -> Response:
+def _no_such(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101 - it handles no others
     message = f"{error.detail}; this page has no such address"
-    return _refuse(request.scope, error.status_code, "Refused", message)
+    return error_response(error.status_code, "Refused", message)
 
 
 def _broken(_: Request, error: Exception) -> Response:
@@ -186,11 +173,8 @@ class Guarded:
         headers = Headers(scope=scope)
         host = headers.get("host", "").lower()
         if host not in self._hosts:
-            return _refuse(
-                scope,
-                HTTPStatus.BAD_REQUEST,
-                "WrongHost",
-                "this page is not served under this name",
+            return error_response(
+                HTTPStatus.BAD_REQUEST, "WrongHost", "this page is not served under this name"
             )
         given = QueryParams(scope["query_string"]).get("token")
         name = f"{COOKIE}-{host.rpartition(':')[2]}"
@@ -200,8 +184,7 @@ class Guarded:
             return response
         kept = cookie_parser(headers.get("cookie", "")).get(name, "")
         if given is not None or not self._is_token(kept):
-            return _refuse(
-                scope,
+            return error_response(
                 HTTPStatus.FORBIDDEN,
                 "WrongToken",
                 "open the whole address that graphmem ui printed: it has a token, which is new "

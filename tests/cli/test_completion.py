@@ -12,17 +12,6 @@ from tests.cli.running import good
 ASKED = "_GRAPHMEM_COMPLETE"
 
 
-def test_there_is_a_script_for_each_shell() -> None:
-    for shell, word in (
-        ("bash", "complete -o"),
-        ("zsh", "#compdef graphmem"),
-        ("fish", "complete"),
-    ):
-        made = good(**{ASKED: f"{shell}_source"}).out
-        assert word in made
-        assert f"{ASKED}={shell}_complete" in made
-
-
 @pytest.mark.parametrize(
     ("typed", "found"),
     [

@@ -108,7 +108,6 @@ def fill(memory: Memory, nasty: str) -> None:
 COMMANDS: tuple[tuple[str, ...], ...] = (
     *(("list",), *(("list", kind) for kind in KINDS if not KINDS[kind].required)),
     ("list", "strategies", "--task", "task_key @"),
-    ("list", "strategies", "--like", "one @"),
     ("list", "policies", "--state", "at=@"),
     ("list", "preferences", "--user", "@"),
     ("explain", "one @"),

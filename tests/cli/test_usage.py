@@ -45,8 +45,6 @@ WRONG = (
     ("list scopes --failure", "`list scopes` does not take --success; these do: episodes"),
     ("list --agent ada", "`list` without a KIND does not take --agent; these do: episodes, "),
     ("list preferences", "`list preferences` needs --user USER"),
-    ("list strategies --like guess --agent ada", "--like stands alone"),
-    ("list strategies --like 'no such'", "`graphmem list strategies` shows them"),
     ("list policies --state x", "--state 'x': give JSON, a fingerprint"),
     ("list episodes --since 2026-05-04", "has no time zone"),
     ("list episodes --limit 0", "--limit"),

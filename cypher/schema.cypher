@@ -116,6 +116,14 @@ WITH p, sum(h.successes) AS successes
 SET p.successes = successes, p.odds = odds(p.occurrences, successes)
 RETURN count(*) AS written;
 
+// name: schema.drop_superseded
+// mode: write
+// doc: Drops the edges between preferences that a graphmem before schema version 10 kept.
+// returns: dropped integer
+MATCH (:Preference)-[r:SUPERSEDES]->(:Preference)
+DELETE r
+RETURN count(*) AS dropped;
+
 // name: schema.namespace
 // doc: The settings that a namespace keeps (no row: nothing was written in it; null: written before that was kept).
 // returns: kept_settings

@@ -59,6 +59,10 @@ class Reader:
 
     held = False
     """Whether this process has the lease."""
+    outdated = False
+    _current = True
+    _lock: int | None = None
+    """The open file whose lock says that somebody reads."""
 
     def __init__(self, folder: Path) -> None:
         self._folder: Path | None = folder
@@ -66,7 +70,6 @@ class Reader:
         self._signature = signature_of(folder)
         self.indexes: dict[tuple[type, str], VectorIndex] = {}
         self._lock = lock_shared(folder / READERS)
-        """The open file whose lock says that somebody reads."""
         try:
             self.session, beside = open_snapshot(folder)
             self._current = not beside
@@ -111,12 +114,9 @@ class Writer(Reader):
         self, folder: Path | None, session: kglite.Session, *, durable: bool, began: float
     ) -> None:
         self._folder = folder
-        self._lock = None
         self._signature = ()
-        self._current = True
         self.session = session
         self.indexes = {}
-        self.outdated = False
         self.held = True  # only the holder of ``lock`` changes it
         self.lock = threading.RLock()
         self._depth = 0  # how many transactions are within each other

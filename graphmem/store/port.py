@@ -18,7 +18,7 @@ from graphmem.models.reports import LossReport
 from graphmem.notebook.frames import Listed
 from graphmem.store.queries import Query
 
-SCHEMA_VERSION = 9  # schema version that this library writes
+SCHEMA_VERSION = 10  # schema version that this library writes
 
 TEXTS = {"Strategy": "strategies", "Task": "tasks"}
 """Labels of nodes with searchable texts, and their names in procedures."""

@@ -50,7 +50,7 @@ def outdated(version: int) -> bool:
 
 
 def upgrade(read: Run, execute: Run) -> None:
-    """Derive the counts that older versions did not keep; a repeated call changes nothing."""
+    """Derive what older versions did not keep, and drop what this one does not; repeatable."""
     execute(procedure("schema.count_successes"))
     for namespace in read(procedure("maintenance.namespaces")):
         for label, kinds in UPGRADED.items():
@@ -61,6 +61,7 @@ def upgrade(read: Run, execute: Run) -> None:
                     _derive(kind, {"ns": namespace["namespace"], "ids": page}, read, execute)
     execute(procedure("schema.weigh_heuristics"))
     execute(procedure("schema.weigh_anti_patterns"))
+    execute(procedure("schema.drop_superseded"))
 
 
 def _derive(kind: str, scope: dict[str, Any], read: Run, execute: Run) -> None:

@@ -102,18 +102,14 @@ class Exchange:
         Raises:
             NotFoundError: no such file was imported.
             ValidationError: the file is one of the memory's own, the other content of imported
-                files differs, there is no such format,
-                its files have no name in the memory, or a graph has more nodes or edges than
-                ``limit`` allows.
+                files differs, there is no such format, its files have no name in the memory, or a
+                graph has more nodes or edges than ``limit`` allows.
             SettingsError: GraphML needs networkx, which is not installed.
             StorageError: the file cannot be written; an existing file stays unchanged.
         """
         target = checked_path("path", path)
         own = Path(self._graph.store.url).resolve()
-        if not self._graph.store.capabilities.server and own in (
-            place := target.resolve(),
-            *place.parents,
-        ):
+        if not self._graph.store.capabilities.server and target.resolve().is_relative_to(own):
             problem, remedy = "is within the memory's own folder", "name a file elsewhere"
             raise ValidationError("path", str(path), problem, remedy)
         check_choice("format_name", format_name, EXPORT_FORMATS)

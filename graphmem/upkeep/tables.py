@@ -148,10 +148,9 @@ def _cell(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, list | tuple):
-        value = _BETWEEN.join(str(_plain(one)) for one in value)
-    value = _plain(value)
-    return '"' + value.replace('"', '""') + '"' if isinstance(value, str) else str(value)
+        value = _BETWEEN.join(map(_plain, value))
+    return '"' + value.replace('"', '""') + '"' if isinstance(value, str) else _plain(value)
 
 
-def _plain(value: Any) -> Any:
-    return str(value).lower() if isinstance(value, bool) else value
+def _plain(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

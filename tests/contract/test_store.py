@@ -25,6 +25,12 @@ FORGET = (
     adhoc("MATCH (p:AntiPattern) WHERE p.ns = $ns REMOVE p.odds, p.successes", "write"),
 )
 """What a graphmem before schema version 7 did not keep."""
+KEPT = adhoc(
+    "MATCH (a:Preference) WHERE a.ns = $ns WITH collect(a) AS kept "
+    "WITH head(kept) AS one, last(kept) AS other CREATE (one)-[:SUPERSEDES]->(other)",
+    "write",
+)
+"""What one before 10 kept."""
 
 
 class TestStore(StoreConformance):
@@ -51,9 +57,11 @@ def test_counts_that_an_older_version_did_not_keep_are_derived(memory: Memory) -
     expected = memory.predict("shared task", "shared a")
     for forget in FORGET:
         memory.store.write(forget, ns=memory.namespace)
+    memory.store.write(KEPT, ns=memory.namespace)
     assert memory.verify().differences
 
     schema.upgrade(memory.store.read, memory.store.write)
 
     assert not memory.verify().differences
     assert memory.predict("shared task", "shared a") == expected
+    assert not memory.query("MATCH (p)-[:SUPERSEDES]->() WHERE p.ns = $ns RETURN p.id AS id")

@@ -101,8 +101,6 @@ class Members:
         path = PurePosixPath(name.replace("\\", "/"))
         if path.is_absolute() or ".." in path.parts:
             raise ValidationError("member", name, "has a name that leads out of the zip file")
-        if info.flag_bits & 1:
-            raise ValidationError("member", name, "is encrypted", "decrypt it first")
         if info.compress_type not in _METHODS:
             problem = f"is packed by method {info.compress_type}"
             remedy = "pack it again without compression, by deflate, or by zstd"

@@ -190,22 +190,17 @@ def find_trial_logs(folder: Path) -> list[Path] | None:
 def join_trial(first: Any, origin: Origin) -> dict[str, Any]:
     """Return the result of a trial with its trajectory, and all parts of that."""
     result, part = (None, first) if "schema_version" in first else (first, None)
+    folder = origin.path.absolute().parent if origin.path else None
+    if result is not None and folder is not None:
+        part = read_beside(folder / TRAJECTORY, origin.limits)
+        folder /= TRAJECTORY.parent
     whole, turns = part, []
-    if origin.path is not None:
-        folder = origin.path.absolute().parent
-        if result is None:
-            above = read_beside(folder.parent / RESULT, origin.limits) or {}
-            result = above if "trial_name" in above else None  # not that of a job
-        else:
-            whole = part = read_beside(folder / TRAJECTORY, origin.limits)
-            folder /= TRAJECTORY.parent
     for _ in range(PARTS):
         if part is None:
             break
         turns += [turn for turn in part["steps"] if not turn.get("is_copied_context")]
         after = part.get("continued_trajectory_ref")
-        beside = after and origin.path and folder / Path(after).name
-        part = read_beside(beside, origin.limits) if beside else None
+        part = read_beside(folder / Path(after).name, origin.limits) if after and folder else None
     return {**(result or {}), "trajectory": whole and {**whole, "steps": turns}}
 
 

@@ -23,13 +23,12 @@ from pathlib import PurePosixPath
 from typing import Any, BinaryIO
 
 from graphmem.errors import SeedingError, ValidationError
-from graphmem.ids import canonical_json
 from graphmem.models import Step
 from graphmem.seeding import chats
 from graphmem.seeding.reading import DamagedError, Limits, Values, peek_head, reason_of
 from graphmem.seeding.sources import Counted
 from graphmem.seeding.tables import Reading, TableReader
-from graphmem.seeding.traces import judge
+from graphmem.seeding.traces import split_judgements
 
 MAGIC = b"PK\x03\x04"
 """How a zip file begins."""
@@ -48,7 +47,8 @@ _SAMPLE = re.compile(r"samples/.+_epoch_\d+(\.json|/sample\.json)")
 _ATTACHED = "attachment://"
 _REFERENCE = re.compile(rb"attachment://(\w+)")
 _TOOL = re.compile(rb'"event"\s*:\s*"tool"')
-_SCORES: dict[str, bool | float] = {"C": True, "I": False, "N": False, "P": 0.5}
+_SCORES: dict[str, Any] = {"N": False, "P": 0.5}
+"""Values of scores that are in part right or no answer, beside those that all formats know."""
 _PASSED = {
     *("target", "choices", "output", "store", "timelines", "events_data", "model_usage"),
     *("role_usage", "files", "setup", "sandbox", "error_retries", "score"),
@@ -101,8 +101,6 @@ class Members:
         path = PurePosixPath(name.replace("\\", "/"))
         if path.is_absolute() or ".." in path.parts:
             raise ValidationError("member", name, "has a name that leads out of the zip file")
-        if info.flag_bits & 1:
-            raise ValidationError("member", name, "is encrypted", "decrypt it first")
         if info.compress_type not in _METHODS:
             problem = f"is packed by method {info.compress_type}"
             remedy = "pack it again without compression, by deflate, or by zstd"
@@ -290,16 +288,14 @@ def read_steps(sample: Any, names: dict[str, Any]) -> list[Step]:
     steps = list(chats.steps(messages or ()))
     if not chats.tools(steps) and events:
         steps = [_step(one) for one in events if one.get("event") == "tool"] + steps
-    scores = {name: score.get("value") for name, score in (sample.get("scores") or {}).items()}
-    names["outcomes"] = outcomes = {}
-    for name, value in scores.items():
+    scores = {}
+    for name, score in (sample.get("scores") or {}).items():
+        value = score.get("value")
         for key, one in value.items() if isinstance(value, Mapping) else (("", value),):
-            known = _SCORES.get(one) if isinstance(one, str) else None
-            outcomes[f"{name}.{key}" if key else name] = judge(one) if known is None else known
-    if scores:
-        problem = "is neither C, P, I or N nor a number in [0, 1]"
-        names["unknown"] = ValidationError("score", canonical_json(scores), problem)
-    else:
+            known = _SCORES.get(one, one) if isinstance(one, str) else one
+            scores[f"{name}.{key}" if key else name] = known
+    names["outcomes"], names["unknown"] = split_judgements(scores)
+    if not scores:
         why = "an error ended it" if sample.get("error") else "it has no score"
         remedy = "join one with --outcomes"
         names["unknown"] = ValidationError("outcome", None, f"is unknown: {why}", remedy)

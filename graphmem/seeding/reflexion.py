@@ -44,8 +44,6 @@ class _Attempt:
 
     line: int
     question: str
-    log: int
-    """How often the trial number did not increase, as in concatenated logs."""
     trial: int | None
     section: str | None
     lines: list[str] = field(default_factory=list)
@@ -71,11 +69,10 @@ def read_attempts(stream: BinaryIO, limits: Limits) -> Iterator[Reading]:
     solved: set[str] = set()
     known: set[str] = set()
     """Questions that were run in this trial, or solved before."""
-    place: tuple[int, int | None] = (0, None)
+    trial: int | None = None
     for attempt in _attempts(stream, limits):
-        if (attempt.log, attempt.trial) != place:
-            solved = solved if attempt.log == place[0] else set()
-            known, place = set(solved), (attempt.log, attempt.trial)
+        if attempt.trial != trial:
+            known, trial = set(solved), attempt.trial
         if attempt.complete:
             key = digest(attempt.question.encode("utf-8", "replace").decode())
             if key in known:
@@ -106,7 +103,7 @@ def name_strategies(steps: Sequence[Step], names: dict[str, Any]) -> list[str]:
 
 def _attempts(stream: BinaryIO, limits: Limits) -> Iterator[_Attempt]:
     """Yield the attempts of a log; an attempt that is cut off is yielded with a mark."""
-    log, trial = 0, None
+    trial: int | None = None
     section: str | None = None
     attempt: _Attempt | None = None
     fresh = True  # a question begins after a blank line, or if there is no attempt at the moment
@@ -121,13 +118,12 @@ def _attempts(stream: BinaryIO, limits: Limits) -> Iterator[_Attempt]:
             yield attempt
             attempt = None
         if heading and heading[1]:
-            before, trial, section = trial, int(heading[1]), None
-            log += before is not None and trial <= before
+            trial, section = int(heading[1]), None
         elif heading:
             section = heading[2]
         elif begins:
             question = line.removeprefix(_QUESTION).partition(RETRIED)[0].strip()
-            attempt = _Attempt(number, question, log, trial, section)
+            attempt = _Attempt(number, question, trial, section)
         elif attempt:
             attempt.size += len(raw)
             if attempt.size <= limits.record:

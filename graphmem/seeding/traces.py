@@ -267,15 +267,16 @@ class Groups:
         row = (kind, key.encode("utf-8", "replace").decode(), number, json.dumps(record))
         self._file.execute("INSERT INTO records VALUES (?, ?, ?, ?)", row)
 
-    def of(self, kind: str, key: str | None) -> list[dict[str, Any]]:
-        """Return the records of a key in their order; None has none."""
+    def of(self, kind: str, key: str | None) -> Iterator[dict[str, Any]]:
+        """Yield the records of a key in their order; None has none."""
         if key is None:
-            return []
+            return
         rows = self._file.execute(
             "SELECT record FROM records WHERE kind = ? AND key = ? ORDER BY rowid",
             (kind, key.encode("utf-8", "replace").decode()),
         )
-        return [json.loads(record) for (record,) in rows]
+        for (record,) in rows:
+            yield json.loads(record)
 
     def each(self, kind: str) -> Iterator[tuple[int, list[dict[str, Any]] | ValidationError]]:
         """Yield the records of each key of a kind, with the number of the first one."""
@@ -289,7 +290,7 @@ class Groups:
             if size > self._limits.record:
                 yield first, ValidationError(kind, key, self._limits.too_long)
             else:
-                yield first, self.of(kind, key)
+                yield first, list(self.of(kind, key))
 
 
 def read_together(

@@ -132,11 +132,11 @@ class SentinelFile:
             def take(name: str) -> None:
                 nonlocal where, size
                 where = shown(name)
-                if beside is None:
+                if beside is None or size > self._limits.record:
                     values.skip()
-                elif size <= self._limits.record:
+                else:
                     beside[name] = values.text()
-                    size += len(beside[name])
+                    size += len(name) + len(beside[name])
 
             try:
                 if values.peek() not in (b"{", b""):

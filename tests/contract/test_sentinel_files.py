@@ -27,17 +27,12 @@ from graphmem.upkeep import sentinel_file
 from tests.conftest import Opener
 from tests.contract.interrupting import Interruption
 from tests.contract.test_exchange import exported, fill, held, put, same
+from tests.seeding import test_sentinel as sentinel_form
 from tests.seeding.test_seeding import records
 
 CARD: dict[str, Any] = {
-    "mistake_type": "trusted a worker",
-    "task_id": "triage",
-    "worker_id": "w3",
+    **sentinel_form.CARD,
     "bad_decision": "approve",
-    "correct_decision": "reject",
-    "evidence": "the log says otherwise",
-    "lesson": "check the log first",
-    "seen_count": 2,
     "first_seen_episode": 1,
     "last_seen_episode": 103,
 }

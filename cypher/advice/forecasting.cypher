@@ -15,12 +15,12 @@ RETURN coalesce(sum(y.trials), 0) AS trials, coalesce(sum(y.effective_trials), 0
   coalesce(sum(y.effective_successes), 0.0) AS k;
 
 // name: forecasting.counts
-// doc: The counts of an estimate. Parts: all (uses of strategies, those on the type, and whose: [agent, type]), strengths (of pooling), task
-// doc: (episodes of the given tasks), here (uses of all strategies on them), near (near tasks: [id, episodes, successes]), nearest (texts of
-// doc: a few tasks: [id, text]), strategies (the given ones: [id, text, trials, successes, n, k, latest]), links (to strategies like these:
-// doc: [id, id of the other, similarity, its text, trials and successes]), outcomes (of the given ones on the tasks: [id, trials, successes,
-// doc: n, k, latest]), near outcomes (of these on near tasks: [strategy, task, trials, successes]), merged (what strategies count as, if any
-// doc: are merged: [id, id of the whole]).
+// doc: The counts of an estimate. Parts: all (uses of strategies, those on the type, and whose: [agent, type]), strengths (of pooling),
+// doc: task (episodes of the given tasks), here (uses of all strategies on them), near (near tasks: [id, episodes, successes]), nearest
+// doc: (texts of a few tasks: [id, text]), strategies (the given ones: [id, text, trials, successes, n, k, latest]), links (to strategies
+// doc: like these: [id, id of the other, similarity, its text, trials and successes]), outcomes (of the given ones on the tasks: [id,
+// doc: trials, successes, n, k, latest]), near outcomes (of these on near tasks: [strategy, task, trials, successes]), merged (what
+// doc: strategies count as, if any are merged: [id, id of the whole]).
 // option: some  only episodes of some agents (and types) count, so those of tasks and strategies are counted one by one
 // param: own list, tasks list, near_tasks list, nearest list, type string = null, pooling string
 // param: types list = null

@@ -254,28 +254,23 @@ class ContextWriter:
         errors = {text: row["error_class"] for text, row in warned.items()}
         if any(one.conclusion == STOPPED or one.text not in errors for one in (*bad, *rest)):
             errors |= self._errors(question, tried, view)
+        likely = [one for one in (*good, *rest) if one.nearby and one.probability > HEURISTIC_ABOVE]
+        best = None
+        if likely:
+            best = f"{fenced(likely[0].text, SHOWN // 2)}, {likely[0].evidence.partition('; ')[0]}"
         lines = []
         for one in good:
-            below, elsewhere = [], warned.get(one.text)
+            below, elsewhere = None, warned.get(one.text)
             if elsewhere and not one.usual and one.conclusion != "works again":
-                how = f"failed {elsewhere['occurrences']}x with {elsewhere['error_class']}"
-                below = [("but", how)]
-            text = _above(f"- {one.said}: ", one.text, below)
+                below = f"failed {elsewhere['occurrences']}x with {elsewhere['error_class']}"
             about = _about("WORKS", fenced(one.text, SHOWN))
-            lines.append(Line(HEURISTICS, one.probability, text, about))
-        best = None
-        for one in (*good, *rest):
-            if one.nearby and one.probability > HEURISTIC_ABOVE:
-                best = f"{fenced(one.text, SHOWN // 2)}, {one.evidence.partition('; ')[0]}"
-                break
+            lines.append(_expected(HEURISTICS, one, one.probability, [("but", below)], about))
         for one in rest:
             error = errors.get(one.text) if one.probability <= HEURISTIC_ABOVE else None
-            text = _above(f"- {one.said}: ", one.text, [("error", error)])
-            lines.append(Line(TRIED, one.probability, text))
+            lines.append(_expected(TRIED, one, one.probability, [("error", error)]))
         for one in bad:
-            less = (("error", errors.get(one.text)), ("instead", best if one.nearby else None))
-            text = _above(f"- {one.said}: ", one.text, less)
-            lines.append(Line(ANTI_PATTERNS, 1 - one.probability, text))
+            less = [("error", errors.get(one.text)), ("instead", best if one.nearby else None)]
+            lines.append(_expected(ANTI_PATTERNS, one, 1 - one.probability, less))
         return lines, {one.text for one in found if one.common}
 
     def _from_files(self, question: Question, shown: Sequence[Line], view: View) -> Iterator[Line]:
@@ -436,6 +431,16 @@ class ContextWriter:
             yield _rule(GENERAL_RULES, row["verdict"], row, said, share)
 
 
+def _expected(
+    section: Section,
+    one: Expected,
+    strength: float,
+    below: Iterable[tuple[str, str | None]],
+    about: str = "",
+) -> Line:
+    return Line(section, strength, _above(f"- {one.said}: ", one.text, below), about)
+
+
 def _rule(section: Section, verdict: str, row: Row, said: str = "", share: float = 1.0) -> Line:
     text, trials = fenced(row["text"], SHOWN), row["supporting"] + row["opposing"]
     line = f"- {said}{row['supporting']} of {trials}: {text}"
@@ -469,31 +474,20 @@ def fitted(lines: list[Line], max_tokens: int, count: TokenCounter) -> str:
     """
     left = max_tokens - count(_shown([]))
     costs = [count(line.text + "\n") for line in lines]
-    headings = {
-        section: count(section.heading + "\n") if section.heading else 0 for section in SECTIONS
-    }
+    headings = {one: count(one.heading + "\n") if one.heading else 0 for one in SECTIONS}
     chosen: list[int] = []
-    waiting = list(range(len(lines)))
-    opened: set[Section] = set()
-
-    def cost(place: int) -> int:
-        section = lines[place].section
-        return costs[place] + (0 if section in opened else headings[section])
-
-    while waiting:
-        waiting = [place for place in waiting if cost(place) <= left]
-        if not waiting:
+    while True:
+        opened = {lines[place].section for place in chosen}
+        fitting: dict[Section, tuple[float, int, int]] = {}
+        for place, line in enumerate(lines):
+            cost = costs[place] + (0 if line.section in opened else headings[line.section])
+            if cost <= left and place not in chosen:
+                fitting.setdefault(line.section, (line.value / max(cost, 1), -place, cost))
+        if not fitting:
             break
-        firsts: dict[Section, int] = {}
-        for place in waiting:
-            firsts.setdefault(lines[place].section, place)
-        best = max(
-            firsts.values(), key=lambda place: (lines[place].value / max(cost(place), 1), -place)
-        )
-        left -= cost(best)
-        opened.add(lines[best].section)
-        chosen.append(best)
-        waiting.remove(best)
+        _, place, cost = max(fitting.values())
+        left -= cost
+        chosen.append(-place)
     while chosen:
         text = _shown([lines[place] for place in sorted(chosen)])
         if count(text) <= max_tokens:

@@ -163,7 +163,7 @@ def test_every_procedure_that_touches_data_takes_a_namespace_or_claimed_rows() -
         "schema.indexes",
         "schema.namespace",
         "schema.resettle",
-        "schema.count_successes",
+        *("schema.count_successes", "schema.drop_superseded"),
         *(f"schema.put_{kind}" for kind in ("tallies", "outcomes")),
         *(f"schema.weigh_{name}" for name in ("heuristics", "anti_patterns")),
         *(f"lessons.{name}" for name in ("merge", "unmerge")),

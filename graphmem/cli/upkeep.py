@@ -92,14 +92,15 @@ def erase(options: Options, /, episode_ids: tuple[str, ...], yes: bool, **whose:
 @click.option("--older-than", type=float, metavar="DAYS", help="Episodes that ended so long ago.")
 @click.option("--below-confidence", type=float, help="Episodes whose strategies all have less.")
 @click.option("--agent", help="Only episodes of this agent.")
+@click.option("--any", is_flag=True, help="Age or confidence is enough [both].")
 @click.option("--dry-run", is_flag=True, help="Say what it would erase; change nothing.")
 @with_yes
 @click.pass_obj
 def forget(options: Options, /, dry_run: bool, yes: bool, **which: Any) -> None:
     """Erase episodes that are old, or of weak strategies, or both.
 
-    Give --older-than, --below-confidence, or both: an episode must meet all that you give. Without
-    both: what the setting keep (GRAPHMEM_KEEP) does not keep.
+    Give --older-than, --below-confidence, or both. An episode must meet all that you give, or with
+    --any one of them. Without both: what the setting keep (GRAPHMEM_KEEP) does not keep.
     """
     memory = options.memory()
     upkeep = memory.upkeep

@@ -64,6 +64,7 @@ class _Condition(Input):
     older_than: Annotated[Finite, Field(ge=0), BeforeValidator(_days)] | None = None
     below_confidence: Unit | None = None
     agent: Name | None = None
+    any: bool = False
     dry_run: bool = False
 
 
@@ -137,14 +138,15 @@ class Eraser:
         below_confidence: float | None = None,
         agent: str | None = None,
         *,
+        any: bool = False,  # noqa: A002
         dry_run: bool = False,
     ) -> ForgetReport:
         """Erase episodes that are old, or whose strategies have low confidence, or both.
 
-        Only the given conditions count; an episode must meet all of them. Every derived number
-        loses their exact share; items that nothing else supports are removed. The setting ``keep``
-        does this by itself; without a condition, of all agents, the episodes are meant that it does
-        not keep, so that a dry run says which these are.
+        Only the given conditions count; an episode must meet all of them, or with ``any`` one of
+        them. Every derived number loses their exact share; items that nothing else supports are
+        removed. The setting ``keep`` does this by itself; without a condition, of all agents, the
+        episodes are meant that it does not keep, so that a dry run says which these are.
 
         Args:
             older_than: days (or a timedelta) since the end of an episode, else its start, else its
@@ -154,6 +156,7 @@ class Eraser:
                 mean, from 0 to 1) for its agent and type of task, for instance 0.3; None: any
                 confidence.
             agent: only episodes of this agent.
+            any: age or confidence is enough.
             dry_run: report what would be removed, and change nothing.
 
         Raises:
@@ -161,7 +164,7 @@ class Eraser:
                 goes.
         """
         given: dict[str, Any] = {"older_than": older_than, "below_confidence": below_confidence}
-        return self._forget(_Condition(**given, agent=agent, dry_run=dry_run))
+        return self._forget(_Condition(**given, agent=agent, any=any, dry_run=dry_run))
 
     def forget_beyond(self) -> None:
         """Forget what is beyond the setting ``keep``, at most once an hour."""
@@ -476,8 +479,9 @@ def _forgettable(
 
     Weak are those whose strategies all have a lower confidence than asked.
     """
-    below = asked.below_confidence
-    rows = reader.read("erasing.aged", before=before, agent=asked.agent)
+    below, either = asked.below_confidence, asked.any
+    time = None if either and below is not None else before
+    rows = reader.read("erasing.aged", before=time, agent=asked.agent)
     if most is not None:
         rows = sorted(rows, key=lambda row: (row["at"], row["id"]))[: max(0, len(rows) - most)]
     if below is None:
@@ -487,12 +491,14 @@ def _forgettable(
         for row in reader.read("erasing.beliefs", below=below)
     }
 
-    return [
-        row["id"]
-        for row in rows
-        if (used := row["strategies"])
-        and believed.isdisjoint((row["agent"], row["type"], text) for text in used)
-    ]
+    def is_weak(row: Row) -> bool:
+        used = row["strategies"]
+        return used and not any((row["agent"], row["type"], text) in believed for text in used)
+
+    def is_old(row: Row) -> bool:
+        return either and before is not None and row["at"] < before
+
+    return [row["id"] for row in rows if is_weak(row) or is_old(row)]
 
 
 def _drop(tx: Transaction, ids: Sequence[str]) -> int:

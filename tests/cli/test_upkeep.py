@@ -133,6 +133,7 @@ class TestErase:
         text = good(*forget, "--dry-run").out
         assert text.startswith("dry run        yes\nbefore         20")
         assert "1 Strategy" in text
+        assert good("--json", *forget, "--any", "--dry-run").json["episodes"] == 7
         assert episodes(aged) == 8
         kept = good("--json", *forget[:4], "--dry-run", GRAPHMEM_KEEP="3 episodes").json
         assert kept["episodes"] == 5

@@ -274,6 +274,10 @@ class TestForgetting:
             ({"older_than": 91, "below_confidence": 1.0}, set()),  # before, not at
             ({"older_than": timedelta(days=90, hours=12)}, {"old good", "old bad"}),
             ({"older_than": 90, "below_confidence": 0.3}, {"old bad"}),
+            (
+                {"older_than": 90, "below_confidence": 0.3, "any": True},
+                {"old good", "old bad", "new bad"},
+            ),
             ({"older_than": 0, "below_confidence": 1.0}, set(ids)),
             ({"agent": "nobody", "older_than": 0}, set()),
         ]

@@ -18,10 +18,13 @@ from statistics import mean, stdev
 from graphmem import Memory
 from graphmem.models import Episode
 from graphmem.seeding import Origin, formats
+from graphmem.seeding.settling import Settling
 from tests.bench.report import Result, benchmark
 
 ROOT = Path(__file__).resolve().parents[2]
 SHARED = ROOT.parent / "shared" / "data"
+SETTLER = Settling(None, None, None, None, 0.5)
+"""Takes what records tell as their episodes."""
 SEEDS = range(3)
 STRENGTH = 2.0
 Run = tuple[str, str, bool]
@@ -42,9 +45,10 @@ def read(name: str, pattern: str = "") -> Iterator[Episode]:
     for file in sorted(folder.glob(pattern or files)):
         with gzip.open(file) as packed:
             stem = file.name.split(".json")[0]
-            for record in formats()[name].read(io.BufferedReader(packed), Origin(file.name, stem)):
-                if isinstance(record, tuple):
-                    yield record[1]
+            records = formats()[name].read(io.BufferedReader(packed), Origin(file.name, stem))
+            for made in SETTLER.settle(records):
+                if isinstance(made, tuple) and isinstance(made[1], Episode):
+                    yield made[1]
 
 
 def tools(episode: Episode) -> str:

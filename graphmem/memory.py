@@ -38,7 +38,7 @@ from graphmem.models.episodes import Episode, MistakeCard, Step, StrategyUse
 from graphmem.models.recall import Kind, Recall
 from graphmem.models.reports import Learned, StrategyRow
 from graphmem.network import Network
-from graphmem.notebook.frames import Listed
+from graphmem.notebook.lists import Listed
 from graphmem.people import People
 from graphmem.people.facts import FactFinder
 from graphmem.people.scopes import LearningScopes

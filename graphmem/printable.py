@@ -97,7 +97,7 @@ def counted(number: int, noun: str) -> str:
         if word.endswith(("s", "sh", "ch", "x")):
             word += "es"
         else:
-            word = word[:-1] + "ies" if word.endswith("y") else word + "s"
+            word = re.sub("(?<![aeo])y$", "ie", word) + "s"
         noun = word + space + rest
     return f"{number:,} {noun}"
 

@@ -15,7 +15,7 @@ from graphmem.graph.rates import LATEST
 from graphmem.ids import from_millis, to_millis
 from graphmem.models.fields import Input, Moment
 from graphmem.models.forecasts import Change
-from graphmem.notebook.frames import Listed
+from graphmem.notebook.lists import Listed
 from graphmem.store.port import Row
 
 if TYPE_CHECKING:

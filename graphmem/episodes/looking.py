@@ -16,7 +16,7 @@ from graphmem.ids import from_millis, strategy_id
 from graphmem.lessons.reading import RECENT
 from graphmem.models.fields import millis
 from graphmem.models.reports import EpisodeRow, Item, ItemLink, StepRow, TaskRow
-from graphmem.notebook.frames import Listed
+from graphmem.notebook.lists import Listed
 from graphmem.store.port import Row
 
 Sort = Literal["trials", "best", "worst", "latest"]

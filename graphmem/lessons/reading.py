@@ -24,7 +24,7 @@ from graphmem.models.lessons import (
     Rule,
     TaskScore,
 )
-from graphmem.notebook.frames import Listed
+from graphmem.notebook.lists import Listed
 from graphmem.store.port import Row
 from graphmem.text.task_types import infer_task_type
 

@@ -26,7 +26,7 @@ from graphmem.ids import (
     to_millis,
 )
 from graphmem.models.levels import Added, Entry, Level, LevelName, NewEntry
-from graphmem.notebook.frames import Listed
+from graphmem.notebook.lists import Listed
 from graphmem.store.port import Near, Question, Row
 from graphmem.text.words import words_of
 

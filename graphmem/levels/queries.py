@@ -50,7 +50,7 @@ from graphmem.models.levels import (
     default_name,
     lens_name,
 )
-from graphmem.notebook.frames import Listed
+from graphmem.notebook.lists import Listed
 from graphmem.store.port import Question, Row
 
 COMPARED = 100

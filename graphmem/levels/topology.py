@@ -30,7 +30,7 @@ from graphmem.models.levels import (
     default_name,
 )
 from graphmem.models.reports import Difference
-from graphmem.notebook.frames import Listed
+from graphmem.notebook.lists import Listed
 from graphmem.store.paging import pages
 from graphmem.store.port import Row
 

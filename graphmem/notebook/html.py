@@ -15,7 +15,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from graphmem.notebook.frames import as_json, fields
+from graphmem.notebook.lists import as_json, fields
 from graphmem.printable import counted, printable
 
 TEXT = 300  # most characters of a text to show; the answer itself has the rest

@@ -24,7 +24,7 @@ from graphmem.models.people import (
     PreferenceSource,
     Wish,
 )
-from graphmem.notebook.frames import Listed
+from graphmem.notebook.lists import Listed
 from graphmem.people.facts import propose, validity
 from graphmem.store.port import ChangedError, Row
 

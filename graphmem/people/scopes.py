@@ -13,7 +13,7 @@ from graphmem.graph.access import Scopes, read_scopes
 from graphmem.graph.graph import Graph, Transaction
 from graphmem.ids import node_id, scope_id
 from graphmem.models.people import Scope
-from graphmem.notebook.frames import Listed
+from graphmem.notebook.lists import Listed
 
 
 class LearningScopes:

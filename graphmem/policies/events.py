@@ -11,7 +11,7 @@ from graphmem.graph.arguments import check_limit, checked_agent
 from graphmem.graph.graph import Graph
 from graphmem.ids import event_ids, from_millis
 from graphmem.models.policies import Event, Pending
-from graphmem.notebook.frames import Listed
+from graphmem.notebook.lists import Listed
 from graphmem.policies.consumers import Consumer, FindChanges, Interest, read_events
 from graphmem.store.port import Row
 

@@ -32,7 +32,7 @@ from graphmem.models.policies import (
     PredictionStatus,
     Reliability,
 )
-from graphmem.notebook.frames import Listed
+from graphmem.notebook.lists import Listed
 from graphmem.store.port import ChangedError, Row
 
 # The numbers follow Popoto's PredictionLedger (PL_CONFIDENCE_*, PL_AUTO_RESOLVE_*).

@@ -25,7 +25,7 @@ from graphmem.graph.reads import Reads
 from graphmem.ids import from_millis
 from graphmem.models.fields import Input, Json, Moment, Name, millis
 from graphmem.models.policies import LinkedPolicy, Point, Policy, State
-from graphmem.notebook.frames import Listed
+from graphmem.notebook.lists import Listed
 from graphmem.policies.cycles import clocks
 from graphmem.policies.replay import EDGES, Table
 from graphmem.policies.streams import PolicyKey, StateKey, open_stream, replay_events

@@ -13,7 +13,7 @@ from graphmem.graph.graph import Graph
 from graphmem.graph.lookup import find_strategy
 from graphmem.graph.nearness import NearSkill, NearTasks
 from graphmem.models.reports import SimilarStrategy
-from graphmem.notebook.frames import Listed
+from graphmem.notebook.lists import Listed
 from graphmem.search.edges import LINKS
 from graphmem.search.skills import SkillSearch
 from graphmem.search.vectors import Vectors

@@ -8,7 +8,7 @@ from typing import assert_type
 
 from graphmem import AsyncMemory, Episode, Memory, Settings
 from graphmem.models.lessons import Heuristic
-from graphmem.notebook.frames import Listed
+from graphmem.notebook.lists import Listed
 from tests.contract.surface import PLAIN, methods
 
 NOT_AWAITED = {

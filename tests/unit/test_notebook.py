@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from graphmem import AsyncMemory, Memory, models
 from graphmem.models.fields import Output
-from graphmem.notebook.frames import Listed
+from graphmem.notebook.lists import Listed
 from graphmem.seeding import SeedReport
 
 HOSTILE = (

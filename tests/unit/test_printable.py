@@ -170,6 +170,7 @@ def test_a_count_has_the_right_plural() -> None:
         (1, "file", "1 file"),
         (0, "entry of its levels", "0 entries of its levels"),
         (1_200, "success", "1,200 successes"),
+        (2, "day", "2 days"),
     ):
         assert counted(number, noun) == said
 

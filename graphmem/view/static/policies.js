@@ -112,7 +112,7 @@ export function updates(api, id) {
     const learned = points.filter((point) => point.td_error !== null);
     if (!learned.length) {
       out.replaceChildren(el("p", { class: "soft" }, "Its value was never updated: its episodes were counted, ",
-        "but no rewards were learned from them (graphmem policies learn-episodes does that)."));
+        "but no rewards were learned from them (graphmem policies learn does that)."));
       return;
     }
     const values = learned.map((point) => point.q);

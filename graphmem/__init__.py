@@ -31,7 +31,7 @@ _HOMES = {
     "models.levels": ("Tags",),
     "models.policies": ("Transition",),
 }
-__all__ = ["__version__", *(name for names in _HOMES.values() for name in names)]  # noqa: PLE0604
+__all__ = sorted(["__version__", *(name for names in _HOMES.values() for name in names)])
 
 
 def __getattr__(name: str) -> Any:
@@ -47,4 +47,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return __all__

@@ -31,7 +31,8 @@ _HOMES = {
     "models.levels": ("Tags",),
     "models.policies": ("Transition",),
 }
-__all__ = sorted(["__version__", *(name for names in _HOMES.values() for name in names)])
+__all__ = ["__version__", *(name for names in _HOMES.values() for name in names)]  # noqa: PLE0604
+__all__.sort()
 
 
 def __getattr__(name: str) -> Any:

@@ -315,6 +315,9 @@ class Watch:
 
     def __init__(self, producer: _Producer, targets: Sequence[object], pattern: str) -> None:
         names = [(target, name) for target in targets for name in _method_names(target, pattern)]
+        if not names:
+            problem = "fits no method that is written in Python"
+            raise ValidationError("pattern", pattern, problem, "name a method, or dispatch*")
         self.names = tuple(dict.fromkeys(name for _, name in names))
         """The names of the methods."""
         self.active = True
@@ -379,8 +382,8 @@ def _find_classes(name: str) -> list[object]:
     return there
 
 
-def _method_names(target: object, pattern: str) -> tuple[str, ...]:
-    """Return the names of methods that fit a pattern, in order; none is an error."""
+def _method_names(target: object, pattern: str) -> list[str]:
+    """Return the names of methods that fit a pattern, in order."""
     names = []
     for name in sorted(set(dir(target))):
         hidden = name.startswith("_") and not pattern.startswith("_")
@@ -390,10 +393,7 @@ def _method_names(target: object, pattern: str) -> tuple[str, ...]:
         bare = there.__func__ if isinstance(there, staticmethod | classmethod) else there
         if isinstance(bare, FunctionType | MethodType):
             names.append(name)
-    if not names:
-        problem = "fits no method that is written in Python"
-        raise ValidationError("pattern", pattern, problem, "name a method, or dispatch*")
-    return tuple(names)
+    return names
 
 
 def describe_call(call: Call, result: Any) -> tuple[JsonValue, tuple[str, ...]]:

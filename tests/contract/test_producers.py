@@ -277,6 +277,7 @@ def test_an_object_a_class_and_a_module_are_watched_and_left_as_they_were(memory
     assert len(results) == 9
     assert results > {"f Dispatcher", "g static", "h child", "I"}
 
+    type("Dispatcher", (), {})  # another one of that name
     with memory.watch("Dispatcher.dispatch", level=LEVEL) as named:
         Dispatcher("comes later").dispatch("j")
     assert named.names == ("dispatch",)

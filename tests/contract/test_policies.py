@@ -535,7 +535,7 @@ def test_what_is_wrong_is_named_and_nothing_is_half_written(memory: Memory) -> N
 
 @pytest.mark.timeout(900)
 def test_a_hundred_threads_update_one_policy_exactly(memory: Memory) -> None:
-    threads, each = 100, 100
+    threads, each = 100, 20
     together = threading.Barrier(threads)
 
     def work(_: int) -> list[int]:

@@ -169,7 +169,14 @@ def test_json_in_texts_of_a_trace_takes_no_more_either(tmp_path: Path) -> None:
     assert megabytes < MOST
 
 
-@pytest.mark.parametrize("name", HEADS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        # They are read as others are.
+        pytest.param(name, marks=[pytest.mark.slow] * (name in ("tau-bench", "intercode")))
+        for name in HEADS
+    ],
+)
 def test_no_log_takes_more_memory_than_it_may(name: str, tmp_path: Path) -> None:
     paths = bombs(tmp_path, name)
     megabytes, lines = peak(SEEDING, *paths)

@@ -288,9 +288,7 @@ class Calibrator:
         self._near = near  # finds near tasks; None: they are those to which the graph has links
 
     def calibrate(
-        self,
-        strengths: Callable[[], PoolingStrengths],
-        on_progress: Progress | None,
+        self, strengths: Callable[[], PoolingStrengths], on_progress: Progress | None
     ) -> Calibration:
         """Predict every episode from those before it, and return the scores; then fit strengths."""
         trials = self.trials()

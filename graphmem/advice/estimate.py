@@ -37,10 +37,7 @@ if TYPE_CHECKING:
 
 _ALL = ("trials", "successes")
 _OF_TYPE = ("type_trials", "type_successes")
-COUNTS = (
-    *(*_ALL, *_OF_TYPE),
-    *("near_trials", "near_successes", "here_trials", "here_successes"),
-)
+COUNTS = (*(*_ALL, *_OF_TYPE), *("near_trials", "near_successes", "here_trials", "here_successes"))
 """The counts of outcomes that an estimate has."""
 
 

@@ -16,14 +16,7 @@ from graphmem.graph.rates import HEURISTIC_ABOVE, rates_of
 from graphmem.ids import from_millis, rule_id, task_id
 from graphmem.lessons.anti_patterns import SAMPLE, describe
 from graphmem.lessons.priors import PriorReader
-from graphmem.models.lessons import (
-    AntiPattern,
-    Heuristic,
-    MemorySummary,
-    Mistake,
-    Rule,
-    TaskScore,
-)
+from graphmem.models.lessons import AntiPattern, Heuristic, MemorySummary, Mistake, Rule, TaskScore
 from graphmem.notebook.lists import Listed
 from graphmem.store.port import Row
 from graphmem.text.task_types import infer_task_type

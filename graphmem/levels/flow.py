@@ -24,14 +24,7 @@ from graphmem.levels.entries import LINKS, Search, check_readable, lives, store
 from graphmem.levels.topology import note, subscription
 from graphmem.levels.transformers import Draft, Function, Outlets, Page, Transformer, Wait
 from graphmem.levels.upkeep import Maintenance
-from graphmem.models.levels import (
-    LevelName,
-    Pulled,
-    PullOptions,
-    Tags,
-    TickReport,
-    Timing,
-)
+from graphmem.models.levels import LevelName, Pulled, PullOptions, Tags, TickReport, Timing
 from graphmem.store.port import Row
 
 PAGE = 2_000

@@ -16,21 +16,9 @@ from graphmem.errors import GraphMemError, StoreError
 from graphmem.graph.arguments import checked_agent, one_or_many
 from graphmem.graph.graph import Transaction
 from graphmem.ids import entry_id, from_millis, level_stream_id, to_millis
-from graphmem.levels.entries import (
-    LINKS,
-    Base,
-    change,
-    check_takes_entries,
-    lock_levels,
-)
+from graphmem.levels.entries import LINKS, Base, change, check_takes_entries, lock_levels
 from graphmem.levels.topology import note
-from graphmem.models.levels import (
-    MAX_TAGS,
-    LevelMaintained,
-    MaintainReport,
-    NewEntry,
-    Timing,
-)
+from graphmem.models.levels import MAX_TAGS, LevelMaintained, MaintainReport, NewEntry, Timing
 from graphmem.store.port import Row
 
 _NUMBERS = re.compile(r"(?<!\w)-\d+|\d+")
@@ -41,11 +29,7 @@ class Maintenance(Base):
     """Maintains the levels of one namespace."""
 
     def maintain(
-        self,
-        name: str | None = None,
-        *,
-        agent: str | None = None,
-        at: datetime | None = None,
+        self, name: str | None = None, *, agent: str | None = None, at: datetime | None = None
     ) -> MaintainReport:
         """Maintain levels as of an instant, and tell what changed. A repeated call changes nothing.
 

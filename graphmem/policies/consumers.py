@@ -189,10 +189,7 @@ class Consumer:
             for row in self._graph.read("events.claims", **which)
             if self._given.fits(row["agent"])
             for claim in self._graph.write(
-                "events.reclaim",
-                claim=row["claim"],
-                consumer=self._given.consumer,
-                before=before,
+                "events.reclaim", claim=row["claim"], consumer=self._given.consumer, before=before
             )
         ]
 

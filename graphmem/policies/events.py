@@ -99,11 +99,7 @@ class Events:
         self._graph.bell.ring()
 
     def tail(
-        self,
-        limit: int = 20,
-        *,
-        agent: str | None = None,
-        after: Mapping[str, int] | None = None,
+        self, limit: int = 20, *, agent: str | None = None, after: Mapping[str, int] | None = None
     ) -> Listed[Event]:
         """Return the latest events in order of date, the latest last, without claiming them.
 

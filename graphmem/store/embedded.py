@@ -28,15 +28,7 @@ from graphmem.models.reports import LossReport
 from graphmem.store import embedded_files as files
 from graphmem.store.embedded_errors import rows, run, translated
 from graphmem.store.embedded_sessions import ENGINE, Leases, Reader, Writer
-from graphmem.store.port import (
-    CLOSED,
-    Capabilities,
-    Limits,
-    Row,
-    Rows,
-    Transaction,
-    check_process,
-)
+from graphmem.store.port import CLOSED, Capabilities, Limits, Row, Rows, Transaction, check_process
 from graphmem.store.queries import Query
 
 if TYPE_CHECKING:

@@ -86,11 +86,7 @@ class VectorIndex(ABC):
     """What was looked for last, as long as nothing changed."""
 
     def __init__(
-        self,
-        read: Callable[..., list[Row]],
-        folder: Path | None,
-        namespace: str,
-        filing: Filing,
+        self, read: Callable[..., list[Row]], folder: Path | None, namespace: str, filing: Filing
     ) -> None:
         self._read = read
         self._folder = folder / VECTORS if folder else None
@@ -109,11 +105,7 @@ class VectorIndex(ABC):
             self._forget()
             digested = hashlib.blake2b(self._namespace.encode(), digest_size=8).hexdigest()
             self._table = VectorTable(
-                self._folder,
-                f"{digested}{self.NAME}",
-                embedder,
-                dimensions,
-                filing=self._filing,
+                self._folder, f"{digested}{self.NAME}", embedder, dimensions, filing=self._filing
             )
             self._fill()
             try:

@@ -510,10 +510,7 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         "similarity.adopt": f"embedder of {ns}",
         "consolidation.open": f"consolidation of {ns}",
         "forecasting.put_pooling": f"another pooling in {ns}",
-        **dict.fromkeys(
-            ("forecasting.counts", "calibration.similar"),
-            ids(target, "Embedder")[0],
-        ),
+        **dict.fromkeys(("forecasting.counts", "calibration.similar"), ids(target, "Embedder")[0]),
         "exchange.open": f"document of {ns}",
         "exchange.describe": ids(target, "Document")[0],
         "exchange.hold": ids(target, "Document")[0],

@@ -11,10 +11,7 @@ from graphmem.models.lessons import Heuristic
 from graphmem.notebook.lists import Listed
 from tests.contract.surface import PLAIN, methods
 
-NOT_AWAITED = {
-    *("attempt", "current_attempt", "remember", "watch"),
-    "events.listen",
-}
+NOT_AWAITED = {*("attempt", "current_attempt", "remember", "watch"), "events.listen"}
 """They only make an object, and what that does is awaited."""
 
 

@@ -10,11 +10,7 @@ from typing import Any
 
 import hypothesis.strategies as st
 import pytest
-from hypothesis.stateful import (
-    Bundle,
-    invariant,
-    rule,
-)
+from hypothesis.stateful import Bundle, invariant, rule
 
 from graphmem import Episode, Memory, Step
 from graphmem.models import CrystallizeReport, Policy

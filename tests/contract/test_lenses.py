@@ -73,7 +73,7 @@ class TestLooking:
         orders = partial(levels.recall, lens="orders", agent="ada")
         assert len(orders("order")) == 3
         assert contents(orders(tags=~Tags(any_of=["kind:fact"]))) == [
-            *("call about order 17", "order a new truck"),
+            *("call about order 17", "order a new truck")
         ]
         assert contents(orders("order", key="old")) == ["order 17 is late"]
         levels.put_lens("agent:ada:orders", SHARED, max_age=30, limit=1)
@@ -83,7 +83,7 @@ class TestLooking:
         levels.put_lens("agent:ada:planning", SHARED)
         assert contents(levels.recall(lens="planning", agent="ada")) == ["order a new truck"]
         assert [one.name for one in levels.lenses("ada")] == [
-            *("agent:ada:orders", "agent:ada:planning"),
+            *("agent:ada:orders", "agent:ada:planning")
         ]
         levels.remove_lens("planning", agent="ada")
         assert len(levels.recall(lens="planning", agent="ada")) == 2
@@ -155,7 +155,7 @@ class TestUpkeep:
         levels.put_lens("collective:one", SHARED)
         levels.close(SHARED)
         assert [(lens.name, lens.levels) for lens in levels.lenses()] == [
-            ("collective:both", (WORKING,)),
+            ("collective:both", (WORKING,))
         ]
         assert len(levels.recall(lens="collective:both")) == 2
         assert memory.verify().ok
@@ -169,7 +169,7 @@ class TestUpkeep:
         assert "Lens" in memory.upkeep.erase(agent="ada").removed
         assert memory.upkeep.erase(agent="zoe").removed == ("Lens",)
         assert [(lens.name, lens.levels) for lens in levels.lenses()] == [
-            ("collective:both", (SHARED,)),
+            ("collective:both", (SHARED,))
         ]
         assert memory.verify().ok
 

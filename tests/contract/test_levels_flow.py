@@ -71,10 +71,7 @@ def test_what_happens_flows_through_the_levels_of_an_agent_into_its_memory(
         **dict.fromkeys(((view, SHORT) for view in views), (3, 0)),
     }
     assert report.levels == {WORKING: 4, SHORT: 3}
-    assert [(one.became, one.skipped) for one in report.subscriptions[2:]] == [
-        (1, 2),
-        (1, 2),
-    ]
+    assert [(one.became, one.skipped) for one in report.subscriptions[2:]] == [(1, 2), (1, 2)]
     assert "needs a task" in report.subscriptions[2].reasons[0]
     summary = contents(memory, SHORT)[0]
     assert summary.splitlines() == ["the truck is stuck", "saw: order 17 is late"]

@@ -331,7 +331,7 @@ def test_a_batch_with_a_bad_item_is_not_written_and_the_error_says_which(memory:
     assert memory.stats().policies == 4
     with pytest.raises(ValidationError) as caught:
         memory.policies.update_many(
-            [{"state": HERE, "action": "run", "success": True}, {3: "nothing"}],  # type: ignore[dict-item]
+            [{"state": HERE, "action": "run", "success": True}, {3: "nothing"}]  # type: ignore[dict-item]
         )
     assert caught.value.field.startswith("1.")
     assert memory.stats().policies == 4

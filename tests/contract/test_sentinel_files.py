@@ -15,13 +15,7 @@ import hypothesis.strategies as st
 import pytest
 
 from graphmem import Memory
-from graphmem.errors import (
-    ConflictError,
-    NotFoundError,
-    ScopeError,
-    SeedingError,
-    ValidationError,
-)
+from graphmem.errors import ConflictError, NotFoundError, ScopeError, SeedingError, ValidationError
 from graphmem.seeding import Refused, detect
 from graphmem.upkeep import sentinel_file
 from tests.conftest import Opener

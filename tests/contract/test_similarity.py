@@ -294,11 +294,7 @@ only_neo4j = pytest.mark.parametrize(
 @only_neo4j
 @pytest.mark.parametrize(
     ("tamper", "open_still"),
-    [
-        ("SET s.embedding = [1.0]", False),
-        ("REMOVE s.embedding", True),
-        ("REMOVE s.words", True),
-    ],
+    [("SET s.embedding = [1.0]", False), ("REMOVE s.embedding", True), ("REMOVE s.words", True)],
 )
 def test_what_somebody_removed_from_a_node_is_made_anew(
     memory: Memory,

@@ -14,15 +14,7 @@ from graphmem import Memory, Settings
 from graphmem.errors import UnavailableError
 from graphmem.store.port import ChangedError, Transaction
 from tests.conftest import Opener
-from tests.faults.learner import (
-    BATCH,
-    Learner,
-    batch,
-    content,
-    environment,
-    episode,
-    keys,
-)
+from tests.faults.learner import BATCH, Learner, batch, content, environment, episode, keys
 from tests.neo4j.server import Found
 
 THREADS = 16

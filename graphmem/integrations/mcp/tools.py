@@ -458,11 +458,7 @@ class Tools:
         whose = agent if episode_id is None else name
         return self.memory.upkeep.erase(episode_id, agent=whose, user=user)
 
-    @tool(
-        *("read", "Recall from levels", "text", "levels", "agent"),
-        limit=10,
-        max_tokens=2_000,
-    )
+    @tool(*("read", "Recall from levels", "text", "levels", "agent"), limit=10, max_tokens=2_000)
     def graphmem_levels_recall(
         self, limit: int, max_tokens: int, agent: str | None, **what: Any
     ) -> Rows:

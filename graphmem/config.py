@@ -118,7 +118,7 @@ class Settings(BaseSettings):
         "unrelated texts hardly ever reach, which depends on the embedder and the number of texts",
     )
     choice_sharpness: float = Field(
-        4.0,
+        3.0,
         ge=0.01,
         le=1_000,
         description="choose: factor of the counts in Thompson sampling "

@@ -53,7 +53,7 @@ class Chances(Input):
 
     epsilon: Unit = 0.1
     width: Annotated[float, Field(ge=0.0, allow_inf_nan=False)] = 1.0
-    sharpness: float = 4.0
+    sharpness: float = 3.0
 
 
 class Chooser:

@@ -161,6 +161,8 @@ def judge(
         for start in map(int, np.flatnonzero(shares)):
             since = latest[start - 1 :] if start else None
             rows.append((place, float(shares[start] / shares.sum()), since))
+        if not shares[0]:  # it may be drawn all the same
+            rows.append((place, 0.0, None))
     rows.sort(key=itemgetter(0))
     of = np.array([place for place, _, _ in rows])
     counts = Counts(
@@ -182,7 +184,12 @@ def judge(
         pairs.append((counted, stamps))
     runs = mixed([one for one, _ in pairs], [stamps for _, stamps in pairs], formula.HAZARD)
     shares = np.array([share for _, share, _ in rows])
-    belief = formula.believe(of, shares, expected, runs, strengths.cell)
+    back = formula.chance_of_return([own.here_latest for own in owns])[of]
+    over = formula.chance_of_return([own.latest for own in owns])[of] * np.isin(of, [*found])
+    whole = over * [since is None for _, _, since in rows]  # a change everywhere is one here, too
+    drawn = shares * (1.0 - over) + whole
+    back += (1.0 - back) * whole / np.maximum(drawn, 1e-12)
+    belief = formula.believe(of, (shares, drawn), back, expected, runs, strengths.cell)
     first = np.searchsorted(of, np.arange(len(owns)))
     here = formula.find_turns(runs, [one for one, _ in pairs])
     told = [

@@ -275,7 +275,7 @@ def probabilities(
     rest = belief.elsewhere / (1.0 + belief.elsewhere * met / ((met + 4.0 * count) * cell))
     if way == "thompson":
         order = rng.permutation(count)  # so that equal rates do not always go to the first
-        ends = belief.weights[order].cumsum(axis=1)
+        ends = belief.drawn[order].cumsum(axis=1)
         drawn = rng.random((DRAWS, count)) * ends[:, -1]
         parts = np.stack(
             [np.searchsorted(row, column) for row, column in zip(ends, drawn.T, strict=True)]

@@ -221,6 +221,8 @@ class Belief(NamedTuple):
 
     weights: Floats
     """The chance of each part; those of a candidate sum up to 1."""
+    drawn: Floats
+    """The same where one draws: a change that nobody looked at for long may be over."""
     rates: Floats
     """The means of the parts."""
     here: Floats
@@ -242,13 +244,19 @@ class Belief(NamedTuple):
 
 
 def believe(
-    of: NDArray[np.int64], shares: Floats, expected: Expected, runs: Runs, cell: float
+    of: NDArray[np.int64],
+    shares: tuple[Floats, Floats],
+    back: Floats,
+    expected: Expected,
+    runs: Runs,
+    cell: float,
 ) -> Belief:
     """Join what is expected with the outcomes on the task itself.
 
     Args:
         of: the candidate of each row, in order; each has one.
-        shares: the chance of each row, among those of its candidate.
+        shares: the chance of each row, among those of its candidate: to predict, and to draw.
+        back: the chance that a change of a row on the task is over.
         expected: what is expected of the rows elsewhere.
         runs: their outcomes on the task.
         cell: how many trials what is expected counts for.
@@ -256,17 +264,37 @@ def believe(
     near = expected.near[:, None]
     rates = (runs.successes + cell * near) / (runs.trials + cell)
     next_one = (1.0 - HAZARD) * (runs.weights * rates).sum(axis=1) + HAZARD * expected.near
-    drawn = shares[:, None] * cautious(runs.weights)
+    careful = cautious(runs.weights)
+    weights = shares[0][:, None] * careful
+    drawn = careful * (1.0 - back[:, None])
+    drawn[:, 0] += back
+    drawn *= shares[1][:, None]
     place = np.arange(len(of)) - np.searchsorted(of, of)
     shape = int(of[-1]) + 1, int(place.max()) + 1, rates.shape[1]
     tables = []
-    for values in (drawn, rates, runs.trials, expected.elsewhere, expected.known):
-        table = np.full(shape, 0.0 if values is drawn else 0.5)
+    parts = (weights, drawn, rates, runs.trials, expected.elsewhere, expected.known)
+    for number, values in enumerate(parts):
+        table = np.full(shape, 0.0 if number < 2 else 0.5)
         table[of, place] = values if values.ndim == 2 else values[:, None]
         tables.append(table.reshape(shape[0], -1))
-    weights, means, here, elsewhere, known = tables
-    probability: Floats = np.bincount(of, shares * next_one).astype(np.float64)
-    return Belief(weights, means, here, elsewhere, known, probability)
+    probability: Floats = np.bincount(of, shares[0] * next_one).astype(np.float64)
+    weights, drawn, means, here, elsewhere, known = tables
+    return Belief(weights, drawn, means, here, elsewhere, known, probability)
+
+
+def chance_of_return(latest: Sequence[Sequence[int]]) -> Floats:
+    """Return the chance that each strategy is again what it was before it changed.
+
+    What is not tried can change unseen: by :data:`DRIFT` with each outcome of another one since.
+
+    Args:
+        latest: the stamps (time in ms * 2 + success) of the latest outcomes of each, ascending.
+    """
+    every = np.sort(np.concatenate([np.asarray(one, dtype=np.int64) for one in latest]))
+    last = np.array([one[-1] if len(one) else np.iinfo(np.int64).max for one in latest])
+    idle = (len(every) - np.searchsorted(every, last, "right")).astype(np.float64)
+    chances: Floats = 1.0 - (1.0 - DRIFT) ** idle
+    return chances
 
 
 def cautious(weights: Floats, rare: float = RARE) -> Floats:

@@ -141,8 +141,14 @@ def otlp(folder: Path, scale: float) -> list[Result]:
 class _Counting(Memory):
     """A memory that learns nothing: what is measured is the reading."""
 
-    def learn_many(self, episodes: Iterable[Any], **_: Any) -> LearnReport:
-        return LearnReport(created=sum(1 for _ in episodes), skipped=0)
+    def learn_many(
+        self, episodes: Iterable[Any], *, on_progress: Any = None, **_: Any
+    ) -> LearnReport:
+        created = 0
+        for _one in episodes:
+            created += 1
+            on_progress(1)
+        return LearnReport(created=created, skipped=0)
 
 
 def main() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections import Counter
+from datetime import UTC, datetime, timedelta
 from typing import Any, get_args
 
 import pytest
@@ -48,6 +50,26 @@ def test_the_loop_finds_what_works_on_each_task(memory: Memory) -> None:
 
 
 COUNT = "MATCH (e:Episode) WHERE e.ns = $ns RETURN e.id AS id"
+
+
+def test_what_broke_is_tried_now_and_then_and_taken_once_it_works_again(memory: Memory) -> None:
+    def share() -> float:
+        return memory.choose(TASK, ["call", "wait"], seed=1).candidates["call"]
+
+    days = itertools.count(1)
+
+    def learn(way: str, outcomes: str) -> None:
+        for letter in outcomes:
+            day = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(days=next(days))
+            memory.learn(TASK, way, success=letter == "w", ended_at=day)
+
+    for way, outcomes in (("call", "w" * 20), ("wait", "wf" * 5), ("call", "f" * 12)):
+        learn(way, outcomes)
+    broken = share()
+    learn("wait", "wf" * 15)
+    assert broken < 0.01 < share() < 0.1
+    learn("call", "wwww")
+    assert share() > 0.5
 
 
 def test_what_is_expected_is_what_predict_says(learned: Memory) -> None:

@@ -124,7 +124,7 @@ CHANCES = Chances(sharpness=4.0, epsilon=0.1, width=1.0)
 def test_ways_give_probabilities(candidates: list[tuple[float, float]], way: Any) -> None:
     means, known = (np.array(part) for part in zip(*candidates, strict=True))
     parts = np.ones((len(means), 1))
-    belief = Belief(parts, means[:, None], 0.0 * parts, known[:, None], parts, means)
+    belief = Belief(parts, parts, means[:, None], 0.0 * parts, known[:, None], parts, means)
     odds = probabilities(belief, 3, 1.0, way, CHANCES, np.random.default_rng(1))
     assert odds.sum() == pytest.approx(1.0)
     assert odds.min() >= 0.0

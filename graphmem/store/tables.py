@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -57,3 +58,13 @@ def edges(tx: Transaction, label: str, known: list[str]) -> Iterator[Row]:
     )
     for page in pages(known, PAGE):
         yield from tx.run(query, ids=page)
+
+
+def empty_nodes(label: str, name: str, ids: list[str]) -> str:
+    """Return the statement that gives nodes an empty list."""
+    return f"MATCH (n:{label}) WHERE n.id IN {json.dumps(ids)} SET n.{name} = [];"
+
+
+def empty_edges(kind: str, name: str) -> str:
+    """Return the statement that gives edges without a property an empty list."""
+    return f"MATCH ()-[r:{kind}]->() WHERE r.{name} IS NULL SET r.{name} = [];"

@@ -7,7 +7,6 @@ has its header in a file of its own. ``import.args`` names them all; where there
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -95,12 +94,12 @@ def _write(tx: port.Transaction, graph: Graph, folder: Path) -> tuple[int, int]:
         arguments.append(f"--nodes={label}={table.end()}")
         nodes += table.rows
         for name, ids in table.hollow.items():
-            after[f"MATCH (n:{label}) WHERE n.id IN {json.dumps(ids)} SET n.{name} = [];"] = None
+            after[tables.empty_nodes(label, name, ids)] = None
         for kind, between in _tables_of_edges(tx, folder, label, known):
             arguments.append(f"--relationships={kind}={between.end()}")
             edges += between.rows
             for name in between.hollow:
-                after[f"MATCH ()-[r:{kind}]->() WHERE r.{name} IS NULL SET r.{name} = [];"] = None
+                after[tables.empty_edges(kind, name)] = None
     for file, lines in ((ARGUMENTS, arguments), (AFTER, [*after])):
         if lines:
             (folder / file).write_text("\n".join(lines) + "\n", encoding="utf-8")

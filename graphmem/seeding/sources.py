@@ -139,7 +139,7 @@ class Source:
                     problem = "Parquet is read from an unpacked file; name it"
                     raise SeedingError(f"{self.name}: {problem}")
                 raw.seek(0)
-                lines = _Lines(map(_write_line, _read_parquet(raw, self.name)))
+                lines = _Lines(map(_write_line, _read_parquet(raw)))
                 stream = io.BufferedReader(Counted(lines, limits), HEAD)
                 head = stream.peek(HEAD)
             yield head, stream
@@ -185,13 +185,13 @@ def _write_line(record: Mapping[str, Any]) -> bytes:
     return to_json(said, inf_nan_mode="null", fallback=lambda value: value.item()) + b"\n"
 
 
-def _read_parquet(file: Any, name: str) -> Iterator[Mapping[str, Any]]:
+def _read_parquet(file: Any) -> Iterator[Mapping[str, Any]]:
     """Yield the rows of a Parquet file."""
     try:
         parquet = import_module("pyarrow.parquet")
     except ImportError:
         remedy = "in a clone of graphmem: pip install -e '.[parquet]'"
-        raise SeedingError(f"{name}: Parquet is read by pyarrow; {remedy}") from None
+        raise SeedingError(f"Parquet is read by pyarrow; {remedy}") from None
     try:
         for batch in parquet.ParquetFile(file).iter_batches(_ROWS):
             yield from batch.to_pylist()

@@ -130,7 +130,7 @@ def _naming(method: Callable[..., T]) -> Callable[..., T]:
             wrong = next((name for name in named if name not in known), None)
             if wrong is None or free:
                 raise
-            near = get_close_matches(wrong, known, 1)
+            near = get_close_matches(wrong, known, 1, 0.7)
             names = ", ".join(name for name in known if name not in ("self", "cls"))
             remedy = f"did you mean {near[0]!r}?" if near else f"there are {names}"
             raise TypeError(f"{method.__name__}() has no argument {wrong!r}; {remedy}") from None

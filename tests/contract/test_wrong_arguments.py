@@ -284,6 +284,11 @@ def test_the_remedy_lists_what_there_is(
     ("ask", "error", "told"),
     [
         (lambda memory: memory.learn("t", "s", sucess=True), TypeError, "did you mean 'success'"),
+        (
+            lambda memory: memory.learn("t", "s", outcome=True),
+            TypeError,
+            "there are .* success, score",
+        ),
         (lambda memory: memory.recall("t", k=3), TypeError, "'k'; there are text, limit, agent"),
         (lambda memory: type(memory).open(namepace="x"), TypeError, "did you mean 'namespace'"),
         (lambda memory: memory.erase("x"), AttributeError, "there is memory.upkeep.erase"),

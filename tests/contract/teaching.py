@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -23,7 +23,6 @@ from tests.conftest import Clock
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)  # what the clock says where it stands still
 START = datetime(2026, 1, 1, tzinfo=UTC)
-LESSONS = ("Heuristic", "AntiPattern", "Rule", "Mistake", "Task")
 BOOKKEEPING = ("Stream", "Event", "Cursor", "Claim", "Namespace", "Lock")
 """What tells in how many calls something was learned, and what was done since."""
 KEPT = {
@@ -48,8 +47,8 @@ def graph_of(memory: Memory) -> Graph:
     return Graph(memory.store, memory.namespace, memory.settings)
 
 
-def dump(memory: Memory, labels: Sequence[str] | None = None) -> Dump:
-    """Every node of some labels (else all but bookkeeping) and every edge that it has.
+def dump(memory: Memory) -> Dump:
+    """Every node but those of bookkeeping, and every edge that it has.
 
     Of evidence there is the sample alone: what is kept beyond it depends on the order of calls.
     Sums of floats are rounded, for they depend on the order of summing in the last digits; types of
@@ -60,7 +59,7 @@ def dump(memory: Memory, labels: Sequence[str] | None = None) -> Dump:
         "MATCH (n) WHERE n.ns = $ns RETURN n.id AS id, labels(n)[0] AS label, properties(n) AS held"
     ):
         label = row["label"]
-        if label in labels if labels else label not in BOOKKEEPING:
+        if label not in BOOKKEEPING:
             found[f"{label} {row['id']}"] = _plain(row["held"], label)
     edges = memory.query(
         "MATCH (n)-[r]->(m) WHERE n.ns = $ns RETURN n.id AS id, labels(n)[0] AS label, "
@@ -73,8 +72,7 @@ def dump(memory: Memory, labels: Sequence[str] | None = None) -> Dump:
         seen[evidence] += 1
         if seen[evidence] > KEPT.get((row["label"], row["edge"]), len(edges)):
             continue
-        ends = {row["label"], row["others"]}
-        if ends & set(labels) if labels else not ends & set(BOOKKEEPING):
+        if not {row["label"], row["others"]} & set(BOOKKEEPING):
             held = _plain(row["held"], row["edge"])
             key = f"{row['id']} {row['edge']} {row['other']} {sorted(held.items())}"
             found[key] = found.get(key, 0) + 1

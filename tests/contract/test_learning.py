@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import random
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -13,8 +12,8 @@ from graphmem import Episode, Memory, MistakeCard, Step, StrategyUse
 from graphmem.episodes.rows import read_contents
 from graphmem.errors import ConflictError, SettingsError, ValidationError
 from graphmem.ids import to_millis
-from tests.conftest import Clock, Opener
-from tests.contract.teaching import NOW, checked, dump, graph_of, reference, wilson
+from tests.conftest import Opener
+from tests.contract.teaching import checked, graph_of, wilson
 
 DAY = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -326,28 +325,6 @@ def test_co_occurrence_decays_by_its_half_life_and_takes_late_arrivals(opened: O
         assert (edge["times"], edge["successes"]) == (4, 2)
         assert edge["weight"] == pytest.approx(expected, rel=1e-12)
         assert memory.verify().ok
-
-
-def test_a_batch_teaches_what_its_episodes_teach_one_by_one(memory: Memory, clock: Clock) -> None:
-    clock.now = to_millis(NOW)
-    episodes = [
-        Episode(
-            task=f"task {number % 3}",
-            strategy=[f"main {number % 2}", "always"],
-            success=number % 3 == 0,
-            agent=f"agent {number % 2}",
-            started_at=DAY + timedelta(hours=number // 2) if number % 4 else None,
-            source_key=str(number),
-        )
-        for number in range(60)
-    ]
-    assert memory.learn_many(episodes).created == 60
-    with reference(memory) as single, reference(memory) as mixed:
-        for episode in random.Random(3).sample(episodes, len(episodes)):
-            single._learner.learn(episode, dated=False)
-        mixed.learn_many(random.Random(7).sample(episodes, len(episodes)), batch_size=7)
-        assert dump(single) == dump(memory) == dump(mixed)
-    checked(memory)
 
 
 def test_the_latest_outcomes_are_kept_and_many_of_one_task_count_less(memory: Memory) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from uuid import uuid4
 
@@ -12,24 +12,11 @@ import pytest
 
 from graphmem import Memory, Settings
 from graphmem.errors import UnavailableError
+from graphmem.models import MistakeCard
 from graphmem.store.port import ChangedError, Transaction
 from tests.conftest import Opener
 from tests.faults.learner import BATCH, Learner, batch, content, environment, episode, keys
 from tests.neo4j.server import Found
-
-THREADS = 16
-
-
-def in_threads(work: Callable[[int], int]) -> int:
-    """Run ``work`` with the numbers of 16 threads that start together; return the sum."""
-    together = threading.Barrier(THREADS)
-
-    def run(number: int) -> int:
-        together.wait(30)
-        return work(number)
-
-    with ThreadPoolExecutor(THREADS) as pool:
-        return sum(pool.map(run, range(THREADS)))
 
 
 def check_exactly(memory: Memory, episodes: int, opened: Opener) -> None:
@@ -110,18 +97,25 @@ def test_processes_that_learn_overlapping_things_on_a_server(
     check_exactly(opened(namespace), 6 * BATCH, opened)
 
 
-def test_learning_and_erasing_the_same_things_at_once_loses_nothing(memory: Memory) -> None:
-    """What one thread erases may be what another has just found and builds on."""
+def test_learning_erasing_and_merging_the_same_things_at_once_loses_nothing(memory: Memory) -> None:
+    """What one thread erases may be what another has just found and builds on, lessons, too."""
     rounds, threads = 40, 3
+    pair = [memory.learn("t", text, success=True).episode_id for text in ("first", "second")]
 
     def work(number: int) -> int:
         done = 0
         for turn in range(rounds):
+            failed = turn % 3 == 0
             learned = memory.learn(
                 "rare task",
                 ["rare strategy", "other"],
-                success=True,
+                success=not failed,
                 agent="rare agent",
+                task_type="x",
+                error=f"timeout after {turn} s" if failed else None,
+                successes=["read first", f"look at {turn % 3}"],
+                mistakes=["hurry", "read first"] if failed else [],
+                mistake_cards=[MistakeCard(type=f"skipped {turn % 2}", lesson=f"lesson {turn}")],
                 source_key=f"{number}/{turn}",
             )
             assert learned.created
@@ -130,8 +124,17 @@ def test_learning_and_erasing_the_same_things_at_once_loses_nothing(memory: Memo
                 done += 1
         return done
 
-    with ThreadPoolExecutor(threads) as pool:
+    def merge() -> None:
+        for _ in range(5):
+            memory.lessons.merge("first", "second")
+            memory.lessons.unmerge("first")
+
+    with ThreadPoolExecutor(threads + 1) as pool:
+        merging = pool.submit(merge)
         erased = sum(pool.map(work, range(threads)))
+        merging.result()
+    for episode_id in pair:
+        memory.upkeep.erase(episode_id)
     left = rounds * threads - erased
     assert memory.stats().episodes == left
     assert {row.text: row.trials for row in memory.strategies()} == {
@@ -144,3 +147,5 @@ def test_learning_and_erasing_the_same_things_at_once_loses_nothing(memory: Memo
         memory.upkeep.erase(row.id)
     stats = memory.stats()
     assert (stats.episodes, stats.strategies, stats.tasks, stats.agents) == (0, 0, 0, 0)
+    assert not memory.lessons.mistakes()
+    assert not memory.lessons.rules()

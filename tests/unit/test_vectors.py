@@ -52,27 +52,6 @@ def held(made: VectorTable, *texts: str) -> list[bool]:
     return found
 
 
-def test_without_a_folder_it_is_in_memory(tmp_path: Path) -> None:
-    made = fill(None, "a", "b")
-    made.keep({digest("b")})
-    assert held(made, "a", "b") == [False, True]
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_vectors_of_another_embedder_are_not_seen(tmp_path: Path) -> None:
-    fill(tmp_path, "a")
-    assert held(table(tmp_path, "two"), "a") == [False]
-
-
-def test_what_is_not_kept_is_gone_from_the_disk(tmp_path: Path) -> None:
-    made = fill(tmp_path, "a", "b", "c")
-    made.keep({digest("a"), digest("c")})
-    data = (tmp_path / FILE).read_bytes()
-    assert vectors("b")[0].tobytes() not in data
-    assert digest("b") not in data
-    assert held(made, "a", "b", "c") == held(table(tmp_path), "a", "b", "c") == [True, False, True]
-
-
 @hypothesis.given(data=st.data())
 def test_damage_is_noticed_wherever_it_is(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
@@ -117,28 +96,6 @@ def full_disk(limit: int) -> Iterator[None]:
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
         signal.signal(signal.SIGXFSZ, handler)
-
-
-def test_a_full_disk_keeps_vectors_in_memory_and_leaves_nothing_half_written(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    made = fill(tmp_path, "a", "b")
-    path = tmp_path / FILE
-    before = path.read_bytes()
-    with full_disk(len(before) + RECORD // 2):
-        for text in "cde":
-            made.add([digest(text)], vectors(text))
-            assert path.read_bytes() == before
-    assert held(made, *"abcde") == [True] * 5
-    assert held(table(tmp_path), *"abcde") == [True, True, False, False, False]
-    [told] = [record for record in caplog.records if record.levelname == "WARNING"]
-    assert "vectors are kept in memory" in told.message
-
-    made.add([digest("f")], vectors("f"))  # there is room again
-    assert held(table(tmp_path), *"abcdef") == [True] * 6
-    with full_disk(path.stat().st_size):
-        made.add([digest("g")], vectors("g"))
-    assert len([record for record in caplog.records if record.levelname == "WARNING"]) == 2
 
 
 def test_what_is_not_kept_goes_from_a_full_disk_too(tmp_path: Path) -> None:

@@ -274,7 +274,7 @@ GOOD = [{"task": "t", "strategy": "s", "success": True}]
 def test_the_remedy_lists_what_there_is(
     memory: Memory, tmp_path: Path, name: str, wrong: dict[str, Any], remedy: str
 ) -> None:
-    populate(memory, "remedy")
+    memory.learn("a task", "ask", success=True)
     given = calls(memory, tmp_path)[name]() | wrong
     with pytest.raises(ValidationError, match=remedy):
         methods(memory)[name](**given)

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -50,77 +51,60 @@ def folder(made: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(made / "memory", tmp_path / "memory.graph"))
 
 
-def graph_gone(folder: Path, made: Path) -> None:
-    (folder / GRAPH).unlink()
+def copied(name: str, other: Path, folder: Path) -> None:
+    shutil.copy(other / name, folder / name)
 
 
-def older_graph(folder: Path, made: Path) -> None:
-    shutil.copy(made / "older" / GRAPH, folder / GRAPH)
-
-
-def foreign_graph(folder: Path, made: Path) -> None:
+def foreign_graph(folder: Path, _: Path) -> None:
     with Memory.open(folder.parent / "other", namespace="other") as memory:
         memory.learn_many(batch(9))
-    shutil.copy(folder.parent / "other" / GRAPH, folder / GRAPH)
+    copied(GRAPH, folder.parent / "other", folder)
 
 
-def log_gone(folder: Path, made: Path) -> None:
-    (folder / LOG).unlink()
-
-
-def log_noise(folder: Path, made: Path) -> None:
-    (folder / LOG).write_bytes(random.Random(1).randbytes((folder / LOG).stat().st_size))
-
-
-def last_cut(folder: Path, made: Path) -> None:
-    data = (folder / LOG).read_bytes()
-    (folder / LOG).write_bytes(data[:-9])
-
-
-def last_flipped(folder: Path, made: Path) -> None:
-    data = bytearray((folder / LOG).read_bytes())
-    data[-9] ^= 0x10
-    (folder / LOG).write_bytes(data)
-
-
-def middle_flipped(folder: Path, made: Path) -> None:
-    data = bytearray((folder / LOG).read_bytes())
-    data[len(data) // 2] ^= 0x10
-    (folder / LOG).write_bytes(data)
-
-
-def foreign_log(folder: Path, made: Path) -> None:
+def foreign_log(folder: Path, _: Path) -> None:
     """A log of the same length in transactions, and longer in bytes."""
     url = str(folder.parent / "other")
     with learning(environment(url, "default", SETTINGS), 9, 9 + LOGGED, "hold") as learner:
         learner.wait_for("done")
-    shutil.copy(Path(url) / LOG, folder / LOG)
+    copied(LOG, Path(url), folder)
 
 
-def both_gone(folder: Path, made: Path) -> None:
+def noise(folder: Path, _: Path) -> None:
+    (folder / LOG).write_bytes(random.Random(1).randbytes((folder / LOG).stat().st_size))
+
+
+def both_gone(folder: Path, _: Path) -> None:
     (folder / GRAPH).unlink()
     (folder / LOG).unlink()
 
 
-def manifest_damaged(folder: Path, made: Path) -> None:
-    data = bytearray((folder / MANIFEST).read_bytes())
-    data[60] ^= 0x01
-    (folder / MANIFEST).write_bytes(data)
+def flipped(name: str, place: Callable[[int], int], folder: Path, _: Path) -> None:
+    data = bytearray((folder / name).read_bytes())
+    data[place(len(data))] ^= 0x10
+    (folder / name).write_bytes(data)
 
 
-DAMAGES = [
-    (graph_gone, "graph.kgl is missing", None),
-    (older_graph, "older", None),
-    (foreign_graph, "of another memory", None),
-    (log_gone, "missing or cut off at byte 0.* lacks", 3),
-    (log_noise, "is damaged.* lacks", 3),
-    (last_cut, "cut off at byte .* lacks", None),
-    (last_flipped, "is damaged.* lacks", None),
-    (middle_flipped, "is damaged.* lacks", None),
-    (foreign_log, "lacks some of the", None),
-    (both_gone, "graph.kgl is missing", 0),
-    (manifest_damaged, "damaged", 3 + LOGGED),
-]
+DAMAGES: dict[str, tuple[Callable[[Path, Path], object], str, int | None]] = {
+    "graph gone": (lambda folder, _: (folder / GRAPH).unlink(), "graph.kgl is missing", None),
+    "older graph": (lambda folder, made: copied(GRAPH, made / "older", folder), "older", None),
+    "foreign graph": (foreign_graph, "of another memory", None),
+    "log gone": (
+        lambda folder, _: (folder / LOG).unlink(),
+        "missing or cut off at byte 0.* lacks",
+        3,
+    ),
+    "log noise": (noise, "is damaged.* lacks", 3),
+    "last cut": (
+        lambda folder, _: (folder / LOG).write_bytes((folder / LOG).read_bytes()[:-9]),
+        "cut off at byte .* lacks",
+        None,
+    ),
+    "last flipped": (partial(flipped, LOG, lambda size: size - 9), "is damaged.* lacks", None),
+    "middle flipped": (partial(flipped, LOG, lambda size: size // 2), "is damaged.* lacks", None),
+    "foreign log": (foreign_log, "lacks some of the", None),
+    "both gone": (both_gone, "graph.kgl is missing", 0),
+    "manifest damaged": (partial(flipped, MANIFEST, lambda _: 60), "damaged", 3 + LOGGED),
+}
 
 
 def files(folder: Path) -> dict[str, str]:
@@ -132,9 +116,7 @@ def files(folder: Path) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize(
-    ("damage", "says", "batches"), DAMAGES, ids=[damage[0].__name__ for damage in DAMAGES]
-)
+@pytest.mark.parametrize(("damage", "says", "batches"), DAMAGES.values(), ids=DAMAGES)
 def test_files_that_do_not_belong_together_are_told(
     folder: Path, made: Path, damage: Callable[[Path, Path], None], says: str, batches: int | None
 ) -> None:
@@ -162,6 +144,54 @@ def test_files_that_do_not_belong_together_are_told(
     with Memory.open(folder, settings=SETTINGS) as memory:
         assert memory.verify().ok
     assert not accept_loss(folder).problems
+
+
+def check_whole(folder: Path) -> None:
+    """All that was learned is there, and more can be learned."""
+    with Memory.open(folder, settings=SETTINGS) as memory:
+        assert len(keys(memory)) == (3 + LOGGED) * BATCH
+        assert memory.learn_many(batch(20)).created == BATCH
+        assert memory.verify().ok
+    with Memory.open(folder, settings=SETTINGS) as memory:
+        assert len(keys(memory)) == (4 + LOGGED) * BATCH
+        assert not memory.upkeep.accept_loss().problems
+
+
+def test_a_log_without_a_manifest_is_read(folder: Path) -> None:
+    """As earlier versions left it."""
+    (folder / MANIFEST).unlink()
+    check_whole(folder)
+
+
+def test_a_damaged_log_without_a_manifest_is_an_error(folder: Path) -> None:
+    """The engine sets a part of it aside; that is an error until it is accepted."""
+    flipped(LOG, lambda size: size // 2, folder, folder)
+    (folder / MANIFEST).unlink()
+    for _ in range(2):
+        with Memory.open(folder, settings=SETTINGS) as memory:
+            with pytest.raises(StorageError, match=r"set aside.*doctor --accept-loss"):
+                memory.learn("a task", "a strategy", success=True)
+    with Memory.open(folder, settings=SETTINGS) as memory:
+        report = memory.upkeep.accept_loss()
+        assert any(Path(path).read_bytes() for path in report.kept)
+        assert 3 * BATCH <= len(keys(memory)) < (3 + LOGGED) * BATCH
+        memory.upkeep.rebuild()
+        assert memory.verify().ok
+
+
+def test_a_file_that_cannot_be_read_is_no_loss(folder: Path) -> None:
+    for name in (GRAPH, LOG, MANIFEST):
+        away = folder.parent / "away"
+        (folder / name).rename(away)
+        (folder / name).mkdir()
+        said = f"{re.escape(str(folder / name))}.*director"
+        with Memory.open(folder, settings=SETTINGS) as memory:
+            for use in (memory.stats, memory.upkeep.accept_loss):
+                with pytest.raises(StorageError, match=said):
+                    use()
+        (folder / name).rmdir()
+        away.rename(folder / name)
+    check_whole(folder)
 
 
 @pytest.mark.parametrize("durability", ["normal", "full"])

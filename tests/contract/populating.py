@@ -19,7 +19,6 @@ from graphmem.store.queries import Query, procedure
 DAY = datetime(2026, 5, 1, tzinfo=UTC)
 HERE: dict[str, JsonValue] = {"place": "here"}
 THERE: dict[str, JsonValue] = {"place": "there"}
-PARTS = ("rules", "mistakes", "heuristics", "anti_patterns", "general_rules", "episodes")
 STRENGTHS: dict[str, JsonValue] = {
     **dict.fromkeys(("task_strength", "strategy_strength", "cell_strength"), 3.0),
     "trials": 100,
@@ -27,13 +26,6 @@ STRENGTHS: dict[str, JsonValue] = {
     "score": 4.0,
     "fitted": True,
 }
-STORE_WIDE = {
-    *("schema.version", "schema.stamp", "schema.indexes", "maintenance.namespaces"),
-    "maintenance.inhabited",
-    *(f"schema.put_{kind}" for kind in ("tallies", "outcomes")),
-    *("schema.count_successes", "schema.weigh_heuristics", "schema.weigh_anti_patterns"),
-}
-"""These concern the store, not a namespace: nobody calls them with what is not theirs."""
 
 
 def populate(memory: Memory, tag: str) -> None:

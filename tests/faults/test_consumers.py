@@ -248,5 +248,5 @@ class Group(MemoryMachine):
 
 @pytest.mark.timeout(600)
 def test_any_order_of_calls_acknowledges_every_event_once(opened: Opener, engine: str) -> None:
-    examples, steps = (40, 20) if engine == "embedded" else (8, 14)
+    examples, steps = (40, 20) if engine == "embedded" else (4, 14)
     run(Group, opened, examples, steps)

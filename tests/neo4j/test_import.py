@@ -47,7 +47,7 @@ def imported(home: Path, folder: Path) -> subprocess.CompletedProcess[str]:
     places = {"NEO4J_HOME": str(home), "NEO4J_CONF": str(home / "conf")}
     tool = ["-cp", f"{fetch_jars()}/*", "org.neo4j.cli.AdminTool", "database", "import", "full"]
     return subprocess.run(
-        [str(find_java()), *JVM_OPTIONS, *tool, "--verbose", "neo4j", f"@{ARGUMENTS}"],
+        [str(find_java()), *JVM_OPTIONS, *tool, "neo4j", f"@{ARGUMENTS}"],
         cwd=folder,
         env={**os.environ, **places},
         capture_output=True,
@@ -75,9 +75,6 @@ def test_a_seeded_memory_is_imported_as_it_is(tmp_path: Path) -> None:
         held = dump(memory)
     done = imported(home, folder)
     assert done.returncode == 0, done.stderr[-2_000:]
-    again = imported(home, folder)
-    assert again.returncode != 0
-    assert "already contains data" in again.stderr
     with Neo4jServer(home, short_lived=True) as server:
         settings = Settings(user=server.user, password=server.password)
         with Memory.open(server.uri, settings=settings) as other:

@@ -22,7 +22,7 @@ from graphmem.store.queries import Parameter, Query, catalog
 from tests.cli.running import Done, good, run
 from tests.contract.populating import Asked, arguments, populate
 from tests.neo4j.jars import locked
-from tests.neo4j.server import Found, Neo4jServer, own_server
+from tests.neo4j.server import Found
 
 INSTALLABLE = [query for query in catalog() if query.install]
 READING = [query for query in INSTALLABLE if query.mode == "read"]
@@ -127,6 +127,12 @@ def memory(neo4j: Found, procedures_lock: Path) -> Iterator[Memory]:
         uninstall(memory.store)
 
 
+@pytest.fixture(scope="module")
+def asked(memory: Memory) -> Asked:
+    """What the arguments of procedures are about; it is looked up once."""
+    return Asked(memory)
+
+
 @pytest.fixture(scope="class")
 def report(memory: Memory) -> list[installing.Installed]:
     """All procedures are installed."""
@@ -149,9 +155,9 @@ class TestCalls:
 
     @pytest.mark.parametrize("query", READING, ids=lambda query: query.name)
     def test_one_that_reads_answers_as_the_library_does(
-        self, query: Query, memory: Memory, driver: Driver
+        self, query: Query, memory: Memory, asked: Asked, driver: Driver
     ) -> None:
-        given = arguments(query, memory.namespace, Asked(memory))
+        given = arguments(query, memory.namespace, asked)
         expected = memory.store.read(query, **given)
         assert call(driver, query, given) == [_renamed(query, row) for row in expected]
 
@@ -159,9 +165,9 @@ class TestCalls:
         "query", [query for query in INSTALLABLE if query not in READING], ids=lambda q: q.name
     )
     def test_one_that_writes_can_be_called(
-        self, query: Query, memory: Memory, driver: Driver
+        self, query: Query, memory: Memory, asked: Asked, driver: Driver
     ) -> None:
-        for row in call(driver, query, arguments(query, memory.namespace, Asked(memory))):
+        for row in call(driver, query, arguments(query, memory.namespace, asked)):
             assert list(row) == list(query.returns)
 
     def test_inputs_with_a_default_can_be_left_out(self, memory: Memory, driver: Driver) -> None:
@@ -252,27 +258,6 @@ class TestChanges:
         finally:
             for name in ("graphmem.somebodys", "somebodys"):
                 driver.execute_query(DROP, name=name, database_="system")
-
-
-class _WithoutExtended(Neo4jServer):
-    """A server as most are: with APOC, but without APOC Extended."""
-
-    def _prepare_home(self, jars: Path) -> None:
-        super()._prepare_home(jars)
-        for jar in (self.home / "plugins").glob("apoc-extended-*.jar"):
-            jar.unlink()
-
-
-@pytest.mark.neo4j
-def test_a_server_without_apoc_extended_is_told_of_it() -> None:
-    with own_server(_WithoutExtended(short_lived=True)) as server:
-        access = {"GRAPHMEM_USER": server.user, "GRAPHMEM_PASSWORD": server.password}
-        for command in ("install", "uninstall"):
-            done = run("--url", server.uri, "procedures", command, **access)
-            assert (done.code, done.out) == (1, "")
-            assert "put the jar of apoc-extended for Neo4j 5.26" in done.err
-            assert "`graphmem procedures list NAME` prints the Cypher" in done.err
-            assert len(done.err.splitlines()) == 1
 
 
 def call(driver: Driver, query: Query, given: dict[str, Any]) -> list[dict[str, Any]]:

@@ -1,19 +1,30 @@
-"""What a server of its own is needed for: dropped indexes, and data of an older version."""
+"""What a server of its own is needed for: dropped indexes, data of an older version, no APOC."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from neo4j import Driver
 
 from graphmem import Memory, Settings
+from tests.cli.running import run
 from tests.neo4j.server import Neo4jServer, own_server
+
+
+class _WithoutExtended(Neo4jServer):
+    """A server as most are: with APOC, but without APOC Extended."""
+
+    def _prepare_home(self, jars: Path) -> None:
+        super()._prepare_home(jars)
+        for jar in (self.home / "plugins").glob("apoc-extended-*.jar"):
+            jar.unlink()
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Neo4jServer]:
-    with own_server(Neo4jServer(short_lived=True)) as server:
+    with own_server(_WithoutExtended(short_lived=True)) as server:
         yield server
 
 
@@ -53,3 +64,13 @@ class TestServer:
             with Memory.open(server.uri, namespace="older", settings=settings) as memory:
                 memory.learn("a task", "ask", success=True, source_key=str(number))
             driver.execute_query("MATCH (s:Schema) SET s.version = 5")
+
+    def test_that_has_no_apoc_extended_is_told_of_it(self, server: Neo4jServer) -> None:
+        server.start()
+        access = {"GRAPHMEM_USER": server.user, "GRAPHMEM_PASSWORD": server.password}
+        for command in ("install", "uninstall"):
+            done = run("--url", server.uri, "procedures", command, **access)
+            assert (done.code, done.out) == (1, "")
+            assert "put the jar of apoc-extended for Neo4j 5.26" in done.err
+            assert "`graphmem procedures list NAME` prints the Cypher" in done.err
+            assert len(done.err.splitlines()) == 1

@@ -327,7 +327,7 @@ class TestWhateverOrder:
         )
         with reference(memory) as alone:
             for episode in history:
-                alone.learn_many([episode])
+                alone._learner.learn(episode, dated=False)
             assert dump(memory) == dump(alone)
             assert answers(memory) == answers(alone)
         checked(memory)

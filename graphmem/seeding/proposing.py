@@ -18,7 +18,7 @@ from typing import Any
 from graphmem.errors import SeedingError, ValidationError
 from graphmem.seeding.reading import Limits, Values, read_records
 from graphmem.seeding.tables import TRUTHS
-from graphmem.seeding.traces import WORDS, parse_time
+from graphmem.seeding.traces import USUAL, parse_time
 from graphmem.text.words import ends
 
 RECORDS = 100
@@ -27,47 +27,8 @@ LOOKED_AT = 2_000_000
 """Most bytes that it looks at."""
 _DEPTH = 3
 """Levels of objects in which it looks for fields."""
-_NAMES: Mapping[str, Sequence[str]] = {
-    "success": (
-        *("success", "successful", "succeeded", "ok", "passed", "pass", "resolved", "solved"),
-        *("correct", "is_correct", "is_success", "is_resolved", "worked", "outcome", "status"),
-        *("result", "verdict", "label", "state"),
-    ),
-    "score": ("score", "reward", "rating", "grade", "stars", "quality", "rate"),
-    "ended_at": (
-        *("ended_at", "end_time", "finished_at", "finished", "completed_at", "completed", "ended"),
-        *("closed_at", "end", "timestamp", "ts", "time", "date", "datetime", "created_at"),
-        *("created", "updated_at", "when", "at"),
-    ),
-    "started_at": ("started_at", "start_time", "started", "begin", "begun_at", "opened_at"),
-    "source_key": ("id", "run_id", "episode_id", "trace_id", "session_id", "uuid", "key"),
-    "task_type": ("task_type", "category", "type", "domain", "kind", "topic", "dataset", "suite"),
-    "user": ("user", "user_id", "customer", "customer_id"),
-    "error": ("error", "error_message", "exception", "err", "failure"),
-    "feedback": ("feedback", "comment", "note", "remark"),
-    "strategy": (
-        *("strategy", "tool", "tools", "method", "approach", "action", "plan", "policy", "route"),
-        *("function", "skill", "workflow", "tool_name", "variant", "arm", "treatment", "model"),
-    ),
-    "agent": ("agent", "agent_name", "assistant", "worker", "model", "model_name", "bot"),
-    "task": (
-        *("task", "prompt", "question", "query", "instruction", "input", "goal", "problem"),
-        *("request", "ticket", "issue", "problem_statement", "title", "subject", "description"),
-        *("message", "text", "objective", "task_name", "task_id", "name"),
-    ),
-}
-"""The usual names of fields, the likelier ones first; a path belongs to one field."""
-_STEPS = ("steps", "events", "actions", "trajectory", "tool_calls", "calls")
-_IN_STEPS: Mapping[str, Sequence[str]] = {
-    "tool": ("tool", "name", "tool_name", "action_type", "function", "action", "type"),
-    "action": ("args", "arguments", "action", "input", "parameters", "params"),
-    "observation": ("observation", "output", "result", "response", "out", "content"),
-    "error": ("error", "err", "exception"),
-}
 _RANGES = ((0, 1), (1, 5), (0, 5), (0, 10), (0, 100))
-_GOOD = {word for word, is_success in WORDS.items() if is_success} | {
-    *("ok", "okay", "done", "complete", "completed", "finished", "accepted", "approved", "won")
-}
+_GOOD = {*USUAL["words"]["success"], *USUAL["words"]["done"]}
 """Words for a success; other words of such a field are for a failure."""
 _DENIALS = ("un", "in", "not ", "not_", "not-", "non-")
 Column = Sequence[Any]
@@ -159,7 +120,7 @@ def _propose(place: str, records: Sequence[Any]) -> Proposal | None:
     columns = {path: [row[path] for row in rows if row.get(path) is not None] for path in paths}
     fields: dict[str, Any] = {}
     taken: set[str] = set()
-    for name, usual in _NAMES.items():
+    for name, usual in USUAL["fields"].items():
         by_word = name in ("success", "strategy", "task")
         path = _choose(columns, usual, _FITS.get(name, _is_text), taken, parts=by_word)
         form = None if path is None else _form(name, path, columns[path], fields)
@@ -175,7 +136,7 @@ def _propose(place: str, records: Sequence[Any]) -> Proposal | None:
     if "task" not in fields or not outcome or not (steps or "strategy" in fields):
         return None
     order = ("task", "strategy", "success", "score")
-    fields = {name: fields[name] for name in (*order, *_NAMES) if name in fields}
+    fields = {name: fields[name] for name in (*order, *USUAL["fields"]) if name in fields}
     parts = {"records": place or None, "fields": fields, "steps": steps}
     examples = {name: _show(name, form, columns) for name, form in fields.items()}
     if steps:
@@ -307,7 +268,7 @@ def _form_success(path: str, words: Sequence[str]) -> Any:
 
 def _propose_steps(path: str, columns: Mapping[str, Column]) -> dict[str, str] | None:
     items = [item for value in columns[path] if isinstance(value, list) for item in value]
-    if path.rpartition(".")[2].lower() not in _STEPS or not items:
+    if path.rpartition(".")[2].lower() not in USUAL["steps"]["at"] or not items:
         return None
     if not all(isinstance(item, dict) for item in items):
         return None
@@ -315,7 +276,7 @@ def _propose_steps(path: str, columns: Mapping[str, Column]) -> dict[str, str] |
         name: [item[name] for item in items if name in item] for item in items for name in item
     }
     found: dict[str, str] = {"at": path}
-    for part, usual in _IN_STEPS.items():
+    for part, usual in USUAL["steps"]["fields"].items():
         fits = _is_text if part == "tool" else bool
         if (name := _choose(inner, usual, fits, set(found.values()))) is not None:
             found[part] = name

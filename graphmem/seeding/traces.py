@@ -10,11 +10,13 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
+import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import partial
+from pathlib import Path
 from typing import Any, BinaryIO
 
 from graphmem.errors import StorageError, ValidationError
@@ -33,14 +35,11 @@ _NUMBER = re.compile(r"-?\d+(\.\d+)?")
 _LARGEST = {"s": 1e11, "ms": 1e14, "us": 1e17}
 """Up to which size a number of time is of this unit; a larger one is of nanoseconds."""
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
-WORDS: Mapping[str, bool] = {
-    **dict.fromkeys(("yes", "true", "pass", "passed", "correct", "c"), True),
-    **dict.fromkeys(("success", "successful", "succeeded", "resolved", "solved"), True),
-    **dict.fromkeys(("thumbs_up", "thumbs up", "\N{THUMBS UP SIGN}"), True),
-    **dict.fromkeys(("thumbs_down", "thumbs down", "\N{THUMBS DOWN SIGN}"), False),
-    **dict.fromkeys(("no", "false", "fail", "failed", "incorrect", "i"), False),
-    **dict.fromkeys(("failure", "wrong", "unresolved", "unsolved"), False),
-}
+USUAL = tomllib.loads(Path(__file__).with_name("usual.toml").read_text("utf-8"))
+"""The usual names and words of logs."""
+WORDS = dict.fromkeys(USUAL["words"]["success"], True) | dict.fromkeys(
+    USUAL["words"]["failure"], False
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,12 +94,13 @@ class Unsettled:
 
 @dataclass(frozen=True, slots=True)
 class Later:
-    """An outcome of a run that was learned before."""
+    """An outcome by key, of a run that may have been learned before."""
 
     key: str
-    success: bool | None
-    score: float | None
-    at: datetime | None
+    success: bool | None = None
+    score: float | None = None
+    at: datetime | None = None
+    """When it was told, if the log says so."""
 
 
 Record = tuple[int, Episode] | Unsettled | Refused
@@ -237,29 +238,24 @@ _MOST = 20_000
 """Most values among which one is looked for."""
 
 
-class _Look:
-    """The last place of a record that was looked at, and its value; None: nothing is there."""
-
-    path = ""
-    value: Any = None
-
-    def at(self, path: str, value: Any) -> Any:
-        """Move to a place, and return its value so that looks into it move on."""
-        if type(value) in (dict, list):
-            value = _Object(value) if type(value) is dict else _List(value)
-            value.look, value.path = self, path
-        self.path, self.value = path, value
-        return value
+def _watch(value: Any, look: list[Any], path: str) -> Any:
+    """Note the place that is looked at; return its value so that looks into it are noted, too."""
+    if type(value) in (dict, list):
+        value = _Object(value) if type(value) is dict else _List(value)
+        value.look, value.path = look, path
+    look[:] = path, value
+    return value
 
 
 class _Object(dict[str, Any]):
-    look: _Look
+    look: list[Any]
+    """The last place of a record that was looked at, and its value; None: nothing is there."""
     path: str
 
     def __getitem__(self, name: str) -> Any:
         path = f"{self.path}.{name}" if self.path else str(name)
-        self.look.at(path, None)
-        return self.look.at(path, super().__getitem__(name))
+        self.look[:] = path, None
+        return _watch(super().__getitem__(name), self.look, path)
 
     def get(self, name: str, default: Any = None) -> Any:
         return self[name] if name in self else default  # noqa: SIM401 - it would not end
@@ -275,12 +271,13 @@ class _Object(dict[str, Any]):
 
 
 class _List(list[Any]):
-    look: _Look
+    look: list[Any]
     path: str
 
     def __getitem__(self, place: Any) -> Any:
         value = super().__getitem__(place)
-        return value if isinstance(place, slice) else self.look.at(f"{self.path}.{place}", value)
+        is_part = isinstance(place, slice)
+        return value if is_part else _watch(value, self.look, f"{self.path}.{place}")
 
     def __iter__(self) -> Iterator[Any]:
         return (self[place] for place in range(len(self)))
@@ -288,18 +285,19 @@ class _List(list[Any]):
 
 def explain_failure(record: Any, what: str, make: Callable[[Any], object]) -> ValidationError:
     """Return what is wrong with a record, of which ``make`` cannot make a ``what``."""
-    look = _Look()
+    look: list[Any] = []
     if isinstance(record, dict | list):
         try:
             with suppress(ValidationError):
-                make(look.at("record" if isinstance(record, list) else "", record))
+                make(_watch(record, look, "record" if isinstance(record, list) else ""))
         except FAILURES as error:
-            path = look.path.removeprefix("record.0.") if len(record) == 1 else look.path
-            if isinstance(error, KeyError) and look.value is not None:  # of a copy
-                path, look.value = str(error.args[0]), None
+            path, value = look
+            path = path.removeprefix("record.0.") if len(record) == 1 else path
+            if isinstance(error, KeyError) and value is not None:  # of a copy
+                path, value = str(error.args[0]), None
             if path:
-                missing = "is missing" if look.value is None else "cannot be so"
-                return ValidationError(path, look.value, f"{missing} in this {what}")
+                missing = "is missing" if value is None else "cannot be so"
+                return ValidationError(path, value, f"{missing} in this {what}")
     content = None if isinstance(record, dict | list) else record
     return ValidationError("record", content, f"is no {what}")
 

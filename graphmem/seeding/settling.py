@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, BinaryIO, Self
 
@@ -34,28 +33,15 @@ _EVALUATED = "completed_ids"
 """Ids that were evaluated; those that a report does not call resolved failed."""
 
 
-@dataclass(slots=True)
-class Joined:
-    """An outcome by key, and the source key of the record that it was joined to."""
-
-    success: bool | None = None
-    score: float | None = None
-    at: datetime | None = None
-    """When it was told, if the file says so."""
-    record: str | None = field(default=None, compare=False)
-
-    def as_later(self, key: str) -> Later:
-        """Return it as the outcome of an episode that was learned before."""
-        return Later(key, self.success, self.score, self.at)
-
-
 class Outcomes:
     """Outcomes by key."""
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._by_key: dict[str, Joined] = {}
-        self._by_record: dict[str | None, Joined] = {}
+        self._by_key: dict[str, Later] = {}
+        self._records: dict[str, str] = {}
+        """The source keys of the records to which outcomes were joined, by the key."""
+        self._by_record: dict[str | None, Later] = {}
 
     @classmethod
     def of(cls, origin: str | Mapping[str, bool | float], limits: Limits) -> Self:
@@ -80,43 +66,41 @@ class Outcomes:
             raise SeedingError(f"{source.name}: has no outcomes")
         return outcomes
 
-    def find(self, source_key: str | None, names: Sequence[str] = ()) -> Joined | None:
+    def find(self, source_key: str | None, names: Sequence[str] = ()) -> Later | None:
         """Return the outcome of a record."""
         key = next((key for key in (source_key, *names) if key in self._by_key), None)
         if source_key is None or key is None:
             return None
-        joined = self._by_key[key]
-        if joined.record not in (None, source_key):
+        if (record := self._records.setdefault(key, source_key)) != source_key:
             raise ValidationError(
                 "outcome",
                 key,
-                f"is the key of another record, too: of {shown(joined.record, 80)}",
+                f"is the key of another record, too: of {shown(record, 80)}",
                 "seed only the logs that the outcomes are of, or name records by their source "
                 f"keys; this one is {shown(source_key, 80)}",
             )
-        joined.record = source_key
-        self._by_record[source_key] = joined
-        return joined
+        self._by_record[source_key] = self._by_key[key]
+        return self._by_key[key]
 
-    def joined_to(self, source_key: str | None) -> Joined | None:
+    def joined_to(self, source_key: str | None) -> Later | None:
         """Return the outcome that was joined to a record."""
         return self._by_record.get(source_key)
 
     def without_record(self) -> Iterator[tuple[int, Later]]:
         """Yield the outcomes whose keys no record has, with their numbers in the file."""
-        for number, (key, joined) in enumerate(self._by_key.items(), 1):
-            if joined.record is None:
-                yield number, joined.as_later(key)
+        for number, told in enumerate(self._by_key.values(), 1):
+            if told.key not in self._records:
+                yield number, told
 
     def _add(self, key: str, value: Any, where: str) -> None:
         if isinstance(value, bool):
-            self._put(key, Joined(success=value), where)
+            self._put(Later(key, success=value), where)
         else:
-            self._put(key, Joined(score=self._score(value, where)), where)
+            self._put(Later(key, score=self._score(value, where)), where)
 
-    def _put(self, key: str, joined: Joined, where: str) -> None:
-        if self._by_key.setdefault(key, joined) != joined:
-            raise SeedingError(f"{self.name}: {where}: {shown(key, 80)} has two outcomes")
+    def _put(self, told: Later, where: str) -> None:
+        if self._by_key.setdefault(told.key, told) != told:
+            raise SeedingError(f"{self.name}: {where}: {shown(told.key, 80)} has two outcomes")
 
     def _score(self, value: Any, where: str) -> float:
         try:
@@ -138,29 +122,26 @@ class Outcomes:
 
     def _read_row(self, where: str, row: Mapping[str, str]) -> None:
         cells = {name.strip().lower(): cell.strip() for name, cell in row.items()}
-        joined = Joined()
-        if success := cells.get(SUCCESS):
-            joined.success = _WORDS.get(success.lower())
-            if joined.success is None:
-                problem = "is neither true nor false"
-                raise SeedingError(f"{where}: success {shown(success, 80)} {problem}")
-        if score := cells.get(SCORE):
-            joined.score = self._score(score, where)
+        key, word, number, moment = (cells.get(name) for name in (KEY, SUCCESS, SCORE, AT))
+        success = _WORDS.get(word.lower()) if word else None
+        if word and success is None:
+            problem = "is neither true nor false"
+            raise SeedingError(f"{where}: success {shown(word, 80)} {problem}")
+        score = self._score(number, where) if number else None
+        at = None
         with suppress(ValidationError):
-            joined.at = parse_time(cells.get(AT), None, None)
-        if cells.get(AT) and joined.at is None:
+            at = parse_time(moment, None, None)
+        if moment and at is None:
             remedy = "give ISO 8601 with a time zone, or a number since 1970"
-            raise SeedingError(f"{where}: at {shown(cells[AT], 80)} is no time; {remedy}")
-        if not cells.get(KEY) or (joined.success is None and joined.score is None):
+            raise SeedingError(f"{where}: at {shown(moment, 80)} is no time; {remedy}")
+        if not key or (success is None and score is None):
             columns = f"there must be {KEY}, and {SUCCESS} or {SCORE}"
             raise SeedingError(f"{where}: a key or an outcome is missing; {columns}")
-        self._put(cells[KEY], joined, where)
+        self._put(Later(key, success, score, at), where)
 
     def _read_report(self, values: Values) -> None:
-        report: dict[str, Any] = {}
         try:
-            for name in values.members():
-                report[name] = values.value()
+            report = {name: values.value() for name in values.members()}
             values.end()
         except (SeedingError, ValidationError) as error:
             raise SeedingError(f"{self.name}: is no report: {error}") from None
@@ -180,7 +161,7 @@ class Outcomes:
         failed |= lists.get(_EVALUATED, set()) - solved
         for keys, success in ((solved, True), (failed, False)):
             for key in sorted(keys):
-                self._put(key, Joined(success=success), "the report")
+                self._put(Later(key, success=success), "the report")
 
 
 UNKNOWN = "join one with --outcomes"
@@ -258,7 +239,7 @@ class Settling:
         if key is None or joined is None or joined.at is None:
             return None
         own = (episode.success, episode.score)
-        return None if own == (joined.success, joined.score) else joined.as_later(key)
+        return None if own == (joined.success, joined.score) else replace(joined, key=key)
 
     def _check(self, episode: Episode) -> Episode:
         """Return an episode with the strategies asked for, if nothing contradicts its outcome."""
@@ -268,16 +249,12 @@ class Settling:
             return episode
         content = episode.model_dump(mode="json", exclude={"steps"}, exclude_none=True)
         model = episode.extra.get("model")
-        names = naming.strategies(
-            self.strategy_from,
-            tools=tools(episode.steps),
-            model=model if isinstance(model, str) else None,
-            agent=episode.agent,
-            fields={**episode.extra, **content},
-        )
-        return Episode(**{**dict(episode), "strategy": list(dict.fromkeys(names))})
+        model = model if isinstance(model, str) else None
+        item = Unsettled(0, {}, tools=tools(episode.steps), model=model, record=content)
+        names = self._strategies(item, {**episode.extra, "agent": episode.agent})
+        return Episode(**{**dict(episode), "strategy": names})
 
-    def _judge(self, outcomes: Mapping[str, bool | float]) -> Joined | None:
+    def _judge(self, outcomes: Mapping[str, bool | float]) -> Later | None:
         if not outcomes:
             return None
         names = ", ".join(sorted(outcomes))
@@ -290,13 +267,13 @@ class Settling:
         elif any(other != value for other in others):
             remedy = "name one with --evaluator"
             raise ValidationError("evaluator", None, f"judgements differ: {names}", remedy)
-        return Joined(success=value) if isinstance(value, bool) else Joined(score=value)
+        return Later("", value) if isinstance(value, bool) else Later("", score=value)
 
-    def _compare(self, own: Episode, joined: Joined | None) -> None:
+    def _compare(self, own: Episode, joined: Later | None) -> None:
         if joined is None or joined.at is not None:  # told later, it settles the episode
             return
 
-        def success(outcome: Episode | Joined) -> bool:
+        def success(outcome: Episode | Later) -> bool:
             scored = outcome.score is not None and outcome.score >= self.threshold
             return scored if outcome.success is None else outcome.success
 

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -33,6 +34,8 @@ _GOOD = {*USUAL["words"]["success"], *USUAL["words"]["done"]}
 _DENIALS = ("un", "in", "not ", "not_", "not-", "non-")
 Column = Sequence[Any]
 """The values of a path in the records that have it."""
+Read = Callable[[str, Column], Any]
+"""Returns the form of a path as a field; None: its values do not fit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,10 +124,11 @@ def _propose(place: str, records: Sequence[Any]) -> Proposal | None:
     fields: dict[str, Any] = {}
     taken: set[str] = set()
     for name, usual in USUAL["fields"].items():
+        if name == "score" and "success" in fields:  # they might contradict each other
+            continue
         by_word = name in ("success", "strategy", "task")
-        path = _choose(columns, usual, _FITS.get(name, _is_text), taken, parts=by_word)
-        form = None if path is None else _form(name, path, columns[path], fields)
-        if path is not None and form is not None:
+        path, form = _choose(columns, usual, _FORMS.get(name, _TEXT), taken, parts=by_word)
+        if form is not None:
             fields[name] = form
             taken.add(path)
     steps = next(filter(None, (_propose_steps(path, columns) for path in paths)), None)
@@ -136,7 +140,7 @@ def _propose(place: str, records: Sequence[Any]) -> Proposal | None:
     if "task" not in fields or not outcome or not (steps or "strategy" in fields):
         return None
     order = ("task", "strategy", "success", "score")
-    fields = {name: fields[name] for name in (*order, *USUAL["fields"]) if name in fields}
+    fields = {name: fields[name] for name in (*order, *fields) if name in fields}
     parts = {"records": place or None, "fields": fields, "steps": steps}
     examples = {name: _show(name, form, columns) for name, form in fields.items()}
     if steps:
@@ -156,12 +160,12 @@ def _flatten(value: Mapping[str, Any], path: str = "", depth: int = 1) -> Iterat
 def _choose(
     columns: Mapping[str, Column],
     usual: Sequence[str],
-    fits: Callable[[Column], bool],
+    read: Read,
     taken: set[str],
     *,
     parts: bool = False,
-) -> str | None:
-    """Return the path whose last name is the likeliest, the least deep one first.
+) -> tuple[str, Any]:
+    """Return the path whose last name is the likeliest, the least deep one first, and its form.
 
     With ``parts``, a name is also known by one of its words.
     """
@@ -171,9 +175,11 @@ def _choose(
         name = re.sub(r"[^a-z0-9]+", "_", name).strip("_")
         known = {name} | (set(name.split("_")) if parts else set())
         rank = next((place for place, one in enumerate(usual) if one in known), None)
-        if rank is not None and path not in taken and column and fits(column):
-            candidates.append((name not in usual, rank, path.count("."), path))
-    return min(candidates)[-1] if candidates else None
+        if rank is None or path in taken or not column:
+            continue
+        if (form := read(path, column)) is not None:
+            candidates.append((name not in usual, rank, path.count("."), path, form))
+    return min(candidates)[-2:] if candidates else ("", None)
 
 
 def _guess(name: str, columns: Mapping[str, Column], taken: set[str]) -> str | None:
@@ -191,6 +197,10 @@ def _guess(name: str, columns: Mapping[str, Column], taken: set[str]) -> str | N
     return min(few, key=lambda path: counts[path], default=None)
 
 
+def _take(fits: Callable[[Column], bool], path: str, column: Column) -> str | None:
+    return path if fits(column) else None
+
+
 def _is_text(column: Column) -> bool:
     return all(isinstance(value, str) for value in column)
 
@@ -200,27 +210,7 @@ def _is_name(column: Column) -> bool:
 
 
 def _is_strategy(column: Column) -> bool:
-    return _is_text(column) or all(
-        isinstance(value, list) and all(isinstance(one, str) for one in value) for value in column
-    )
-
-
-def _is_outcome(column: Column) -> bool:
-    """Return whether values are true or false, or few words of which one is known."""
-    words = {str(value).strip().lower() for value in column}
-    return words <= TRUTHS.keys() or (len(words) <= 6 and bool(_find_good(words)))
-
-
-def _find_good(words: set[str]) -> set[str]:
-    """Return the words for a success: known ones, and those that another word denies."""
-    denied = {word for word in words if any(no + word in words for no in _DENIALS)}
-    return words & _GOOD | denied
-
-
-def _is_number(column: Column) -> bool:
-    with suppress(TypeError, ValueError):
-        return all(not isinstance(value, bool) and float(value) >= 0 for value in column)
-    return False
+    return _is_text(column) or all(isinstance(one, list) and _is_text(one) for one in column)
 
 
 def _is_time(column: Column) -> bool:
@@ -230,40 +220,45 @@ def _is_time(column: Column) -> bool:
         return False
 
 
-_FITS: Mapping[str, Callable[[Column], bool]] = {
-    "success": _is_outcome,
-    "score": _is_number,
-    **dict.fromkeys(("ended_at", "started_at"), _is_time),
-    **dict.fromkeys(("source_key", "task_type", "user", "agent", "task"), _is_name),
-    "strategy": _is_strategy,
-}
-
-
-def _form(name: str, path: str, column: Column, fields: Mapping[str, Any]) -> Any:
-    """Return the form of a field, None where it may not be one."""
-    if name == "success":
-        return _form_success(path, sorted({str(value).strip() for value in column}))
-    if name == "score":
-        numbers = [float(value) for value in column]
-        low, high = min(numbers), max(numbers)
-        fitting = [limits for limits in _RANGES if limits[0] <= low and high <= limits[1]]
-        if "success" in fields or not fitting:  # they might contradict each other
-            return None
-        return path if fitting[0] == (0, 1) else {"field": path, "range": list(fitting[0])}
-    if name == "source_key":
-        if len(set(map(str, column))) < len(column):
-            return None
-        return path if min(len(str(value)) for value in column) > 12 else f"{{@stem}}/{{{path}}}"
-    return path
-
-
-def _form_success(path: str, words: Sequence[str]) -> Any:
-    if {word.lower() for word in words} <= TRUTHS.keys():
+def _read_success(path: str, column: Column) -> Any:
+    """Return the form of an outcome: true or false, or few words of which one is known."""
+    words = sorted({str(value).strip() for value in column})
+    lower = {word.lower() for word in words}
+    if lower <= TRUTHS.keys():
         return path
-    good = _find_good({word.lower() for word in words})
-    right = [word for word in words if word.lower() in good]
+    denied = {word for word in lower if any(no + word in lower for no in _DENIALS)}
+    right = [word for word in words if word.lower() in lower & _GOOD | denied]
     wrong = [word for word in words if word not in right]
-    return {"field": path, "true": right, "false": wrong} if right else None
+    return {"field": path, "true": right, "false": wrong} if right and len(lower) <= 6 else None
+
+
+def _read_score(path: str, column: Column) -> Any:
+    try:
+        numbers = [-1 if isinstance(value, bool) else float(value) for value in column]
+    except (TypeError, ValueError):
+        return None
+    low, high = min(numbers), max(numbers)
+    fitting = [limits for limits in _RANGES if limits[0] <= low and high <= limits[1]]
+    if not fitting or fitting[0] == (0, 1):
+        return path if fitting else None
+    return {"field": path, "range": list(fitting[0])}
+
+
+def _read_key(path: str, column: Column) -> str | None:
+    if not _is_name(column) or len(set(map(str, column))) < len(column):
+        return None
+    return path if min(len(str(value)) for value in column) > 12 else f"{{@stem}}/{{{path}}}"
+
+
+_TEXT = partial(_take, _is_text)
+_FORMS: Mapping[str, Read] = {
+    "success": _read_success,
+    "score": _read_score,
+    "source_key": _read_key,
+    "strategy": partial(_take, _is_strategy),
+    **dict.fromkeys(("ended_at", "started_at"), partial(_take, _is_time)),
+    **dict.fromkeys(("task_type", "user", "agent", "task"), partial(_take, _is_name)),
+}
 
 
 def _propose_steps(path: str, columns: Mapping[str, Column]) -> dict[str, str] | None:
@@ -277,8 +272,9 @@ def _propose_steps(path: str, columns: Mapping[str, Column]) -> dict[str, str] |
     }
     found: dict[str, str] = {"at": path}
     for part, usual in USUAL["steps"]["fields"].items():
-        fits = _is_text if part == "tool" else bool
-        if (name := _choose(inner, usual, fits, set(found.values()))) is not None:
+        read = _TEXT if part == "tool" else partial(_take, bool)
+        name, form = _choose(inner, usual, read, set(found.values()))
+        if form is not None:
             found[part] = name
     return found if {"tool", "observation"} <= found.keys() else None
 

@@ -30,14 +30,11 @@ WRITING = ("book_", "cancel_", "update_", "send_", "transfer_")
 """How the names of tools begin that change an airline's or a shop's data."""
 
 _COLUMNS = ("observations", "rewards", "valid_action", "thoughts")
-_VERB = re.compile(r"\W*(?:execute\s*\[|sql\b)?\W*([A-Za-z]*)", re.IGNORECASE)
-_VERBS = {
-    verb: verb
-    for verb in (
-        *("SELECT", "SHOW", "DESCRIBE", "EXPLAIN", "WITH", "USE", "INSERT", "UPDATE", "DELETE"),
-        *("CREATE", "ALTER", "DROP", "SET", "CALL", "SUBMIT"),
-    )
-} | {"DESC": "DESCRIBE"}
+_VERB = re.compile(
+    r"\W*(?:execute\s*\[|sql\b)?\W*(SELECT|SHOW|DESC(?:RIBE)?|EXPLAIN|WITH|USE|INSERT|UPDATE"
+    r"|DELETE|CREATE|ALTER|DROP|SET|CALL|SUBMIT)(?![a-z])",
+    re.IGNORECASE,
+)
 
 _SAYS = frozenset({"message", "system", "recall", "agent_state_changed", "change_agent_state"})
 """Actions of OpenHands that are no tools."""
@@ -121,9 +118,9 @@ def read_sql_steps(run: Mapping[str, Any], names: Names) -> list[Step]:
 
 def name_sql_kind(action: str) -> str:
     """Return the kind of a statement: its verb in capitals, or ``(no SQL)``."""
-    word = _VERB.match(action)
-    verb = word[1].upper() if word else ""
-    return _VERBS.get(verb, "(no SQL)")
+    match = _VERB.match(action)
+    verb = match[1].upper() if match else "(no SQL)"
+    return "DESCRIBE" if verb == "DESC" else verb
 
 
 def name_sql_strategies(steps: Sequence[Step], names: Names) -> list[str]:

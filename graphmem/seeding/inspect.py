@@ -112,10 +112,9 @@ class Members:
             with self._unpack(info) as content:
                 reduced = _Reduced(Values(content, self._limits), self._limits)
                 return reduced.read(wanted)
-        except ValidationError:
-            raise
         except Exception as error:
-            if isinstance(error, SeedingError) and not isinstance(error, DamagedError):
+            is_told = isinstance(error, ValidationError | SeedingError)
+            if is_told and not isinstance(error, DamagedError):
                 raise
             reason = reason_of(error, f"{name} is damaged: ")
             raise ValidationError("member", name, reason) from None

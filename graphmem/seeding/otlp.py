@@ -49,15 +49,14 @@ Spans = dict[str, Object]
 def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
     """Yield the refusals of the exports of a file, and then its runs."""
     with Groups.open(origin.limits) as groups:
-        runs, damage = _Runs(groups), None
+        runs = _Runs(groups)
         try:
             for line, read_export in read_objects(stream, origin.limits, "exports"):
                 yield from runs.put_aside(read_export, line)
-        except SeedingError as error:
-            damage = error  # the part before it is read
+        except SeedingError:
+            yield from runs.records()  # the part before the damage is read
+            raise
         yield from runs.records()
-        if damage is not None:
-            raise damage
 
 
 class _Runs:

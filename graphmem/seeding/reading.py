@@ -204,26 +204,24 @@ def peek_head(stream: BinaryIO) -> bytes:
     return bytes(peek(CHUNK)[:CHUNK]).removeprefix(BOM).lstrip()
 
 
-def parse_line(
-    line: bytes | ValidationError, parse: Callable[[str], Any] | None = None, otherwise: str = ""
-) -> Any:
-    """Return the value in a line; ``otherwise`` stands before what is said of another text."""
-    if isinstance(line, ValidationError):
-        raise line
-    try:
-        if parse is not None:
-            return parse(line.decode())
-        return _DECODER.decode(line.decode())
-    except (ValueError, RecursionError) as error:
-        raise refusal("line", line, reason_of(error, otherwise)) from None
-
-
 def refuse_constant(text: str) -> NoReturn:
     """Refuse NaN and infinities."""
     raise ValueError(f"{text} is not a JSON number")
 
 
-_DECODER = json.JSONDecoder(parse_constant=refuse_constant)
+_parse = json.JSONDecoder(parse_constant=refuse_constant).decode
+
+
+def parse_line(
+    line: bytes | ValidationError, parse: Callable[[str], Any] = _parse, otherwise: str = ""
+) -> Any:
+    """Return the value in a line; ``otherwise`` stands before what is said of another text."""
+    if isinstance(line, ValidationError):
+        raise line
+    try:
+        return parse(line.decode())
+    except (ValueError, RecursionError) as error:
+        raise refusal("line", line, reason_of(error, otherwise)) from None
 
 
 class Values:
@@ -275,13 +273,11 @@ class Values:
             self._expect(b":")
             yield name
 
-    def value(self, parse: Callable[[str], Any] | None = None) -> Any:
+    def value(self, parse: Callable[[str], Any] = _parse) -> Any:
         """Return the next value; raise a ValidationError if it is over a limit, or no JSON."""
         text = self.text()
         try:
-            if parse is not None:
-                return parse(text.decode())
-            return _DECODER.decode(text.decode())
+            return parse(text.decode())
         except json.JSONDecodeError as error:
             self._damaged(str(error))
         except ValueError as error:  # not UTF-8, NaN, or a number with too many digits for Python

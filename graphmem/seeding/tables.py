@@ -455,10 +455,8 @@ def read_beside(path: Path, limits: Limits) -> dict[str, Any] | None:
 
 def _above(path: Path, name: str, limits: Limits) -> dict[str, Any] | None:
     """Return the object in a file beside a log, or in a folder above."""
-    for folder in path.absolute().parents[:_ABOVE]:
-        try:
-            if content := read_beside(folder / name, limits):
-                return content
-        except ValidationError as error:
-            raise SeedingError(str(error)) from None
-    return None
+    files = (folder / name for folder in path.absolute().parents[:_ABOVE])
+    try:
+        return next(filter(None, (read_beside(file, limits) for file in files)), None)
+    except ValidationError as error:
+        raise SeedingError(str(error)) from None

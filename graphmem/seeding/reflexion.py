@@ -33,11 +33,6 @@ _QUESTION, _END = "Question:", "Correct answer:"
 _NEXT = {"Thought": "Action", "Action": "Observation"}
 
 
-def detect(head: bytes) -> bool:
-    """Return whether one of its lines begins a trial."""
-    return re.search(rb"^BEGIN TRIAL \d{1,9}\s*$", head, re.MULTILINE) is not None
-
-
 @dataclass
 class _Attempt:
     """The lines of one attempt, and its position; ``line`` is the line number of its question."""
@@ -167,5 +162,8 @@ def _step(parts: dict[str, str]) -> Step:
     )
 
 
-READER = TableReader("reflexion", read_attempts, steps=read_steps, strategy=name_strategies)
-FORMATS = (READER.make_format(detect),)
+FORMATS = (
+    TableReader(
+        "reflexion", read_attempts, steps=read_steps, strategy=name_strategies
+    ).make_format(),
+)

@@ -39,6 +39,7 @@ class Marks(Input):
     """How a file is recognised: by its first byte, and by all names of one of the lists."""
 
     first: str = "{"
+    """What the first byte may be; nothing: any."""
     names: list[list[str]]
     pattern: str | None = None
     """A pattern that does as well as names."""
@@ -56,7 +57,8 @@ class Marks(Input):
         if self.columns and text[:1] not in (b"{", b"["):
             columns = {name.strip(b' "\r') for name in text.split(b"\n", 1)[0].split(b",")}
             return any(columns.issuperset(map(str.encode, names)) for names in self.names)
-        if not text[:1] or text[:1] not in self.first.encode() or any(map(has, self.without)):
+        is_other = self.first and text[:1] not in self.first.encode()
+        if not text[:1] or is_other or any(map(has, self.without)):
             return False
         if self.pattern is not None and re.search(self.pattern.encode(), text):
             return True

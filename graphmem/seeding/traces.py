@@ -244,19 +244,18 @@ class Groups:
     def __init__(self, file: sqlite3.Connection, limits: Limits) -> None:
         self._file = file
         self._limits = limits
-        file.execute("PRAGMA journal_mode = OFF")
-        file.execute("PRAGMA cache_size = -32000")
-        file.execute("BEGIN")
-        file.execute("CREATE TABLE records (kind TEXT, key TEXT, number INTEGER, record TEXT)")
+        file.executescript(
+            "PRAGMA journal_mode = OFF; PRAGMA cache_size = -32000; BEGIN;"
+            "CREATE TABLE records (kind TEXT, key TEXT, number INTEGER, record TEXT)"
+        )
 
     @classmethod
     @contextmanager
     def open(cls, limits: Limits) -> Iterator[Groups]:
         """Yield groups that are gone at the end of the block."""
         try:
-            with closing(
-                sqlite3.connect("", isolation_level=None, check_same_thread=False)
-            ) as file:
+            file = sqlite3.connect("", isolation_level=None, check_same_thread=False)
+            with closing(file):
                 yield cls(file, limits)
         except sqlite3.Error as error:
             raise StorageError(f"traces cannot be put together: {error}") from error

@@ -128,16 +128,12 @@ class LogReader:
             find(format_name)
         if agent is not None:  # the same check as in an episode, before anything is read
             agent = Episode(task="-", strategy="-", success=True, agent=agent).agent
-        self.outcomes = None
-        if outcomes is not None:
-            file = str(outcomes) if isinstance(outcomes, Path) else outcomes
-            self.outcomes = Outcomes.of(file, self._limits)
-        self.sources = list(sources)
-        if isinstance(outcomes, str | Path):  # it may lie in a folder of logs
-            own = Path(outcomes).resolve()
-            self.sources = [
-                log for log in sources if not (log.found and Path(log.path).resolve() == own)
-            ]
+        outcomes = str(outcomes) if isinstance(outcomes, Path) else outcomes
+        self.outcomes = None if outcomes is None else Outcomes.of(outcomes, self._limits)
+        own = Path(outcomes).resolve() if isinstance(outcomes, str) else None
+        self.sources = [  # the outcomes may lie in a folder of logs
+            log for log in sources if not (log.found and Path(log.path).resolve() == own)
+        ]
         self._settling = Settling(agent, strategy_from, evaluator, self.outcomes, threshold)
         self._asked: set[str] = set()
         self._found: set[str] = set()

@@ -238,9 +238,15 @@ def survey(number: int) -> dict[str, Any]:
     return {"input": {"query": f"q{number}"}, "config": {"model": "m"}, "rating": 1 + number % 5}
 
 
+def ward(number: int) -> dict[str, Any]:
+    """A record whose task and strategy have names that no other log has."""
+    return {"complaint": f"a cough since {number} days", "remedy": "ab"[number % 2], "ok": True}
+
+
 @pytest.mark.parametrize(
     ("record", "task", "strategy", "outcome", "more"),
     [
+        (ward, "complaint", "remedy", "ok", {}),
         (shop, "prompt", "tool", "ok", {"ended_at": "ts", "source_key": "{@stem}/{id}"}),
         (
             *(exam, "Question", "approach"),

@@ -12,11 +12,11 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Annotated, Self
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
 from graphmem.errors import StoreError
 from graphmem.graph.arguments import MOST
@@ -35,20 +35,12 @@ FindChanges = Callable[[Sequence[str]], Mapping[str, tuple[Change, ...]]]
 _log = logging.getLogger(__name__)
 
 
-def _kinds(given: object) -> object:
-    if isinstance(given, str):
-        return (given,)
-    return tuple(given) if isinstance(given, Iterable) else given
-
-
 class Interest(Input):
     """Which events are wanted by whom."""
 
     group: Name
     consumer: Name = "listener"
-    kinds: Annotated[tuple[EventKind, ...], Field(min_length=1), BeforeValidator(_kinds)] | None = (
-        None
-    )
+    kinds: Annotated[tuple[EventKind, ...], Field(min_length=1)] | None = None
     agent: Name | None = None
     """A pattern; ``*`` stands for any letters."""
     limit: Annotated[int, Field(ge=1, le=MOST)] = 100

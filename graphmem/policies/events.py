@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 
 from graphmem.errors import ValidationError
-from graphmem.graph.arguments import check_limit, checked_agent
+from graphmem.graph.arguments import check_limit, checked_agent, one_or_many
 from graphmem.graph.graph import Graph
 from graphmem.ids import event_ids, from_millis
 from graphmem.models.policies import Event, Pending
@@ -64,7 +64,7 @@ class Events:
         given = Interest(
             group=group,
             consumer=consumer,
-            kinds=kinds,  # type: ignore[arg-type]
+            kinds=None if kinds is None else tuple(one_or_many("kinds", kinds)),  # type: ignore[arg-type]
             agent=agent,
             limit=limit,
             idle=idle,

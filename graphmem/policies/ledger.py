@@ -35,11 +35,8 @@ from graphmem.models.policies import (
 from graphmem.notebook.lists import Listed
 from graphmem.store.port import ChangedError, Row
 
-# The numbers follow Popoto's PredictionLedger (PL_CONFIDENCE_*, PL_AUTO_RESOLVE_*).
-CONFIDENCE_THRESHOLD = 0.7
-"""An error over this gives a low signal for the confidence in a policy."""
-LOW_SIGNAL = 0.2
-"""The low signal; a smaller error gives the signal 1 - error."""
+# The numbers follow Popoto's PredictionLedger (PL_AUTO_RESOLVE_*); those of the confidence are
+# defaults of ``predictions.resolve``.
 FEEDBACK: Mapping[Behaviour, tuple[float, bool | None]] = MappingProxyType(
     {
         "acted": (0.1, True),
@@ -52,7 +49,6 @@ FEEDBACK: Mapping[Behaviour, tuple[float, bool | None]] = MappingProxyType(
 BINS = 10
 _EMPTY: Row = {"count": 0, "successes": 0, "mean": None, "share": None, "lower": 0.0, "upper": 1.0}
 """The numbers of a bin without predictions."""
-_SIGNALS = {"threshold": CONFIDENCE_THRESHOLD, "low_signal": LOW_SIGNAL}
 
 Subject = str | HasId
 """A policy or its id, a strategy, its id or its text, or any other text."""
@@ -169,7 +165,6 @@ class Predictions:
                 pairs=_comparable(given, row),
                 happened=given.happened,
                 actual=_json(given.actual),
-                **_SIGNALS,
             )
             row = _row(tx, prediction_id)
             if not resolved:  # resolved or erased meanwhile
@@ -191,7 +186,7 @@ class Predictions:
         check_choice("how", how, FEEDBACK)
         error, happened = FEEDBACK[how]
         subjects = subject_ids(self._graph.ns, subject)
-        given = {"error": error, "happened": happened, "how": how, **_SIGNALS}
+        given = {"error": error, "happened": happened, "how": how}
 
         def work(tx: Transaction) -> builtins.list[Prediction]:
             rows = tx.run("predictions.list", status="open", subjects=subjects, limit=MOST)

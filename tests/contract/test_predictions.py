@@ -14,7 +14,8 @@ import pytest
 from graphmem import Memory
 from graphmem.errors import ConflictError, NotFoundError, ValidationError
 from graphmem.models.policies import Policy, Prediction
-from graphmem.policies.ledger import CONFIDENCE_THRESHOLD, FEEDBACK, LOW_SIGNAL, Predictions
+from graphmem.policies.ledger import FEEDBACK, Predictions
+from graphmem.store.queries import procedure
 from tests.conftest import Opener, of_peers
 from tests.contract.teaching import known, wilson
 
@@ -229,8 +230,8 @@ def test_what_came_moves_the_confidence_in_a_policy(
     policy, other = learned(memory), learned(memory, "restart")
     for outcome, actual, signal in (
         ({"x": 1.0}, {"x": 0.9}, 0.9),
-        ({"x": 1.0}, {"x": 0.25}, LOW_SIGNAL),  # an error of 0.75
-        ({"x": 0.0}, {"x": CONFIDENCE_THRESHOLD}, 0.3),  # the threshold is not low itself
+        ({"x": 1.0}, {"x": 0.25}, 0.2),  # an error of 0.75
+        ({"x": 0.0}, {"x": 0.7}, 0.3),  # the threshold is not low itself
     ):
         before = known(memory, policy.id)
         predictions.resolve(predictions.expect(policy, outcome=outcome).id, actual=actual)
@@ -249,8 +250,9 @@ def test_what_came_moves_the_confidence_in_a_policy(
 
 def test_the_constants_are_the_peers() -> None:
     constants = of_peers("popoto", "constants")
-    assert constants["PL_CONFIDENCE_ERROR_THRESHOLD"] == CONFIDENCE_THRESHOLD
-    assert constants["PL_CONFIDENCE_LOW_SIGNAL"] == LOW_SIGNAL
+    resolve = procedure("predictions.resolve").params
+    assert constants["PL_CONFIDENCE_ERROR_THRESHOLD"] == resolve["threshold"].default
+    assert constants["PL_CONFIDENCE_LOW_SIGNAL"] == resolve["low_signal"].default
     for how, (error, _) in FEEDBACK.items():
         assert constants[f"PL_AUTO_RESOLVE_{how.upper()}"] == error
 

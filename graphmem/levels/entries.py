@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from secrets import token_hex
 from typing import Any, Protocol
@@ -27,17 +28,14 @@ from graphmem.ids import (
 )
 from graphmem.models.levels import Added, Entry, Level, LevelName, NewEntry
 from graphmem.notebook.lists import Listed
+from graphmem.store.paging import pages
 from graphmem.store.port import Near, Question, Row
 from graphmem.text.words import words_of
 
 SEARCHED = 4_000
 """Characters of an entry that a search by meaning sees."""
-LINKS = {
-    "entries": "flow.link_entries",
-    "episodes": "flow.link_episodes",
-    "knowledge": "flow.link_knowledge",
-}
-"""The statements that link entries to what they were made from, and to what they became."""
+LINKED = 500
+"""Edges that are written in one statement."""
 _PAUSES = re.compile(r"[.,:-](?!\d)|[;!?\"'()\[\]{}\u2026\u2013\u2014\u2018-\u201f]|\s")
 """Punctuation; not what belongs to a number."""
 _CHANGED = ("id", "base", "at", "expires_at", "reads", "last_read_at")
@@ -318,6 +316,16 @@ def change(tx: Transaction, rows: Sequence[Row]) -> None:
     """Give stored entries other tags, another life and other reads."""
     parts = [{name: row[name] for name in _CHANGED} | tag_columns(row["tags"]) for row in rows]
     tx.run("upkeep.absorb", rows=parts)
+
+
+def link(run: Callable[..., object], links: Iterable[tuple[str, str, str]]) -> None:
+    """Link entries to other entries, ``episodes`` or ``knowledge``: (what it is, entry, other)."""
+    rows = defaultdict[str, list[Row]](list)
+    for kind, identity, target in links:
+        rows[kind].append({"id": identity, "target": target})
+    for kind in sorted(rows):
+        for page in pages(rows[kind], LINKED):
+            run(f"flow.link_{kind}", rows=page)
 
 
 def _place_of(namespace: str, level: str) -> Row:

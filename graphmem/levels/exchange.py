@@ -14,9 +14,9 @@ from pydantic import AfterValidator, Field
 
 from graphmem.graph.graph import Graph, Reader, Transaction
 from graphmem.ids import entry_id, from_millis, level_id, level_stream_id, node_id, to_millis
-from graphmem.levels.entries import LINKS, change, row_of, store, to_seconds
+from graphmem.levels.entries import change, link, row_of, store, to_seconds
 from graphmem.levels.flow import edge_of, order_of, skip
-from graphmem.levels.queries import lens_row, lens_settings, put_lenses
+from graphmem.levels.queries import lens_info, lens_row, put_lenses
 from graphmem.levels.topology import level_row, subscription
 from graphmem.models.fields import AS_TUPLE, Input, JsonObject, Line, Moment, Name, millis
 from graphmem.models.levels import (
@@ -122,9 +122,10 @@ def records(tx: Transaction) -> Iterator[dict[str, Any]]:
             for identity in page:
                 yield _entry_line(rows[identity], evidence[identity])
     for row in tx.run("lenses.list"):
-        settings = lens_settings(row).model_dump(mode="json", exclude_defaults=True)
-        lens = {"name": row["name"], "levels": row["levels"], "settings": settings}
-        yield {"held": "lens", **lens}
+        settings = lens_info(row).model_dump(mode="json", exclude_defaults=True)
+        lens = {name: settings.pop(name) for name in ("name", "levels")}
+        del settings["created_at"]
+        yield {"held": "lens", **lens, "settings": settings}
 
 
 def _entry_line(row: Row, evidence: Row) -> dict[str, Any]:
@@ -168,9 +169,7 @@ def take(graph: Graph, lines: Iterable[LevelsRecord]) -> tuple[int, int, int]:
     for name, group in groupby(sorted(entries, key=lambda one: one.level), lambda one: one.level):
         for page in pages(list(group), PAGE):
             new_entries += graph.transact(partial(_store_entries, name, page, ids))
-    for kind, rows in _links(graph.ns, entries, ids).items():
-        for some in pages(rows, PAGE):
-            graph.write(LINKS[kind], rows=some)
+    link(graph.write, _links(graph.ns, entries, ids))
     new_lenses = graph.transact(lambda tx: _put_lenses(tx, lenses)) if lenses else 0
     return new_levels, new_entries, new_lenses
 
@@ -227,20 +226,16 @@ def _store_entries(
 
 def _links(
     namespace: str, entries: Sequence[EntryRecord], ids: Mapping[str, str]
-) -> dict[str, list[Row]]:
-    """Return the rows of :data:`LINKS` to what entries were made from, and to what they became."""
-    links: dict[str, list[Row]] = {kind: [] for kind in LINKS}
+) -> Iterator[tuple[str, str, str]]:
+    """Yield the edges of entries to what they were made from, and to what they became."""
     for entry in entries:
         own = ids[entry.id]
-        links["entries"] += [{"id": own, "target": ids.get(one, one)} for one in entry.made_from]
+        yield from (("entries", own, ids.get(one, one)) for one in entry.made_from)
         for one in entry.became:
             if one.episode is not None:
-                target = node_id(namespace, "Episode", "key", one.episode)
-                links["episodes"].append({"id": own, "target": target})
+                yield "episodes", own, node_id(namespace, "Episode", "key", one.episode)
             elif one.domain is not None and one.fact is not None:
-                target = node_id(namespace, "Knowledge", one.domain, one.fact)
-                links["knowledge"].append({"id": own, "target": target})
-    return links
+                yield "knowledge", own, node_id(namespace, "Knowledge", one.domain, one.fact)
 
 
 def _put_lenses(tx: Transaction, lenses: Sequence[LensRecord]) -> int:

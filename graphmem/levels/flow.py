@@ -20,7 +20,7 @@ from graphmem.graph.graph import Graph, Transaction
 from graphmem.graph.reads import Reads
 from graphmem.ids import event_ids, from_millis, level_id, level_stream_id, node_id
 from graphmem.levels import transformers
-from graphmem.levels.entries import LINKS, Search, check_readable, lives, store
+from graphmem.levels.entries import Search, check_readable, link, lives, store
 from graphmem.levels.topology import note, subscription
 from graphmem.levels.transformers import Draft, Function, Outlets, Page, Transformer, Wait
 from graphmem.levels.upkeep import Maintenance
@@ -324,8 +324,7 @@ def _write(
     count = 0
     if drafts and row["holds"] == "entries":
         count = _store(tx, row["level"], transformer, drafts)
-    if became:
-        tx.run(LINKS[row["holds"]], rows=became)
+    link(tx.run, ((row["holds"], one["id"], one["target"]) for one in became))
     if page.rows:
         read = [{"id": one["id"], "reads": 1, "at": tx.now} for one in page.rows]
         tx.run("entries.count_reads", rows=read)
@@ -341,12 +340,8 @@ def _store(tx: Transaction, level: str, transformer: Transformer, drafts: list[D
         drafts = transformer.settle(tx, level, drafts)
     new = [draft.row for draft in drafts if "content" in draft.row]
     answers = store(tx, level, new)
-    links = [
-        {"id": draft.row["id"], "target": source["id"]}
-        for draft in drafts
-        for source in draft.sources
-    ]
-    tx.run(LINKS["entries"], rows=links)
+    made = [("entries", draft.row["id"], one["id"]) for draft in drafts for one in draft.sources]
+    link(tx.run, made)
     return len({one.id for one in answers if one.created})
 
 

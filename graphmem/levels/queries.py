@@ -16,7 +16,6 @@ from operator import and_
 from typing import Any, NamedTuple
 
 from graphmem.errors import NotFoundError, ValidationError
-from graphmem.graph.access import View
 from graphmem.graph.arguments import check_limit, check_text, checked_agent, one_or_many
 from graphmem.graph.graph import Graph, Transaction
 from graphmem.ids import (
@@ -58,8 +57,6 @@ COMPARED = 100
 MANY = 1_000
 """There may be so many entries if at least :data:`COMPARED` were found."""
 _SPECIAL = re.compile(r"[\\.+*?()|\[\]{}^$#&~-]")
-_FILTERS = {"since": "since", "until": "until", "relevant": "at_least"}
-"""The conditions that apply to all views, and their parameters."""
 _OUTCOMES = {True: "success", False: "failure"}
 
 
@@ -157,7 +154,10 @@ class Queries(Base):
         else:
             entries = self._most_relevant(question, sorted(own), limit) if own else []
         if len(own) < len(rows):
-            views = _Views(self._graph, self._search, request, question, limit, view)
+            options = [name for name in question.options if name != "living"]
+            params = {name: value for name, value in question.params.items() if name != "now"}
+            types = view.filters(self._graph)["types"]
+            views = _Views(self._graph, self._search, request, options, params, limit, types)
             entries = sorted([*entries, *views.rows(rows)], key=_rank)[:limit]
         return [Found(**entry_fields(row), similarity=row.get("similarity")) for row in entries]
 
@@ -285,7 +285,7 @@ class Queries(Base):
         }
         return request.model_copy(update=narrowed), levels, lens.limit
 
-    def _lens(self, name: str, agent: str | None) -> tuple[Sequence[str], LensSettings]:
+    def _lens(self, name: str, agent: str | None) -> tuple[Sequence[str], LensSettings | LensInfo]:
         """Return the levels and settings of a lens through which a reader may look."""
         asking, view = checked_agent(agent), self._view(agent)
         check_text("lens", name)
@@ -297,7 +297,7 @@ class Queries(Base):
         for row in self._graph.read("lenses.list", name=lens.name):
             for part in (_owner_of(row), *map(LevelName.of, row["levels"])):
                 check_readable(part, view, "lens", "lens" if part.name == lens.name else "level")
-            return row["levels"], lens_settings(row)
+            return row["levels"], lens_info(row)
         preset = LENSES.get(lens.kind) if lens.owner_kind == "agent" else None
         if preset is None:
             raise self._no_lens(lens.name)
@@ -343,23 +343,16 @@ def lens_row(namespace: str, lens: LevelName, levels: Iterable[str], settings: L
     }
 
 
-def lens_settings(row: Row) -> LensSettings:
-    """Return the settings of a lens from a row of ``lenses.list``."""
-    return LensSettings(
-        purpose=row["purpose"],
-        tags=None if row["tags"] is None else Tags.model_validate_json(row["tags"]),
-        max_age=to_seconds(row["max_age"]),
-        limit=row["most"],
-    )
-
-
 def lens_info(row: Row) -> LensInfo:
     """Return the lens of a row of ``lenses.list``."""
     return LensInfo(
         name=row["name"],
         levels=tuple(row["levels"]),
         created_at=from_millis(row["created_at"]),
-        **dict(lens_settings(row)),
+        purpose=row["purpose"],
+        tags=None if row["tags"] is None else Tags.model_validate_json(row["tags"]),
+        max_age=to_seconds(row["max_age"]),
+        limit=row["most"],
     )
 
 
@@ -405,80 +398,81 @@ def _rank(row: Row) -> tuple[float, float, int, str]:
     return (-(row.get("similarity") or 0.0), -row["relevance"], -row["at"], row["id"])
 
 
+_CONTENT = {
+    "episodes": ("task", "strategies", "success", "score", "summary", "error", "feedback"),
+    "knowledge": ("domain", "fact"),
+    "strategies": ("strategy", "trials", "successes"),
+}
+"""The columns that are the contents of what a view shows."""
+
+
 class _Views(NamedTuple):
     """The answer of views to one question of one reader."""
 
     graph: Graph
     search: Search
     request: EntryQuestion
-    question: Question
+    options: Sequence[str]
+    params: Mapping[str, Any]
     limit: int
-    view: View
+    types: Sequence[str] | None
+    """The types of tasks that the reader may see; None: all."""
 
     def rows(self, levels: Sequence[Row]) -> list[Row]:
         """Return what matches: rows with ``entry_columns``; the best ``limit`` are among them."""
-        types = self.view.filters(self.graph)["types"]
-        owners: dict[str, dict[str, Row]] = {holds: {} for holds in _CONTENT}
-        for level in levels:
-            if level["holds"] in owners:
-                owners[level["holds"]][level["owner"]] = level
         entries: list[Row] = []
-        if agents := owners.pop("episodes"):
-            entries += self._episodes(agents, types)
-        for holds, agents in owners.items():
-            if agents and self.request.key is None:
-                entries += self._beliefs(agents, holds, types)
+        for holds in _CONTENT:
+            owners = {level["owner"]: level for level in levels if level["holds"] == holds}
+            if not owners or (holds != "episodes" and self.request.key is not None):
+                continue
+            rows = self._episodes(owners) if holds == "episodes" else self._beliefs(owners, holds)
+            first = owners[min(owners)]  # a fact is shown once, not for each agent
+            entries += [
+                _entry_row(row, owners.get(row.get("agent"), first)["name"], holds) for row in rows
+            ]
         return entries
 
-    def _episodes(self, owners: Mapping[str, Row], types: Sequence[str] | None) -> list[Row]:
-        options = [name for name in self.question.options if name in ("keyed", *_FILTERS)]
+    def _episodes(self, owners: Mapping[str, Row]) -> list[Row]:
+        options = list(self.options)
         agents = [
             {"id": node_id(self.graph.ns, "Agent", agent), "agent": agent, "decay": level["decay"]}
             for agent, level in owners.items()
         ]
-        params = {**self.question.params, "owners": agents, "limit": self.limit}
-        if self.request.tags is not None or types is not None:
+        params = {**self.params, "owners": agents, "limit": self.limit}
+        if self.request.tags is not None or self.types is not None:
             options.append("tagged")
             params["kinds"] = [
                 f"{outcome} {row['type']}"
                 for row in self.graph.read("scopes.task_types")
+                if self.types is None or row["type"] in self.types
                 for success, outcome in _OUTCOMES.items()
-                if self._fits({"success": success, "task_type": row["type"]}, "episodes", types)
+                if self._fits({"success": success, "task_type": row["type"]}, "episodes")
             ]
         if self.request.text is None:
-            rows = self.graph.read("views.episodes", *options, **params)
-        else:
-            rows = []
-            for batch in self.search.ranked("Task", self.request.text):
-                tasks = [{"id": key, "similarity": similarity} for key, similarity in batch]
-                rows += self.graph.read("views.episodes", "near", *options, nearby=tasks, **params)
-                if len(rows) >= self.limit:
-                    break
-        return [_entry_row(row, owners[row["agent"]]["name"], "episodes") for row in rows]
+            return self.graph.read("views.episodes", *options, **params)
+        rows: list[Row] = []
+        for batch in self.search.ranked("Task", self.request.text):
+            tasks = [{"id": key, "similarity": similarity} for key, similarity in batch]
+            rows += self.graph.read("views.episodes", "near", *options, nearby=tasks, **params)
+            if len(rows) >= self.limit:
+                break
+        return rows
 
-    def _beliefs(
-        self, owners: Mapping[str, Row], holds: str, types: Sequence[str] | None
-    ) -> list[Row]:
+    def _beliefs(self, owners: Mapping[str, Row], holds: str) -> list[Row]:
         """Return what matches of knowledge or strategies."""
-        text = self.request.text
-        options = [name for name in self.question.options if name in _FILTERS]
-        params = {_FILTERS[name]: self.question.params[_FILTERS[name]] for name in options}
+        text, options, params = self.request.text, list(self.options), dict(self.params)
         statement, label = "views.knowledge", "Knowledge"
         if holds == "strategies":
             statement, label = "views.strategies", "Strategy"
             params["agents"] = sorted(owners)
-            if types is not None:
+            if self.types is not None:
                 options.append("typed")
-                params["types"] = types
+                params["types"] = self.types
         if text is None and self.request.tags is None:
             params["limit"] = self.limit
         rows = self.graph.read(statement, *options, **params)
-        rows = [row for row in rows if self._fits(row, holds, types)]
-        if text is not None and rows:
-            rows = self._nearest(rows, text, label)
-        first = owners[min(owners)]  # a fact is shown once, not for each agent
-        levels = (owners.get(row.get("agent", ""), first)["name"] for row in rows)
-        return [_entry_row(row, level, holds) for row, level in zip(rows, levels, strict=True)]
+        rows = [row for row in rows if self._fits(row, holds)]
+        return rows if text is None or not rows else self._nearest(rows, text, label)
 
     def _nearest(self, rows: Sequence[Row], text: str, label: str) -> list[Row]:
         by_id: dict[str, list[Row]] = {}
@@ -492,19 +486,8 @@ class _Views(NamedTuple):
                 break
         return entries
 
-    def _fits(self, row: Row, holds: str, types: Sequence[str] | None) -> bool:
-        tags = self.request.tags
-        if "task_type" in row and types is not None and row["task_type"] not in types:
-            return False
-        return tags is None or tags.fits(_tags_of(row, holds))
-
-
-_CONTENT = {
-    "episodes": ("task", "strategies", "success", "score", "summary", "error", "feedback"),
-    "knowledge": ("domain", "fact"),
-    "strategies": ("strategy", "trials", "successes"),
-}
-"""The columns that are the contents of what a view shows."""
+    def _fits(self, row: Row, holds: str) -> bool:
+        return self.request.tags is None or self.request.tags.fits(_tags_of(row, holds))
 
 
 def _tags_of(row: Row, holds: str) -> list[str]:

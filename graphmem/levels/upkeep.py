@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -16,7 +16,7 @@ from graphmem.errors import GraphMemError, StoreError
 from graphmem.graph.arguments import checked_agent, one_or_many
 from graphmem.graph.graph import Transaction
 from graphmem.ids import entry_id, from_millis, level_stream_id, to_millis
-from graphmem.levels.entries import LINKS, Base, change, check_takes_entries, lock_levels
+from graphmem.levels.entries import Base, change, check_takes_entries, link, lock_levels
 from graphmem.levels.topology import note
 from graphmem.models.levels import MAX_TAGS, LevelMaintained, MaintainReport, NewEntry, Timing
 from graphmem.store.port import Row
@@ -70,16 +70,14 @@ class Maintenance(Base):
             keys: one key, or several.
             agent: who asks; an agent may change its own levels and those for all. None: anybody.
         """
-        level, ids = self._keyed(name, keys, agent)
 
-        def work(tx: Transaction) -> int:
-            check_takes_entries(lock_levels(tx, level)[0])
+        def work(tx: Transaction, level: str, ids: list[str]) -> int:
             removed = int(tx.run("erasing.drop_entries", ids=ids)[0]["removed"])
             if removed:
                 note(tx, level, "maintained", {"removed": removed})
             return removed
 
-        return self._graph.transact(work) if ids else 0
+        return self._change_keyed(name, keys, agent, work)
 
     def prolong(
         self, name: str, keys: str | Sequence[str], ttl: float, *, agent: str | None = None
@@ -96,10 +94,8 @@ class Maintenance(Base):
             agent: who asks; an agent may change its own levels and those for all. None: anybody.
         """
         lasting = round(Timing(ttl=ttl).ttl * 1_000)
-        level, ids = self._keyed(name, keys, agent)
 
-        def work(tx: Transaction) -> int:
-            check_takes_entries(lock_levels(tx, level)[0])
+        def work(tx: Transaction, _: str, ids: list[str]) -> int:
             rows = [
                 row | {"expires_at": tx.now + lasting}
                 for row in tx.run("entries.get", ids=ids)
@@ -108,16 +104,26 @@ class Maintenance(Base):
             change(tx, rows)
             return len(rows)
 
-        return self._graph.transact(work) if ids else 0
+        return self._change_keyed(name, keys, agent, work)
 
-    def _keyed(
-        self, name: str, keys: str | Sequence[str], agent: str | None
-    ) -> tuple[str, list[str]]:
-        """Return the name of a level that an agent may write, and the ids of entries with keys."""
+    def _change_keyed(
+        self,
+        name: str,
+        keys: str | Sequence[str],
+        agent: str | None,
+        work: Callable[[Transaction, str, list[str]], int],
+    ) -> int:
+        """Do work with a level that an agent may write, locked, and the ids of entries by key."""
         level = self._writable(name, agent).name
         given = (key for key in one_or_many("keys", keys) if key is not None)
         names = {str(NewEntry(content="-", key=key).key) for key in given}
-        return level, sorted(entry_id(self._graph.ns, level, key) for key in names)
+        ids = sorted(entry_id(self._graph.ns, level, key) for key in names)
+
+        def locked(tx: Transaction) -> int:
+            check_takes_entries(lock_levels(tx, level)[0])
+            return work(tx, level, ids)
+
+        return self._graph.transact(locked) if ids else 0
 
     def _maintainable(self, agent: str | None) -> list[Row]:
         """Return the levels with entries (rows of ``levels.list``), of an agent or all."""
@@ -225,24 +231,19 @@ def _merge(tx: Transaction, level: str, pairs: list[Row], now: int) -> int:
                 break
     if goes:
         change(tx, [entries[home] for home in sorted({*goes.values()})])
-        _hand_on_edges(tx, goes)
+        link(tx.run, _edges_of(tx, goes))
         tx.run("erasing.drop_entries", ids=sorted(goes))
     return len(goes)
 
 
-def _hand_on_edges(tx: Transaction, goes: Mapping[str, str]) -> None:
-    """Give the edges of removed entries to those that stay in their place."""
-    links: dict[str, list[Row]] = {kind: [] for kind in LINKS}
+def _edges_of(tx: Transaction, goes: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+    """Yield the edges of entries that go, as those of the ones that stay in their place."""
     for row in tx.run("entries.evidence", ids=sorted(goes)):
         home = goes[row["id"]]
-        links["entries"] += [{"id": home, "target": source} for source in row["made_from"]]
-        links["entries"] += [{"id": made, "target": home} for made in row["makes"]]
+        yield from (("entries", home, source) for source in row["made_from"])
+        yield from (("entries", made, home) for made in row["makes"])
         for target in row["became"]:
-            kind = "episodes" if target["fact"] is None else "knowledge"
-            links[kind].append({"id": home, "target": target["id"]})
-    for kind, rows in links.items():
-        if rows:
-            tx.run(LINKS[kind], rows=rows)
+            yield "episodes" if target["fact"] is None else "knowledge", home, target["id"]
 
 
 def _fit(*pair: Row) -> bool:

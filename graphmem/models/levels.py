@@ -337,13 +337,13 @@ class LensInfo(Output):
     """A lens: what it looks at."""
 
     name: str
-    purpose: str
+    purpose: str = ""
     levels: tuple[str, ...]
-    tags: Tags | None
+    tags: Tags | None = None
     """The condition on the tags of the entries that it shows; None: it shows all."""
-    max_age: float | None
+    max_age: float | None = None
     """The greatest age of entries in seconds; None: any age."""
-    limit: int
+    limit: int = 10
     created_at: datetime
 
 

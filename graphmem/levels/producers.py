@@ -122,14 +122,7 @@ class Producers:
                 builtin or no function.
             ScopeError: it is the level of another agent.
         """
-        producer = _Producer(self._levels, self._awaiting, level, extract, ttl, errors, agent)
-
-        def decorate(function: Any) -> Any:
-            if isinstance(function, staticmethod | classmethod):
-                return type(function)(producer.wrap(function.__func__))
-            return producer.wrap(function)
-
-        return decorate
+        return _Producer(self._levels, self._awaiting, level, extract, ttl, errors, agent).wrap
 
     def watch(
         self,
@@ -200,8 +193,10 @@ class _Producer:
         [row] = self.levels._find(self.levels._graph, [name], EVERYTHING, "level")
         check_takes_entries(row, "level")
 
-    def wrap(self, function: Any, watch: Watch | None = None) -> Callable[..., Any]:
+    def wrap(self, function: Any, watch: Watch | None = None) -> Any:
         """Return a function of the same kind whose calls are remembered."""
+        if isinstance(function, staticmethod | classmethod):
+            return type(function)(self.wrap(function.__func__, watch))
         native = inspect.isbuiltin(function) or inspect.ismethoddescriptor(function)
         if native or not callable(function) or isinstance(function, type):
             problem = "is not a function in Python"
@@ -352,9 +347,7 @@ class Watch:
         """Put what a producer makes of a method in its place."""
         before = getattr(target, "__dict__", {}).get(name, _MISSING)
         there: Any = (inspect.getattr_static if isinstance(target, type) else getattr)(target, name)
-        kind = type(there) if isinstance(there, staticmethod | classmethod) else None
-        hook: Any = producer.wrap(there.__func__ if kind else there, self)
-        hook = kind(hook) if kind else hook
+        hook = producer.wrap(there, self)
         try:
             setattr(target, name, hook)
         except (AttributeError, TypeError):

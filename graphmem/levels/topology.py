@@ -237,9 +237,11 @@ def _contents(
 ) -> tuple[list[LevelInfo], list[LevelEdge]]:
     """Return levels with their contents, in their order, and what pulls from readable levels."""
     ids = [row["id"] for row in rows]
-    parts = defaultdict[str, list[tuple[Sequence[str], Row]]](list)
+    counts, tags = defaultdict[str, Counter[str]](Counter), defaultdict[str, Counter[str]](Counter)
     for row in tx.run("levels.holdings", ids=ids):
-        parts[row["id"]].append((json.loads(row["tagset"]), row))
+        counts[row["id"]].update(entries=row["entries"], expired=row["expired"])
+        if row["entries"]:
+            tags[row["id"]].update(dict.fromkeys(json.loads(row["tagset"]), row["entries"]))
     waiting = defaultdict[tuple[str, str], list[tuple[Sequence[str], int]]](list)
     for row in tx.run("levels.waiting", ids=ids):
         waiting[row["id"], row["source_id"]].append((json.loads(row["tagset"]), row["entries"]))
@@ -252,30 +254,22 @@ def _contents(
                 source=row["source"],
                 target=row["level"],
                 transformer=row["transformer"],
-                pending=sum(n for tags, n in entries if where is None or where.fits(tags)),
+                pending=sum(n for held, n in entries if where is None or where.fits(held)),
             )
             edges.append(edge)
-    return [_info(row, parts[row["id"]], edges) for row in rows], edges
-
-
-def _info(
-    row: Row, parts: Sequence[tuple[Sequence[str], Row]], edges: Iterable[LevelEdge]
-) -> LevelInfo:
-    tags: Counter[str] = Counter()
-    for tagset, part in parts:
-        if part["entries"]:
-            tags.update(dict.fromkeys(tagset, part["entries"]))
-    sources = [edge for edge in edges if edge.target == row["name"]]
-    return LevelInfo(
-        **level_fields(row),
-        entries=sum(part["entries"] for _, part in parts),
-        expired=sum(part["expired"] for _, part in parts),
-        missed=row["missed"],
-        failed=row["failed"],
-        pending=sum(edge.pending for edge in sources),
-        subscribed_to=tuple(edge.source for edge in sources),
-        tags=dict(sorted(tags.items(), key=lambda each: (-each[1], each[0]))),
-    )
+            counts[row["id"]]["pending"] += edge.pending
+    levels = [
+        LevelInfo(
+            **level_fields(row),
+            **{name: counts[row["id"]][name] for name in ("entries", "expired", "pending")},
+            missed=row["missed"],
+            failed=row["failed"],
+            subscribed_to=tuple(edge.source for edge in edges if edge.target == row["name"]),
+            tags=dict(sorted(tags[row["id"]].items(), key=lambda each: (-each[1], each[0]))),
+        )
+        for row in rows
+    ]
+    return levels, edges
 
 
 def level_row(namespace: str, level: LevelName, settings: LevelSettings) -> Row:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from datetime import datetime
 from secrets import token_hex
 from typing import Any, Protocol
@@ -36,6 +36,8 @@ SEARCHED = 4_000
 """Characters of an entry that a search by meaning sees."""
 LINKED = 500
 """Edges that are written in one statement."""
+Link = tuple[str, str, str]
+"""An edge of an entry: what it leads to (``entries``, ``episodes``, ``knowledge``), from, to."""
 _PAUSES = re.compile(r"[.,:-](?!\d)|[;!?\"'()\[\]{}\u2026\u2013\u2014\u2018-\u201f]|\s")
 """Punctuation; not what belongs to a number."""
 _CHANGED = ("id", "base", "at", "expires_at", "reads", "last_read_at")
@@ -80,7 +82,7 @@ class Base:
         parts = list(names)
         for name in parts:
             check_readable(name, view, field)
-        return _existing(reader, [name.name for name in parts])
+        return existing(reader, [name.name for name in parts])
 
     def _readable(self, reader: Reader, view: View, **which: str | None) -> list[Row]:
         """Return the levels that may be read, of all owners or of one, in order of name."""
@@ -107,10 +109,10 @@ class Base:
 def lock_levels(tx: Transaction, *names: str) -> list[Row]:
     """Lock levels, which must be there, against writers, in order; return their rows."""
     tx.run("events.lock_streams", ids=sorted(level_stream_id(tx.ns, name) for name in names))
-    return _existing(tx, names)
+    return existing(tx, names)
 
 
-def _existing(reader: Reader, names: Iterable[str]) -> list[Row]:
+def existing(reader: Reader, names: Iterable[str]) -> list[Row]:
     """Return rows of ``levels.list``, in order of name; one that is missing is an error."""
     ids = {level_id(reader.ns, name): name for name in names}
     rows = reader.read("levels.list", ids=sorted(ids)) if ids else []
@@ -218,9 +220,13 @@ class Entries(Base):
         options = ["keyed"] if new.key is not None else []
         options += ["locked"] if self._graph.must_lock else []
         where = _place_of(self._graph.ns, level.name)
-        if self._graph.write("entries.add", *options, id=row["id"], rows=[row], **where):
-            return Added(id=row["id"], level=level.name, key=new.key, created=True)
-        return self._graph.transact(lambda tx: store(tx, level.name, [row])[0])
+        created, replaced = True, False
+        if not self._graph.write("entries.add", *options, id=row["id"], rows=[row], **where):
+            stored = self._graph.transact(lambda tx: store(tx, level.name, [row]))
+            created, replaced = any(stored), bool(stored[1])
+        return Added(
+            id=row["id"], level=level.name, key=new.key, created=created, replaced=replaced
+        )
 
     def entries(self, ids: str | Sequence[str], *, agent: str | None = None) -> Listed[Entry]:
         """Return entries by id, in order of time, with their relevance now; also expired ones.
@@ -247,11 +253,16 @@ class Entries(Base):
         return Listed([Entry(**entry_fields(row)) for row in rows])
 
 
+def new_id(namespace: str, level: str, key: str | None) -> str:
+    """Return the id of an entry of a level: that of its key, else one of its own."""
+    return token_hex(16) if key is None else entry_id(namespace, level, key)
+
+
 def row_of(namespace: str, level: str, new: NewEntry, now: int) -> Row:
     """Return the row of ``entries.add`` for an entry of a level."""
     plain = isinstance(new.content, str)
     return {
-        "id": token_hex(16) if new.key is None else entry_id(namespace, level, new.key),
+        "id": new_id(namespace, level, new.key),
         "place": 1,
         "key": new.key,
         "content": new.content if plain else canonical_json(new.content),
@@ -282,8 +293,8 @@ def tag_columns(tags: Iterable[str]) -> Row:
     return {"tags": [*tags], "tagset": canonical_json([*tags])}
 
 
-def store(tx: Transaction, level: str, rows: Sequence[Row]) -> list[Added]:
-    """Store entries (rows of :func:`row_of`) in a level; return what was done, a row each."""
+def store(tx: Transaction, level: str, rows: Sequence[Row]) -> tuple[Set[str], Set[str]]:
+    """Store entries (rows of :func:`row_of`) in a level; return the ids of new, replaced ones."""
     [target] = lock_levels(tx, level)
     check_takes_entries(target)
     last = {row["id"]: row for row in rows}  # of several with one key, the last counts
@@ -300,16 +311,7 @@ def store(tx: Transaction, level: str, rows: Sequence[Row]) -> list[Added]:
         if chosen:  # their places give the numbers of their events
             placed = [row | {"place": n} for n, row in enumerate(chosen, 1)]
             tx.run(name, rows=placed, **_place_of(tx.ns, level))
-    return [
-        Added(
-            id=row["id"],
-            level=level,
-            key=row["key"],
-            created=row["id"] in new or row["id"] in replaced,
-            replaced=row["id"] in replaced,
-        )
-        for row in rows
-    ]
+    return new, replaced
 
 
 def change(tx: Transaction, rows: Sequence[Row]) -> None:
@@ -318,8 +320,8 @@ def change(tx: Transaction, rows: Sequence[Row]) -> None:
     tx.run("upkeep.absorb", rows=parts)
 
 
-def link(run: Callable[..., object], links: Iterable[tuple[str, str, str]]) -> None:
-    """Link entries to other entries, ``episodes`` or ``knowledge``: (what it is, entry, other)."""
+def link(run: Callable[..., object], links: Iterable[Link]) -> None:
+    """Link entries to what they were made from, and to what they became."""
     rows = defaultdict[str, list[Row]](list)
     for kind, identity, target in links:
         rows[kind].append({"id": identity, "target": target})

@@ -14,8 +14,8 @@ from pydantic import AfterValidator, Field
 
 from graphmem.graph.graph import Graph, Reader, Transaction
 from graphmem.ids import entry_id, from_millis, level_id, level_stream_id, node_id, to_millis
-from graphmem.levels.entries import change, link, row_of, store, to_seconds
-from graphmem.levels.flow import edge_of, order_of, skip
+from graphmem.levels.entries import Link, change, link, row_of, store, to_seconds
+from graphmem.levels.flow import edge_of, open_cursor, order_of
 from graphmem.levels.queries import lens_info, lens_row, put_lenses
 from graphmem.levels.topology import level_row, subscription
 from graphmem.models.fields import AS_TUPLE, Input, JsonObject, Line, Moment, Name, millis
@@ -188,7 +188,8 @@ def _put_levels(tx: Transaction, levels: Sequence[LevelRecord]) -> int:
             row = subscription(ids[level.name], source, pull.transformer, pull.arguments)
             tx.run("levels.subscribe", rows=[row])
             if pull.pulled and pull.source not in there:
-                skip(tx, level.name, level_stream_id(tx.ns, pull.source), pull.pulled)
+                cursor = open_cursor(tx, level.name, level_stream_id(tx.ns, pull.source))
+                tx.run("events.move_cursor", id=cursor, position=pull.pulled)
     return len(new)
 
 
@@ -226,7 +227,7 @@ def _store_entries(
 
 def _links(
     namespace: str, entries: Sequence[EntryRecord], ids: Mapping[str, str]
-) -> Iterator[tuple[str, str, str]]:
+) -> Iterator[Link]:
     """Yield the edges of entries to what they were made from, and to what they became."""
     for entry in entries:
         own = ids[entry.id]

@@ -20,7 +20,7 @@ from graphmem.graph.graph import Graph, Transaction
 from graphmem.graph.reads import Reads
 from graphmem.ids import event_ids, from_millis, level_id, level_stream_id, node_id
 from graphmem.levels import transformers
-from graphmem.levels.entries import Search, check_readable, link, lives, store
+from graphmem.levels.entries import Link, Search, check_readable, existing, link, lives, store
 from graphmem.levels.topology import note, subscription
 from graphmem.levels.transformers import Draft, Function, Outlets, Page, Transformer, Wait
 from graphmem.levels.upkeep import Maintenance
@@ -104,10 +104,10 @@ class Flow(Maintenance):
             options.model_dump(mode="json", exclude_defaults=True)
             | {"arguments": options.arguments},
         )
-        own, reader = self._view(None), self._view(agent)
+        reader = self._view(agent)
 
         def work(tx: Transaction) -> bool:
-            self._find(tx, [puller], own, "target")
+            existing(tx, [puller.name])
             [there] = self._find(tx, [origin], reader, "source")
             if there["holds"] != "entries":
                 problem = f"shows {there['holds']}, and has nothing to pull"
@@ -144,7 +144,7 @@ class Flow(Maintenance):
         ids = {"id": level_id(ns, puller.name), "source": level_id(ns, origin.name)}
 
         def work(tx: Transaction) -> bool:
-            self._find(tx, [puller], self._view(None), "target")
+            existing(tx, [puller.name])
             _locked_flow(tx, puller, origin)
             count = bool(tx.run("levels.unsubscribe", rows=[ids])[0]["subscriptions"])
             if count:
@@ -313,36 +313,29 @@ def _write(
     page: Page,
     transformer: Transformer,
     drafts: list[Draft],
-    became: list[Row],
+    became: list[Link],
     tx: Transaction,
 ) -> int:
     """Write what was made of a page, and move the cursor; return how many entries are new."""
-    cursor = _open_cursor(tx, row["level"], row["stream"])
+    cursor = open_cursor(tx, row["level"], row["stream"])
     places = {"after": page.after, "position": page.position}
     if not tx.run("flow.advance", id=cursor, level=row["id"], source=row["source_id"], **places):
         raise _OvertakenError
     count = 0
     if drafts and row["holds"] == "entries":
-        count = _store(tx, row["level"], transformer, drafts)
-    link(tx.run, ((row["holds"], one["id"], one["target"]) for one in became))
+        if transformer.settle is not None:
+            tx.run("events.lock_streams", ids=[level_stream_id(tx.ns, row["level"])])
+            drafts = transformer.settle(tx, row["level"], drafts)
+        stored = store(tx, row["level"], [one.row for one in drafts if "content" in one.row])
+        count = sum(map(len, stored))
+        link(tx.run, (("entries", one.row["id"], of["id"]) for one in drafts for of in one.sources))
+    link(tx.run, became)
     if page.rows:
         read = [{"id": one["id"], "reads": 1, "at": tx.now} for one in page.rows]
         tx.run("entries.count_reads", rows=read)
     if page.missed:
         tx.run("levels.count", id=row["source_id"], missed=page.missed)
     return count
-
-
-def _store(tx: Transaction, level: str, transformer: Transformer, drafts: list[Draft]) -> int:
-    """Store drafts with what they were made from; return how many entries are new or changed."""
-    if transformer.settle is not None:
-        tx.run("events.lock_streams", ids=[level_stream_id(tx.ns, level)])
-        drafts = transformer.settle(tx, level, drafts)
-    new = [draft.row for draft in drafts if "content" in draft.row]
-    answers = store(tx, level, new)
-    made = [("entries", draft.row["id"], one["id"]) for draft in drafts for one in draft.sources]
-    link(tx.run, made)
-    return len({one.id for one in answers if one.created})
 
 
 def _living(rows: Sequence[Row], since: int | None, now: int) -> tuple[list[Row], int]:
@@ -371,12 +364,7 @@ def _name_of(function: Function) -> str:
     return f"{_CODE}{module}.{name}"
 
 
-def skip(tx: Transaction, level: str, stream: str, position: int) -> None:
-    """Let a level begin after a position in a stream."""
-    tx.run("events.move_cursor", id=_open_cursor(tx, level, stream), position=position)
-
-
-def _open_cursor(tx: Transaction, level: str, stream: str) -> str:
+def open_cursor(tx: Transaction, level: str, stream: str) -> str:
     """Return the id of the cursor of a pulling level in a stream; create it if it is missing."""
     group = f"pull:{level}"
     cursor = node_id(tx.ns, "Cursor", group, stream)

@@ -8,24 +8,25 @@ from __future__ import annotations
 
 import contextlib
 import fnmatch
+import gc
 import inspect
 import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import FunctionType, MethodType
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, JsonValue
 
 from graphmem.errors import ValidationError, has_surrogate, shown
-from graphmem.graph.access import EVERYTHING
 from graphmem.graph.arguments import check_flag, check_text, checked_agent
 from graphmem.graph.decorating import Awaiting, decorated, kind_of
 from graphmem.ids import level_id
-from graphmem.levels.entries import Entries, check_takes_entries
+from graphmem.levels.entries import Entries, check_takes_entries, existing
 from graphmem.models.levels import NewEntry, Timing
 
 _log = logging.getLogger(__name__)
@@ -181,17 +182,16 @@ class _Producer:
 
     def __post_init__(self) -> None:
         """Check the arguments, and that the level takes entries."""
-        name = self.levels._writable(self.level, self.agent, "level")
+        self.level = self.levels._writable(self.level, self.agent, "level").name
         check_flag("errors", self.errors)
         extract = self.extract
         if extract is not None and (not callable(extract) or kind_of(extract) != "function"):
             problem = "is not a function of a call and its result"
             remedy = "give one that is not asynchronous, or leave it out"
             raise ValidationError("extract", extract, problem, remedy)
-        self.level, self.agent = name.name, checked_agent(self.agent)
+        self.agent = checked_agent(self.agent)
         self.ttl = None if self.ttl is None else Timing(ttl=self.ttl).ttl
-        [row] = self.levels._find(self.levels._graph, [name], EVERYTHING, "level")
-        check_takes_entries(row, "level")
+        check_takes_entries(existing(self.levels._graph, [self.level])[0], "level")
 
     def wrap(self, function: Any, watch: Watch | None = None) -> Any:
         """Return a function of the same kind whose calls are remembered."""
@@ -235,7 +235,7 @@ class _Producer:
 
 
 @dataclass(slots=True)
-class _Note:
+class _Note(AbstractContextManager["_Note"], AbstractAsyncContextManager["_Note"]):
     """Notes one call of a function, and has it remembered at its end."""
 
     producer: _Producer
@@ -254,15 +254,9 @@ class _Note:
         if len(self.result) < ITEMS:
             self.result.append(item)
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if entries := self._entries(error):
             self.producer.keep(self.call, entries)
-
-    async def __aenter__(self) -> Self:
-        return self
 
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         awaiting = self.producer.awaiting
@@ -305,7 +299,7 @@ def _arguments(answer: Any, ttl: float | None) -> dict[str, Any]:
     return arguments | {"ttl": ttl if arguments.get("ttl") is None else arguments["ttl"]}
 
 
-class Watch:
+class Watch(AbstractContextManager["Watch"]):
     """Methods whose calls are remembered until it is called, or its block ends."""
 
     def __init__(self, producer: _Producer, targets: Sequence[object], pattern: str) -> None:
@@ -337,9 +331,6 @@ class Watch:
             else:
                 setattr(target, name, before)
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         self()
 
@@ -358,16 +349,11 @@ class Watch:
 
 def _find_classes(name: str) -> list[object]:
     """Return the classes whose dotted name ends so; none is an error."""
-    found: dict[int, object] = {}
-    waiting: list[type] = [object]
-    while waiting:
-        one = waiting.pop()
-        if found.setdefault(id(one), one) is one:
-            waiting += type.__subclasses__(one)
     there = [
         one
-        for one in found.values()
-        if f".{one.__module__}.{getattr(one, '__qualname__', '')}".endswith(f".{name}")
+        for one in gc.get_objects()
+        if issubclass(type(one), type)  # a proxy could say that it is one
+        and f".{one.__module__}.{getattr(one, '__qualname__', '')}".endswith(f".{name}")
     ]
     if not name or not there:
         remedy = "give CLASS.METHOD of a class that is defined, as in ActionDispatcher.dispatch"
@@ -392,14 +378,11 @@ def _method_names(target: object, pattern: str) -> list[str]:
 def describe_call(call: Call, result: Any) -> tuple[JsonValue, tuple[str, ...]]:
     """Return the content and the tags of the entry for a call, if there is no extractor."""
     content: dict[str, JsonValue] = {"call": call.name, "arguments": _to_json(call.arguments)}
+    tag = f"call:{call.name[:900]}"
     if call.error is None:
-        return content | {"result": _to_json(result)}, (_tag(call),)
+        return content | {"result": _to_json(result)}, (tag,)
     failure = shown(f"{type(call.error).__name__}: {call.error}", 1_000)
-    return content | {"error": failure.strip("'\"")}, (_tag(call), "failed")
-
-
-def _tag(call: Call) -> str:
-    return f"call:{call.name[:900]}"
+    return content | {"error": failure.strip("'\"")}, (tag, "failed")
 
 
 def _to_json(value: Any, depth: int = 0) -> JsonValue:

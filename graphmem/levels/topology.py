@@ -14,7 +14,7 @@ from graphmem.graph.arguments import checked_agent
 from graphmem.graph.derived import Page, Paged, Rebuilt, Verified
 from graphmem.graph.graph import Transaction
 from graphmem.ids import canonical_json, from_millis, level_id, level_stream_id
-from graphmem.levels.entries import Base, is_readable, level_fields, to_duration
+from graphmem.levels.entries import Base, existing, is_readable, level_fields, to_duration
 from graphmem.models.levels import (
     FLOW,
     PRESETS,
@@ -150,8 +150,7 @@ class Topology(Base):
             if (removed := self._end(*name.split(":"))) is None:
                 raise NotFoundError(f"no level of {name!r} in namespace {self._graph.ns!r}")
             return removed
-        level = self._writable(name, agent)
-        return self._close(self._find(self._graph, [level], self._view(None)))
+        return self._close(existing(self._graph, [self._writable(name, agent).name]))
 
     def _end(self, kind: str, owner: str) -> int | None:
         """Close the levels of an owner, if there are any; return how many entries they had."""

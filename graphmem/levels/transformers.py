@@ -19,19 +19,18 @@ from collections.abc import (
     Sequence,
 )
 from dataclasses import dataclass
-from secrets import token_hex
 from typing import Any, NamedTuple
 
 from pydantic import JsonValue
 
 from graphmem.errors import NotFoundError, ValidationError
 from graphmem.graph.graph import Graph, Transaction
-from graphmem.ids import canonical_json, digest, entry_id, from_millis, level_id, node_id
-from graphmem.levels.entries import entry_fields, lives, row_of, tag_columns
+from graphmem.ids import canonical_json, digest, from_millis, level_id, node_id
+from graphmem.levels.entries import Link, entry_fields, lives, new_id, row_of, tag_columns
 from graphmem.models.episodes import Episode
 from graphmem.models.levels import MAX_TAGS, Entry, NewEntry
 from graphmem.models.people import Knowledge
-from graphmem.models.reports import LearnReport, Rejection
+from graphmem.models.reports import LearnReport
 from graphmem.store.port import Row
 from graphmem.text.fencing import CLOSE, OPEN, fenced
 
@@ -101,11 +100,8 @@ class Transformer(NamedTuple):
 def _copy(page: Page, row: Row) -> Draft:
     """Return the draft of an entry as it is, under its own key."""
     draft = {name: row[name] for name in _COPIED}
-    return Draft(draft | {"id": _id(page, row["key"]), "ttl": None}, [row])
-
-
-def _id(page: Page, key: str | None) -> str:
-    return token_hex(16) if key is None else entry_id(page.ns, page.level, key)
+    identity = new_id(page.ns, page.level, row["key"])
+    return Draft(draft | {"id": identity, "ttl": None}, [row])
 
 
 def _alike(rows: Iterable[Row]) -> dict[str, list[Row]]:
@@ -150,7 +146,7 @@ def _count(page: Page) -> list[Draft]:
         key = f"count:{said}"
         row = _copy(page, rows[-1]).row
         row |= {
-            "id": _id(page, key),
+            "id": new_id(page.ns, page.level, key),
             "key": key,
             "metadata": canonical_json({"count": len(rows)}),
             "base": max(each["base"] for each in rows),
@@ -339,10 +335,10 @@ def check_arguments(transformer: str | Function | None, arguments: Mapping[str, 
 
 def convert(
     graph: Graph, flow: Row, drafts: list[Draft], outlets: Outlets
-) -> tuple[list[Row], Counter[str]]:
+) -> tuple[list[Link], Counter[str]]:
     """Turn drafts into what the target of a row of ``levels.flow`` shows, if it is a view.
 
-    Return what they became, rows {id, target}, and why how many became nothing.
+    Return the links to what they became, and why how many became nothing.
     """
     if flow["holds"] == "entries" or not drafts:
         return [], Counter()
@@ -366,13 +362,9 @@ def _unlearned(graph: Graph, drafts: Iterable[Draft]) -> list[Draft]:
     return [draft for draft in drafts if is_new(draft)]
 
 
-def _became(draft: Draft, target: str) -> list[Row]:
-    return [{"id": row["id"], "target": target} for row in draft.sources]
-
-
 def _learn(
     namespace: str, owner: str | None, drafts: Sequence[Draft], outlets: Outlets
-) -> tuple[list[Row], Counter[str]]:
+) -> tuple[list[Link], Counter[str]]:
     records: list[tuple[dict[str, Any], Draft]] = []
     reasons = Counter[str]()
     for draft in drafts:
@@ -384,17 +376,15 @@ def _learn(
         else:
             records.append((_episode_fields(draft, fields), draft))
     refused: dict[int, str] = {}
-
-    def reject(rejection: Rejection) -> None:
-        refused[rejection.index] = rejection.reason
-
     if records:
-        outlets.learn([fields for fields, _ in records], on_error="collect", on_reject=reject)
+        report = outlets.learn([fields for fields, _ in records], on_error="collect")
+        refused = {one.index: one.reason for one in report.rejected}
     reasons.update(refused.values())
-    links = []
+    links: list[Link] = []
     for index, (fields, draft) in enumerate(records):
         if index not in refused:
-            links += _became(draft, node_id(namespace, "Episode", "key", fields["source_key"]))
+            target = node_id(namespace, "Episode", "key", fields["source_key"])
+            links += [("episodes", row["id"], target) for row in draft.sources]
     return links, reasons
 
 
@@ -419,8 +409,8 @@ def _source_key(draft: Draft) -> str:
     return str(ids[0]) if len(ids) == 1 else digest(" ".join(ids))
 
 
-def _know(drafts: Iterable[Draft], outlets: Outlets) -> tuple[list[Row], Counter[str]]:
-    links: list[Row] = []
+def _know(drafts: Iterable[Draft], outlets: Outlets) -> tuple[list[Link], Counter[str]]:
+    links: list[Link] = []
     reasons = Counter[str]()
     for draft in drafts:
         if not is_fact(draft.row):
@@ -434,5 +424,5 @@ def _know(drafts: Iterable[Draft], outlets: Outlets) -> tuple[list[Row], Counter
         except (ValidationError, NotFoundError) as error:
             reasons[str(error)] += 1
         else:
-            links += _became(draft, fact.id)
+            links += [("knowledge", row["id"], fact.id) for row in draft.sources]
     return links, reasons

@@ -16,7 +16,15 @@ from graphmem.errors import GraphMemError, StoreError
 from graphmem.graph.arguments import checked_agent, one_or_many
 from graphmem.graph.graph import Transaction
 from graphmem.ids import entry_id, from_millis, level_stream_id, to_millis
-from graphmem.levels.entries import Base, change, check_takes_entries, link, lock_levels
+from graphmem.levels.entries import (
+    Base,
+    Link,
+    change,
+    check_takes_entries,
+    existing,
+    link,
+    lock_levels,
+)
 from graphmem.levels.topology import note
 from graphmem.models.levels import MAX_TAGS, LevelMaintained, MaintainReport, NewEntry, Timing
 from graphmem.store.port import Row
@@ -54,8 +62,7 @@ class Maintenance(Base):
         if name is None:
             rows = self._maintainable(asking)
         else:
-            level = self._writable(name, asking)
-            rows = self._find(self._graph, [level], self._view(None))
+            rows = existing(self._graph, [self._writable(name, asking).name])
             check_takes_entries(rows[0])
         return self._maintain(rows, now)
 
@@ -236,7 +243,7 @@ def _merge(tx: Transaction, level: str, pairs: list[Row], now: int) -> int:
     return len(goes)
 
 
-def _edges_of(tx: Transaction, goes: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+def _edges_of(tx: Transaction, goes: Mapping[str, str]) -> Iterator[Link]:
     """Yield the edges of entries that go, as those of the ones that stay in their place."""
     for row in tx.run("entries.evidence", ids=sorted(goes)):
         home = goes[row["id"]]

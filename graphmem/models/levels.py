@@ -73,7 +73,10 @@ class LevelName(NamedTuple):
 def _parse(
     name: object, field: str, kinds: Iterable[str] = tuple(PRESETS), what: str = "level"
 ) -> LevelName:
-    text = _checked_name(name, field)
+    try:
+        text = _Named(name=name).name  # type: ignore[arg-type]
+    except ValidationError as error:
+        raise ValidationError(field, error.value, error.problem, error.remedy) from None
     owner_kind, _, rest = text.partition(":")
     parts = rest.split(":")
     if (
@@ -144,13 +147,6 @@ Rate = Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]
 
 class _Named(Input):
     name: ShortName
-
-
-def _checked_name(name: Any, field: str) -> str:
-    try:
-        return _Named(name=name).name
-    except ValidationError as error:
-        raise ValidationError(field, error.value, error.problem, error.remedy) from None
 
 
 class LevelUpkeep(Input):

@@ -14,6 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Annotated, Self
 
 from pydantic import Field
@@ -158,19 +159,14 @@ class Consumer:
         group, claims, left = self._given.group, list[Row](), self._given.limit
         for row in self._graph.read("events.streams", group=group):
             if left > 0 and self._given.fits(row["agent"]):
-                claims += self._claim_next(row["stream"], left)
+                claims += self._graph.transact(partial(self._claim_next, row["stream"], left))
                 left = self._given.limit - sum(len(claim["pending"]) for claim in claims)
         return claims
 
-    def _claim_next(self, stream: str, limit: int) -> list[Row]:
-        group, name = self._given.group, self._given.consumer
-        cursor = node_id(self._graph.ns, "Cursor", group, stream)
-
-        def work(tx: Transaction) -> list[Row]:
-            tx.run("events.open_cursor", id=cursor, group=group, stream=stream)
-            return tx.run("events.claim", id=cursor, consumer=name, limit=limit)
-
-        return self._graph.transact(work)
+    def _claim_next(self, stream: str, limit: int, tx: Transaction) -> list[Row]:
+        cursor = node_id(tx.ns, "Cursor", self._given.group, stream)
+        tx.run("events.open_cursor", id=cursor, group=self._given.group, stream=stream)
+        return tx.run("events.claim", id=cursor, consumer=self._given.consumer, limit=limit)
 
     def _reclaim(self, consumer: str | None, idle: float) -> list[Row]:
         """Take over the claims of a consumer, or of all, that were idle for so many seconds."""

@@ -21,7 +21,7 @@ from zoneinfo import ZoneInfo
 from pydantic import Field
 
 from graphmem.errors import NotFoundError, ValidationError
-from graphmem.graph.arguments import check_choice, check_flag, check_text
+from graphmem.graph.arguments import check_flag, check_text
 from graphmem.graph.graph import Graph, Transaction
 from graphmem.graph.lookup import HasId, find_subject, subject_ids
 from graphmem.ids import from_millis, node_id, to_millis
@@ -108,7 +108,6 @@ class Cycles:
         """
         check_flag("keep", keep)
         question = Question(timezone=timezone, alpha=alpha, at_least=at_least, only=only)
-        zone_of(question.timezone)
         if isinstance(subject, list | tuple):
             for name, given in (("keep", keep), ("only", only)):
                 if given:
@@ -166,11 +165,9 @@ class Cycles:
         cycles = tuple(cycle.model_copy(update={"id": ids[cycle.kind]}) for cycle in report.cycles)
         rows = [
             {
-                **cycle.model_dump(),
+                **cycle.model_dump(mode="json"),
                 **question.model_dump(),
                 "correction": "holm",
-                "buckets": list(cycle.buckets),
-                "expected": list(cycle.expected),
                 "created_at": max(
                     row["at"] for row in facts if row["at"] is not None and question.counts(row)
                 ),
@@ -198,9 +195,20 @@ def make_report(subject: str | None, facts: Sequence[Row], question: Question) -
     ]
     asked = question.model_dump(include={"timezone", "only"})
     cycles = [
-        _cycle(test, test.p_corrected, subject=subject, events=len(local), **asked)
+        Cycle(
+            **test.model_dump(include={"kind", "chi2", "buckets", "expected"}),
+            subject=subject,
+            period=PERIODS[test.kind],
+            amplitude=AMPLITUDE,
+            phase=phase_of(test.kind, peak),
+            p_value=test.p_corrected,
+            peak=peak,
+            events=len(local),
+            **asked,
+        )
         for test in tests
         if test.p_corrected is not None and test.p_corrected < question.alpha
+        for peak in [peak_of(test.buckets, test.expected)]
     ]
     return CycleReport(
         subject=subject,
@@ -210,19 +218,6 @@ def make_report(subject: str | None, facts: Sequence[Row], question: Question) -
         undated=len(dates) - len(local),
         unjudged=sum(row["success"] is None for row in facts) if question.only else 0,
         **asked,
-    )
-
-
-def _cycle(test: CycleTest, p_value: float, **more: Any) -> Cycle:
-    peak = peak_of(test.buckets, test.expected)
-    return Cycle(
-        **test.model_dump(include={"kind", "chi2", "buckets", "expected"}),
-        period=PERIODS[test.kind],
-        amplitude=AMPLITUDE,
-        phase=phase_of(test.kind, peak),
-        p_value=p_value,
-        peak=peak,
-        **more,
     )
 
 
@@ -327,12 +322,8 @@ def clock(kind: CycleKind, timezone: str, moment: datetime) -> float:
     Hours and weekdays: local wall-clock seconds since 1970-01-01 00:00 local time, so that 09:00
     stays 09:00 when summer time begins. Weeks of the month: the elapsed part of the local month,
     scaled to 30 days. Months of the year: the elapsed part of the local year, scaled to 365 days.
-
-    Raises:
-        ValidationError: the zone or the kind is unknown, or the time has no zone.
     """
-    check_choice("kind", kind, PERIODS)
-    local = local_time(_check_date("moment", moment), zone_of(timezone))
+    local = local_time(moment, zone_of(timezone))
     if kind in ("hour of day", "day of week"):
         return (local - _START).total_seconds()
     start = local.replace(day=1, hour=0, minute=0, second=0, microsecond=0)

@@ -166,11 +166,9 @@ class Predictions:
                 happened=given.happened,
                 actual=_json(given.actual),
             )
-            row = _row(tx, prediction_id)
             if not resolved:  # resolved or erased meanwhile
-                _check_open(row)
                 raise ChangedError("the prediction changed while this was written")
-            return prediction_of(row)
+            return prediction_of(_row(tx, prediction_id))
 
         return self._graph.transact(work)
 

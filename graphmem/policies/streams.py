@@ -123,25 +123,15 @@ class Change(NamedTuple):
     after: StateKey | None = None
 
 
-def open_nodes_of(tx: Transaction, changes: Sequence[Change]) -> None:
-    """Create the missing nodes of changes."""
-    keys = [change.policy for change in changes if change.policy]
-    states = [change.after for change in changes if change.after]
-    open_nodes(tx, keys, states, {change.agent for change in changes})
-
-
 def open_nodes(
-    tx: Transaction,
-    policies: Iterable[PolicyKey],
-    states: Iterable[StateKey] = (),
-    agents: Iterable[str] = (),
+    tx: Transaction, policies: Iterable[PolicyKey], changes: Sequence[Change] = ()
 ) -> None:
-    """Create missing streams, states and policies."""
-    keys = {key.id: key for key in policies}
+    """Create missing streams, states and policies: given ones, and those of changes."""
+    keys = {key.id: key for key in (*policies, *(one.policy for one in changes)) if key}
     # Of two keys of a state that with features.
-    found = [*(key.state for key in keys.values()), *states]
+    found = [*(key.state for key in keys.values()), *(one.after for one in changes if one.after)]
     places = {place.id: place for place in sorted(found, key=lambda place: bool(place.features))}
-    names = sorted({*agents, *(key.agent for key in keys.values())})
+    names = sorted({*(one.agent for one in changes), *(key.agent for key in keys.values())})
     streams = [{"stream": stream_id(tx.ns, agent), "agent": agent} for agent in names]
     if streams:
         tx.run("events.open_streams", rows=streams)
@@ -248,7 +238,7 @@ def _open(
     if len(locked) == len(wanted):
         with suppress(ChangedError):  # some are new
             return locked, load(tx, wanted, places, links=links)
-    open_nodes_of(tx, changes)
+    open_nodes(tx, (), changes)
     return lock(tx, wanted), load(tx, wanted, places, links=links)
 
 

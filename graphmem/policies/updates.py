@@ -11,6 +11,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from itertools import islice
 from typing import Annotated, Any
 
@@ -33,7 +34,7 @@ from graphmem.models.policies import (
 )
 from graphmem.notebook.lists import Listed
 from graphmem.policies.replay import DECAY, INITIAL_WEIGHT, STRENGTHEN
-from graphmem.policies.streams import Change, PolicyKey, StateKey, apply, lock, open_nodes_of
+from graphmem.policies.streams import Change, PolicyKey, StateKey, apply, lock, open_nodes
 from graphmem.policies.values import Values
 from graphmem.store.port import ChangedError, Row
 
@@ -128,7 +129,7 @@ class Policies(Values):
             params |= {"next_state_id": fact["next_id"], "next_actions": fact["next_actions"]}
 
         def work(tx: Transaction) -> list[Row]:
-            open_nodes_of(tx, [change])
+            open_nodes(tx, (), [change])
             if not (updated := tx.run(query, **params)):
                 raise ChangedError("the policy was erased while this was written")
             return updated
@@ -251,9 +252,7 @@ class Policies(Values):
         for stream in self._graph.read("events.streams", group=GROUP, agent=checked_agent(agent)):
             done = PAGE if stream["level"] is None else 0
             while done == PAGE:
-                learned = self._graph.transact(
-                    lambda tx, stream=stream: self._learn_page(tx, stream)  # type: ignore[misc]
-                )
+                learned = self._graph.transact(partial(self._learn_page, stream))
                 done = learned["events"]
                 total += learned
         return EpisodesLearned(**{name: total[name] for name in EpisodesLearned.model_fields})
@@ -309,7 +308,7 @@ class Policies(Values):
             needed=more[0, 0]["more"],
         )
 
-    def _learn_page(self, tx: Transaction, stream: Row) -> Counter[str]:
+    def _learn_page(self, stream: Row, tx: Transaction) -> Counter[str]:
         cursor = node_id(tx.ns, "Cursor", GROUP, stream["stream"])
         tx.run("events.open_cursor", id=cursor, group=GROUP, stream=stream["stream"])
         lock(tx, [stream["stream"]])

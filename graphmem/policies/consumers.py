@@ -12,10 +12,10 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Annotated, Self
+from typing import Annotated
 
 from pydantic import Field
 
@@ -58,7 +58,7 @@ class Interest(Input):
         return self.kinds is None or not kinds.isdisjoint(self.kinds)
 
 
-class Consumer:
+class Consumer(Iterator[Event], AsyncIterator[Event]):
     """The events that one consumer of a group gets: iterate, with ``for`` or ``async for``.
 
     Each event is acknowledged when you ask for the next one. If you leave a loop at an event, it
@@ -76,7 +76,8 @@ class Consumer:
         """The events to give next, each with its claim."""
         self._latest: tuple[str, Event] | None = None
         self._began = False
-        self._looked: float | None = None
+        self._look_after = 0.0
+        """When to look for what idle consumers left, by the clock of the process."""
         self._lock = threading.Lock()
 
     def ack(self) -> None:
@@ -92,9 +93,6 @@ class Consumer:
                 raise
         self._latest = None
 
-    def __iter__(self) -> Self:
-        return self
-
     def __next__(self) -> Event:
         woken = threading.Event()
         with self._graph.bell.heard(woken.set):
@@ -105,9 +103,6 @@ class Consumer:
         if (event := self._next()) is None:
             raise StopIteration
         return event
-
-    def __aiter__(self) -> Self:
-        return self
 
     async def __anext__(self) -> Event:
         woken, loop = asyncio.Event(), asyncio.get_running_loop()
@@ -148,9 +143,8 @@ class Consumer:
                 return own
         if new := self._claim():
             return new
-        now = time.monotonic()
-        if self._looked is None or now - self._looked >= self._given.idle:
-            self._looked = now
+        if time.monotonic() >= self._look_after:
+            self._look_after = time.monotonic() + self._given.idle
             return self._reclaim(None, self._given.idle)
         return []
 

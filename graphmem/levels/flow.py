@@ -193,7 +193,7 @@ class Flow(Maintenance):
                     pulls.append(pulled)
                 if pulled.made:
                     new[row["level"]] += pulled.made
-        done = self._maintain(self._maintainable(owner), self._graph.now())
+        done = self._maintain(None, owner, self._graph.now())
         return TickReport(
             at=now, subscriptions=tuple(pulls), levels=dict(new), maintained=done.levels
         )
@@ -238,8 +238,9 @@ class Flow(Maintenance):
             if row["owner_kind"] == "agent" and source.owner != row["owner"]:
                 check_readable(source, self._view(row["owner"]), "source")
             transformer = self._transformer(row, wait)
-            for page in self._pages(row):
-                drafts = transformer.make(page) if page.rows else []
+            options = PullOptions.model_validate_json(row["arguments"])
+            for page in self._pages(row, options.where):
+                drafts = transformer.make(page, **options.arguments) if page.rows else []
                 links, refusals = transformers.convert(self._graph, row, drafts, self._outlets)
                 write = partial(_write, row, page, transformer, drafts, links)
                 made = self._graph.transact(write)
@@ -277,21 +278,18 @@ class Flow(Maintenance):
             )
         return transformers.of_own(row["transformer"])
 
-    def _pages(self, row: Row) -> Iterator[Page]:
+    def _pages(self, row: Row, where: Tags | None) -> Iterator[Page]:
         """Read what is pending, a page at a time, up to what there is at the beginning."""
         after, stream = row["position"], row["stream"]
-        options = PullOptions.model_validate_json(row["arguments"])
         for end in self._graph.read("levels.ends", ids=[stream]):
             while after < end["last"]:
                 upto = min(end["last"], after + PAGE)
                 now = self._graph.now()
                 events = self._graph.read("flow.pending", ids=event_ids(stream, after + 1, upto))
                 rows, missed = _living(events, row["since"], now)
-                where = options.where
                 fit = [one for one in rows if where is None or where.fits(one["tags"])]
-                left_out = len(rows) - len(fit)
-                place = (self._graph.ns, row["level"], now, options.arguments, self._outlets.chat)
-                yield Page(*place, fit, after, upto, missed, left_out)
+                place = (self._graph.ns, row["level"], now, self._outlets.chat)
+                yield Page(*place, fit, after, upto, missed, len(rows) - len(fit))
                 after = upto
 
 

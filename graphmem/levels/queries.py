@@ -56,7 +56,6 @@ COMPARED = 100
 """A context takes its entries from so many near a text."""
 MANY = 1_000
 """There may be so many entries if at least :data:`COMPARED` were found."""
-_SPECIAL = re.compile(r"[\\.+*?()|\[\]{}^$#&~-]")
 _OUTCOMES = {True: "success", False: "failure"}
 
 
@@ -374,8 +373,8 @@ def _question(request: EntryQuestion, now: int) -> Question:
     options = [] if request.include_expired else ["living"]
     if request.key is not None:
         options.append("keyed")
-        parts = [{"*": ".*", "?": "."}.get(c) or _SPECIAL.sub(r"\\\g<0>", c) for c in request.key]
-        params["pattern"] = f"(?s){''.join(parts)}"
+        pattern = re.escape(request.key).replace(r"\*", ".*").replace(r"\?", ".")
+        params["pattern"] = f"(?s){pattern}"
         params["prefix"] = re.split(r"[*?]", request.key, maxsplit=1)[0]
     since = [] if request.since is None else [to_millis(request.since)]
     if request.max_age is not None:

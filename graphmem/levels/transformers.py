@@ -77,7 +77,6 @@ class Page(NamedTuple):
     level: str
     """The level that pulls, by name."""
     now: int
-    arguments: Mapping[str, Any]
     chat: Chat | None
     rows: list[Row]
     """The entries: rows of ``flow.pending``, in order of storing."""
@@ -91,7 +90,8 @@ class Page(NamedTuple):
 class Transformer(NamedTuple):
     """How to make drafts of a page, and how to fit them to what is in the level that pulls."""
 
-    make: Callable[[Page], list[Draft]]
+    make: Callable[..., list[Draft]]
+    """Called with a page, and with the arguments of the transformer by name."""
     settle: Callable[[Transaction, str, list[Draft]], list[Draft]] | None = None
     """Called in the transaction, with the level and its stream locked. A draft whose row has only
     an id is in the level already."""
@@ -248,11 +248,11 @@ def _mapping_of(row: Row) -> dict[str, Any]:
 def of_function(function: Function, wait: Wait | None) -> Transformer:
     """Return the transformer of a function of entries; ``wait`` waits for one that is async."""
 
-    def make(page: Page) -> list[Draft]:
+    def make(page: Page, /, **arguments: JsonValue) -> list[Draft]:
         rows = {row["id"]: row for row in page.rows}
         entries = [Entry(**entry_fields(row)) for row in page.rows]
         drafts = []
-        for item in _awaited(function(entries, **page.arguments), wait):
+        for item in _awaited(function(entries, **arguments), wait):
             new, ids = _new_entry(item)
             sources = list(rows) if ids is None else ids
             for source in sources:
@@ -302,7 +302,7 @@ _OWN: dict[str | None, Transformer] = {
     None: Transformer(lambda page: [_copy(page, row) for row in page.rows]),
     "dedup": Transformer(_dedup, _settle_alike),
     "count": Transformer(_count, _settle_counts),
-    "summarise": Transformer(lambda page: _summarise(page, **page.arguments)),
+    "summarise": Transformer(_summarise),
 }
 
 
@@ -317,11 +317,7 @@ def of_own(name: str | None) -> Transformer:
 
 def check_arguments(transformer: str | Function | None, arguments: Mapping[str, JsonValue]) -> None:
     """Check that a transformer exists, and takes some arguments."""
-    function: Function = lambda entries: entries  # noqa: E731
-    if callable(transformer):
-        function = transformer
-    elif of_own(transformer) is _OWN["summarise"]:
-        function = _summarise
+    function = transformer if callable(transformer) else of_own(transformer).make
     try:
         inspect.signature(function).bind([], **arguments)
     except ValueError:  # the signature of a builtin is unknown

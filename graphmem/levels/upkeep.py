@@ -59,12 +59,20 @@ class Maintenance(Base):
         asking = checked_agent(agent)
         instant = Timing(at=at).at
         now = self._graph.now() if instant is None else to_millis(instant)
+        return self._maintain(name, asking, now)
+
+    def _maintain(self, name: str | None, agent: str | None, now: int) -> MaintainReport:
         if name is None:
-            rows = self._maintainable(asking)
+            kind = None if agent is None else "agent"
+            rows = self._graph.read("levels.list", owner_kind=kind, owner=agent)
+            rows = [row for row in rows if row["holds"] == "entries"]
         else:
-            rows = existing(self._graph, [self._writable(name, asking).name])
+            rows = existing(self._graph, [self._writable(name, agent).name])
             check_takes_entries(rows[0])
-        return self._maintain(rows, now)
+        levels = [done for row in rows if (done := self._maintain_level(row, now)) is not None]
+        if any(one.reindexed for one in levels):
+            self._search.tidy()
+        return MaintainReport(at=from_millis(now), levels=tuple(levels))
 
     def remove(self, name: str, keys: str | Sequence[str], *, agent: str | None = None) -> int:
         """Remove entries of a level by key; return how many were there.
@@ -131,18 +139,6 @@ class Maintenance(Base):
             return work(tx, level, ids)
 
         return self._graph.transact(locked) if ids else 0
-
-    def _maintainable(self, agent: str | None) -> list[Row]:
-        """Return the levels with entries (rows of ``levels.list``), of an agent or all."""
-        kind = None if agent is None else "agent"
-        rows = self._graph.read("levels.list", owner_kind=kind, owner=agent)
-        return [row for row in rows if row["holds"] == "entries"]
-
-    def _maintain(self, rows: Sequence[Row], now: int) -> MaintainReport:
-        levels = [done for row in rows if (done := self._maintain_level(row, now)) is not None]
-        if any(one.reindexed for one in levels):
-            self._search.tidy()
-        return MaintainReport(at=from_millis(now), levels=tuple(levels))
 
     def _maintain_level(self, row: Row, now: int) -> LevelMaintained | None:
         """Maintain a level (a row of ``levels.list``); return what changed, if anything did."""

@@ -178,20 +178,16 @@ class Settings(BaseSettings):
                 _check_name(variable)
 
     @classmethod
-    def settings_customise_sources(
+    def settings_customise_sources(  # type: ignore[override] # pydantic names all arguments
         cls,
         settings_cls: type[BaseSettings],
         init_settings: PydanticBaseSettingsSource,
         env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
+        **_: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Return where settings come from, the first one first."""
-        del dotenv_settings, file_secret_settings
         file = settings_file()
-        if file is None:
-            return init_settings, env_settings
-        return init_settings, env_settings, _File(settings_cls, file)
+        return init_settings, env_settings, *([_File(settings_cls, file)] if file else [])
 
     @field_validator(*URLS)
     @classmethod

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import errno
 import os
-import select
 import shutil
 import stat
 import tempfile
@@ -21,29 +19,6 @@ try:
     import fcntl
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
-
-
-WRITER = 10.0
-"""Seconds in which a program must begin to write into a pipe that is read."""
-
-
-def open_input(path: Path) -> BinaryIO:
-    """Open a file, a device or a pipe for reading.
-
-    Raises:
-        OSError: it cannot be opened, or nothing writes into the pipe.
-    """
-    if not stat.S_ISFIFO(path.stat().st_mode):
-        return path.open("rb")
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    ready, _, _ = select.select([handle], [], [], WRITER)
-    if not ready:
-        with suppress(BlockingIOError):  # a program has opened it, and may take its time
-            os.read(handle, 1)
-            os.close(handle)
-            raise OSError(errno.EPIPE, "nothing writes into this pipe")
-    os.set_blocking(handle, True)
-    return os.fdopen(handle, "rb")
 
 
 @contextmanager

@@ -7,6 +7,7 @@ Text from others can hold both: names of files, texts of agents, keys, answers o
 from __future__ import annotations
 
 import io
+import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import TextIO, cast
@@ -40,15 +41,7 @@ def printable(text: str) -> str:
 
     The escapes are those of JSON, so that JSON has the same value afterwards.
     """
-    return _SHY.sub(_escape, text)
-
-
-def _escape(match: re.Match[str]) -> str:
-    char = match[0]
-    if char < "\U00010000":
-        return f"\\u{ord(char):04x}"
-    high, low = divmod(ord(char) - 0x10000, 0x400)
-    return f"\\u{0xD800 + high:04x}\\u{0xDC00 + low:04x}"
+    return _SHY.sub(lambda match: json.dumps(match[0])[1:-1], text)
 
 
 def without_passwords(text: str) -> str:
@@ -94,12 +87,15 @@ def counted(number: int, noun: str) -> str:
     """Return a number with its noun; the first word takes the plural: ``2 entries of it``."""
     if number != 1:
         word, space, rest = noun.partition(" ")
-        if word.endswith(("s", "sh", "ch", "x")):
-            word += "es"
-        else:
-            word = re.sub("(?<![aeo])y$", "ie", word) + "s"
-        noun = word + space + rest
+        noun = with_s(word) + space + rest
     return f"{number:,} {noun}"
+
+
+def with_s(word: str) -> str:
+    """Return the plural of a noun, or the third person of a verb."""
+    if word.endswith(("s", "x", "z", "ch", "sh")):
+        return f"{word}es"
+    return re.sub("(?<![aeiou])y$", "ie", word) + "s"
 
 
 _WORDS = {

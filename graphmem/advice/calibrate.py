@@ -30,7 +30,6 @@ from graphmem.advice.strengths import DEFAULTS, LEAST
 from graphmem.arrays import NDArray, np
 from graphmem.graph.arguments import Progress
 from graphmem.graph.graph import Graph
-from graphmem.graph.nearness import Near
 from graphmem.graph.rates import LATEST, PRIOR, rates_of
 from graphmem.ids import node_id
 from graphmem.models.forecasts import (
@@ -41,6 +40,7 @@ from graphmem.models.forecasts import (
     PoolingStrengths,
 )
 from graphmem.search.edges import LINKS
+from graphmem.search.similarity import Similarity
 from graphmem.store.paging import pages
 from graphmem.store.port import Row
 from graphmem.text import answers
@@ -283,7 +283,7 @@ class History:
 class Calibrator:
     """Measures the predictions of one namespace."""
 
-    def __init__(self, graph: Graph, near: Near | None = None) -> None:
+    def __init__(self, graph: Graph, near: Similarity | None = None) -> None:
         self._graph = graph
         self._near = near  # finds near tasks; None: they are those to which the graph has links
 

@@ -23,10 +23,11 @@ from graphmem.advice.telling import (
 )
 from graphmem.graph.access import View
 from graphmem.graph.graph import Graph
-from graphmem.graph.nearness import Conclusion, Near, Question, understood
+from graphmem.graph.nearness import Conclusion, Question, understood
 from graphmem.models.forecasts import Change, PoolingStrengths
 from graphmem.models.skills import Prior
 from graphmem.numerics import beta_quantile, wilson_lower
+from graphmem.search.similarity import Similarity
 from graphmem.store.port import Row
 from graphmem.text.words import sequences
 
@@ -154,7 +155,7 @@ class Estimates:
 class Estimator:
     """Estimates the outcomes of strategies on tasks, in one namespace."""
 
-    def __init__(self, graph: Graph, strengths: Strengths, near: Near) -> None:
+    def __init__(self, graph: Graph, strengths: Strengths, near: Similarity) -> None:
         self._graph = graph
         self._strengths = strengths
         self.near = near

@@ -22,11 +22,11 @@ from graphmem.arrays import np, product
 from graphmem.errors import NotFoundError, ValidationError
 from graphmem.graph.arguments import Progress
 from graphmem.graph.graph import Graph
-from graphmem.graph.nearness import Near
 from graphmem.ids import strategy_id
 from graphmem.models.choices import Estimate, Evaluation, Explore, LeftOut
 from graphmem.models.fields import Input, SomeNames
 from graphmem.models.forecasts import PoolingStrengths
+from graphmem.search.similarity import Similarity
 from graphmem.store.port import Row
 
 FEWEST = 10  # fewest episodes for an estimate: resamples of fewer say too little
@@ -57,7 +57,7 @@ way takes candidates that had no chance."""
 
 
 def evaluate(
-    graph: Graph, near: Near, asked: Asked, chances: Chances, on_progress: Progress | None
+    graph: Graph, near: Similarity, asked: Asked, chances: Chances, on_progress: Progress | None
 ) -> Evaluation:
     """Return what a way would have got in a namespace."""
     calibrator = Calibrator(graph, near)

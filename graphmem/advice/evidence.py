@@ -17,10 +17,11 @@ from graphmem.advice.formula import Floats
 from graphmem.arrays import np
 from graphmem.graph.access import View
 from graphmem.graph.graph import Graph
-from graphmem.graph.nearness import Near, Question
+from graphmem.graph.nearness import Question
 from graphmem.ids import heuristic_ids, strategy_id
 from graphmem.lessons.skills import priors_of
 from graphmem.models.skills import Prior
+from graphmem.search.similarity import Similarity
 from graphmem.store.port import Row
 
 Number = TypeVar("Number", float, Floats)
@@ -51,7 +52,7 @@ class Candidate(Own):
 class Evidence:
     """What the graph tells of strategies on a task, in one view."""
 
-    def __init__(self, graph: Graph, near: Near, question: Question, view: View) -> None:
+    def __init__(self, graph: Graph, near: Similarity, question: Question, view: View) -> None:
         self._graph = graph
         self._near = near
         self._question = question
@@ -76,7 +77,7 @@ class Evidence:
         self.everything: Row = parts["all"][0]
         """The sums of all tallies."""
         self.strengths: Row | None = next(iter(parts["strengths"]), None)
-        similar = dict(self._question.near)
+        similar = dict(self._question.near.tasks)
         self.runs: int = parts["task"][0]["trials"]
         """Episodes of the task and near ones."""
         self.runs += sum(trials for key, trials, _ in parts["near"] if key in similar)
@@ -110,7 +111,7 @@ class Evidence:
             "pooling": pooling,
             "tasks": question.tasks,
             "near_tasks": sorted(self._most),
-            "nearest": [] if self._some else [key for key, _ in question.near[:NAMED]],
+            "nearest": [] if self._some else [key for key, _ in question.near.tasks[:NAMED]],
             "type": question.task_type,
             **self._seen,
         }
@@ -131,7 +132,7 @@ class Evidence:
     def _name_tasks(self, around: Sequence[Any], texts: Mapping[str, str]) -> dict[str, Row]:
         """Return the few nearest tasks that may be read, the nearest first."""
         counts = {key: {"trials": n, "successes": k} for key, n, k in around}
-        nearest = {key: one for key, one in self._question.near[:NAMED] if key in counts}
+        nearest = {key: one for key, one in self._question.near.tasks[:NAMED] if key in counts}
         if self._some:  # an agent reads its own wording of a task
             told = self._view.tasks(self._graph, sorted(nearest))
             texts = {key: row["text"] for key, row in told.items()}
@@ -193,7 +194,7 @@ class Evidence:
 
     def _add_near(self, outcomes: Sequence[Any]) -> None:
         """Add the outcomes of strategies on near tasks and less similar ones."""
-        similar = dict(self._question.near)
+        similar = dict(self._question.near.tasks)
         cells: dict[tuple[str, str], Pair] = defaultdict(lambda: (0, 0))
         for identity, task, trials, successes in outcomes:
             cells[identity, task] = plus(cells[identity, task], trials, successes)
@@ -301,8 +302,8 @@ def _weigh(cosines: Iterable[float], edge: float) -> list[float]:
 
 def _most(question: Question) -> dict[str, float]:
     """Return what near tasks (ids) count for, at most, in trials."""
-    weights = _weigh((cosine for _, cosine in question.around), question.edge)
-    near = zip(question.around, weights, strict=True)
+    weights = _weigh((cosine for _, cosine in question.near.around), question.near.edge)
+    near = zip(question.near.around, weights, strict=True)
     return {key: at_most(weight) for (key, _), weight in near if weight > 0.0}
 
 

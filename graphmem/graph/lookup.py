@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Protocol, runtime_checkable
+from typing import Protocol, cast, runtime_checkable
 
-from graphmem.errors import NotFoundError, ValidationError
+from graphmem.errors import NotFoundError, ValidationError, shown
 from graphmem.graph.access import EVERYTHING, View
-from graphmem.graph.arguments import check_text, checked_text
+from graphmem.graph.arguments import check_choice, check_text, checked_text
 from graphmem.graph.graph import Graph, Reader
 from graphmem.ids import strategy_id, task_id
 from graphmem.kinds import ITEM_KINDS, ItemKind
@@ -154,17 +154,16 @@ class Items:
             remedy = "`graphmem list` and `graphmem list KIND` show what there is"
             remedy = f"the nearest strategies are {nearest}" if rows else remedy
         who = "" if view.reader is None else f" that agent {view.reader!r} may read"
-        shown = given if len(given) <= 200 else f"{given[:200]}..."
-        return NotFoundError(f"no {what} {shown!r}{who} in namespace {self._graph.ns!r}; {remedy}")
+        where = f"in namespace {self._graph.ns!r}"
+        return NotFoundError(f"no {what} {shown(given)}{who} {where}; {remedy}")
 
 
 def _checked_kind(kind: str | None) -> ItemKind | None:
-    for known in ITEM_KINDS:
-        if isinstance(kind, str) and kind.replace("_", "-") == known:
-            return known
     if kind is None:
         return None
-    raise ValidationError("kind", kind, "is unknown", f"give one of {', '.join(ITEM_KINDS)}")
+    name = kind.replace("_", "-") if isinstance(kind, str) else kind
+    check_choice("kind", name, ITEM_KINDS)
+    return cast(ItemKind, name)
 
 
 def _checked_item(item: str, name: str = "item") -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, Protocol
 
-from graphmem.graph.access import EVERYTHING, View
+from graphmem.graph.access import View
 from graphmem.graph.graph import Reader
 from graphmem.graph.lookup import known_tasks
 from graphmem.models.skills import Prior
@@ -46,21 +46,11 @@ class NearSkill(NamedTuple):
 class Near(Protocol):
     """Finds what is near a text in a part of the memory."""
 
-    def near_tasks(self, text: str, view: View = EVERYTHING, own: Sequence[str] = ()) -> NearTasks:
+    def near_tasks(self, text: str, view: View, own: Sequence[str]) -> NearTasks:
         """Return the tasks near a text, without the tasks (ids) that it names."""
 
     def near_skills(self, text: str, task_type: str | None, view: View) -> Sequence[NearSkill]:
         """Return the imported skills that tell of such tasks, the nearest first."""
-
-    def near_before(self, tasks: Sequence[str]) -> Iterator[list[tuple[str, float]]] | None:
-        """Return what was near each task (id) of a history when only those before it were known."""
-
-    @property
-    def similar_from(self) -> float:
-        """The similarity from which strategies lend to each other."""
-
-    def near_strategies(self, text: str, view: View = EVERYTHING) -> Sequence[tuple[str, float]]:
-        """Return the ids and similarities of strategies like a text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +60,7 @@ class Question:
     text: str
     known: tuple[Row, ...]
     """All tasks that it names: rows of ``lookup.tasks``."""
-    near: tuple[tuple[str, float], ...]
-    linked: tuple[tuple[str, float], ...]
-    around: tuple[tuple[str, float], ...]
-    edge: float
+    near: NearTasks
     task_type: str | None
     """None: it has none."""
     type_rule: str | None
@@ -152,11 +139,7 @@ Expect = Callable[[Question, Sequence[str], View], Sequence[Expected]]
 
 
 def understood(
-    reader: Reader,
-    text: str,
-    view: View = EVERYTHING,
-    near: Near | None = None,
-    task_type: str | None = None,
+    reader: Reader, text: str, view: View, near: Near | None, task_type: str | None = None
 ) -> Question:
     """Return what a question is about; ``near`` searches for near tasks.
 
@@ -168,9 +151,8 @@ def understood(
     said = known[0]["text"] if known else text
     found = near.near_tasks(said, view, own) if near else NearTasks()
     kind, rule = _type(reader, text, known, found, view, task_type)
-    near_ones = found.tasks, found.linked, found.around
     skills = tuple(near.near_skills(said, kind, view)) if near else ()
-    return Question(text, tuple(known), *near_ones, found.edge, kind, rule, skills)
+    return Question(text, tuple(known), found, kind, rule, skills)
 
 
 def _type(

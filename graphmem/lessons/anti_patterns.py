@@ -79,7 +79,7 @@ def describe(
     grounds = dict(failures)
     of_types = _of_types(graph, failures, view.agents) if expectations is None else {}
     if question:
-        near = {*question.tasks, *dict(question.near)}
+        near = {*question.tasks, *dict(question.near.tasks)}
         for id_, found_there in failures.items():
             grounds[id_] = [failure for failure in found_there if failure["task"] in near]
     better = _alternatives(graph, rows, grounds, view.agents, of_types, expected)

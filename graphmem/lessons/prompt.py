@@ -315,13 +315,13 @@ class ContextWriter:
 
     def _errors(self, question: Question, tried: Sequence[Row], view: View) -> dict[str, str]:
         names = {row["id"]: row["strategy"] for row in tried}
-        tasks = [*question.tasks, *(id_ for id_, _ in question.linked)]
+        tasks = [*question.tasks, *(id_ for id_, _ in question.near.linked)]
         rows = self._read("context.errors", tasks=tasks, ids=list(names), agents=view.agents)
         return {names[row["id"]]: row["error_class"] for row in rows}
 
     def _tried(self, question: Question, view: View) -> list[Row]:
         rows = [{"id": id_, "weight": 1.0, "own": True} for id_ in question.tasks]
-        rows += [{"id": id_, "weight": near**2, "own": False} for id_, near in question.linked]
+        rows += [{"id": id_, "weight": near**2, "own": False} for id_, near in question.near.linked]
         if not rows:
             return []
         tried = self._read("context.tried", rows=rows, agents=view.agents)

@@ -125,7 +125,7 @@ class Similarity:
             size *= _GROWTH
             found = more(size)
 
-    def near_strategies(self, text: str, view: View = EVERYTHING) -> list[tuple[str, float]]:
+    def near_strategies(self, text: str, view: View) -> list[tuple[str, float]]:
         """Return the ids and similarities of the strategies that lend to a strategy with a text."""
         asked = searched("text", text)
         index = self.fresh()
@@ -135,7 +135,7 @@ class Similarity:
         near = self._readable("Strategy", LINKS, view, more, more(LINKS))
         return [pair for pair in near if pair[1] >= self.similar_from]
 
-    def near_tasks(self, text: str, view: View = EVERYTHING, own: Sequence[str] = ()) -> NearTasks:
+    def near_tasks(self, text: str, view: View, own: Sequence[str]) -> NearTasks:
         """Return the tasks to which a text is relevantly similar, at most :data:`NEAR_TASKS`.
 
         ``own`` are the ids of the tasks with that text, which are left out. The nearest one can
@@ -219,7 +219,7 @@ class Similarity:
         """The similarity from which strategies lend to each other."""
         return self.vectors.embedder.thresholds.similar
 
-    def floors(self, hits: Sequence[Hit], limit: int, view: View = EVERYTHING) -> dict[str, float]:
+    def floors(self, hits: Sequence[Hit], limit: int, view: View) -> dict[str, float]:
         """Return by label the similarity below which no hit is relevant.
 
         The embedder's depends on the number of nodes. For a reader that may not read everything,

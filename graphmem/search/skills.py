@@ -15,6 +15,7 @@ from graphmem.errors import LockedError, StorageError
 from graphmem.graph.access import View
 from graphmem.graph.graph import Graph
 from graphmem.graph.nearness import NearSkill
+from graphmem.store.paging import pages
 from graphmem.store.port import Row
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ LEAST, RANGE = 2.0, 2.0
 """What a skill says of a strategy counts for so many trials at the floor, and more on a task of
 the same words."""
 _ROUNDED = 1e-6
-_PAGE = 100
 
 
 class SkillSearch:
@@ -70,11 +70,8 @@ class SkillSearch:
             row["vectors"] = base64.b64encode(vectors.tobytes()).decode()
         if lacking and self._graph.store.writing:
             with contextlib.suppress(StorageError, LockedError):
-                for at in range(0, len(lacking), _PAGE):
-                    page = [
-                        {"id": row["id"], "vectors": row["vectors"]}
-                        for row in lacking[at : at + _PAGE]
-                    ]
+                new = [{"id": row["id"], "vectors": row["vectors"]} for row in lacking]
+                for page in pages(new):
                     self._graph.write("skills.embed", embedder=name, rows=page)
         return rows
 

@@ -19,7 +19,6 @@ from typing import Any, BinaryIO, cast
 from pydantic_core import to_json
 
 from graphmem.errors import SeedingError, ValidationError
-from graphmem.files import open_input
 from graphmem.seeding.formats import GZIP, HEAD, formats
 from graphmem.seeding.reading import Limits
 
@@ -121,7 +120,7 @@ class Source:
         The stream ends at a limit; ``damage`` has the error.
         """
         try:
-            raw = sys.stdin.buffer if self.file is None else open_input(self.file)
+            raw = sys.stdin.buffer if self.file is None else self.file.open("rb")
         except OSError as error:
             raise SeedingError(f"{self.path}: {error.strerror or error}") from error
         try:

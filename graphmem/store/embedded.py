@@ -97,6 +97,7 @@ class EmbeddedStore:
 
     def __init__(self, folder: Path | None, settings: Settings) -> None:
         self.folder = folder.expanduser().absolute() if folder else None
+        self.url = str(self.folder or "memory:")
         self._settings = settings
         self._wait = WAIT if settings.wait is None else settings.wait
         self._lease = _leases.of(self.folder)
@@ -109,10 +110,6 @@ class EmbeddedStore:
         if self.folder:
             files.check_folder(self.folder)
         in_child(self, keep)  # a forked child leaves everything to the parent
-
-    @property
-    def url(self) -> str:
-        return str(self.folder) if self.folder else "memory:"
 
     @property
     def snapshot_age(self) -> float | None:

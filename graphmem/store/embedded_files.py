@@ -313,11 +313,8 @@ def write_backup(session: kglite.Session, folder: Path) -> tuple[int, int]:
             raise StorageError(f"{folder} is not empty; give a new folder")
         folder.parent.mkdir(parents=True, exist_ok=True)
         with part_of(folder, lambda new: new.mkdir(0o700)) as new:
-            try:
-                with translated(path=folder):
-                    session.backup(str(new / GRAPH))
-            except StorageError as error:
-                raise StorageError(f"cannot write {folder}: {error}") from error
+            with translated(path=folder):
+                session.backup(str(new / GRAPH))
             manifest = _manifest_of(new, session, 1)
             manifest.write(new)
             new.chmod(0o755)

@@ -31,7 +31,6 @@ from graphmem.errors import (
     shown,
 )
 from graphmem.forks import in_child, keep
-from graphmem.models.reports import LossReport
 from graphmem.printable import MASK, without_password
 from graphmem.store import schema
 from graphmem.store.port import (
@@ -41,6 +40,7 @@ from graphmem.store.port import (
     Limits,
     Row,
     Rows,
+    Store,
     Transaction,
     check_process,
 )
@@ -81,7 +81,7 @@ class _Transaction:
     finish = run
 
 
-class Neo4jStore:
+class Neo4jStore(Store):
     """A graph on a Neo4j server, a cluster or Aura.
 
     It repeats transactions itself, for ``wait`` seconds (a setting): the driver's time begins at
@@ -142,18 +142,10 @@ class Neo4jStore:
         # Its connections say goodbye when they are freed, over sockets that the parent uses.
         in_child(self, keep)
 
-    snapshot_age: float | None = None
-
     @property
     def writing(self) -> bool:
         """Whether it is open; a server accepts writes of several processes."""
         return not self._closed
-
-    def try_writing(self) -> bool:
-        return self.writing
-
-    def exists(self) -> bool:
-        return True
 
     def read(self, query: Query, /, **params: Any) -> list[Row]:
         if not self._looked:
@@ -169,7 +161,9 @@ class Neo4jStore:
                     self._session(neo4j.READ_ACCESS) as session,
                     session.begin_transaction(timeout=limits.seconds) as transaction,
                 ):
-                    return _first(transaction, query.text, bound, limits)
+                    result = transaction.run(cast(Any, query.text), bound)
+                    rows = [record.data() for record in itertools.islice(result, limits.rows + 1)]
+                    return Rows(rows[: limits.rows], truncated=len(rows) > limits.rows)
             except UnavailableError as error:  # also where it begins, and where it is closed
                 if "TransactionTimedOut" in (getattr(error.__cause__, "code", None) or ""):
                     raise limits.too_long() from error
@@ -206,10 +200,6 @@ class Neo4jStore:
     def transact(self, work: Callable[[Transaction], T], *, brief: bool = False) -> T:
         self._ready()
         return self._transact(work, brief=brief)
-
-    def alone(self) -> contextlib.AbstractContextManager[None]:
-        """Do nothing: a server has no files beside the graph."""
-        return contextlib.nullcontext()
 
     def _look(self) -> None:
         self._looked = True  # what follows reads, too
@@ -307,12 +297,6 @@ class Neo4jStore:
 
         return self._again(attempt)
 
-    def compact(self) -> bool:
-        return False
-
-    def readers(self) -> tuple[str, ...]:
-        return ()
-
     def backup(self, folder: Path) -> tuple[int, int]:  # noqa: ARG002
         raise StoreError(
             f"{self.url} is a server; use neo4j-admin database dump and load, or for one namespace "
@@ -320,9 +304,6 @@ class Neo4jStore:
         )
 
     restore = backup
-
-    def accept_loss(self) -> LossReport:
-        return LossReport()
 
     def index(self, namespace: str) -> Neo4jIndex:
         from graphmem.store.neo4j_search import Neo4jIndex
@@ -424,23 +405,6 @@ def _rows(result: neo4j.Result) -> list[Row]:
         raise (error.__cause__ or error) from None
 
 
-def _first(
-    transaction: neo4j.Transaction, text: str, params: dict[str, Any], limits: Limits
-) -> Rows:
-    try:
-        result = transaction.run(cast(Any, text), params)
-        rows = [record.data() for record in itertools.islice(result, limits.rows + 1)]
-    except exceptions.Neo4jError as error:
-        code = (error.code or "").rpartition(".")[2]
-        if code.endswith("OutOfMemoryError"):
-            raise QueryError(
-                "the query needed more memory than the server gives to a transaction "
-                f"(db.memory.transaction.max); narrow it ({error.message})"
-            ) from error
-        raise
-    return Rows(rows[: limits.rows], truncated=len(rows) > limits.rows)
-
-
 _CHANGED = {"DeadlockDetected", "EntityNotFound"}
 """Codes of errors that another writer causes, besides violated constraints."""
 _REPLANNED = "frequent schema changes"
@@ -509,7 +473,7 @@ def _of_server(url: str, error: exceptions.Neo4jError) -> GraphMemError:
     if changed or code in _CHANGED:
         return (DeadlockError if code == "DeadlockDetected" else ChangedError)(said)
     if code.endswith("OutOfMemoryError") and "db.memory.transaction.max" in said:
-        return StoreError(
+        return QueryError(
             "this needs more memory than the server gives to a transaction "
             f"(db.memory.transaction.max); give it more, or do less at once ({said})"
         )

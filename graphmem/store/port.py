@@ -6,7 +6,7 @@ import os
 import queue
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
@@ -131,19 +131,16 @@ class Transaction(Protocol):
 
 
 class Store(Protocol):
-    """An engine that stores the graph."""
+    """An engine that stores the graph; the answers given here are those of one without files."""
 
-    @property
-    def url(self) -> str:
-        """Its url or folder, without credentials."""
-
-    @property
-    def capabilities(self) -> Capabilities:
-        """Engine, version and features."""
+    url: str
+    """Its url or folder, without credentials."""
+    capabilities: Capabilities
 
     @property
     def snapshot_age(self) -> float | None:
         """Seconds since the snapshot was taken, if another process may write; else None."""
+        return None
 
     @property
     def writing(self) -> bool:
@@ -151,9 +148,11 @@ class Store(Protocol):
 
     def try_writing(self) -> bool:
         """Take that lock if it is free, without waiting; return whether this process has it."""
+        return self.writing
 
     def exists(self) -> bool:
         """Return whether there is a memory."""
+        return True
 
     def read(self, query: Query, /, **params: Any) -> list[Row]:
         """Run a reading statement; one that writes raises ReadOnlyError."""
@@ -190,6 +189,7 @@ class Store(Protocol):
 
     def alone(self) -> AbstractContextManager[object]:
         """Keep others from writing files beside the graph meanwhile, if there are such files."""
+        return nullcontext()
 
     def view(self, work: Callable[[Transaction], T]) -> T:
         """Run ``work``, which only reads, on one consistent state if the engine supports that.
@@ -205,9 +205,11 @@ class Store(Protocol):
 
     def compact(self) -> bool:
         """Rewrite files without removed data; return whether nothing of it is left on disk."""
+        return False
 
     def readers(self) -> tuple[str, ...]:
         """Return the other processes that still have a snapshot, which may hold removed data."""
+        return ()
 
     def backup(self, folder: Path) -> tuple[int, int]:
         """Write all namespaces to a new folder, beside any writer; return its bytes and nodes."""
@@ -217,6 +219,7 @@ class Store(Protocol):
 
     def accept_loss(self) -> LossReport:
         """Go on with the present files; return what they lack."""
+        return LossReport()
 
     def index(self, namespace: str) -> SearchIndex:
         """Return the search index of a namespace's strategies and tasks."""

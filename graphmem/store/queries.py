@@ -173,8 +173,8 @@ def schema_of(engine: str) -> list[Query]:
 class Catalog:
     """All procedures of a folder of .cypher files, by name."""
 
-    def __init__(self, folder: Path, *, at_once: bool = True) -> None:
-        """Read the files; check all procedures ``at_once``, else each when it is asked for."""
+    def __init__(self, folder: Path) -> None:
+        """Read the files; each procedure is checked when it is asked for."""
         self.folder = folder
         self._statements: dict[str, tuple[Headers, str]] = {}
         self._queries: dict[str, Query] = {}
@@ -194,8 +194,6 @@ class Catalog:
                 if name in self._statements:
                     raise ProcedureError(f"{file.name}: {name} is defined twice")
                 self._statements[name] = headers, text
-        if at_once:
-            list(self)
 
     def __getitem__(self, name: str) -> Query:
         query = self._queries.get(name)
@@ -234,7 +232,7 @@ def catalog() -> Catalog:
     """Return graphmem's own procedures (from the wheel, or from the source tree)."""
     package = Path(__file__).parent.parent
     inside = package / "cypher"
-    return Catalog(inside if inside.is_dir() else package.parent / "cypher", at_once=False)
+    return Catalog(inside if inside.is_dir() else package.parent / "cypher")
 
 
 def procedure(name: str) -> Query:
@@ -249,9 +247,6 @@ class _Shared:
         self.parameters: dict[str, Parameter] = {}
         self.columns: dict[str, str] = {}
         self._formulas: dict[str, tuple[list[str], str]] = {}
-        self._call: re.Pattern[str] | None = None
-        if not file.exists():
-            return
         for headers, text in _blocks(file):
             self.parameters |= _parameters(file.name, headers.get("shared", []), {})
             kind = "columns" if "columns" in headers else "formula"
@@ -264,12 +259,10 @@ class _Shared:
                 raise ProcedureError(f"{file.name}: bad {kind} header {call!r}")
             body = text if kind == "columns" else f"({text})"
             self._formulas[match[1]] = ([name.strip() for name in match[2].split(",")], body)
-        if self._formulas:
-            self._call = re.compile(rf"\b({'|'.join(self._formulas)})\(")
+        self._call = re.compile(rf"\b({'|'.join(self._formulas)})\(")
 
     def expand(self, text: str, where: str) -> str:
-        call = self._call.search(text) if self._call else None
-        while call is not None and self._call is not None:
+        while call := self._call.search(text):
             names, body = self._formulas[call[1]]
             given, end = _arguments(text, call.end())
             if len(given) != len(names):
@@ -278,7 +271,6 @@ class _Shared:
             values = dict(zip(names, atoms, strict=True))
             inner = re.sub(r"'[^']*'|\b\w+\b", lambda word: values.get(word[0], word[0]), body)  # noqa: B023
             text = f"{text[: call.start()]}{inner}{text[end:]}"
-            call = self._call.search(text)
         return text
 
 

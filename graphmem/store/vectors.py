@@ -44,6 +44,7 @@ def freely() -> AbstractContextManager[bool]:
 
 KEY = 16  # length of a digest in bytes
 ENDING = ".vectors"
+_NEW = ".new"  # of what is written before it replaces a file; one may be left by a crash
 _MAGIC = b"graphmem vectors 2\n"
 _HEADER = 64
 _ROOM = 1024  # rows that there is room for at least; the room doubles when it is full
@@ -152,7 +153,7 @@ class VectorTable:
         try:
             with self._filing() as mine:
                 if mine:
-                    _beside(path).unlink(missing_ok=True)
+                    path.with_suffix(_NEW).unlink(missing_ok=True)
             with path.open("rb") as file:
                 if file.read(_HEADER) != self._header:
                     return
@@ -202,7 +203,7 @@ class VectorTable:
     def _replace(self, path: Path) -> None:
         self._sound = False
         path.parent.mkdir(exist_ok=True)
-        new = _beside(path)
+        new = path.with_suffix(_NEW)
         try:
             with new.open("wb", buffering=0) as file:
                 _write_all(file, self._header)
@@ -233,11 +234,6 @@ def _checksums(records: NDArray[np.void]) -> list[int]:
     """Return the checksums of records, each without its last part, which holds it."""
     data, size = records.view(np.uint8).data, records.itemsize
     return [zlib.crc32(data[end - size : end - 4]) for end in range(size, len(data) + 1, size)]
-
-
-def _beside(path: Path) -> Path:
-    """Return the file that is written before it replaces another; one may be left by a crash."""
-    return path.with_suffix(".new")
 
 
 def _write_all(file: FileIO, data: bytes | memoryview) -> None:
@@ -282,8 +278,8 @@ class Rounded:
         for start in range(known, count, _PAGE):
             some = slice(start, min(start + _PAGE, count))
             self._codes[some], self._scales[some] = codes, scales = _rounded(matrix[some])
-            self._moved[some] = _lengths(matrix[some] - codes * scales[:, np.newaxis])
-            self._longest = max(self._longest, float(_lengths(matrix[some]).max()))
+            self._moved[some] = np.linalg.norm(matrix[some] - codes * scales[:, None], axis=1)
+            self._longest = max(self._longest, float(np.linalg.norm(matrix[some], axis=1).max()))
         self._count = count
 
 
@@ -337,8 +333,3 @@ def _rounded(vectors: Matrix) -> tuple[NDArray[np.int8], Matrix]:
     scales = np.abs(vectors).max(axis=1) / np.float32(_MOST)
     scales[scales == 0] = 1
     return np.rint(vectors / scales[:, np.newaxis]).astype(np.int8), scales
-
-
-def _lengths(vectors: Matrix) -> Matrix:
-    lengths: Matrix = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
-    return lengths

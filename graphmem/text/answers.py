@@ -5,6 +5,7 @@ The answers are models of ``graphmem.models``, which print themselves with these
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -107,14 +108,10 @@ def tree(levels_map: Any, max_tokens: int) -> str:
         more = [f"and {left} more {'level' if left == 1 else 'levels'}"] if left else []
         return "\n".join([*lines[:size], *more])
 
-    text = cut(len(lines))
-    if count_tokens(text) > max_tokens:
-        text = cut(1)
-        for size in range(2, len(lines)):
-            if count_tokens(longer := cut(size)) > max_tokens:
-                break
-            text = longer
-    return text
+    if count_tokens(whole := cut(len(lines))) <= max_tokens:
+        return whole
+    sizes = range(2, len(lines))
+    return cut(1 + bisect_right(sizes, max_tokens, key=lambda size: count_tokens(cut(size))))
 
 
 def _branches(levels_map: Any) -> Iterator[str]:
@@ -239,9 +236,8 @@ def _date(moment: datetime | None) -> str:
     return "no date   " if moment is None else moment.strftime("%Y-%m-%d")
 
 
-def _of(counts: Any, part: str = "", suffix: str = "") -> str:
-    names = ("successes", "trials")
-    successes, trials = (getattr(counts, f"{part}{name}{suffix}") for name in names)
+def _of(counts: Any, part: str = "") -> str:
+    successes, trials = (getattr(counts, f"{part}{name}") for name in ("successes", "trials"))
     return f"{successes:,} of {trials:,}"
 
 

@@ -10,6 +10,8 @@ from functools import lru_cache
 from itertools import chain, pairwise
 from typing import NamedTuple
 
+from graphmem.printable import with_s
+
 GENERAL = "general"
 
 
@@ -28,29 +30,19 @@ class _Rule(NamedTuple):
     needs: tuple[frozenset[str], ...]
 
 
-_VOWELS = "aeiou"
-
-
-def _with_s(word: str) -> str:
-    """Return the plural of a noun, or the third person of a verb."""
-    if word.endswith("y") and word[-2] not in _VOWELS:
-        return word[:-1] + "ies"
-    return word + ("es" if word.endswith(("s", "x", "z", "ch", "sh")) else "s")
-
-
 def _verbs(*words: str) -> frozenset[str]:
     """Return regular verbs with their inflections; ``+`` marks a doubled last letter."""
     forms: set[str] = set()
     for word in words:
         base = word.rstrip("+")
         stem = base + base[-1] if word.endswith("+") else base.removesuffix("e")
-        past = (base[:-1] + "i" if _with_s(base).endswith("ies") else stem) + "ed"
-        forms |= {base, _with_s(base), past, stem + "ing"}
+        past = (base[:-1] + "i" if with_s(base).endswith("ies") else stem) + "ed"
+        forms |= {base, with_s(base), past, stem + "ing"}
     return frozenset(forms)
 
 
 def _nouns(*words: str) -> frozenset[str]:
-    return frozenset({*words, *map(_with_s, words)})
+    return frozenset({*words, *map(with_s, words)})
 
 
 _TEST = _verbs("test", "retest", "pretest") | {"pytest", "tester", "testers"}

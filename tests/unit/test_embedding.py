@@ -123,7 +123,7 @@ def test_of_a_long_text_the_beginning_and_the_end_are_read(embedder: Embedder) -
 def test_what_is_no_text_is_refused(embedder: Embedder, text: Any) -> None:
     with pytest.raises(ValidationError, match="text: is not a text"):
         embedder.embed(["a", text])
-    with pytest.raises(ValidationError, match="give a list of texts"):
+    with pytest.raises(ValidationError, match="texts: must be a list"):
         embedder.embed("one text")
 
 

@@ -12,10 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from graphmem import Memory, files
-from graphmem.errors import SeedingError, StorageError, ValidationError
-from graphmem.files import open_input, writing
-from graphmem.seeding import seed, sources
+from graphmem import Memory
+from graphmem.errors import StorageError, ValidationError
+from graphmem.files import writing
 
 
 def reading(fifo: Path, into: list[bytes]) -> threading.Thread:
@@ -49,17 +48,6 @@ def test_an_export_goes_into_a_pipe(fifo: Path, format_name: str) -> None:
         thread.join(20)
     assert got == [beside.read_bytes()]
     assert stat.S_ISFIFO(fifo.stat().st_mode)
-
-
-def test_a_pipe_is_read_while_something_writes(fifo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "WRITER", 0.1)
-    with Memory.open("memory:") as memory, pytest.raises(SeedingError, match="nothing writes"):
-        seed(memory, sources([str(fifo)]))
-    writer = os.open(fifo, os.O_RDWR)  # it takes its time
-    with open_input(fifo) as opened:
-        os.write(writer, b"late")
-        os.close(writer)
-        assert opened.read() == b"late"
 
 
 def test_a_device_is_not_replaced(tmp_path: Path) -> None:

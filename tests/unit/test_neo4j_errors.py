@@ -16,7 +16,7 @@ from neo4j.exceptions import (
     SessionExpired,
 )
 
-from graphmem.errors import StorageError, StoreError, UnavailableError
+from graphmem.errors import QueryError, StorageError, StoreError, UnavailableError
 from graphmem.store import neo4j as store
 from graphmem.store.neo4j import translated
 from graphmem.store.queries import procedure
@@ -117,7 +117,7 @@ def refused(code: str, message: str) -> exceptions.Neo4jError:
             "TransientError.General.TransactionOutOfMemoryError",
             "The allocation of an extra 2.0 MiB would use more than the limit 2.0 MiB. Currently "
             "using 2.0 MiB. db.memory.transaction.max threshold reached",
-            StoreError,
+            QueryError,
             r"gives to a transaction \(db.memory.transaction.max\); give it more, or do less",
         ),
     ],

@@ -38,7 +38,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from graphmem import __version__
 from graphmem.addresses import bracketed, hosts_of, is_loopback, listening
 from graphmem.errors import GraphMemError, StorageError, ValidationError
-from graphmem.files import open_input
 from graphmem.ids import canonical_json
 from graphmem.integrations.mcp.tools import Access, Answer, Tools
 from graphmem.memory import Memory
@@ -275,7 +274,7 @@ def _guarded(app: ASGIApp, expected: bytes) -> ASGIApp:
 
 def _token(file: Path) -> str:
     try:
-        with open_input(file) as opened:
+        with file.open("rb") as opened:
             token = opened.read(_MOST).decode().strip()
     except (OSError, UnicodeDecodeError) as error:
         raise StorageError(f"the token in {file} cannot be read: {error}") from error

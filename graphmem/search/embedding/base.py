@@ -15,7 +15,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
-from graphmem.errors import StorageError, ValidationError, has_surrogate
+from graphmem.errors import StorageError, ValidationError
+from graphmem.graph.arguments import check_text, checked_items, checked_number
 from graphmem.text.words import ends
 
 if TYPE_CHECKING:
@@ -59,17 +60,10 @@ class Thresholds:
     """Below this cosine nothing is relevant; None: below ``near``."""
 
     def __post_init__(self) -> None:
+        most = 1.0
         for name in ("similar", "near", "floor"):
-            value = getattr(self, name)
-            number = isinstance(value, int | float) and not isinstance(value, bool)
-            if (name, value) != ("floor", None) and not (number and -1 <= value <= 1):
-                raise ValidationError(f"thresholds.{name}", value, "must be from -1 to 1")
-        for name, value, over, most in (
-            ("near", self.near, "similar", self.similar),
-            ("floor", self.floor, "near", self.near),
-        ):
-            if value is not None and value > most:
-                raise ValidationError(f"thresholds.{name}", value, f"is over {over}, {most}")
+            if (value := getattr(self, name)) is not None or name != "floor":
+                most = checked_number(f"thresholds.{name}", value, -1.0, most)
 
     def relevant(self, texts: int) -> float:
         """Return the cosine from which the nearest of so many texts is relevant.
@@ -114,11 +108,8 @@ class Embedder(Protocol):
 
 def readable(texts: Sequence[str]) -> list[str]:
     """Return each text, a long one without its middle, after checking it."""
-    if isinstance(texts, str):
-        raise ValidationError("texts", texts, "is one text", "give a list of texts")
-    for text in texts:
-        if not isinstance(text, str) or has_surrogate(text):
-            raise ValidationError("text", text, "is not a text, or contains a lone surrogate")
+    for text in checked_items("texts", texts):
+        check_text("text", text)
     return [ends(text, LONGEST) for text in texts]
 
 

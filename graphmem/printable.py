@@ -117,12 +117,8 @@ def listed(counts: Mapping[str, int]) -> str:
 
 
 def _one(name: str) -> str:
-    if name in _WORDS:
-        return _WORDS[name]
-    for plural, end in (("ies", "y"), ("ses", "s"), ("s", "")):
-        if name.endswith(plural):
-            return name.removesuffix(plural).replace("_", "-") + end
-    return name
+    singular = re.sub("(?<=s)es$|s$", "", re.sub("ies$", "y", name)).replace("_", "-")
+    return _WORDS.get(name, singular)
 
 
 def percent(share: float, decimals: int = 0) -> str:

@@ -92,7 +92,7 @@ def _check_memory(options: Options) -> Iterator[Check]:
 
 
 def _check_store(memory: Memory) -> Iterator[Check]:
-    from graphmem.store import SCHEMA_VERSION
+    from graphmem.store.port import SCHEMA_VERSION
     from graphmem.store.queries import schema_of
 
     store, mend = memory.store, "graphmem init"

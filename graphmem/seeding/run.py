@@ -30,7 +30,7 @@ from graphmem.seeding.proposing import LOOKED_AT, RECORDS, list_fields, propose
 from graphmem.seeding.reading import DamagedError, Limits
 from graphmem.seeding.settling import EXAMPLES, Outcomes, Settling
 from graphmem.seeding.sources import Source, damage
-from graphmem.store import Store
+from graphmem.store.port import Store
 
 BATCH = 100
 """Records in a transaction; more are hardly faster, and need more memory."""

@@ -10,18 +10,7 @@ from urllib.parse import unquote, urlsplit
 from graphmem.config import Settings, default_folder
 from graphmem.errors import SettingsError, has_surrogate, shown
 from graphmem.printable import without_password
-from graphmem.store.port import SCHEMA_VERSION, Capabilities, Limits, Row, Rows, Store, Transaction
-
-__all__ = [
-    "SCHEMA_VERSION",
-    "Capabilities",
-    "Limits",
-    "Row",
-    "Rows",
-    "Store",
-    "Transaction",
-    "open_store",
-]
+from graphmem.store.port import Store
 
 _VARIABLE = re.compile(r"\$(\w+|\{[^}]*\})")
 SERVER_SCHEMES = ("neo4j", "neo4j+s", "neo4j+ssc", "bolt", "bolt+s", "bolt+ssc")

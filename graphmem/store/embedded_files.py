@@ -28,7 +28,7 @@ except ImportError:  # Windows: kglite alone guards the files, and nobody gives 
     fcntl = None  # type: ignore[assignment]
 
 from graphmem.errors import LockedError, NotAMemoryError, StorageError, StoreError
-from graphmem.files import flocked, part_of
+from graphmem.files import flocked, locked_file, part_of
 from graphmem.models.reports import LossReport
 from graphmem.store.embedded_errors import full, locked, translated
 from graphmem.store.manifest import (
@@ -495,13 +495,10 @@ def unused(folder: Path) -> Iterator[None]:
     if fcntl is None:
         yield
         return
-    try:
+    with name_file(folder):
         (folder / _LOCK).touch()
-        file = (folder / _LOCK).open("r+b")
-    except OSError as error:
-        raise StorageError(f"cannot write {folder}: {error.strerror}") from error
-    with file:
-        if not flocked(file):
+    with locked_file(folder / _LOCK) as free:
+        if not free:
             raise locked(_owner_of(folder))
         yield
 

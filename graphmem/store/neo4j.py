@@ -214,13 +214,15 @@ class Neo4jStore(Store):
         if self._schema is None:
             self.apply_schema()
 
-    def _transact(self, work: Callable[[Transaction], T], *, brief: bool = False) -> T:
+    def _transact(
+        self, work: Callable[[Transaction], T], *, brief: bool = False, database: str | None = None
+    ) -> T:
         def attempt(seconds: float) -> T:
             @neo4j.unit_of_work(timeout=seconds if brief else None)
             def run(inner: neo4j.ManagedTransaction) -> T:
                 return work(_Transaction(inner))
 
-            with self._session(neo4j.WRITE_ACCESS) as session:
+            with self._session(neo4j.WRITE_ACCESS, database) as session:
                 return session.execute_write(run)
 
         return self._again(attempt)
@@ -289,13 +291,7 @@ class Neo4jStore(Store):
 
     def administer(self, query: Query, /, **params: Any) -> list[Row]:
         """Run a statement in the database ``system``; retry after transient errors."""
-        text, bound = cast(Any, query.text), query.bind(params)
-
-        def attempt(_: float) -> list[Row]:
-            with self._session(neo4j.WRITE_ACCESS, "system") as session:
-                return session.execute_write(lambda inner: _rows(inner.run(text, bound)))
-
-        return self._again(attempt)
+        return self._transact(lambda tx: tx.run(query, **params), database="system")
 
     def backup(self, folder: Path) -> tuple[int, int]:  # noqa: ARG002
         raise StoreError(

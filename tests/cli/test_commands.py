@@ -17,7 +17,7 @@ import pytest
 from graphmem import Memory
 from graphmem.cli.main import cli
 from graphmem.cli.options import _NOW
-from graphmem.store import SCHEMA_VERSION
+from graphmem.store.port import SCHEMA_VERSION
 from tests.cli.running import good, run, start
 
 # The first day

@@ -7,7 +7,8 @@ from itertools import combinations
 import pytest
 
 from graphmem import Memory
-from graphmem.store import Store, schema
+from graphmem.store import schema
+from graphmem.store.port import Store
 from graphmem.store.queries import adhoc, catalog
 from graphmem.testing import StoreConformance
 from tests.conftest import Opener

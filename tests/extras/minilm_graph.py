@@ -13,7 +13,8 @@ import onnx
 from onnx import TensorProto, helper
 
 import graphmem
-from graphmem.search.embedding.minilm import model_path
+from graphmem.search.embedding.base import path_in
+from graphmem.search.embedding.minilm import PACKAGE
 
 TARGET = Path(graphmem.__file__).parent / "data" / "minilm.onnx"
 FUSED = {"domain": "com.microsoft"}
@@ -95,7 +96,7 @@ class Graph:
 
 def build() -> onnx.ModelProto:
     """Return the graph for the weights that are installed."""
-    path = model_path()
+    path = path_in(PACKAGE, "model.onnx")
     assert path is not None
     return Graph(path).model()
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from graphmem import Memory
 from graphmem.errors import GraphMemError, QueryError
-from graphmem.store import Limits
+from graphmem.store.port import Limits
 from graphmem.store.queries import adhoc
 from tests.conftest import Opener
 from tests.faults.attack import LONG

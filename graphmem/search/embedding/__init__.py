@@ -9,7 +9,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING
 
 from graphmem.errors import NotFoundError, SettingsError, shown
-from graphmem.search.embedding import minilm, sentence_transformers, wordllama
+from graphmem.search.embedding import sentence_transformers, wordllama
 from graphmem.search.embedding.base import (
     Checked,
     Embedder,
@@ -84,9 +84,8 @@ def embedders(in_force: str) -> list[EmbedderInfo]:
     """
     from graphmem.models.reports import EmbedderInfo
 
-    lacking, library = minilm.missing(), sentence_transformers.missing()
-    lacks = {MiniLM.name: lacking and f"pip install {lacking}", _ANY: library}
-    lacks[WordLlama.name] = wordllama.missing()
+    library = sentence_transformers.missing()
+    lacks = {_ANY: library, WordLlama.name: wordllama.missing()}
     about = {
         MiniLM.name: "a small language model, English",
         WordLlama.name: "the meaning of single words, English; quick on long texts",

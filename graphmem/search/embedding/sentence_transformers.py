@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from importlib.util import find_spec
-from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 from graphmem.errors import NotFoundError, SettingsError, ValidationError, shown
-from graphmem.forks import in_child, renew_lock
 from graphmem.search.embedding.base import Thresholds, measured, readable
 
 if TYPE_CHECKING:
@@ -39,9 +37,6 @@ class SentenceTransformers:
             remedy = f"write {PREFIX}:NAME"
             raise ValidationError("embedder", f"{PREFIX}:{model}", "names no model", remedy)
         self._model = model
-        self._lock = RLock()
-        in_child(self, renew_lock)
-        self._loaded: Any = None
 
     @property
     def name(self) -> str:
@@ -70,7 +65,7 @@ class SentenceTransformers:
 
         if not (given := readable(texts)):
             return np.zeros((0, self.dimensions), np.float32)
-        rows = self._ready().encode(
+        rows = self._loaded.encode(
             given,
             batch_size=BATCH,
             show_progress_bar=False,
@@ -79,11 +74,9 @@ class SentenceTransformers:
         )
         return np.asarray(rows, np.float32)
 
-    def _ready(self) -> Any:
-        with self._lock:
-            if self._loaded is None:
-                self._loaded = _load(self._model)
-            return self._loaded
+    @cached_property
+    def _loaded(self) -> Any:
+        return _load(self._model)
 
 
 def missing() -> str | None:

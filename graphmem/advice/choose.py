@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 from pydantic import Field
 
-from graphmem.advice.estimate import COUNTS, Estimate, Estimates, Estimator, interval
+from graphmem.advice.estimate import COUNTS, Estimates, Estimator, interval
 from graphmem.advice.recall import Recaller
 from graphmem.errors import NotFoundError
 from graphmem.graph.access import View, read_view
 from graphmem.graph.arguments import check_choice, check_function
+from graphmem.graph.estimate import Estimate
 from graphmem.graph.graph import Graph
 from graphmem.graph.lookup import describe_unshared
 from graphmem.ids import strategy_id

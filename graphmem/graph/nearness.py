@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from graphmem.graph.access import View
+from graphmem.graph.estimate import Estimate
 from graphmem.graph.graph import Reader
 from graphmem.graph.lookup import known_tasks
-from graphmem.models.skills import Prior
 from graphmem.store.port import Row
 from graphmem.text.task_types import GENERAL, infer_task_type
 
@@ -74,67 +74,7 @@ class Question:
         return [row["id"] for row in self.known]
 
 
-Conclusion = Literal[
-    "likely",
-    "about as often as not",
-    "rarely",
-    "too little known",
-    "stopped working",
-    "works again",
-]
-"""What outcomes tell of a strategy on a task."""
-STOPPED: Final = "stopped working"
-
-
-class Expected(Protocol):
-    """What to expect of a strategy on a task, from its outcomes there and elsewhere."""
-
-    @property
-    def text(self) -> str:
-        """The text of the strategy."""
-
-    @property
-    def probability(self) -> float:
-        """The probability that it works."""
-
-    @property
-    def conclusion(self) -> Conclusion:
-        """What its outcomes tell of it now."""
-
-    @property
-    def evidence(self) -> str:
-        """The counts that moved it, in words."""
-
-    @property
-    def said(self) -> str:
-        """The conclusion and the evidence."""
-
-    @property
-    def order(self) -> tuple[float | str, ...]:
-        """Sorts by what is expected, then by certainty."""
-
-    @property
-    def nearby(self) -> bool:
-        """Whether it was tried on the task or on near ones."""
-
-    @property
-    def priors(self) -> Sequence[Prior]:
-        """What imported files say of it on such tasks."""
-
-    @property
-    def seen(self) -> tuple[int, int]:
-        """Its successes and trials on the task and those near it, or on the type of the task."""
-
-    @property
-    def usual(self) -> bool:
-        """Whether it worked at times, and no less often than other strategies did."""
-
-    @property
-    def common(self) -> bool:
-        """Whether it is a tool that nearly every run uses, and no advice."""
-
-
-Expect = Callable[[Question, Sequence[str], View], Sequence[Expected]]
+Expect = Callable[[Question, Sequence[str], View], Sequence[Estimate]]
 """Tells what to expect of strategies (texts), without those that count as another one."""
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from graphmem.graph.access import View
+from graphmem.graph.estimate import Estimate
 from graphmem.graph.graph import Graph, Reader, Transaction
-from graphmem.graph.nearness import STOPPED, Expected, Question
+from graphmem.graph.nearness import Question
 from graphmem.graph.rates import HEURISTIC_ABOVE
+from graphmem.graph.telling import STOPPED
 from graphmem.ids import from_millis
 from graphmem.models.lessons import Alternative, AntiPattern
 from graphmem.store.port import Row
@@ -43,7 +45,7 @@ def find_warnings(
     return [row for row in rows if view.allows(*row["task_types"])]
 
 
-def is_told(row: Row, expected: Mapping[str, Expected]) -> bool:
+def is_told(row: Row, expected: Mapping[str, Estimate]) -> bool:
     """Return whether an anti-pattern warns of a strategy on a task, by what to expect of it there.
 
     It does if the strategy stopped working. Else it does if the strategy failed more often than it
@@ -62,7 +64,7 @@ def describe(
     rows: list[Row],
     view: View,
     question: Question | None = None,
-    expectations: Mapping[str, Expected] | None = None,
+    expectations: Mapping[str, Estimate] | None = None,
 ) -> list[AntiPattern]:
     """Return the readable anti-patterns of rows, with better alternatives.
 
@@ -129,7 +131,7 @@ def _alternatives(
     failures: Mapping[str, Sequence[Row]],
     agents: Sequence[str] | None,
     of_types: Mapping[str, list[Row]],
-    expected: Mapping[str, Expected] | None = None,
+    expected: Mapping[str, Estimate] | None = None,
 ) -> dict[str, tuple[str, Alternative]]:
     """Return what did better than strategies: its lower bound is over the mean of the other one.
 

@@ -17,10 +17,12 @@ from dataclasses import dataclass
 
 from graphmem.graph.access import EVERYTHING, View, read_view
 from graphmem.graph.arguments import check_function
+from graphmem.graph.estimate import Estimate
 from graphmem.graph.graph import Graph
 from graphmem.graph.lookup import describe_unshared
-from graphmem.graph.nearness import STOPPED, Expect, Expected, Near, Question, understood
+from graphmem.graph.nearness import Expect, Near, Question, understood
 from graphmem.graph.rates import HEURISTIC_ABOVE, PRIOR
+from graphmem.graph.telling import STOPPED
 from graphmem.lessons.general_rules import AgentRules, consolidation_id
 from graphmem.lessons.priors import PriorReader, Priors, unrestricted
 from graphmem.lessons.proposals import MODEL
@@ -290,12 +292,12 @@ class ContextWriter:
                 yield Line(TOLD, strength, _above(f"- {said}: ", one.text, ()), about)
 
     def _parted(
-        self, found: Sequence[Expected], blamed: Set[str], warned: Collection[str], view: View
-    ) -> tuple[list[Expected], list[Expected], list[Expected]]:
+        self, found: Sequence[Estimate], blamed: Set[str], warned: Collection[str], view: View
+    ) -> tuple[list[Estimate], list[Estimate], list[Estimate]]:
         """Return what works, what fails (the worst first), and what else was tried near."""
-        good: list[Expected] = []
-        bad: list[Expected] = []
-        rest: list[Expected] = []
+        good: list[Estimate] = []
+        bad: list[Estimate] = []
+        rest: list[Estimate] = []
         tools = sequences(one.text for one in found)
         for one in sorted(found, key=lambda one: one.order):
             (won, trials), stopped = one.seen, one.conclusion == STOPPED
@@ -433,7 +435,7 @@ class ContextWriter:
 
 def _expected(
     section: Section,
-    one: Expected,
+    one: Estimate,
     strength: float,
     below: Iterable[tuple[str, str | None]],
     about: str = "",

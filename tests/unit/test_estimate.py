@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from graphmem.advice.estimate import Estimate
+from graphmem.graph.estimate import Estimate
 from graphmem.models.forecasts import Change
 from graphmem.numerics import wilson_lower
 

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import sqrt
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Literal
 
-from graphmem.graph.nearness import STOPPED, Conclusion
 from graphmem.graph.rates import HEURISTIC_ABOVE, PRIOR
 from graphmem.numerics import wilson_lower
 from graphmem.text.fencing import fenced
 
 if TYPE_CHECKING:
-    from graphmem.advice.estimate import Estimate
+    from graphmem.graph.estimate import Estimate
 
+Conclusion = Literal[
+    "likely",
+    "about as often as not",
+    "rarely",
+    "too little known",
+    "stopped working",
+    "works again",
+]
+"""What outcomes tell of a strategy on a task."""
+STOPPED: Final = "stopped working"
 STANDARD_ERRORS = 1.0  # the normal quantile of the bounds of an estimate, as recall uses them
 LIKELY, RARELY = 0.6, 0.4  # what is expected from the one on is likely, under the other one rare
 NEARLY_ALL = 0.9  # a tool that this share of runs use tells runs apart by little

@@ -49,8 +49,7 @@ from graphmem.policies.ledger import Predictions
 from graphmem.search.entries import EntrySearch
 from graphmem.search.similarity import Similarity
 from graphmem.skills import Skills
-from graphmem.store import open_store, queries
-from graphmem.store.port import Limits, Rows, Store
+from graphmem.store import Limits, Rows, Store, open_store, queries
 from graphmem.upkeep import Upkeep
 from graphmem.upkeep.erasing import Eraser
 from graphmem.upkeep.exchange import Exchange

@@ -10,7 +10,9 @@ from urllib.parse import unquote, urlsplit
 from graphmem.config import Settings, default_folder
 from graphmem.errors import SettingsError, has_surrogate, shown
 from graphmem.printable import without_password
-from graphmem.store.port import Store
+from graphmem.store.port import Limits, Rows, Store
+
+__all__ = ["Limits", "Rows", "Store", "open_store"]
 
 _VARIABLE = re.compile(r"\$(\w+|\{[^}]*\})")
 SERVER_SCHEMES = ("neo4j", "neo4j+s", "neo4j+ssc", "bolt", "bolt+s", "bolt+ssc")

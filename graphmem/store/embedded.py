@@ -231,10 +231,8 @@ class EmbeddedStore:
         if self.folder is None:
             raise StorageError("memory: has no files; open a folder and restore the backup there")
         source = folder.expanduser().absolute()
-        try:
+        with files.name_file(source):
             found = files.holds_graph(source)
-        except OSError as error:
-            raise StorageError(f"{source} cannot be read: {error}") from error
         if not found:
             raise NotAMemoryError(f"{source} holds no backup; give the folder of one")
         return files.write_backup(files.open_snapshot(source)[0], self.folder)
@@ -329,10 +327,8 @@ class EmbeddedStore:
                 shutil.rmtree(scratch, ignore_errors=True)  # it is not written
         else:
             files.check_folder(folder)
-            try:
+            with files.name_file(folder, "create"):
                 folder.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise StorageError(f"cannot create {folder}: {error.strerror}") from error
             session = files.open_writer(folder, self._settings.durability, self._drop_reader)
         with translated(path=folder and folder / files.GRAPH):
             durable = self._settings.durability == "full"

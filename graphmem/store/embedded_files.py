@@ -106,12 +106,10 @@ class WrittenFiles:
             self._log = (self._folder / LOG).open("rb", buffering=0)
         checksum = checksum_of(self._log, size, before, checksum)
         self._mark = Mark(checkpoint, transactions + 1, size, checksum)
-        try:
-            if self._file is not None and self._written:
+        if self._file is not None and self._written:
+            with name_file(self._folder / MANIFEST, "write"):
                 write_mark(self._file, self._mark, durable=self._durable)
-                return
-        except OSError as error:
-            raise StorageError(f"cannot write {self._folder / MANIFEST}: {error}") from error
+            return
         # The manifest on the disk says that a checkpoint is written, so the whole log counts.
         with contextlib.suppress(OSError):
             self._write()
@@ -203,14 +201,14 @@ def abandon(session: kglite.Session) -> None:
 
 
 @contextlib.contextmanager
-def name_file(folder: Path) -> Iterator[None]:
-    """Name the file, or the memory, that cannot be read or written."""
+def name_file(folder: Path, what: str = "read") -> Iterator[None]:
+    """Name the file, or the memory, with which something cannot be done."""
     try:
         yield
     except OSError as error:
         where = error.filename or folder
         why = error.strerror or error
-        cannot = "the disk is full: cannot write" if full(error) else "cannot read"
+        cannot = "the disk is full: cannot write" if full(error) else f"cannot {what}"
         raise StorageError(f"{cannot} {where}: {why}") from error
 
 
@@ -313,8 +311,11 @@ def write_backup(session: kglite.Session, folder: Path) -> tuple[int, int]:
             raise StorageError(f"{folder} is not empty; give a new folder")
         folder.parent.mkdir(parents=True, exist_ok=True)
         with part_of(folder, lambda new: new.mkdir(0o700)) as new:
-            with translated(path=folder):
-                session.backup(str(new / GRAPH))
+            try:
+                with translated(path=folder):
+                    session.backup(str(new / GRAPH))
+            except StorageError as error:
+                raise StorageError(f"cannot write {folder}: {error}") from error
             manifest = _manifest_of(new, session, 1)
             manifest.write(new)
             new.chmod(0o755)
@@ -337,7 +338,7 @@ def holds_log(folder: Path) -> bool:
 
 def check_folder(folder: Path) -> None:
     """Raise unless the folder is a memory or empty."""
-    try:
+    with name_file(folder):  # no permission, or a name that is too long
         if not folder.exists():
             if folder.is_symlink():
                 raise StorageError(f"{folder} is a link that leads nowhere; give a folder")
@@ -350,8 +351,6 @@ def check_folder(folder: Path) -> None:
             raise NotAMemoryError(
                 f"{folder} holds other files and no memory; give an empty or a new folder"
             )
-    except OSError as error:  # no permission, or a name that is too long
-        raise StorageError(f"cannot read {folder}: {error.strerror}") from error
 
 
 def stat_of(path: Path | str) -> tuple[int, ...] | None:
@@ -416,9 +415,6 @@ def _snapshot(folder: Path) -> tuple[kglite.Session, bool] | None:
                     shutil.copyfile(graph, copy / GRAPH)
         except FileNotFoundError:
             return None
-        except OSError as error:
-            where = error.filename or folder
-            raise StorageError(f"cannot copy {where} to read it: {error.strerror}") from error
         if stat_of(graph) != before:  # a checkpoint began another log meanwhile
             return None
         acknowledged = check_complete(folder, copy, manifest)
@@ -495,7 +491,7 @@ def unused(folder: Path) -> Iterator[None]:
     if fcntl is None:
         yield
         return
-    with name_file(folder):
+    with name_file(folder, "write"):
         (folder / _LOCK).touch()
     with locked_file(folder / _LOCK) as free:
         if not free:

@@ -182,11 +182,11 @@ def agrees(row: Row, stored: Mapping[str, Any]) -> bool:
 def compared(row: Row, stored: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the stored content and that of an episode, as far as they must be equal."""
     ignored = {"started_at", "ended_at"} if row["_timeless"] else set()
-    known, given = stored, row["_content"]
-    return (
-        {name: known[name] for name in known if name not in ignored},
-        {name: given[name] for name in given if name not in ignored},
+    known, given = (
+        {name: held[name] for name in held if name not in ignored}
+        for held in (stored, row["_content"])
     )
+    return known, given
 
 
 def classes_of(held: Mapping[str, Any]) -> dict[str, str | None]:

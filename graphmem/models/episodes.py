@@ -278,14 +278,14 @@ def content(episode: Episode, outcome: Outcome) -> dict[str, Any]:
     """
     values: dict[str, Any] = {
         **{name: getattr(episode, name) for name in _PLAIN},
-        "strategy": [use_content(use) for use in episode.strategy],
+        "strategy": [_held(use) for use in episode.strategy],
         "success": outcome.success,
         "score": outcome.score,
         "reward": outcome.reward,
-        "steps": [step_content(step) for step in episode.steps] or None,
+        "steps": [_held(step) for step in episode.steps] or None,
         "successes": list(episode.successes) or None,
         "mistakes": list(episode.mistakes) or None,
-        "mistake_cards": [card_content(card) for card in episode.mistake_cards] or None,
+        "mistake_cards": [_held(card) for card in episode.mistake_cards] or None,
         "started_at": millis(episode.started_at),
         "ended_at": millis(episode.ended_at),
         "extra": episode.extra or None,
@@ -293,11 +293,12 @@ def content(episode: Episode, outcome: Outcome) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def use_content(use: StrategyUse) -> dict[str, Any]:
-    """Return the content of a use of a strategy, for hashing and comparing."""
-    values = use.__dict__
-    optional = {name: values[name] for name in _OPTIONAL if values[name] is not None}
-    return {"text": use.text, "credit": use.credit, "applied": use.applied, **optional}
+def _held(part: StrategyUse | Step | MistakeCard) -> dict[str, Any]:
+    """Return what a part of an episode says."""
+    held = {name: value for name, value in part.__dict__.items() if value is not None}
+    if isinstance(part, MistakeCard) and not part.extra:
+        del held["extra"]
+    return held
 
 
 _PLAIN = (
@@ -305,13 +306,6 @@ _PLAIN = (
     *("error", "feedback", "summary", "duration"),
 )
 """Fields of an episode that are content as they are."""
-_OPTIONAL = ("shown", "propensity", "explore", "candidates")
-"""Fields of a use that are left out of its content if they are not given."""
-
-
-def card_content(card: MistakeCard) -> dict[str, Any]:
-    """Return the content of a mistake card, for hashing and comparing."""
-    return {name: value for name, value in card.__dict__.items() if value not in (None, {})}
 
 
 def hashed(held: dict[str, Any]) -> dict[str, Any]:
@@ -329,12 +323,3 @@ def hashed(held: dict[str, Any]) -> dict[str, Any]:
         if known != card and "bad_decision" not in extra:
             moved[place] = {**known, "extra": {**extra, "bad_decision": card["bad_decision"]}}
     return {**held, "mistake_cards": moved}
-
-
-_STEP_FIELDS = tuple(Step.model_fields)
-
-
-def step_content(step: Step) -> dict[str, Any]:
-    """Return the content of a step, for hashing and comparing."""
-    values = step.__dict__
-    return {name: values[name] for name in _STEP_FIELDS if values[name] is not None}

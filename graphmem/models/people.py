@@ -178,8 +178,6 @@ EVERYONE = "*"
 
 
 def _to_tuple(value: object) -> object:
-    if isinstance(value, str):
-        raise ValueError("must be a list of texts")  # noqa: TRY004 - pydantic wants this one
     return tuple(value) if isinstance(value, list | AbstractSet) else value
 
 

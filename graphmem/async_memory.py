@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, Self, TypeVar
 from graphmem.config import DEFAULT_NAMESPACE, Settings
 from graphmem.episodes.attempts import AsyncAttempt
 from graphmem.errors import ForkedError, StoreError
-from graphmem.facade import P, R, T, delegate
+from graphmem.facade import P, R, T, delegate, like
 from graphmem.lessons import Lessons
 from graphmem.levels import Levels
 from graphmem.levels.producers import Producers
@@ -120,13 +120,6 @@ def _in_thread(
     return call  # type: ignore[return-value]
 
 
-def _like(
-    method: Callable[Concatenate[Any, P], Any],
-) -> Callable[[Callable[..., R]], Callable[Concatenate[Any, P], R]]:
-    """Give a method the arguments and the docstring of another one."""
-    return functools.wraps(method)
-
-
 class AsyncLessons(_Awaited[Lessons]):
     consolidation_due = _in_thread(Lessons.consolidation_due)
     consolidate = _in_thread(Lessons.consolidate, writes=True)
@@ -182,7 +175,7 @@ class AsyncLevels(_Awaited[Levels]):
     lenses = _in_thread(Levels.lenses)
     remove_lens = _in_thread(Levels.remove_lens, writes=True)
 
-    @_like(Levels.tick)
+    @like(Levels.tick)
     async def tick(self, agent: str | None = None) -> TickReport:
         loop = asyncio.get_running_loop()
 
@@ -335,11 +328,11 @@ class AsyncMemory(_Awaited[Memory]):
         finally:
             self.threads.close()
 
-    @_like(Memory.attempt)
+    @like(Memory.attempt)
     def attempt(self, *args: Any, **kwargs: Any) -> AsyncAttempt:
         return AsyncAttempt.of(self.memory.attempt(*args, **kwargs), self.threads)
 
-    @_like(Memory.current_attempt)
+    @like(Memory.current_attempt)
     def current_attempt(self) -> AsyncAttempt:
         return AsyncAttempt.of(self.memory.current_attempt(), self.threads)
 

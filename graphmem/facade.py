@@ -39,6 +39,13 @@ def delegate(part: str, method: Callable[Concatenate[T, P], R]) -> Callable[Conc
     return call  # type: ignore[return-value]
 
 
+def like(
+    method: Callable[Concatenate[Any, P], Any],
+) -> Callable[[Callable[..., R]], Callable[Concatenate[Any, P], R]]:
+    """Give a method the arguments and the docstring of another one."""
+    return wraps(method)
+
+
 def note_if_new(method: Callable[..., T]) -> Callable[..., T]:
     """Return a method that logs a warning at the first call of a memory that is not there yet."""
 

@@ -395,20 +395,12 @@ class Memory:
             SeedingError: a log, the map or the outcomes cannot be read, or the format is unknown;
                 what was learned of other files stays. A wrong record is a refusal in the report.
         """
+        how = {name: value for name, value in locals().items() if name not in ("self", "logs")}
+        how |= {"format_name": how.pop("format"), "progress": how.pop("on_progress")}
         from graphmem import seeding
 
-        return seeding.seed(
-            self,
-            seeding.sources(logs, map) if logs or outcomes is None else [],
-            map=map,
-            format_name=format,
-            agent=agent,
-            outcomes=outcomes,
-            strategy_from=strategy_from,
-            evaluator=evaluator,
-            limit=limit,
-            progress=on_progress,
-        )
+        read = seeding.sources(logs, map) if logs or outcomes is None else []
+        return seeding.seed(self, read, **how)
 
     def record_episode(self, form: Mapping[str, Any]) -> Learned:
         """Learn an episode in the Sentinel form, in one durable transaction.

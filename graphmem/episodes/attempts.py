@@ -15,12 +15,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from traceback import walk_stack
-from typing import Self
+from typing import Any, Self
 
 from graphmem.episodes.learning import Learner
 from graphmem.episodes.recording import Ended, Recording, Terms
 from graphmem.episodes.rows import classes_of
 from graphmem.errors import NotFoundError, ScopeError, ValidationError
+from graphmem.facade import like
 from graphmem.graph.access import read_scopes, refusal
 from graphmem.graph.arguments import check_flag, check_function
 from graphmem.graph.decorating import Awaiting, running
@@ -186,18 +187,10 @@ class AsyncAttempt(Recording):
         """What is known for the task, for a system prompt: as :meth:`Memory.context`, read once."""
         return await self._awaiting.read(self._context)
 
-    async def choose(
-        self,
-        candidates: Sequence[str] | None = None,
-        *,
-        explore: Explore = "thompson",
-        epsilon: float = 0.1,
-        width: float = 1.0,
-        seed: int | None = None,
-    ) -> Choice:
+    @like(Attempt.choose)
+    async def choose(self, *args: Any, **how: Any) -> Choice:
         """Choose the strategy to try, as :meth:`Attempt.choose` does."""
-        how = {"explore": explore, "epsilon": epsilon, "width": width, "seed": seed}
-        return await self._awaiting.read(lambda: self._choose(candidates, **how))
+        return await self._awaiting.read(partial(self._choose, *args, **how))
 
     async def __aenter__(self) -> Self:
         self._begin()

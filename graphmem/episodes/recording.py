@@ -124,16 +124,9 @@ class Recording:
         Raises:
             ValidationError: a field is wrong, there are 20,000 steps, or the attempt does not run.
         """
-        step = Step(
-            action_type=action_type,
-            action=action,
-            observation=observation,
-            reward=reward,
-            error=error,
-            state=state,
-            next_state=next_state,
-            terminal=terminal,
-        )
+        given = dict(locals())
+        del given["self"]
+        step = Step(**given)
         with self._open("step"):
             if len(self._state.steps) == MAX_STEPS:
                 problem, remedy = "are the most of one attempt", "end it, and begin another"
@@ -328,7 +321,7 @@ class Recording:
                 state.context = self._home.context(terms.task_key or terms.task, **how)
             return state.context
 
-    def _choose(self, candidates: Sequence[str] | None, **how: Any) -> Choice:
+    def _choose(self, candidates: Sequence[str] | None = None, **how: Any) -> Choice:
         with self._open("choose"):
             terms = self._terms
         how |= {"agent": terms.agent, "task_type": terms.task_type}

@@ -13,8 +13,9 @@ import json
 import logging
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
@@ -214,7 +215,8 @@ class Eraser:
             dropped = self._graph.write("erasing.drop_predictions", agent=name)
             ahead["predictions"] = int(dropped[0]["removed"])
             self._remove_ahead([row["id"] for row in ids], ahead)
-            self._drop_experience_ahead(stream, last, ahead)
+            transact = self._graph.transact
+            ahead["Policy"] += self._drop_experience(self._graph, transact, stream, last)
         return self._graph.transact(lambda tx: self._drop_agent(tx, name, ahead))
 
     def _drop_agent(self, tx: Transaction, name: str, ahead: Removed) -> EraseReport:
@@ -372,8 +374,8 @@ class Eraser:
     def _remove_ahead(self, ids: Sequence[str], removed: Removed) -> Sequence[str]:
         """On a server, remove all but the last page of episodes, and count; return the rest."""
         while self._graph.must_lock and len(ids) > PAGE:
-            page, ids = ids[:PAGE], ids[PAGE:]
-            removed += self._graph.transact(lambda tx, page=page: self._remove(tx, page))  # type: ignore[misc]
+            removed += self._graph.transact(partial(self._remove, ids=ids[:PAGE]))
+            ids = ids[PAGE:]
         return ids
 
     def _remove(self, tx: Transaction, ids: Sequence[str]) -> Removed:
@@ -394,14 +396,13 @@ class Eraser:
             removed[label] += shares.take(label, nodes[label])
         consolidation.renew(tx, general, nodes["Strategy"])
         took = sorted({name for row in experience for name in row["took"]})
-        for page in paged(took):
-            # Else their bounds, and values based on them, would reveal what was erased.
-            tx.run("erasing.drop_crystallizations", ids=page)
+        # Else their bounds, and values based on them, would reveal what was erased.
+        _gather(tx, "erasing.drop_crystallizations", took)
         moved = {stream_of[row["id"]] for row in experience if row["took"] or row["transitions"]}
         for stream in sorted(moved):
             removed["Policy"] += derivation.rebuild(tx, stream).removed
-        for page in paged(sorted({name for row in experience for name in row["states"]})):
-            tx.run("maintenance.drop_states", ids=page)
+        states = sorted({name for row in experience for name in row["states"]})
+        _gather(tx, "maintenance.drop_states", states)
         for page in paged([*nodes["Strategy"], *took]):
             self._cycles.renew(tx, page)
             tx.run("predictions.drop_about", ids=page)
@@ -423,29 +424,20 @@ class Eraser:
             self._drop_stream(tx, row)
 
     def _drop_stream(self, tx: Transaction, row: Row) -> int:
-        stream = row["stream"]
-        policies = tx.run("maintenance.stored_policies", stream=stream)
-        _drop_events(tx, event_ids(stream, 1, int(row["last"])))
-        self._drop_policies(tx, policies)
-        tx.run("maintenance.drop_stream", stream=stream)
-        return len(policies)
+        dropped = self._drop_experience(tx, lambda work: work(tx), row["stream"], int(row["last"]))
+        tx.run("maintenance.drop_stream", stream=row["stream"])
+        return dropped
 
-    def _drop_experience_ahead(self, stream: str, last: int, removed: Removed) -> None:
-        """On a server, remove the events of a stream, and then its policies, page by page."""
+    def _drop_experience(
+        self, reader: Reader, transact: Callable[..., object], stream: str, last: int
+    ) -> int:
+        """Remove the events of a stream, the latest first, and then its policies; count these."""
         for page in reversed([*paged(event_ids(stream, 1, last), PAGE)]):
-            self._graph.transact(lambda tx, page=page: _drop_events(tx, page))  # type: ignore[misc]
-        policies = self._graph.read("maintenance.stored_policies", stream=stream)
+            transact(partial(_drop_events, ids=page))
+        policies = reader.read("maintenance.stored_policies", stream=stream)
         for some in paged(policies, PAGE):
-            self._graph.transact(lambda tx, some=some: self._drop_policies(tx, some))  # type: ignore[misc]
-        removed["Policy"] += len(policies)
-
-    def _drop_policies(self, tx: Transaction, policies: Sequence[Row]) -> None:
-        for page in paged(policies):
-            ids = [policy["id"] for policy in page]
-            tx.run("maintenance.drop_policies", ids=ids)
-            states = {state_id(self._graph.ns, policy["state"]) for policy in page}
-            tx.run("maintenance.drop_states", ids=sorted(states))
-            tx.run("predictions.drop_about", ids=ids)
+            transact(partial(_drop_policies, policies=some))
+        return len(policies)
 
 
 def _nodes(removed: Removed) -> dict[str, int]:
@@ -461,15 +453,15 @@ def hold(tx: Transaction, ids: Sequence[str]) -> tuple[list[Row], dict[str, list
     if touched:  # in the order of learning, which locks the stream of an agent first
         lock(tx, sorted({stream_id(tx.ns, row["agent_name"]) for row in touched}))
         for label in reversed(LABELS):
-            for page in paged(nodes[label]):
-                tx.run(upkeep("lock", label), ids=page)
+            _gather(tx, upkeep("lock", label), nodes[label])
         # Another process may have erased some while this one waited for the locks.
         touched = _gather(tx, "erasing.touched", ids)
     return touched, nodes
 
 
-def _gather(tx: Transaction, name: str, ids: Sequence[str]) -> list[Row]:
-    return [row for page in paged(ids) for row in tx.run(name, ids=page)]
+def _gather(tx: Transaction, name: str, ids: Sequence[str], **params: Any) -> list[Row]:
+    """Run a procedure for nodes, page by page; return all rows."""
+    return [row for page in paged(ids) for row in tx.run(name, ids=page, **params)]
 
 
 def _forgettable(
@@ -503,18 +495,22 @@ def _forgettable(
 
 def _drop(tx: Transaction, ids: Sequence[str]) -> int:
     """Remove episodes with what belongs to them alone; return the number of steps."""
-    files: set[str] = set()
-    steps = 0
-    for page in paged(ids):
-        # The other content of a file can mention any of its episodes.
-        files |= {row["id"] for row in tx.run("exchange.forget", ids=page)}
-        tx.run("erasing.drop_events", ids=page)
-        dropped = tx.run("erasing.drop_steps", ids=page)
-        steps += int(dropped[0]["removed"]) if dropped else 0
-        tx.run("erasing.drop_runs", ids=page)
-        tx.run("erasing.drop_episodes", ids=page)
+    # The other content of a file can mention any of its episodes.
+    files = {row["id"] for row in _gather(tx, "exchange.forget", ids)}
+    _gather(tx, "erasing.drop_events", ids)
+    steps = sum(int(row["removed"]) for row in _gather(tx, "erasing.drop_steps", ids))
+    for what in ("runs", "episodes"):
+        _gather(tx, f"erasing.drop_{what}", ids)
     tx.run("exchange.drop", ids=sorted(files))
     return steps
+
+
+def _drop_policies(tx: Transaction, policies: Sequence[Row]) -> None:
+    ids = [policy["id"] for policy in policies]
+    _gather(tx, "maintenance.drop_policies", ids)
+    states = {state_id(tx.ns, policy["state"]) for policy in policies}
+    _gather(tx, "maintenance.drop_states", sorted(states))
+    _gather(tx, "predictions.drop_about", ids)
 
 
 def _drop_events(tx: Transaction, ids: Sequence[str]) -> None:
@@ -527,5 +523,4 @@ def _drop_events(tx: Transaction, ids: Sequence[str]) -> None:
 
 def _drop_abandoned(tx: Transaction, ids: Sequence[str], agent: str | None = None) -> int:
     """Remove attempts without an outcome, from which nothing was derived; return how many."""
-    dropped = (tx.run("attempts.drop", ids=page, agent=agent) for page in paged(ids))
-    return sum(int(rows[0]["removed"]) for rows in dropped)
+    return sum(int(row["removed"]) for row in _gather(tx, "attempts.drop", ids, agent=agent))

@@ -11,9 +11,8 @@ from __future__ import annotations
 import io
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from itertools import islice
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
 from operator import methodcaller
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO, TypeVar
@@ -52,6 +51,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 BATCH = 500
 FORM = "sentinel_log"  # what a Document says of the form of its file
+_PLURALS = {"level": "levels", "entry": "entries", "lens": "lenses", "prior": "priors"}
 
 
 class _Reference(NamedTuple):
@@ -124,15 +124,21 @@ class Exchange:
             nodes, edges = write_tables(self._graph, target)
             return ExportReport(file=str(target), format=format_name, nodes=nodes, edges=edges)
 
-        def write(tx: Transaction) -> ExportReport:
-            if graph is not None:
-                return _graphml(graph, begin(), str(target))
-            if format_name == "sentinel":
-                return _sentinel(tx, begin(), str(target), document)
-            return _jsonl(tx, begin(), str(target))
+        with writing(target) as binary:
+            file = io.TextIOWrapper(binary, encoding="utf-8", newline="\n")
 
-        with _writing(target) as begin:
-            return self._graph.view(write)
+            def write(tx: Transaction) -> ExportReport:
+                file.seek(0)  # it may be called again
+                file.truncate()
+                if graph is not None:
+                    return _graphml(graph, file, str(target))
+                if format_name == "sentinel":
+                    return _sentinel(tx, file, str(target), document)
+                return _jsonl(tx, file, str(target))
+
+            report = self._graph.view(write)
+            file.detach()
+        return report
 
     def import_(
         self, path: str | Path, format_name: FileFormat, *, document: str | None = None
@@ -244,41 +250,26 @@ class Exchange:
 
 
 def _jsonl(tx: Transaction, file: TextIO, path: str) -> ExportReport:
-    def write(line: Mapping[str, Any]) -> None:
-        file.write(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n")
+    counts: dict[str, Any] = Counter()
 
-    episodes = 0
+    def write(kind: str, line: Mapping[str, Any]) -> None:
+        file.write(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n")
+        counts[kind] += 1
+
     for item, stored in _contents(tx, map(_reference_of, tx.run("exchange.episodes"))):
         key, occurrence, source = item.origin
         # Its place between other lines says nothing, so even the first is marked.
         which = FIRST if key is None and occurrence is None else occurrence
-        write(jsonl.record(stored, key, which, source))
-        episodes += 1
-    settled = 0
+        write("episodes", jsonl.record(stored, key, which, source))
     for page in pages([row["id"] for row in tx.run("exchange.episodes")]):
         for row in tx.run("settling.told", ids=page):
-            write(_settlement(row))
-            settled += 1
-    abandoned = tx.run("attempts.records")
-    file.writelines(f"{row['record']}\n" for row in abandoned)
-    kinds = Counter[str]()
-    for line in levels_exchange.records(tx):
-        write(line)
-        kinds[line["held"]] += 1
-    for prior in read_priors(tx):
-        write(prior.model_dump(exclude_none=True))
-        kinds[prior.held] += 1
-    return ExportReport(
-        file=path,
-        format="jsonl",
-        episodes=episodes,
-        abandoned=len(abandoned),
-        settled=settled,
-        levels=kinds["level"],
-        entries=kinds["entry"],
-        lenses=kinds["lens"],
-        priors=kinds["prior"],
-    )
+            write("settled", _settlement(row))
+    for row in tx.run("attempts.records"):
+        write("abandoned", json.loads(row["record"]))
+    priors = (prior.model_dump(exclude_none=True) for prior in read_priors(tx))
+    for line in chain(levels_exchange.records(tx), priors):
+        write(_PLURALS[line["held"]], line)
+    return ExportReport(file=path, format="jsonl", **counts)
 
 
 def _sentinel(tx: Transaction, file: TextIO, path: str, name: str | None) -> ExportReport:
@@ -417,22 +408,6 @@ def _lines(source: Source, limits: Limits) -> Iterator[jsonl.Held | Refused]:
 def _indented(value: Any, margin: str) -> str:
     text = json.dumps(value, ensure_ascii=False, indent=2)
     return "\n".join(margin + line for line in text.split("\n"))
-
-
-@contextmanager
-def _writing(path: str | Path) -> Iterator[Callable[[], TextIO]]:
-    """Yield a function that opens the file to write, empty; it may be called again."""
-    with writing(path) as file:
-        text = io.TextIOWrapper(file, encoding="utf-8", newline="\n")
-
-        def begin() -> TextIO:
-            text.seek(0)
-            text.truncate()
-            return text
-
-        yield begin
-        text.flush()
-        text.detach()
 
 
 def _graphml(graph: MultiDiGraph, file: TextIO, path: str) -> ExportReport:

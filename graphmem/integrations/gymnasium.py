@@ -13,20 +13,16 @@ from uuid import uuid4
 from graphmem.async_memory import AsyncMemory
 from graphmem.errors import ValidationError
 from graphmem.graph.arguments import check_flag
+from graphmem.integrations import extra
 from graphmem.integrations.outcomes import Outcome, Run, judge_of
 from graphmem.integrations.runs import going_on, memory_of
 from graphmem.memory import Memory
 from graphmem.models import MAX_STEPS, Episode
 from graphmem.seeding.gymnasium import MARK, VERSION, Lines, read_run, step
 
-try:
+with extra("gymnasium"):
     import gymnasium
     from gymnasium import spaces
-except ImportError as error:
-    raise ImportError(
-        "graphmem.integrations.gymnasium needs Gymnasium; "
-        "in a clone of graphmem: pip install -e '.[gymnasium]'"
-    ) from error
 
 STATE = "state"
 """The feature of a state that is one value."""
@@ -92,9 +88,9 @@ class Recorder(gymnasium.Wrapper):
         self._state_of = state
         if state is None:
             _check_states(env.observation_space)
-        self._name = actions if callable(actions) else None
         self.actions = [] if callable(actions) else _names(env.action_space, actions)
-        self._first = int(getattr(env.action_space, "start", 0))
+        first = int(getattr(env.action_space, "start", 0))
+        self._name = actions if callable(actions) else lambda at: self.actions[int(at) - first]
         self.state: dict[str, Any] = {}
         self._run: Lines = []
         self._about: dict[str, Any] = {}
@@ -124,7 +120,7 @@ class Recorder(gymnasium.Wrapper):
                 "at": datetime.now(UTC).isoformat(timespec="milliseconds"),
                 **({} if self._run else self._about),
                 "state": self.state,
-                "action": self._name_action(action),
+                "action": self._name(action),
                 "reward": float(reward),
                 "next_state": after,
                 "terminated": bool(terminated),
@@ -197,11 +193,6 @@ class Recorder(gymnasium.Wrapper):
     def _encode(self, seen: Any) -> dict[str, Any]:
         value = _to_json(seen if self._state_of is None else self._state_of(seen))
         return value if isinstance(value, dict) else {STATE: value}
-
-    def _name_action(self, action: Any) -> str:
-        if self._name is not None:
-            return self._name(action)
-        return self.actions[int(action) - self._first]
 
 
 def _check_states(space: Any) -> None:

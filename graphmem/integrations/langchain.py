@@ -29,7 +29,16 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict, Unpack
 from urllib.parse import quote, unquote
 from uuid import uuid4
 
-try:
+from graphmem.async_memory import AsyncMemory
+from graphmem.errors import NotFoundError, ValidationError
+from graphmem.graph.arguments import MOST, check_text
+from graphmem.ids import entry_id
+from graphmem.integrations import extra
+from graphmem.integrations.runs import Running, RunOptions, Runs, memory_of
+from graphmem.memory import Memory
+from graphmem.models.levels import Entry, Found, LevelUpkeep, Tags
+
+with extra("langchain"):
     from langchain.agents.middleware import (
         AgentMiddleware,
         AgentState,
@@ -52,19 +61,6 @@ try:
     from langgraph.store.base.embed import get_text_at_path, tokenize_path
     from langgraph.store.memory import InMemoryStore
     from langgraph.types import Command
-except ImportError as error:
-    raise ImportError(
-        f"graphmem.integrations.langchain needs LangChain ({error}): "
-        "in a clone of graphmem: pip install -e '.[langchain]'"
-    ) from error
-
-from graphmem.async_memory import AsyncMemory
-from graphmem.errors import NotFoundError, ValidationError
-from graphmem.graph.arguments import MOST, check_text
-from graphmem.ids import entry_id
-from graphmem.integrations.runs import Running, RunOptions, Runs, memory_of
-from graphmem.memory import Memory
-from graphmem.models.levels import Entry, Found, LevelUpkeep, Tags
 
 __all__ = ["GraphMemMiddleware", "GraphMemStore"]
 

@@ -14,7 +14,13 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import replace
 from typing import Any, Unpack
 
-try:
+from graphmem.async_memory import AsyncMemory
+from graphmem.integrations import extra
+from graphmem.integrations.runs import Running, RunOptions, Runs
+from graphmem.memory import Memory
+from graphmem.text.words import text_of
+
+with extra("openai-agents"):
     from agents import (
         Agent,
         Model,
@@ -32,16 +38,6 @@ try:
     from agents.models import get_default_model
     from agents.run import CallModelData, ModelInputData
     from agents.run_config import ToolErrorFormatterArgs
-except ImportError as error:
-    raise ImportError(
-        f"graphmem.integrations.openai_agents needs the OpenAI Agents SDK ({error}): "
-        "in a clone of graphmem: pip install -e '.[openai-agents]'"
-    ) from error
-
-from graphmem.async_memory import AsyncMemory
-from graphmem.integrations.runs import Running, RunOptions, Runs
-from graphmem.memory import Memory
-from graphmem.text.words import text_of
 
 __all__ = ["GraphMemRunner"]
 

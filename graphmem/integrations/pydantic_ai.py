@@ -11,20 +11,16 @@ from typing import Any, Unpack
 
 from typing_extensions import override
 
-try:
+from graphmem.async_memory import AsyncMemory
+from graphmem.integrations import extra
+from graphmem.integrations.runs import Running, RunOptions, Runs
+from graphmem.memory import Memory
+
+with extra("pydantic-ai"):
     from pydantic_ai import AgentRunResult, DeferredToolRequests, RunContext, ToolReturn, exceptions
     from pydantic_ai.capabilities import AbstractCapability, WrapRunHandler, WrapToolExecuteHandler
     from pydantic_ai.messages import ModelRequest, TextContent, ToolCallPart, UserPromptPart
     from pydantic_ai.tools import ToolDefinition
-except ImportError as error:
-    raise ImportError(
-        f"graphmem.integrations.pydantic_ai needs Pydantic AI ({error}): "
-        "in a clone of graphmem: pip install -e '.[pydantic-ai]'"
-    ) from error
-
-from graphmem.async_memory import AsyncMemory
-from graphmem.integrations.runs import Running, RunOptions, Runs
-from graphmem.memory import Memory
 
 __all__ = ["GraphMemCapability"]
 

@@ -16,19 +16,15 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, get_args
 from urllib.parse import urlsplit
 
-try:
-    from opentelemetry import metrics, trace
-except ImportError as error:
-    raise ImportError(
-        "telemetry needs the OpenTelemetry API, which is not installed: "
-        "in a clone of graphmem: pip install -e '.[otel]'"
-    ) from error
-
 from graphmem import __version__, async_memory
 from graphmem.episodes.attempts import Attempts
 from graphmem.graph.graph import Graph
+from graphmem.integrations import extra
 from graphmem.models import LearnReport
 from graphmem.models.recall import Recall
+
+with extra("otel"):
+    from opentelemetry import metrics, trace
 
 CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 """The variable that allows contents in the spans of all GenAI libraries."""
@@ -68,15 +64,9 @@ _undoing = ExitStack()
 class Instrumentor:
     """The class that ``opentelemetry-instrument`` finds and calls."""
 
-    def instrument(
-        self,
-        *,
-        tracer_provider: trace.TracerProvider | None = None,
-        meter_provider: metrics.MeterProvider | None = None,
-        **_: Any,
-    ) -> None:
+    def instrument(self, **given: Any) -> None:
         """Instrument all memories, as :func:`instrument` does."""
-        instrument(tracer_provider=tracer_provider, meter_provider=meter_provider)
+        instrument(**{name: given.get(name) for name in ("tracer_provider", "meter_provider")})
 
     def uninstrument(self, **_: Any) -> None:
         """Undo it."""

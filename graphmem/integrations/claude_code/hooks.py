@@ -143,8 +143,6 @@ def learn_session(memory: Memory, given: dict[str, Any], terms: Terms) -> Learni
                     raise
                 learning.problems.append(f"prompt {work.number}: {error}")
     except StorageError as error:
-        if error.retryable:
-            raise
         learning.problems.append(str(error))
     if learning.learned:  # a question embeds new texts, so that no prompt waits for that
         with contextlib.suppress(GraphMemError):

@@ -6,6 +6,7 @@ that they can be read on light and on dark pages.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -15,8 +16,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from graphmem.notebook.lists import as_json, fields
-from graphmem.printable import counted, printable
+from graphmem.printable import printable
 
 TEXT = 300  # most characters of a text to show; the answer itself has the rest
 CELL = 120  # most characters of a text in a row of a table
@@ -35,40 +35,20 @@ _BOUNDS = (
 )
 """Fields that are one thing, drawn as an interval."""
 _WORDS = {
-    "better_alternative": "instead",
     "course": "over time",
-    "error_class": "it fails with",
-    "explore": "way to choose",
-    "floor": "least similarity that counts",
     "here_worked": "worked here",
-    "items": "to try, best first",
     "mean": "expected rate",
     "near_worked": "on tasks like it",
-    "nearest": "the most similar task",
-    "neighbours": "near it",
-    "on_task": "on the task",
-    "opposing": "against it, the latest",
-    "path": "found by",
-    "probability": "expected rate",
     "propensity": "taken",
     "q": "value",
-    "said": "what speaks for it",
-    "supporting": "for it, the latest",
-    "type_rule": "type found by",
     "type_worked": "on its type",
-    "warnings": "to avoid",
-    "what_would_change": "what would change this",
-    "worked": "worked in all",
 }
-"""Names of fields in the words of who asks."""
+"""Fields that do not say well what they hold."""
 _FOR_PROGRAMS = frozenset({"cypher", "freshness", "relevance", "worth"})
 """Fields that a notebook leaves out; the answer and its frame have them."""
 _ID = re.compile("[0-9a-f]{32}")
 _SHORT = 12  # letters of an id in a row of a table; `Memory.show` takes so many
 _BLUE = "#3d8fd1"
-_WIDTH, _HEIGHT = 420, 160
-_LEFT, _RIGHT, _TOP, _BOTTOM = 34, 12, 10, 22
-_Point = tuple[float, float, float, float]  # a place from 0 to 1, the lower bound, rate, upper
 
 
 def escape_text(text: str, limit: int = TEXT) -> str:
@@ -111,7 +91,7 @@ def _words(name: str) -> str:
 
 
 def _body(shown: BaseModel, depth: int) -> str:
-    """Return the fields of an answer: first short ones, then pictures, then tables."""
+    """Return the fields of an answer: first short ones, then tables."""
     facts, parts = {}, []
     for name, value in _columns(shown).items():
         if value is None or value in ((), {}, ""):
@@ -128,25 +108,26 @@ def _body(shown: BaseModel, depth: int) -> str:
         title = f"{_words(name)} ({len(value)})" if _is_table(value) else _words(name)
         opened = " open" if depth == 0 and _is_table(value) else ""
         parts.append(f"<details{opened}><summary>{escape_text(title)}</summary>{part}</details>")
-    return _facts(facts) + _picture(shown) + "".join(parts)
+    return _facts(facts) + "".join(parts)
 
 
-class _Interval(tuple[float | None, ...]):
-    """The lower bound of a rate, the rate, and its upper bound."""
+class _Html(str):
+    """A text that is HTML already."""
 
-    def html(self) -> str:
-        low, middle, high = self
-        if low is None or middle is None or high is None:
-            return "" if middle is None else _number(middle)
-        return f"{_number(middle)} {draw_interval(low, middle, high)} {low:.2f} to {high:.2f}"
+    __slots__ = ()
+
+
+def _show_interval(low: float | None, middle: float | None, high: float | None) -> _Html | None:
+    if low is None or middle is None or high is None:
+        return None if middle is None else _Html(_number(middle))
+    return _Html(f"{_number(middle)} {draw_interval(low, middle, high)} {low:.2f} to {high:.2f}")
 
 
 def _columns(shown: Any) -> dict[str, Any]:
     """Return the fields of an answer, in which a rate with its bounds is one, as "31 of 38" is."""
-    values = fields(shown)
     if not isinstance(shown, BaseModel):
-        return values
-    values = {name: value for name, value in values.items() if name not in _FOR_PROGRAMS}
+        return dict(shown) if isinstance(shown, Mapping) else {"value": shown}
+    values = {name: value for name, value in shown if name not in _FOR_PROGRAMS}
     bounds = next((those for those in _BOUNDS if set(those) <= set(values)), ("", "", ""))
     joined: dict[str, Any] = {}
     for name, value in values.items():
@@ -158,7 +139,7 @@ def _columns(shown: Any) -> dict[str, Any]:
         if name == "occurrences":
             joined["failed"] = f"{value:,} of {value + values['successes']:,}"
         elif name == bounds[1]:
-            joined[name] = _Interval(values[one] for one in bounds)
+            joined[name] = _show_interval(*(values[one] for one in bounds))
         elif kind and isinstance(trials, int) and isinstance(successes, int):
             joined[f"{of}worked"] = f"{successes:,} of {trials:,}" if trials else None
         elif name not in bounds and not (name == "successes" and "occurrences" in values):
@@ -215,8 +196,8 @@ def _cell(value: Any, *, brief: bool = False) -> str:
     """Return a value as a cell, as the command line prints it; ``brief`` in a row of many."""
     if value is None:
         return ""
-    if isinstance(value, _Interval):
-        return value.html()
+    if isinstance(value, _Html):
+        return value
     if isinstance(value, str):
         text = value[:_SHORT] if brief and _ID.fullmatch(value) else value
     elif isinstance(value, bool):
@@ -234,8 +215,12 @@ def _cell(value: Any, *, brief: bool = False) -> str:
         return escape_text(text, CELL if brief else TEXT) + more
     else:
         text = str(getattr(value, "strategy", "")) if brief else ""
-        text = text or as_json(value)
+        text = text or json.dumps(value, ensure_ascii=False, default=_plain)
     return escape_text(text, CELL if brief else TEXT)
+
+
+def _plain(value: object) -> object:
+    return dict(value) if isinstance(value, BaseModel) else str(value)
 
 
 def _number(value: float) -> str:
@@ -244,90 +229,15 @@ def _number(value: float) -> str:
     return f"{value:.3f}" if abs(value) < 1e6 else f"{value:.3g}"
 
 
-def _picture(shown: BaseModel) -> str:
-    """Return the course of a rate, or how often came what was predicted; else nothing."""
-    values = fields(shown)
-    if course := values.get("course"):
-        last, most = course[-1], max(len(course) - 1, 1)
-        return _draw(
-            f"success rate over time, of the latest {counted(last.trials, 'trial')}: "
-            f"{last.lower:.2f} to {last.upper:.2f}",
-            [
-                (number / most, one.lower, one.successes / one.trials, one.upper)
-                for number, one in enumerate(course)
-            ],
-            start=f"{course[0].at:%Y-%m-%d}",
-            end=f"{last.at:%Y-%m-%d}",
-        )
-    known = [one for one in values.get("bins") or () if None not in (one.mean, one.share)]
-    if not known:
-        return ""
-    return _draw(
-        "share of successes over the predicted probability",
-        [(one.mean, one.lower, one.share, one.upper) for one in known],
-        end="predicted",
-        of_rates=True,
-    )
-
-
 def draw_interval(low: float | None, middle: float | None, high: float | None) -> str:
     """Return a bar from ``low`` to ``high`` on a line from 0 to 1, with a dot at ``middle``."""
     if low is None or middle is None or high is None:
         return ""
     one, dot, other = (4 + 92 * min(max(value, 0.0), 1.0) for value in (low, middle, high))
-    return _svg(
-        100,
-        14,
-        f"{low:.2f} to {high:.2f}",
+    return (
+        '<svg xmlns="http://www.w3.org/2000/svg" role="img" width="100" height="14" '
+        f'viewBox="0 0 100 14"><title>{low:.2f} to {high:.2f}</title>'
         '<line x1="4" y1="7" x2="96" y2="7" stroke="currentColor" opacity=".25"/>'
         f'<line x1="{one:.1f}" y1="7" x2="{other:.1f}" y2="7" stroke="{_BLUE}" stroke-width="4"/>'
-        f'<circle cx="{dot:.1f}" cy="7" r="3" fill="currentColor"/>',
-    )
-
-
-def _draw(
-    title: str, points: Sequence[_Point], *, start: str = "0", end: str = "", of_rates: bool = False
-) -> str:
-    """Return rates with their bounds from 0 to 1; ``of_rates``: beside the diagonal, the best."""
-
-    def x(value: float) -> float:
-        return _LEFT + value * (_WIDTH - _LEFT - _RIGHT)
-
-    def y(value: float) -> float:
-        return _TOP + (1 - value) * (_HEIGHT - _TOP - _BOTTOM)
-
-    parts = [
-        _letters(_LEFT, _HEIGHT - 6, start),
-        _letters(_WIDTH - _RIGHT, _HEIGHT - 6, end, "end"),
-    ]
-    for value, name in ((0.0, "0"), (0.5, "0.5"), (1.0, "1")):
-        parts.append(_line(x(0), y(value), x(1), y(value), 'stroke="currentColor" opacity=".3"'))
-        parts.append(_letters(_LEFT - 6, y(value) + 4, name, "end"))
-    if of_rates:
-        parts.append(_line(x(0), y(0), x(1), y(1), 'stroke="currentColor" stroke-dasharray="4"'))
-    else:
-        course = " ".join(f"{x(place):.1f},{y(rate):.1f}" for place, _, rate, _ in points)
-        parts.append(f'<polyline points="{course}" fill="none" stroke="{_BLUE}" stroke-width="2"/>')
-    for place, low, rate, high in points:
-        parts.append(_line(x(place), y(low), x(place), y(high), f'stroke="{_BLUE}" opacity=".5"'))
-        parts.append(f'<circle cx="{x(place):.1f}" cy="{y(rate):.1f}" r="3" fill="{_BLUE}"/>')
-    return _svg(_WIDTH, _HEIGHT, title, "".join(parts))
-
-
-def _line(x: float, y: float, to_x: float, to_y: float, style: str) -> str:
-    return f'<line x1="{x:.1f}" y1="{y:.1f}" x2="{to_x:.1f}" y2="{to_y:.1f}" {style}/>'
-
-
-def _letters(x: float, y: float, text: str, anchor: str = "start") -> str:
-    return (
-        f'<text x="{x:.1f}" y="{y:.1f}" font-size="11" fill="currentColor" '
-        f'text-anchor="{anchor}">{text}</text>'
-    )
-
-
-def _svg(width: float, height: float, title: str, inner: str) -> str:
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" width="{width:.0f}" '
-        f'height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}"><title>{title}</title>'
-        f"{inner}</svg>"
+        f'<circle cx="{dot:.1f}" cy="7" r="3" fill="currentColor"/></svg>'
     )

@@ -1,10 +1,8 @@
-"""Lists of answers, and what an answer holds."""
+"""Lists of answers."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import TypeVar
 
 T = TypeVar("T")
 
@@ -21,19 +19,3 @@ class Listed(list[T]):
         from graphmem.notebook.html import rows
 
         return rows(self)
-
-
-def fields(row: Any) -> dict[str, Any]:
-    """Return what an answer, or a row, holds by name."""
-    if names := getattr(type(row), "model_fields", None):
-        return {name: getattr(row, name) for name in names}
-    return dict(row) if isinstance(row, Mapping) else {"value": row}
-
-
-def as_json(value: Any) -> str:
-    """Return a value in a form that a cell can hold."""
-
-    def plain(one: Any) -> Any:
-        return one.model_dump(mode="json") if hasattr(one, "model_dump") else str(one)
-
-    return json.dumps(value, ensure_ascii=False, default=plain)

@@ -132,8 +132,8 @@ def test_print_is_for_people_and_repr_is_exact() -> None:
 
 
 def test_pictures_are_drawn() -> None:
-    for answer, picture in ((models.Explanation, "polyline"), (models.Calibration, "circle")):
-        assert f"<{picture} " in made(answer, "a")._repr_html_()
+    for answer in (models.Explanation, models.Calibration):
+        assert "<circle " in made(answer, "a")._repr_html_()
 
 
 def test_long_lists_and_texts_are_cut() -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
-from graphmem.graph.access import View
+from graphmem.graph.access import EVERYTHING, View
 from graphmem.graph.estimate import Estimate
 from graphmem.graph.graph import Graph, Reader, Transaction
 from graphmem.graph.nearness import Question
@@ -19,6 +20,20 @@ SAMPLE = 5
 """Latest episodes for, and against, that a lesson rests on (as in the procedures)."""
 
 _UNSHOWN = ("strategy_id", "members", "first_at", "last_at")
+
+
+def read_failing(
+    reader: Graph | Transaction, view: View, task_type: str | None = None, **how: Any
+) -> list[Row]:
+    """Return the anti-patterns that a reader may read, as rows, the most certain first."""
+    rows = reader.read(
+        "lessons.anti_patterns",
+        agents=view.agents,
+        task_type=task_type,
+        at_least=view.failures(reader.settings),
+        **how,
+    )
+    return [row for row in rows if view.allows(*row["task_types"])]
 
 
 def find_warnings(
@@ -74,7 +89,6 @@ def describe(
     """
     for row in rows:
         row["task_types"] = tuple(sorted(row["task_types"]))
-    rows = [row for row in rows if view.allows(*row["task_types"])]
     expected = expectations or {}
     rows.sort(key=lambda row: one.probability if (one := expected.get(row["strategy_id"])) else 0.0)
     failures = _failures(graph, rows)
@@ -115,8 +129,7 @@ def refresh_preferred(tx: Transaction) -> int:
 
 def preferred(tx: Transaction) -> list[Row]:
     """Return the expected PREFER edges: anti-pattern, strategy, and its outcomes."""
-    least = tx.settings.anti_pattern_failures
-    rows = tx.read("lessons.anti_patterns", at_least=least)
+    rows = read_failing(tx, EVERYTHING)
     failures = _failures(tx, rows)
     alternatives = _alternatives(tx, rows, failures, None, _of_types(tx, failures, None))
     return [

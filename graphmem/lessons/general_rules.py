@@ -8,7 +8,7 @@ model is asked.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -49,13 +49,12 @@ USES = 20_000
 class Touched:
     """The parts of general rules that depend on some episodes: see :func:`drop`."""
 
-    strategies: tuple[str, ...]
-    wordings: tuple[str, ...]
+    strategies: set[str]
+    wordings: set[str]
     told: bool
     """Whether one of them has a summary, and neither strategies nor sentences."""
     current: bool
     """Whether the rules followed from all episodes."""
-    removed: int
 
 
 def consolidation_id(namespace: str) -> str:
@@ -209,19 +208,16 @@ def drop(tx: Transaction, episode_ids: Sequence[str]) -> Touched:
     """
     lock(tx)
     state = _state(tx)
-    texts = tx.run("consolidation.touched", ids=list(episode_ids))
-    strategies = {row["text"] for row in texts if row["kind"] == "strategy"}
-    said = ("strategy", "sentence")
-    wordings = {normalized(row["text"]) for row in texts if row["kind"] in said}
-    seen = sorted(row["text"] for row in texts if row["kind"] == "model")
-    if seen:
-        tx.run("consolidation.drop", ids=seen)
+    said = defaultdict[str, set[str]](set)
+    for row in tx.run("consolidation.touched", ids=list(episode_ids)):
+        said[row["kind"]].add(row["text"])
+    if said["model"]:
+        tx.run("consolidation.drop", ids=sorted(said["model"]))
     return Touched(
-        strategies=tuple(sorted(strategies)),
-        wordings=tuple(sorted(wordings - {""})),
-        told=any(row["kind"] == "summary" for row in texts),
+        strategies=said["strategy"],
+        wordings={*map(normalized, said["strategy"] | said["sentence"])} - {""},
+        told=bool(said["summary"]),
         current=state["stamp"] is not None and state["stamp"] == state["episodes"],
-        removed=len(seen),
     )
 
 
@@ -254,7 +250,7 @@ def renew(tx: Transaction, touched: Touched | None = None, strategies: Sequence[
             and (row["text"] in touched.strategies or normalized(row["text"]) in touched.wordings)
         ]
         named = {*touched.strategies, *(row["text"] for row in rules)}
-        rows = _derive(tx, z, said, named, set(touched.wordings))
+        rows = _derive(tx, z, said, named, touched.wordings)
         rules += told
         stamp = episodes if touched.current else None
     _replace(tx, {row["id"] for row in rules}, rows)

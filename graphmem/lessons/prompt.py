@@ -23,6 +23,7 @@ from graphmem.graph.lookup import describe_unshared
 from graphmem.graph.nearness import Expect, Near, Question, understood
 from graphmem.graph.rates import HEURISTIC_ABOVE, PRIOR
 from graphmem.graph.telling import STOPPED
+from graphmem.lessons.anti_patterns import read_failing
 from graphmem.lessons.general_rules import AgentRules, consolidation_id
 from graphmem.lessons.priors import PriorReader, Priors, unrestricted
 from graphmem.lessons.proposals import MODEL
@@ -108,12 +109,7 @@ class ContextWriter:
     """Writes contexts from the lessons of one namespace."""
 
     def __init__(
-        self,
-        graph: Graph,
-        near: Near | None = None,
-        expect: Expect | None = None,
-        shows: Shows | None = None,
-        facts: Facts | None = None,
+        self, graph: Graph, near: Near, expect: Expect, shows: Shows, facts: Facts
     ) -> None:
         self._graph = graph
         self._near = near
@@ -208,12 +204,12 @@ class ContextWriter:
             yield Line(ATTEMPTS, 1 / place, f"- {f'{times}x ' if times > 1 else ''}{text}")
         text = question.known[0]["text"] if question.known else task
         known_facts = "knowledge" in parts or query.user is not None
-        for fact in self._facts(text, query.user) if self._facts and known_facts else ():
+        for fact in self._facts(text, query.user) if known_facts else ():
             section = KNOWN if fact.kind == "knowledge" else PREFERRED
             below = [("but", rival) for rival in fact.contradicted_by[:1]]
             below += [("told later, may replace it", one) for one in fact.may_be_replaced_by[:1]]
             yield Line(section, fact.confidence, _above("- ", str(fact), below))
-        if lens is not None and self._shows is not None:
+        if lens is not None:
             for one in self._shows(lens, text, agent):
                 shown = fenced(words_of(one.content), SHOWN)
                 yield Line(NOTED, one.similarity or 0.0, f"- {shown}", _about("NOTED", shown))
@@ -249,7 +245,7 @@ class ContextWriter:
         fails = sorted(tried, key=lambda row: (-row["failing"], row["id"]))[:FAILURES]
         works = [*tried[:CANDIDATES], *heuristics[:CANDIDATES]]
         texts = dict.fromkeys(row["strategy"] for row in (*works, *warned.values(), *fails))
-        if not texts or self._expect is None:
+        if not texts:
             return [], set()
         found = self._expect(question, list(texts), view)
         good, bad, rest = self._parted(found, _blamed(question, tried), warned, view)
@@ -283,7 +279,7 @@ class ContextWriter:
         told = best_told(self._graph, question.skills, STRATEGIES)
         room = max(STRATEGIES - sum(line.section is HEURISTICS for line in shown), 0)
         texts = [*told["do"][:room], *told["avoid"][:FAILURES]]
-        for one in self._expect(question, texts, view) if texts and self._expect else ():
+        for one in self._expect(question, texts, view) if texts else ():
             if not one.nearby:
                 likely = one.probability
                 strength = likely if one.text in told["do"] else 1.0 - likely
@@ -338,14 +334,11 @@ class ContextWriter:
             return [], []
         works, fails = parts.get("heuristics", []), parts.get("anti-patterns", [])
         if "merged" in parts:
-            asked = {"task_type": kind, "agents": view.agents}
+            asked = {"task_type": kind, "agents": view.agents, "above": HEURISTIC_ABOVE}
             least = view.trials(self._graph.settings)
-            works = self._read(
-                "lessons.heuristics", limit=CANDIDATES, at_least=least, above=0.5, **asked
-            )
-            least = view.failures(self._graph.settings)
+            works = self._read("lessons.heuristics", limit=CANDIDATES, at_least=least, **asked)
             limit = FAILURES if view.scope is None else ALL
-            fails = self._read("lessons.anti_patterns", limit=limit, at_least=least, **asked)
+            fails = read_failing(self._graph, view, kind, limit=limit)
         fails = [row for row in fails if view.allows(*row["task_types"])][:FAILURES]
         return works if view.allows(kind) else [], fails
 

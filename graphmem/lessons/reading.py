@@ -14,7 +14,7 @@ from graphmem.graph.graph import Graph
 from graphmem.graph.lookup import known_tasks
 from graphmem.graph.rates import HEURISTIC_ABOVE, rates_of
 from graphmem.ids import from_millis, rule_id, task_id
-from graphmem.lessons.anti_patterns import SAMPLE, describe
+from graphmem.lessons.anti_patterns import SAMPLE, describe, read_failing
 from graphmem.lessons.priors import PriorReader
 from graphmem.models.lessons import AntiPattern, Heuristic, MemorySummary, Mistake, Rule, TaskScore
 from graphmem.notebook.lists import Listed
@@ -110,13 +110,8 @@ class LessonReader:
         """
         checked_number("min_confidence", min_confidence, 0, 1)
         view = read_view(self._graph, agent)
-        rows = self._graph.read(
-            "lessons.anti_patterns",
-            agents=view.agents,
-            task_type=checked_text("task_type", task_type),
-            at_least=view.failures(self._graph.settings),
-            min_confidence=min_confidence,
-        )
+        wanted = checked_text("task_type", task_type)
+        rows = read_failing(self._graph, view, wanted, min_confidence=min_confidence)
         return Listed(describe(self._graph, rows, view))
 
     def rules(
@@ -221,9 +216,6 @@ class LessonReader:
         """Return what the lessons hold: counts, top mistakes, scores of tasks."""
         check_limit(top, "top")
         counts = self._graph.read("lessons.counts")[0]
-        anti_patterns = self._graph.read(
-            "lessons.anti_patterns", at_least=self._graph.settings.anti_pattern_failures
-        )
         least = self._graph.settings.min_occurrences
         heuristics = self._graph.read("lessons.heuristics", at_least=least, above=HEURISTIC_ABOVE)
         rules = self._rule_rows(None, EVERYTHING, None)
@@ -237,7 +229,7 @@ class LessonReader:
         return MemorySummary(
             **counts,
             heuristics=len(heuristics),
-            anti_patterns=len(anti_patterns),
+            anti_patterns=len(read_failing(self._graph, EVERYTHING)),
             rules=len(rules) - general,
             general_rules=general,
             top_mistakes=tuple(self.mistakes(limit=top)),

@@ -70,7 +70,9 @@ class Skills:
             ValidationError: an argument or a file is wrong; it names file and line. Nothing was
                 stored.
         """
-        records, files = read_source(checked_path("path", path), checked_text("source", source))
+        place, named = checked_path("path", path), checked_text("source", source)
+        with _files(place):
+            records, files = read_source(place, named)
         name = records[0].source
         replaced, changed = self._graph.transact(lambda tx: replace_priors(tx, name, records))
         self._similarity.fresh()

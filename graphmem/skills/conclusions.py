@@ -7,11 +7,9 @@ only if it did no worse, or worse, than everything else that was tried on that k
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from itertools import groupby
-from operator import attrgetter
 
 from graphmem.advice.changes import Changes
 from graphmem.errors import NotFoundError
@@ -21,6 +19,7 @@ from graphmem.graph.graph import Graph
 from graphmem.graph.rates import rates_of
 from graphmem.ids import from_millis, strategy_id, to_millis
 from graphmem.lessons import Lessons
+from graphmem.lessons.anti_patterns import read_failing
 from graphmem.models.forecasts import Change
 from graphmem.models.lessons import Rule
 from graphmem.store.port import Row
@@ -98,16 +97,13 @@ class Kind:
         return sorted({agent for task in self.tasks for agent in task["agents"]})
 
     @property
-    def first_at(self) -> datetime | None:
-        """The time of the first run that has one."""
-        known = (task["first_at"] for task in self.tasks if task["first_at"] is not None)
-        return from_millis(min(known, default=None))
-
-    @property
-    def last_at(self) -> datetime | None:
-        """The time of the last run that has one."""
-        known = (task["last_at"] for task in self.tasks if task["last_at"] is not None)
-        return from_millis(max(known, default=None))
+    def span(self) -> tuple[datetime | None, ...] | None:
+        """The times of the first and the last run that have one."""
+        dated = [task for task in self.tasks if task["last_at"] is not None]
+        if not dated:
+            return None
+        first = min(task["first_at"] for task in dated)
+        return from_millis(first), from_millis(max(task["last_at"] for task in dated))
 
 
 class Conclusions:
@@ -140,22 +136,11 @@ class Conclusions:
         untyped = types.pop(GENERAL, [])
         near = self._near(untyped)
         kinds = [*(Kind(name, name, held) for name, held in types.items()), *near]
-        failures = self._graph.read(
-            "lessons.anti_patterns",
-            agents=view.agents,
-            task_type=wanted,
-            at_least=view.failures(self._graph.settings),
-        )
         known = _Known(
-            [row for row in failures if view.allows(*row["task_types"])],
+            read_failing(self._graph, view, wanted),
             self._lessons.rules(agent=agent),
-            {
-                strategy_id(self._graph.ns, strategy): list(changes)
-                for strategy, changes in groupby(
-                    sorted(self._changes.changes(agent=agent), key=attrgetter("strategy")),
-                    attrgetter("strategy"),
-                )
-            },
+            self._changes.changes(agent=agent),
+            self._graph.ns,
         )
         self._conclude(kinds, view, known)
         kinds = [kind for kind in kinds if kind.findings or kind.type != GENERAL]
@@ -209,19 +194,21 @@ class Conclusions:
             {"kind": place, "tasks": [task["id"] for task in kind.tasks]}
             for place, kind in enumerate(kinds)
         ]
-        tried: list[dict[str, Row]] = [{} for _ in kinds]
+        rows = [known.sentences(kind) for kind in kinds]
         for row in self._graph.read("skills.outcomes", rows=asked, agents=view.agents):
-            tried[row["kind"]][row["id"]] = row
-        said = [known.sentences(kind) for kind in kinds]
-        counts = {_count(row) for rows in (*map(dict.values, tried), *said) for row in rows}
+            rows[row["kind"]].append(row)
+        counts = {_count(row) for of_kind in rows for row in of_kind}
         rates = rates_of(self._graph, counts | {(kind.runs, kind.solved) for kind in kinds})
-        for kind, strategies, sentences in zip(kinds, tried, said, strict=True):
-            for row in (*strategies.values(), *sentences):
+        for kind, of_kind in zip(kinds, rows, strict=True):
+            for row in of_kind:
                 _tell(kind, row, rates[_count(row)], known)
             rate = rates[kind.runs, kind.solved]
             kind.lower, kind.upper = rate["lower"], rate["upper"]
             kind.words = _words(kind)
-            _order(kind)
+            kind.do.sort(key=lambda one: (-one.lower, one.id))
+            kind.avoid.sort(key=lambda one: (one.upper, one.id))
+            kind.errors.sort(key=lambda one: (-one.lower, one.id))
+            kind.changed.sort(key=_latest_first)
 
 
 def _tell(kind: Kind, row: Row, rate: Row, known: _Known) -> None:
@@ -230,7 +217,9 @@ def _tell(kind: Kind, row: Row, rate: Row, known: _Known) -> None:
     bounds = rate["lower"], rate["upper"]
     at = from_millis(row["last_at"])
     found = Finding(row["id"], row["text"], *_count(row), *bounds, at, others)
-    changes = known.changes_of(row["id"], kind)
+    if changes := known.changes.get(row["id"], []):
+        texts = {None, *(task["text"] for task in kind.tasks)}
+        changes = [change for change in changes if change.task in texts]
     kind.changed += [replace(found, change=change) for change in changes]
     turned = {_better(change) for change in changes}
     worse = others is not None and others > found.upper
@@ -246,13 +235,14 @@ class _Known:
     """What is known of errors, sentences and changes, by what they are about."""
 
     def __init__(
-        self, failures: Iterable[Row], rules: Iterable[Rule], changes: Mapping[str, list[Change]]
+        self, failures: Iterable[Row], rules: Iterable[Rule], changes: Iterable[Change], ns: str
     ) -> None:
-        """``failures`` are rows of ``lessons.anti_patterns``; ``changes`` are by strategy (id)."""
+        """``failures`` are rows of ``lessons.anti_patterns``."""
         self.failures: dict[tuple[str, str], dict[str, Finding]] = {}
         """By type of task and strategy (id), then by class of errors: the surest of each."""
         self._rules: dict[str | None, list[Rule]] = {}
-        self._changes = changes
+        self.changes: dict[str, list[Change]] = {}
+        """By strategy (id)."""
         for row in failures:
             if row["status"] == "established":
                 counts = row["occurrences"] + row["successes"], row["successes"]
@@ -264,13 +254,8 @@ class _Known:
                     held.setdefault(error, found)
         for rule in rules:
             self._rules.setdefault(rule.task, []).append(rule)
-
-    def changes_of(self, strategy: str, kind: Kind) -> list[Change]:
-        """Return how a strategy (id) changed on all tasks, or on those of a kind."""
-        if not (found := self._changes.get(strategy)):
-            return []
-        texts = {task["text"] for task in kind.tasks}
-        return [change for change in found if change.task is None or change.task in texts]
+        for change in changes:
+            self.changes.setdefault(strategy_id(ns, change.strategy), []).append(change)
 
     def sentences(self, kind: Kind) -> list[Row]:
         """Return the sentences about tasks of a kind, with how many runs speak for each.
@@ -300,12 +285,8 @@ def _better(change: Change) -> bool:
     return change.successes_since * before > change.successes_before * since
 
 
-def _order(kind: Kind) -> None:
-    """Sort what was learned: the surest first, of changes the latest."""
-    kind.do.sort(key=lambda one: (-one.lower, one.id))
-    kind.avoid.sort(key=lambda one: (one.upper, one.id))
-    kind.errors.sort(key=lambda one: (-one.lower, one.id))
-    kind.changed.sort(key=lambda one: (one.change is None or -one.change.since.timestamp(), one.id))
+def _latest_first(one: Finding) -> tuple[float, str]:
+    return -one.change.since.timestamp() if one.change else 0.0, one.id
 
 
 def _words(kind: Kind) -> tuple[str, ...]:

@@ -61,7 +61,7 @@ def write_skill(kind: Kind, name: str, mark: str) -> str:
 
 def _description(kind: Kind, name: str) -> str:
     """Return what a skill is for: single words only, so that no text of a log instructs."""
-    until = f" until {day(kind.last_at)}" if kind.last_at else ""
+    until = f" until {day(kind.span[1])}" if kind.span else ""
     runs = f", learned from {counted(kind.runs, 'run')}{until}" if kind.runs else ""
     what = "tasks" if kind.name == GENERAL else f"tasks of the kind '{name}'"
     about = f" They are about: {', '.join(kind.words)}." if kind.words else ""

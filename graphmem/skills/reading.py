@@ -14,9 +14,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
-from graphmem.errors import NotFoundError, StorageError, ValidationError, shown
+from graphmem.errors import NotFoundError, ValidationError, shown
 from graphmem.models.fields import MAX_KEY
-from graphmem.models.skills import MAX_COUNT, Advice, PriorRecord
+from graphmem.models.skills import Advice, PriorRecord
 from graphmem.skills.markdown import FILE
 from graphmem.text.words import THEN
 
@@ -24,8 +24,6 @@ MOST_BYTES = 4_000_000
 """Most bytes of a file."""
 MOST = 10_000
 """Most strategies of a source."""
-MOST_TOLD = MAX_COUNT // 2
-"""Most that a line of a playbook may count as helpful, or as harmful."""
 LONGEST = MAX_KEY + 1_000
 """Characters of a line beyond which it is no strategy, which has at most 10,000."""
 _FRONT = re.compile(r"([A-Za-z][\w-]*):(?:[ \t]+(.*))?")
@@ -36,9 +34,10 @@ _NO_PROSE = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 """Blocks of code, comments and rows of tables."""
-_BULLET = re.compile(r"\s*(?:[-*]\s+)?\[[^\]]*\]\s*helpful=(\S+)\s+harmful=(\S+)\s*::\s*(.*)")
+_BULLET = re.compile(
+    r"\s*(?:[-*]\s+)?\[[^\]]*\]\s*helpful=([0-9]{1,9})\s+harmful=([0-9]{1,9})\s*::\s*(.*)"
+)
 _PLAYBOOK = re.compile(r"^[ \t]*(?:[-*][ \t]+)?\[[^\]\n]*\][ \t]*helpful=", re.MULTILINE)
-_COUNT = re.compile(r"\d{1,10}", re.ASCII)
 _AVOIDING = re.compile(
     r"\b(avoid|don['\u2019]?t|do not|never|not to|pitfalls?|mistakes?|anti-?patterns?)\b",
     re.IGNORECASE,
@@ -66,11 +65,8 @@ class _File:
         self.lines = self._text().replace("\r\n", "\n").replace("\r", "\n").split("\n")
 
     def _text(self) -> str:
-        try:
-            with self.path.open("rb") as file:
-                held = file.read(MOST_BYTES + 1)
-        except OSError as error:
-            raise StorageError(f"{shown(str(self.path))}: {error.strerror or error}") from error
+        with self.path.open("rb") as file:
+            held = file.read(MOST_BYTES + 1)
         if len(held) > MOST_BYTES:
             self.refuse(None, f"has over {MOST_BYTES:,} bytes", "split it")
         try:
@@ -90,7 +86,7 @@ def read_source(path: Path, source: str | None = None) -> tuple[list[PriorRecord
 
     Raises:
         NotFoundError: there is nothing of that name, or no skill in the folder.
-        StorageError: a file cannot be read.
+        OSError: a file cannot be read.
         ValidationError: a file is no skill or playbook, or is wrong; it names file and line.
     """
     if not path.exists():
@@ -163,19 +159,14 @@ def _read_playbook(file: _File, source: str) -> Iterator[tuple[str, str | None, 
         if heading := _HEADING.match(line):
             kind = heading[1].strip(" \t#") or source
         elif found := _BULLET.fullmatch(line):
-            helpful, harmful = (_count(file, number, found[place]) for place in (1, 2))
+            helpful, harmful = int(found[1]), int(found[2])
             verdict: Advice = "avoid" if harmful > helpful else "do"
             if found[3].strip():
                 said = _Said(number, found[3], verdict, helpful + harmful, helpful)
                 yield kind, None, said
         elif _PLAYBOOK.match(line):
-            file.refuse(number, "is not [id] helpful=N harmful=N :: text")
-
-
-def _count(file: _File, line: int, text: str) -> int:
-    if not _COUNT.fullmatch(text) or int(text) > MOST_TOLD:
-        file.refuse(line, f"has a count that is not from 0 to {MOST_TOLD:,}: {shown(text, 40)}")
-    return int(text)
+            remedy = "N is a number from 0 to 999999999"
+            file.refuse(number, "is not [id] helpful=N harmful=N :: text", remedy)
 
 
 def _read_front(file: _File) -> tuple[dict[str, str], int]:

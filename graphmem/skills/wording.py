@@ -81,6 +81,6 @@ def summary(kind: Kind, quote: Quote) -> str:
     if not kind.tasks:
         return "What holds for all tasks."
     by = quote(kind.agents[0]) if len(kind.agents) == 1 else counted(len(kind.agents), "agent")
-    span = f"{day(kind.first_at)} to {day(kind.last_at)}" if kind.last_at else "without dates"
+    span = " to ".join(map(day, kind.span)) if kind.span else "without dates"
     told = f"From {counted(kind.runs, 'run')} of {counted(len(kind.tasks), 'task')} by {by}"
     return f"{told}, {span}; {kind.solved:,} worked."

@@ -219,8 +219,11 @@ BAD: dict[str, tuple[str | bytes, str]] = {
     ),
     "i.md": (FRONT + "- " + "x" * 10_001, "line 5 has a text that"),
     "j.md": ((FRONT + "- caf\xe9").encode("latin-1"), "line 5 is not UTF-8"),
-    "k.md": ("## k\n[a] helpful=-3 harmful=0 :: x\n", "line 2 has a count that is not from 0 to"),
-    "l.md": (f"## k\n[a] helpful=1{'0' * 30} harmful=0 :: x\n", "line 2 has a count"),
+    "k.md": ("## k\n[a] helpful=-3 harmful=0 :: x\n", "line 2 is not [id] helpful=N"),
+    "l.md": (
+        f"## k\n[a] helpful=1{'0' * 30} harmful=0 :: x\n",
+        "N is a number from 0 to 999999999",
+    ),
     "m.md": ("## k\n[a] helpful=1 harmful=0 x\n", "line 2 is not [id] helpful=N harmful=N :: text"),
     "n.md": ("x" * (MOST_BYTES + 1), "has over 4,000,000 bytes"),
     "o.md": (

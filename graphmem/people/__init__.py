@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from graphmem.errors import NotFoundError, ValidationError
-from graphmem.graph.arguments import check_limit
+from graphmem.graph.arguments import check_limit, check_text, checked_text
 from graphmem.graph.graph import Graph, Reader, Transaction
 from graphmem.ids import from_millis, node_id
-from graphmem.models.fields import Input, Name, millis
+from graphmem.models.fields import millis
 from graphmem.models.people import (
     KNOWLEDGE_CONFIDENCE,
     PREFERENCE_CONFIDENCE,
@@ -27,12 +27,6 @@ from graphmem.models.people import (
 from graphmem.notebook.lists import Listed
 from graphmem.people.facts import propose, validity
 from graphmem.store.port import ChangedError, Row
-
-
-class _Asked(Input):
-    user: Name = "-"
-    category: Name | None = None
-    domain: Name | None = None
 
 
 class People:
@@ -98,9 +92,9 @@ class People:
             category: only this category.
             history: include superseded ones, the latest first.
         """
-        asked = _Asked(user=user, category=category)
-        user_id = node_id(self._graph.ns, "User", asked.user)
-        of_category = {"user_id": user_id, "category": asked.category}
+        check_text("user", user)
+        user_id = node_id(self._graph.ns, "User", str(checked_text("user", user)))
+        of_category = {"user_id": user_id, "category": checked_text("category", category)}
         rows = self._graph.read("preferences.of", **of_category, history=history)
         return Listed([_preference(row) for row in rows])
 
@@ -181,9 +175,9 @@ class People:
             domain: only facts of this domain.
             limit: most facts to return.
         """
-        asked = _Asked(domain=domain)
         check_limit(limit)
-        rows = self._graph.read("knowledge.list", domain=asked.domain, limit=limit)
+        asked = checked_text("domain", domain)
+        rows = self._graph.read("knowledge.list", domain=asked, limit=limit)
         return Listed(_describe(self._graph, rows))
 
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from operator import attrgetter
+from typing import Any
 
 import click
 
 from graphmem.cli.options import NO_TASK, Options, at_most, example, moment
 from graphmem.cli.policies import CELLS, parse_state
 from graphmem.cli.printing import span
-
-if TYPE_CHECKING:
-    from graphmem.memory import Memory
 
 _RATE = "worked=successes/trials 95_%_bounds=lower..upper"
 
@@ -22,87 +20,82 @@ _RATE = "worked=successes/trials 95_%_bounds=lower..upper"
 class Kind:
     """How one kind is read and shown."""
 
-    read: Callable[..., Sequence[Any]]
-    """Takes the memory, and of the options those that this kind takes."""
+    read: str
+    """The method of a memory."""
     options: str
+    """Those that it takes; ``option=parameter`` where the names differ."""
     columns: str
-    nothing: str
     cells: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
+    hint: str = ""
+    """What it takes to have some."""
     required: str | None = None
 
-
-def _policies(memory: Memory, *, state: tuple[str, ...] = (), limit: int, **filters: Any) -> Any:
-    place = parse_state(state, "--state") if state else None
-    return memory.policies.list(place, limit=limit, **filters)
+    @property
+    def parameters(self) -> dict[str, str]:
+        """The parameters of the method, by option."""
+        pairs = (one.partition("=") for one in self.options.split())
+        return {option: parameter or option for option, _, parameter in pairs}
 
 
 KINDS: Mapping[str, Kind] = {
     "episodes": Kind(
-        lambda memory, **given: memory.episodes(**given),
+        "episodes",
         "limit task task_type agent strategy success since",
         "episode=id time=at agent task strategy=strategies worked=success",
-        "no episode fits",
     ),
     "tasks": Kind(
-        lambda memory, **given: memory.tasks(**given),
+        "tasks",
         "limit task_type agent sort",
         f"task=text type=task_type {_RATE} tried=strategies best_strategy=best "
         "worked_there=best_successes/best_trials",
-        "no task fits",
     ),
     "strategies": Kind(
-        lambda memory, **given: memory.strategies(**given),
+        "strategies",
         "limit task task_type agent as_of",
         "strategy=text worked=successes/trials mean 95_%_bounds=lower..upper status tasks "
         "last_used=last_used_at",
-        "nothing is known of this yet: no episode used a strategy there",
     ),
     "policies": Kind(
-        _policies,
+        "policies.list",
         "limit agent state",
         f"state action agent q updates {_RATE} status last_update=last_updated_at",
-        "there are no such policies",
         CELLS,
     ),
     "heuristics": Kind(
-        lambda memory, *, limit, **given: memory.lessons.heuristics(**given)[:limit],
-        "limit task_type agent min_confidence pooled",
+        "lessons.heuristics",
+        "task_type agent min_confidence pooled",
         f"strategy agent type=task_type {_RATE} confidence status counted_with",
-        "no such heuristics; one needs some trials, and successes in most of them",
         {"counted_with": lambda row: tuple(one.strategy for one in row.pooled)},
+        "one needs some trials, and successes in most of them",
     ),
     "anti-patterns": Kind(
-        lambda memory, *, limit, **given: memory.lessons.anti_patterns(**given)[:limit],
-        "limit task_type agent min_confidence",
+        "lessons.anti_patterns",
+        "task_type agent min_confidence",
         "strategy agent error=error_class failures=occurrences worked=successes warned_of "
         "instead=better_alternative.strategy better_by=better_alternative.lift",
-        "no such anti-patterns; one needs repeated failures with the same error",
         {"warned_of": lambda row: "no" if row.usual else None},
+        "one needs repeated failures with the same error",
     ),
     "rules": Kind(
-        lambda memory, **given: memory.lessons.rules(**given),
+        "lessons.rules",
         "limit task agent",
         "rule task from=source for=supporting against=opposing confidence",
-        "no rule holds here yet",
         {"rule": str, "task": lambda row: row.task or "all tasks"},
     ),
     "mistakes": Kind(
-        lambda memory, *, owner=None, **given: memory.lessons.mistakes(worker=owner, **given),
-        "limit task agent owner",
+        "lessons.mistakes",
+        "limit task agent owner=worker",
         "seen mistake=type task worker instead=correct_decision lesson weak",
-        "no such mistakes",
     ),
     "predictions": Kind(
-        lambda memory, *, about=None, **given: memory.predictions.list(subject=about, **given),
-        "limit status about",
+        "predictions.list",
+        "limit status about=subject",
         "id about=text probability=probability% outcome status due happened error",
-        "no prediction fits",
     ),
     "knowledge": Kind(
-        lambda memory, *, about=None, **given: memory.people.knowledge(about, **given),
-        "limit about",
+        "people.knowledge",
+        "limit about=domain",
         "id domain fact confidence stated_by against_it",
-        "nothing is known yet",
         {
             "stated_by": lambda row: tuple(one.user or one.source for one in row.statements),
             "against_it": lambda row: tuple(
@@ -111,43 +104,32 @@ KINDS: Mapping[str, Kind] = {
         },
     ),
     "preferences": Kind(
-        lambda memory, *, user, about=None, **given: memory.people.preferences(
-            user, about, **given
-        ),
-        "user about history",
+        "people.preferences",
+        "user about=category history",
         "category preference=text source confidence stated in_force",
-        "no such preferences",
         {"stated": lambda row: row.at or row.recorded_at},
         required="user",
     ),
     "scopes": Kind(
-        lambda memory: memory.scopes.list(),
+        "scopes.list",
         "",
         "agent can_learn cannot_learn shares_with=share_with inherits_from=inherit_from "
         "occurrences=min_occurrences",
-        "no agent has a scope",
         {"can_learn": lambda row: "everything" if row.can_learn is None else row.can_learn},
     ),
-    "levels": Kind(
-        lambda memory, **given: [{"name": name} for name in memory.levels.names(**given)],
-        "agent owner",
-        "level",
-        "there are no levels",
-        {"level": lambda row: row["name"]},
-    ),
+    "levels": Kind("levels.names", "agent owner", "level", {"level": lambda row: row["name"]}),
     "lenses": Kind(
-        lambda memory, **given: memory.levels.lenses(**given),
+        "levels.lenses",
         "agent owner",
         "lens=name looks_at=levels not_older_than at_most=limit purpose",
-        "nobody put a lens",
         {"not_older_than": lambda row: span(row.max_age, "")},
     ),
     "cycles": Kind(
-        lambda memory, *, about=None: memory.cycles.list(about),
-        "about",
+        "cycles.list",
+        "about=subject",
         "cycle=kind peak=when p amplitude events only timezone",
-        "no cycle is stored; `graphmem policies cycles SUBJECT --store` looks for them",
         {"p": lambda row: f"{row.p_value:.2g}"},
+        "`graphmem policies cycles SUBJECT --store` looks for them",
     ),
 }
 """What can be listed, in the order of the help."""
@@ -196,18 +178,22 @@ def list_(options: Options, /, kind: str | None, limit: int, **given: Any) -> No
             click.echo("nothing is learned yet: try `graphmem seed LOG` or `graphmem learn`")
         return
     shown = KINDS[kind]
-    if "limit" in shown.options.split():
+    if "state" in filters:
+        filters["state"] = parse_state(filters["state"], "--state")
+    if "limit" in shown.parameters:
         filters["limit"] = limit
-    rows = shown.read(memory, **filters)[:limit]
-    nothing = NO_TASK if kind == "strategies" and "task" in filters else shown.nothing
-    options.show_rows(rows, shown.columns, nothing, **shown.cells)
+    read = attrgetter(shown.read)(memory)
+    rows = read(**{shown.parameters[name]: value for name, value in filters.items()})[:limit]
+    rows = [{"name": row} if isinstance(row, str) else row for row in rows]
+    hint = NO_TASK if kind == "strategies" and "task" in filters else shown.hint
+    options.show_rows(rows, shown.columns, f"no {kind}{hint and f': {hint}'}", **shown.cells)
 
 
 def _check_options(kind: str | None, filters: Mapping[str, Any]) -> None:
-    fitting = KINDS[kind].options.split() if kind else []
+    fitting = KINDS[kind].parameters if kind else ()
     for name in filters:
         if name not in fitting:
-            takers = ", ".join(one for one in KINDS if name in KINDS[one].options.split())
+            takers = ", ".join(one for one in KINDS if name in KINDS[one].parameters)
             option = "--success" if name == "success" else f"--{name.replace('_', '-')}"
             where = f"`list {kind}`" if kind else "`list` without a KIND"
             raise click.UsageError(f"{where} does not take {option}; these do: {takers}")

@@ -65,7 +65,7 @@ def test_a_lens_shows_what_its_levels_hold(url: str) -> None:
     assert len(good(*recall, "--limit", "5").json) == 2
     assert "- late" in good("--url", url, "context", "late 18", *facts).out
     assert "removed the lens facts" in good(*lens, "facts", "--remove", "--agent", "ada").out
-    assert good("--url", url, "list", "lenses").out == "nobody put a lens\n"
+    assert good("--url", url, "list", "lenses").out == "no lenses\n"
 
 
 def test_entries_go_expire_and_end_with_their_level(url: str) -> None:

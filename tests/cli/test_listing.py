@@ -63,7 +63,7 @@ EXPECTED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "scopes": ((), ("grace", "sql_*")),
     "levels": (("--owner", "ada"), ("agent:ada:working", "agent:ada:stm")),
     "lenses": (("--owner", "ada"), ("agent:ada:working", "3")),
-    "cycles": (("--about", "ask first"), ("no cycle is stored",)),
+    "cycles": (("--about", "ask first"), ("no cycles: `graphmem policies cycles",)),
 }
 """Options, and what is shown with them, by kind."""
 
@@ -89,17 +89,17 @@ def test_without_a_kind_everything_is_counted(taught: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "nothing"),
     [
-        (("episodes", "--agent", "nobody"), "no episode fits"),
+        (("episodes", "--agent", "nobody"), "no episodes"),
         (("strategies", "--task", "no such"), "--task takes a key or the whole wording"),
-        (("strategies", "--agent", "nobody"), "nothing is known of this yet"),
-        (("tasks", "--task-type", "none"), "no task fits"),
-        (("policies", "--state", "x=2"), "there are no such policies"),
-        (("heuristics", "--min-confidence", "0.91"), "no such heuristics"),
-        (("anti-patterns", "--agent", "ada"), "no such anti-patterns"),
-        (("rules", "--task", "another"), "no rule holds here yet"),
-        (("mistakes", "--owner", "nobody"), "no such mistakes"),
-        (("preferences", "--user", "bob"), "no such preferences"),
-        (("levels", "--owner", "bob"), "there are no levels"),
+        (("strategies", "--agent", "nobody"), "no strategies"),
+        (("tasks", "--task-type", "none"), "no tasks"),
+        (("policies", "--state", "x=2"), "no policies"),
+        (("heuristics", "--min-confidence", "0.91"), "no heuristics: one needs some trials"),
+        (("anti-patterns", "--agent", "ada"), "no anti-patterns: one needs repeated"),
+        (("rules", "--task", "another"), "no rules"),
+        (("mistakes", "--owner", "nobody"), "no mistakes"),
+        (("preferences", "--user", "bob"), "no preferences"),
+        (("levels", "--owner", "bob"), "no levels"),
     ],
     ids=lambda given: " ".join(given) if isinstance(given, tuple) else "",
 )

@@ -37,9 +37,7 @@ def test_knowledge(url: str) -> None:
     assert stored["id"] in shown  # whole, so that it can be copied
     for part in ("they take five days", "0.556", "ann", "documented", "three days"):
         assert part in shown
-    assert good("--url", url, "list", "knowledge", "--about", "seats").out == (
-        "nothing is known yet\n"
-    )
+    assert good("--url", url, "list", "knowledge", "--about", "seats").out == ("no knowledge\n")
 
 
 def test_scopes(url: str) -> None:
@@ -62,4 +60,4 @@ def test_scopes(url: str) -> None:
     assert good(*scope, "ada", "--remove").out == "removed the scope of ada\n"
     assert good(*scope, "ada", "--remove").out == "ada had no scope\n"
     assert good("--json", *scope, "grace", "--remove").json == {"removed": True}
-    assert good("--url", url, "list", "scopes").out == "no agent has a scope\n"
+    assert good("--url", url, "list", "scopes").out == "no scopes\n"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 import sys
+from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,7 +14,7 @@ import click
 from graphmem.cli.options import NO_TASK, Options, at_most, example, moment, several
 from graphmem.cli.printing import cell, print_answer, print_facts, print_json, print_rows, progress
 from graphmem.kinds import ITEM_KINDS
-from graphmem.printable import counted, percent
+from graphmem.printable import percent
 from graphmem.text.answers import BASELINES
 
 if TYPE_CHECKING:
@@ -23,10 +25,9 @@ if TYPE_CHECKING:
     from graphmem.models.reports import Item
 
 MANY = 200  # texts that take about a second to embed
-AMPLE = 10_000  # tokens in which something fits if there is anything
 UNKNOWN = (
-    "too little is known of such tasks; `graphmem list tasks` shows what is known, and `graphmem "
-    "recall` says which task is the most like it"
+    "too little is known of such tasks, or nothing fits into --max-tokens; `graphmem list tasks` "
+    "shows what is known, and `graphmem recall` says which task is the most like it"
 )
 with_rights = click.option("--agent", help="Use only what this agent may read.")
 for_user = click.option("--user", help="Also what this user prefers.")
@@ -107,17 +108,13 @@ def _print_choice(choice: Choice) -> None:
 @click.pass_obj
 def context(options: Options, /, task: str, max_tokens: int, **reading: Any) -> None:
     """Write the lessons for TASK as text for a system prompt. TASK is its key or wording."""
-    memory = options.memory()
-    text = memory.context(task, max_tokens=max_tokens, **reading)
+    text = options.memory().context(task, max_tokens=max_tokens, **reading)
     if options.as_json:
         from graphmem.text.tokens import count_tokens
 
         print_json({"task": task, "context": text, "tokens": count_tokens(text)})
     elif text:
         click.echo(text)
-    elif memory.context(task, max_tokens=AMPLE, **reading):
-        why = f"something is known, but nothing fits into {max_tokens} tokens"
-        click.echo(f"{why}; give a greater --max-tokens", err=True)
     else:
         click.echo(UNKNOWN, err=True)
     options.note_snapshot()
@@ -152,9 +149,7 @@ def _print_recalled(recalled: Recall) -> None:
     near, floor = recalled.nearest, recalled.floor
     if recalled.facts:
         print_rows(recalled.facts, "about text source at confidence")
-    if not recalled.items and not recalled.warnings and recalled.facts:
-        return
-    if not recalled.items and not recalled.warnings:
+    if not (recalled.items or recalled.warnings or recalled.facts):
         text = "nothing is known of such tasks; `graphmem list tasks` lists what is known"
         if near is not None and floor is not None and not recalled.tasks:
             text = (
@@ -163,15 +158,11 @@ def _print_recalled(recalled: Recall) -> None:
                 "`graphmem list tasks`"
             )
         click.echo(text)
-        return
-    if recalled.embedder == "hashing":
+    if recalled.embedder == "hashing" and (recalled.items or recalled.warnings):
         click.echo("compared by words alone: the embedder `hashing` is not a model")
-    by_kind: dict[str, list[RecallItem]] = {}
-    for item in recalled.items:
-        by_kind.setdefault(item.kind, []).append(item)
-    for kind, items in by_kind.items():
+    for kind, items in groupby(recalled.items, attrgetter("kind")):
         columns = f"{kind}=text what_is_known=said found_by score"
-        print_rows(items, columns, found_by=_find_source)
+        print_rows([*items], columns, found_by=_find_source)
     if recalled.warnings:
         print_rows(
             recalled.warnings,
@@ -240,7 +231,7 @@ _ID = re.compile("[0-9a-f]{6,32}")
 )
 @click.option("--agent", help="Use only episodes that this agent may read.")
 @click.option("--task", help="Say also what is expected of the strategy on this task, and why.")
-@moment("--as-of", "From what was recorded by this time")
+@with_past
 @click.pass_obj
 def explain(options: Options, /, item: str, **how: Any) -> None:
     """Explain ITEM: the evidence for and against it, what is near it, what would change it.
@@ -280,14 +271,6 @@ def _print_item(item: Item) -> None:
         click.echo(f"{link.relation:<15}{link.kind} {cell(link.text, 80)}{of}")
     if item.steps:
         print_rows(item.steps, "step=index action_type action observation error")
-
-
-_LEFT_OUT = {
-    "no_propensity": "whose record does not say how a strategy was chosen",
-    "several_choices": "whose record says it of several strategies",
-    "no_candidates": "whose record does not say what the candidates were",
-    "none_offered": "without any of the strategies among the candidates",
-}
 
 
 @click.command()
@@ -341,9 +324,8 @@ def _print_evaluation(found: Evaluation) -> None:
         "estimate success_rate=value 95_%_interval=low..high gain of_gain=gain_low..gain_high",
         estimate=lambda one: titles[id(one)],
     )
-    print_facts({"what was got": f"{found.got:.3f} ({found.got_low:.3f} to {found.got_high:.3f})"})
-    facts = ("episodes", "effective", "largest_weight", "unsupported")
-    print_facts({name: getattr(found, name) for name in facts})
-    for name, reason in _LEFT_OUT.items():
-        if count := getattr(found.left_out, name):
-            click.echo(f"left out: {counted(count, 'episode')} {reason}")
+    got = f"{found.got:.3f} ({found.got_low:.3f} to {found.got_high:.3f})"
+    counts = ("episodes", "effective", "largest_weight", "unsupported")
+    facts = {name: getattr(found, name) for name in counts}
+    left = {f"left out: {name}": count for name, count in found.left_out if count}
+    print_facts({"what was got": got, **facts, **left})

@@ -165,7 +165,7 @@ def seed(
             sink.write(printable(refusal.model_dump_json()) + "\n")
             sink.flush()
 
-        advance = stack.enter_context(progress("seeding", options, "records"))
+        advance = stack.enter_context(progress("seeding", options))
         learn = partial(
             seeding.seed,
             memory,
@@ -234,7 +234,7 @@ def _link(options: Options, memory: Memory, most: int) -> None:
         click.echo(f"not embedded: {counted(waiting, 'text')}; {how}, {slow}", err=True)
     elif waiting:
         try:
-            with progress("embedding and linking", options, "texts") as advance:
+            with progress("embedding and linking", options) as advance:
                 memory.upkeep.relink(on_progress=advance)
         except GraphMemError as error:
             click.echo(f"the texts are not linked: {error}; {how}", err=True)

@@ -50,23 +50,20 @@ def parse_state(words: Sequence[str], name: str = "STATE") -> dict[str, Any] | s
     return features
 
 
-def describe_state(policy: Policy) -> str:
+def _describe_state(policy: Policy) -> str:
     """Return the state of a policy as NAME=VALUE, else its fingerprint."""
-    if not policy.features:
-        return policy.state
-    return " ".join(f"{name}={_write(value)}" for name, value in policy.features.items())
-
-
-def describe_action(policy: Policy) -> str:
-    """Return the action of a policy, with its spec."""
-    return policy.action if policy.spec is None else f"{policy.action} {_write(policy.spec)}"
+    features = policy.features or {}
+    return " ".join(f"{name}={_write(value)}" for name, value in features.items()) or policy.state
 
 
 def _write(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-CELLS: Mapping[str, Callable[[Policy], Any]] = {"state": describe_state, "action": describe_action}
+CELLS: Mapping[str, Callable[[Policy], Any]] = {
+    "state": _describe_state,
+    "action": lambda one: one.action if one.spec is None else f"{one.action} {_write(one.spec)}",
+}
 """The columns of a table of policies that are no fields."""
 
 
@@ -210,8 +207,6 @@ def expect(options: Options, /, subject: str, **expected: Any) -> None:
 @click.pass_obj
 def resolve(options: Options, /, prediction_id: str, **came: Any) -> None:
     """Resolve the prediction ID, and show its error."""
-    if came["actual"] is None and came["happened"] is None:
-        raise click.UsageError("give --actual JSON, --happened yes or --happened no")
     resolved = options.memory().predictions.resolve(prediction_id, **came)
     text = "it happened" if resolved.happened else "it did not happen"
     options.show(resolved, f"error {resolved.error:.3f}, {text}")

@@ -206,29 +206,21 @@ def span(seconds: float | None, without: str = "for good") -> str:
 
 
 @contextmanager
-def progress(
-    label: str, options: Options, unit: str = ""
-) -> Iterator[Callable[[int, int | None], None] | None]:
+def progress(label: str, options: Options) -> Iterator[Callable[[int, int | None], None] | None]:
     """Yield a callback (done, total) that draws a bar on a terminal, else None."""
     if options.as_json or not sys.stderr.isatty():
         yield None
         return
     from rich.console import Console
-    from rich.progress import Progress
+    from rich.progress import MofNCompleteColumn, Progress
 
     with Progress(
+        *Progress.get_default_columns(),
+        MofNCompleteColumn(),
         console=Console(file=unguarded(sys.stderr)),
         transient=True,
         redirect_stdout=False,  # they would not be guarded
         redirect_stderr=False,
     ) as bar:
         task = bar.add_task(label, total=None)
-
-        def advance(done: int, total: int | None) -> None:
-            of = "" if total is None else f" of {total:,}"
-            speed = bar.tasks[0].speed
-            rate = f" ({speed:,.0f} a second)" if speed else ""
-            text = f"{label} {done:,}{of} {unit}".rstrip() + rate
-            bar.update(task, description=text, completed=done, total=total)
-
-        yield advance
+        yield lambda done, total: bar.update(task, completed=done, total=total)

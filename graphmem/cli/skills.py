@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -34,25 +34,19 @@ def export(
     folder: str | None,
     agents_md: str | None,
     playbook: str | None,
-    task_type: str | None,
-    agent: str | None,
+    **which: Any,
 ) -> None:
     """Write a skill for each kind of task into DIR, or all of it into one FILE.
 
     Only what outcomes established or refuted is told, with the ids of its evidence. Without new
     evidence no file changes.
     """
-    asked: dict[SkillForm, str | None] = {
-        "skills": folder,
-        "agents-md": agents_md,
-        "playbook": playbook,
-    }
-    given = [(form, path) for form, path in asked.items() if path is not None]
+    asked: dict[SkillForm, str | None]
+    asked = {"skills": folder, "agents-md": agents_md, "playbook": playbook}
+    given = [(path, form) for form, path in asked.items() if path is not None]
     if len(given) != 1:
         raise click.UsageError("give DIR, --agents-md FILE or --playbook FILE")
-    ((form, path),) = given
-    report = options.memory().skills.export(path, form, task_type=task_type, agent=agent)
-    options.show(report, _told)
+    options.show(options.memory().skills.export(*given[0], **which), _told)
 
 
 def _told(report: SkillReport) -> None:
@@ -73,10 +67,9 @@ def _told(report: SkillReport) -> None:
 @click.option("--task-type", metavar="TYPE", help="Only tasks of this type.")
 @click.option("--agent", help="Only what this agent may read.")
 @click.pass_obj
-def report(options: Options, file: str, task_type: str | None, agent: str | None) -> None:
+def report(options: Options, /, file: str, **which: Any) -> None:
     """Write a page on what was learned, for people: one FILE of HTML with pictures."""
-    written = options.memory().skills.export(file, "report", task_type=task_type, agent=agent)
-    options.show(written, _told)
+    options.show(options.memory().skills.export(file, "report", **which), _told)
 
 
 @skills.command("import")

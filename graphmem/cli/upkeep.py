@@ -29,7 +29,7 @@ def upkeep() -> None:
 @click.pass_obj
 def verify(options: Options) -> None:
     """Derive every number from the facts again, and compare. It exits with 1 on a difference."""
-    with progress("verifying", options, "facts") as advance:
+    with progress("verifying", options) as advance:
         report = options.memory().verify(on_progress=advance)
     counts = listed(report.checked) or "there are none"
     good = f"all numbers follow from the facts ({counts})"
@@ -49,7 +49,7 @@ def _print_differences(report: VerifyReport) -> None:
 @click.pass_obj
 def rebuild(options: Options) -> None:
     """Derive every number anew, with the settings in force now."""
-    with progress("rebuilding", options, "facts") as advance:
+    with progress("rebuilding", options) as advance:
         report = options.memory().upkeep.rebuild(on_progress=advance)
     options.show(report)
 
@@ -102,21 +102,13 @@ def forget(options: Options, /, dry_run: bool, yes: bool, **which: Any) -> None:
     Give --older-than, --below-confidence, or both. An episode must meet all that you give, or with
     --any one of them. Without both: what the setting keep (GRAPHMEM_KEEP) does not keep.
     """
-    memory = options.memory()
-    upkeep = memory.upkeep
-    conditions = (which["older_than"], which["below_confidence"])
-    if conditions == (None, None) and (memory.settings.keep is None or which["agent"]):
-        raise click.UsageError(
-            "give --older-than DAYS, --below-confidence NUMBER, or both (neither, where "
-            "GRAPHMEM_KEEP is set); `graphmem upkeep erase --agent NAME` removes all of an agent"
-        )
-    if not dry_run:
+    upkeep = options.memory().upkeep
 
-        def ask() -> str:
-            count = upkeep.forget(**which, dry_run=True).episodes
-            return f"Forget {counted(count, 'episode')} for good?"
+    def ask() -> str:
+        count = upkeep.forget(**which, dry_run=True).episodes
+        return f"Forget {counted(count, 'episode')} for good?"
 
-        options.confirm(ask, yes=yes)
+    options.confirm(ask, yes=yes or dry_run)
     options.show(upkeep.forget(**which, dry_run=dry_run))
 
 

@@ -92,7 +92,7 @@ class TestVerify:
         os.close(terminal)
         out, _ = process.communicate(timeout=60)
         assert (process.returncode, out) == (130, b"")
-        assert re.search(rb"verifying [\d,]+ of 30,000 facts.*stopped", shown, re.DOTALL), shown
+        assert re.search(rb"verifying .* \d+/30000.*stopped", shown, re.DOTALL), shown
 
 
 class TestErase:

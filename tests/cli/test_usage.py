@@ -75,7 +75,7 @@ WRONG = (
     ("policies expect x", "nothing is expected"),
     ("policies expect x --outcome {", "'--outcome': '{' is not JSON"),
     ("policies expect x --outcome [1]", "is not a JSON object"),
-    ("policies resolve x", "give --actual JSON, --happened yes or --happened no"),
+    ("policies resolve x", "actual: is missing, so nothing came"),
     ("policies resolve x --happened yes", "no prediction 'x'"),
     # events
     ("events tail --limit 0", "--limit"),
@@ -104,7 +104,7 @@ WRONG = (
     ("upkeep erase --agent ada", "confirm with --yes"),
     ("--json upkeep erase --agent ada", "confirm with --yes"),
     ("upkeep forget --older-than 90", "confirm with --yes"),
-    ("upkeep forget --yes", "--older-than"),
+    ("upkeep forget --yes", "older_than"),
     ("upkeep forget --yes --older-than long", "--older-than"),
     ("upkeep import FILE --format xml", "is not one of 'backup', 'sentinel'"),
     ("upkeep import FILE --format jsonl --document x", "is for Sentinel files"),

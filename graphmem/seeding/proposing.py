@@ -133,9 +133,9 @@ def _propose(place: str, records: Sequence[Any]) -> Proposal | None:
             taken.add(path)
     steps = next(filter(None, (_propose_steps(path, columns) for path in paths)), None)
     for name in ("task",) if steps else ("task", "strategy"):
-        if name not in fields and (path := _guess(name, columns, taken)) is not None:
-            fields[name] = path
-            taken.add(path)
+        if name not in fields and (guess := _guess(name, columns, taken)) is not None:
+            fields[name] = guess
+            taken.add(guess)
     outcome = fields.keys() & {"success", "score"}
     if "task" not in fields or not outcome or not (steps or "strategy" in fields):
         return None

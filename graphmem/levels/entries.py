@@ -37,7 +37,12 @@ SEARCHED = 4_000
 LINKED = 500
 """Edges that are written in one statement."""
 Link = tuple[str, str, str]
-"""An edge of an entry: what it leads to (``entries``, ``episodes``, ``knowledge``), from, to."""
+"""An edge of an entry: what it leads to (a key of :data:`_LINKING`), from, to."""
+_LINKING = {
+    "entries": "flow.link_entries",
+    "episodes": "flow.link_episodes",
+    "knowledge": "flow.link_knowledge",
+}
 _PAUSES = re.compile(r"[.,:-](?!\d)|[;!?\"'()\[\]{}\u2026\u2013\u2014\u2018-\u201f]|\s")
 """Punctuation; not what belongs to a number."""
 _CHANGED = ("id", "base", "at", "expires_at", "reads", "last_read_at")
@@ -327,7 +332,7 @@ def link(run: Callable[..., object], links: Iterable[Link]) -> None:
         rows[kind].append({"id": identity, "target": target})
     for kind in sorted(rows):
         for page in pages(rows[kind], LINKED):
-            run(f"flow.link_{kind}", rows=page)
+            run(_LINKING[kind], rows=page)
 
 
 def _place_of(namespace: str, level: str) -> Row:

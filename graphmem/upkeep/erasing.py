@@ -499,8 +499,8 @@ def _drop(tx: Transaction, ids: Sequence[str]) -> int:
     files = {row["id"] for row in _gather(tx, "exchange.forget", ids)}
     _gather(tx, "erasing.drop_events", ids)
     steps = sum(int(row["removed"]) for row in _gather(tx, "erasing.drop_steps", ids))
-    for what in ("runs", "episodes"):
-        _gather(tx, f"erasing.drop_{what}", ids)
+    _gather(tx, "erasing.drop_runs", ids)
+    _gather(tx, "erasing.drop_episodes", ids)
     tx.run("exchange.drop", ids=sorted(files))
     return steps
 

@@ -55,6 +55,8 @@ HEADS = {
     ),
 }
 """What stands around a bomb in each format."""
+READ_ALIKE = ("tau-bench", "intercode", "beside", "langfuse")
+"""Formats that are read as another one is."""
 _BODIES: dict[str, tuple[bytes, bytes, bytes]] = {
     "lists": (b"", b"[", b""),
     "nothing": (b"[", b"[],", b"0]"),
@@ -170,12 +172,7 @@ def test_json_in_texts_of_a_trace_takes_no_more_either(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        # They are read as others are.
-        pytest.param(name, marks=[pytest.mark.slow] * (name in ("tau-bench", "intercode")))
-        for name in HEADS
-    ],
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in READ_ALIKE)) for name in HEADS]
 )
 def test_no_log_takes_more_memory_than_it_may(name: str, tmp_path: Path) -> None:
     paths = bombs(tmp_path, name)

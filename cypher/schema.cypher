@@ -162,6 +162,12 @@ SHOW INDEXES YIELD name, state
 RETURN name AS name, state AS state
 ORDER BY name;
 
+// name: schema.task_embedded
+// mode: schema
+// engine: neo4j
+// doc: Tasks by the digest of their text.
+CREATE INDEX graphmem_task_embedded IF NOT EXISTS FOR (n:Task) ON (n.embedded);
+
 // each: name Label = strategy Strategy, task Task
 // name: schema.{name}_embedding
 // mode: schema

@@ -13,8 +13,7 @@ MATCH (s:Strategy {id: id})
 RETURN id, s.text AS text, mean
 UNION ALL
 CALL { MATCH ()-[l:MERGED_INTO]->() RETURN count(l) AS links }
-WITH links
-WHERE links > 0
+UNWIND CASE WHEN links > 0 THEN [1] ELSE [] END AS once
 MATCH (s:Strategy)
 WHERE s.ns = $ns AND s.merged_into IS NOT NULL
 WITH s.merged_into AS id, sum(s.successes) AS successes, sum(s.trials) AS trials

@@ -98,13 +98,12 @@ UNION ALL
 MATCH (t:Task)
 WHERE t.id IN $near_tasks AND toString(t.ns) = $ns
 MATCH (t)<-[o:OUTCOME]-(s:Strategy)
-WHERE s.id IN $own
+WHERE toString(s.id) IN $own
   AND o.agent IN $agents                                                                                        //? some
 RETURN 'near outcomes' AS part, collect([s.id, t.id, o.trials, o.successes]) AS rows
 UNION ALL
 CALL { MATCH ()-[l:MERGED_INTO]->() RETURN count(l) AS links }
-WITH links
-WHERE links > 0
+UNWIND CASE WHEN links > 0 THEN [1] ELSE [] END AS once
 MATCH (s:Strategy)
 WHERE s.ns = $ns AND s.merged_into IS NOT NULL
 RETURN 'merged' AS part, collect([s.id, s.merged_into]) AS rows;

@@ -129,8 +129,7 @@ RETURN 'documents' AS kind, collect({id: d.id})[..1] AS rows
 //? !untyped !merged
 UNION ALL
 CALL { MATCH ()-[l:MERGED_INTO]->() RETURN count(l) AS links }
-WITH links
-WHERE links > 0
+UNWIND CASE WHEN links > 0 THEN [1] ELSE [] END AS once
 MATCH (s:Strategy)
 WHERE s.ns = $ns AND s.merged_into IS NOT NULL
 RETURN 'merged' AS kind, collect({id: s.id})[..1] AS rows

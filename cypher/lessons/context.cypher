@@ -210,8 +210,7 @@ LIMIT $most_episodes
 RETURN 'episodes' AS part, collect({id: e.id, score: e.score, task_type: e.type, summary: e.summary}) AS rows
 UNION ALL
 CALL { MATCH ()-[l:MERGED_INTO]->() RETURN count(l) AS links }
-WITH links
-WHERE links > 0
+UNWIND CASE WHEN links > 0 THEN [1] ELSE [] END AS once
 MATCH (s:Strategy)
 WHERE s.ns = $ns AND s.merged_into IS NOT NULL
 RETURN 'merged' AS part, collect({id: s.id})[..1] AS rows

@@ -66,6 +66,16 @@ MATCH (n:{Label})
 WHERE n.id IN $ids AND toString(n.ns) = $ns AND n.embedding IS NOT NULL
 RETURN n.id AS id, n.embedding AS vector;
 
+// name: search.same_tasks
+// engine: neo4j
+// doc: The tasks whose vectors were made of a text, by its digest.
+// param: digest string
+// returns: id string
+MATCH (n:Task)
+WHERE n.embedded = $digest AND toString(n.ns) = $ns
+RETURN n.id AS id
+ORDER BY id;
+
 // each: Label kind = Strategy strategies, Task tasks
 // name: search.count_{kind}
 // engine: neo4j

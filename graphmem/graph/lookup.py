@@ -36,15 +36,30 @@ def task_ids(reader: Reader, text: str, view: View = EVERYTHING) -> list[str]:
 
 def known_tasks(reader: Reader, text: str, view: View = EVERYTHING) -> list[Row]:
     """Return the tasks of :func:`task_ids`: rows of ``lookup.tasks``."""
-    ids = [task_id(reader.ns, text), text]
-    rows = reader.read("lookup.tasks", ids=ids)
-    if view.agents is not None:
-        rows = list(_seen(reader, rows, view))
-    if not rows:
+    return keyed_tasks(reader, text, view) or described_tasks(reader, text, view)
+
+
+def keyed_tasks(reader: Reader, text: str, view: View) -> list[Row]:
+    """Return the task with that key or id: rows of ``lookup.tasks``."""
+    rows = reader.read("lookup.tasks", ids=[task_id(reader.ns, text), text])
+    return rows if view.agents is None else list(_seen(reader, rows, view))
+
+
+def described_tasks(
+    reader: Reader, text: str, view: View, among: Sequence[str] | None = None
+) -> list[Row]:
+    """Return the tasks with that text: rows of ``lookup.tasks``.
+
+    To look only ``among`` some ids takes a time that does not depend on the number of tasks.
+    """
+    if among is None:
         rows = reader.read("lookup.described_tasks", text=text)
-        if view.agents is not None:
-            rows = [row for row in _seen(reader, rows, view) if row["text"] == text]
-    return rows
+    else:
+        rows = reader.read("lookup.tasks", ids=[*among]) if among else []
+        rows = [row for row in rows if row["text"] == text]
+    if view.agents is None:
+        return rows
+    return [row for row in _seen(reader, rows, view) if row["text"] == text]
 
 
 def describe_unshared(reader: Reader, task: str, view: View) -> str:

@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 from graphmem.graph.access import View
 from graphmem.graph.estimate import Estimate
 from graphmem.graph.graph import Reader
-from graphmem.graph.lookup import known_tasks
+from graphmem.graph.lookup import described_tasks, keyed_tasks
 from graphmem.store.port import Row
 from graphmem.text.task_types import GENERAL, infer_task_type
 
@@ -49,6 +49,9 @@ class Near(Protocol):
     def near_tasks(self, text: str, view: View, own: Sequence[str]) -> NearTasks:
         """Return the tasks near a text, without the tasks (ids) that it names."""
 
+    def same_tasks(self, text: str, found: NearTasks, view: View) -> Sequence[str] | None:
+        """Return tasks (ids) among which are all with a text, for which these were found."""
+
     def near_skills(self, text: str, task_type: str | None, view: View) -> Sequence[NearSkill]:
         """Return the imported skills that tell of such tasks, the nearest first."""
 
@@ -86,10 +89,14 @@ def understood(
     The type is the given one, else that of the known tasks if they have one, else that of the
     wording, else that of the nearest known task, if that is near enough. "general" means no type.
     """
-    known = known_tasks(reader, text, view)
-    own = [row["id"] for row in known]
+    known, found, among = keyed_tasks(reader, text, view), NearTasks(), None
+    if near and not known:
+        found = near.near_tasks(text, view, ())
+        among = near.same_tasks(text, found, view)
+    known = known or described_tasks(reader, text, view, among)
     said = known[0]["text"] if known else text
-    found = near.near_tasks(said, view, own) if near else NearTasks()
+    if near and known:
+        found = near.near_tasks(said, view, [row["id"] for row in known])
     kind, rule = _type(reader, text, known, found, view, task_type)
     skills = tuple(near.near_skills(said, kind, view)) if near else ()
     return Question(text, tuple(known), found, kind, rule, skills)

@@ -34,6 +34,8 @@ NEAR_TASKS = 128
 COMPARED = 20_000
 """Most tasks of a history that are all compared with each other."""
 _BLOCK = 256
+_SAME = 0.9999
+"""The cosine of two vectors of one text is at least that: they may be made in other batches."""
 _ALIKE = 0.8
 """Cosine from which a near task counts, however many there are."""
 _UNSEEN = 100
@@ -165,6 +167,18 @@ class Similarity:
             tasks[0][0] if tasks and tasks[0][1] >= lends else None,
             min(around[-1][1], max(floor, _ALIKE)) if len(around) == NEAR_TASKS else floor,
         )
+
+    def same_tasks(self, text: str, found: NearTasks, view: View) -> Sequence[str] | None:
+        """Return tasks (ids) among which are all with a text, for which these were found.
+
+        None: there may be others.
+        """
+        index = self.vectors.index
+        same = None if index is None else index.same_tasks(text)
+        if same is None and view.agents is None:
+            same = [key for key, cosine in found.around if cosine >= _SAME]
+            return same if len(same) < NEAR_TASKS else None
+        return same
 
     def near_skills(self, text: str, task_type: str | None, view: View) -> Sequence[NearSkill]:
         """Return the skills that tell of tasks like a text, as of the last search."""

@@ -330,6 +330,9 @@ class EmbeddedIndex(VectorIndex):
             row = table.row(digest(text))
             return None if row < 0 else table.matrix[row].copy()
 
+    def same_tasks(self, text: str) -> list[str] | None:  # noqa: ARG002
+        return None
+
     def _texts(self) -> set[bytes]:
         nodes = self._nodes.values()
         return {one.keys[place] for one in nodes for place in one.places.values()}

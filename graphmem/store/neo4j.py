@@ -114,6 +114,7 @@ class Neo4jStore(Store):
         self._grace = connecting + GRACE
         self._schema: int | None = None
         self._looked = False
+        self._shares: dict[str, dict[str, float]] = {}
         self._applying = threading.RLock()  # applying reads, and a first read applies
         logging.getLogger("neo4j.notifications").setLevel(logging.ERROR)
         for name in ("neo4j.io", "neo4j.pool"):  # what they log we raise
@@ -304,7 +305,9 @@ class Neo4jStore(Store):
     def index(self, namespace: str) -> Neo4jIndex:
         from graphmem.store.neo4j_search import Neo4jIndex
 
-        return Neo4jIndex(self._search, self.write, namespace)
+        index = Neo4jIndex(self._search, self.write, namespace)
+        index.shares = self._shares.setdefault(namespace, {})
+        return index
 
     def entries(self, namespace: str) -> Neo4jEntries:
         from graphmem.store.neo4j_search import Neo4jEntries

@@ -11,7 +11,8 @@ from graphmem.store.queries import procedure
 from graphmem.store.vectors import Matrix, digest
 from graphmem.text.words import words
 
-MORE = 4  # factor by which the limit grows when too few answers are of this namespace
+MORE = 4  # factor by which the limit grows at most when too few answers are of this namespace
+SPARE = 1.25  # factor by which more is asked for than the share of this namespace needs
 MOST = 20_000
 PAGE = 500
 _ALL = 1_000_000_000
@@ -52,13 +53,16 @@ class _ServerIndex:
 class Neo4jIndex(_ServerIndex):
     """The search index of one namespace's strategies and tasks, opened anew for each search."""
 
+    shares: dict[str, float]
+    """The share of this namespace in what each search found last: one search is to be enough."""
+
     def with_vectors(self, label: str, texts: Mapping[str, str]) -> set[str]:
         return {
             row["id"]
             for page in pages(sorted(texts), PAGE)
             for row in self._ask(f"search.digests_of_{TEXTS[label]}", ids=page)
             if row["dimensions"] == self._dimensions
-            and row["digest"] == digest(f"{self._embedder}\n{texts[row['id']]}").hex()
+            and row["digest"] == self._digest(texts[row["id"]])
         }
 
     def lacking(self, label: str) -> list[str]:
@@ -69,7 +73,7 @@ class Neo4jIndex(_ServerIndex):
         rows = [
             {
                 "id": identity,
-                "digest": digest(f"{self._embedder}\n{text}").hex(),
+                "digest": self._digest(text),
                 "words": " ".join(words(text)),
                 "vector": vectors[text].tolist(),
             }
@@ -98,7 +102,9 @@ class Neo4jIndex(_ServerIndex):
 
         One statement does, unless most of the nodes that it looks at are in other namespaces.
         """
-        asked, size = " ".join(dict.fromkeys(words)), max(_LEAST, limit)
+        asked = " ".join(dict.fromkeys(words))
+        names = [(f"search.near_{kind}", f"search.{kind}_by_words") for kind in TEXTS.values()]
+        size = max(self._size(name, limit) for both in names for name in both)
         query = procedure("search.hits").wanting(*(["words"] if asked else []))
         params = {"vector": vector.tolist(), "words": asked, "size": size, "limit": limit}
         found: dict[tuple[str, str], Near] = {}
@@ -158,6 +164,13 @@ class Neo4jIndex(_ServerIndex):
         """Return None: to ask the server takes about as long as to make the vector."""
         return None
 
+    def same_tasks(self, text: str) -> list[str] | None:
+        found = self._ask("search.same_tasks", digest=self._digest(text))
+        return [row["id"] for row in found]
+
+    def _digest(self, text: str) -> str:
+        return digest(f"{self._embedder}\n{text}").hex()
+
     def _own(
         self,
         name: str,
@@ -166,13 +179,19 @@ class Neo4jIndex(_ServerIndex):
         **asked: object,
     ) -> list[Row]:
         """Return the best rows of this namespace; the index spans all namespaces."""
-        size = max(_LEAST, limit)
+        size = self._size(name, limit)
         while True:
             rows = self._ask(name, limit=size, **asked)
             own = [row for row in rows if row["own"]]
+            self.shares[name] = (len(own) + 1) / (len(rows) + 1)
             if len(own) >= limit or len(rows) < size or size >= MOST or enough(rows[-1]):
                 return own
-            size = min(size * MORE, MOST)
+            size = min(max(size + limit, self._size(name, limit)), size * MORE, MOST)
+
+    def _size(self, name: str, limit: int) -> int:
+        """Return how many to ask for, of all namespaces, to get so many of this one."""
+        share = self.shares.get(name, 1.0)
+        return max(_LEAST, limit if share == 1.0 else min(int(limit * SPARE / share), MOST))
 
 
 class Neo4jEntries(_ServerIndex):

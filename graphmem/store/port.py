@@ -294,6 +294,9 @@ class SearchIndex(Index, Protocol):
     def known(self, text: str) -> Vector | None:
         """Return the vector of the text of a node if it is at hand, so that nobody makes it."""
 
+    def same_tasks(self, text: str) -> list[str] | None:
+        """Return the tasks with a text, or None: those nearest to it are found exactly."""
+
 
 class EntryIndex(Index, Protocol):
     """The search index of the entries of one namespace's levels, and of its knowledge, by meaning.

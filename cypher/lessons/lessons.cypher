@@ -9,7 +9,7 @@
 // (Mistake)<-[:MADE {rank, bad_decision, evidence, lesson, extra}]-(Episode)
 // (Task)-[:RECENT {at}]->(Episode)              the latest twenty, and some before
 //
-// What is before the latest is cut off when it is as much as these; how much there is depends on the order of calls, so that readers leave
+// What is before the latest is cut off after every twenty episodes; how much there is depends on the order of calls, so that readers leave
 // it out.
 //
 

@@ -22,7 +22,9 @@ from graphmem.lessons.reading import RECENT
 from graphmem.store.port import Row
 
 FULL = 2
-"""Evidence is cut off when there is so many times the sample that is kept."""
+"""Evidence is cut off when there is so many times the sample that is kept, or more."""
+EVERY = 20
+"""It is cut off after so many more episodes."""
 _COUNTS = ("trials", "successes", "credit_sum", "score_sum")
 """The counts of outcomes, on whatever node or edge they are."""
 
@@ -59,7 +61,7 @@ class Excess(dict[str, set[str]]):
     def note(self, kind: str, identity: str, before: int, after: int) -> None:
         """Note a node if so much more came that its evidence is to be cut off."""
         sample = RECENT if kind == "tasks" else SAMPLE
-        if after >= FULL * sample and after // sample > before // sample:
+        if after >= FULL * sample and after // EVERY > before // EVERY:
             self.setdefault(kind, set()).add(identity)
 
 

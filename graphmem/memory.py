@@ -88,10 +88,11 @@ class Memory:
         self._reads = reads = Reads(graph)
         self._similarity = similarity = Similarity(graph, embedder)
         self._learner = learner = Learner(graph)
-        self._looking = Looking(graph)
+        self._changes = changes = Changes(graph)
+        self._looking = Looking(graph, changes.find)
         strengths = Strengths(graph)
         estimator = Estimator(graph, strengths, similarity)
-        self.lessons = Lessons(graph, similarity.fresh)
+        self.lessons = Lessons(graph, similarity.fresh, changes.find)
         """Heuristics, anti-patterns, rules, mistakes: see :class:`graphmem.lessons.Lessons`."""
         self.policies = Policies(graph, reads)
         """The best actions in states: see :class:`graphmem.policies.Policies`."""
@@ -104,7 +105,6 @@ class Memory:
         noted = partial(self.levels._relevant, search.floor)
         self._facts = facts = FactFinder(graph, search).find
         self._context = ContextWriter(graph, similarity, estimator.each, noted, facts)
-        self._changes = changes = Changes(graph)
         self.scopes = LearningScopes(graph)
         """What agents may learn and read: see :class:`graphmem.people.scopes.LearningScopes`."""
         self.events = Events(graph, self.policies.crystallize, changes.made_by)
@@ -492,7 +492,7 @@ class Memory:
         limit: int = 10,
         as_of: datetime | None = None,
     ) -> Listed[StrategyRow]:
-        """Return strategies, the best lower bound of the success rate first.
+        """Return strategies, the best lower bound of the success rate first; as they work now.
 
         Args:
             task: the key or the wording of a task; None: over all tasks.
@@ -508,7 +508,7 @@ class Memory:
         if as_of is not None:
             past: Memory = self._past.at(as_of)
             return past.strategies(task, task_type=task_type, agent=agent, limit=limit)
-        rows = self._learner.best(task, task_type, agent, limit)
+        rows = self._learner.best(task, task_type, agent, limit, self._changes.find)
         self._reads.note("Strategy", [row.id for row in rows])
         return Listed(rows)
 

@@ -3,11 +3,16 @@
 // doc: (task: null), or on each; on given tasks (ids) also with fewer trials.
 // option: pairs  strategies on each task
 // option: some  only outcomes of some agents, on some types of tasks
+// option: given  only strategies of given ids
 // param: tasks list = null, types list = null
 // returns: id string, members list, task string, trials integer, successes integer, latest list
-//? !pairs !some
+//? given
+MATCH (s:Strategy)
+WHERE s.id IN $ids AND toString(s.ns) = $ns
+//? !pairs !some !given
 MATCH (s:Strategy)
 WHERE s.ns = $ns
+//? !pairs !some
 WITH whole(s) AS id, null AS task, collect(s.id) AS members, sum(s.trials) AS trials, sum(s.successes) AS successes,
   collect(s.latest) AS latest
 //? pairs
@@ -16,7 +21,8 @@ WHERE s.ns = $ns AND ($tasks IS NULL OR t.id IN $tasks)
   AND o.agent IN $agents AND ($types IS NULL OR t.type IN $types)                                               //? pairs some
 WITH whole(s) AS id, t.id AS task, null AS members, sum(o.trials) AS trials, sum(o.successes) AS successes, collect(o.latest) AS latest
 //? !pairs some
-MATCH (s:Strategy)-[o:OUTCOME]->(t:Task)
+MATCH (s)-[o:OUTCOME]->(t:Task)                                                                                //? given
+MATCH (s:Strategy)-[o:OUTCOME]->(t:Task)                                                                       //? !given
 WHERE s.ns = $ns AND o.agent IN $agents AND ($types IS NULL OR t.type IN $types)
 WITH s, o ORDER BY o.last_at DESC
 WITH whole(s) AS id, null AS task, collect(DISTINCT s.id) AS members, sum(o.trials) AS trials, sum(o.successes) AS successes,

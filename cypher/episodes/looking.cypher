@@ -85,10 +85,10 @@ RETURN t.id AS id, t.key AS key, trials, successes, wilson_lower(successes, tria
 ORDER BY id;
 
 // name: looking.best_on
-// doc: How many strategies were tried on each of some tasks, and which has the best lower bound.
+// doc: How many strategies were tried on each of some tasks, and the five that have the best lower bounds.
 // option: by  as the episodes of some agents, on some types of tasks, say
 // param: types list = null
-// returns: task string, strategies integer, id string, text string, trials integer, successes integer
+// returns: task string, strategies integer, id string, text string, trials integer, successes integer, mean float, lower float
 MATCH (t:Task)
 WHERE t.id IN $ids AND toString(t.ns) = $ns
 //? !by
@@ -105,12 +105,13 @@ WITH t.id AS task, s.id AS way, count(*) AS trials,
 //?
 WITH task, way, trials, successes, wilson_lower(successes, trials, $z) AS lower
 ORDER BY lower DESC, trials DESC, way
-WITH task, collect({way: way, trials: trials, successes: successes}) AS ways
-WITH task, size(ways) AS strategies, ways[0] AS best
-WITH task, strategies, best.way AS way, best.trials AS trials, best.successes AS successes
+WITH task, collect({way: way, trials: trials, successes: successes, lower: lower}) AS ways
+WITH task, size(ways) AS strategies, ways[..5] AS best
+UNWIND best AS one
+WITH task, strategies, one.way AS way, one.trials AS trials, one.successes AS successes, one.lower AS lower
 MATCH (s:Strategy {id: way})
-RETURN task, strategies, way AS id, s.text AS text, trials, successes
-ORDER BY task;
+RETURN task, strategies, way AS id, s.text AS text, trials, successes, 1.0 * successes / trials AS mean, lower
+ORDER BY task, lower DESC, trials DESC, id;
 
 // name: looking.find
 // doc: Nodes of any kind whose ids are in a range (of events: begin it), and their fields. Times are milliseconds.

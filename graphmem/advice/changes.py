@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ from graphmem.graph.arguments import checked_text
 from graphmem.graph.graph import Graph
 from graphmem.graph.lookup import task_ids
 from graphmem.graph.rates import LATEST
+from graphmem.graph.telling import ENOUGH
 from graphmem.ids import from_millis, to_millis
 from graphmem.models.fields import Input, Moment
 from graphmem.models.forecasts import Change
@@ -21,6 +22,10 @@ from graphmem.store.port import Row
 if TYPE_CHECKING:
     from graphmem.advice.beliefs import Lately
     from graphmem.advice.formula import Turn
+
+
+_GIVEN = 1_000
+"""Strategies up to which each is looked up by its id."""
 
 
 class _Asked(Input):
@@ -83,6 +88,36 @@ class Changes:
         asked = {"tasks": tasks, **view.filters(self._graph)}
         rows = self._graph.read("changes.mixed", *options, *some, **asked)
         return [row | {"latest": latest_of(row["latest"])} for row in rows]
+
+    def find(self, ids: Collection[str], view: View) -> dict[str, Change]:
+        """Return how strategies (ids) changed on all their tasks, also where that is one.
+
+        What works again is believed from :data:`ENOUGH` outcomes on.
+        """
+        some = ("some",) if view.agents is not None else ()
+        given = ("given",) if len(ids) <= _GIVEN else ()
+        query = {"ids": sorted(ids), **view.filters(self._graph)}
+        rows = self._graph.read("changes.mixed", *some, *given, **query) if ids else []
+        rows = [row | {"latest": latest_of(row["latest"])} for row in rows if row["id"] in ids]
+        if not rows:
+            return {}
+        found = self._turned(rows, view, self._total(view))
+        there = {
+            place: turn
+            for place, turn in _turns_there(rows).items()
+            if rows[place]["id"] not in found
+        }
+        of = {one: place for place in there for one in rows[place]["members"]}
+        first = {place: rows[place]["latest"][0] for place in there}
+        for place, latest in (read_lately(self._graph, view, of, first) if of else {}).items():
+            if len({one.task for one in latest}) == 1:
+                found[rows[place]["id"]] = rows[place], there[place]
+        texts = self._texts(found) if found else {}
+        return {
+            key: change_of(texts[key], None, row, turn)
+            for key, (row, turn) in found.items()
+            if turn.trials >= ENOUGH or not _better(row, turn)
+        }
 
     def made_by(self, episodes: Sequence[str]) -> dict[str, tuple[Change, ...]]:
         """Return the changes that became certain with episodes (ids), by episode.

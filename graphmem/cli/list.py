@@ -52,8 +52,8 @@ KINDS: Mapping[str, Kind] = {
     "strategies": Kind(
         "strategies",
         "limit task task_type agent as_of",
-        "strategy=text worked=successes/trials mean 95_%_bounds=lower..upper status tasks "
-        "last_used=last_used_at",
+        "strategy=text worked=successes/trials changed=change.said mean 95_%_bounds=lower..upper "
+        "status tasks last_used=last_used_at",
     ),
     "policies": Kind(
         "policies.list",
@@ -64,14 +64,15 @@ KINDS: Mapping[str, Kind] = {
     "heuristics": Kind(
         "lessons.heuristics",
         "task_type agent min_confidence pooled",
-        f"strategy agent type=task_type {_RATE} confidence status counted_with",
+        f"strategy agent type=task_type {_RATE} changed=change.said confidence status counted_with",
         {"counted_with": lambda row: tuple(one.strategy for one in row.pooled)},
         "one needs some trials, and successes in most of them",
     ),
     "anti-patterns": Kind(
         "lessons.anti_patterns",
         "task_type agent min_confidence",
-        "strategy agent error=error_class failures=occurrences worked=successes warned_of "
+        "strategy agent error=error_class failures=occurrences worked=successes "
+        "changed=change.said confidence warned_of "
         "instead=better_alternative.strategy better_by=better_alternative.lift",
         {"warned_of": lambda row: "no" if row.usual else None},
         "one needs repeated failures with the same error",

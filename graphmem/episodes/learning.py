@@ -17,7 +17,7 @@ from graphmem.episodes import counting
 from graphmem.episodes.counting import Excess, Known
 from graphmem.episodes.rows import Occurrences, agrees, compared, episode_row, read_contents
 from graphmem.errors import ConflictError, SettingsError, StoreError, ValidationError, has_surrogate
-from graphmem.graph.access import View, read_scopes, refusal
+from graphmem.graph.access import EVERYTHING, FindChanges, View, read_scopes, refusal
 from graphmem.graph.arguments import (
     check_choice,
     check_function,
@@ -27,6 +27,7 @@ from graphmem.graph.arguments import (
 )
 from graphmem.graph.graph import Graph, Reader, Transaction
 from graphmem.graph.lookup import task_ids
+from graphmem.graph.rates import follow
 from graphmem.ids import EARLIEST, from_millis, node_id
 from graphmem.models import Episode, Learned, LearnReport, Rejection, StrategyRow
 from graphmem.policies.streams import load, lock, open_nodes, store
@@ -39,6 +40,8 @@ STEPS_IN_A_BATCH = 20_000
 """A batch is written when its episodes have this many steps, so that memory stays bounded."""
 SIZE_OF_A_BATCH = 4_000_000
 """A batch is also written when its episodes have this many characters."""
+PASSED = 20
+"""So many more strategies are read than are shown: some no longer work."""
 SEEN = 65_536
 """Ids that are remembered as present."""
 DAY = 86_400_000.0
@@ -165,18 +168,27 @@ class Learner:
         self._graph.view(lambda tx: self._examine(tx, rows, "raise"))
 
     def best(
-        self, task: str | None, task_type: str | None, agent: str | None, limit: int
+        self,
+        task: str | None,
+        task_type: str | None,
+        agent: str | None,
+        limit: int,
+        changed: FindChanges,
     ) -> list[StrategyRow]:
-        """Return strategies by the lower Wilson bound of their success rate."""
+        """Return strategies by the lower Wilson bound of their success rate now."""
         check_limit(limit)
+        most = limit + PASSED  # some may no longer work
         task, task_type = checked_text("task", task), checked_text("task_type", task_type)
         agent = checked_text("agent", agent)
         if task is None and task_type is None and agent is None:
-            rows = self._graph.read("learning.best", limit=limit)
+            rows = self._graph.read("learning.best", limit=most)
         else:
             kind = task_type if agent is None else None
             asked = {"tasks": self._tasks(task, task_type, agent), "task_type": kind}
-            rows = self._graph.read("learning.best_on", agent=agent, limit=limit, **asked)
+            rows = self._graph.read("learning.best_on", agent=agent, limit=most, **asked)
+        view = EVERYTHING if agent is None else View(agents=(agent,), scope=None)
+        changes = changed([row["id"] for row in rows], view)
+        rows = follow(self._graph, rows, "id", "mean", changes)[:limit]
         for row in rows:
             row["last_used_at"] = from_millis(row["last_used_at"])
             row["agents"] = tuple(sorted(row["agents"]))

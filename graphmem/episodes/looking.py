@@ -8,10 +8,11 @@ from typing import Any, Literal
 
 from graphmem.episodes.rows import formers
 from graphmem.errors import NotFoundError, ValidationError
-from graphmem.graph.access import read_view
+from graphmem.graph.access import FindChanges, read_view
 from graphmem.graph.arguments import check_choice, check_flag, check_limit, check_text, checked_text
 from graphmem.graph.graph import Graph
 from graphmem.graph.lookup import HasId, task_ids
+from graphmem.graph.rates import follow
 from graphmem.ids import from_millis, strategy_id
 from graphmem.lessons.reading import RECENT
 from graphmem.models.fields import millis
@@ -33,8 +34,9 @@ SHOWN = 1_000
 class Looking:
     """Shows the contents of one namespace."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, changed: FindChanges) -> None:
         self._graph = graph
+        self._changed = changed
 
     def episodes(
         self,
@@ -126,7 +128,10 @@ class Looking:
         options = ["by"] if by else []
         ids = [row["id"] for row in rows]
         found = self._graph.read("looking.best_on", *options, ids=ids, **by) if ids else []
-        best = {row["task"]: row for row in found}
+        best: dict[str, Row] = {}
+        changes = self._changed({row["id"] for row in found}, view)
+        for row in follow(self._graph, found, "id", "mean", changes):
+            best.setdefault(row["task"], row)
         return Listed(_task_row(row, best.get(row["id"])) for row in rows)
 
     def show(self, item: HasId | str) -> Item:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ from graphmem.errors import ScopeError
 from graphmem.graph.arguments import checked_agent
 from graphmem.graph.graph import Reader
 from graphmem.ids import scope_id
+from graphmem.models.forecasts import Change
 from graphmem.models.people import Scope
 from graphmem.store.port import Row
 
@@ -87,6 +88,8 @@ class View:
 
 
 EVERYTHING = View(agents=None, scope=None)  # the view of a reader that names no agent
+FindChanges = Callable[[Collection[str], View], Mapping[str, Change]]
+"""Finds how strategies (ids) changed, by what is read in a view: ``Changes.find``."""
 
 
 class Scopes(dict[str, Scope]):

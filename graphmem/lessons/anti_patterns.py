@@ -12,6 +12,7 @@ from graphmem.graph.nearness import Question
 from graphmem.graph.rates import HEURISTIC_ABOVE
 from graphmem.graph.telling import STOPPED
 from graphmem.ids import from_millis
+from graphmem.models.forecasts import Change
 from graphmem.models.lessons import Alternative, AntiPattern
 from graphmem.store.port import Row
 from graphmem.text.task_types import GENERAL
@@ -34,6 +35,12 @@ def read_failing(
         **how,
     )
     return [row for row in rows if view.allows(*row["task_types"])]
+
+
+def failures_since(row: Row, change: Change) -> tuple[int, int]:
+    """Return what counts of an anti-pattern since a change: its failures, among all outcomes."""
+    failed = min(row["occurrences"], change.trials_since - change.successes_since)
+    return failed + change.successes_since, failed
 
 
 def find_warnings(
@@ -210,6 +217,8 @@ def _of_types(
 
 def _is_usual(row: Row, of_types: Mapping[str, Sequence[Row]]) -> bool | None:
     """Return whether a strategy worked, and no less often than the others, on all of its types."""
+    if row.get("change"):  # the outcomes before it say nothing of now
+        return bool(row["confidence"] <= HEURISTIC_ABOVE)
     verdicts: list[bool] = []
     for name in row["task_types"]:
         won, trials, all_won, all_trials = 0, 0, 0, 0

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from graphmem.graph.access import EVERYTHING, View, read_view
+from graphmem.graph.access import EVERYTHING, FindChanges, View, read_view
 from graphmem.graph.arguments import MOST, check_flag, check_limit, checked_number, checked_text
 from graphmem.graph.graph import Graph
 from graphmem.graph.lookup import known_tasks
-from graphmem.graph.rates import HEURISTIC_ABOVE, rates_of
-from graphmem.ids import from_millis, rule_id, task_id
-from graphmem.lessons.anti_patterns import SAMPLE, describe, read_failing
+from graphmem.graph.rates import HEURISTIC_ABOVE, follow, rates_of
+from graphmem.ids import from_millis, rule_id, strategy_id, task_id
+from graphmem.lessons.anti_patterns import SAMPLE, describe, failures_since, read_failing
 from graphmem.lessons.priors import PriorReader
 from graphmem.models.lessons import AntiPattern, Heuristic, MemorySummary, Mistake, Rule, TaskScore
 from graphmem.notebook.lists import Listed
@@ -34,10 +34,16 @@ TASKS = 100
 class LessonReader:
     """Reads the lessons of one namespace."""
 
-    def __init__(self, graph: Graph, link: Callable[[], object] | None = None) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        link: Callable[[], object] | None = None,
+        changed: FindChanges | None = None,
+    ) -> None:
         """``link`` draws the edges SIMILAR_TO of new strategies."""
         self._graph = graph
         self._link = link
+        self._changed = changed
         self._priors = PriorReader(graph)
 
     def heuristics(
@@ -52,7 +58,8 @@ class LessonReader:
 
         A heuristic counts all outcomes of one strategy for one agent on one type of task. It is
         shown from 3 trials on, while its confidence is over 0.5 (the setting
-        ``min_occurrences``). So a strategy that worked and then failed is no longer shown.
+        ``min_occurrences``). So a strategy that worked and then failed is no longer shown; if it
+        changed for certain, its outcomes since then decide.
 
         Args:
             task_type: only tasks of this type.
@@ -70,15 +77,25 @@ class LessonReader:
             self._link()
         checked_number("min_confidence", min_confidence, 0, 1)
         view = read_view(self._graph, agent)
+        changed = None if pooled else self._changed
         rows = self._graph.read(
             "lessons.pooled_heuristics" if pooled else "lessons.heuristics",
             agents=view.agents,
             task_type=checked_text("task_type", task_type),
             at_least=view.trials(self._graph.settings),
-            above=HEURISTIC_ABOVE,
-            min_confidence=min_confidence,
+            above=0.0 if changed else HEURISTIC_ABOVE,
+            min_confidence=0.0 if changed else min_confidence,
         )
         rows = [row for row in rows if view.allows(row["task_type"])]
+        if changed:
+            for row in rows:
+                row["whole"] = strategy_id(self._graph.ns, row["strategy"])
+            changes = changed({row["whole"] for row in rows}, view)
+            rows = [
+                row
+                for row in follow(self._graph, rows, "whole", "confidence", changes)
+                if row["confidence"] > HEURISTIC_ABOVE and row["confidence"] >= min_confidence
+            ]
         whole = {member: row["id"] for row in rows for member in row["members"]}
         samples: dict[tuple[str, bool], list[str]] = {}
         ids = sorted(whole)
@@ -87,7 +104,7 @@ class LessonReader:
             samples.setdefault((whole[row["id"]], row["supports"]), []).append(row["episode"])
         return Listed(
             Heuristic(
-                **_dated(row, "members"),
+                **_dated(row, "members", "whole"),
                 supporting=tuple(samples.get((row["id"], True), ())[:SAMPLE]),
                 opposing=tuple(samples.get((row["id"], False), ())[:SAMPLE]),
             )
@@ -106,12 +123,18 @@ class LessonReader:
         Args:
             task_type: only failures on tasks of this type.
             agent: read as this agent; None reads everything.
-            min_confidence: share of these failures among them and the successes, in [0, 1].
+            min_confidence: share of these failures among them and the successes, in [0, 1]; if the
+                strategy changed for certain, among its outcomes since then.
         """
         checked_number("min_confidence", min_confidence, 0, 1)
         view = read_view(self._graph, agent)
         wanted = checked_text("task_type", task_type)
-        rows = read_failing(self._graph, view, wanted, min_confidence=min_confidence)
+        rows = read_failing(self._graph, view, wanted)
+        if self._changed:
+            changes = self._changed({row["strategy_id"] for row in rows}, view)
+            how = "strategy_id", "confidence", changes, failures_since
+            rows = follow(self._graph, rows, *how)
+        rows = [row for row in rows if row["confidence"] >= min_confidence]
         return Listed(describe(self._graph, rows, view))
 
     def rules(

@@ -32,6 +32,11 @@ class Change(Output):
     certainty: float
 
     @property
+    def counts_since(self) -> tuple[int, int]:
+        """Trials and successes of the present run."""
+        return self.trials_since, self.successes_since
+
+    @property
     def said(self) -> str:
         """Its counts and its time (UTC): ``30 of 30 until 30 Sep 2026, 0 of 30 since``."""
         ended = self.until or self.since

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
 from graphmem.config import Settings
 from graphmem.errors import SettingsError, shown
 from graphmem.models.fields import Input, Output
+from graphmem.models.forecasts import Change
 from graphmem.models.reports import Status
 from graphmem.text.task_types import GENERAL
 
@@ -37,7 +38,8 @@ class Heuristic(Output):
     ``confidence`` is the posterior mean of the success rate, ``lower`` and ``upper`` its Wilson
     bounds, all in [0, 1]; ``status`` follows from them. ``supporting`` and ``opposing`` are ids of
     the latest 5 episodes for and against. If evidence was ``pooled`` with that of similar
-    strategies, these numbers are those of ``pooled_successes`` in ``pooled_trials``.
+    strategies, these numbers are those of ``pooled_successes`` in ``pooled_trials``; else, if the
+    strategy works better or worse since a ``change``, those of its outcomes since then.
     """
 
     id: str
@@ -55,6 +57,7 @@ class Heuristic(Output):
     last_at: datetime | None
     supporting: tuple[str, ...]
     opposing: tuple[str, ...]
+    change: Change | None = None
     pooled: tuple[Wording, ...] = ()
     pooled_trials: float | None = None
     pooled_successes: float | None = None
@@ -83,7 +86,8 @@ class AntiPattern(Output):
     ``occurrences`` counts failures with that class, ``successes`` the strategy's successes for the
     same agent on the types of tasks of these failures. ``confidence`` is the posterior mean of the
     share of occurrences in both, ``lower`` and ``upper`` its Wilson bounds; ``status`` follows from
-    them. ``example`` is the latest error, unmasked; ``evidence`` holds the ids of the latest 5
+    them; if the strategy works better or worse since a ``change``, of its outcomes since then.
+    ``example`` is the latest error, unmasked; ``evidence`` holds the ids of the latest 5
     failures. In a warning before a task, ``expected`` is what to expect of the strategy there, and
     ``said`` why.
     """
@@ -104,6 +108,7 @@ class AntiPattern(Output):
     last_at: datetime | None
     evidence: tuple[str, ...]
     better_alternative: Alternative | None
+    change: Change | None = None
     usual: bool | None = None
     """Whether the strategy worked at times, and no less often than others on tasks of these types:
     then it is hardly told of. None: not compared, or there is no other strategy."""

@@ -10,6 +10,7 @@ from pydantic import JsonValue
 
 from graphmem.kinds import ExportFormat, FileFormat, SkillForm
 from graphmem.models.fields import Output
+from graphmem.models.forecasts import Change
 
 
 class Learned(Output):
@@ -67,7 +68,8 @@ class StrategyRow(Output):
     """Counts and success rate of a strategy (on a task, of an agent, or overall).
 
     ``mean`` is the posterior mean of the success rate under a Beta prior, ``lower`` and ``upper``
-    the Wilson score bounds (Wilson 1927, JASA 22:209-212), all in [0, 1].
+    the Wilson score bounds (Wilson 1927, JASA 22:209-212), all in [0, 1]; ``status`` follows. If
+    the strategy works better or worse since a ``change``, these are of the outcomes since then.
     """
 
     id: str
@@ -82,6 +84,7 @@ class StrategyRow(Output):
     last_used_at: datetime | None
     tasks: int
     agents: tuple[str, ...]
+    change: Change | None = None
 
 
 class Stats(Output):
@@ -323,7 +326,7 @@ class TaskRow(Output):
     mean_score: float
     strategies: int
     best: str | None
-    """The strategy with the best lower bound there; None where none has worked."""
+    """The strategy with the best lower bound there, of what works now; None where none worked."""
     best_trials: int
     best_successes: int
     last_at: datetime

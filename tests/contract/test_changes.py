@@ -123,6 +123,39 @@ def test_a_hard_task_is_no_change(memory: Memory) -> None:
     assert memory.changes() == []
 
 
+def test_lists_follow_the_present_run_and_keep_the_whole_history(memory: Memory) -> None:
+    """What broke is no heuristic any more, what recovered is one again, and no anti-pattern."""
+    broke, mended = "+" * 24 + "-" * 9, "-" * 20 + "+" * 9
+    memory.learn_many(
+        [
+            *run("printer", broke, error="no paper"),
+            *run("scanner", mended, error="no light"),
+            *run("copier", "+-+++-" * 5),
+            *run("fax", "+" * 24, task="fax page {}"),
+            *run("fax", "-" * 9, task="fax page {}", first=24),
+        ]
+    )
+    rows = memory.strategies(limit=2)
+    assert [(row.text, row.successes, row.trials) for row in rows] == [
+        ("scanner", 9, 29),
+        ("copier", 20, 30),
+    ]
+    [printer] = [row for row in memory.strategies() if row.text == "printer"]
+    assert printer.change is not None
+    assert printer.change.counts_since == (9, 0)
+    assert (printer.status, round(printer.mean, 3), printer.trials) == ("refuted", 0.091, 33)
+    heuristics = memory.lessons.heuristics()
+    assert [row.strategy for row in heuristics] == ["scanner", "copier"]
+    assert memory.lessons.heuristics(min_confidence=0.7) == heuristics[:1]
+    patterns = {row.strategy: row for row in memory.lessons.anti_patterns()}
+    assert {key: one.occurrences for key, one in patterns.items()} == {"printer": 9, "scanner": 20}
+    assert (patterns["printer"].status, patterns["printer"].usual) == ("established", False)
+    assert (patterns["scanner"].status, patterns["scanner"].usual) == ("refuted", True)
+    assert [row.strategy for row in memory.lessons.anti_patterns(min_confidence=0.5)] == ["printer"]
+    [page] = [row for row in memory.tasks() if row.text == "print a page"]
+    assert (page.best, page.best_successes, page.strategies) == ("scanner", 9, 3)
+
+
 def test_merged_strategies_change_as_one(memory: Memory) -> None:
     memory.learn_many([*run("ask", "+" * 20), *run("inquire", "-" * 12, first=20)])
     assert memory.changes() == []

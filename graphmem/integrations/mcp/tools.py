@@ -403,7 +403,7 @@ class Tools:
 
     @tool("read", "List strategies", "task_type", task=None, limit=20, max_tokens=2_000)
     def graphmem_strategies(self, limit: int, max_tokens: int, **where: Any) -> Rows:
-        """List strategies with their counts, the surest first; with a task only those of it."""
+        """List strategies with their counts, the surest now first; with a task only those of it."""
         rows = self.memory.strategies(**where, agent=self._agent(), limit=limit)
         names = ("text", "successes", "trials", "lower", "upper")
         return _rows(rows, names, max_tokens, "graphmem_strategies", limit)
@@ -496,9 +496,17 @@ def _warn(warning: AntiPattern) -> Row:
     }
 
 
+def _changed(model: BaseModel) -> Row:
+    """Return what a strategy did before a change and since, if it changed."""
+    change = getattr(model, "change", None)
+    return {"changed": change.said} if change else {}
+
+
 def _rows(
     models: Sequence[BaseModel], names: Sequence[str], max_tokens: int, tool: str, limit: int
 ) -> Rows:
     reached = limit if len(models) == limit else None
-    rows, more = fit((row_of(one, *names) for one in models), max_tokens, tool, reached)
+    rows, more = fit(
+        (row_of(one, *names, **_changed(one)) for one in models), max_tokens, tool, reached
+    )
     return Rows(rows=rows, more=more)

@@ -82,10 +82,16 @@ class Changes:
             if row["task"] is None or row["task"] in named
         )
 
-    def _read(self, view: View, *options: str, tasks: Sequence[str] | None = None) -> list[Row]:
+    def _read(
+        self,
+        view: View,
+        *options: str,
+        tasks: Sequence[str] | None = None,
+        ids: Collection[str] = (),
+    ) -> list[Row]:
         """Return what had both outcomes: rows of ``changes.mixed``, ``latest`` being stamps."""
         some = ("some",) if view.agents is not None else ()
-        asked = {"tasks": tasks, **view.filters(self._graph)}
+        asked = {"tasks": tasks, "ids": sorted(ids), **view.filters(self._graph)}
         rows = self._graph.read("changes.mixed", *options, *some, **asked)
         return [row | {"latest": latest_of(row["latest"])} for row in rows]
 
@@ -94,11 +100,9 @@ class Changes:
 
         What works again is believed from :data:`ENOUGH` outcomes on.
         """
-        some = ("some",) if view.agents is not None else ()
         given = ("given",) if len(ids) <= _GIVEN else ()
-        query = {"ids": sorted(ids), **view.filters(self._graph)}
-        rows = self._graph.read("changes.mixed", *some, *given, **query) if ids else []
-        rows = [row | {"latest": latest_of(row["latest"])} for row in rows if row["id"] in ids]
+        read = self._read(view, *given, ids=ids) if ids else []
+        rows = [row for row in read if row["id"] in ids]
         if not rows:
             return {}
         found = self._turned(rows, view, self._total(view))

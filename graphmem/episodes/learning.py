@@ -17,7 +17,7 @@ from graphmem.episodes import counting
 from graphmem.episodes.counting import Excess, Known
 from graphmem.episodes.rows import Occurrences, agrees, compared, episode_row, read_contents
 from graphmem.errors import ConflictError, SettingsError, StoreError, ValidationError, has_surrogate
-from graphmem.graph.access import EVERYTHING, FindChanges, View, read_scopes, refusal
+from graphmem.graph.access import EVERYTHING, ChangeFinder, View, read_scopes, refusal
 from graphmem.graph.arguments import (
     check_choice,
     check_function,
@@ -173,7 +173,7 @@ class Learner:
         task_type: str | None,
         agent: str | None,
         limit: int,
-        changed: FindChanges,
+        changed: ChangeFinder,
     ) -> list[StrategyRow]:
         """Return strategies by the lower Wilson bound of their success rate now."""
         check_limit(limit)

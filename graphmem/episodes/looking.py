@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from graphmem.episodes.rows import formers
 from graphmem.errors import NotFoundError, ValidationError
-from graphmem.graph.access import FindChanges, read_view
+from graphmem.graph.access import ChangeFinder, read_view
 from graphmem.graph.arguments import check_choice, check_flag, check_limit, check_text, checked_text
 from graphmem.graph.graph import Graph
 from graphmem.graph.lookup import HasId, task_ids
@@ -34,7 +34,7 @@ SHOWN = 1_000
 class Looking:
     """Shows the contents of one namespace."""
 
-    def __init__(self, graph: Graph, changed: FindChanges) -> None:
+    def __init__(self, graph: Graph, changed: ChangeFinder) -> None:
         self._graph = graph
         self._changed = changed
 

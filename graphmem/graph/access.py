@@ -88,7 +88,7 @@ class View:
 
 
 EVERYTHING = View(agents=None, scope=None)  # the view of a reader that names no agent
-FindChanges = Callable[[Collection[str], View], Mapping[str, Change]]
+ChangeFinder = Callable[[Collection[str], View], Mapping[str, Change]]
 """Finds how strategies (ids) changed, by what is read in a view: ``Changes.find``."""
 
 

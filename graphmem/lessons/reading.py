@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from graphmem.graph.access import EVERYTHING, FindChanges, View, read_view
+from graphmem.graph.access import EVERYTHING, ChangeFinder, View, read_view
 from graphmem.graph.arguments import MOST, check_flag, check_limit, checked_number, checked_text
 from graphmem.graph.graph import Graph
 from graphmem.graph.lookup import known_tasks
@@ -38,7 +38,7 @@ class LessonReader:
         self,
         graph: Graph,
         link: Callable[[], object] | None = None,
-        changed: FindChanges | None = None,
+        changed: ChangeFinder | None = None,
     ) -> None:
         """``link`` draws the edges SIMILAR_TO of new strategies."""
         self._graph = graph

@@ -404,9 +404,12 @@ class Tools:
     @tool("read", "List strategies", "task_type", task=None, limit=20, max_tokens=2_000)
     def graphmem_strategies(self, limit: int, max_tokens: int, **where: Any) -> Rows:
         """List strategies with their counts, the surest now first; with a task only those of it."""
-        rows = self.memory.strategies(**where, agent=self._agent(), limit=limit)
         names = ("text", "successes", "trials", "lower", "upper")
-        return _rows(rows, names, max_tokens, "graphmem_strategies", limit)
+        rows = [
+            row_of(one, *names, **({"changed": one.change.said} if one.change else {}))
+            for one in self.memory.strategies(**where, agent=self._agent(), limit=limit)
+        ]
+        return _rows(rows, max_tokens, "graphmem_strategies", limit)
 
     @tool("read", "State of the memory")
     def graphmem_status(self) -> Stats:
@@ -463,9 +466,9 @@ class Tools:
         self, limit: int, max_tokens: int, agent: str | None, **what: Any
     ) -> Rows:
         """Find what levels hold now: observations, plans, findings."""
-        rows = self.memory.levels.recall(**what, limit=limit, agent=self._agent(agent))
-        names = ("content", "level", "key", "tags")
-        return _rows(rows, names, max_tokens, "graphmem_levels_recall", limit)
+        found = self.memory.levels.recall(**what, limit=limit, agent=self._agent(agent))
+        rows = [row_of(one, "content", "level", "key", "tags") for one in found]
+        return _rows(rows, max_tokens, "graphmem_levels_recall", limit)
 
     @tool("read", "Map of levels", "agent", max_tokens=500)
     def graphmem_levels_map(self, agent: str | None, max_tokens: int) -> Text:
@@ -496,17 +499,7 @@ def _warn(warning: AntiPattern) -> Row:
     }
 
 
-def _changed(model: BaseModel) -> Row:
-    """Return what a strategy did before a change and since, if it changed."""
-    change = getattr(model, "change", None)
-    return {"changed": change.said} if change else {}
-
-
-def _rows(
-    models: Sequence[BaseModel], names: Sequence[str], max_tokens: int, tool: str, limit: int
-) -> Rows:
-    reached = limit if len(models) == limit else None
-    rows, more = fit(
-        (row_of(one, *names, **_changed(one)) for one in models), max_tokens, tool, reached
-    )
+def _rows(found: Sequence[Row], max_tokens: int, tool: str, limit: int) -> Rows:
+    reached = limit if len(found) == limit else None
+    rows, more = fit(found, max_tokens, tool, reached)
     return Rows(rows=rows, more=more)

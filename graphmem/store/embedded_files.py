@@ -77,7 +77,7 @@ class WrittenFiles:
         self._folder = folder
         self._session = session
         self._durable = durable
-        self._path = str(folder / LOG)
+        self._path, self._place = str(folder / LOG), folder / MANIFEST
         self._log: BinaryIO | None = None
         self._file: BinaryIO | None = None
         found, graph = read_manifest(folder), print_of(folder / GRAPH)
@@ -90,7 +90,7 @@ class WrittenFiles:
         self._mark, self._manifest = stored.mark, stored
         self._written = stored == found
         if self._written:
-            self._file = (folder / MANIFEST).open("r+b", buffering=0)
+            self._file = self._place.open("r+b", buffering=0)
         else:
             self._write()
         self.acknowledge()
@@ -107,7 +107,7 @@ class WrittenFiles:
         checksum = checksum_of(self._log, size, before, checksum)
         self._mark = Mark(checkpoint, transactions + 1, size, checksum)
         if self._file is not None and self._written:
-            with name_file(self._folder / MANIFEST, "write"):
+            with name_file(self._place, "write"):
                 write_mark(self._file, self._mark, durable=self._durable)
             return
         # The manifest on the disk says that a checkpoint is written, so the whole log counts.
@@ -166,7 +166,7 @@ class WrittenFiles:
         self._written = True
         if self._file:
             self._file.close()
-        self._file = (self._folder / MANIFEST).open("r+b", buffering=0)
+        self._file = self._place.open("r+b", buffering=0)
 
 
 def _manifest_of(

@@ -9,7 +9,7 @@ one statement, because a server reads all data of a statement before it writes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 CONFIDENCE_CAP = 20
@@ -203,7 +203,7 @@ class Table:
         rows = []
         for low, high in sorted(pairs):
             link = self.links.get((low, high))
-            values = dict.fromkeys(Link.__slots__) if link is None else asdict(link)
+            values = {name: getattr(link, name, None) for name in Link.__slots__}
             rows.append({"low": low, "high": high, **values})
         return rows
 

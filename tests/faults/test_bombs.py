@@ -55,7 +55,7 @@ HEADS = {
     ),
 }
 """What stands around a bomb in each format."""
-READ_ALIKE = ("tau-bench", "intercode", "beside", "langfuse")
+READ_ALIKE = ("tau-bench", "intercode", "beside", "inspect", "langfuse")
 """Formats that are read as another one is."""
 _BODIES: dict[str, tuple[bytes, bytes, bytes]] = {
     "lists": (b"", b"[", b""),
@@ -182,6 +182,7 @@ def test_no_log_takes_more_memory_than_it_may(name: str, tmp_path: Path) -> None
     assert megabytes < MOST
     if name in ("sentinel", "beside", "jsonl"):
         form = "jsonl" if name == "jsonl" else "sentinel"
+        paths = paths if LONG else paths[2:]  # reading them is the same, and has been tried
         megabytes, lines = peak(IMPORTING, form, *paths)
         assert [line.split()[0] for line in lines] == ["0"] * len(paths)
         assert all("nothing was imported" in line for line in lines)

@@ -251,7 +251,7 @@ def look_at_all(person: Person, chromium: webdriver.Chrome) -> None:
     assert [line for line in person.said() if "404" not in line] == []
 
 
-def test_thousands_of_episodes_are_behind_it(chromium: webdriver.Chrome, tmp_path: Path) -> None:
+def test_a_thousand_episodes_are_behind_it(chromium: webdriver.Chrome, tmp_path: Path) -> None:
     with Memory.open("memory:", embedder=open_embedder("hashing")) as memory:
         memory.learn_many(
             Episode(
@@ -260,15 +260,15 @@ def test_thousands_of_episodes_are_behind_it(chromium: webdriver.Chrome, tmp_pat
                 success=number % 3 > 0,
                 agent=f"agent {number % 4}",
             )
-            for number in range(2_500)
+            for number in range(1_000)
         )
         with served(memory, write=True) as address:
             person = Person(chromium, address, tmp_path)
             person.open()
-            person.seen("2,500 episodes on 500 tasks, 67% of them succeeded; 101 strategies")
+            person.seen("1,000 episodes on 500 tasks, 67% of them succeeded; 101 strategies")
             assert "read the question twice" in person.seen("What works best")
             chromium.find_element(By.LINK_TEXT, "read the question twice").click()
-            person.seen("1,666 of 2,500 trials.*trial 2,500.*the order in which it was learned")
+            person.seen("666 of 1,000 trials.*trial 1,000.*the order in which it was learned")
             chromium.find_element(By.LINK_TEXT, "What is around it, as a graph").click()
             person.seen("25 nodes.*There is more; these have the most trials")
             person.press("Show up to 200")
@@ -278,7 +278,7 @@ def test_thousands_of_episodes_are_behind_it(chromium: webdriver.Chrome, tmp_pat
             person.seen("Success of agents")
             person.press("Calibrate")
             person.press("Verify")
-            person.seen("Over 2,500 episodes")
+            person.seen("Over 1,000 episodes")
             person.seen("All numbers follow from the facts")
             person.press("Rebuild")
             person.seen("Done: every number is derived")

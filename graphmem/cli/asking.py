@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from graphmem.cli.options import NO_TASK, Options, at_most, example, moment, several
+from graphmem.cli.options import NO_TASK, Command, Options, at_most, example, moment, several
 from graphmem.cli.printing import cell, print_answer, print_facts, print_json, print_rows, progress
 from graphmem.kinds import ITEM_KINDS
 from graphmem.printable import percent
@@ -62,7 +62,7 @@ def open_for_search(options: Options) -> Memory:
     return memory
 
 
-@click.command()
+@click.command(cls=Command)
 @example('--url ./airline.graph choose "change a seat" get_user_details think')
 @example('--url ./airline.graph --json choose "refund a flight" --explore greedy')
 @click.argument("task")
@@ -71,7 +71,6 @@ def open_for_search(options: Options) -> Memory:
 @click.option("--task-type", help="The type of the task; default: what is known, or its wording.")
 @click.option("--explore", default="thompson", help="thompson, greedy, ucb or epsilon.")
 @click.option("--seed", type=int, help="A whole number from 0, which repeats the choice.")
-@click.pass_obj
 def choose(options: Options, /, task: str, candidates: tuple[str, ...], **how: Any) -> None:
     """Choose the strategy to try now on TASK.
 
@@ -97,7 +96,7 @@ def _print_choice(choice: Choice) -> None:
     )
 
 
-@click.command()
+@click.command(cls=Command)
 @example('--url ./airline.graph context "cancel a reservation" --max-tokens 300')
 @example('--url ./ops.graph context "deliver the orders" --agent ada --lens planning')
 @click.argument("task")
@@ -105,7 +104,6 @@ def _print_choice(choice: Choice) -> None:
 @with_rights
 @click.option("--lens", metavar="NAME", help="Also what this lens on levels shows: planning ...")
 @for_user
-@click.pass_obj
 def context(options: Options, /, task: str, max_tokens: int, **reading: Any) -> None:
     """Write the lessons for TASK as text for a system prompt. TASK is its key or wording."""
     text = options.memory().context(task, max_tokens=max_tokens, **reading)
@@ -120,7 +118,7 @@ def context(options: Options, /, task: str, max_tokens: int, **reading: Any) -> 
     options.note_snapshot()
 
 
-@click.command()
+@click.command(cls=Command)
 @example('--url ./airline.graph recall "customer wants a refund for a cancelled flight"')
 @example('--url ./airline.graph --json recall "change a seat" --limit 3 --agent ada')
 @example('--url ./airline.graph recall "change a seat" --kind rule --kind policy')
@@ -130,7 +128,6 @@ def context(options: Options, /, task: str, max_tokens: int, **reading: Any) -> 
 @several("--kind", "kinds", metavar="KIND", help="Only this: strategy, rule, heuristic or policy.")
 @with_past
 @for_user
-@click.pass_obj
 def recall(options: Options, /, text: str, kinds: tuple[Any, ...], **how: Any) -> None:
     """Show strategies that worked on tasks like TEXT.
 
@@ -177,7 +174,7 @@ def _find_source(item: RecallItem) -> str:
     return item.path[-3] if len(item.path) > 2 else "its text"
 
 
-@click.command()
+@click.command(cls=Command)
 @example("--url ./airline.graph predict 12 cancel_reservation")
 @example('--url ./airline.graph predict "change a seat" get_user_details think --agent ada')
 @example("--url ./airline.graph predict 12 cancel_reservation --as-of 2026-05-01T00:00Z")
@@ -185,7 +182,6 @@ def _find_source(item: RecallItem) -> str:
 @click.argument("strategies", metavar="STRATEGY...", nargs=-1, required=True)
 @with_rights
 @with_past
-@click.pass_obj
 def predict(options: Options, /, task: str, strategies: tuple[str, ...], **how: Any) -> None:
     """Show the probability that STRATEGY works on TASK, and why. TASK is its key or wording.
 
@@ -197,13 +193,12 @@ def predict(options: Options, /, task: str, strategies: tuple[str, ...], **how: 
     options.show(found, click.echo)
 
 
-@click.command()
+@click.command(cls=Command)
 @example("--url ./airline.graph changes")
 @example("--url ./airline.graph --json changes --task airline/12 --after 2026-05-01T00:00Z")
 @click.option("--task", help="Only of strategies tried on this task: its key, id or wording.")
 @with_rights
 @moment("--after", "Only changes since this time")
-@click.pass_obj
 def changes(options: Options, /, **how: Any) -> None:
     """Show what began to work better or worse, and when, the most certain first."""
     memory, task = options.memory(), how["task"]
@@ -221,7 +216,7 @@ def changes(options: Options, /, **how: Any) -> None:
 _ID = re.compile("[0-9a-f]{6,32}")
 
 
-@click.command()
+@click.command(cls=Command)
 @example('--url ./airline.graph explain "check the fare rules"')
 @example("--url ./airline.graph explain 8005dd1d95cd")
 @example("--url ./airline.graph explain refund --kind anti-pattern --agent ada")
@@ -232,7 +227,6 @@ _ID = re.compile("[0-9a-f]{6,32}")
 @click.option("--agent", help="Use only episodes that this agent may read.")
 @click.option("--task", help="Say also what is expected of the strategy on this task, and why.")
 @with_past
-@click.pass_obj
 def explain(options: Options, /, item: str, **how: Any) -> None:
     """Explain ITEM: the evidence for and against it, what is near it, what would change it.
 
@@ -273,9 +267,8 @@ def _print_item(item: Item) -> None:
         print_rows(item.steps, "step=index action_type action observation error")
 
 
-@click.command()
+@click.command(cls=Command)
 @example("--url ./airline.graph calibrate")
-@click.pass_obj
 def calibrate(options: Options) -> None:
     """Show how well the memory predicts past outcomes.
 
@@ -298,12 +291,11 @@ def _print_calibration(found: Calibration) -> None:
     print_answer(found.strengths)
 
 
-@click.command()
+@click.command(cls=Command)
 @example("--url ./refunds.graph evaluate --explore greedy")
 @example('--url ./refunds.graph evaluate --strategy "check the fare rules"')
 @click.option("--explore", metavar="WAY", help="thompson, greedy, ucb, epsilon; default: evenly.")
 @several("--strategy", "strategies", metavar="TEXT", help="Choose among these alone.")
-@click.pass_obj
 def evaluate(options: Options, /, strategies: tuple[str, ...], **how: Any) -> None:
     """Estimate what another way to choose would have got.
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from graphmem.cli.options import Group, Options, example, parse_value, several
+from graphmem.cli.options import Command, Group, Options, example, parse_value, several
 from graphmem.cli.printing import print_json, print_table, to_plain
 from graphmem.errors import shown
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _NAMES = "`graphmem procedures list --subject analysis` says what each name answers"
 
 
-@click.command()
+@click.command(cls=Command)
 @example("--url ./airline.graph query what_works")
 @example('--url ./airline.graph query -e "MATCH (s:Strategy) RETURN s.text AS text LIMIT 5"')
 @click.argument("name", required=False)
@@ -30,7 +30,6 @@ _NAMES = "`graphmem procedures list --subject analysis` says what each name answ
 )
 @click.option("-p", "--param", "given", multiple=True, metavar="NAME=VALUE", help="A parameter.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
-@click.pass_obj
 def query(options: Options, /, name: str | None, as_csv: bool, **how: Any) -> None:
     """Run a query that only reads.
 
@@ -106,7 +105,6 @@ def procedures() -> None:
 @click.argument("name", required=False)
 @click.option("--subject", help="Only those whose names begin with this.")
 @several("--with", "wanted", metavar="OPTION", help="With NAME: with the lines for this option.")
-@click.pass_obj
 def list_(options: Options, name: str | None, subject: str | None, wanted: tuple[str, ...]) -> None:
     """List the procedures, or print the procedure NAME as Cypher for Neo4j Browser.
 
@@ -175,7 +173,6 @@ def _print_text(options: Options, name: str, wanted: tuple[str, ...]) -> None:
 @procedures.command()
 @example("--url neo4j://localhost:7687 procedures install")
 @click.option("--print", "print_", is_flag=True, help="Print the Cypher that does it; do nothing.")
-@click.pass_obj
 def install(options: Options, print_: bool) -> None:
     """Install procedures into a Neo4j server, for Cypher users.
 
@@ -194,7 +191,6 @@ def install(options: Options, print_: bool) -> None:
 
 @procedures.command()
 @example("--url neo4j://localhost:7687 procedures uninstall")
-@click.pass_obj
 def uninstall(options: Options) -> None:
     """Drop the procedures that graphmem installed on a server."""
     from graphmem.store import installing

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 import graphmem
-from graphmem.cli.options import Options, example
+from graphmem.cli.options import Command, Options, example
 from graphmem.cli.policies import CELLS
 from graphmem.cli.printing import cell, print_json, print_rows, print_table
 from graphmem.errors import NotFoundError
@@ -24,12 +24,11 @@ BARS = "▁▂▃▄▅▆▇█"
 WIDTH = 24  # bars of a curve in a terminal
 
 
-@click.command()
+@click.command(cls=Command)
 @example("demo")
 @click.option(
     "--questions", type=click.IntRange(1, 10_000), default=300, help="Questions of the agent."
 )
-@click.pass_obj
 def demo(options: Options, /, questions: int) -> None:
     """Learn the logs that come with graphmem, and show what works.
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from graphmem import __version__
-from graphmem.cli.options import Options, example
+from graphmem.cli.options import Command, Options, example
 from graphmem.cli.printing import cell, print_json, print_table
 from graphmem.printable import counted
 
@@ -32,7 +32,7 @@ class Check(NamedTuple):
     remedy: str = ""
 
 
-@click.command()
+@click.command(cls=Command)
 @example("--url ./airline.graph doctor")
 @example("doctor settings")
 @example("--url ./airline.graph doctor --accept-loss")
@@ -40,7 +40,6 @@ class Check(NamedTuple):
     "what", type=click.Choice(["settings", "formats", "embedders", "schema"]), required=False
 )
 @click.option("--accept-loss", is_flag=True, help="Go on without what is missing or damaged.")
-@click.pass_obj
 def doctor(options: Options, what: str | None, accept_loss: bool) -> None:
     """Check versions, engine, files, schema and indexes; say what to repair.
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from graphmem.cli.options import Options, example, moment, several
+from graphmem.cli.options import Command, Options, example, moment, several
 from graphmem.cli.printing import cell, print_json, print_rows, progress
 from graphmem.errors import GraphMemError
 from graphmem.files import writing
@@ -31,9 +31,8 @@ SHOWN = 20
 """Kinds of refusals in the table of seed."""
 
 
-@click.command()
+@click.command(cls=Command)
 @example("--url ./runs.graph init")
-@click.pass_obj
 def init(options: Options) -> None:
     """Create the memory, or bring its indexes up to date."""
     memory = options.memory(must_exist=False)
@@ -42,7 +41,7 @@ def init(options: Options) -> None:
     options.show(done, f"{memory.store.url} is ready (schema version {version})")
 
 
-@click.command()
+@click.command(cls=Command)
 @example('learn "refund a flight" "check policy, then refund" --success --source-key run-17/3')
 @click.argument("task")
 @click.argument("strategies", nargs=-1, required=True, metavar="STRATEGY...")
@@ -60,7 +59,6 @@ def init(options: Options) -> None:
 @moment("--started-at", "When it began")
 @moment("--ended-at", "When it ended [now]")
 @click.option("--source-key", help="A key of the episode; the same key is learned once.")
-@click.pass_obj
 def learn(options: Options, /, task: str, strategies: tuple[str, ...], **outcome: Any) -> None:
     """Learn one episode: an attempt at TASK by STRATEGY.
 
@@ -74,7 +72,7 @@ def learn(options: Options, /, task: str, strategies: tuple[str, ...], **outcome
     options.show(learned, f"{done} episode {learned.episode_id}")
 
 
-@click.command()
+@click.command(cls=Command)
 @example('settle run-17/3 --failure --error "the customer was charged twice"')
 @click.argument("episode")
 @click.option("--success/--failure", default=None, help="Whether it worked.")
@@ -82,7 +80,6 @@ def learn(options: Options, /, task: str, strategies: tuple[str, ...], **outcome
 @click.option("--error", help="What went wrong.")
 @moment("--at", "When this was told [now]")
 @click.option("--agent", help="Only if it is an episode of this agent.")
-@click.pass_obj
 def settle(options: Options, /, episode: str, **outcome: Any) -> None:
     """Tell the outcome of EPISODE that came after it ended.
 
@@ -94,7 +91,7 @@ def settle(options: Options, /, episode: str, **outcome: Any) -> None:
     options.show(settled, f"{done} episode {settled.episode_id}")
 
 
-@click.command()
+@click.command(cls=Command)
 @example("--url ./airline.graph seed logs/gpt-4o-airline.json --format tau-bench")
 @example("seed runs.csv --map task=prompt,strategy=tool,success=ok,ended_at=ts")
 @example("--url ./fixes.graph seed output.jsonl --outcomes report.json --strategy-from model")
@@ -119,7 +116,6 @@ def settle(options: Options, /, episode: str, **outcome: Any) -> None:
 )
 @click.option("--dry-run", is_flag=True, help="Show the first records as they would be learned.")
 @click.option("--no-link", is_flag=True, help="Learn only; `upkeep relink` embeds and links later.")
-@click.pass_obj
 def seed(
     options: Options,
     /,

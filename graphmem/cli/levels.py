@@ -51,7 +51,6 @@ def levels() -> None:
 @levels.command()
 @example("--url ./ops.graph levels default --agent ada")
 @click.option("--agent", required=True, help="Whose levels they are.")
-@click.pass_obj
 def default(options: Options, agent: str) -> None:
     """Make the six usual levels of an agent, as far as they are missing.
 
@@ -70,7 +69,6 @@ def default(options: Options, agent: str) -> None:
 @click.option("--purpose", default="", help="What it holds, and why.")
 @several("--member", "members", metavar="AGENT", help="Who alone may write it, if collective.")
 @as_agent
-@click.pass_obj
 def put(options: Options, /, members: tuple[str, ...], **settings: Any) -> None:
     """Make the level NAME, or replace its settings."""
     found = options.memory(must_exist=False).levels
@@ -88,7 +86,6 @@ def put(options: Options, /, members: tuple[str, ...], **settings: Any) -> None:
 @with_ttl
 @moment("--at", "When it happened [now]")
 @as_agent
-@click.pass_obj
 def add(options: Options, /, name: str, content: str, parse: bool, **given: Any) -> None:
     """Add an entry with CONTENT to the level NAME."""
     value = parse_json(content) if parse else content
@@ -102,7 +99,6 @@ def add(options: Options, /, name: str, content: str, parse: bool, **given: Any)
 @click.argument("name")
 @click.argument("keys", nargs=-1, required=True, metavar="KEY...")
 @as_agent
-@click.pass_obj
 def remove(options: Options, name: str, keys: tuple[str, ...], agent: str | None) -> None:
     """Remove entries of the level NAME by KEY."""
     removed = options.memory().levels.remove(name, keys, agent=agent)
@@ -115,7 +111,6 @@ def remove(options: Options, name: str, keys: tuple[str, ...], agent: str | None
 @click.argument("name")
 @with_yes
 @as_agent
-@click.pass_obj
 def close(options: Options, name: str, yes: bool, agent: str | None) -> None:
     """End the level NAME, or all of capability:WHO or task:WHICH: erase it with its entries."""
     options.confirm(lambda: f"Erase {cell(name)} and its entries for good?", yes=yes)
@@ -138,7 +133,6 @@ def close(options: Options, name: str, yes: bool, agent: str | None) -> None:
 @click.option("--max-age", type=float, metavar="SECONDS", help="Not older than this.")
 @click.option("--limit", type=click.IntRange(1), help="Most entries [10; that of the lens].")
 @as_agent
-@click.pass_obj
 def recall(options: Options, /, text: str | None, names: tuple[str, ...], **how: Any) -> None:
     """Show the entries that match, the nearest to TEXT first.
 
@@ -160,7 +154,6 @@ def recall(options: Options, /, text: str | None, names: tuple[str, ...], **how:
 @click.option("--purpose", help="What it is for.")
 @click.option("--remove", is_flag=True, help="Remove the lens; its levels stay.")
 @as_agent
-@click.pass_obj
 def lens(
     options: Options, /, name: str, levels: tuple[str, ...], remove: bool, **settings: Any
 ) -> None:
@@ -190,7 +183,6 @@ def lens(
 @_with_tags
 @click.option("--stop", is_flag=True, help="Let it pull no longer.")
 @as_agent
-@click.pass_obj
 def pull(options: Options, /, target: str, source: str, stop: bool, **way: Any) -> None:
     """Let the level TARGET pull from the level SOURCE at each tick."""
     found, agent, tags = options.memory().levels, way.pop("agent"), way.pop("tags")
@@ -209,7 +201,6 @@ def pull(options: Options, /, target: str, source: str, stop: bool, **way: Any) 
 @levels.command()
 @example("--url ./ops.graph levels tick --agent ada")
 @click.option("--agent", help="Only the levels of this agent pull; default: all.")
-@click.pass_obj
 def tick(options: Options, agent: str | None) -> None:
     """Let levels pull what is pending, in the order of the dataflow, and maintain them."""
     report = options.memory().levels.tick(agent)
@@ -226,7 +217,6 @@ def tick(options: Options, agent: str | None) -> None:
 @example("--url ./ops.graph levels info")
 @click.argument("name", required=False)
 @as_agent
-@click.pass_obj
 def info(options: Options, name: str | None, agent: str | None) -> None:
     """Show the level NAME, its settings, contents and tags; without NAME the totals of all."""
     found = options.memory().levels
@@ -242,7 +232,6 @@ def info(options: Options, name: str | None, agent: str | None) -> None:
 @example("--url ./ops.graph levels map --agent ada")
 @as_agent
 @click.option("--mermaid", is_flag=True, help="Print a flow chart in Mermaid.")
-@click.pass_obj
 def map_(options: Options, agent: str | None, mermaid: bool) -> None:
     """Show the levels as a tree. Under each level are those that pull from it.
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from graphmem.cli.options import NO_TASK, Options, at_most, example, moment
+from graphmem.cli.options import NO_TASK, Command, Options, at_most, example, moment
 from graphmem.cli.policies import CELLS, parse_state
 from graphmem.cli.printing import span
 
@@ -136,7 +136,7 @@ KINDS: Mapping[str, Kind] = {
 """What can be listed, in the order of the help."""
 
 
-@click.command("list")
+@click.command("list", cls=Command)
 @example("--url ./airline.graph list")
 @example('--url ./airline.graph list strategies --task "change a seat"')
 @example("--url ./airline.graph list tasks --sort worst --limit 5")
@@ -161,7 +161,6 @@ KINDS: Mapping[str, Kind] = {
     "--about", help="predictions, cycles: subject; knowledge: domain; preferences: category."
 )
 @click.option("--history", is_flag=True, default=None, help="preferences: also superseded ones.")
-@click.pass_obj
 def list_(options: Options, /, kind: str | None, limit: int, **given: Any) -> None:
     """List what the memory holds; without KIND count it.
 

@@ -41,9 +41,17 @@ _NOW = {
 F = TypeVar("F", bound=Callable[..., object])
 
 
+class Command(click.Command):
+    """A command; its function gets the options of all commands first."""
+
+    def __init__(self, name: str | None, callback: Callable[..., object], **given: Any) -> None:
+        super().__init__(name, callback=click.pass_obj(callback), **given)
+
+
 class Group(click.Group):
     """Commands, each with the first sentence of its help as a whole, however narrow the screen."""
 
+    command_class = Command
     sections: Mapping[str, Sequence[str]] | None = None
     """The names of the commands by the title that they stand under."""
 

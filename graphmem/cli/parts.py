@@ -26,7 +26,6 @@ def people() -> None:
 @click.argument("text")
 @click.option("--source", default="explicit_instruction", help="Or correction, or inferred.")
 @moment("--at", "When it was said")
-@click.pass_obj
 def prefer(options: Options, /, user: str, category: str, text: str, **given: Any) -> None:
     """Store that USER wants TEXT in a CATEGORY. It supersedes the earlier preference."""
     stored = options.memory(must_exist=False).people.prefer(user, category, text, **given)
@@ -46,7 +45,6 @@ def prefer(options: Options, /, user: str, category: str, text: str, **given: An
 @moment("--at", "When it was stated")
 @moment("--valid-from", "From when it holds")
 @moment("--valid-to", "Until when it holds")
-@click.pass_obj
 def know(
     options: Options, /, domain: str, fact: str, contradicts: tuple[str, ...], **given: Any
 ) -> None:
@@ -71,7 +69,6 @@ def know(
 @several("--inherit-from", metavar="AGENT", help="Whose lessons it reads, if that one shares them.")
 @click.option("--min-occurrences", type=click.IntRange(1), help="It reads lessons from so many on.")
 @click.option("--remove", is_flag=True, help="Remove the scope.")
-@click.pass_obj
 def scope(
     options: Options, /, agent: str, can_learn: tuple[str, ...], remove: bool, **given: Any
 ) -> None:
@@ -106,7 +103,6 @@ def lessons() -> None:
 @example("--url ./airline.graph lessons consolidate --force")
 @click.option("--force", is_flag=True, help="Run also if it is not due.")
 @click.option("--model", is_flag=True, help="Ask the model of the settings as well.")
-@click.pass_obj
 def consolidate(options: Options, force: bool, model: bool) -> None:
     """Derive rules that hold for more than one task, if it is due.
 
@@ -123,7 +119,6 @@ def consolidate(options: Options, force: bool, model: bool) -> None:
 @click.argument("strategy")
 @click.argument("other", required=False)
 @click.option("--undo", is_flag=True, help="Let the strategies in STRATEGY count separately again.")
-@click.pass_obj
 def merge(options: Options, strategy: str, other: str | None, undo: bool) -> None:
     """Count OTHER as STRATEGY wherever lessons are read.
 

@@ -84,7 +84,6 @@ def policies() -> None:
 @click.option("--agent", default="default", help="Whose policies.")
 @click.option("--explore", help="ucb: prefer what is rarely tried; epsilon: at times a random one.")
 @moment("--at", "Values at this time [now]")
-@click.pass_obj
 def best(options: Options, /, state: tuple[str, ...], agent: str, **how: Any) -> None:
     """Show the action with the highest value in STATE."""
     policy = options.memory().policies.best(parse_state(state), agent=agent, **how)
@@ -104,7 +103,6 @@ def best(options: Options, /, state: tuple[str, ...], agent: str, **how: Any) ->
 @click.option("--spec", type=parse_json, metavar="JSON", help="More to identify the action.")
 @click.option("--agent", default="default", help="Who learns.")
 @click.option("--success", type=bool, metavar="yes|no", help="Count a trial that worked or not.")
-@click.pass_obj
 def update(options: Options, /, state: tuple[str, ...], action: str, **step: Any) -> None:
     """Learn from ACTION in STATE: its reward and what came next, whether it worked, or both.
 
@@ -125,7 +123,6 @@ def update(options: Options, /, state: tuple[str, ...], action: str, **step: Any
 @policies.command()
 @example("--url ./grid.graph policies learn")
 @click.option("--agent", help="Only this agent's episodes; default: all agents.")
-@click.pass_obj
 def learn(options: Options, agent: str | None) -> None:
     """Learn from the steps of recorded episodes, by TD(0).
 
@@ -143,7 +140,6 @@ def learn(options: Options, agent: str | None) -> None:
 @example("--url ./ops.graph policies crystallize --threshold 0.5")
 @click.option("--agent", help="Only this agent; default: all agents, each separately.")
 @click.option("--threshold", type=float, help="Lower bound to pass; default: the setting.")
-@click.pass_obj
 def crystallize(options: Options, agent: str | None, threshold: float | None) -> None:
     """Crystallize actions that worked often enough. It takes back those that no longer do."""
     options.show(options.memory().policies.crystallize(agent, threshold=threshold))
@@ -155,7 +151,6 @@ def crystallize(options: Options, agent: str | None, threshold: float | None) ->
 @click.option("--timezone", default="UTC", metavar="NAME", help="Zone, such as Europe/Paris.")
 @click.option("--only", help="success or failure: count only these; default: all.")
 @click.option("--store", "keep", is_flag=True, help="Store them, which changes values of policies.")
-@click.pass_obj
 def cycles(options: Options, /, subject: str, **question: Any) -> None:
     """Show when SUBJECT happens more often than by chance: hours, days, weeks and months.
 
@@ -186,7 +181,6 @@ def _print_cycles(report: CycleReport) -> None:
 @click.option("--agent", help="The predicting agent [the agent of the policy; default].")
 @moment("--due", "When it expires")
 @click.option("--key", help="A key of the prediction; the same key is stored once.")
-@click.pass_obj
 def expect(options: Options, /, subject: str, **expected: Any) -> None:
     """Store a prediction about SUBJECT.
 
@@ -204,7 +198,6 @@ def expect(options: Options, /, subject: str, **expected: Any) -> None:
 @click.argument("prediction_id", metavar="ID")
 @click.option("--actual", type=parse_object, metavar="JSON", help="The actual outcome.")
 @click.option("--happened", type=bool, metavar="yes|no", help="Whether it came true.")
-@click.pass_obj
 def resolve(options: Options, /, prediction_id: str, **came: Any) -> None:
     """Resolve the prediction ID, and show its error."""
     resolved = options.memory().predictions.resolve(prediction_id, **came)
@@ -214,7 +207,6 @@ def resolve(options: Options, /, prediction_id: str, **came: Any) -> None:
 
 @policies.command()
 @example("--url ./airline.graph policies expire")
-@click.pass_obj
 def expire(options: Options) -> None:
     """Expire open predictions that are due."""
     count = options.memory().predictions.expire()
@@ -224,7 +216,6 @@ def expire(options: Options) -> None:
 @policies.command()
 @example("--url ./airline.graph policies reliability")
 @click.option("--subject", help="Only predictions about this.")
-@click.pass_obj
 def reliability(options: Options, subject: str | None) -> None:
     """Show how often predictions came true, by their probability."""
     measured = options.memory().predictions.reliability(subject=subject)
@@ -249,7 +240,6 @@ def events() -> None:
 @at_most(20)
 @click.option("--agent", help="Only this agent's stream.")
 @click.option("--follow", is_flag=True, help="Print new events as they come, until Ctrl-C.")
-@click.pass_obj
 def tail(options: Options, limit: int, agent: str | None, follow: bool) -> None:
     """Print the latest events, one on a line, the latest last.
 
@@ -283,7 +273,6 @@ def tail(options: Options, limit: int, agent: str | None, follow: bool) -> None:
 @click.option("--follow", is_flag=True, help="Go on as events come, until Ctrl-C.")
 @several("--kind", "kinds", metavar="KIND", help="Only these.")
 @click.option("--agent", metavar="PATTERN", help="Only such agents and levels; * is any text.")
-@click.pass_obj
 def consume(options: Options, /, group: str, kinds: tuple[str, ...], **how: Any) -> None:
     """Print the next events of a group, each as a line of JSON, and acknowledge it.
 

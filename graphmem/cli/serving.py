@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from graphmem.cli.options import Group, Options, example, refuse_missing, with_yes
+from graphmem.cli.options import Command, Group, Options, example, refuse_missing, with_yes
 from graphmem.cli.printing import print_json
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from graphmem.memory import Memory
 
 
-@click.command()
+@click.command(cls=Command)
 @example("--url ./airline.graph ui")
 @example("--url ./airline.graph ui --port 8766 --no-open")
 @click.option("--host", default="127.0.0.1", help="Where it listens.")
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 @click.option("--no-open", is_flag=True, help="Only print the address; open no browser.")
 @click.option("--write", is_flag=True, help="Also offer what changes the memory.")
 @click.option("--anyone", is_flag=True, help="Allow a HOST that other machines can reach.")
-@click.pass_obj
 def ui(options: Options, host: str, port: int, no_open: bool, write: bool, anyone: bool) -> None:
     """Show the memory on a page in a browser.
 
@@ -54,7 +53,7 @@ def ui(options: Options, host: str, port: int, no_open: bool, write: bool, anyon
     serve(options.memory(), host, port, announce, write=write, anyone=anyone)
 
 
-@click.command()
+@click.command(cls=Command)
 @example("--url ./runs.graph mcp")
 @example("--url ./runs.graph mcp --agent ada --read-only")
 @example("--url ./runs.graph mcp --http 127.0.0.1:8765 --token-file token.txt")
@@ -66,7 +65,6 @@ def ui(options: Options, host: str, port: int, no_open: bool, write: bool, anyon
 @click.option("--read-only", is_flag=True, help="Offer no tool that writes.")
 @click.option("--admin", is_flag=True, help="Also offer the tool that erases.")
 @click.option("--levels", is_flag=True, help="Also offer tools for levels.")
-@click.pass_obj
 def mcp(options: Options, /, http: str | None, token_file: Path | None, **access: Any) -> None:
     """Serve the memory to agents by the Model Context Protocol.
 
@@ -145,7 +143,6 @@ def hooks() -> None:
 @for_program
 @with_terms
 @with_place
-@click.pass_obj
 def install(
     options: Options, /, user: bool, local: bool, yes: bool, dry_run: bool, **terms: Any
 ) -> None:
@@ -167,7 +164,6 @@ def install(
 @example("hooks uninstall claude-code")
 @for_program
 @with_place
-@click.pass_obj
 def uninstall(options: Options, user: bool, local: bool, yes: bool, dry_run: bool) -> None:
     """Take the hooks out of the settings of PROGRAM. Nothing else changes."""
     from graphmem.integrations.claude_code import hooks as installing
@@ -179,7 +175,6 @@ def uninstall(options: Options, user: bool, local: bool, yes: bool, dry_run: boo
 @example("--url ./runs.graph hooks run claude-code < hook.json")
 @for_program
 @with_terms
-@click.pass_obj
 def run(options: Options, /, **terms: Any) -> None:
     """Answer a hook of PROGRAM, read from standard input.
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from graphmem.cli.options import Group, Options, example
+from graphmem.cli.options import Command, Group, Options, example
 from graphmem.printable import counted
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ def skills() -> None:
 @click.option("--playbook", metavar="FILE", help="Lines with counts in this file instead.")
 @click.option("--task-type", metavar="TYPE", help="Only tasks of this type.")
 @click.option("--agent", help="Only what this agent may read.")
-@click.pass_obj
 def export(
     options: Options,
     /,
@@ -61,12 +60,11 @@ def _told(report: SkillReport) -> None:
         click.echo(f"removed: {', '.join(report.removed)}")
 
 
-@click.command()
+@click.command(cls=Command)
 @example("--url ./airline.graph report learned.html")
 @click.argument("file", metavar="FILE")
 @click.option("--task-type", metavar="TYPE", help="Only tasks of this type.")
 @click.option("--agent", help="Only what this agent may read.")
-@click.pass_obj
 def report(options: Options, /, file: str, **which: Any) -> None:
     """Write a page on what was learned, for people: one FILE of HTML with pictures."""
     options.show(options.memory().skills.export(file, "report", **which), _told)
@@ -77,7 +75,6 @@ def report(options: Options, /, file: str, **which: Any) -> None:
 @example("--url ./airline.graph skills import team-playbook.md --source team")
 @click.argument("path")
 @click.option("--source", metavar="NAME", help="Whose word it is [the name of the file or folder].")
-@click.pass_obj
 def import_(options: Options, path: str, source: str | None) -> None:
     """Let PATH count where nothing was tried yet: a SKILL.md, a folder of them, or a playbook.
 

@@ -26,7 +26,6 @@ def upkeep() -> None:
 
 @upkeep.command()
 @example("--url ./airline.graph upkeep verify")
-@click.pass_obj
 def verify(options: Options) -> None:
     """Derive every number from the facts again, and compare. It exits with 1 on a difference."""
     with progress("verifying", options) as advance:
@@ -46,7 +45,6 @@ def _print_differences(report: VerifyReport) -> None:
 
 @upkeep.command()
 @example("--url ./airline.graph upkeep rebuild")
-@click.pass_obj
 def rebuild(options: Options) -> None:
     """Derive every number anew, with the settings in force now."""
     with progress("rebuilding", options) as advance:
@@ -63,7 +61,6 @@ def rebuild(options: Options) -> None:
 @click.option("--user", help="Everything of this user instead.")
 @click.option("--source", help="What imported skills of this source say instead.")
 @with_yes
-@click.pass_obj
 def erase(options: Options, /, episode_ids: tuple[str, ...], yes: bool, **whose: Any) -> None:
     """Remove EPISODEs, or all of an agent, a user or a source, and all their traces.
 
@@ -95,7 +92,6 @@ def erase(options: Options, /, episode_ids: tuple[str, ...], yes: bool, **whose:
 @click.option("--any", is_flag=True, help="Age or confidence is enough [both].")
 @click.option("--dry-run", is_flag=True, help="Say what it would erase; change nothing.")
 @with_yes
-@click.pass_obj
 def forget(options: Options, /, dry_run: bool, yes: bool, **which: Any) -> None:
     """Erase episodes that are old, or of weak strategies, or both.
 
@@ -118,7 +114,6 @@ def forget(options: Options, /, dry_run: bool, yes: bool, **which: Any) -> None:
 @click.option(
     "--embedder", metavar="NAME", help="Embed anew with this one of `graphmem doctor embedders`."
 )
-@click.pass_obj
 def relink(options: Options, embedder: str | None) -> None:
     """Embed texts without vectors, and link similar ones anew.
 
@@ -136,7 +131,6 @@ def relink(options: Options, embedder: str | None) -> None:
 @click.argument("name", required=False)
 @moment("--at", "The instant [now]")
 @as_agent
-@click.pass_obj
 def maintain(options: Options, /, name: str | None, **which: Any) -> None:
     """Maintain all levels, those of an agent, or the level NAME.
 
@@ -167,7 +161,6 @@ def maintain(options: Options, /, name: str | None, **which: Any) -> None:
 @click.option("--document", metavar="NAME", help="sentinel: only the imported file of this name.")
 @several("--kind", "kinds", type=click.Choice(NODE_KINDS), help="graphml: only such.")
 @click.option("--limit", type=click.IntRange(1), help="graphml: most nodes.")
-@click.pass_obj
 def export(options: Options, /, file: str, format_name: str, **which: Any) -> None:
     """Write the memory to FILE. Others may write meanwhile.
 
@@ -202,7 +195,6 @@ def export(options: Options, /, file: str, format_name: str, **which: Any) -> No
     "lines; sentinel: a Sentinel memory.",
 )
 @click.option("--document", metavar="NAME", help="sentinel: its name [the file's without endings].")
-@click.pass_obj
 def import_(options: Options, file: str, format_name: str, document: str | None) -> None:
     """Fill a new memory from a backup, or learn all episodes of FILE, or none if it is damaged."""
     upkeep = options.memory(must_exist=False).upkeep

@@ -73,7 +73,7 @@ def build(memory: Memory, token: str, hosts: Collection[str], *, write: bool = F
     the given hosts (``127.0.0.1:8766``) may the page be asked, so that no other site can ask it
     under a name of its own. With ``write`` it offers what changes the memory.
     """
-    jobs = Jobs(memory, {**answers.LONG_READS, **(answers.LONG_WRITES if write else {})})
+    jobs = Jobs({**answers.LONG_READS, **(answers.LONG_WRITES if write else {})})
 
     def endpoint(question: answers.Question) -> Endpoint:
         """Return the endpoint of a question; it runs in a thread."""
@@ -90,17 +90,13 @@ def build(memory: Memory, token: str, hosts: Collection[str], *, write: bool = F
 
         return ask
 
-    def starter(name: str) -> Endpoint:
-        return endpoint(lambda _, given: jobs.start(name, given))
-
     gets = {name: endpoint(question) for name, question in answers.READS.items()}
     gets["job"] = endpoint(lambda _, given: jobs.state(given.get("name", "")))
-    posts = {name: starter(name) for name in answers.LONG_READS}
+    writing = (*answers.WRITES, *answers.LONG_WRITES)
+    posts: dict[str, Endpoint] = dict.fromkeys(writing, _read_only)
+    posts |= {name: endpoint(question) for name, question in answers.WRITES.items() if write}
+    posts |= {name: endpoint(partial(jobs.start, name)) for name in jobs.kinds}
     posts["stop"] = endpoint(lambda _, given: jobs.stop(given.get("name", "")))
-    for name, question in answers.WRITES.items():
-        posts[name] = endpoint(question) if write else _read_only
-    for name in answers.LONG_WRITES:
-        posts[name] = starter(name) if write else _read_only
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -211,17 +207,16 @@ class _StoppedError(Exception):
 class Jobs:
     """Runs each kind of job once at a time, in a thread of its own."""
 
-    def __init__(self, memory: Memory, kinds: Mapping[str, LongQuestion]) -> None:
-        self._memory = memory
-        self._kinds = kinds
+    def __init__(self, kinds: Mapping[str, LongQuestion]) -> None:
+        self.kinds = kinds
         self._jobs: dict[str, _Job] = {}
         self._lock = threading.Lock()
 
-    def start(self, name: str, given: Given) -> dict[str, Any]:
+    def start(self, name: str, memory: Memory, given: Given) -> dict[str, Any]:
         """Begin a job, unless it runs already; return its state."""
         with self._lock:
             if self.state(name)["state"] != "running":
-                self._jobs[name] = _Job(partial(self._kinds[name], self._memory, given))
+                self._jobs[name] = _Job(partial(self.kinds[name], memory, given))
         return self.state(name)
 
     def state(self, name: str) -> dict[str, Any]:
@@ -230,8 +225,8 @@ class Jobs:
         Raises:
             NotFoundError: there is no such job.
         """
-        if name not in self._kinds:
-            raise NotFoundError(f"{name[:100]!r} is none of {', '.join(self._kinds)}")
+        if name not in self.kinds:
+            raise NotFoundError(f"{name[:100]!r} is none of {', '.join(self.kinds)}")
         return self._jobs[name].state if name in self._jobs else {"state": "idle"}
 
     def stop(self, name: str) -> dict[str, Any]:

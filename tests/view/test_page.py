@@ -185,25 +185,25 @@ def test_long_work_runs_beside_the_page_and_can_be_stopped() -> None:
         raise ValidationError("by", "x", "is wrong")
 
     with Memory.open("memory:") as memory:
-        jobs = Jobs(memory, {"count": count, "fail": fail})
+        jobs = Jobs({"count": count, "fail": fail})
         assert jobs.state("count") == {"state": "idle"}
-        jobs.start("count", {"by": "time"})
+        jobs.start("count", memory, {"by": "time"})
         begun.wait(30)
         running = {"state": "running", "done": 1, "total": 3}
         assert jobs.state("count") == running
-        assert jobs.start("count", {}) == running, "it runs once"
+        assert jobs.start("count", memory, {}) == running, "it runs once"
         assert jobs.stop("count")["state"] == "running", "it ends when it next tells how far it is"
         go.set()
         assert ended(lambda: jobs.state("count"))["state"] == "stopped"
-        jobs.start("count", {"by": "time"})
+        jobs.start("count", memory, {"by": "time"})
         assert ended(lambda: jobs.state("count"))["answer"] == {"by": "time"}
-        jobs.start("fail", {})
+        jobs.start("fail", memory, {})
         assert "by: is wrong" in ended(lambda: jobs.state("fail"))["message"]
         with pytest.raises(NotFoundError, match="none of count, fail"):
             jobs.state("other")
         begun.clear()
         go.clear()
-        jobs.start("count", {})
+        jobs.start("count", memory, {})
         begun.wait(30)
         go.set()
         jobs.close()

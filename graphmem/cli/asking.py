@@ -310,11 +310,9 @@ def evaluate(options: Options, /, strategies: tuple[str, ...], **how: Any) -> No
 
 def _print_evaluation(found: Evaluation) -> None:
     names = ("inverse_propensity", "self_normalised", "doubly_robust")
-    titles = {id(getattr(found, name)): name.replace("_", " ") for name in names}
     print_rows(
-        [getattr(found, name) for name in names],
+        [{"estimate": name.replace("_", " "), **dict(getattr(found, name))} for name in names],
         "estimate success_rate=value 95_%_interval=low..high gain of_gain=gain_low..gain_high",
-        estimate=lambda one: titles[id(one)],
     )
     got = f"{found.got:.3f} ({found.got_low:.3f} to {found.got_high:.3f})"
     counts = ("episodes", "effective", "largest_weight", "unsupported")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from graphmem.cli.options import Command, Group, Options, example, parse_value, several
-from graphmem.cli.printing import print_json, print_table, to_plain
+from graphmem.cli.printing import CELL, print_json, print_table, to_plain
 from graphmem.errors import shown
 
 if TYPE_CHECKING:
@@ -131,24 +131,16 @@ def list_(options: Options, name: str | None, subject: str | None, wanted: tuple
         }
         for query in (catalog().subject(subject) if subject else catalog())
     ]
-    if options.as_json:
-        print_json(rows)
-        return
-    print_table(
-        ("procedure", "mode", "parameters", CALLED + PREFIX, "what"),
-        [
-            (
-                row["name"],
-                row["mode"],
-                [
-                    f"{name} ({row['renamed'][name]})" if name in row["renamed"] else name
-                    for name in row["parameters"]
-                ],
-                (row["install"] or "").rpartition(".")[2],
-                row["doc"],
-            )
-            for row in rows
+    options.show_rows(
+        rows,
+        f"procedure=name mode parameters {CALLED}{PREFIX}=install what=doc",
+        f"no procedure begins with {subject!r}",
+        CELL,
+        parameters=lambda row: [
+            f"{name} ({row['renamed'][name]})" if name in row["renamed"] else name
+            for name in row["parameters"]
         ],
+        install=lambda row: (row["install"] or "").rpartition(".")[2],
     )
 
 

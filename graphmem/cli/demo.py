@@ -58,11 +58,9 @@ def demo(options: Options, /, questions: int) -> None:
         f"{counted(report.files, 'log')} in {seconds:.1f} s into {memory.store.url}; no server, no "
         "language model.\n\nWhat works best, by kind of task (the highest lower bound)"
     )
-    kinds = {id(row): name for name, rows in best.items() for row in rows}
     print_rows(
-        [row for rows in best.values() for row in rows],
+        [{"kind_of_task": name, **dict(row)} for name, rows in best.items() for row in rows],
         "kind_of_task strategy=text worked=successes/trials 95_%_bounds=lower..upper status",
-        kind_of_task=lambda row: kinds[id(row)],
     )
     click.echo("What to do in a state, learned by TD(0) (the highest values)")
     print_rows(policies, "state action value=q worked=successes/trials", **CELLS)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from graphmem import __version__
 from graphmem.cli.options import Command, Options, example
-from graphmem.cli.printing import cell, print_json, print_table
+from graphmem.cli.printing import CELL, cell, print_json
 from graphmem.printable import counted
 
 if TYPE_CHECKING:
@@ -23,13 +23,9 @@ _CREATED = re.compile(r"(\w+) IF NOT EXISTS")
 """Matches a statement that creates a constraint or an index, and its name."""
 
 
-class Check(NamedTuple):
-    """One check: its result, and a remedy if it failed."""
-
-    check: str
-    ok: bool
-    found: str
-    remedy: str = ""
+def _check(name: str, ok: bool, found: str, remedy: str = "") -> dict[str, Any]:
+    """Return one check: its result, and a remedy if it failed."""
+    return {"check": name, "ok": ok, "found": found, "remedy": remedy}
 
 
 @click.command(cls=Command)
@@ -55,27 +51,25 @@ def doctor(options: Options, what: str | None, accept_loss: bool) -> None:
         options.show(loss, _print_loss)
     else:
         checks = [*_check_installation(), *_check_memory(options)]
-        rows = [(one.check, "ok" if one.ok else "WRONG", one.found, one.remedy) for one in checks]
-        options.show(
-            [check._asdict() for check in checks],
-            lambda _: print_table(("check", "", "found", "remedy"), rows),
-        )
-        if not all(check.ok for check in checks):
+        results = {True: "ok", False: "WRONG"}
+        columns = "check =result found remedy"
+        options.show_rows(checks, columns, "", CELL, result=lambda one: results[one["ok"]])
+        if not all(one["ok"] for one in checks):
             sys.exit(1)
 
 
-def _check_installation() -> Iterator[Check]:
+def _check_installation() -> Iterator[dict[str, Any]]:
     from importlib.metadata import version
     from platform import python_version
 
     from graphmem.store.queries import catalog
 
     versions = " ".join(f"{name} {version(name)}" for name in ("kglite", "neo4j", "pydantic"))
-    yield Check("graphmem", True, f"{__version__} on Python {python_version()}; {versions}")
-    yield Check("procedures", True, f"{len(list(catalog()))} in {catalog().folder}")
+    yield _check("graphmem", True, f"{__version__} on Python {python_version()}; {versions}")
+    yield _check("procedures", True, f"{len(list(catalog()))} in {catalog().folder}")
 
 
-def _check_memory(options: Options) -> Iterator[Check]:
+def _check_memory(options: Options) -> Iterator[dict[str, Any]]:
     from graphmem.errors import GraphMemError
 
     try:
@@ -84,36 +78,36 @@ def _check_memory(options: Options) -> Iterator[Check]:
             yield from _check_store(memory)
         else:
             remedy = "graphmem init, or graphmem seed LOG"
-            yield Check("memory", False, f"nothing at {memory.store.url}", remedy)
+            yield _check("memory", False, f"nothing at {memory.store.url}", remedy)
     except GraphMemError as error:
         remedy = error.remedy or ("try again" if error.retryable else "see the message")
-        yield Check("memory", False, str(error), remedy)
+        yield _check("memory", False, str(error), remedy)
 
 
-def _check_store(memory: Memory) -> Iterator[Check]:
+def _check_store(memory: Memory) -> Iterator[dict[str, Any]]:
     from graphmem.store.port import SCHEMA_VERSION
     from graphmem.store.queries import schema_of
 
     store, mend = memory.store, "graphmem init"
     engine = store.capabilities
-    yield Check("engine", True, f"{engine.engine} {engine.version} at {store.url}")
+    yield _check("engine", True, f"{engine.engine} {engine.version} at {store.url}")
     rows = memory.query("schema.version")
     found = f"version {rows[0]['version'] if rows else 0}"
     current = found == f"version {SCHEMA_VERSION}"
     found += f", this graphmem writes {SCHEMA_VERSION}"
-    yield Check("schema", current, found, "" if current else mend)
+    yield _check("schema", current, found, "" if current else mend)
     created = (_CREATED.search(query.text) for query in schema_of(engine.engine))
     expected = {match[1] for match in created if match}
     present = {row["name"] for row in memory.query("schema.indexes") if row["state"] == "ONLINE"}
     missing = sorted(expected - present)
     found = f"{len(expected) - len(missing)} of {len(expected)} online"
     found += f"; missing: {', '.join(missing)}" if missing else ""
-    yield Check("indexes", not missing, found, mend if missing else "")
+    yield _check("indexes", not missing, found, mend if missing else "")
     spaces = ", ".join(
         f"{row['namespace']} ({counted(row['episodes'], 'episode')})"
         for row in memory.query("maintenance.namespaces")
     )
-    yield Check("namespaces", True, spaces or "none yet")
+    yield _check("namespaces", True, spaces or "none yet")
 
 
 def _print_loss(loss: LossReport) -> None:
@@ -127,9 +121,13 @@ def _print_loss(loss: LossReport) -> None:
 
 def _show_settings(options: Options) -> None:
     rows = list(_settings(options, options.settings()))
-    names = ("setting", "value", "from", "what")
-    texts = [[None if row[name] is None else str(row[name]) for name in names] for row in rows]
-    options.show(rows, lambda _: print_table(names, texts))
+    options.show_rows(
+        rows,
+        "setting value from what",
+        "",
+        CELL,
+        value=lambda row: None if row["value"] is None else str(row["value"]),
+    )
 
 
 def _settings(options: Options, settings: Settings) -> Iterator[dict[str, Any]]:
@@ -177,9 +175,7 @@ def _show_formats(options: Options) -> None:
     from graphmem.seeding import formats
 
     rows = [{"name": item.name, "doc": item.doc} for item in formats().values()]
-    options.show(
-        rows, lambda _: print_table(("format", "what"), [(row["name"], row["doc"]) for row in rows])
-    )
+    options.show_rows(rows, "format=name what=doc", "", CELL)
 
 
 def _show_embedders(options: Options) -> None:
@@ -192,7 +188,7 @@ def _show_embedders(options: Options) -> None:
         for row in embedders(options.settings().embedder)
     ]
     columns = "embedder=name dimensions what in_force of_the_memory=of_memory missing"
-    options.show_rows(rows, columns, "")
+    options.show_rows(rows, columns)
 
 
 def _show_schema(_: Options) -> None:

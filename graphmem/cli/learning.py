@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from graphmem.cli.options import Command, Options, example, moment, several
-from graphmem.cli.printing import cell, print_json, print_rows, progress
+from graphmem.cli.printing import cell, print_rows, progress
 from graphmem.errors import GraphMemError
 from graphmem.files import writing
 from graphmem.printable import counted, printable
@@ -178,10 +178,7 @@ def seed(
             options.confirm(lambda: "Learn it so?", yes=False)
             report = learn(**{**how, "map": error.proposal.map})
     _link(options, memory, most=0 if no_link else LINKED)
-    if options.as_json:
-        print_json(report)
-    else:
-        _print_report(report, refused)
+    options.show(report, lambda _: _print_report(report, refused))
     _warn_unfound(report.unfound)
     if report.unmatched:
         keys = ", ".join(report.unmatched_keys[:5]) + (", ..." if report.unmatched > 5 else "")

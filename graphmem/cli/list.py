@@ -118,7 +118,7 @@ KINDS: Mapping[str, Kind] = {
         "occurrences=min_occurrences",
         {"can_learn": lambda row: "everything" if row.can_learn is None else row.can_learn},
     ),
-    "levels": Kind("levels.names", "agent owner", "level", {"level": lambda row: row["name"]}),
+    "levels": Kind("levels.names", "agent owner", "level=name"),
     "lenses": Kind(
         "levels.lenses",
         "agent owner",

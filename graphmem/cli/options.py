@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import click
 from click.decorators import FC
 
-from graphmem.cli.printing import print_answer, print_json, print_rows
+from graphmem.cli.printing import TEXT, print_answer, print_json, print_rows
 
 if TYPE_CHECKING:
     from graphmem.config import Settings
@@ -213,10 +213,16 @@ class Options:
         self.note_snapshot()
 
     def show_rows(
-        self, rows: Sequence[Any], columns: str, nothing: str, **cells: Callable[[Any], Any]
+        self,
+        rows: Sequence[Any],
+        columns: str,
+        nothing: str = "",
+        limit: int = TEXT,
+        /,
+        **cells: Callable[[Any], Any],
     ) -> None:
         """Print rows as a table (``nothing`` if there are none), or as JSON; see ``print_rows``."""
-        self.show(rows, (lambda _: print_rows(rows, columns, **cells)) if rows else nothing)
+        self.show(rows, (lambda _: print_rows(rows, columns, limit, **cells)) if rows else nothing)
 
     def confirm(self, question: Callable[[], str], *, yes: bool) -> None:
         """Ask before a change; if nobody can answer, --yes is needed."""

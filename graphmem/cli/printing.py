@@ -118,8 +118,10 @@ def _make_blocks(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
     return blocks
 
 
-def print_rows(rows: Sequence[Any], columns: str, /, **cells: Callable[[Any], Any]) -> None:
-    """Print models as a table; a column without any value is left out.
+def print_rows(
+    rows: Sequence[Any], columns: str, limit: int = TEXT, /, **cells: Callable[[Any], Any]
+) -> None:
+    """Print models or mappings as a table; a column without any value is left out.
 
     A column is a path or ``heading=path``, in which ``_`` is a space. A path is a field, ``a.b``,
     ``part/whole`` (3 of 4), ``low..high`` (0.10 to 0.50), ``share%``, or what ``cells`` has.
@@ -128,7 +130,7 @@ def print_rows(rows: Sequence[Any], columns: str, /, **cells: Callable[[Any], An
     for column in columns.split():
         heading, _, path = column.partition("=")
         read = cells.get(path or heading) or partial(_read, path=path or heading)
-        texts = [cell(read(row), TEXT) for row in rows]
+        texts = [cell(read(row), limit) for row in rows]
         if any(texts):
             shown[heading.replace("_", " ")] = texts
     print_table(list(shown), zip(*shown.values(), strict=True))
@@ -145,7 +147,8 @@ def _read(row: Any, path: str) -> Any:
         share = _read(row, path[:-1])
         return None if share is None else percent(share)
     for name in path.split("."):
-        row = None if row is None else getattr(row, name)
+        if row is not None:
+            row = row[name] if isinstance(row, Mapping) else getattr(row, name)
     return row
 
 

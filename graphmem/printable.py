@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TextIO, cast
 
-_SHY = re.compile(
+SHY = re.compile(
     "[\x00-\x09\x0b-\x1f\x7f-\x9f\xad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u180e"
     "\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb\U000110bd\U000110cd"
     "\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0001"
@@ -41,7 +41,7 @@ def printable(text: str) -> str:
 
     The escapes are those of JSON, so that JSON has the same value afterwards.
     """
-    return _SHY.sub(lambda match: json.dumps(match[0])[1:-1], text)
+    return SHY.sub(lambda match: json.dumps(match[0])[1:-1], text)
 
 
 def without_passwords(text: str) -> str:

@@ -17,6 +17,8 @@ import unicodedata
 from collections.abc import Mapping
 from typing import Any
 
+from graphmem.printable import SHY
+
 OPEN = "<<<"
 CLOSE = ">>>"
 ELLIPSIS = "…"
@@ -35,17 +37,11 @@ _RUN = re.compile(f"{_ANY}(?: ?{_ANY})*")
 _THREE = re.compile(r"(<|>)\1{2,}")
 _SPACES = re.compile(r"\s+")
 
-_UNSEEN = ("Cc", "Cf", "Cs")
-"""Categories: controls, format characters (bidirectional, zero-width, tags), lone surrogates."""
-_BLANK = frozenset(
-    [
-        *(0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0),
-        *range(0x180B, 0x1810),
-        *range(0xFE00, 0xFE10),
-        *range(0xE0000, 0xE1000),
-    ]
+_BLANK = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0"
+    "\U000e0000-\U000e0fff]"
 )
-"""Other invisible characters: fillers, variation selectors, the plane of tags."""
+"""Matches invisible characters beside controls and formats: fillers, variation selectors, tags."""
 
 
 def fenced(text: str, limit: int | None = None) -> str:
@@ -66,17 +62,9 @@ def fenced(text: str, limit: int | None = None) -> str:
 
 
 def _clean(text: str) -> str:
-    seen = "".join(filter(None, map(_seen, unicodedata.normalize("NFC", text))))
+    spaced = _SPACES.sub(" ", unicodedata.normalize("NFC", text))
     # Removed characters may have separated two that compose into one.
-    return unicodedata.normalize("NFC", seen)
-
-
-def _seen(char: str) -> str:
-    if char.isspace():
-        return " "
-    if unicodedata.category(char) in _UNSEEN or ord(char) in _BLANK:
-        return ""
-    return char
+    return unicodedata.normalize("NFC", _BLANK.sub("", SHY.sub("", spaced)))
 
 
 def _short(run: re.Match[str]) -> str:

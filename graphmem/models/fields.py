@@ -197,8 +197,8 @@ def explain(
     where = ".".join(parts[:8] + ["..."] * (len(parts) > 8)) or "episode"
     kind, value = first["type"], first["input"]
     message = first["msg"].removeprefix("Value error, ")
-    problem = _PROBLEMS.get(kind, message[:1].lower() + message[1:])
-    remedy = _REMEDIES.get(kind, "")
+    problem, remedy = _WORDS.get(kind, ("", ""))
+    problem = problem or message[:1].lower() + message[1:]
     if kind in ("missing", "missing_argument"):
         return ValidationError(where, None, problem, remedy)
     if kind == "extra_forbidden":
@@ -231,32 +231,28 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
     return next(filter(None, map(_model_in, get_args(annotation))), None)
 
 
-_PROBLEMS = {
-    "missing": "is missing",
-    "missing_argument": "is missing",
-    "extra_forbidden": "is not a known field",
-    "string_unicode": "contains a lone surrogate, which is not text",
-    "datetime_type": "must be a date and time",
-    "model_type": "must be an object",
-    "tuple_type": "must be a list",
+_WORDS = {
+    "missing": ("is missing", "this field is required"),
+    "missing_argument": ("is missing", "this field is required"),
+    "extra_forbidden": ("is not a known field", "put free data into extra"),
+    "string_unicode": ("contains a lone surrogate, which is not text", ""),
+    "datetime_type": ("must be a date and time", "give a date and time with a time zone"),
+    "timezone_aware": ("", "give a time zone, as in 2026-07-01T09:00:00Z"),
+    "finite_number": ("", "give a finite number"),
+    "string_too_long": ("", "shorten it"),
+    "tuple_too_long": ("", "split the episode"),
+    "too_long": ("", "split the episode"),
+    "greater_than": ("", "give a probability in (0, 1]"),
+    "greater_than_equal": ("", "scale it"),
+    "less_than_equal": ("", "scale it"),
+    "string_type": ("", "give a text"),
+    "tuple_type": ("must be a list", "give a list, also for a single one"),
+    "model_type": (
+        "must be an object",
+        "give an object with its fields, or a text where that will do",
+    ),
 }
-_REMEDIES = {
-    "missing": "this field is required",
-    "missing_argument": "this field is required",
-    "extra_forbidden": "put free data into extra",
-    "timezone_aware": "give a time zone, as in 2026-07-01T09:00:00Z",
-    "datetime_type": "give a date and time with a time zone",
-    "finite_number": "give a finite number",
-    "string_too_long": "shorten it",
-    "tuple_too_long": "split the episode",
-    "too_long": "split the episode",
-    "greater_than": "give a probability in (0, 1]",
-    "greater_than_equal": "scale it",
-    "less_than_equal": "scale it",
-    "string_type": "give a text",
-    "tuple_type": "give a list, also for a single one",
-    "model_type": "give an object with its fields, or a text where that will do",
-}
+"""Problem and remedy of what pydantic says in other words, or without a remedy."""
 
 
 def millis(moment: datetime | None) -> int | None:

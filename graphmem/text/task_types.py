@@ -94,12 +94,8 @@ def infer_task_type(description: str) -> TaskType:
     """Return the type of a task from its wording, and the rule that fired."""
     sentences = [_words(sentence) for sentence in _SENTENCE.split(description)]
     for rule in _RULES:
-        for words in sentences:
-            for need in rule.needs:
-                if need.isdisjoint(words):
-                    break
-            else:
-                return TaskType(rule.type, rule.name)
+        if any(not any(map(words.isdisjoint, rule.needs)) for words in sentences):
+            return TaskType(rule.type, rule.name)
     return TaskType(GENERAL, GENERAL)
 
 

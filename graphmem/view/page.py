@@ -30,10 +30,8 @@ from graphmem.addresses import bracketed, hosts_of, is_loopback, listening
 from graphmem.errors import (
     ConflictError,
     GraphMemError,
-    LockedError,
     NotFoundError,
     SettingsError,
-    UnavailableError,
     ValidationError,
 )
 from graphmem.memory import Memory
@@ -59,8 +57,7 @@ _STATUS: tuple[tuple[type[GraphMemError], int], ...] = (
     (ConflictError, HTTPStatus.CONFLICT),
     (ValidationError, HTTPStatus.BAD_REQUEST),
     (SettingsError, HTTPStatus.CONFLICT),
-    (LockedError, HTTPStatus.SERVICE_UNAVAILABLE),
-    (UnavailableError, HTTPStatus.SERVICE_UNAVAILABLE),
+    (GraphMemError, HTTPStatus.INTERNAL_SERVER_ERROR),
 )
 Endpoint = Callable[[Request], Response]
 _log = logging.getLogger(__name__)
@@ -83,7 +80,8 @@ def build(memory: Memory, token: str, hosts: Collection[str], *, write: bool = F
             try:
                 answer = question(memory, given)
             except GraphMemError as error:
-                status = next((code for kind, code in _STATUS if isinstance(error, kind)), 500)
+                status = next(code for kind, code in _STATUS if isinstance(error, kind))
+                status = HTTPStatus.SERVICE_UNAVAILABLE if error.retryable else status
                 return error_response(status, type(error).__name__, str(error))
             more = {"snapshot_age": memory.store.snapshot_age, "write": write}
             return JSONResponse(to_jsonable_python({**answer, **more}))

@@ -20,7 +20,7 @@ from graphmem.graph.graph import Graph
 from graphmem.graph.nearness import Question
 from graphmem.ids import heuristic_ids, strategy_id
 from graphmem.lessons.skills import priors_of
-from graphmem.models.skills import Prior
+from graphmem.models.forecasts import Prior
 from graphmem.search.similarity import Similarity
 from graphmem.store.port import Row
 

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 
 from graphmem.graph.telling import Conclusion, conclude, describe_evidence
-from graphmem.models.forecasts import Change
-from graphmem.models.skills import Prior
+from graphmem.models.forecasts import Change, Prior
 from graphmem.store.port import Row
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from graphmem.graph.graph import Reader, Transaction
 from graphmem.graph.nearness import NearSkill, Question
 from graphmem.ids import prior_id, skill_id
-from graphmem.models.skills import Prior, PriorRecord
+from graphmem.models.forecasts import Prior, PriorRecord
 from graphmem.store.paging import pages
 from graphmem.store.port import Row
 

@@ -31,6 +31,7 @@ from graphmem.models.forecasts import CalibrationBin as CalibrationBin
 from graphmem.models.forecasts import OutcomePrediction as OutcomePrediction
 from graphmem.models.forecasts import PoolingStrengths as PoolingStrengths
 from graphmem.models.forecasts import PredictionBasis as PredictionBasis
+from graphmem.models.forecasts import Prior as Prior
 from graphmem.models.forecasts import StrategyBasis as StrategyBasis
 from graphmem.models.forecasts import TaskBasis as TaskBasis
 from graphmem.models.lessons import Alternative as Alternative
@@ -104,6 +105,7 @@ from graphmem.models.reports import Rejection as Rejection
 from graphmem.models.reports import RelinkReport as RelinkReport
 from graphmem.models.reports import Settled as Settled
 from graphmem.models.reports import SimilarStrategy as SimilarStrategy
+from graphmem.models.reports import SkillImport as SkillImport
 from graphmem.models.reports import SkillReport as SkillReport
 from graphmem.models.reports import Stats as Stats
 from graphmem.models.reports import Status as Status
@@ -112,5 +114,3 @@ from graphmem.models.reports import StrategyRow as StrategyRow
 from graphmem.models.reports import TaskRow as TaskRow
 from graphmem.models.reports import Told as Told
 from graphmem.models.reports import VerifyReport as VerifyReport
-from graphmem.models.skills import Prior as Prior
-from graphmem.models.skills import SkillImport as SkillImport

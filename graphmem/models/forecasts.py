@@ -1,16 +1,21 @@
-"""Predicted outcomes, the data behind them, changes of strategies, and calibration."""
+"""Predicted outcomes, what they rest on (counts, changes, what files say), and calibration."""
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal
+from typing import Annotated, Literal, Self
 
-from graphmem.models.fields import Output
-from graphmem.models.skills import Prior
+from pydantic import Field, model_validator
+
+from graphmem.models.fields import Line, Name, Output
 from graphmem.printable import percent
 from graphmem.text import answers
+from graphmem.text.fencing import fenced
 
 BaselineName = Literal["global", "task", "strategy", "cell"]
+Advice = Literal["do", "avoid"]
+_Count = Annotated[int, Field(ge=0, le=1_000_000_000)]
+_SHOWN = 60  # most characters of the name of a source
 
 
 class Change(Output):
@@ -49,6 +54,52 @@ class Change(Output):
     def sentence(self) -> str:
         """The same with its certainty."""
         return f"{self.said} (certain to {percent(self.certainty)})"
+
+
+class PriorRecord(Line):
+    """What a source says of a strategy on a kind of task: a line of an export."""
+
+    held: Literal["prior"] = "prior"
+    source: Name
+    kind: Name
+    about: Name | None = None
+    """The description of the kind of task."""
+    text: Name
+    verdict: Advice
+    trials: _Count = 0
+    successes: _Count = 0
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.successes > self.trials:
+            raise ValueError(f"has {self.successes} successes in {self.trials} trials")
+        return self
+
+
+class Prior(Output):
+    """What an imported file says of a strategy on a kind of task like the one asked about.
+
+    ``trials`` and ``successes`` are the counts of the file (0 and 0: it tells none). ``worth`` is
+    what it counts for in the estimate, in trials: with all other files less than 4.
+    """
+
+    source: str
+    kind: str
+    verdict: Advice
+    trials: int
+    successes: int
+    worth: float
+
+    @property
+    def rate(self) -> float:
+        """How often the strategy works, by the file."""
+        return self.successes / self.trials if self.trials else float(self.verdict == "do")
+
+    @property
+    def said(self) -> str:
+        """The same in words: ``from team-playbook: do (12 of 13 worked)``."""
+        counts = f" ({self.successes} of {self.trials} worked)" if self.trials else ""
+        return f"from {fenced(self.source, _SHOWN)}: {self.verdict}{counts}"
 
 
 class Borrowed(Output):

@@ -264,6 +264,23 @@ class SkillReport(Output):
     removed: tuple[str, ...] = ()
 
 
+class SkillImport(Output):
+    """The answer of ``skills.import_``: what the source now says.
+
+    ``skills`` is the number of kinds of tasks, ``priors`` that of strategies. ``replaced`` is how
+    many priors of the source gave way. Without a change nothing was written.
+    """
+
+    source: str
+    files: int
+    skills: int
+    priors: int
+    avoid: int
+    """How many of the priors say to avoid the strategy."""
+    replaced: int
+    changed: bool
+
+
 class ExportReport(Output):
     """The answer of an export: how many episodes the file holds, or how many nodes and edges.
 

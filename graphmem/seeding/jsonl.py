@@ -16,7 +16,7 @@ from graphmem.ids import from_millis
 from graphmem.levels.exchange import LEVELS_RECORDS, LevelsRecord
 from graphmem.models import AbandonedAttempt, Episode
 from graphmem.models.episodes import SettlementRecord
-from graphmem.models.skills import PriorRecord
+from graphmem.models.forecasts import PriorRecord
 from graphmem.seeding.formats import Format, Origin, Record, Refused, Unsettled
 from graphmem.seeding.reading import BOM, read_lines
 

@@ -16,8 +16,7 @@ from graphmem.graph.graph import Graph
 from graphmem.kinds import SKILL_FORMS, SkillForm
 from graphmem.lessons import Lessons
 from graphmem.lessons.skills import replace_priors
-from graphmem.models.reports import SkillReport
-from graphmem.models.skills import SkillImport
+from graphmem.models.reports import SkillImport, SkillReport
 from graphmem.search.similarity import Similarity
 from graphmem.skills.conclusions import Conclusions
 from graphmem.skills.markdown import (

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from graphmem.errors import NotFoundError, ValidationError, shown
 from graphmem.models.fields import MAX_KEY
-from graphmem.models.skills import Advice, PriorRecord
+from graphmem.models.forecasts import Advice, PriorRecord
 from graphmem.skills.markdown import FILE
 from graphmem.text.words import THEN
 

@@ -32,8 +32,8 @@ from graphmem.levels import exchange as levels_exchange
 from graphmem.levels.exchange import LEVELS_RECORDS, LevelRecord
 from graphmem.models import AbandonedAttempt, Episode, Rejection
 from graphmem.models.episodes import SettlementRecord
+from graphmem.models.forecasts import PriorRecord
 from graphmem.models.reports import ExportReport, ImportReport
-from graphmem.models.skills import PriorRecord
 from graphmem.network import Network
 from graphmem.seeding import jsonl, sentinel
 from graphmem.seeding.formats import Origin, Refused

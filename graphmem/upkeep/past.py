@@ -24,7 +24,7 @@ from graphmem.lessons import Lessons
 from graphmem.lessons.skills import add_sources, read_priors
 from graphmem.models.episodes import Episode
 from graphmem.models.fields import Input, Moment
-from graphmem.models.skills import PriorRecord
+from graphmem.models.forecasts import PriorRecord
 from graphmem.people.scopes import LearningScopes
 from graphmem.search.edges import Edges
 from graphmem.search.vectors import Vectors

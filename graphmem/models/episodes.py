@@ -276,21 +276,16 @@ def content(episode: Episode, outcome: Outcome) -> dict[str, Any]:
     Times are milliseconds. Missing fields are left out, so that a field added to the models later
     does not change the content of old episodes.
     """
-    values: dict[str, Any] = {
-        **{name: getattr(episode, name) for name in _PLAIN},
-        "strategy": [_held(use) for use in episode.strategy],
-        "success": outcome.success,
-        "score": outcome.score,
-        "reward": outcome.reward,
-        "steps": [_held(step) for step in episode.steps] or None,
-        "successes": list(episode.successes) or None,
-        "mistakes": list(episode.mistakes) or None,
-        "mistake_cards": [_held(card) for card in episode.mistake_cards] or None,
-        "started_at": millis(episode.started_at),
-        "ended_at": millis(episode.ended_at),
-        "extra": episode.extra or None,
-    }
-    return {name: value for name, value in values.items() if value is not None}
+    held = {name: value for name, value in episode.__dict__.items() if name not in _ORIGIN}
+    for name in ("strategy", "steps", "mistake_cards"):
+        held[name] = [_held(part) for part in held[name]]
+    for name in ("started_at", "ended_at"):
+        held[name] = millis(held[name])
+    for name in ("successes", "mistakes"):
+        held[name] = list(held[name])
+    held |= outcome._asdict()
+    given = {name: value for name, value in held.items() if value not in (None, [], {})}
+    return {"strategy": [], **given}
 
 
 def _held(part: StrategyUse | Step | MistakeCard) -> dict[str, Any]:
@@ -301,11 +296,8 @@ def _held(part: StrategyUse | Step | MistakeCard) -> dict[str, Any]:
     return held
 
 
-_PLAIN = (
-    *("task", "task_key", "task_type", "agent", "user"),
-    *("error", "feedback", "summary", "duration"),
-)
-"""Fields of an episode that are content as they are."""
+_ORIGIN = ("source", "source_key", "occurrence")
+"""Fields of an episode that say where it came from, and are no content."""
 
 
 def hashed(held: dict[str, Any]) -> dict[str, Any]:

@@ -19,10 +19,7 @@ from graphmem.text.answers import BASELINES
 
 if TYPE_CHECKING:
     from graphmem.memory import Memory
-    from graphmem.models import Calibration, Evaluation
-    from graphmem.models.choices import Choice
-    from graphmem.models.recall import Recall, RecallItem
-    from graphmem.models.reports import Item
+    from graphmem.models import Calibration, Choice, Evaluation, Item, Recall, RecallItem
 
 MANY = 200  # texts that take about a second to embed
 UNKNOWN = (

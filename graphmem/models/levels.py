@@ -115,9 +115,9 @@ LENSES: Mapping[str, LensPreset] = {
 """The lenses that every agent has, by kind."""
 
 
-def lens_name(name: object, field: str = "name") -> LevelName:
+def lens_name(name: object) -> LevelName:
     """Return the parts of the name of a lens: like that of a level, it says who owns it."""
-    return _parse(name, field, (*PRESETS, *LENSES), "lens")
+    return _parse(name, "name", (*PRESETS, *LENSES), "lens")
 
 
 def default_name(agent: str, kind: str) -> str:

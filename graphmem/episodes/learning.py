@@ -15,8 +15,8 @@ from uuid import uuid4
 
 from graphmem.episodes import counting
 from graphmem.episodes.counting import Excess, Known
-from graphmem.episodes.rows import Occurrences, agrees, compared, episode_row, read_contents
-from graphmem.errors import ConflictError, SettingsError, StoreError, ValidationError, has_surrogate
+from graphmem.episodes.rows import Occurrences, conflict, episode_row, read_contents
+from graphmem.errors import ConflictError, StoreError, ValidationError, has_surrogate
 from graphmem.graph.access import EVERYTHING, ChangeFinder, View, read_scopes, refusal
 from graphmem.graph.arguments import (
     check_choice,
@@ -25,10 +25,11 @@ from graphmem.graph.arguments import (
     checked_items,
     checked_text,
 )
-from graphmem.graph.graph import Graph, Reader, Transaction
+from graphmem.graph.derived import DAY, half_life_of
+from graphmem.graph.graph import Graph, Transaction
 from graphmem.graph.lookup import task_ids
 from graphmem.graph.rates import follow
-from graphmem.ids import EARLIEST, from_millis, node_id
+from graphmem.ids import EARLIEST, from_millis
 from graphmem.models import Episode, Learned, LearnReport, Rejection, StrategyRow
 from graphmem.policies.streams import load, lock, open_nodes, store
 from graphmem.store.port import ChangedError, Row
@@ -44,8 +45,6 @@ PASSED = 20
 """So many more strategies are read than are shown: some no longer work."""
 SEEN = 65_536
 """Ids that are remembered as present."""
-DAY = 86_400_000.0
-"""Milliseconds in a day."""
 LABELS = ("Episode", "Agent", "Stream", "Tally", "Task", "Strategy", "Heuristic", "AntiPattern")
 """What new episodes are about."""
 WORTH_TRYING = 0.25
@@ -297,9 +296,7 @@ class Learner:
         stored = read_contents(tx, [row["id"] for row in clashing]) if clashing else {}
         scopes = read_scopes(tx, {row["agent_name"] for row in fresh}) if fresh else {}
         refused: dict[str, ValidationError] = {
-            row["id"]: _conflict(row, stored[row["id"]])
-            for row in clashing
-            if not agrees(row, stored[row["id"]])
+            row["id"]: clash for row in clashing if (clash := conflict(row, stored[row["id"]]))
         }
         for row in fresh if scopes else ():
             if error := refusal(scopes, row["agent_name"], row["type"]):
@@ -348,30 +345,16 @@ class Learner:
         store(tx, tables.values())
 
 
-def half_life_of(reader: Reader) -> float:
-    """Return the half-life of co-occurrences (days) that the namespace was built with."""
-    name, settings = "co_occurrence_half_life_days", reader.settings
-    wanted = settings.co_occurrence_half_life_days
-    rows = reader.read("schema.namespace", id=node_id(reader.ns, "Namespace"))
-    stored = float(rows[0][name]) if rows else wanted
-    if name in settings.model_fields_set and wanted != stored:
-        raise SettingsError(
-            f"{name} is {wanted:g}, the memory was built with {stored:g}; "
-            "leave the setting out, or derive everything anew with rebuild"
-        )
-    return stored
-
-
 def _once(rows: list[Row], on_error: OnError) -> tuple[list[Row], dict[int, ConflictError]]:
     """Return each episode once, in the order of the ids, and which rows conflict with another."""
     first: dict[str, Row] = {}
     for row in rows:
         first.setdefault(row["id"], row)
     twins = {
-        index: _conflict(row, first[row["id"]]["_content"])
+        index: error
         for index, row in enumerate(rows)
         if row["content_hash"] != first[row["id"]]["content_hash"]
-        and not agrees(row, first[row["id"]]["_content"])
+        and (error := conflict(row, first[row["id"]]["_content"]))
     }
     if on_error == "raise" and twins:
         raise next(iter(twins.values()))
@@ -410,7 +393,3 @@ def _key_of(given: object) -> str | None:
         else getattr(given, "source_key", None)
     )
     return key[:200] if isinstance(key, str) and not has_surrogate(key) else None
-
-
-def _conflict(row: Row, stored: dict[str, Any]) -> ConflictError:
-    return ConflictError(row["source_key"] or row["id"], *compared(row, stored))

@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from graphmem.errors import StorageError
+from graphmem.errors import ConflictError, StorageError
 from graphmem.graph.graph import Reader
 from graphmem.ids import (
     agent_id,
@@ -173,20 +173,16 @@ def _chosen(use: StrategyUse) -> Row:
     return {"propensity": use.propensity, "explore": use.explore, "candidates": candidates}
 
 
-def agrees(row: Row, stored: Mapping[str, Any]) -> bool:
-    """Return whether an episode equals what is stored under its source key."""
-    known, given = compared(row, stored)
-    return canonical_json(hashed(known)) == canonical_json(hashed(given))
-
-
-def compared(row: Row, stored: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the stored content and that of an episode, as far as they must be equal."""
+def conflict(row: Row, stored: Mapping[str, Any]) -> ConflictError | None:
+    """Return the error if an episode differs from what is stored under its source key."""
     ignored = {"started_at", "ended_at"} if row["_timeless"] else set()
     known, given = (
         {name: held[name] for name in held if name not in ignored}
         for held in (stored, row["_content"])
     )
-    return known, given
+    if canonical_json(hashed(known)) == canonical_json(hashed(given)):
+        return None
+    return ConflictError(row["source_key"] or row["id"], known, given)
 
 
 def classes_of(held: Mapping[str, Any]) -> dict[str, str | None]:

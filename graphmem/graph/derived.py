@@ -3,20 +3,36 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from graphmem.graph.graph import Graph, Transaction
-from graphmem.ids import anti_pattern_id, heuristic_id, tally_id
+from graphmem.errors import SettingsError
+from graphmem.graph.graph import Graph, Reader, Transaction
+from graphmem.ids import anti_pattern_id, heuristic_id, node_id, tally_id
 from graphmem.models import Difference
 from graphmem.store.port import Row
 from graphmem.text.task_types import infer_task_type
 
 TOLERANCE = 1e-9
+DAY = 86_400_000.0
+"""Milliseconds in a day."""
+
+
+def half_life_of(reader: Reader) -> float:
+    """Return the half-life of co-occurrences (days) that the namespace was built with."""
+    name, settings = "co_occurrence_half_life_days", reader.settings
+    wanted = settings.co_occurrence_half_life_days
+    rows = reader.read("schema.namespace", id=node_id(reader.ns, "Namespace"))
+    stored = float(rows[0][name]) if rows else wanted
+    if name in settings.model_fields_set and wanted != stored:
+        raise SettingsError(
+            f"{name} is {wanted:g}, the memory was built with {stored:g}; "
+            "leave the setting out, or derive everything anew with rebuild"
+        )
+    return stored
 
 
 @dataclass(frozen=True)
@@ -43,14 +59,12 @@ class Kind:
         """Return the key of an item."""
         return " ".join(str(row[name]) for name in self.key)
 
-    def derive(
-        self, tx: Transaction, ids: Sequence[str], half_life: float, *options: str, **only: Any
-    ) -> list[Row]:
+    def derive(self, tx: Transaction, ids: Sequence[str], *options: str, **only: Any) -> list[Row]:
         """Return the items derived from the facts; ``only`` limits them (see ``narrowed``).
 
         With the option "share", the ids are those of episodes, and only these count.
         """
-        given = {"half_life": half_life, **only} if self.needs_half_life else only
+        given = self._half_life(tx) | only
         rows = _in_order(tx.run(self._procedure("derive"), *options, ids=list(ids), **given))
         return [self.complete(tx.ns, row) for row in rows] if self.complete else rows
 
@@ -72,11 +86,13 @@ class Kind:
         if self.edges:
             tx.run(self._procedure("clear"), ids=list(ids))
 
-    def take(self, tx: Transaction, rows: list[Row], half_life: float) -> set[str]:
+    def take(self, tx: Transaction, rows: list[Row]) -> set[str]:
         """Take shares away from the stored items; return the keys of those to be derived anew."""
-        extra = {"half_life": half_life} if self.needs_half_life else {}
-        rows = tx.run(f"shares.take_{self.name}", rows=rows, **extra)
+        rows = tx.run(f"shares.take_{self.name}", rows=rows, **self._half_life(tx))
         return {self.key_of(row) for row in rows if not row["exact"]}
+
+    def _half_life(self, tx: Transaction) -> dict[str, Any]:
+        return {"half_life": half_life_of(tx) * DAY} if self.needs_half_life else {}
 
     def _procedure(self, what: str) -> str:
         return f"{self.file}.{what}_{self.name}"
@@ -217,8 +233,11 @@ class Rebuilt(NamedTuple):
     removed: int = 0
 
 
-class Paged(ABC):
-    """A derived part of the graph, each page of which is processed in one transaction."""
+class Paged:
+    """A derived part of the graph, each page of which is processed in one transaction.
+
+    A part overrides what it has: pages, something to compare, something to mend.
+    """
 
     kinds: Sequence[str] = ()
     """The kinds for which it always reports the number of compared items."""
@@ -233,13 +252,13 @@ class Paged(ABC):
         """Return the pages to process; by default everything as one page."""
         return Work([Page()])
 
-    @abstractmethod
-    def compare(self, tx: Transaction, page: Page) -> Verified:
+    def compare(self, tx: Transaction, page: Page) -> Verified:  # noqa: ARG002
         """Compare stored items with those derived from the facts, on one consistent state."""
+        return Verified((), {})
 
-    @abstractmethod
-    def mend(self, tx: Transaction, page: Page) -> Rebuilt:
+    def mend(self, tx: Transaction, page: Page) -> Rebuilt:  # noqa: ARG002
         """Replace stored items by those derived from the facts."""
+        return Rebuilt()
 
     def verify(self, page: Page) -> Verified:
         """Compare a page."""

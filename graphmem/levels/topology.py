@@ -11,7 +11,7 @@ from functools import partial
 from graphmem.errors import NotFoundError, ValidationError
 from graphmem.graph.access import View
 from graphmem.graph.arguments import checked_agent
-from graphmem.graph.derived import Page, Paged, Rebuilt, Verified
+from graphmem.graph.derived import Page, Paged, Verified
 from graphmem.graph.graph import Transaction
 from graphmem.ids import canonical_json, from_millis, level_id, level_stream_id
 from graphmem.levels.entries import Base, existing, is_readable, level_fields, to_duration
@@ -331,7 +331,3 @@ class LevelCheck(Paged):
         entries = sum(row["entries"] + row["expired"] for row in holdings)
         counts = {"levels": len(levels), "entries": entries, "lenses": len(tx.run("lenses.list"))}
         return Verified([Difference(**row) for row in tx.run("upkeep.astray")], counts)
-
-    def mend(self, tx: Transaction, page: Page) -> Rebuilt:  # noqa: ARG002
-        """Leave everything as it is."""
-        return Rebuilt()

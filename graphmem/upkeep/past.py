@@ -13,11 +13,12 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from graphmem.config import Settings
-from graphmem.episodes.learning import Learner, half_life_of
+from graphmem.episodes.learning import Learner
 from graphmem.episodes.rows import FIRST, read_contents
 from graphmem.errors import NotFoundError, ValidationError
 from graphmem.forks import in_child
 from graphmem.graph.access import read_scopes
+from graphmem.graph.derived import half_life_of
 from graphmem.graph.graph import Graph
 from graphmem.ids import from_millis, to_millis
 from graphmem.lessons import Lessons

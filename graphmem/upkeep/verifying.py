@@ -14,9 +14,8 @@ from typing import Any
 
 from graphmem.advice.strengths import Strengths
 from graphmem.config import KEPT
-from graphmem.episodes.learning import DAY, half_life_of
 from graphmem.episodes.rows import classes_of, failures_of, outcomes_of, read_contents
-from graphmem.graph.arguments import check_function
+from graphmem.graph.arguments import Progress, check_function
 from graphmem.graph.derived import (
     AGENTS,
     ANTI_PATTERNS,
@@ -177,10 +176,9 @@ class Counts(Paged):
             _lock(tx, label, ids)
         differences: list[Difference] = []
         counted = {}
-        half_life = half_life_of(tx) * DAY
         for kind in _kinds_of(label):
-            derived = kind.derive(tx, ids, half_life)
-            expected = by_key(kind, (row for row in derived if row.get("uses") != 0))
+            derived = (row for row in kind.derive(tx, ids) if row.get("uses") != 0)
+            expected = by_key(kind, derived)
             counted[kind.name] = len(expected)
             rows = kind.stored(tx, ids)
             differences += differences_of(kind, by_key(kind, rows), expected)
@@ -215,12 +213,9 @@ def derive(tx: Transaction, label: str, ids: Sequence[str]) -> Rebuilt:
     _lock(tx, label, ids)
     for kind in _kinds_of(label):
         kind.clear(tx, ids)
-    half_life = half_life_of(tx) * DAY
     with queue_changes(tx, label, ids):
         removed = _drop(tx, label, ids)
-        written = {
-            kind.name: kind.put(tx, kind.derive(tx, ids, half_life)) for kind in _kinds_of(label)
-        }
+        written = {kind.name: kind.put(tx, kind.derive(tx, ids)) for kind in _kinds_of(label)}
     return Rebuilt(written, removed)
 
 
@@ -235,10 +230,7 @@ class Shares:
 
     def __init__(self, tx: Transaction, episodes: Sequence[str]) -> None:
         self._tx, self._episodes = tx, episodes
-        self._half_life = half_life_of(tx) * DAY
-        self.rows = {
-            kind.name: kind.derive(tx, episodes, self._half_life, "share") for kind in SHARED
-        }
+        self.rows = {kind.name: kind.derive(tx, episodes, "share") for kind in SHARED}
 
     def take(self, label: str, ids: Sequence[str]) -> int:
         """Take the shares from nodes of a label that the episodes were linked to."""
@@ -268,7 +260,7 @@ class Shares:
 
     def take_rows(self, kind: Kind, rows: list[Row]) -> None:
         """Take shares from items; derive those anew of which a share does not tell everything."""
-        keys = kind.take(self._tx, rows, self._half_life)
+        keys = kind.take(self._tx, rows)
         rows = [row for row in rows if kind.key_of(row) in keys]
         if not rows:
             return
@@ -277,7 +269,7 @@ class Shares:
             values = sorted({row[column] for row in rows})
             narrow[name] = values if len(values) <= _FEW else None
         homes = sorted({row[kind.home] for row in rows})
-        derived = kind.derive(self._tx, homes, self._half_life, **narrow)
+        derived = kind.derive(self._tx, homes, **narrow)
         renewed = [row for row in derived if kind.key_of(row) in keys]
         if renewed and kind.linked:
             self._tx.run(f"shares.set_{kind.name}", rows=renewed)
@@ -326,7 +318,7 @@ class Shares:
     def _renew_recent(self, rows: list[Row]) -> None:
         if lacking := [row["id"] for row in self._tx.run("shares.lacking_recent", rows=rows)]:
             RECENT.clear(self._tx, lacking)
-            RECENT.put(self._tx, RECENT.derive(self._tx, lacking, self._half_life))
+            RECENT.put(self._tx, RECENT.derive(self._tx, lacking))
 
 
 def _lost(was: Row, now: Row | None) -> Row:
@@ -361,7 +353,6 @@ def resettle(tx: Transaction) -> None:
     tx.run("schema.resettle", id=tx.graph.namespace_id, given=wanted)
 
 
-Progress = Callable[[int, int], None]
 LISTED = 100  # differences of a kind that a report lists; the others are only counted
 LOOSE = (
     *(f"maintenance.drop_loose_{kind}" for kind in ("heuristics", "anti_patterns", "tallies")),
@@ -370,10 +361,8 @@ LOOSE = (
 """What mends the edges by which items are found, since no page has items that lost theirs."""
 
 
-class Whole:
-    """A part like those of pages, but that opens its own transactions."""
-
-    kinds = ()
+class Whole(Paged):
+    """A part that opens its own transactions."""
 
     def __init__(
         self,
@@ -384,10 +373,6 @@ class Whole:
     ) -> None:
         self._kind, self._rebuild, self._verify = kind, rebuild, verify
         self.follows = follows
-
-    def work(self) -> Work:
-        """Return everything as one page."""
-        return Work([Page()])
 
     def verify(self, page: Page) -> Verified:  # noqa: ARG002 - there is one
         """Compare it, if there is anything to compare."""
@@ -405,7 +390,7 @@ class Maintainer:
     def __init__(self, graph: Graph, vectors: Vectors, strengths: Strengths) -> None:
         self._graph = graph
         cycles = Cycles(graph)
-        self._parts: tuple[Paged | Whole, ...] = (
+        self._parts: tuple[Paged, ...] = (
             Facts(graph),
             Counts(graph),
             StreamPolicies(graph),
@@ -481,7 +466,7 @@ class Maintainer:
         counts = {name: written[name] for name in RebuildReport.model_fields}
         return RebuildReport(**{**counts, "removed": removed})
 
-    def _work(self, on_progress: Progress | None) -> Iterator[tuple[Paged | Whole, Page]]:
+    def _work(self, on_progress: Progress | None) -> Iterator[tuple[Paged, Page]]:
         work = [(part, part.work()) for part in self._parts]
         total, done = sum(of_part.size for _, of_part in work), 0
         for part, of_part in work:

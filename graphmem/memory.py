@@ -18,13 +18,12 @@ from graphmem.advice.predict import Forecaster
 from graphmem.advice.recall import HOPS, Recaller
 from graphmem.advice.strengths import Strengths
 from graphmem.config import DEFAULT_NAMESPACE, Settings
-from graphmem.episodes.attempts import Attempt, Attempts
+from graphmem.episodes.attempts import Attempt, Attempts, Terms
 from graphmem.episodes.learning import Learner
 from graphmem.episodes.looking import Looking
-from graphmem.episodes.recording import Terms
 from graphmem.errors import GraphMemError, NotFoundError, ValidationError
 from graphmem.facade import ASKING, OTHER_NAMES, delegate, note_if_new
-from graphmem.graph.arguments import check_flag, check_text, listed, name_arguments
+from graphmem.graph.arguments import check_flag, check_text, name_arguments
 from graphmem.graph.graph import Graph
 from graphmem.graph.reads import Reads
 from graphmem.ids import to_millis
@@ -287,8 +286,6 @@ class Memory:
         """
         given = {**locals(), "extra": {} if extra is None else extra}
         del given["self"]
-        for name in ("steps", "successes", "mistakes", "mistake_cards"):
-            given[name] = listed(given[name])
         return self._learner.learn(Episode(**given))
 
     def attempt(

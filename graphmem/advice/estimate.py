@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING
 from graphmem.advice.changes import change_of
 from graphmem.advice.strengths import DEFAULTS, Strengths
 from graphmem.graph.access import View
-from graphmem.graph.estimate import Estimate
+from graphmem.graph.estimate import STANDARD_ERRORS, Estimate, is_common, is_usual
 from graphmem.graph.graph import Graph
 from graphmem.graph.nearness import Question, understood
-from graphmem.graph.telling import STANDARD_ERRORS, is_common, is_usual
 from graphmem.models.forecasts import Change, PoolingStrengths
 from graphmem.numerics import beta_quantile, wilson_lower
 from graphmem.search.similarity import Similarity

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any, get_args
 
 from graphmem.graph.access import View
+from graphmem.graph.estimate import STANDARD_ERRORS
 from graphmem.graph.graph import Graph
 from graphmem.graph.rates import HEURISTIC_ABOVE
-from graphmem.graph.telling import STANDARD_ERRORS
 from graphmem.ids import from_millis, task_id
 from graphmem.lessons.general_rules import AgentRules, consolidation_id, general_rules_of
 from graphmem.lessons.priors import PriorReader

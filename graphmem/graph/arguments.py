@@ -138,11 +138,6 @@ def _naming(method: Callable[..., T]) -> Callable[..., T]:
     return call
 
 
-def listed(items: Iterable[T]) -> Iterable[T]:
-    """Return the items of an iterator, so that they can be checked; anything else as it is."""
-    return tuple(items) if isinstance(items, Iterator) else items
-
-
 def searched(field: str, text: str) -> str:
     """Return a searched text in the form in which texts are stored."""
     asked = checked_text(field, text)

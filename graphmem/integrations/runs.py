@@ -24,7 +24,7 @@ from pydantic import JsonValue
 from pydantic_core import to_jsonable_python
 
 from graphmem.async_memory import AsyncMemory
-from graphmem.episodes import recording
+from graphmem.episodes import attempts
 from graphmem.episodes.attempts import Attempt
 from graphmem.episodes.naming import TOOLS, Strategies, strategies
 from graphmem.errors import ValidationError
@@ -217,7 +217,7 @@ class Running:
         run = Run(self.task, text, steps, told, self.agent, metadata=metadata or {}, output=answer)
         runs = self._runs
         raised = error if isinstance(error, BaseException) else None
-        recording.leave_unjudged(attempt)
+        attempts.leave_unjudged(attempt)
         with runs.going_on("the run was not learned", raised):
             try:
                 with runs.going_on("the strategy is not known", raised):
@@ -267,7 +267,7 @@ def describe_error(error: BaseException | str | None) -> str | None:
     """Return the kind of an error and what it says; a text as it is."""
     if error is None or isinstance(error, str):
         return error and _text(error)
-    return recording.describe_error(error)
+    return attempts.describe_error(error)
 
 
 def _key(text: str) -> str:

@@ -37,11 +37,6 @@ BUCKETS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20
 _TEXTS = {"text", "task", "strategy", "item", "cypher"}
 """Names of first arguments that hold the question of a reading call."""
 
-PARTS = (
-    *("memory", "lessons", "policies", "levels", "people", "scopes", "events", "predictions"),
-    *("cycles", "upkeep", "skills"),
-)
-"""A memory and its parts; their asynchronous twins know what writes."""
 OPERATIONS: dict[str, str] = {
     UPSERT: "upkeep.import_",
     UPDATE: "lessons.merge lessons.unmerge policies.link policies.strengthen policies.weaken"
@@ -111,8 +106,8 @@ def operations() -> dict[str, tuple[type, str]]:
         name: operation for operation, names in OPERATIONS.items() for name in names.split()
     }
     found = {}
-    for part in PARTS:
-        twin = getattr(async_memory, f"Async{part.capitalize()}")
+    for twin in async_memory._Awaited.__subclasses__():  # these know what writes
+        part = twin.__name__.removeprefix("Async").lower()
         [owner] = get_args(vars(twin)["__orig_bases__"][0])
         for method, awaited in vars(twin).items():
             writes = getattr(awaited, "writes", None)

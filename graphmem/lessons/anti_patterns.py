@@ -6,11 +6,10 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from graphmem.graph.access import EVERYTHING, View
-from graphmem.graph.estimate import Estimate
+from graphmem.graph.estimate import STOPPED, Estimate
 from graphmem.graph.graph import Graph, Reader, Transaction
 from graphmem.graph.nearness import Question
 from graphmem.graph.rates import HEURISTIC_ABOVE
-from graphmem.graph.telling import STOPPED
 from graphmem.ids import from_millis
 from graphmem.models.forecasts import Change
 from graphmem.models.lessons import Alternative, AntiPattern

@@ -17,12 +17,11 @@ from dataclasses import dataclass
 
 from graphmem.graph.access import EVERYTHING, View, read_view
 from graphmem.graph.arguments import check_function
-from graphmem.graph.estimate import Estimate
+from graphmem.graph.estimate import STOPPED, Estimate
 from graphmem.graph.graph import Graph
 from graphmem.graph.lookup import describe_unshared
 from graphmem.graph.nearness import Expect, Near, Question, understood
 from graphmem.graph.rates import HEURISTIC_ABOVE, PRIOR
-from graphmem.graph.telling import STOPPED
 from graphmem.lessons.anti_patterns import read_failing
 from graphmem.lessons.general_rules import AgentRules, consolidation_id
 from graphmem.lessons.priors import PriorReader, Priors, unrestricted

@@ -14,7 +14,7 @@ from pydantic import JsonValue
 
 from graphmem.errors import NotFoundError, ScopeError, ValidationError
 from graphmem.graph.access import View, read_view
-from graphmem.graph.arguments import check_text, checked_agent, listed, one_or_many
+from graphmem.graph.arguments import check_text, checked_agent, one_or_many
 from graphmem.graph.graph import Graph, Reader, Transaction
 from graphmem.graph.reads import Reads
 from graphmem.ids import (
@@ -213,7 +213,7 @@ class Entries(Base):
         level = self._writable(name, agent)
         new = NewEntry(
             content=content,
-            tags=listed(tags),  # type: ignore[arg-type] # it checks them
+            tags=tags,  # type: ignore[arg-type] # it checks them
             key=key,
             metadata={} if metadata is None else metadata,  # type: ignore[arg-type]
             ttl=ttl,

@@ -7,6 +7,7 @@ Input models are strict, frozen and refuse unknown fields. Errors are turned int
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from typing import Annotated, Any, Self, get_args
@@ -93,8 +94,10 @@ def finite_json(value: JsonValue) -> JsonValue:
 
 DISTINCT = AfterValidator(lambda texts: tuple(sorted(set(texts))))
 """Sorts texts, and takes each once."""
-AS_TUPLE = BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value)
-"""Takes a list where a tuple is stored."""
+AS_TUPLE = BeforeValidator(
+    lambda value: tuple(value) if isinstance(value, list | Iterator) else value
+)
+"""Takes a list, or the items of an iterator, where a tuple is stored."""
 Name = Annotated[str, Field(max_length=MAX_KEY), AfterValidator(_normal)]
 SomeNames = Annotated[tuple[Name, ...], AS_TUPLE, Field(min_length=1, max_length=MAX_STRATEGIES)]
 """Strategies to compare, or to use together."""

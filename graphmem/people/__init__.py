@@ -226,7 +226,7 @@ def open_user(tx: Transaction, user: str) -> str:
     return identity
 
 
-def erase_user(tx: Transaction, user: str) -> tuple[int, int] | None:
+def erase_user(tx: Transaction, user: str) -> dict[str, int] | None:
     """Remove what only a user said; return the numbers of preferences and facts, None: no user."""
     identity = node_id(tx.ns, "User", user)
     if not tx.run("preferences.lock_users", ids=[identity])[0]["locked"]:
@@ -235,4 +235,4 @@ def erase_user(tx: Transaction, user: str) -> tuple[int, int] | None:
     tx.run("knowledge.lock", ids=stated)
     facts = tx.run("knowledge.settle", ids=stated)[0]["removed"]
     rows = tx.run("preferences.erase_user", user_id=identity)
-    return sum(row["preferences"] for row in rows), facts
+    return {"preferences": sum(row["preferences"] for row in rows), "knowledge": facts}

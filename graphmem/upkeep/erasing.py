@@ -191,15 +191,10 @@ class Eraser:
             abandoned = 0 if removed else _drop_abandoned(tx, [episode_id], name)
             if not removed and not abandoned:
                 whose = f" of {name!r}" if name else ""
-                place = f"in namespace {self._graph.ns!r}"
-                raise NotFoundError(f"no episode {episode_id!r}{whose} {place}")
-            return EraseReport(
-                episode_id=episode_id,
-                episodes=removed["episodes"],
-                steps=removed["steps"],
-                removed=tuple(Removed(_nodes(removed)).elements()),
-                abandoned=abandoned,
-            )
+                raise self._missing(f"episode {episode_id!r}{whose}")
+            every = tuple(Removed(_nodes(removed)).elements())
+            known: Row = {"episode_id": episode_id, "policies": 0, "abandoned": abandoned}
+            return _report(removed, **known, removed=every)
 
         return self._graph.transact(work)
 
@@ -232,7 +227,7 @@ class Eraser:
         lenses = [lens["id"] for lens in tx.run("lenses.list", **owned)]
         left = tx.run("levels.leave", agent=name)[0]["levels"]
         if row is None and not any((ids, scopes, abandoned, levels, lenses, left)):
-            raise NotFoundError(f"no agent {name!r} in namespace {ns!r}")
+            raise self._missing(f"agent {name!r}")
         # First, so that predictions about its own policies are counted, too.
         predictions = int(tx.run("erasing.drop_predictions", agent=name)[0]["removed"])
         removed = ahead + self._remove(tx, ids)
@@ -246,11 +241,9 @@ class Eraser:
         if lenses:
             tx.run("erasing.drop_lenses", ids=lenses)
             labels.add("Lens")
-        return EraseReport(
+        return _report(
+            removed,
             agent=name,
-            episodes=removed["episodes"],
-            steps=removed["steps"],
-            policies=removed["Policy"],
             predictions=ahead["predictions"] + predictions,
             abandoned=_drop_abandoned(tx, abandoned),
             entries=sum(drop(tx, level) for level in levels),
@@ -272,27 +265,20 @@ class Eraser:
         removed = ahead + self._remove(tx, ids)
         said = erase_user(tx, user)
         if said is None and not removed and not attempts:
-            raise NotFoundError(f"no user {user!r} in namespace {self._graph.ns!r}")
-        preferences, knowledge = said or (0, 0)
-        return EraseReport(
-            user=user,
-            episodes=removed["episodes"],
-            steps=removed["steps"],
-            policies=removed["Policy"],
-            preferences=preferences,
-            knowledge=knowledge,
-            abandoned=_drop_abandoned(tx, attempts),
-            removed=tuple(_nodes(removed)),
-        )
+            raise self._missing(f"user {user!r}")
+        dropped = _drop_abandoned(tx, attempts)
+        return _report(removed, user=user, abandoned=dropped, **(said or {}))
 
     def _erase_source(self, source: str) -> EraseReport:
         """Remove what an imported source says of strategies."""
         check_text("source", source)
         rows = self._graph.write("skills.drop", source=source)
         if not rows or not rows[0]["skills"]:
-            place = f"in namespace {self._graph.ns!r}"
-            raise NotFoundError(f"no skills of a source {source!r} {place}")
+            raise self._missing(f"skills of a source {source!r}")
         return EraseReport(source=source, priors=rows[0]["priors"], removed=("Prior", "Skill"))
+
+    def _missing(self, what: str) -> NotFoundError:
+        return NotFoundError(f"no {what} in namespace {self._graph.ns!r}")
 
     def _compact(self) -> dict[str, Any]:
         """Rewrite the files; return what a report says of it."""
@@ -442,6 +428,12 @@ class Eraser:
 
 def _nodes(removed: Removed) -> dict[str, int]:
     return {name: count for name, count in sorted(removed.items()) if count and name.istitle()}
+
+
+def _report(gone: Removed, **more: Any) -> EraseReport:
+    counts = {name: gone[name] for name in ("episodes", "steps")}
+    nodes = {"policies": gone["Policy"], "removed": tuple(_nodes(gone))}
+    return EraseReport(**{**counts, **nodes, **more})
 
 
 def hold(tx: Transaction, ids: Sequence[str]) -> tuple[list[Row], dict[str, list[str]]]:

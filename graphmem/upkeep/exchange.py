@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from operator import methodcaller
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from graphmem.episodes.attempts import abandon
 from graphmem.episodes.learning import Learner
@@ -52,16 +52,6 @@ T = TypeVar("T")
 BATCH = 500
 FORM = "sentinel_log"  # what a Document says of the form of its file
 _PLURALS = {"level": "levels", "entry": "entries", "lens": "lenses", "prior": "priors"}
-
-
-class _Reference(NamedTuple):
-    """An episode to write."""
-
-    id: str
-    origin: tuple[str | None, str | None, str | None]
-    """Its source key (or else its occurrence), the occurrence, and the source."""
-    form: str | None = None
-    """How its original form differs from what an export would write (JSON)."""
 
 
 class Exchange:
@@ -256,11 +246,8 @@ def _jsonl(tx: Transaction, file: TextIO, path: str) -> ExportReport:
         file.write(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n")
         counts[kind] += 1
 
-    for item, stored in _contents(tx, map(_reference_of, tx.run("exchange.episodes"))):
-        key, occurrence, source = item.origin
-        # Its place between other lines says nothing, so even the first is marked.
-        which = FIRST if key is None and occurrence is None else occurrence
-        write("episodes", jsonl.record(stored, key, which, source))
+    for row, stored in _contents(tx, tx.run("exchange.episodes")):
+        write("episodes", line_of(row, stored))
     for page in pages([row["id"] for row in tx.run("exchange.episodes")]):
         for row in tx.run("settling.told", ids=page):
             write("settled", _settlement(row))
@@ -276,10 +263,10 @@ def _sentinel(tx: Transaction, file: TextIO, path: str, name: str | None) -> Exp
     """Write episodes as a Sentinel file; those of an imported file come first, in their order."""
     document = _document(tx, name)
     rows = tx.run("exchange.episodes_of_documents", ids=[document["id"]] if document else [])
-    known = {row["id"]: _reference_of(row) for row in tx.run("exchange.episodes")}
+    known = {row["id"]: row for row in tx.run("exchange.episodes")}
     forms = {row["episode"]: row["form"] or "{}" for row in rows if row["episode"] in known}
-    told = [known[key]._replace(form=form) for key, form in forms.items()]
-    others = [] if name is not None else [item for key, item in known.items() if key not in forms]
+    told = [{**known[key], "form": form} for key, form in forms.items()]
+    others = [] if name is not None else [row for key, row in known.items() if key not in forms]
     rest = json.loads(document["rest"]) if document and document["rest"] is not None else None
     same = rest is not None and not others
     state = tx.run("consolidation.state", id=consolidation_id(tx.ns))[0]
@@ -288,9 +275,9 @@ def _sentinel(tx: Transaction, file: TextIO, path: str, name: str | None) -> Exp
     number = 0 if rest is None else max(rest.get(sentinel.TOTAL, 0), len(rows))
     file.write(f'{{\n  "{sentinel.LOG}": [')
     between = ""
-    for item, stored in _contents(tx, [*told, *others]):
-        form = _form(item, stored, same=same)
-        if item.id not in counted:
+    for row, stored in _contents(tx, [*told, *others]):
+        form = _form(row, stored, same=same)
+        if row["id"] not in counted:
             number += 1
             lists.add(stored, number)
         file.write(f"{between}\n{_indented(form, '    ')}")
@@ -337,32 +324,39 @@ def _document(tx: Transaction, name: str | None) -> Row | None:
     return documents[0] if documents else None
 
 
-def _reference_of(row: Row) -> _Reference:
-    return _Reference(row["id"], (row["source_key"], row["occurrence"], row["source"]))
+def _origin(row: Row) -> tuple[str | None, str | None, str | None]:
+    return row["source_key"], row["occurrence"], row["source"]
 
 
-def _contents(
-    tx: Transaction, told: Iterable[_Reference]
-) -> Iterator[tuple[_Reference, dict[str, Any]]]:
-    for page in pages(list(told)):
-        contents = read_contents(tx, list(dict.fromkeys(item.id for item in page)))
-        yield from ((item, contents[item.id]) for item in page if item.id in contents)
+def line_of(row: Row, content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the line of an episode: a row of ``exchange.episodes``, and its content."""
+    key, occurrence, source = _origin(row)
+    # Its place between other lines says nothing, so even the first is marked.
+    which = FIRST if key is None and occurrence is None else occurrence
+    return jsonl.record(content, key, which, source)
 
 
-def _form(item: _Reference, content: Mapping[str, Any], *, same: bool) -> dict[str, Any]:
-    if item.form is None:
-        return sentinel.write_whole(content, *item.origin)
-    change = json.loads(item.form)
-    base = _base(change.get("as", "plain"), content, item.origin)
+def _contents(tx: Transaction, rows: Sequence[Row]) -> Iterator[tuple[Row, dict[str, Any]]]:
+    for page in pages(rows):
+        contents = read_contents(tx, [row["id"] for row in page])
+        yield from ((row, contents[row["id"]]) for row in page if row["id"] in contents)
+
+
+def _form(row: Row, content: Mapping[str, Any], *, same: bool) -> dict[str, Any]:
+    """Return the form of an episode; ``form`` of its row says how an imported one differs."""
+    if "form" not in row:
+        return sentinel.write_whole(content, *_origin(row))
+    change = json.loads(row["form"])
+    base = _base(change.get("as", "plain"), content, row)
     form = {**base, **change.get("set", {})}
     form = {name: value for name, value in form.items() if name not in change.get("drop", ())}
-    return form if same else {sentinel.OWN: sentinel.mark(*item.origin), **form}
+    return form if same else {sentinel.OWN: sentinel.mark(*_origin(row)), **form}
 
 
 def _difference(form: Mapping[str, Any], row: Row) -> str | None:
     own = form.get(sentinel.OWN)
     kind = "plain" if own is None else "whole" if "episode" in own else "marked"
-    base = _base(kind, row["_content"], _reference_of(row).origin)
+    base = _base(kind, row["_content"], row)
     change: dict[str, Any] = {} if kind == "plain" else {"as": kind}
     for name, value in form.items():
         if name not in base or canonical_json(base[name]) != canonical_json(value):
@@ -372,12 +366,10 @@ def _difference(form: Mapping[str, Any], row: Row) -> str | None:
     return canonical_json(change) if change else None
 
 
-def _base(
-    kind: str, content: Mapping[str, Any], origin: tuple[str | None, str | None, str | None]
-) -> dict[str, Any]:
+def _base(kind: str, content: Mapping[str, Any], row: Row) -> dict[str, Any]:
     if kind == "whole":
-        return sentinel.write_whole(content, *origin)
-    own = {} if kind == "plain" else {sentinel.OWN: sentinel.mark(*origin)}
+        return sentinel.write_whole(content, *_origin(row))
+    own = {} if kind == "plain" else {sentinel.OWN: sentinel.mark(*_origin(row))}
     return {**sentinel.write(content), **own}
 
 

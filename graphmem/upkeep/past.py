@@ -7,14 +7,14 @@ is learned again, from the episodes recorded by then.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from graphmem.config import Settings
 from graphmem.episodes.learning import Learner
-from graphmem.episodes.rows import FIRST, read_contents
+from graphmem.episodes.rows import read_contents
 from graphmem.errors import NotFoundError, ValidationError
 from graphmem.forks import in_child
 from graphmem.graph.access import read_scopes
@@ -23,15 +23,14 @@ from graphmem.graph.graph import Graph
 from graphmem.ids import from_millis, to_millis
 from graphmem.lessons import Lessons
 from graphmem.lessons.skills import add_sources, read_priors
-from graphmem.models.episodes import Episode
 from graphmem.models.fields import Input, Moment
 from graphmem.models.forecasts import PriorRecord
 from graphmem.people.scopes import LearningScopes
 from graphmem.search.edges import Edges
 from graphmem.search.vectors import Vectors
-from graphmem.seeding import jsonl
 from graphmem.store.paging import pages
 from graphmem.store.port import Row
+from graphmem.upkeep.exchange import line_of
 
 if TYPE_CHECKING:
     from graphmem.search.embedding import Embedder
@@ -118,12 +117,12 @@ class Past:
             raise
         return memory
 
-    def _episodes(self, moment: int) -> Iterator[tuple[int, Iterator[Episode]]]:
+    def _episodes(self, moment: int) -> Iterator[tuple[int, Iterator[Row]]]:
         """Yield episodes recorded by a time; those without a date with the time of recording."""
         rows = self._graph.read("exchange.episodes", until=moment)
         rows.sort(key=lambda row: (row["recorded_at"], row["id"]))
 
-        def read() -> Iterator[tuple[int, Episode]]:
+        def read() -> Iterator[tuple[int, Row]]:
             for page in pages(rows, BATCH):
                 ids = [row["id"] for row in page]
                 contents = read_contents(self._graph, ids)
@@ -133,16 +132,10 @@ class Past:
                 for row in page:
                     if (held := contents.get(row["id"])) is not None:
                         dated = "ended_at" in held or "started_at" in held
-                        yield moment if dated else row["recorded_at"], _episode(row, held)
+                        yield moment if dated else row["recorded_at"], line_of(row, held)
 
         for at, group in groupby(read(), key=lambda item: item[0]):
             yield at, (episode for _, episode in group)
-
-
-def _episode(row: Row, held: Mapping[str, Any]) -> Episode:
-    key, occurrence = row["source_key"], row["occurrence"]
-    which = FIRST if key is None and occurrence is None else occurrence
-    return Episode(**jsonl.record(held, key, which, row["source"]))
 
 
 def _forget(past: Past) -> None:

@@ -20,6 +20,7 @@ from graphmem.models.fields import Input, Name
 from graphmem.seeding import sentinel
 from graphmem.seeding.reading import DamagedError, Limits, Values
 from graphmem.seeding.sources import Source, damage
+from graphmem.store.paging import weighed
 
 AT_ONCE = 2_500
 """Most episodes of a Sentinel file in a statement. With fewer, and also with more, the transaction
@@ -111,17 +112,12 @@ class SentinelFile:
         return rest
 
     def batches(self) -> Iterator[list[tuple[Any, Episode]]]:
-        """Yield the forms with their episodes, some at a time."""
-        batch: list[tuple[Any, Episode]] = []
-        size = 0
-        for number, form in enumerate(self._forms(None), 1):
-            batch.append((form, self._episode(form, number)))
-            size += len(canonical_json(form))
-            if len(batch) == AT_ONCE or size >= BATCH_BYTES:
-                yield batch
-                batch, size = [], 0
-        if batch:
-            yield batch
+        """Return the forms with their episodes, some at a time."""
+        read = (
+            ((form, self._episode(form, number)), len(canonical_json(form)))
+            for number, form in enumerate(self._forms(None), 1)
+        )
+        return weighed(read, BATCH_BYTES, AT_ONCE)
 
     def _forms(self, beside: dict[str, bytes] | None) -> Iterator[Any]:
         """Yield the forms; put the text of the rest there, if asked."""

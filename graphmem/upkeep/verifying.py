@@ -243,19 +243,17 @@ class Shares:
             with queue_changes(self._tx, label, page):
                 removed += _drop(self._tx, label, page)
                 there = set(page)
+                gone = {
+                    kind.name: [row for row in self.rows[kind.name] if row[kind.home] in there]
+                    for kind in SHARED
+                    if kind.label == label
+                }
                 for kind in SHARED:
-                    if kind.label == label:
-                        rows = [row for row in self.rows[kind.name] if row[kind.home] in there]
-                        for some in pages(rows, _PAGE):
-                            self.take_rows(kind, some)
-                if label == "Strategy":
-                    lessons = [
-                        row for row in self.rows[HEURISTICS.name] if row["strategy"] in there
-                    ]
-                    for some in pages(lessons, _PAGE):
-                        self._tx.run("shares.weigh_anti_patterns", rows=some)
-                if label == "Task":
-                    self._renew_recent([row for row in self.rows[TASKS.name] if row["id"] in there])
+                    for some in pages(gone.get(kind.name, ()), _PAGE):
+                        self.take_rows(kind, some)
+                for some in pages(gone.get(HEURISTICS.name, ()), _PAGE):
+                    self._tx.run("shares.weigh_anti_patterns", rows=some)
+                self._renew_recent(gone.get(TASKS.name, []))
         return removed
 
     def take_rows(self, kind: Kind, rows: list[Row]) -> None:
@@ -316,7 +314,8 @@ class Shares:
             self._tx.run("learning.add_many", name, half_life=None, **{name: rows}, **dated)
 
     def _renew_recent(self, rows: list[Row]) -> None:
-        if lacking := [row["id"] for row in self._tx.run("shares.lacking_recent", rows=rows)]:
+        found = self._tx.run("shares.lacking_recent", rows=rows) if rows else []
+        if lacking := [row["id"] for row in found]:
             RECENT.clear(self._tx, lacking)
             RECENT.put(self._tx, RECENT.derive(self._tx, lacking))
 

@@ -7,12 +7,12 @@ a memory, of questions or of answers; only with ``content`` they have the text o
 
 from __future__ import annotations
 
-import functools
 import inspect
 import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial, wraps
 from typing import Any, get_args
 from urllib.parse import urlsplit
 
@@ -88,10 +88,17 @@ def instrument(
     uninstrument()
     if content is None:
         content = os.environ.get(CAPTURE, "").lower() in _ALLOWED
-    recorder = _Recorder(tracer_provider, meter_provider, content)
+    tracer = trace.get_tracer("graphmem", __version__, tracer_provider)
+    durations = metrics.get_meter("graphmem", __version__, meter_provider).create_histogram(
+        "gen_ai.client.operation.duration",
+        unit="s",
+        description="GenAI operation duration.",
+        explicit_bucket_boundaries_advisory=BUCKETS,
+    )
+    recording = partial(_recording, tracer, durations, content)
     for name, (owner, operation) in operations().items():
-        _wrap(owner, name.rpartition(".")[2], recorder, operation, name)
-    _wrap(Attempts, "store", recorder, UPSERT, "attempt")  # its end, where it is learned
+        _wrap(owner, name.rpartition(".")[2], recording, operation, name)
+    _wrap(Attempts, "store", recording, UPSERT, "attempt")  # its end, where it is learned
     return _undoing
 
 
@@ -119,16 +126,18 @@ def operations() -> dict[str, tuple[type, str]]:
     return found
 
 
-def _wrap(owner: type, name: str, recorder: _Recorder, operation: str, label: str) -> None:
+def _wrap(
+    owner: type, name: str, recording: Callable[..., Any], operation: str, label: str
+) -> None:
     method, own = getattr(owner, name), vars(owner).get(name)
     first = [*inspect.signature(method).parameters, "", ""][1]
     asked = first if operation == SEARCH and first in _TEXTS else ""
 
-    @functools.wraps(method)
+    @wraps(method)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         graph: Graph = self.graph if isinstance(self, Attempts) else self._graph
         question = (args[0] if args else kwargs.get(asked)) if asked else None
-        with recorder.recording(operation, label, graph, question) as describe:
+        with recording(operation, label, graph, question) as describe:
             result = method(self, *args, **kwargs)
             describe(result)
         return result
@@ -140,58 +149,45 @@ def _wrap(owner: type, name: str, recorder: _Recorder, operation: str, label: st
         _undoing.callback(setattr, owner, name, own)
 
 
-class _Recorder:
-    """Where spans and durations go."""
-
-    def __init__(
-        self,
-        tracer_provider: trace.TracerProvider | None,
-        meter_provider: metrics.MeterProvider | None,
-        content: bool,
-    ) -> None:
-        self._tracer = trace.get_tracer("graphmem", __version__, tracer_provider)
-        meter = metrics.get_meter("graphmem", __version__, meter_provider)
-        self._durations = meter.create_histogram(
-            "gen_ai.client.operation.duration",
-            unit="s",
-            description="GenAI operation duration.",
-            explicit_bucket_boundaries_advisory=BUCKETS,
-        )
-        self._content = content
-
-    @contextmanager
-    def recording(
-        self, operation: str, method: str, graph: Graph, question: object
-    ) -> Iterator[Callable[[Any], None]]:
-        """Record one call; give what adds its answer to the span, which is the current one."""
-        common: dict[str, Any] = {"gen_ai.operation.name": operation, "graphmem.method": method}
-        kind = trace.SpanKind.INTERNAL
-        if graph.store.capabilities.server:
-            kind = trace.SpanKind.CLIENT
-            where = urlsplit(graph.store.url)
-            common |= {"server.address": where.hostname or "", "server.port": where.port or 7687}
-        more = {"gen_ai.memory.store.id": graph.ns}
-        if self._content and isinstance(question, str):
-            more["gen_ai.memory.query.text"] = question
-        start = time.perf_counter()
-        with self._tracer.start_as_current_span(
-            operation,
-            kind=kind,
-            attributes=common | more,
-            record_exception=False,  # its text may hold contents
-            set_status_on_exception=False,
-        ) as span:
-            try:
-                yield lambda answer: span.set_attributes(_answer_attributes(operation, answer))
-            except BaseException as error:
-                module = type(error).__module__
-                name = type(error).__qualname__
-                common["error.type"] = name if module == "builtins" else f"{module}.{name}"
-                span.set_attribute("error.type", common["error.type"])
-                span.set_status(trace.StatusCode.ERROR)
-                raise
-            finally:
-                self._durations.record(time.perf_counter() - start, common)
+@contextmanager
+def _recording(
+    tracer: trace.Tracer,
+    durations: metrics.Histogram,
+    content: bool,
+    operation: str,
+    method: str,
+    graph: Graph,
+    question: object,
+) -> Iterator[Callable[[Any], None]]:
+    """Record one call; give what adds its answer to the span, which is the current one."""
+    common: dict[str, Any] = {"gen_ai.operation.name": operation, "graphmem.method": method}
+    kind = trace.SpanKind.INTERNAL
+    if graph.store.capabilities.server:
+        kind = trace.SpanKind.CLIENT
+        where = urlsplit(graph.store.url)
+        common |= {"server.address": where.hostname or "", "server.port": where.port or 7687}
+    more = {"gen_ai.memory.store.id": graph.ns}
+    if content and isinstance(question, str):
+        more["gen_ai.memory.query.text"] = question
+    start = time.perf_counter()
+    with tracer.start_as_current_span(
+        operation,
+        kind=kind,
+        attributes=common | more,
+        record_exception=False,  # its text may hold contents
+        set_status_on_exception=False,
+    ) as span:
+        try:
+            yield lambda answer: span.set_attributes(_answer_attributes(operation, answer))
+        except BaseException as error:
+            module = type(error).__module__
+            name = type(error).__qualname__
+            common["error.type"] = name if module == "builtins" else f"{module}.{name}"
+            span.set_attribute("error.type", common["error.type"])
+            span.set_status(trace.StatusCode.ERROR)
+            raise
+        finally:
+            durations.record(time.perf_counter() - start, common)
 
 
 def _answer_attributes(operation: str, answer: Any) -> dict[str, Any]:

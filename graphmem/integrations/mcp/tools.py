@@ -11,7 +11,7 @@ import inspect
 import json
 import secrets
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Annotated, Any, Literal, TypeVar, get_args
@@ -129,25 +129,25 @@ def describe_row(row: Row) -> str:
 
 def fit(
     rows: Iterable[Row], max_tokens: int, tool: str, limit: int | None = None
-) -> tuple[tuple[Row, ...], str | None]:
+) -> dict[str, Any]:
     """Return the first rows that fit a number of tokens in both forms, and what was left out.
 
     The first row is always there, with its texts cut if necessary: an answer that says only "too
-    long" helps nobody. A limit that is given was reached.
+    long" helps nobody. With as many rows as the limit, there can be more.
     """
     rows = tuple(rows)
     costs = [count_tokens(canonical_json(row)) for row in rows]
     kept = _first(costs, max_tokens - ASIDE)
     more = describe_rest(len(rows) - kept, "row", tool, sum(costs))
     if rows and not kept:
-        return (_shorten_row(rows[0], max_tokens - ASIDE),), more
-    if limit is not None and limit < 100:
+        return {"rows": (_shorten_row(rows[0], max_tokens - ASIDE),), "more": more}
+    if limit is not None and limit <= len(rows) and limit < 100:
         beyond = f"There can be more; ask {tool} with limit={min(2 * limit, 100)}."
         more = f"{more} {beyond}" if more else beyond
-    return rows[:kept], more
+    return {"rows": rows[:kept], "more": more}
 
 
-def fit_lines(text: str, max_tokens: int, tool: str) -> tuple[str, str | None]:
+def fit_lines(text: str, max_tokens: int, tool: str) -> dict[str, Any]:
     """Return the first lines of a text that fit, and what was left out."""
     lines, tokens = text.splitlines(), max_tokens - ASIDE
     costs = [  # in JSON
@@ -155,7 +155,7 @@ def fit_lines(text: str, max_tokens: int, tool: str) -> tuple[str, str | None]:
     ]
     kept = _first(costs, tokens)
     part = "\n".join(lines[:kept]) if kept else text[: max(4 * tokens, 20)] + ELLIPSIS
-    return part, describe_rest(len(lines) - kept, "line", tool, sum(costs))
+    return {"text": part, "more": describe_rest(len(lines) - kept, "line", tool, sum(costs))}
 
 
 def describe_rest(left: int, what: str, tool: str, tokens: int) -> str | None:
@@ -334,8 +334,7 @@ class Tools:
         # A warning or a fact is worth more than the fourth strategy that works.
         rows = [*items[:3], *warnings[:1], *facts, *items[3:], *warnings[1:]]
         full = sum(item["kind"] == "strategy" for item in items) == limit
-        kept, more = fit(rows, max_tokens, "graphmem_recall", limit if full else None)
-        return Rows(rows=kept, more=more)
+        return Rows(**fit(rows, max_tokens, "graphmem_recall", limit if full else None))
 
     @tool("read", "Context for a system prompt", "task", "agent", "user", "lens", max_tokens=300)
     def graphmem_context(
@@ -377,9 +376,8 @@ class Tools:
         choice = self.memory.choose(task, candidates, agent=self._agent(agent), **how)
         names = ("text", "why", "probability", "low", "high", "propensity")
         rows = (row_of(one, *names) for one in (choice, *choice.others))
-        kept, more = fit(rows, max_tokens, "graphmem_choose")
         name = None if self._access.read_only else self._name_choice(choice)
-        return Choices(choice=name, rows=kept, more=more)
+        return Choices(choice=name, **fit(rows, max_tokens, "graphmem_choose"))
 
     def _name_choice(self, choice: Choice) -> str:
         name = secrets.token_hex(4)
@@ -398,8 +396,7 @@ class Tools:
         With a task: also what to expect there, and why.
         """
         text = str(self.memory.explain(item, task=task, agent=self._agent(agent)))
-        part, more = fit_lines(text, max_tokens, "graphmem_explain")
-        return Text(text=part, more=more)
+        return Text(**fit_lines(text, max_tokens, "graphmem_explain"))
 
     @tool("read", "List strategies", "task_type", task=None, limit=20, max_tokens=2_000)
     def graphmem_strategies(self, limit: int, max_tokens: int, **where: Any) -> Rows:
@@ -409,7 +406,7 @@ class Tools:
             row_of(one, *names, **({"changed": one.change.said} if one.change else {}))
             for one in self.memory.strategies(**where, agent=self._agent(), limit=limit)
         ]
-        return _rows(rows, max_tokens, "graphmem_strategies", limit)
+        return Rows(**fit(rows, max_tokens, "graphmem_strategies", limit))
 
     @tool("read", "State of the memory")
     def graphmem_status(self) -> Stats:
@@ -468,7 +465,7 @@ class Tools:
         """Find what levels hold now: observations, plans, findings."""
         found = self.memory.levels.recall(**what, limit=limit, agent=self._agent(agent))
         rows = [row_of(one, "content", "level", "key", "tags") for one in found]
-        return _rows(rows, max_tokens, "graphmem_levels_recall", limit)
+        return Rows(**fit(rows, max_tokens, "graphmem_levels_recall", limit))
 
     @tool("read", "Map of levels", "agent", max_tokens=500)
     def graphmem_levels_map(self, agent: str | None, max_tokens: int) -> Text:
@@ -497,9 +494,3 @@ def _warn(warning: AntiPattern) -> Row:
         "instead": None if better is None else better.strategy,
         "id": warning.id,
     }
-
-
-def _rows(found: Sequence[Row], max_tokens: int, tool: str, limit: int) -> Rows:
-    reached = limit if len(found) == limit else None
-    rows, more = fit(found, max_tokens, tool, reached)
-    return Rows(rows=rows, more=more)

@@ -11,7 +11,7 @@ from graphmem.advice.predict import Forecaster
 from graphmem.errors import ValidationError
 from graphmem.graph.access import View, read_view
 from graphmem.graph.graph import Graph
-from graphmem.graph.lookup import VERDICT, HasId, Items
+from graphmem.graph.lookup import VERDICT, HasId, find_items, missing_item
 from graphmem.graph.rates import ESTABLISHED_ABOVE, HEURISTIC_ABOVE, REFUTED_BELOW
 from graphmem.ids import from_millis, rule_id, state_id
 from graphmem.kinds import ItemKind
@@ -65,7 +65,6 @@ class Explainer:
         self._lessons = lessons
         self._forecaster = forecaster
         self._past = past
-        self._items = Items(graph)
         self._priors = PriorReader(graph)
 
     def explain(
@@ -106,7 +105,7 @@ class Explainer:
             return past
         view = read_view(self._graph, agent)
         read = view.filters(self._graph)
-        rows = self._items.find(item, kind, view)
+        rows = find_items(self._graph, item, kind, view)
         if kind in (None, "rule"):
             rows = chain(rows, self._other_rules(item, view))
         for row in rows:
@@ -120,7 +119,7 @@ class Explainer:
                 raise ValidationError("task", task, problem, "explain a strategy for it")
             expected = self._forecaster.predict(task, row["whole"], agent)
             return explained.model_copy(update={"on_task": task, "expected": expected})
-        raise self._items.missing(item, kind, view)
+        raise missing_item(self._graph, item, kind, view)
 
     # Strategies, and lessons on them
 

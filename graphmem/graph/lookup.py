@@ -9,7 +9,7 @@ from typing import Protocol, cast, runtime_checkable
 from graphmem.errors import NotFoundError, ValidationError, shown
 from graphmem.graph.access import EVERYTHING, View
 from graphmem.graph.arguments import check_choice, check_text, checked_text
-from graphmem.graph.graph import Graph, Reader
+from graphmem.graph.graph import Reader
 from graphmem.ids import strategy_id, task_id
 from graphmem.kinds import ITEM_KINDS, ItemKind
 from graphmem.models.fields import MAX_KEY
@@ -117,60 +117,52 @@ def find_strategy(reader: Reader, name: str, given: str) -> Row:
     return strategy
 
 
-class Items:
-    """Finds the items of one namespace that can be explained."""
+def find_items(reader: Reader, item: HasId | str, kind: str | None, view: View) -> Iterator[Row]:
+    """Yield what an object, an id or a text can mean: rows of ``explaining.find``.
 
-    def __init__(self, graph: Graph) -> None:
-        self._graph = graph
+    Raises:
+        ValidationError: it is of a wrong type, or a text that matches several.
+    """
+    name = _checked_kind(kind)
+    if not isinstance(item, str):
+        if not isinstance(item, HasId) or not isinstance(item.id, str):
+            remedy = "give an id, a text, or what a memory returned"
+            raise ValidationError("item", item, "cannot be explained", remedy)
+        yield from _items(reader, _checked_item(item.id), name)
+        return
+    text = _checked_item(item)
+    yield from _items(reader, text, name)
+    yield from _items(reader, strategy_id(reader.ns, text), name)
+    asked = {"text": VERDICT.sub("", text), "limit": FITTING + 1, **view.filters(reader)}
+    own = () if asked["agents"] is None else ("own",)
+    rows = reader.read("explaining.find_text", *own, **asked)
+    rows = [row for row in rows if name in (None, row["kind"])]
+    if len(rows) > 1:
+        listed = [f"{row['kind']} {row['id']} ({_described(row)})" for row in rows[:FITTING]]
+        listed += ["and more"] if len(rows) > FITTING else []
+        problem = f"fits several: {'; '.join(listed)}"
+        raise ValidationError("item", item, problem, "give the id of one of them")
+    for row in rows:
+        yield from _items(reader, row["id"], None)
 
-    def find(
-        self, item: HasId | str, kind: str | None = None, view: View = EVERYTHING
-    ) -> Iterator[Row]:
-        """Yield what an object, an id or a text can mean: rows of ``explaining.find``.
 
-        Raises:
-            ValidationError: it is of a wrong type, or a text that matches several.
-        """
-        name = _checked_kind(kind)
-        if not isinstance(item, str):
-            if not isinstance(item, HasId) or not isinstance(item.id, str):
-                remedy = "give an id, a text, or what a memory returned"
-                raise ValidationError("item", item, "cannot be explained", remedy)
-            yield from self._by_ids([_checked_item(item.id)], name)
-            return
-        text = _checked_item(item)
-        yield from self._by_ids([text], name)
-        yield from self._by_ids([strategy_id(self._graph.ns, text)], name)
-        asked = {"text": VERDICT.sub("", text), "limit": FITTING + 1, **view.filters(self._graph)}
-        own = () if asked["agents"] is None else ("own",)
-        rows = self._graph.read("explaining.find_text", *own, **asked)
-        rows = [row for row in rows if name in (None, row["kind"])]
-        if len(rows) > 1:
-            listed = [f"{row['kind']} {row['id']} ({_described(row)})" for row in rows[:FITTING]]
-            listed += ["and more"] if len(rows) > FITTING else []
-            problem = f"fits several: {'; '.join(listed)}"
-            raise ValidationError("item", item, problem, "give the id of one of them")
-        yield from self._by_ids([row["id"] for row in rows], None)
+def _items(reader: Reader, identity: str, kind: ItemKind | None) -> list[Row]:
+    rows = reader.read("explaining.find", ids=[identity])
+    return [row for row in rows if kind in (None, row["kind"])]
 
-    def _by_ids(self, ids: Sequence[str], kind: ItemKind | None) -> list[Row]:
-        rows = self._graph.read("explaining.find", ids=list(ids)) if ids else []
-        return [row for row in rows if kind in (None, row["kind"])]
 
-    def missing(
-        self, item: HasId | str, kind: str | None = None, view: View = EVERYTHING
-    ) -> NotFoundError:
-        """Return the error for a missing item, the same for one that is not in a view."""
-        given = item if isinstance(item, str) else item.id
-        what = _checked_kind(kind) or "strategy, heuristic, anti-pattern, rule or policy"
-        remedy = "leave out the agent to read everything, or see `graphmem list scopes`"
-        if view.agents is None:
-            rows = self._graph.read("explaining.alike", text=str(checked_text("item", given)))
-            nearest = ", ".join(repr(row["text"][:80]) for row in rows)
-            remedy = "`graphmem list` and `graphmem list KIND` show what there is"
-            remedy = f"the nearest strategies are {nearest}" if rows else remedy
-        who = "" if view.reader is None else f" that agent {view.reader!r} may read"
-        where = f"in namespace {self._graph.ns!r}"
-        return NotFoundError(f"no {what} {shown(given)}{who} {where}; {remedy}")
+def missing_item(reader: Reader, item: HasId | str, kind: str | None, view: View) -> NotFoundError:
+    """Return the error for a missing item, the same for one that is not in a view."""
+    given = item if isinstance(item, str) else item.id
+    what = _checked_kind(kind) or "strategy, heuristic, anti-pattern, rule or policy"
+    remedy = "leave out the agent to read everything, or see `graphmem list scopes`"
+    if view.agents is None:
+        rows = reader.read("explaining.alike", text=str(checked_text("item", given)))
+        nearest = ", ".join(repr(row["text"][:80]) for row in rows)
+        remedy = "`graphmem list` and `graphmem list KIND` show what there is"
+        remedy = f"the nearest strategies are {nearest}" if rows else remedy
+    who = "" if view.reader is None else f" that agent {view.reader!r} may read"
+    return NotFoundError(f"no {what} {shown(given)}{who} in namespace {reader.ns!r}; {remedy}")
 
 
 def _checked_kind(kind: str | None) -> ItemKind | None:

@@ -212,13 +212,6 @@ class Page(NamedTuple):
     """How many facts it reads."""
 
 
-class Work(NamedTuple):
-    """What there is to do: pages, one after the other, and how many facts all of them read."""
-
-    pages: Iterable[Page]
-    size: int = 0
-
-
 class Verified(NamedTuple):
     """The differences, and the number of compared items, by kind."""
 
@@ -248,9 +241,9 @@ class Paged:
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
 
-    def work(self) -> Work:
-        """Return the pages to process; by default everything as one page."""
-        return Work([Page()])
+    def work(self) -> tuple[Iterable[Page], int]:
+        """Return the pages to process, and how many facts they read; by default one for all."""
+        return [Page()], 0
 
     def compare(self, tx: Transaction, page: Page) -> Verified:  # noqa: ARG002
         """Compare stored items with those derived from the facts, on one consistent state."""
@@ -269,17 +262,20 @@ class Paged:
         return self._graph.transact(lambda tx: self.mend(tx, page))
 
 
+def compare_items(
+    kind: Kind, stored: Sequence[Row], expected: Iterable[Row]
+) -> Iterator[Difference]:
+    """Yield the differences of stored items from expected ones, and those that are there twice."""
+    yield from differences_of(kind, by_key(kind, stored), by_key(kind, expected))
+    for key, times in Counter(map(kind.key_of, stored)).items():
+        if times > 1:
+            found = f"{times} times"
+            yield Difference(kind=kind.name, key=key, field="*", stored=found, expected="once")
+
+
 def by_key(kind: Kind, rows: Iterable[Row]) -> dict[str, Row]:
     """Return items by their keys within their kind."""
     return {kind.key_of(row): row for row in rows}
-
-
-def doubled(kind: Kind, rows: Sequence[Row]) -> Iterator[Difference]:
-    """Yield the items that are stored more than once."""
-    for key, times in Counter(kind.key_of(row) for row in rows).items():
-        if times > 1:
-            stored = f"{times} times"
-            yield Difference(kind=kind.name, key=key, field="*", stored=stored, expected="once")
 
 
 def differences_of(

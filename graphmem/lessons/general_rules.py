@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from graphmem.errors import ValidationError
@@ -24,9 +25,7 @@ from graphmem.graph.derived import (
     Paged,
     Rebuilt,
     Verified,
-    by_key,
-    differences_of,
-    doubled,
+    compare_items,
 )
 from graphmem.graph.graph import Graph, Reader, Transaction
 from graphmem.ids import node_id, rule_id
@@ -164,12 +163,7 @@ class Consolidated(Paged):
             (GENERAL_RULES, stored(tx), rules),
             (PREFERRED, tx.run("lessons.preferred"), preferred(tx)),
         )
-        differences = [
-            difference
-            for kind, was, should in compared
-            for difference in differences_of(kind, by_key(kind, was), by_key(kind, should))
-        ]
-        differences += [one for kind, was, _ in compared for one in doubled(kind, was)]
+        differences = chain.from_iterable(compare_items(*part) for part in compared)
         return Verified(differences, {kind.name: len(rows) for kind, _, rows in compared})
 
     def mend(self, tx: Transaction, page: Page) -> Rebuilt:  # noqa: ARG002 - the only one

@@ -23,7 +23,6 @@ from graphmem.graph.derived import (
     Paged,
     Rebuilt,
     Verified,
-    Work,
     by_key,
     differences_of,
 )
@@ -258,11 +257,11 @@ class StreamPolicies(Paged):
 
     kinds = (POLICIES.name, POLICY_LINKS.name)
 
-    def work(self) -> Work:
+    def work(self) -> tuple[Iterable[Page], int]:
         """Return the streams of agents; those of levels have no policies."""
         rows = self._graph.read("events.streams")
         streams = [Page(row["agent"], row["last"]) for row in rows if row["level"] is None]
-        return Work(streams, sum(page.size for page in streams))
+        return streams, sum(page.size for page in streams)
 
     def compare(self, tx: Transaction, page: Page) -> Verified:
         """Compare the policies and edges of a stream with what its events say."""

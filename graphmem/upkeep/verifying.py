@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from graphmem.advice.strengths import Strengths
@@ -34,10 +35,9 @@ from graphmem.graph.derived import (
     Paged,
     Rebuilt,
     Verified,
-    Work,
     by_key,
+    compare_items,
     differences_of,
-    doubled,
     upkeep,
 )
 from graphmem.graph.graph import Graph, Transaction
@@ -71,11 +71,11 @@ class Facts(Paged):
 
     kinds = ("episodes",)
 
-    def work(self) -> Work:
+    def work(self) -> tuple[Iterable[Page], int]:
         """Return the ids of episodes."""
         rows = self._graph.read("maintenance.sizes")
         count = sum(row["nodes"] for row in rows if row["label"] == "Episode")
-        return Work(self._pages(count), count)
+        return self._pages(count), count
 
     def _pages(self, count: int) -> Iterator[Page]:
         for first, beyond in ranges(count, RANGE):
@@ -154,11 +154,11 @@ class Counts(Paged):
 
     kinds = tuple(kind.name for kind in KINDS)
 
-    def work(self) -> Work:
+    def work(self) -> tuple[Iterable[Page], int]:
         """Return the ids of nodes, by label; those with many episodes have fewer in a page."""
         rows = self._graph.read("maintenance.sizes")
         nodes = {row["label"]: row["nodes"] for row in rows if row["label"] in LABELS}
-        return Work(self._pages(nodes), sum(row["uses"] for row in rows if row["label"] in LABELS))
+        return self._pages(nodes), sum(row["uses"] for row in rows if row["label"] in LABELS)
 
     def _pages(self, nodes: Mapping[str, int]) -> Iterator[Page]:
         for label in LABELS:
@@ -177,12 +177,9 @@ class Counts(Paged):
         differences: list[Difference] = []
         counted = {}
         for kind in _kinds_of(label):
-            derived = (row for row in kind.derive(tx, ids) if row.get("uses") != 0)
-            expected = by_key(kind, derived)
+            expected = [row for row in kind.derive(tx, ids) if row.get("uses") != 0]
             counted[kind.name] = len(expected)
-            rows = kind.stored(tx, ids)
-            differences += differences_of(kind, by_key(kind, rows), expected)
-            differences += doubled(kind, rows)
+            differences += compare_items(kind, kind.stored(tx, ids), expected)
         if label == "Strategy":
             right = not differences
             differences += [
@@ -360,27 +357,23 @@ LOOSE = (
 """What mends the edges by which items are found, since no page has items that lost theirs."""
 
 
+@dataclass
 class Whole(Paged):
     """A part that opens its own transactions."""
 
-    def __init__(
-        self,
-        kind: str,
-        rebuild: Callable[[], int],
-        verify: Callable[[Counter[str]], Iterable[Difference]] = lambda _: (),
-        follows: Sequence[str] = (),
-    ) -> None:
-        self._kind, self._rebuild, self._verify = kind, rebuild, verify
-        self.follows = follows
+    kind: str
+    derive: Callable[[], int]
+    check: Callable[[Counter[str]], Iterable[Difference]] = lambda _: ()
+    follows: Sequence[str] = ()
 
     def verify(self, page: Page) -> Verified:  # noqa: ARG002 - there is one
         """Compare it, if there is anything to compare."""
         checked: Counter[str] = Counter()
-        return Verified(self._verify(checked), checked)
+        return Verified(self.check(checked), checked)
 
     def rebuild(self, page: Page) -> Rebuilt:  # noqa: ARG002 - there is one
         """Derive and store it again."""
-        return Rebuilt({self._kind: self._rebuild()})
+        return Rebuilt({self.kind: self.derive()})
 
 
 class Maintainer:
@@ -467,9 +460,9 @@ class Maintainer:
 
     def _work(self, on_progress: Progress | None) -> Iterator[tuple[Paged, Page]]:
         work = [(part, part.work()) for part in self._parts]
-        total, done = sum(of_part.size for _, of_part in work), 0
-        for part, of_part in work:
-            for page in of_part.pages:
+        total, done = sum(size for _, (_, size) in work), 0
+        for part, (pages_of_part, _) in work:
+            for page in pages_of_part:
                 yield part, page
                 done += page.size
                 if on_progress and page.size:

@@ -212,11 +212,11 @@ class Eraser:
             self._remove_ahead([row["id"] for row in ids], ahead)
             transact = self._graph.transact
             ahead["Policy"] += self._drop_experience(self._graph, transact, stream, last)
-        return self._graph.transact(lambda tx: self._drop_agent(tx, name, ahead))
+        return self._graph.transact(partial(self._drop_agent, name, identity, stream, ahead))
 
-    def _drop_agent(self, tx: Transaction, name: str, ahead: Removed) -> EraseReport:
-        ns = self._graph.ns
-        identity, stream = agent_id(ns, name), stream_id(ns, name)
+    def _drop_agent(
+        self, name: str, identity: str, stream: str, ahead: Removed, tx: Transaction
+    ) -> EraseReport:
         row = lock(tx, [stream]).get(stream)  # first, as learning does
         tx.run(upkeep("lock", "Agent"), ids=[identity])
         ids = [row["id"] for row in tx.run("erasing.episodes_of", agent=identity)]
@@ -235,19 +235,15 @@ class Eraser:
         if row is not None and (row := lock(tx, [stream]).get(stream)) is not None:
             removed["Policy"] += self._drop_stream(tx, row)
         tx.run(upkeep("drop", "Agent"), ids=[identity])
-        labels = {*_nodes(removed)}
-        labels |= {"Agent"} if ids or scopes or row is not None else set()
-        labels |= {"Level"} if levels else set()
-        if lenses:
-            tx.run("erasing.drop_lenses", ids=lenses)
-            labels.add("Lens")
+        tx.run("erasing.drop_lenses", ids=lenses)
+        agents = bool(ids or scopes or row is not None)
+        removed += Removed(Agent=agents, Level=len(levels), Lens=len(lenses))
         return _report(
             removed,
             agent=name,
             predictions=ahead["predictions"] + predictions,
             abandoned=_drop_abandoned(tx, abandoned),
             entries=sum(drop(tx, level) for level in levels),
-            removed=tuple(sorted(labels)),
         )
 
     def _erase_user(self, user: str) -> EraseReport:
@@ -256,18 +252,18 @@ class Eraser:
         ahead = Removed()
         rows = self._graph.read("erasing.episodes_of_user", user=user)
         self._remove_ahead([row["id"] for row in rows], ahead)
-        return self._graph.transact(lambda tx: self._drop_user(tx, user, ahead))
 
-    def _drop_user(self, tx: Transaction, user: str, ahead: Removed) -> EraseReport:
-        ids = [row["id"] for row in tx.run("erasing.episodes_of_user", user=user)]
-        records = tx.run("attempts.records")
-        attempts = [row["id"] for row in records if json.loads(row["record"]).get("user") == user]
-        removed = ahead + self._remove(tx, ids)
-        said = erase_user(tx, user)
-        if said is None and not removed and not attempts:
-            raise self._missing(f"user {user!r}")
-        dropped = _drop_abandoned(tx, attempts)
-        return _report(removed, user=user, abandoned=dropped, **(said or {}))
+        def work(tx: Transaction) -> EraseReport:
+            ids = [row["id"] for row in tx.run("erasing.episodes_of_user", user=user)]
+            attempts = tx.run("attempts.records")
+            own = [row["id"] for row in attempts if json.loads(row["record"]).get("user") == user]
+            removed = ahead + self._remove(tx, ids)
+            said = erase_user(tx, user)
+            if said is None and not removed and not own:
+                raise self._missing(f"user {user!r}")
+            return _report(removed, user=user, abandoned=_drop_abandoned(tx, own), **(said or {}))
+
+        return self._graph.transact(work)
 
     def _erase_source(self, source: str) -> EraseReport:
         """Remove what an imported source says of strategies."""
@@ -300,7 +296,10 @@ class Eraser:
                 raise ValidationError("older_than", None, problem, _CONDITIONS)
             number, unit = keep.split()
             days, most = (int(number), None) if unit == "days" else (None, int(number))
-        before = None if days is None else self._days_ago(days)
+        before = None
+        if days is not None:
+            age = days * (DAY / timedelta(milliseconds=1))
+            before = max(self._graph.now() - round(min(age, 1e15)), EARLIEST)
         aged = {"before": before, "agent": asked.agent}
 
         def report(reader: Reader, ids: Sequence[str], removed: Removed) -> ForgetReport:
@@ -330,10 +329,6 @@ class Eraser:
         done = self._graph.transact(lambda tx: report(tx, ids, ahead + self._remove(tx, rest)))
         self._vectors.tidy()
         return done.model_copy(update=self._compact()) if compact else done
-
-    def _days_ago(self, days: float) -> int:
-        age = days * (DAY / timedelta(milliseconds=1))
-        return max(self._graph.now() - round(min(age, 1e15)), EARLIEST)
 
     def _losses(self, reader: Reader, ids: Sequence[str]) -> Removed:
         removed = Removed()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
@@ -26,31 +25,28 @@ class Bell:
     """The bell of one namespace: it rings when a memory of this process wrote something there."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._wakes: tuple[Wake, ...] = ()
+        self._wakes: list[Wake] = []
         in_child(self, _renew)
 
     def ring(self) -> None:
         """Wake all listeners."""
-        for wake in self._wakes:
+        for wake in tuple(self._wakes):
             with contextlib.suppress(RuntimeError):  # its event loop was closed
                 wake()
 
     @contextlib.contextmanager
     def heard(self, wake: Wake) -> Iterator[None]:
         """Have ``wake`` called at each ring within the block."""
-        with self._lock:
-            self._wakes = (*self._wakes, wake)
+        self._wakes.append(wake)
         try:
             yield
         finally:
-            with self._lock:
-                self._wakes = tuple(one for one in self._wakes if one is not wake)
+            with contextlib.suppress(ValueError):  # a child forgot it
+                self._wakes.remove(wake)
 
 
 def _renew(bell: Bell) -> None:
-    bell._lock = threading.Lock()
-    bell._wakes = ()
+    bell._wakes = []
 
 
 _bells: weakref.WeakValueDictionary[tuple[str, str], Bell] = weakref.WeakValueDictionary()

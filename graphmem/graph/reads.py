@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from graphmem.errors import StoreError
 from graphmem.forks import in_child, renew_lock
 from graphmem.graph.graph import Graph, Transaction
+from graphmem.store.port import Row
 
 SECONDS = 5.0
 _PROCEDURES = {
@@ -20,6 +21,8 @@ _PROCEDURES = {
     "Policy": "policies.count_reads",
     "Strategy": "learning.count_reads",
 }
+Counts = dict[str, dict[str, Row]]
+"""Reads by label and id: rows of these procedures."""
 
 _log = logging.getLogger(__name__)
 
@@ -32,7 +35,7 @@ class Reads:
         self._graph = graph
         self._lock = threading.RLock()
         in_child(self, renew_lock)
-        self._counts: dict[tuple[str, str], tuple[int, int]] = {}
+        self._counts: Counts = {}
         self._timer: threading.Timer | None = None
 
     def note(self, label: str, ids: Iterable[str]) -> None:
@@ -42,8 +45,7 @@ class Reads:
         now = self._graph.now()
         with self._lock:
             for identity in ids:
-                count = self._counts.get((label, identity), (0, 0))[0]
-                self._counts[label, identity] = (count + 1, now)
+                self._add(label, {"id": identity, "reads": 1, "at": now})
             if not self._counts or self._timer is not None:
                 return
             if self._graph.store.writing:
@@ -51,18 +53,28 @@ class Reads:
             elif self._start not in self._graph.after_write:
                 self._graph.after_write.append(self._start)
 
+    def _add(self, label: str, row: Row) -> None:
+        known = self._counts.setdefault(label, {}).setdefault(row["id"], {**row, "reads": 0})
+        known |= {"reads": known["reads"] + row["reads"], "at": max(known["at"], row["at"])}
+
     def flush(self) -> int:
         """Add the counts to the graph; return the number of items."""
         counts = self._take()
-        if not counts:
-            return 0
+
+        def work(tx: Transaction) -> int:
+            items = 0
+            for label, rows in counts.items():
+                counted = [rows[identity] for identity in sorted(rows)]
+                items += tx.run(_PROCEDURES[label], rows=counted)[0]["items"]
+            return items
+
         try:
-            return self._write(counts)
+            return self._graph.transact(work) if counts else 0
         except BaseException:
             with self._lock:
-                for key, (reads, at) in counts.items():
-                    later = self._counts.get(key, (0, 0))
-                    self._counts[key] = (reads + later[0], max(at, later[1]))
+                for label, rows in counts.items():
+                    for row in rows.values():
+                        self._add(label, row)
             raise
 
     def close(self) -> None:
@@ -82,7 +94,7 @@ class Reads:
                 self._timer.daemon = True
                 self._timer.start()
 
-    def _take(self) -> dict[tuple[str, str], tuple[int, int]]:
+    def _take(self) -> Counts:
         """Return the counts, and forget them; stop the thread that would write them."""
         with self._lock:
             counts, self._counts = self._counts, {}
@@ -96,16 +108,3 @@ class Reads:
             self.flush()
         except StoreError as error:  # closed, or no server: retry at the next tick
             _log.info("read counts wait: %s", error)
-
-    def _write(self, counts: dict[tuple[str, str], tuple[int, int]]) -> int:
-        rows: dict[str, list[dict[str, object]]] = {}
-        for (label, identity), (reads, at) in sorted(counts.items()):
-            rows.setdefault(label, []).append({"id": identity, "reads": reads, "at": at})
-
-        def work(tx: Transaction) -> int:
-            items = 0
-            for label, counted in rows.items():
-                items += tx.run(_PROCEDURES[label], rows=counted)[0]["items"]
-            return items
-
-        return self._graph.transact(work)

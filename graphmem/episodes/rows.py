@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import unicodedata
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from graphmem.errors import ConflictError, StorageError
@@ -195,22 +195,13 @@ def classes_of(held: Mapping[str, Any]) -> dict[str, str | None]:
     name, rule = held.get("task_type"), "given"
     if not name:
         name, rule = infer_task_type(held["task"])
-    error = error_of(held)
+    errors = (step["error"] for step in reversed(held.get("steps", ())) if step.get("error"))
+    error = held.get("error") or next(errors, None)
     return {
         "type": name,
         "type_rule": rule,
         "error_class": error_class(error) or None if error else None,
     }
-
-
-def error_of(held: Mapping[str, Any]) -> str | None:
-    """Return the error of an episode from its content, else the last one of its steps."""
-    if held.get("error"):
-        return str(held["error"])
-    for step in reversed(held.get("steps", ())):
-        if step.get("error"):
-            return str(step["error"])
-    return None
 
 
 def failures_of(held: Mapping[str, Any]) -> list[str | None]:
@@ -267,22 +258,19 @@ def read_contents(reader: Reader, ids: list[str]) -> dict[str, dict[str, Any]]:
     contents: dict[str, dict[str, Any]] = {}
     rows = reader.read("learning.episodes", ids=ids)
     for row in sorted(rows, key=lambda row: (row["part"] != "episode", int(row["rank"]))):
-        key, part, fields = row["id"], row["part"], row["fields"]
+        key, part, fields = row["id"], row["part"], _told(row["fields"])
         if part == "episode":
-            fields["extra"] = _parsed(fields["extra"])
-            contents[key] = {**_present(fields), "strategy": []}
+            contents[key] = {**fields, "strategy": []}
         elif key in contents:  # an episode may have lost its task or its agent
-            contents[key].setdefault(part, []).append(_ITEMS[part](fields))
+            item = fields.get("text") if part in ("successes", "mistakes") else fields
+            contents[key].setdefault(part, []).append(item)
     for row in reader.read("learning.steps_of", ids=list(contents)):
-        step = {
-            name: _parsed(row[name]) if name in _JSON_FIELDS else row[name]
-            for name in Step.model_fields
-        }
-        contents[row["id"]].setdefault("steps", []).append(_present(step))
+        step = _told({name: row[name] for name in Step.model_fields})
+        contents[row["id"]].setdefault("steps", []).append(step)
     for row in reader.read("settling.told", ids=list(contents)):
         if row["former"]["success"] is not None:
             contents[row["episode"]].pop("error", None)
-            contents[row["episode"]] |= _present(row["former"])
+            contents[row["episode"]] |= _told(row["former"])
     return contents
 
 
@@ -300,23 +288,16 @@ def outcomes_of(reader: Reader, ids: list[str]) -> dict[str, Row]:
     return {row["episode"]: row["outcome"] for row in reader.read("settling.told", ids=ids)}
 
 
-_ITEMS: dict[str, Callable[[Row], Any]] = {
-    "strategy": lambda fields: _present({**fields, "candidates": _parsed(fields["candidates"])}),
-    "successes": lambda fields: fields["text"],
-    "mistakes": lambda fields: fields["text"],
-    "mistake_cards": lambda fields: _present({**fields, "extra": _parsed(fields["extra"])}),
-}
+_JSON_FIELDS = frozenset({"action", "state", "next_state", "extra", "candidates"})
 
 
-def _parsed(text: str | None) -> Any:
-    return None if text is None else json.loads(text)
-
-
-def _present(row: Row) -> Row:
-    return {name: value for name, value in row.items() if value is not None}
-
-
-_JSON_FIELDS = frozenset({"action", "state", "next_state"})
+def _told(fields: Row) -> Row:
+    """Return the fields that are there; some are stored as JSON."""
+    return {
+        name: json.loads(value) if name in _JSON_FIELDS else value
+        for name, value in fields.items()
+        if value is not None
+    }
 
 
 def _step_row(identity: str, index: int, step: Step) -> Row:

@@ -53,11 +53,7 @@ class Threads:
         self._closed = False
         self._pid = os.getpid()
 
-    async def read(self, call: Callable[[], R]) -> R:
-        """Return what ``call``, which reads, returns in a thread."""
-        return await self.run(call, writes=False)
-
-    async def run(self, call: Callable[[], R], *, writes: bool) -> R:
+    async def run(self, call: Callable[[], R], *, writes: bool = False) -> R:
         """Return what a call returns in a thread; if cancelled, it stops waiting for the lease."""
         cancelled, context = Event(), copy_context()
         context.run(given_up.set, cancelled)
@@ -315,7 +311,7 @@ class AsyncMemory(_Awaited[Memory]):
 
         threads = Threads()
         try:
-            return cls(await threads.read(opened))
+            return cls(await threads.run(opened))
         finally:
             threads.close()
 

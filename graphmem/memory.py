@@ -35,9 +35,8 @@ from graphmem.levels.producers import Producers
 from graphmem.models.choices import Choice
 from graphmem.models.episodes import Episode, MistakeCard, Step, StrategyUse
 from graphmem.models.recall import Kind, Recall
-from graphmem.models.reports import Learned, StrategyRow
+from graphmem.models.reports import Learned
 from graphmem.network import Network
-from graphmem.notebook.lists import Listed
 from graphmem.people import People
 from graphmem.people.facts import FactFinder
 from graphmem.people.scopes import LearningScopes
@@ -88,7 +87,6 @@ class Memory:
         self._similarity = similarity = Similarity(graph, embedder)
         self._learner = learner = Learner(graph)
         self._changes = changes = Changes(graph)
-        self._looking = Looking(graph, changes.find)
         strengths = Strengths(graph)
         estimator = Estimator(graph, strengths, similarity)
         self.lessons = Lessons(graph, similarity.fresh, changes.find)
@@ -113,6 +111,7 @@ class Memory:
         self.cycles = Cycles(graph)
         """Cycles in time: see :class:`graphmem.policies.cycles.Cycles`."""
         self._past = past = Past(graph, similarity.vectors, partial(_within, namespace))
+        self._looking = Looking(graph, changes.find, reads, past.at)
         self._recaller = Recaller(graph, similarity, estimator, facts)
         self._forecaster = Forecaster(graph, strengths, estimator, past.at)
         self._explainer = Explainer(graph, self.lessons, self._forecaster, past.at)
@@ -480,35 +479,7 @@ class Memory:
     predict = delegate("_forecaster", Forecaster.predict)
     explain = delegate("_explainer", Explainer.explain)
 
-    def strategies(
-        self,
-        task: str | None = None,
-        *,
-        task_type: str | None = None,
-        agent: str | None = None,
-        limit: int = 10,
-        as_of: datetime | None = None,
-    ) -> Listed[StrategyRow]:
-        """Return strategies, the best lower bound of the success rate first; as they work now.
-
-        Args:
-            task: the key or the wording of a task; None: over all tasks.
-            task_type: only tasks of this type.
-            agent: only outcomes of this agent.
-            limit: most strategies to return.
-            as_of: what was known at this time, as in :meth:`predict`.
-
-        Raises:
-            ValidationError: an argument is wrong.
-            NotFoundError: nothing was recorded by ``as_of``.
-        """
-        if as_of is not None:
-            past: Memory = self._past.at(as_of)
-            return past.strategies(task, task_type=task_type, agent=agent, limit=limit)
-        rows = self._learner.best(task, task_type, agent, limit, self._changes.find)
-        self._reads.note("Strategy", [row.id for row in rows])
-        return Listed(rows)
-
+    strategies = delegate("_looking", Looking.strategies)
     episodes = delegate("_looking", Looking.episodes)
     tasks = delegate("_looking", Looking.tasks)
     show = delegate("_looking", Looking.show)

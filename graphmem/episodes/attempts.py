@@ -22,15 +22,13 @@ from uuid import uuid4
 
 from pydantic import JsonValue
 
-from graphmem.episodes.learning import Learner
-from graphmem.episodes.rows import classes_of
-from graphmem.errors import ForkedError, GraphMemError, NotFoundError, ScopeError, ValidationError
+from graphmem.episodes.learning import Learner, abandon, abandoned_id
+from graphmem.errors import ForkedError, GraphMemError, NotFoundError, ValidationError
 from graphmem.facade import like
-from graphmem.graph.access import read_scopes, refusal
 from graphmem.graph.arguments import check_flag, check_function
 from graphmem.graph.decorating import Awaiting, decorated, kind_of, running
-from graphmem.graph.graph import Graph, Transaction
-from graphmem.ids import canonical_json, from_millis, node_id, to_millis
+from graphmem.graph.graph import Graph
+from graphmem.ids import from_millis, to_millis
 from graphmem.models import (
     MAX_STEPS,
     MAX_STRATEGIES,
@@ -43,11 +41,11 @@ from graphmem.models import (
 )
 from graphmem.models.choices import Choice, Explore
 from graphmem.models.episodes import resolve
-from graphmem.models.fields import millis
-from graphmem.store.port import Row
 
 _log = logging.getLogger(__name__)
 F = TypeVar("F", bound=Callable[..., Any])
+_CHOSEN = ("propensity", "explore", "candidates")
+"""How a strategy was chosen."""
 Ended = Episode | AbandonedAttempt
 
 
@@ -88,15 +86,11 @@ class State:
     ended: bool = False
     outcome: dict[str, Any] | None = None
     unjudged: bool = False
+    """Whether an error that ends it is no outcome by itself."""
     uses: dict[str, StrategyUse] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
     context: str | None = None
     episode_id: str | None = None
-
-
-def leave_unjudged(attempt: Recording) -> None:
-    """Let an error that ends an attempt be no outcome by itself: integrations judge the run."""
-    attempt._state.unjudged = True
 
 
 class Attempts:
@@ -148,8 +142,8 @@ class Attempts:
         if isinstance(ended, Episode):
             return self._learner.learn(ended).episode_id
         _, refused = abandon(self.graph, [self.graph.storable(ended)])
-        if refused:
-            raise refused[0][1]
+        for _, _, error in refused:
+            raise error
         return abandoned_id(self.graph.ns, ended.key)
 
     def begin(self, terms: Terms) -> None:
@@ -244,7 +238,9 @@ class Recording:
             for use, given in zip(named, strategies, strict=True):
                 before = known.get(use.text)
                 if before is None or not isinstance(given, str):
-                    known[use.text] = use if before is None else _replaced(before, use)
+                    kept = () if before is None or before.propensity is None else _CHOSEN
+                    how = {name: getattr(before, name) for name in kept}
+                    known[use.text] = use.model_copy(update=how)
             if len(known) > MAX_STRATEGIES:
                 problem = f"are over {MAX_STRATEGIES} in one attempt"
                 raise ValidationError("strategy", len(known), problem)
@@ -508,12 +504,12 @@ class AsyncAttempt(Recording):
     @property
     async def context(self) -> str:
         """What is known for the task, for a system prompt: as :meth:`Memory.context`, read once."""
-        return await self._awaiting.read(self._context)
+        return await self._awaiting.run(self._context)
 
     @like(Attempt.choose)
     async def choose(self, *args: Any, **how: Any) -> Choice:
         """Choose the strategy to try, as :meth:`Attempt.choose` does."""
-        return await self._awaiting.read(partial(self._choose, *args, **how))
+        return await self._awaiting.run(partial(self._choose, *args, **how))
 
     async def __aenter__(self) -> Self:
         self._begin()
@@ -540,51 +536,6 @@ def _within_store() -> bool:
     """Return whether this thread is in a call of an engine."""
     names = (frame.f_globals.get("__name__", "") for frame, _ in walk_stack(sys._getframe()))
     return any(name.startswith("graphmem.store.") for name in names)
-
-
-def abandoned_id(namespace: str, key: str) -> str:
-    """Return the id of the node of an abandoned attempt."""
-    return node_id(namespace, "Abandoned", key)
-
-
-_COPIED = ("key", "agent", "task", "task_type", "error")
-Refusals = list[tuple[AbandonedAttempt, ScopeError]]
-
-
-def abandon(graph: Graph, attempts: Sequence[AbandonedAttempt]) -> tuple[int, Refusals]:
-    """Store attempts in one transaction; return how many are new, and what scopes refuse."""
-
-    def work(tx: Transaction) -> tuple[int, Refusals]:
-        scopes = read_scopes(tx, {attempt.agent for attempt in attempts})
-        rows: dict[str, Row] = {}
-        refused: Refusals = []
-        for attempt in attempts:
-            classes = classes_of({"task": attempt.task, "task_type": attempt.task_type})
-            if error := refusal(scopes, attempt.agent, str(classes["type"])):
-                refused.append((attempt, error))
-            elif (identity := abandoned_id(graph.ns, attempt.key)) not in rows:
-                rows[identity] = {
-                    **{name: getattr(attempt, name) for name in _COPIED},
-                    "id": identity,
-                    "episode": node_id(graph.ns, "Episode", "key", attempt.key),
-                    "strategies": [use.text for use in attempt.strategy],
-                    "started_at": millis(attempt.started_at),
-                    "ended_at": millis(attempt.ended_at),
-                    "step_count": len(attempt.steps),
-                    "record": canonical_json(attempt.record()),
-                }
-        stored = tx.finish("attempts.abandon", rows=list(rows.values())) if rows else []
-        return int(stored[0]["created"]) if stored else 0, refused
-
-    return graph.transact(work, brief=True)
-
-
-def _replaced(before: StrategyUse, use: StrategyUse) -> StrategyUse:
-    """Return a use in place of an earlier one with its text; keep how that was first chosen."""
-    if before.propensity is None:
-        return use
-    names = ("propensity", "explore", "candidates")
-    return use.model_copy(update={name: getattr(before, name) for name in names})
 
 
 def describe_error(error: BaseException) -> str:

@@ -1,4 +1,4 @@
-"""Learning from episodes, and the strategies that they teach.
+"""Learning from episodes, and storing attempts that have no outcome.
 
 Facts (episode, steps, who used what) and the counts that follow from them are written in one
 transaction by the procedures of ``cypher/episodes/learning.cypher``. The time of one call does not
@@ -10,27 +10,21 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any, Literal
 from uuid import uuid4
 
 from graphmem.episodes import counting
 from graphmem.episodes.counting import Excess, Known
-from graphmem.episodes.rows import Occurrences, conflict, episode_row, read_contents
-from graphmem.errors import ConflictError, StoreError, ValidationError, has_surrogate
-from graphmem.graph.access import EVERYTHING, ChangeFinder, View, read_scopes, refusal
-from graphmem.graph.arguments import (
-    check_choice,
-    check_function,
-    check_limit,
-    checked_items,
-    checked_text,
-)
+from graphmem.episodes.rows import Occurrences, classes_of, conflict, episode_row, read_contents
+from graphmem.errors import ConflictError, ScopeError, StoreError, ValidationError, has_surrogate
+from graphmem.graph.access import read_scopes, refusal
+from graphmem.graph.arguments import check_choice, check_function, checked_items
 from graphmem.graph.derived import DAY, half_life_of
 from graphmem.graph.graph import Graph, Transaction
-from graphmem.graph.lookup import task_ids
-from graphmem.graph.rates import follow
-from graphmem.ids import EARLIEST, from_millis
-from graphmem.models import Episode, Learned, LearnReport, Rejection, StrategyRow
+from graphmem.ids import EARLIEST, canonical_json, node_id
+from graphmem.models import AbandonedAttempt, Episode, Learned, LearnReport, Rejection
+from graphmem.models.fields import millis
 from graphmem.policies.streams import load, lock, open_nodes, store
 from graphmem.store.port import ChangedError, Row
 
@@ -41,8 +35,6 @@ STEPS_IN_A_BATCH = 20_000
 """A batch is written when its episodes have this many steps, so that memory stays bounded."""
 SIZE_OF_A_BATCH = 4_000_000
 """A batch is also written when its episodes have this many characters."""
-PASSED = 20
-"""So many more strategies are read than are shown: some no longer work."""
 SEEN = 65_536
 """Ids that are remembered as present."""
 LABELS = ("Episode", "Agent", "Stream", "Tally", "Task", "Strategy", "Heuristic", "AntiPattern")
@@ -165,47 +157,6 @@ class Learner:
         """Compare episodes with those that are known; write nothing."""
         rows, _ = _once([self.row(episode) for episode in episodes], "raise")
         self._graph.view(lambda tx: self._examine(tx, rows, "raise"))
-
-    def best(
-        self,
-        task: str | None,
-        task_type: str | None,
-        agent: str | None,
-        limit: int,
-        changed: ChangeFinder,
-    ) -> list[StrategyRow]:
-        """Return strategies by the lower Wilson bound of their success rate now."""
-        check_limit(limit)
-        most = limit + PASSED  # some may no longer work
-        task, task_type = checked_text("task", task), checked_text("task_type", task_type)
-        agent = checked_text("agent", agent)
-        if task is None and task_type is None and agent is None:
-            rows = self._graph.read("learning.best", limit=most)
-        else:
-            kind = task_type if agent is None else None
-            asked = {"tasks": self._tasks(task, task_type, agent), "task_type": kind}
-            rows = self._graph.read("learning.best_on", agent=agent, limit=most, **asked)
-        view = EVERYTHING if agent is None else View(agents=(agent,), scope=None)
-        changes = changed([row["id"] for row in rows], view)
-        rows = follow(self._graph, rows, "id", "mean", changes)[:limit]
-        for row in rows:
-            row["last_used_at"] = from_millis(row["last_used_at"])
-            row["agents"] = tuple(sorted(row["agents"]))
-        return [StrategyRow(**row) for row in rows]
-
-    def _tasks(self, text: str | None, task_type: str | None, agent: str | None) -> list[str]:
-        if agent is not None:
-            view = View(agents=(agent,), scope=None)
-            if text is not None:
-                ids = task_ids(self._graph, text, view)
-                rows = list(view.tasks(self._graph, ids, untried=True).values())
-            else:
-                rows = self._graph.read("access.described_tasks", agents=view.agents)
-            return sorted(row["id"] for row in rows if task_type in (None, row["task_type"]))
-        if text is not None:  # the caller filters by the type
-            return task_ids(self._graph, text)
-        rows = self._graph.read("learning.find_tasks", task_type=task_type)
-        return [row["id"] for row in rows]
 
     def row(self, episode: Episode, counted: Occurrences | None = None) -> Row:
         """Return how an episode will lie in the graph."""
@@ -393,3 +344,45 @@ def _key_of(given: object) -> str | None:
         else getattr(given, "source_key", None)
     )
     return key[:200] if isinstance(key, str) and not has_surrogate(key) else None
+
+
+def abandoned_id(namespace: str, key: str) -> str:
+    """Return the id of the node of an abandoned attempt."""
+    return node_id(namespace, "Abandoned", key)
+
+
+_COPIED = ("key", "agent", "task", "task_type", "error")
+_BATCH = 500
+Refusals = list[tuple[int, AbandonedAttempt, ScopeError]]
+
+
+def abandon(graph: Graph, attempts: Iterable[AbandonedAttempt]) -> tuple[int, Refusals]:
+    """Store attempts; return how many are new, and what scopes refuse, with its place."""
+    created, refused, waiting = 0, Refusals(), enumerate(attempts)
+
+    def work(tx: Transaction) -> tuple[int, Refusals]:
+        scopes = read_scopes(tx, {attempt.agent for _, attempt in batch})
+        rows: dict[str, Row] = {}
+        refused: Refusals = []
+        for place, attempt in batch:
+            classes = classes_of({"task": attempt.task, "task_type": attempt.task_type})
+            if error := refusal(scopes, attempt.agent, str(classes["type"])):
+                refused.append((place, attempt, error))
+            elif (identity := abandoned_id(graph.ns, attempt.key)) not in rows:
+                rows[identity] = {
+                    **{name: getattr(attempt, name) for name in _COPIED},
+                    "id": identity,
+                    "episode": node_id(graph.ns, "Episode", "key", attempt.key),
+                    "strategies": [use.text for use in attempt.strategy],
+                    "started_at": millis(attempt.started_at),
+                    "ended_at": millis(attempt.ended_at),
+                    "step_count": len(attempt.steps),
+                    "record": canonical_json(attempt.record()),
+                }
+        stored = tx.finish("attempts.abandon", rows=list(rows.values())) if rows else []
+        return int(stored[0]["created"]) if stored else 0, refused
+
+    while batch := list(islice(waiting, _BATCH)):
+        new, refusals = graph.transact(work, brief=True)
+        created, refused = created + new, refused + refusals
+    return created, refused

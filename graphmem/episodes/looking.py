@@ -8,21 +8,24 @@ from typing import Any, Literal
 
 from graphmem.episodes.rows import formers
 from graphmem.errors import NotFoundError, ValidationError
-from graphmem.graph.access import ChangeFinder, read_view
+from graphmem.graph.access import EVERYTHING, ChangeFinder, View, read_view
 from graphmem.graph.arguments import check_choice, check_flag, check_limit, check_text, checked_text
 from graphmem.graph.graph import Graph
 from graphmem.graph.lookup import HasId, task_ids
 from graphmem.graph.rates import follow
+from graphmem.graph.reads import Reads
 from graphmem.ids import from_millis, strategy_id
 from graphmem.lessons.reading import RECENT
 from graphmem.models.fields import millis
-from graphmem.models.reports import EpisodeRow, Item, ItemLink, StepRow, TaskRow
+from graphmem.models.reports import EpisodeRow, Item, ItemLink, StepRow, StrategyRow, TaskRow
 from graphmem.notebook.lists import Listed
 from graphmem.store.port import Row
 
 Sort = Literal["trials", "best", "worst", "latest"]
 STEPS = 100
 """Most steps of an episode to show."""
+PASSED = 20
+"""So many more strategies are read than are shown: some no longer work."""
 PREFIX = 6
 """Fewest characters of an id that stand for the whole id."""
 BEYOND = "\U0010ffff"
@@ -34,9 +37,72 @@ SHOWN = 1_000
 class Looking:
     """Shows the contents of one namespace."""
 
-    def __init__(self, graph: Graph, changed: ChangeFinder) -> None:
+    def __init__(
+        self, graph: Graph, changed: ChangeFinder, reads: Reads, past: Callable[[datetime], Any]
+    ) -> None:
         self._graph = graph
         self._changed = changed
+        self._reads = reads
+        self._past = past
+
+    def strategies(
+        self,
+        task: str | None = None,
+        *,
+        task_type: str | None = None,
+        agent: str | None = None,
+        limit: int = 10,
+        as_of: datetime | None = None,
+    ) -> Listed[StrategyRow]:
+        """Return strategies, the best lower bound of the success rate first; as they work now.
+
+        Args:
+            task: the key or the wording of a task; None: over all tasks.
+            task_type: only tasks of this type.
+            agent: only outcomes of this agent.
+            limit: most strategies to return.
+            as_of: what was known at this time, as in :meth:`predict`.
+
+        Raises:
+            ValidationError: an argument is wrong.
+            NotFoundError: nothing was recorded by ``as_of``.
+        """
+        if as_of is not None:
+            how = {"task_type": task_type, "agent": agent, "limit": limit}
+            then: Listed[StrategyRow] = self._past(as_of).strategies(task, **how)
+            return then
+        check_limit(limit)
+        most = limit + PASSED  # some may no longer work
+        task, task_type = checked_text("task", task), checked_text("task_type", task_type)
+        agent = checked_text("agent", agent)
+        view = EVERYTHING if agent is None else View(agents=(agent,), scope=None)
+        if task is None and task_type is None and agent is None:
+            rows = self._graph.read("learning.best", limit=most)
+        else:
+            kind = task_type if agent is None else None
+            asked = {"tasks": self._tasks(task, task_type, view), "task_type": kind}
+            rows = self._graph.read("learning.best_on", agent=agent, limit=most, **asked)
+        changes = self._changed([row["id"] for row in rows], view)
+        rows = follow(self._graph, rows, "id", "mean", changes)[:limit]
+        for row in rows:
+            row["last_used_at"] = from_millis(row["last_used_at"])
+            row["agents"] = tuple(sorted(row["agents"]))
+        self._reads.note("Strategy", [row["id"] for row in rows])
+        return Listed(StrategyRow(**row) for row in rows)
+
+    def _tasks(self, text: str | None, task_type: str | None, view: View) -> list[str]:
+        """Return tasks; of those of all agents on a text the caller filters by the type."""
+        if text is not None:
+            ids = task_ids(self._graph, text, view)
+            if view.agents is None:
+                return ids
+            rows = list(view.tasks(self._graph, ids, untried=True).values())
+        elif view.agents is None:
+            rows = self._graph.read("learning.find_tasks", task_type=task_type)
+            return [row["id"] for row in rows]
+        else:
+            rows = self._graph.read("access.described_tasks", agents=view.agents)
+        return sorted(row["id"] for row in rows if task_type in (None, row["task_type"]))
 
     def episodes(
         self,

@@ -26,7 +26,7 @@ _running: ContextVar[tuple[Any, ...]] = ContextVar("running_notes", default=())
 class Awaiting(Protocol):
     """Runs calls in other threads."""
 
-    async def read(self, call: Callable[[], T]) -> T:
+    async def run(self, call: Callable[[], T]) -> T:
         """Return what a reading call returns."""
 
     async def finish(self, call: Callable[[], T]) -> T:

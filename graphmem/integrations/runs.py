@@ -171,7 +171,7 @@ class Running:
     async def acontext(self) -> str:
         """Do as :meth:`context`, in a thread."""
         with self._runs.going_on("the context is not known"):
-            return await self._runs.threads.read(self.context)
+            return await self._runs.threads.run(self.context)
         return ""
 
     def step(
@@ -217,7 +217,7 @@ class Running:
         run = Run(self.task, text, steps, told, self.agent, metadata=metadata or {}, output=answer)
         runs = self._runs
         raised = error if isinstance(error, BaseException) else None
-        attempts.leave_unjudged(attempt)
+        attempt._state.unjudged = True
         with runs.going_on("the run was not learned", raised):
             try:
                 with runs.going_on("the strategy is not known", raised):

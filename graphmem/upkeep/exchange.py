@@ -1,4 +1,4 @@
-"""Imports and exports files: Sentinel memories, and graphmem's own JSON lines.
+"""Imports and exports files: Sentinel memories, graphmem's own JSON lines, tables for a server.
 
 An imported Sentinel file is a ``Document`` in the graph: it has links to its episodes in order, the
 other content of the file, and the original form of each episode that an export would write
@@ -10,18 +10,18 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain, islice
+from itertools import chain
 from operator import methodcaller
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
-from graphmem.episodes.attempts import abandon
-from graphmem.episodes.learning import Learner
+from graphmem.episodes.learning import Learner, abandon
 from graphmem.episodes.rows import FIRST, read_contents
-from graphmem.errors import NotFoundError, SeedingError, ValidationError
-from graphmem.files import writing
+from graphmem.errors import NotFoundError, SeedingError, StorageError, ValidationError, shown
+from graphmem.files import part_of, writing
 from graphmem.graph.arguments import check_choice, checked_path
 from graphmem.graph.graph import Graph, Transaction
 from graphmem.ids import canonical_json, from_millis, node_id
@@ -39,11 +39,11 @@ from graphmem.seeding import jsonl, sentinel
 from graphmem.seeding.formats import Origin, Refused
 from graphmem.seeding.reading import Limits
 from graphmem.seeding.sources import Source, damage
+from graphmem.store import port, tables
 from graphmem.store.paging import pages
-from graphmem.store.port import Row
+from graphmem.store.port import TEXTS, Row
 from graphmem.upkeep.sentinel_file import Document, Lists, SentinelFile
 from graphmem.upkeep.settling import Settler
-from graphmem.upkeep.tables import write_tables
 
 if TYPE_CHECKING:
     from networkx import MultiDiGraph
@@ -51,6 +51,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 BATCH = 500
 FORM = "sentinel_log"  # what a Document says of the form of its file
+ARGUMENTS, AFTER = "import.args", "after.cypher"
+_BETWEEN = "\x1f"  # stands between the items of a list; no text has it
+_OPTIONS = (
+    "--multiline-fields=true",
+    "--array-delimiter=U+001F",
+    "--read-buffer-size=32m",
+    "--id-type=string",
+)
 _PLURALS = {"level": "levels", "entry": "entries", "lens": "lenses", "prior": "priors"}
 
 
@@ -206,7 +214,11 @@ class Exchange:
                 levels.append(item)
         levels_exchange.check(self._graph, levels)
         report = self._learner.learn_many(read(Episode), batch_size=BATCH, on_error="collect")
-        abandoned, refused = self._abandon(read(AbandonedAttempt))
+        abandoned, refusals = abandon(self._graph, read(AbandonedAttempt))
+        refused = [
+            Rejection(index=place, field=error.field, reason=str(error), source_key=attempt.key)
+            for place, attempt, error in refusals
+        ]
         settled = sum(map(self._settler.restore, read(SettlementRecord)))
         made, entries, lenses = levels_exchange.take(self._graph, read(*LEVELS_RECORDS.values()))
         told = list(read(PriorRecord))
@@ -224,19 +236,6 @@ class Exchange:
             lenses=lenses,
             priors=priors,
         )
-
-    def _abandon(self, attempts: Iterable[AbandonedAttempt]) -> tuple[int, list[Rejection]]:
-        created = seen = 0
-        refused: list[Rejection] = []
-        waiting = iter(attempts)
-        while batch := list(islice(waiting, BATCH)):
-            new, refusals = abandon(self._graph, batch)
-            created += new
-            for attempt, error in refusals:
-                about = {"index": seen + batch.index(attempt), "source_key": attempt.key}
-                refused.append(Rejection(field=error.field, reason=str(error), **about))
-            seen += len(batch)
-        return created, refused
 
 
 def _jsonl(tx: Transaction, file: TextIO, path: str) -> ExportReport:
@@ -408,3 +407,135 @@ def _graphml(graph: MultiDiGraph, file: TextIO, path: str) -> ExportReport:
     file.writelines(f"{line}\n" for line in generate_graphml(graph))
     nodes, edges = graph.number_of_nodes(), graph.number_of_edges()
     return ExportReport(file=path, format="graphml", nodes=nodes, edges=edges)
+
+
+def write_tables(graph: Graph, path: Path) -> tuple[int, int]:
+    """Write a namespace as tables (CSV) to a new folder; return the numbers of nodes and edges.
+
+    There is a file for the nodes of each label, and for the edges of each type between two labels;
+    each has its header in a file of its own. ``import.args`` names them all; where there is an
+    ``after.cypher``, it is to be run on the database then.
+    """
+    target, name = path.expanduser().absolute(), shown(str(path))
+    try:
+        if target.exists() and (not target.is_dir() or any(target.iterdir())):
+            raise StorageError(f"{name} is not an empty folder; name a new one")
+        if not target.parent.is_dir():
+            raise StorageError(f"{name}: there is no folder {shown(str(target.parent))}")
+        with part_of(target, Path.mkdir) as part:
+            counts = graph.store.view(lambda tx: _write_tables(tx, graph, part))
+            if target.exists():
+                target.rmdir()
+            part.replace(target)
+    except OSError as error:
+        raise StorageError(f"{name}: {error.strerror or error}; nothing was written") from error
+    return counts
+
+
+class _Table:
+    """A file of rows, whose header is known at its end."""
+
+    def __init__(self, folder: Path, name: str, *fixed: str) -> None:
+        self._path = folder / f"{name}.csv"
+        self._file = self._path.open("w", encoding="utf-8", newline="\n")
+        self._fixed = fixed
+        self._types: dict[str, str] = {}
+        self.rows = 0
+        self.hollow: dict[str, list[str]] = {}
+        """Properties that are empty lists, which tables cannot hold, and the ids of their rows."""
+
+    def add(self, fixed: tuple[str, ...], held: Mapping[str, Any]) -> None:
+        """Add a row."""
+        values = {name: value for name, value in held.items() if value not in (None, [])}
+        for name, value in values.items():
+            kind = _kind(value)
+            if {kind, self._types.setdefault(name, kind)} == {"long", "double"}:
+                self._types[name] = "double"
+        cells = [*map(_cell, fixed), *(_cell(values.get(name)) for name in self._types)]
+        self._file.write(",".join(cells) + "\n")
+        self.rows += 1
+        for name in held.keys() - values.keys():
+            if held[name] == []:
+                self.hollow.setdefault(name, []).append(fixed[0])
+
+    def end(self) -> str:
+        """Write the header; return the names of both files."""
+        self._file.close()
+        header = self._path.with_name(f"{self._path.stem}-header.csv")
+        columns = [*self._fixed, *(f"{name}:{kind}" for name, kind in self._types.items())]
+        header.write_text(",".join(columns) + "\n", encoding="utf-8")
+        return f"{header.name},{self._path.name}"
+
+
+def _write_tables(tx: port.Transaction, graph: Graph, folder: Path) -> tuple[int, int]:
+    arguments, after = [*_OPTIONS], dict[str, None]()
+    nodes = edges = 0
+    for label in tables.labels():
+        known = tables.ids(tx, label, graph.ns)
+        if not known and label != "Pending":
+            continue
+        table = _Table(folder, label, f"id:ID({label})")
+        for row in _waiting(tx, graph) if label == "Pending" else tables.nodes(tx, label, known):
+            table.add((row.pop("id"),), row)
+        arguments.append(f"--nodes={label}={table.end()}")
+        nodes += table.rows
+        for name, ids in table.hollow.items():
+            after[tables.empty_nodes(label, name, ids)] = None
+        for kind, between in _tables_of_edges(tx, folder, label, known):
+            arguments.append(f"--relationships={kind}={between.end()}")
+            edges += between.rows
+            for name in between.hollow:
+                after[tables.empty_edges(kind, name)] = None
+    for file, lines in ((ARGUMENTS, arguments), (AFTER, [*after])):
+        if lines:
+            (folder / file).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    for path in folder.iterdir():
+        with path.open("rb") as opened:
+            os.fsync(opened.fileno())
+    return nodes, edges
+
+
+def _tables_of_edges(
+    tx: port.Transaction, folder: Path, label: str, known: list[str]
+) -> Iterable[tuple[str, _Table]]:
+    """Return the tables of edges from nodes of a label, with the types of edges."""
+    found: dict[tuple[str, str], _Table] = {}
+    for row in tables.edges(tx, label, known):
+        kind, other = row["type"], row["label"]
+        if (kind, other) not in found:
+            ends = f":START_ID({label})", f":END_ID({other})"
+            found[kind, other] = _Table(folder, f"{label}-{kind}-{other}", *ends)
+        found[kind, other].add((row["id"], row["other"]), row["held"])
+    return [(kind, table) for (kind, _), table in found.items()]
+
+
+def _waiting(tx: port.Transaction, graph: Graph) -> Iterator[Row]:
+    """Yield what waits for its vector: vectors do not come along, so all texts do."""
+    texts = {one: label for label in TEXTS for one in tables.ids(tx, label, graph.ns)}
+    for row in tables.nodes(tx, "Pending", tables.ids(tx, "Pending", graph.ns)):
+        if row["id"] not in texts:
+            yield row
+    for one, label in texts.items():
+        yield {"id": one, "ns": graph.ns, "kind": label, "created_at": graph.now()}
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return f"{_kind(value[0])}[]"
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, int):
+        return "long"
+    return "double" if isinstance(value, float) else "string"
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, list | tuple):
+        value = _BETWEEN.join(map(_plain, value))
+    return '"' + value.replace('"', '""') + '"' if isinstance(value, str) else _plain(value)
+
+
+def _plain(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

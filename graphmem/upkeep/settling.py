@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from graphmem.episodes.attempts import abandoned_id
-from graphmem.episodes.learning import Learner
+from graphmem.episodes.learning import Learner, abandoned_id
 from graphmem.episodes.rows import episode_row, formers, read_contents
 from graphmem.errors import NotFoundError, ValidationError
 from graphmem.graph.graph import Graph, Transaction

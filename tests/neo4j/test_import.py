@@ -12,7 +12,7 @@ import pytest
 from graphmem import Memory, Settings
 from graphmem.errors import StorageError
 from graphmem.seeding import seed, sources
-from graphmem.upkeep.tables import AFTER, ARGUMENTS
+from graphmem.upkeep.exchange import AFTER, ARGUMENTS
 from tests.cli.running import good
 from tests.contract.teaching import dump, tamper
 from tests.neo4j.jars import fetch_jars, find_java

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -113,6 +114,31 @@ def readable(texts: Sequence[str]) -> list[str]:
     return [ends(text, LONGEST) for text in texts]
 
 
+class Embedding(ABC):
+    """Checks texts before they are embedded."""
+
+    dimensions: int
+
+    def embed(self, texts: Sequence[str], /) -> Vectors:
+        """Return the vectors of texts: float32 of shape (texts, dimensions), rows of unit length.
+
+        Raises:
+            ValidationError: one is not a text, or contains a lone surrogate; or an embedder by
+                others gave something else.
+            NotFoundError: the model is not installed, or there is none of that name.
+            SettingsError: its library is not installed, or cannot be loaded.
+            StorageError: its file is damaged, or a different one.
+        """
+        from graphmem.arrays import np
+
+        given = readable(texts)
+        return self._embed(given) if given else np.zeros((0, self.dimensions), np.float32)
+
+    @abstractmethod
+    def _embed(self, texts: list[str]) -> Vectors:
+        """Return the vectors of texts, of which there is at least one."""
+
+
 # Weights
 
 
@@ -156,10 +182,10 @@ def measured(embed: Callable[[Sequence[str]], Vectors]) -> Thresholds:
     is fitted over it (Pickands 1975, with shape 0): a share s lies over u + m ln(0.01 / s), m is
     the mean excess.
     """
-    from graphmem.arrays import np, product
+    from graphmem.arrays import np
 
     rows = embed(unrelated())
-    cosines = product(rows, rows.T)[np.triu_indices(len(rows), 1)]
+    cosines = (rows @ rows.T)[np.triu_indices(len(rows), 1)]
     start = float(np.quantile(cosines, 1 - TAIL))
     excess = float((cosines[cosines > start] - start).mean()) if (cosines > start).any() else 0.0
     near, similar = (
@@ -171,7 +197,7 @@ def measured(embed: Callable[[Sequence[str]], Vectors]) -> Thresholds:
 # An embedder without a model
 
 
-class Hashing:
+class Hashing(Embedding):
     """Words and parts of words in 256 dimensions, for tests; no model, no meaning.
 
     Each word, and each three letters in a row within a word with its ends marked, adds 1 or -1 to
@@ -180,16 +206,14 @@ class Hashing:
     """
 
     name: ClassVar[str] = "hashing"
-    dimensions: ClassVar[int] = 256
+    dimensions = 256
     thresholds: ClassVar[Thresholds] = Thresholds(similar=0.6, near=0.5, floor=0.4)
 
-    def embed(self, texts: Sequence[str], /) -> Vectors:
-        """Return the vectors of texts: float32 of shape (texts, 256), rows of unit length."""
+    def _embed(self, texts: list[str]) -> Vectors:
         from graphmem.arrays import np
 
-        given = readable(texts)
-        rows = np.zeros((len(given), self.dimensions), np.float32)
-        for row, text in zip(rows, given, strict=True):
+        rows = np.zeros((len(texts), self.dimensions), np.float32)
+        for row, text in zip(rows, texts, strict=True):
             words = _WORDS.findall(unicodedata.normalize("NFKC", text).casefold())
             for word, count in Counter(words).items():
                 for place, amount in _parts(word):
@@ -236,7 +260,7 @@ def checked(embedder: Embedder) -> Embedder:
     return made
 
 
-class Checked:
+class Checked(Embedding):
     """An embedder by others: its parts are checked, and its answers before use."""
 
     def __init__(self, embedder: Embedder) -> None:
@@ -246,7 +270,7 @@ class Checked:
             remedy = "give the name of one, or an object like graphmem.search.embedding.Embedder"
             raise ValidationError("embedder", embedder, f"lacks {', '.join(lacking)}", remedy)
         self.name, self.dimensions = embedder.name, embedder.dimensions
-        self.thresholds, self._embed = embedder.thresholds, embedder.embed
+        self.thresholds, self._given = embedder.thresholds, embedder.embed
         name, size, thresholds = self.name, self.dimensions, self.thresholds
         if not isinstance(name, str) or not name.strip() or not name.isprintable():
             raise ValidationError("embedder.name", name, "must be a printable text")
@@ -256,17 +280,14 @@ class Checked:
             problem = "must be graphmem.search.embedding.Thresholds"
             remedy = "graphmem.search.embedding.measured(embed) finds them"
             raise ValidationError("embedder.thresholds", thresholds, problem, remedy)
-        if not callable(self._embed):
-            raise ValidationError("embedder.embed", self._embed, "must be a method")
+        if not callable(self._given):
+            raise ValidationError("embedder.embed", self._given, "must be a method")
 
-    def embed(self, texts: Sequence[str], /) -> Vectors:
+    def _embed(self, texts: list[str]) -> Vectors:
         """Return the vectors of texts, after checking their shape, type, length and values."""
         from graphmem.arrays import np
 
-        texts = readable(texts)
-        if not texts:
-            return np.zeros((0, self.dimensions), np.float32)
-        rows = self._embed(texts)
+        rows = self._given(texts)
         wanted, problem = (len(texts), self.dimensions), ""
         if not isinstance(rows, np.ndarray) or rows.dtype != np.float32:
             kind = getattr(rows, "dtype", type(rows).__name__)

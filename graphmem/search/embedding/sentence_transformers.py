@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cached_property
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from graphmem.errors import NotFoundError, SettingsError, ValidationError, shown
-from graphmem.search.embedding.base import Thresholds, measured, readable
+from graphmem.search.embedding.base import Embedding, Thresholds, measured
 
 if TYPE_CHECKING:
     from graphmem.search.embedding.base import Vectors
@@ -20,7 +19,7 @@ ROOM = "GLIBC_TUNABLES=glibc.rtld.optional_static_tls=16384"
 """In the environment before Python starts: makes room for libraries that glibc does not keep."""
 
 
-class SentenceTransformers:
+class SentenceTransformers(Embedding):
     """A model of sentence-transformers, by its name on the model hub or by its folder.
 
     It is loaded when its dimensions, its thresholds or a vector are first needed; that library then
@@ -44,7 +43,7 @@ class SentenceTransformers:
         return f"{PREFIX}:{self._model}"
 
     @cached_property
-    def dimensions(self) -> int:
+    def dimensions(self) -> int:  # type: ignore[override]
         """Length of a vector."""
         return int(self.embed(["a"]).shape[1])
 
@@ -53,20 +52,11 @@ class SentenceTransformers:
         """Measured on unrelated texts."""
         return measured(self.embed)
 
-    def embed(self, texts: Sequence[str], /) -> Vectors:
-        """Return the vectors of texts: float32 of shape (texts, dimensions), of unit length.
-
-        Raises:
-            ValidationError: one is not a text, or contains a lone surrogate.
-            NotFoundError: the extra is not installed, or there is no such model.
-            SettingsError: the library cannot be loaded beside what is loaded already.
-        """
+    def _embed(self, texts: list[str]) -> Vectors:
         from graphmem.arrays import np
 
-        if not (given := readable(texts)):
-            return np.zeros((0, self.dimensions), np.float32)
         rows = self._loaded.encode(
-            given,
+            texts,
             batch_size=BATCH,
             show_progress_bar=False,
             convert_to_numpy=True,

@@ -7,12 +7,11 @@ without importing the package, which would set up logging for the whole process,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from graphmem.errors import SettingsError
-from graphmem.search.embedding.base import INSTEAD, Thresholds, path_in, readable, undamaged
+from graphmem.search.embedding.base import INSTEAD, Embedding, Thresholds, path_in, undamaged
 
 if TYPE_CHECKING:
     from graphmem.search.embedding.base import Vectors
@@ -27,7 +26,7 @@ UNKNOWN = 0
 """The token of a text without any."""
 
 
-class WordLlama:
+class WordLlama(Embedding):
     """The mean of the vectors of a text's tokens in lower case, 256 dimensions.
 
     Nothing is loaded before the first text, nothing is downloaded, and no thread is started. The
@@ -36,22 +35,14 @@ class WordLlama:
     """
 
     name: ClassVar[str] = "wordllama"
-    dimensions: ClassVar[int] = 256
+    dimensions = 256
     thresholds: ClassVar[Thresholds] = Thresholds(similar=0.55, near=0.42, floor=0.28)
 
-    def embed(self, texts: Sequence[str], /) -> Vectors:
-        """Return the vectors of texts: float32 of shape (texts, 256), rows of unit length.
-
-        Raises:
-            ValidationError: one is not a text, or contains a lone surrogate.
-            SettingsError: the extra ``fast`` is not installed.
-            StorageError: the file of the vectors is damaged, or a different one.
-        """
+    def _embed(self, texts: list[str]) -> Vectors:
         from graphmem.arrays import np
 
-        given = readable(texts)
-        rows = np.zeros((len(given), self.dimensions), np.float32)
-        for row, text in zip(rows, given, strict=True):
+        rows = np.zeros((len(texts), self.dimensions), np.float32)
+        for row, text in zip(rows, texts, strict=True):
             vectors, tokenizer = self._model
             # One at a time: for several the tokenizer starts threads, and forking is not safe then.
             found = tokenizer.encode(text.lower(), add_special_tokens=False).ids

@@ -1,4 +1,4 @@
-"""numpy, and products of arrays; its import takes a moment, so import it where it is needed."""
+"""numpy, and products of rows; its import takes a moment, so import it where it is needed."""
 
 from __future__ import annotations
 
@@ -8,12 +8,7 @@ import numpy as np
 import simsimd
 from numpy.typing import NDArray
 
-__all__ = ["NDArray", "dots", "np", "product"]
-
-
-def product(left: NDArray[Any], right: NDArray[Any]) -> Any:
-    """Return ``left @ right``."""
-    return left @ right
+__all__ = ["NDArray", "dots", "np"]
 
 
 def dots(rows: NDArray[Any], vector: NDArray[Any]) -> NDArray[np.float64]:

@@ -18,7 +18,7 @@ from pydantic import Field
 from graphmem.advice.calibrate import Calibrator, History, Trial
 from graphmem.advice.choose import Chances, probabilities
 from graphmem.advice.formula import Belief, Floats
-from graphmem.arrays import np, product
+from graphmem.arrays import np
 from graphmem.errors import NotFoundError, ValidationError
 from graphmem.graph.arguments import Progress
 from graphmem.graph.graph import Graph
@@ -248,4 +248,4 @@ def _resampled(columns: Floats, seed: int, resamples: int) -> Iterator[Floats]:
         times = np.empty((count, size))
         for place in range(count):
             times[place] = np.bincount(rng.integers(size, size=size), minlength=size)
-        yield product(times, columns) / size
+        yield times @ columns / size

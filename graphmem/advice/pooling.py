@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from graphmem.advice.formula import Counts, Floats, expect, shrunk, worth
 from graphmem.advice.strengths import DEFAULTS, LEAST
-from graphmem.arrays import np, product
+from graphmem.arrays import np
 from graphmem.graph.rates import PRIOR
 from graphmem.models.forecasts import PoolingStrengths
 from graphmem.numerics import least
@@ -54,7 +54,7 @@ def fit(
 
     def loss(x: Floats) -> float:
         x = np.clip(x, _LOW, _HIGH)
-        total = float(product(times, losses(unique, np.exp(x))))
+        total = float(times @ losses(unique, np.exp(x)))
         return total + 0.5 * float(((x - center) ** 2).sum())
 
     best = np.exp(np.clip(least(loss, center, 0.7), _LOW, _HIGH))

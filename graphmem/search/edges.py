@@ -96,12 +96,12 @@ class Edges:
 
     def _computed(self, index: SearchIndex, label: str, ids: list[str]) -> Iterator[Links]:
         """Yield the exact edges that there should be, a page of nodes at a time."""
-        from graphmem.arrays import np, product
+        from graphmem.arrays import np
 
         there, matrix = index.matrix(label, ids)
         threshold = float(self.state()["similar"])
         for start in range(0, len(there), _BLOCK):
-            scores = product(matrix[start : start + _BLOCK], matrix.T)
+            scores = matrix[start : start + _BLOCK] @ matrix.T
             page: Links = {}
             for place, row in enumerate(scores, start):
                 row[place] = -2.0
@@ -109,9 +109,8 @@ class Edges:
                 if len(row) > LINKS:
                     least = max(least, float(np.partition(row, -LINKS)[-LINKS]))
                 near = np.flatnonzero(row >= least - _CLOSE)
-                exact = product(
-                    matrix[near].astype(np.float64), matrix[place].astype(np.float64)
-                )  # as a search does: equal ones must tie
+                # As a search does: equal ones must tie.
+                exact = matrix[near].astype(np.float64) @ matrix[place].astype(np.float64)
                 cosines = zip(near.tolist(), exact.tolist(), strict=True)
                 close = {there[other]: round(cosine, 6) for other, cosine in cosines}
                 page[there[place]] = best({k: v for k, v in close.items() if v >= threshold})

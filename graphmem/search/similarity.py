@@ -203,14 +203,14 @@ class Similarity:
     def _near_before(
         self, tasks: Sequence[str], there: Sequence[str], matrix: Vector
     ) -> Iterator[list[tuple[str, float]]]:
-        from graphmem.arrays import np, product
+        from graphmem.arrays import np
 
         given, floor, known = self._graph.settings.relevance_floor, self._lowest, 0
         places = {key: place for place, key in enumerate(there)}
         lowest = max((floor if given is None else given) - ROUNDED, 0.0)
         for page in pages(tasks, _BLOCK):
             rows = [places[key] for key in page if key in places]
-            scores = iter(product(matrix[rows], matrix[: max([known, *rows]) + 1].T))
+            scores = iter(matrix[rows] @ matrix[: max([known, *rows]) + 1].T)
             for place in (places.get(key) for key in page):
                 if place is None:
                     yield []

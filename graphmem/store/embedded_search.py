@@ -21,7 +21,7 @@ from pathlib import Path
 
 import tantivy
 
-from graphmem.arrays import NDArray, np, product
+from graphmem.arrays import NDArray, np
 from graphmem.errors import StorageError, StoreError
 from graphmem.store.embedded_files import VECTORS
 from graphmem.store.paging import pages
@@ -303,7 +303,7 @@ class EmbeddedIndex(VectorIndex):
         here, there = (
             np.array([vectors.get(key, nowhere) for key in keys]) for keys in (ids, others)
         )
-        cosines: NDArray[np.float64] = product(here, there.T).astype(np.float64)
+        cosines: NDArray[np.float64] = (here @ there.T).astype(np.float64)
         return cosines
 
     def count(self, label: str) -> int:
@@ -453,7 +453,7 @@ class EmbeddedEntries(VectorIndex):
             few = np.sort(firsts)
             vectors = matrix[held.rows[places[few]]]
             for start in range(int(np.count_nonzero(~new[few])), len(few), _PAGE):
-                scores = product(vectors[start : start + _PAGE], vectors[: start + _PAGE].T)
+                scores = vectors[start : start + _PAGE] @ vectors[: start + _PAGE].T
                 near_ones = np.argwhere(np.tril(scores >= near - CLOSE, start - 1)).tolist()
                 pairs += [(int(few[start + at]), int(few[twin])) for at, twin in near_ones]
             named = [(held.ids[place], held.seqs[place]) for place in places.tolist()]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from graphmem.arrays import NDArray, np, product
+from graphmem.arrays import NDArray, np
 from graphmem.store.paging import pages
 from graphmem.store.port import TEXTS, Hits, Near, Question, Row
 from graphmem.store.queries import procedure
@@ -129,7 +129,7 @@ class Neo4jIndex(_ServerIndex):
         rows = self._own(f"search.{TEXTS[label]}_by_words", limit, words=asked)[:limit]
         vectors = self.vectors(label, [row["id"] for row in rows])
         return [
-            (key, round(float(product(vectors[key], vector)), 6) if key in vectors else 0.0)
+            (key, round(float(vectors[key] @ vector), 6) if key in vectors else 0.0)
             for key in (row["id"] for row in rows)
         ]
 

@@ -107,6 +107,8 @@ class Token:
     """``word``, ``quoted`` (a name in backticks), ``string``, ``param``, ``number`` or ``sign``."""
     text: str
     at: int
+    depth: int = 0
+    """How many brackets are open behind it."""
 
     @property
     def name(self) -> str:
@@ -149,20 +151,18 @@ def only_reads(text: str, procedures: Callable[[], frozenset[str]] = frozenset) 
         tokens.pop()
     if tokens and tokens[0].text.upper() not in STARTS:
         raise _unexpected(_END, tokens[0])
-    depth = 0
     for at, token in enumerate(tokens):
-        depth += (token.text in "([{") - (token.text in ")]}")
-        if depth > DEEPEST:
+        if token.depth > DEEPEST:
             raise QueryError(f"over {DEEPEST} brackets within brackets; simplify the query")
         _check(tokens, at, procedures)
-    if depth:
+    if tokens and tokens[-1].depth:
         raise QueryError("a bracket of the query is not closed")
     return _spaced(text, tokens)
 
 
 def tokenize(text: str) -> Iterator[Token]:
     """Yield the tokens of a text, without comments and white space."""
-    at = 0
+    at = depth = 0
     while at < len(text):
         match = _TOKEN.match(text, at)
         if match is None:
@@ -178,7 +178,8 @@ def tokenize(text: str) -> Iterator[Token]:
             )
         if match.lastgroup != "blank":
             kind = "sign" if match.lastgroup == "mark" else str(match.lastgroup)
-            yield Token(kind, match[0], at)
+            depth += (match[0] in "([{") - (match[0] in ")]}")
+            yield Token(kind, match[0], at, depth)
         at = match.end()
 
 
@@ -265,7 +266,10 @@ def check_stoppable(text: str) -> None:
         if token.text == "=~":
             _check_pattern(tokens[at + 1 : at + 3])
         elif token.is_name() and _text(tokens, at + 1) == "(":
-            end = _closing(tokens, at + 1)
+            closing = (
+                place for place in range(at + 2, len(tokens)) if tokens[place].depth <= token.depth
+            )
+            end = next(closing, len(tokens))
             rows = _text(tokens, at - 1) == "UNWIND" and _text(tokens, end + 1) == "AS"
             if token.name == "range" and not rows:
                 raise QueryError("range() makes rows alone; use UNWIND range(...) AS x")
@@ -280,15 +284,6 @@ def check_stoppable(text: str) -> None:
 
 def _text(tokens: Sequence[Token], at: int) -> str:
     return tokens[at].text.upper() if 0 <= at < len(tokens) else ""
-
-
-def _closing(tokens: Sequence[Token], at: int) -> int:
-    depth = 0
-    for place in range(at, len(tokens)):
-        depth += (tokens[place].text in "([{") - (tokens[place].text in ")]}")
-        if not depth:
-            return place
-    return len(tokens)
 
 
 def _check_pattern(following: Sequence[Token]) -> None:
@@ -324,13 +319,11 @@ def _growths(tokens: Sequence[Token]) -> Iterator[int]:
         if not _begins(tokens, at, _STAGES):
             continue
         items: list[list[Token]] = [[]]
-        depth = 0
         for place in range(at + 1, len(tokens)):
-            text = tokens[place].text
-            depth += (text in "([{") - (text in ")]}")
+            depth = tokens[place].depth - tokens[at].depth
             if depth < 0 or (not depth and _begins(tokens, place, _CLAUSES)):
                 break
-            if text == "," and not depth:
+            if tokens[place].text == "," and not depth:
                 items.append([])
             items[-1].append(tokens[place])
         yield max(map(_growth, items))

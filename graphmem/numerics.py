@@ -114,13 +114,11 @@ def _fraction(x: float, a: float, b: float) -> float:
     c, found = 1.0, d
     for m in range(1, 100_000):
         even = m * (b - m) * x / ((a + 2 * m - 1.0) * (a + 2 * m))
-        d = 1.0 / ((1.0 + even * d) or _TINY)
-        c = (1.0 + even / c) or _TINY
-        found *= d * c
         odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1.0))
-        d = 1.0 / ((1.0 + odd * d) or _TINY)
-        c = (1.0 + odd / c) or _TINY
-        found *= d * c
+        for term in (even, odd):
+            d = 1.0 / ((1.0 + term * d) or _TINY)
+            c = (1.0 + term / c) or _TINY
+            found *= d * c
         if abs(d * c - 1.0) < _CLOSE:
             break
     return found

@@ -10,15 +10,9 @@ import os
 import threading
 import weakref
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
-
-
-class Locked(Protocol):
-    """An object with a lock."""
-
-    _lock: threading.RLock
 
 
 _owners: weakref.WeakKeyDictionary[Any, Callable[[Any], None]] = weakref.WeakKeyDictionary()
@@ -32,8 +26,8 @@ def in_child(owner: T, renew: Callable[[T], None]) -> None:
     _owners[owner] = renew
 
 
-def renew_lock(owner: Locked) -> None:
-    """Give an object a new lock: for :func:`in_child`."""
+def renew_lock(owner: Any) -> None:
+    """Give an object with a lock a new one: for :func:`in_child`."""
     owner._lock = threading.RLock()
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping
 
 from graphmem.errors import StoreError
 from graphmem.forks import in_child, renew_lock
@@ -51,10 +50,7 @@ class EntrySearch:
         """
         wanted = searched("text", text)
         if label == "Knowledge":
-            with self._lock:
-                known = self._opened()
-                self._embed_rows(known.facts_lacking(), known.put_facts)
-            yield known.near_facts(self._vectors.of(wanted))
+            yield self.fresh(None).near_facts(self._vectors.of(wanted))
             return
         index = self._vectors.fresh()
         if index is None:
@@ -78,15 +74,6 @@ class EntrySearch:
         index.open(*built)
         return index
 
-    def _embed_rows(
-        self, lacking: Sequence[Row], put: Callable[[Sequence[Row], Any], object]
-    ) -> None:
-        """Put vectors for rows {id, text} into an index."""
-        for page in pages(lacking, PAGE):
-            texts = sorted({row["text"] for row in page})
-            vectors = self._vectors.embedder.embed(texts)
-            put(page, dict(zip(texts, vectors, strict=True)))
-
     def floor(self, texts: int) -> float:
         """Return the similarity from which the nearest of so many entries is relevant."""
         return self._vectors.floor(texts) - ROUNDED
@@ -98,14 +85,17 @@ class EntrySearch:
             with self._lock, self._graph.store.alone():
                 self._opened(built).tidy()
 
-    def fresh(self, levels: Mapping[str, str]) -> EntryIndex:
-        """Return the index with all entries of levels; embed those without a vector."""
+    def fresh(self, levels: Mapping[str, str] | None) -> EntryIndex:
+        """Return the index with all entries of levels, or facts; embed those without a vector."""
         with self._lock:
             index = self._opened()
-            if lacking := index.lacking(levels):
-                self._embed_rows(lacking, index.put)
-                if self._save not in self._graph.after_write:
-                    self._graph.after_write.append(self._save)
+            lacking = index.lacking(levels)
+            for page in pages(lacking, PAGE):
+                texts = sorted({row["text"] for row in page})
+                vectors = self._vectors.embedder.embed(texts)
+                index.put(page, dict(zip(texts, vectors, strict=True)))
+            if lacking and self._save not in self._graph.after_write:
+                self._graph.after_write.append(self._save)
             return index
 
     def embed(self, levels: Mapping[str, str]) -> int:

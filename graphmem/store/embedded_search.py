@@ -395,8 +395,11 @@ class EmbeddedEntries(VectorIndex):
 
     NAME = "-entries"
 
-    def lacking(self, levels: Mapping[str, str]) -> list[Row]:
+    def lacking(self, levels: Mapping[str, str] | None) -> list[Row]:
         with self._lock:
+            if levels is None:
+                table = self._opened_table()
+                return [row for row in self._facts() if table.row(digest(row["text"])) < 0]
             self._look(levels)
             return [
                 {"id": held.ids[place], "text": text, "seq": held.seqs[place]}
@@ -461,13 +464,6 @@ class EmbeddedEntries(VectorIndex):
                 dict(zip(("id", "seq", "twin", "twin_seq"), named[at] + named[twin], strict=True))
                 for at, twin in sorted(pairs)
             ]
-
-    def facts_lacking(self) -> list[Row]:
-        with self._lock:
-            table = self._opened_table()
-            return [row for row in self._facts() if table.row(digest(row["text"])) < 0]
-
-    put_facts = put
 
     def near_facts(self, vector: Matrix) -> Near:
         with self._lock:

@@ -197,16 +197,19 @@ class Neo4jIndex(_ServerIndex):
 class Neo4jEntries(_ServerIndex):
     """The search index of levels' entries, and of knowledge."""
 
-    def lacking(self, levels: Mapping[str, str]) -> list[Row]:
+    def lacking(self, levels: Mapping[str, str] | None) -> list[Row]:
+        if levels is None:
+            return self._ask("search.lacking_facts", embedder=self._made_with)
         asked = {"levels": sorted(levels), "embedder": self._made_with}
         return self._ask("search.lacking_entries", **asked)
 
     def put(self, rows: Sequence[Row], vectors: Mapping[str, Matrix]) -> None:
         new = [
-            {"id": row["id"], "seq": row["seq"], "vector": vectors[row["text"]].tolist()}
+            {"id": row["id"], "seq": row.get("seq"), "vector": vectors[row["text"]].tolist()}
             for row in rows
         ]
-        self._put("search.put_entries", new, embedder=self._made_with)
+        name = "search.put_entries" if "seq" in rows[0] else "search.put_facts"
+        self._put(name, new, embedder=self._made_with)
 
     def nearest(
         self, vector: Matrix, asked: Question, levels: Mapping[str, str], limit: int
@@ -224,13 +227,6 @@ class Neo4jEntries(_ServerIndex):
         del stream
         asked = {"level": level, "compared": compared, "near": near, "embedder": self._made_with}
         return self._ask("search.twin_entries", **asked)
-
-    def facts_lacking(self) -> list[Row]:
-        return self._ask("search.lacking_facts", embedder=self._made_with)
-
-    def put_facts(self, rows: Sequence[Row], vectors: Mapping[str, Matrix]) -> None:
-        new = [{"id": row["id"], "vector": vectors[row["text"]].tolist()} for row in rows]
-        self._put("search.put_facts", new, embedder=self._made_with)
 
     def near_facts(self, vector: Matrix) -> Near:
         rows = self._ask("search.ranked_knowledge", vector=vector.tolist(), limit=_ALL)

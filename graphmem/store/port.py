@@ -304,11 +304,14 @@ class EntryIndex(Index, Protocol):
     Levels are given as the ids of their streams, by their own ids.
     """
 
-    def lacking(self, levels: Mapping[str, str]) -> list[Row]:
-        """Return the entries of levels whose words have no vector: rows {id, text, seq}."""
+    def lacking(self, levels: Mapping[str, str] | None) -> list[Row]:
+        """Return what has no vector: entries of levels (rows {id, text, seq}), or facts {id, text}.
+
+        Facts are meant where no levels are given.
+        """
 
     def put(self, rows: Sequence[Row], vectors: Mapping[str, Vector]) -> None:
-        """Store the vectors of entries (rows of :meth:`lacking`), by text."""
+        """Store the vectors, by text, of rows of :meth:`lacking`: entries only, or facts only."""
 
     def nearest(
         self, vector: Vector, asked: Question, levels: Mapping[str, str], limit: int
@@ -325,12 +328,6 @@ class EntryIndex(Index, Protocol):
         The later one of each was stored after the number ``compared`` of the level's stream. Rows
         {id, seq, twin, twin_seq}, in order of the later one.
         """
-
-    def facts_lacking(self) -> list[Row]:
-        """Return facts without a vector: rows {id, text}."""
-
-    def put_facts(self, rows: Sequence[Row], vectors: Mapping[str, Vector]) -> None:
-        """Store the vectors of facts (rows of :meth:`facts_lacking`), by text."""
 
     def near_facts(self, vector: Vector) -> Near:
         """Return all facts with a vector, the nearest first."""

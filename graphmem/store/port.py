@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import queue
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, wait
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -66,22 +66,18 @@ class Limits:
 
     def hear(self, work: Callable[[], Rows]) -> Rows:
         """Run a query in a thread, which goes on until the engine answers; wait for its time."""
-        answers: queue.SimpleQueue[Rows | BaseException] = queue.SimpleQueue()
+        answer: Future[Rows] = Future()
 
         def run() -> None:
             try:
-                answers.put(work())
+                answer.set_result(work())
             except BaseException as error:  # noqa: BLE001 - raised by who waits
-                answers.put(error)
+                answer.set_exception(error)
 
         threading.Thread(target=run, name="graphmem-query", daemon=True).start()
-        try:
-            answer = answers.get(timeout=self.seconds + _GRACE)
-        except queue.Empty:
-            raise self.too_long() from None
-        if isinstance(answer, BaseException):
-            raise answer
-        return answer
+        if not wait([answer], self.seconds + _GRACE).done:
+            raise self.too_long()
+        return answer.result()
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,6 @@ from graphmem.store.vectors import (
     Rounded,
     VectorTable,
     digest,
-    freely,
 )
 from graphmem.text.words import words
 
@@ -120,8 +119,8 @@ class VectorIndex(ABC):
         """Release what it holds, also the graph; every later call is an error."""
         with self._lock:
             self._closed = True
-            self._read, self._filing = _closed, freely
             self._forget()
+            del self._read, self._filing
 
     def save(self) -> None:
         with self._lock:
@@ -182,11 +181,6 @@ class VectorIndex(ABC):
         if self._table is None:
             raise RuntimeError("the index was not opened")
         return self._table
-
-
-def _closed(*_: object, **__: object) -> list[Row]:
-    """Stand for the graph after it was closed, which then can be freed."""
-    raise StoreError(CLOSED)
 
 
 class _Nodes(Placed):

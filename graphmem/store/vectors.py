@@ -37,11 +37,6 @@ Filing = Callable[[], AbstractContextManager[bool]]
 """Keeps the lease within, if this process has it; says whether it does."""
 
 
-def freely() -> AbstractContextManager[bool]:
-    """Say that this may be written, for it needs no lease."""
-    return contextlib.nullcontext(enter_result=True)
-
-
 KEY = 16  # length of a digest in bytes
 ENDING = ".vectors"
 _NEW = ".new"  # of what is written before it replaces a file; one may be left by a crash
@@ -74,13 +69,7 @@ class VectorTable:
     """
 
     def __init__(
-        self,
-        folder: Path | None,
-        name: str,
-        embedder: str,
-        dimensions: int,
-        *,
-        filing: Filing = freely,
+        self, folder: Path | None, name: str, embedder: str, dimensions: int, *, filing: Filing
     ) -> None:
         self.dimensions = dimensions
         self._record = np.dtype(

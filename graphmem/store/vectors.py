@@ -25,7 +25,6 @@ import os
 import zlib
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
-from io import FileIO
 from pathlib import Path
 
 from graphmem.arrays import NDArray, dots, np
@@ -50,6 +49,7 @@ _SHARE = 8
 """Where at most one in so many rows of the table is wanted, they are multiplied as they are."""
 _PAGE = 512  # rows that are converted at once: less than a megabyte, which fits a cache
 _FLOAT = 4e-6  # what a product in 32 bits may lack, as a share of the lengths
+_LONGEST = 1.01  # a row has unit length, nearly
 _MOST = 127
 
 _log = logging.getLogger(__name__)
@@ -162,57 +162,39 @@ class VectorTable:
         self._sound = not rest and self._stored == count
 
     def _store(self, path: Path) -> bool:
+        """Write the rows that the file lacks at its end, else all of them into a new file."""
+        end = _HEADER + self._stored * self._record.itemsize
+        first, target = self._stored, path
         try:
-            if not self._append(path):
-                self._replace(path)
+            if not (self._sound and path.exists() and path.stat().st_size == end):
+                first, target = 0, path.with_suffix(_NEW)
+                path.parent.mkdir(exist_ok=True)
+            with target.open("ab" if target is path else "wb") as file:
+                if target is not path:
+                    file.write(self._header)
+                file.write(self._records(first))
+            if target is not path:
+                target.replace(path)
         except OSError as error:
+            with contextlib.suppress(OSError):  # else it counts as damaged at the next opening
+                if target is path:
+                    os.truncate(path, end)
+                else:
+                    target.unlink(missing_ok=True)
+            self._sound = target is path
             self._warn(f"cannot write {path} ({error}); vectors are kept in memory")
             return False
-        self._warned = False
+        self._stored, self._sound, self._warned = len(self._rows), True, False
         return True
 
-    def _append(self, path: Path) -> bool:
-        """Write new rows at the end of the file; return False if it is not what was written."""
-        end = _HEADER + self._stored * self._record.itemsize
-        try:
-            if not self._sound or path.stat().st_size != end:
-                return False
-        except FileNotFoundError:
-            return False
-        with path.open("r+b", buffering=0) as file:
-            file.seek(end)
-            try:
-                self._write(file, self._stored)
-            except OSError:
-                with contextlib.suppress(OSError):  # else it counts as damaged at the next opening
-                    file.truncate(end)
-                raise
-        return True
-
-    def _replace(self, path: Path) -> None:
-        self._sound = False
-        path.parent.mkdir(exist_ok=True)
-        new = path.with_suffix(_NEW)
-        try:
-            with new.open("wb", buffering=0) as file:
-                _write_all(file, self._header)
-                self._write(file, 0)
-            new.replace(path)
-        except OSError:
-            with contextlib.suppress(OSError):
-                new.unlink(missing_ok=True)
-            raise
-        self._sound = True
-
-    def _write(self, file: FileIO, first: int) -> None:
-        """Write the records of the rows from ``first`` on; the system may take its time for it."""
+    def _records(self, first: int) -> memoryview:
+        """Return the records of the rows from ``first`` on."""
         keys = [*itertools.islice(reversed(self._rows), len(self._rows) - first)][::-1]
         records = np.empty(len(keys), self._record)
         records["key"] = np.frombuffer(b"".join(keys), f"V{KEY}")
         records["vector"] = self.matrix[first:]
         records["checksum"] = _checksums(records)
-        _write_all(file, records.view(np.uint8).data)
-        self._stored = first + len(keys)
+        return records.view(np.uint8).data
 
     def _warn(self, message: str) -> None:
         (_log.debug if self._warned else _log.warning)("%s", message)
@@ -225,50 +207,40 @@ def _checksums(records: NDArray[np.void]) -> list[int]:
     return [zlib.crc32(data[end - size : end - 4]) for end in range(size, len(data) + 1, size)]
 
 
-def _write_all(file: FileIO, data: bytes | memoryview) -> None:
-    """Write all of it: a file without a buffer may take a part, for instance on a full disk."""
-    view = memoryview(data)
-    while view:
-        view = view[file.write(view) :]
-
-
 class Rounded:
     """The rows of a table in eight bits; it follows a table that grows."""
 
     def __init__(self) -> None:
         self._count = 0
-        self._codes: NDArray[np.int8] = np.empty((0, 0), np.int8)
-        self._scales: Matrix = np.empty(0, np.float32)
-        self._moved: Matrix = np.empty(0, np.float32)  # how far rounding moved each
-        self._longest = 0.0
+        self._room: NDArray[np.void] = np.empty(0, np.void)
 
     def bounds(self, matrix: Matrix, vector: Matrix) -> Matrix:
         """Return upper bounds of the products of the rows of a table and a vector."""
         self._follow(matrix)
-        count = len(matrix)
+        rows = self._room[: len(matrix)]
         codes, scales = _rounded(vector[np.newaxis])
         moved = float(np.linalg.norm(vector - codes[0] * scales[0]))
         length = float(np.linalg.norm(vector))
-        bounds = dots(self._codes[:count], codes[0]).astype(np.float32)
-        bounds *= self._scales[:count] * scales[0]
-        bounds += self._moved[:count] * np.float32(length + moved)
-        bounds += np.float32(self._longest * (moved + _FLOAT * length))
+        bounds: Matrix = dots(rows["codes"], codes[0]).astype(np.float32)
+        bounds *= rows["scale"] * scales[0]
+        bounds += rows["moved"] * np.float32(length + moved)
+        bounds += np.float32(_LONGEST * (moved + _FLOAT * length))
         return bounds
 
     def _follow(self, matrix: Matrix) -> None:
         """Round the rows that are new; room that is not used yet takes no memory."""
         known, count = self._count, len(matrix)
-        if count > len(self._codes):
-            before = self._codes[:known], self._scales[:known], self._moved[:known]
-            self._codes = np.empty((2 * count, matrix.shape[1]), np.int8)
-            self._scales, self._moved = np.empty((2, 2 * count), np.float32)
+        if count > len(self._room):
+            row = [("codes", "i1", matrix.shape[1]), ("scale", "f4"), ("moved", "f4")]
+            room = np.empty(2 * count, row)
             if known:
-                self._codes[:known], self._scales[:known], self._moved[:known] = before
+                room[:known] = self._room[:known]
+            self._room = room
         for start in range(known, count, _PAGE):
-            some = slice(start, min(start + _PAGE, count))
-            self._codes[some], self._scales[some] = codes, scales = _rounded(matrix[some])
-            self._moved[some] = np.linalg.norm(matrix[some] - codes * scales[:, None], axis=1)
-            self._longest = max(self._longest, float(np.linalg.norm(matrix[some], axis=1).max()))
+            some = matrix[start : start + _PAGE]
+            into = self._room[start : start + len(some)]
+            into["codes"], into["scale"] = codes, scales = _rounded(some)
+            into["moved"] = np.linalg.norm(some - codes * scales[:, np.newaxis], axis=1)
         self._count = count
 
 

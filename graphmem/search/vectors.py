@@ -317,11 +317,9 @@ class Vectors:
                 self._cache.clear()
             self._unstored = {}
             self._store_embedder()
-            with self._graph.store.alone():
-                self._opened().tidy()
             texts = {label: self._edges.texts_of(label) for label in TEXTS}
             total = sum(map(len, texts.values()))
-            embedded = links = done = 0
+            embedded = done = 0
             for label, of_label in texts.items():
                 for page in self._texts(label, sorted(of_label)):
                     lacking = page.keys() - self._opened().with_vectors(label, page)
@@ -329,11 +327,7 @@ class Vectors:
                     done += len(page)
                     if on_progress:
                         on_progress(done, total)
-            with self._graph.store.alone():
-                index = self._opened()
-                index.save()
-                for label, of_label in texts.items():
-                    links += self._edges.draw_all(index, label, sorted(of_label), sorted(of_label))
+            links = self.rebuild()
             return RelinkReport(
                 embedder=self.embedder.name,
                 dimensions=self.embedder.dimensions,
@@ -380,6 +374,7 @@ class Vectors:
         with self._lock, self._graph.store.alone():
             index = self._opened(stored)
             index.tidy()
+            index.save()
             for label in TEXTS:
                 texts = self._edges.texts_of(label)
                 embedded = sorted(index.with_vectors(label, texts))

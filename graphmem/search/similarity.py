@@ -149,7 +149,7 @@ class Similarity:
         if index is None:
             return NearTasks()
         thresholds, size = self.vectors.embedder.thresholds, NEAR_TASKS + len(own)
-        floor, given = self._lowest, self._graph.settings.relevance_floor
+        floor, given = thresholds.lowest, self._graph.settings.relevance_floor
         vector = self.vectors.of(asked, index, own if view.agents is None else ())
         more = partial(index.near, "Task", vector)
         near = self._readable("Task", size, view, more, more(size), floor)
@@ -184,12 +184,6 @@ class Similarity:
         """Return the skills that tell of tasks like a text, as of the last search."""
         return self.skills.near(text, task_type, view) if self.vectors.skills else ()
 
-    @property
-    def _lowest(self) -> float:
-        """The similarity below which no task is near."""
-        thresholds = self.vectors.embedder.thresholds
-        return thresholds.near if thresholds.floor is None else thresholds.floor
-
     def near_before(self, tasks: Sequence[str]) -> Iterator[list[tuple[str, float]]] | None:
         """Return what was near each task (id) of a history when only those before it were known.
 
@@ -205,7 +199,8 @@ class Similarity:
     ) -> Iterator[list[tuple[str, float]]]:
         from graphmem.arrays import np
 
-        given, floor, known = self._graph.settings.relevance_floor, self._lowest, 0
+        given, known = self._graph.settings.relevance_floor, 0
+        floor = self.vectors.embedder.thresholds.lowest
         places = {key: place for place, key in enumerate(there)}
         lowest = max((floor if given is None else given) - ROUNDED, 0.0)
         for page in pages(tasks, _BLOCK):

@@ -118,7 +118,7 @@ class Vectors:
             dimensions=embedder.dimensions,
             similar=thresholds.similar,
             near=thresholds.near,
-            floor=thresholds.near if thresholds.floor is None else thresholds.floor,
+            floor=thresholds.lowest,
         )
 
     def _checked(self, stored: Row | None = None) -> Row:

@@ -66,6 +66,11 @@ class Thresholds:
             if (value := getattr(self, name)) is not None or name != "floor":
                 most = checked_number(f"thresholds.{name}", value, -1.0, most)
 
+    @property
+    def lowest(self) -> float:
+        """The cosine below which nothing is relevant, however few texts there are."""
+        return self.near if self.floor is None else self.floor
+
     def relevant(self, texts: int) -> float:
         """Return the cosine from which the nearest of so many texts is relevant.
 
@@ -73,10 +78,8 @@ class Thresholds:
         with the logarithm of their number, from ``floor`` (up to 10 texts) to ``near`` (from 1,000
         on).
         """
-        if self.floor is None:
-            return self.near
         rise = math.log(max(texts, 1) / FEW) / math.log(MANY / FEW)
-        return self.floor + (self.near - self.floor) * min(1.0, max(0.0, rise))
+        return self.lowest + (self.near - self.lowest) * min(1.0, max(0.0, rise))
 
 
 @runtime_checkable

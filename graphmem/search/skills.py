@@ -50,12 +50,17 @@ class SkillSearch:
 
     def embed(self, ids: Sequence[str]) -> list[tuple[Row, Vector]]:
         """Return skills and their vectors; new ones are stored if this process writes."""
+        from graphmem.arrays import np
+
         name, wanted = self._vectors.embedder.name, {*ids}
         made_by, known = self._known  # another thread may replace it
         if made_by != name or known.keys() != wanted:
             kept = {one: known[one] for one in wanted & known.keys()} if made_by == name else {}
             new = self._read(sorted(wanted - kept.keys()))
-            known = kept | {row["id"]: (row, self._decoded(row)) for row in new}
+            known = dict(kept)
+            for row in new:
+                held = np.frombuffer(base64.b64decode(row["vectors"]), np.float32)
+                known[row["id"]] = row, held.reshape(-1, self._vectors.embedder.dimensions)
             self._known = name, known
         return list(known.values())
 
@@ -74,12 +79,6 @@ class SkillSearch:
                 for page in pages(new):
                     self._graph.write("skills.embed", embedder=name, rows=page)
         return rows
-
-    def _decoded(self, row: Row) -> Vector:
-        from graphmem.arrays import np
-
-        held = np.frombuffer(base64.b64decode(row["vectors"]), np.float32)
-        return held.reshape(-1, self._vectors.embedder.dimensions)
 
     def _found(
         self, known: Sequence[tuple[Row, Vector]], vector: Vector, task_type: str | None, view: View

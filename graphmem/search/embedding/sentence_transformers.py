@@ -66,31 +66,27 @@ class SentenceTransformers(Embedding):
 
     @cached_property
     def _loaded(self) -> Any:
-        return _load(self._model)
+        if missing():
+            raise NotFoundError(
+                f"embedder {self.name} needs the extra of that name; run `{INSTALL}`"
+            )
+        try:
+            from sentence_transformers import SentenceTransformer
+        except (ImportError, OSError) as error:
+            # Where glibc has too little static TLS space beside the embedded engine, ROOM helps.
+            raise SettingsError(
+                f"embedder {self.name}: the library cannot be loaded ({shown(str(error))}); "
+                f"run `{INSTALL}`, or start Python with {ROOM}"
+            ) from error
+        try:
+            return SentenceTransformer(self._model)
+        except (OSError, ValueError) as error:
+            raise NotFoundError(
+                f"embedder {self.name}: there is no such folder, and no such model could be "
+                f"downloaded ({shown(str(error))}); check the name"
+            ) from error
 
 
 def missing() -> str | None:
     """Return the missing library, or None if models can be loaded."""
     return None if find_spec("sentence_transformers") else INSTALL
-
-
-def _load(model: str) -> Any:
-    if missing():
-        raise NotFoundError(
-            f"embedder {PREFIX}:{model} needs the extra of that name; run `{INSTALL}`"
-        )
-    try:
-        from sentence_transformers import SentenceTransformer
-    except (ImportError, OSError) as error:
-        # Where glibc has too little static TLS space for it beside the embedded engine, ROOM helps.
-        raise SettingsError(
-            f"embedder {PREFIX}:{model}: the library cannot be loaded ({shown(str(error))}); "
-            f"run `{INSTALL}`, or start Python with {ROOM}"
-        ) from error
-    try:
-        return SentenceTransformer(model)
-    except (OSError, ValueError) as error:
-        raise NotFoundError(
-            f"embedder {PREFIX}:{model}: there is no such folder, and no such model could be "
-            f"downloaded ({shown(str(error))}); check the name"
-        ) from error

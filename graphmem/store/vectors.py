@@ -212,35 +212,39 @@ class Rounded:
 
     def __init__(self) -> None:
         self._count = 0
-        self._room: NDArray[np.void] = np.empty(0, np.void)
+        self._codes: NDArray[np.int8] = np.empty((0, 0), np.int8)
+        self._scales: Matrix = np.empty((2, 0), np.float32)  # and how far rounding moved each
 
     def bounds(self, matrix: Matrix, vector: Matrix) -> Matrix:
         """Return upper bounds of the products of the rows of a table and a vector."""
         self._follow(matrix)
-        rows = self._room[: len(matrix)]
+        count = len(matrix)
         codes, scales = _rounded(vector[np.newaxis])
         moved = float(np.linalg.norm(vector - codes[0] * scales[0]))
         length = float(np.linalg.norm(vector))
-        bounds: Matrix = dots(rows["codes"], codes[0]).astype(np.float32)
-        bounds *= rows["scale"] * scales[0]
-        bounds += rows["moved"] * np.float32(length + moved)
+        bounds: Matrix = dots(self._codes[:count], codes[0]).astype(np.float32)
+        bounds *= self._scales[0, :count] * scales[0]
+        bounds += self._scales[1, :count] * np.float32(length + moved)
         bounds += np.float32(_LONGEST * (moved + _FLOAT * length))
         return bounds
 
     def _follow(self, matrix: Matrix) -> None:
         """Round the rows that are new; room that is not used yet takes no memory."""
         known, count = self._count, len(matrix)
-        if count > len(self._room):
-            row = [("codes", "i1", matrix.shape[1]), ("scale", "f4"), ("moved", "f4")]
-            room = np.empty(2 * count, row)
+        if count > len(self._codes):
+            before = self._codes, self._scales
+            self._codes = np.empty((2 * count, matrix.shape[1]), np.int8)
+            self._scales = np.empty((2, 2 * count), np.float32)
             if known:
-                room[:known] = self._room[:known]
-            self._room = room
+                self._codes[:known], self._scales[:, :known] = (
+                    before[0][:known],
+                    before[1][:, :known],
+                )
         for start in range(known, count, _PAGE):
-            some = matrix[start : start + _PAGE]
-            into = self._room[start : start + len(some)]
-            into["codes"], into["scale"] = codes, scales = _rounded(some)
-            into["moved"] = np.linalg.norm(some - codes * scales[:, np.newaxis], axis=1)
+            some = slice(start, min(start + _PAGE, count))
+            self._codes[some], self._scales[0, some] = codes, scales = _rounded(matrix[some])
+            moved = matrix[some] - codes * scales[:, np.newaxis]
+            self._scales[1, some] = np.linalg.norm(moved, axis=1)
         self._count = count
 
 

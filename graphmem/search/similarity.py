@@ -286,15 +286,9 @@ class Similarity:
         links = self._graph.read("similarity.links_of_strategies", ids=[own])
         linked = {row["other"] for row in links}
         rows = self._graph.read("similarity.rates", ids=[key for key, _ in near])
-        rates = {row.pop("id"): row for row in rows}
-        wanted = ("text", "trials", "successes", "mean", "lower", "status")
+        rates = {row["id"]: row for row in rows}
         others = [one for one in near if one[0] != own and one[0] in rates]
         return Listed(
-            SimilarStrategy(
-                id=key,
-                similarity=similarity,
-                linked=key in linked,
-                **{name: rates[key][name] for name in wanted},
-            )
+            SimilarStrategy(similarity=similarity, linked=key in linked, **rates[key])
             for key, similarity in others[:limit]
         )

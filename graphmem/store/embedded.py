@@ -10,10 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
-import tempfile
-import threading
-import time
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -68,7 +64,7 @@ class _Transaction:
     def finish(self, query: Query, /, **params: Any) -> list[Row]:
         if self._inner is not None:
             return self.run(query, **params)
-        found = run(self._session.execute, query, params)
+        found = run(self._session.execute, query, **params)
         self._finished = True
         return found
 
@@ -87,7 +83,7 @@ class _View:
         self._graph = graph
 
     def run(self, query: Query, /, **params: Any) -> list[Row]:
-        return run(self._graph.cypher, query, params)
+        return run(self._graph.cypher, query, **params)
 
     finish = run
 
@@ -101,9 +97,6 @@ class EmbeddedStore:
         self._settings = settings
         self._wait = WAIT if settings.wait is None else settings.wait
         self._lease = _leases.of(self.folder)
-        self._writer: Writer | None = None
-        self._reader: Reader | None = None
-        self._reading = threading.RLock()  # guards ``_reader``
         self._closed = False
         self._pid = os.getpid()
         self.capabilities = Capabilities(ENGINE, kglite.__version__, server=False)
@@ -113,13 +106,14 @@ class EmbeddedStore:
 
     @property
     def snapshot_age(self) -> float | None:
-        reader = self._reader
-        return reader.age if reader and not (self._writer and self._writer.held) else None
+        session = self._lease.reader or self._lease.writer
+        return session.age if session else None
 
     @property
     def writing(self) -> bool:
         """Whether this handle has written, and its process has the lease."""
-        return self._writer is not None and self._writer.held and not self._closed
+        writer = self._lease.writer
+        return writer is not None and writer.held and self in writer.users and not self._closed
 
     def try_writing(self) -> bool:
         try:
@@ -165,11 +159,8 @@ class EmbeddedStore:
         """Run one statement; cheaper than a transaction, which copies what it changes."""
         bound = query.bind(params)
         with self._begun() as writer:
-            try:
+            with translated(query):
                 found = rows(writer.session.execute, query.text, bound)
-            except Exception:
-                with translated(query):
-                    raise
             writer.acknowledge()
             return found
 
@@ -239,8 +230,8 @@ class EmbeddedStore:
 
     def accept_loss(self) -> LossReport:
         self._check_usable()
-        checked = self._writer is not None and self._writer.held  # when it was opened
-        if self.folder is None or not files.holds_graph(self.folder) or checked:
+        # A writer checked it when it was opened.
+        if self.folder is None or not files.holds_graph(self.folder) or self.writing:
             return LossReport()
         return files.accept_loss(self.folder)
 
@@ -277,8 +268,6 @@ class EmbeddedStore:
         self._closed = True
         if self._pid != os.getpid():
             return
-        self._writer = None
-        self._drop_reader()
         self._lease.give(self)
 
     def _check_open(self) -> None:
@@ -301,76 +290,22 @@ class EmbeddedStore:
 
     def _writable(self, wait: float | None = None) -> Writer:
         self._check_usable()
-        writer = self._writer
-        if writer is not None and writer.held:
-            return writer
         wait = self._wait if wait is None else wait
-        return self._own(self._lease.take(self, self._open_writer, wait, self._check_open))
-
-    def _own(self, writer: Writer) -> Writer:
-        self._writer = writer
+        writer = self._lease.take(self, self._settings.durability, wait, self._check_open)
         if self._closed:  # meanwhile
-            self._writer = None
             self._lease.give(self)
             self._check_open()
-        self._drop_reader()
         return writer
-
-    def _open_writer(self) -> Writer:
-        began = time.monotonic()
-        folder = self.folder
-        if folder is None:
-            scratch = Path(tempfile.mkdtemp(prefix="graphmem-"))
-            try:
-                session = files.open_writer(scratch, "off", self._drop_reader)
-            finally:
-                shutil.rmtree(scratch, ignore_errors=True)  # it is not written
-        else:
-            files.check_folder(folder)
-            with files.name_file(folder, "create"):
-                folder.mkdir(parents=True, exist_ok=True)
-            session = files.open_writer(folder, self._settings.durability, self._drop_reader)
-        with translated(path=folder and folder / files.GRAPH):
-            durable = self._settings.durability == "full"
-            return Writer(folder, session, durable=durable, began=began)
 
     def _readable(self) -> Reader:
         self._check_usable()
-        writer = self._writer
-        if writer is not None and writer.held:
-            return writer
         if self.folder is None:
             return self._writable()
-        writer = self._lease.join(self)
-        if writer is not None and writer.held:
-            return self._own(writer)
-        with self._reading:
-            self._check_open()
-            reader = self._reader or writer
-            if reader is not None and reader.readable():
-                self._reader = reader
-                return reader
-            self._drop_reader()
-            if writer is not None:
-                self._lease.forget(writer)
-                self._writer = None
-        return self._snapshot(self.folder)
-
-    def _snapshot(self, folder: Path) -> Reader:
-        if files.holds_log(folder) and not files.readers_of(folder):
+        if reader := self._lease.read(self):
+            return reader
+        if files.holds_log(self.folder) and not files.readers_of(self.folder):
             # Who is alone replays the log once, to read and to write.
             with contextlib.suppress(StoreError):
                 return self._writable(wait=0.0)
-        with self._reading:
-            self._check_open()
-            reader = self._reader = self._reader or Reader(folder)
-            if not reader.outdated:
-                return reader
-            self._drop_reader()
-        return self._writable()
-
-    def _drop_reader(self) -> None:
-        with self._reading:
-            reader, self._reader = self._reader, None
-        if reader and not isinstance(reader, Writer):
-            reader.close()
+        self._check_open()
+        return self._lease.snapshot(self, self.folder) or self._writable()

@@ -29,7 +29,7 @@ _USED_BY: set[int] = set()
 """The processes that used the engine, one forked from the other: a child lacks these threads."""
 
 
-def run(call: Callable[..., Any], query: Query, params: dict[str, Any]) -> list[Row]:
+def run(call: Callable[..., Any], query: Query, /, **params: Any) -> list[Row]:
     """Run a statement by a method of the engine; return its rows, or raise errors of ours."""
     with translated(query):
         return rows(call, query.text, query.bind(params))

@@ -11,10 +11,13 @@ import contextlib
 import logging
 import os
 import random
+import shutil
+import tempfile
 import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,12 +27,16 @@ from graphmem.errors import LockedError, StorageError, shown
 from graphmem.store import schema
 from graphmem.store.embedded_errors import full, run, translated
 from graphmem.store.embedded_files import (
+    GRAPH,
     READERS,
     WAITERS,
     WrittenFiles,
     abandon,
+    check_folder,
     lock_shared,
+    name_file,
     open_snapshot,
+    open_writer,
     signature_of,
     wanted,
 )
@@ -61,6 +68,8 @@ class Reader:
     """Whether this process has the lease."""
     outdated = False
     _current = True
+    _filing: Any = contextlib.nullcontext()
+    """Held while something is written beside the graph, for which the lease is needed."""
     _lock: int | None = None
     """The open file whose lock says that somebody reads."""
 
@@ -69,6 +78,7 @@ class Reader:
         self._at = began = time.monotonic()
         self._signature = signature_of(folder)
         self.indexes: dict[tuple[type, str], VectorIndex] = {}
+        self.users: weakref.WeakSet[object] = weakref.WeakSet()
         self._lock = lock_shared(folder / READERS)
         try:
             self.session, beside = open_snapshot(folder)
@@ -81,7 +91,7 @@ class Reader:
 
     def read(self, query: Any, /, **params: Any) -> list[dict[str, Any]]:
         """Run a reading statement."""
-        return run(self.session.cypher, query, params)
+        return run(self.session.cypher, query, **params)
 
     def readable(self) -> bool:
         """Return whether to read this: nobody wrote since, or not for long."""
@@ -96,9 +106,11 @@ class Reader:
         """Seconds since this was all there is; None if it is so."""
         return None if self.held or self._current else time.monotonic() - self._at
 
-    def filing(self) -> contextlib.AbstractContextManager[bool]:
-        """Yield False: a reader writes nothing."""
-        return contextlib.nullcontext(enter_result=False)
+    @contextlib.contextmanager
+    def filing(self) -> Iterator[bool]:
+        """Keep the lease within, if this process has it; yield whether it does."""
+        with self._filing:
+            yield self.held
 
     def close(self) -> None:
         """Let the writer know that nobody reads this any more; running statements finish."""
@@ -116,12 +128,11 @@ class Writer(Reader):
         self._folder = folder
         self._signature = ()
         self.session = session
-        self.indexes = {}
+        self.indexes, self.users = {}, weakref.WeakSet()
         self.held = True  # only the holder of ``lock`` changes it
         self.lock = threading.RLock()
         self._depth = 0  # how many transactions are within each other
         self._filing = threading.RLock()
-        """Held while something is written beside the graph, for which the lease is needed."""
         self._files: WrittenFiles | None = None
         self._awaited = False
         try:
@@ -143,10 +154,7 @@ class Writer(Reader):
 
     def apply_schema(self, *, repair: bool) -> None:
         """Create what is missing of the schema."""
-
-        def execute(query: Any, **params: Any) -> list[dict[str, Any]]:
-            return run(self.session.execute, query, params)
-
+        execute = partial(run, self.session.execute)
         self.schema = schema.apply(ENGINE, self.read, execute, repair=repair)
 
     def enter(self) -> bool:
@@ -180,12 +188,6 @@ class Writer(Reader):
         if self._files:
             with translated():
                 self._files.checkpoint()
-
-    @contextlib.contextmanager
-    def filing(self) -> Iterator[bool]:
-        """Keep the lease within, if this process has it; yield whether it does."""
-        with self._filing:
-            yield self.held
 
     def close(self) -> None:
         """Write a checkpoint and give the lease back."""
@@ -270,29 +272,29 @@ def _look_after(writer: weakref.ref[Writer]) -> None:
 
 
 class Lease:
-    """The writer of one folder in this process: its users share it, and the last one closes it."""
+    """The sessions of one folder in this process: its handles share them, and the last one closes.
+
+    There is a writer, which may have given kglite's lease back, or a snapshot.
+    """
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder
         self._lock = threading.RLock()
-        self.writer: Writer | None = None  # it may have given the lease back
-        self._users: weakref.WeakSet[object] = weakref.WeakSet()
+        self.writer: Writer | None = None
+        self.reader: Reader | None = None
 
-    def take(
-        self,
-        user: object,
-        open_writer: Callable[[], Writer],
-        wait: float,
-        check: Callable[[], None],
-    ) -> Writer:
+    def take(self, user: object, durability: str, wait: float, check: Callable[[], None]) -> Writer:
         """Return the writer, which has the lease; the user has the writer until :meth:`give`."""
+        writer = self.writer
+        if writer is not None and writer.held and user in writer.users:
+            return writer
         since, refused, flag = time.monotonic(), "", None
         try:
             while True:
                 check()
                 check_wanted()
                 try:
-                    writer = self._attempt(user, open_writer)
+                    writer = self._attempt(user, durability)
                     if writer is not None:
                         return writer
                 except LockedError as error:
@@ -307,40 +309,75 @@ class Lease:
             if flag is not None:
                 os.close(flag)
 
-    def _attempt(self, user: object, open_writer: Callable[[], Writer]) -> Writer | None:
+    def _attempt(self, user: object, durability: str) -> Writer | None:
         with self._lock:
-            before = self.writer
-            if before is None or not before.held:
-                if before is not None and before.lets_others():
+            before = writer = self.writer
+            if writer is None or not writer.held:
+                if writer is not None and writer.lets_others():
                     return None
-                self.writer = open_writer()
+                writer = self.writer = self._open(durability)
                 if before is not None:
                     before.end()
-            self._users.add(user)
-            return self.writer
+            writer.users.add(user)
+            return writer
 
-    def join(self, user: object) -> Writer | None:
-        """Return the writer of this process, if there is one; it may not have the lease now."""
-        writer = self.writer
-        if writer is not None:
-            self._users.add(user)
-        return writer
+    def _open(self, durability: str) -> Writer:
+        began, folder = time.monotonic(), self._folder
+        if folder is None:
+            scratch = Path(tempfile.mkdtemp(prefix="graphmem-"))
+            try:
+                session = open_writer(scratch, "off", self._drop_reader)
+            finally:
+                shutil.rmtree(scratch, ignore_errors=True)  # it is not written
+        else:
+            check_folder(folder)
+            with name_file(folder, "create"):
+                folder.mkdir(parents=True, exist_ok=True)
+            session = open_writer(folder, durability, self._drop_reader)
+        with translated(path=folder and folder / GRAPH):
+            return Writer(folder, session, durable=durability == "full", began=began)
 
-    def forget(self, writer: Writer) -> None:
-        """Let a writer go that has given the lease back and is out of date."""
+    def read(self, user: object) -> Reader | None:
+        """Return what there is to read, if it may still be read; the user has it as with a write.
+
+        That is the writer, what it had when it gave the lease back, or a snapshot.
+        """
+        session: Reader | None = self.writer
+        if session is None or not session.held:
+            with self._lock:
+                session = self.reader or self.writer
+                if session is None or not session.readable():
+                    self._drop_reader()
+                    if self.writer is not None and not self.writer.held:
+                        self.writer.end()
+                        self.writer = None
+                    return None
+        session.users.add(user)
+        return session
+
+    def snapshot(self, user: object, folder: Path) -> Reader | None:
+        """Return a snapshot; None where there is a writer now, or one must renew the schema."""
         with self._lock:
-            if self.writer is writer and not writer.held:
-                self.writer = None
-                writer.end()
+            if self.writer is not None and self.writer.held:
+                return None
+            reader = self.reader = self.reader or Reader(folder)
+            reader.users.add(user)
+            if reader.outdated:
+                self._drop_reader()
+            return None if reader.outdated else reader
 
     def give(self, user: object) -> None:
-        """Give the writer back; the last user closes it after the running transaction."""
+        """Give the sessions back; the last user closes the writer after the running transaction."""
         with self._lock:
             writer = self.writer
-            if writer is None or user not in self._users:
+            if self.reader is not None:
+                self.reader.users.discard(user)
+                if not self.reader.users:
+                    self._drop_reader()
+            if writer is None or user not in writer.users:
                 return
-            if self._users - {user}:
-                self._users.discard(user)
+            if writer.users - {user}:
+                writer.users.discard(user)
                 return
             if not writer.lock.acquire(timeout=_CLOSING):
                 raise LockedError(
@@ -348,11 +385,17 @@ class Lease:
                     "the memory again when it is done"
                 )
             try:
-                self._users.discard(user)
+                writer.users.discard(user)
                 self.writer = None
                 writer.close()
             finally:
                 writer.lock.release()
+
+    def _drop_reader(self) -> None:
+        with self._lock:
+            reader, self.reader = self.reader, None
+            if reader is not None:
+                reader.close()
 
 
 class Leases:

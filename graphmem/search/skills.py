@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from graphmem.errors import LockedError, StorageError
@@ -44,8 +44,22 @@ class SkillSearch:
 
         A reader does not get skills with the name of a type that it may not learn.
         """
-        known = self.embed(self._vectors.skills)
-        found = self._found(known, self._vectors.of(text), task_type, view)
+        known, vector = self.embed(self._vectors.skills), self._vectors.of(text)
+        least = self._vectors.floor(sum(len(rows) for _, rows in known)) - _ROUNDED
+        found: list[NearSkill] = []
+        for row, rows in known:
+            if not view.allows(row["name"]):
+                continue
+            cosines = (rows @ vector).tolist()
+            whole = 1.0 if row["name"] == task_type else cosines[0]
+            places = None
+            if whole < least:
+                places = tuple(at for at, cosine in enumerate(cosines[1:]) if cosine >= least)
+            if places is None or places:
+                nearest = min(max(whole, *cosines), 1.0)
+                worth = LEAST + RANGE * (nearest - least) / max(1.0 - least, _ROUNDED)
+                skill = row["id"], row["source"], row["name"]
+                found.append(NearSkill(*skill, nearest, worth, places))
         return sorted(found, key=lambda skill: (-skill.worth, skill.source, skill.kind))[:MOST]
 
     def embed(self, ids: Sequence[str]) -> list[tuple[Row, Vector]]:
@@ -79,20 +93,3 @@ class SkillSearch:
                 for page in pages(new):
                     self._graph.write("skills.embed", embedder=name, rows=page)
         return rows
-
-    def _found(
-        self, known: Sequence[tuple[Row, Vector]], vector: Vector, task_type: str | None, view: View
-    ) -> Iterator[NearSkill]:
-        least = self._vectors.floor(sum(len(rows) for _, rows in known)) - _ROUNDED
-        for row, rows in known:
-            if not view.allows(row["name"]):
-                continue
-            cosines = (rows @ vector).tolist()
-            whole = 1.0 if row["name"] == task_type else cosines[0]
-            places = None
-            if whole < least:
-                places = tuple(at for at, cosine in enumerate(cosines[1:]) if cosine >= least)
-            if places is None or places:
-                nearest = min(max(whole, *cosines), 1.0)
-                worth = LEAST + RANGE * (nearest - least) / max(1.0 - least, _ROUNDED)
-                yield NearSkill(row["id"], row["source"], row["name"], nearest, worth, places)

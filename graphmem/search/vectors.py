@@ -71,13 +71,13 @@ class Vectors:
         if self._embedder is None:
             from graphmem.search.embedding import open_embedder
 
-            name = self.built_with()
-            if name is not None and "embedder" not in self._graph.settings.model_fields_set:
+            built = self.built_for()
+            if built is not None and "embedder" not in self._graph.settings.model_fields_set:
                 try:
-                    self._embedder = open_embedder(name)
+                    self._embedder = open_embedder(built[0])
                 except NotFoundError as error:
                     raise SettingsError(
-                        f"the memory was embedded with {name}, which is not here; give it to "
+                        f"the memory was embedded with {built[0]}, which is not here; give it to "
                         "Memory.open(embedder=...), or embed the memory anew with "
                         "`graphmem upkeep relink --embedder minilm`"
                     ) from error
@@ -94,11 +94,6 @@ class Vectors:
         """Return the name and the dimensions of the embedder of the stored vectors, if any."""
         stored = self._edges.state()
         return None if stored["name"] is None else (stored["name"], stored["dimensions"])
-
-    def built_with(self) -> str | None:
-        """Return the name of the embedder of the stored vectors; None if there are none."""
-        built = self.built_for()
-        return built and built[0]
 
     def adopt(self) -> tuple[str, int]:
         """Return name and dimensions of the embedder in force, which a memory that writes keeps."""

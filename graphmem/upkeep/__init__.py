@@ -127,7 +127,8 @@ class Upkeep:
 
     def embedded_with(self) -> str | None:
         """Return the name of the memory's embedder; None if nothing was embedded."""
-        return self._vectors.built_with()
+        built = self._vectors.built_for()
+        return built and built[0]
 
     export = delegate("_exchange", Exchange.export)
     import_ = delegate("_exchange", Exchange.import_)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from datetime import datetime
 from secrets import token_hex
-from typing import Any, Protocol
+from typing import Any
 
 from pydantic import JsonValue
 
@@ -28,8 +28,9 @@ from graphmem.ids import (
 )
 from graphmem.models.levels import Added, Entry, Level, LevelName, NewEntry
 from graphmem.notebook.lists import Listed
+from graphmem.search.entries import EntrySearch
 from graphmem.store.paging import pages
-from graphmem.store.port import Near, Question, Row
+from graphmem.store.port import Row
 from graphmem.text.words import words_of
 
 SEARCHED = 4_000
@@ -49,33 +50,10 @@ _CHANGED = ("id", "base", "at", "expires_at", "reads", "last_read_at")
 _COMPARED = ("content", "format", "tags", "metadata")
 
 
-class Search(Protocol):
-    """What searches entries by meaning."""
-
-    def nearest(
-        self, text: str, asked: Question, levels: Mapping[str, str], limit: int
-    ) -> list[Row]:
-        """Return the entries of levels (streams by ids) that fit, the nearest first."""
-
-    def ranked(self, label: str, text: str) -> Iterator[Near]:
-        """Yield tasks, strategies or knowledge, the nearest first; equally near ones together."""
-
-    def embed(self, levels: Mapping[str, str]) -> int:
-        """Embed the entries of levels that have no vector; return how many."""
-
-    def twins(
-        self, level: str, stream: str, compared: tuple[int, str], near: float
-    ) -> tuple[list[Row], tuple[int, str]]:
-        """Return pairs of near entries {id, seq, twin, twin_seq}, and what was compared."""
-
-    def tidy(self) -> None:
-        """Remove the words of removed entries for good."""
-
-
 class Base:
     """Finds the levels of one namespace."""
 
-    def __init__(self, graph: Graph, search: Search, reads: Reads) -> None:
+    def __init__(self, graph: Graph, search: EntrySearch, reads: Reads) -> None:
         self._graph = graph
         self._search = search
         self._reads = reads

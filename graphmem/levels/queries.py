@@ -29,7 +29,6 @@ from graphmem.ids import (
 )
 from graphmem.levels.entries import (
     Base,
-    Search,
     check_readable,
     check_writable,
     entry_fields,
@@ -50,6 +49,7 @@ from graphmem.models.levels import (
     lens_name,
 )
 from graphmem.notebook.lists import Listed
+from graphmem.search.entries import EntrySearch
 from graphmem.store.port import Question, Row
 
 COMPARED = 100
@@ -409,7 +409,7 @@ class _Views(NamedTuple):
     """The answer of views to one question of one reader."""
 
     graph: Graph
-    search: Search
+    search: EntrySearch
     request: EntryQuestion
     options: Sequence[str]
     params: Mapping[str, Any]

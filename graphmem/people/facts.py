@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from graphmem.graph.graph import Graph
 from graphmem.ids import from_millis, node_id
 from graphmem.models.people import Fact
-from graphmem.store.port import Near, Row
+from graphmem.search.entries import EntrySearch
+from graphmem.store.port import Row
 from graphmem.text.words import normalized, words
 
 MOST = 5
@@ -36,20 +37,10 @@ Facts = Callable[..., list[Fact]]
 """Tells what is known for a text, and for a user: see :class:`FactFinder`."""
 
 
-class Search(Protocol):
-    """Finds facts by meaning."""
-
-    def ranked(self, label: str, text: str) -> Iterator[Near]:
-        """Yield the nodes of a label with their similarities, the nearest first."""
-
-    def floor(self, texts: int) -> float:
-        """Return the similarity from which the nearest of so many texts is relevant."""
-
-
 class FactFinder:
     """Finds what is known for a text in one namespace."""
 
-    def __init__(self, graph: Graph, search: Search) -> None:
+    def __init__(self, graph: Graph, search: EntrySearch) -> None:
         self._graph = graph
         self._search = search
 

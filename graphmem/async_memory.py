@@ -21,8 +21,7 @@ from graphmem.levels import Levels
 from graphmem.levels.producers import Producers
 from graphmem.memory import Memory
 from graphmem.models.levels import TickReport
-from graphmem.people import People
-from graphmem.people.scopes import LearningScopes
+from graphmem.people import LearningScopes, People
 from graphmem.policies import Policies
 from graphmem.policies.cycles import Cycles
 from graphmem.policies.events import Events

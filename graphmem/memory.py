@@ -37,9 +37,8 @@ from graphmem.models.episodes import Episode, MistakeCard, Step, StrategyUse
 from graphmem.models.recall import Kind, Recall
 from graphmem.models.reports import Learned
 from graphmem.network import Network
-from graphmem.people import People
-from graphmem.people.facts import FactFinder
-from graphmem.people.scopes import LearningScopes
+from graphmem.people import LearningScopes, People
+from graphmem.people.facts import find_facts
 from graphmem.policies import Policies
 from graphmem.policies.cycles import Cycles
 from graphmem.policies.events import Events
@@ -100,10 +99,10 @@ class Memory:
         self.levels = Levels(graph, search, reads, outlets)
         """Entries that agents hold for a time: see :class:`graphmem.levels.Levels`."""
         noted = partial(self.levels._relevant, search.floor)
-        self._facts = facts = FactFinder(graph, search).find
+        self._facts = facts = partial(find_facts, graph, search)
         self._context = ContextWriter(graph, similarity, estimator.each, noted, facts)
         self.scopes = LearningScopes(graph)
-        """What agents may learn and read: see :class:`graphmem.people.scopes.LearningScopes`."""
+        """What agents may learn and read: see :class:`graphmem.people.LearningScopes`."""
         self.events = Events(graph, self.policies.crystallize, changes.made_by)
         """Streams of all changes: see :class:`graphmem.policies.events.Events`."""
         self.predictions = Predictions(graph)

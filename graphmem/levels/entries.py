@@ -188,16 +188,9 @@ class Entries(Base):
             relevance: how much it counts at first, in (0, 1].
             agent: who writes; an agent may write its own levels and those for all. None: anybody.
         """
+        given = {**locals(), "metadata": {} if metadata is None else metadata}
         level = self._writable(name, agent)
-        new = NewEntry(
-            content=content,
-            tags=tags,  # type: ignore[arg-type] # it checks them
-            key=key,
-            metadata={} if metadata is None else metadata,  # type: ignore[arg-type]
-            ttl=ttl,
-            at=at,
-            relevance=relevance,
-        )
+        new = NewEntry(**{field: given[field] for field in NewEntry.model_fields})
         new = self._graph.storable(new)
         row = row_of(self._graph.ns, level.name, new, self._graph.now())
         options = ["keyed"] if new.key is not None else []

@@ -105,16 +105,8 @@ class Queries(Base):
         Raises:
             NotFoundError: there is no such level or lens, or the lens looks at nothing.
         """
-        request = EntryQuestion(
-            text=text,
-            tags=tags,
-            since=since,
-            until=until,
-            key=key,
-            max_age=max_age,
-            min_relevance=min_relevance,
-            include_expired=include_expired,
-        )
+        given = dict(locals())
+        request = EntryQuestion(**{name: given[name] for name in EntryQuestion.model_fields})
         usual = 10
         if lens is not None:
             if levels is not None:

@@ -1,18 +1,21 @@
 """People: preferences of users, knowledge, and the scopes of agents.
 
 Preferences are facts. Only their times decide which is in force: of a user and category each
-supersedes the one before it, in whatever order they arrive.
+supersedes the one before it, in whatever order they arrive. :mod:`graphmem.graph.access` derives
+from the scopes what agents may learn and read.
 """
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Sequence
 from datetime import datetime
 
-from graphmem.errors import NotFoundError, ValidationError
+from graphmem.errors import NotFoundError, ScopeError, ValidationError
+from graphmem.graph.access import Scopes, read_scopes
 from graphmem.graph.arguments import check_limit, check_text, checked_text
 from graphmem.graph.graph import Graph, Reader, Transaction
-from graphmem.ids import from_millis, node_id
+from graphmem.ids import from_millis, node_id, scope_id
 from graphmem.models.fields import millis
 from graphmem.models.people import (
     KNOWLEDGE_CONFIDENCE,
@@ -22,6 +25,7 @@ from graphmem.models.people import (
     KnowledgeSource,
     Preference,
     PreferenceSource,
+    Scope,
     Wish,
 )
 from graphmem.notebook.lists import Listed
@@ -236,3 +240,81 @@ def erase_user(tx: Transaction, user: str) -> dict[str, int] | None:
     facts = tx.run("knowledge.settle", ids=stated)[0]["removed"]
     rows = tx.run("preferences.erase_user", user_id=identity)
     return {"preferences": sum(row["preferences"] for row in rows), "knowledge": facts}
+
+
+class LearningScopes:
+    """Sets and reads the scopes of agents in one namespace: ``memory.scopes``."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+
+    def set(
+        self,
+        agent: str,
+        *,
+        can_learn: Sequence[str] | None = None,
+        cannot_learn: Sequence[str] = (),
+        share_with: Sequence[str] = (),
+        inherit_from: Sequence[str] = (),
+        min_occurrences: int | None = None,
+    ) -> Scope:
+        """Set or replace the scope of an agent.
+
+        An agent without a scope learns everything, and reads its own lessons.
+
+        Args:
+            agent: name of the agent.
+            can_learn: types of tasks that it may learn; ``*`` matches any text; None: all.
+            cannot_learn: types of tasks that it may not learn; overrides ``can_learn``.
+            share_with: agents that may read its lessons; "*" lets all of them.
+            inherit_from: agents whose lessons it reads if they share with it; it also inherits from
+                the agents from which these inherit.
+            min_occurrences: occurrences that a lesson needs before it reads it.
+
+        Raises:
+            ScopeError: it would inherit from itself, directly or through others.
+            ValidationError: another field is wrong.
+        """
+        given = dict(locals())
+        del given["self"]
+        scope = Scope(**given)
+
+        def work(tx: Transaction) -> None:
+            _lock(tx)
+            known = Scopes([*read_scopes(tx).values(), scope]) if scope.inherit_from else Scopes()
+            for source in scope.inherit_from:
+                if scope.agent in {source, *known.ancestors(source)}:
+                    raise ScopeError(
+                        "inherit_from",
+                        source,
+                        f"makes a circle: {source!r} inherits from {scope.agent!r}",
+                        "leave it out",
+                    )
+            tx.run("scopes.put", id=scope_id(tx.ns, scope.agent), **scope.model_dump(mode="json"))
+
+        self._graph.transact(work)
+        return scope
+
+    def list(self) -> Listed[Scope]:
+        """Return all scopes, by agent."""
+        return Listed(builtins.list(read_scopes(self._graph).values()))
+
+    def get(self, agent: str) -> Scope | None:
+        """Return the scope of an agent, or None if it has none."""
+        name = Scope(agent=agent).agent
+        return read_scopes(self._graph, [name]).get(name)
+
+    def remove(self, agent: str) -> bool:
+        """Remove the scope of an agent; return whether it had one."""
+        name = Scope(agent=agent).agent
+        return self._graph.transact(lambda tx: erase_agent(tx, name, named=False)) > 0
+
+
+def erase_agent(tx: Transaction, agent: str, *, named: bool = True) -> int:
+    """Remove the scope of an agent, and its name from others if ``named``; return the number."""
+    _lock(tx)
+    return int(tx.run("scopes.drop", agents=[agent], named=named)[0]["removed"])
+
+
+def _lock(tx: Transaction) -> None:
+    tx.run("scopes.lock", id=node_id(tx.ns, "Lock", "scopes"))

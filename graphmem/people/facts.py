@@ -34,86 +34,88 @@ _NAMES = (
 _NUMBERS = {name: str(number) for number, name in enumerate(_NAMES)}
 
 Facts = Callable[..., list[Fact]]
-"""Tells what is known for a text, and for a user: see :class:`FactFinder`."""
+"""Tells what is known for a text, and for a user: see :func:`find_facts`."""
 
 
-class FactFinder:
-    """Finds what is known for a text in one namespace."""
+def find_facts(
+    graph: Graph,
+    search: EntrySearch,
+    text: str,
+    user: str | None = None,
+    at: int | None = None,
+    until: int | None = None,
+) -> list[Fact]:
+    """Return preferences of a user, then facts near a text, that are in force at a time.
 
-    def __init__(self, graph: Graph, search: EntrySearch) -> None:
-        self._graph = graph
-        self._search = search
+    ``until``: as they were by what was recorded by this time; None: by everything.
+    """
+    now = graph.now() if at is None else at
+    preferences = [] if user is None else _preferences(graph, user, until)
+    return [*preferences, *_known(graph, search, text, now, until)]
 
-    def find(
-        self, text: str, user: str | None = None, at: int | None = None, until: int | None = None
-    ) -> list[Fact]:
-        """Return preferences of a user, then facts near a text, that are in force at a time.
 
-        ``until``: as they were by what was recorded by this time; None: by everything.
-        """
-        now = self._graph.now() if at is None else at
-        return [*self._preferences(user, until), *self._known(text, now, until)]
+def _preferences(graph: Graph, user: str, until: int | None) -> Iterator[Fact]:
+    identity = node_id(graph.ns, "User", user)
+    in_force: dict[str, Row] = {}
+    for row in graph.read("preferences.of", user_id=identity, history=until is not None):
+        if until is None or row["created_at"] <= until:  # the latest of a category come first
+            in_force.setdefault(row["category"], row)
+    latest = sorted(in_force.values(), key=lambda row: (-row["said_at"], row["category"]))
+    for row in latest[:MOST]:
+        said = {name: row[name] for name in ("id", "text", "source", "confidence")}
+        at = from_millis(row["said_at"])
+        yield Fact(kind="preference", about=row["category"], at=at, **said)
 
-    def _preferences(self, user: str | None, until: int | None) -> Iterator[Fact]:
-        if user is None:
-            return
-        identity = node_id(self._graph.ns, "User", user)
-        in_force: dict[str, Row] = {}
-        for row in self._graph.read("preferences.of", user_id=identity, history=until is not None):
-            if until is None or row["created_at"] <= until:  # the latest of a category come first
-                in_force.setdefault(row["category"], row)
-        latest = sorted(in_force.values(), key=lambda row: (-row["said_at"], row["category"]))
-        for row in latest[:MOST]:
-            said = {name: row[name] for name in ("id", "text", "source", "confidence")}
-            at = from_millis(row["said_at"])
-            yield Fact(kind="preference", about=row["category"], at=at, **said)
 
-    def _known(self, text: str, now: int, until: int | None) -> Iterator[Fact]:
-        if not self._graph.read("knowledge.any"):  # loads no model
-            return
-        ranked = [pair for near in self._search.ranked("Knowledge", text) for pair in near]
-        least = self._search.floor(len(ranked))
-        near = dict(pair for pair in ranked[:LOOKED_AT] if pair[1] >= least)
-        rows = self._graph.read("knowledge.list", ids=[*near], until=until) if near else []
-        rows = [row for row in rows if holds(row["statements"], now)]
-        rows.sort(key=lambda row: (-near[row["id"]], row["id"]))
-        later = self._told_later(rows[:MOST], now, until)
-        for row in rows[:MOST]:
-            best = max(row["statements"], key=lambda said: (said["confidence"], _said_at(said)))
-            rivals = {one["fact"]: None for one in (*row["contradicts"], *row["contradicted_by"])}
-            yield Fact(
-                kind="knowledge",
-                id=row["id"],
-                about=row["domain"],
-                text=row["fact"],
-                source=best["source"],
-                at=from_millis(_said_at(best)),
-                confidence=row["confidence"],
-                similarity=near[row["id"]],
-                contradicted_by=tuple(rivals),
-                may_be_replaced_by=later[row["id"]],
-                valid_to=from_millis(validity(row["statements"])[1]),
-            )
+def _known(
+    graph: Graph, search: EntrySearch, text: str, now: int, until: int | None
+) -> Iterator[Fact]:
+    if not graph.read("knowledge.any"):  # loads no model
+        return
+    ranked = [pair for near in search.ranked("Knowledge", text) for pair in near]
+    least = search.floor(len(ranked))
+    near = dict(pair for pair in ranked[:LOOKED_AT] if pair[1] >= least)
+    rows = graph.read("knowledge.list", ids=[*near], until=until) if near else []
+    rows = [row for row in rows if holds(row["statements"], now)]
+    rows.sort(key=lambda row: (-near[row["id"]], row["id"]))
+    later = _told_later(graph, rows[:MOST], now, until)
+    for row in rows[:MOST]:
+        best = max(row["statements"], key=lambda said: (said["confidence"], _said_at(said)))
+        rivals = {one["fact"]: None for one in (*row["contradicts"], *row["contradicted_by"])}
+        yield Fact(
+            kind="knowledge",
+            id=row["id"],
+            about=row["domain"],
+            text=row["fact"],
+            source=best["source"],
+            at=from_millis(_said_at(best)),
+            confidence=row["confidence"],
+            similarity=near[row["id"]],
+            contradicted_by=tuple(rivals),
+            may_be_replaced_by=later[row["id"]],
+            valid_to=from_millis(validity(row["statements"])[1]),
+        )
 
-    def _told_later(
-        self, rows: Sequence[Row], now: int, until: int | None
-    ) -> dict[str, tuple[str, ...]]:
-        """Return by id the facts told later that hold now and may contradict, the latest first."""
-        domains = sorted({row["domain"] for row in rows})
-        asked = {"domains": domains, "until": until}
-        told = self._graph.read("knowledge.of_domains", **asked) if rows else []
-        told.sort(key=lambda row: (row["told_at"], row["recorded_at"], row["id"]), reverse=True)
-        known = {
-            row["id"]: {one["id"] for one in (*row["contradicts"], *row["contradicted_by"])}
-            for row in rows
-        }
-        found: dict[str, tuple[str, ...]] = dict.fromkeys(known, ())
-        for place, row in enumerate(told):
-            if row["id"] in known:
-                later = [one for one in told[:place] if holds([one], now)]
-                rivals = propose(later, row, known[row["id"]])
-                found[row["id"]] = tuple(one["fact"] for one in rivals)
-        return found
+
+def _told_later(
+    graph: Graph, rows: Sequence[Row], now: int, until: int | None
+) -> dict[str, tuple[str, ...]]:
+    """Return by id the facts told later that hold now and may contradict, the latest first."""
+    domains = sorted({row["domain"] for row in rows})
+    asked = {"domains": domains, "until": until}
+    told = graph.read("knowledge.of_domains", **asked) if rows else []
+    told.sort(key=lambda row: (row["told_at"], row["recorded_at"], row["id"]), reverse=True)
+    known = {
+        row["id"]: {one["id"] for one in (*row["contradicts"], *row["contradicted_by"])}
+        for row in rows
+    }
+    found: dict[str, tuple[str, ...]] = dict.fromkeys(known, ())
+    for place, row in enumerate(told):
+        if row["id"] in known:
+            later = [one for one in told[:place] if holds([one], now)]
+            rivals = propose(later, row, known[row["id"]])
+            found[row["id"]] = tuple(one["fact"] for one in rivals)
+    return found
 
 
 def validity(statements: Iterable[Row]) -> tuple[int | None, int | None]:

@@ -97,12 +97,7 @@ class Predictions:
             NotFoundError: there is no such policy or strategy.
         """
         given = Expectation(
-            probability=probability,
-            outcome=outcome,  # type: ignore[arg-type]
-            agent=agent,
-            at=at,
-            due=due,
-            key=key,
+            **{name: value for name, value in locals().items() if name not in ("self", "subject")}
         )
         names = subject_ids(self._graph.ns, subject)
         identity = node_id(self._graph.ns, "Prediction", given.key or uuid4().hex)

@@ -12,7 +12,6 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 from graphmem.errors import ValidationError
@@ -67,13 +66,9 @@ class StateKey(NamedTuple):
             return cls(state_id(namespace, state), state, None)
         if not isinstance(state, Mapping):
             raise ValidationError(name, state, "must be a dict of features or a fingerprint")
-        return _state_key(namespace, features_json(state, name))
-
-
-@lru_cache(maxsize=65_536)
-def _state_key(namespace: str, features: str) -> StateKey:
-    fingerprint = hashed(features)
-    return StateKey(state_id(namespace, fingerprint), fingerprint, features)
+        features = features_json(state, name)
+        fingerprint = hashed(features)
+        return cls(state_id(namespace, fingerprint), fingerprint, features)
 
 
 class PolicyKey(NamedTuple):

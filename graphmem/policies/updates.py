@@ -95,21 +95,9 @@ class Policies(Values):
             ValidationError: a field is wrong, or what came next is missing.
             StoreError: the engine failed; nothing was written.
         """
-        step = Transition(
-            state=state,
-            action=action,
-            reward=reward,
-            spec=spec,
-            next_state=next_state,
-            next_max_q=next_max_q,
-            terminal=terminal,
-            next_actions=next_actions,
-            alpha=alpha,
-            gamma=gamma,
-            success=success,
-            agent=agent,
-            at=at,
-        )
+        given = dict(locals())
+        del given["self"], given["record"]
+        step = Transition(**given)
         if record is None:
             record = self._graph.settings.record_transitions or step.reward is None
         check_flag("record", record)

@@ -30,8 +30,7 @@ from graphmem.lessons import general_rules as consolidation
 from graphmem.levels.topology import drop
 from graphmem.models import EraseReport, ForgetReport
 from graphmem.models.fields import Finite, Input, Name, Unit
-from graphmem.people import erase_user
-from graphmem.people.scopes import erase_agent
+from graphmem.people import erase_agent, erase_user
 from graphmem.policies import streams as derivation
 from graphmem.policies.cycles import Cycles
 from graphmem.policies.streams import Change, apply, lock

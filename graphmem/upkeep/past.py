@@ -25,7 +25,7 @@ from graphmem.lessons import Lessons
 from graphmem.lessons.skills import add_sources, read_priors
 from graphmem.models.fields import Input, Moment
 from graphmem.models.forecasts import PriorRecord
-from graphmem.people.scopes import LearningScopes
+from graphmem.people import LearningScopes
 from graphmem.search.edges import Edges
 from graphmem.search.vectors import Vectors
 from graphmem.store.paging import pages

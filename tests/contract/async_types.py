@@ -15,7 +15,7 @@ from graphmem.models.people import Preference, Scope
 from graphmem.models.policies import Cycle, Policy, Prediction
 from graphmem.models.reports import Learned, RebuildReport, VerifyReport
 from graphmem.notebook.lists import Listed
-from graphmem.policies.consumers import Consumer
+from graphmem.policies.events import Consumer
 from graphmem.store.port import Rows
 
 P = ParamSpec("P")

@@ -23,7 +23,7 @@ NOON = 1_780_000_000_000
 
 @pytest.fixture
 def memory(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> Memory:
-    monkeypatch.setattr("graphmem.policies.consumers.LISTEN_SECONDS", 30.0)
+    monkeypatch.setattr("graphmem.policies.events.LISTEN_SECONDS", 30.0)
     memory.levels.put(LEVEL)
     return memory
 

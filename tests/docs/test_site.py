@@ -26,12 +26,10 @@ from graphmem.cli.main import cli
 from graphmem.episodes.attempts import AsyncAttempt, Attempt
 from graphmem.lessons import Lessons
 from graphmem.levels import Levels
-from graphmem.people import People
-from graphmem.people.scopes import LearningScopes
+from graphmem.people import LearningScopes, People
 from graphmem.policies import Policies
-from graphmem.policies.consumers import Consumer
 from graphmem.policies.cycles import Cycles
-from graphmem.policies.events import Events
+from graphmem.policies.events import Consumer, Events
 from graphmem.policies.ledger import Predictions
 from graphmem.seeding import formats
 from graphmem.skills import Skills

@@ -16,7 +16,7 @@ from hypothesis.stateful import rule
 
 from graphmem import Memory, Settings
 from graphmem.models.policies import Event
-from graphmem.policies.consumers import Consumer
+from graphmem.policies.events import Consumer
 from tests.conftest import Clock, Opener
 from tests.faults.attack import rounds
 from tests.faults.consumer import GROUP, SIZES, change, learned, running

@@ -37,8 +37,7 @@ from graphmem.models.episodes import Episode, MistakeCard, Step, StrategyUse
 from graphmem.models.recall import Kind, Recall
 from graphmem.models.reports import Learned
 from graphmem.network import Network
-from graphmem.people import LearningScopes, People
-from graphmem.people.facts import find_facts
+from graphmem.people import LearningScopes, People, find_facts
 from graphmem.policies import Policies
 from graphmem.policies.cycles import Cycles
 from graphmem.policies.events import Events

@@ -53,10 +53,10 @@ RETURN count(*) AS created;
 // install: knowledge
 // doc: The knowledge of one domain, of ids, or of all: each fact with its statements and contradictions in both directions.
 // doc: source_confidence is the confidence of its best source; confidence is the same, lowered by contradictions. Until a time: by what
-// doc: was recorded by then.
+// doc: was recorded by then. It holds from and until when the latest statements say that give it.
 // param: domain string = null, ids list = null, until integer = null, limit integer = 100
 // returns: id string, domain string, fact string, confidence float, source_confidence float, statements list, contradicts list
-// returns: contradicted_by list
+// returns: contradicted_by list, valid_from integer, valid_to integer
 MATCH (k:Knowledge)
 WHERE k.ns = $ns AND ($domain IS NULL OR k.domain = $domain) AND ($ids IS NULL OR k.id IN $ids)
 MATCH (s:Statement)-[:STATES]->(k)
@@ -76,7 +76,9 @@ WITH k, own, statements, said, collect(CASE WHEN size(claims) = 0 THEN null
 WITH k, own, statements, said, rivals, reduce(sum = 0.0, rival IN rivals | sum + rival.it.source_confidence) AS against
 RETURN k.id AS id, k.domain AS domain, k.fact AS fact, contested(own, against) AS confidence, own AS source_confidence, statements,
        [rival IN rivals WHERE any(claim IN rival.claims WHERE claim IN said) | rival.it] AS contradicts,
-       [rival IN rivals WHERE any(claim IN rival.claims WHERE NOT claim IN said) | rival.it] AS contradicted_by
+       [rival IN rivals WHERE any(claim IN rival.claims WHERE NOT claim IN said) | rival.it] AS contradicted_by,
+       last([one IN statements WHERE one.valid_from IS NOT NULL | one.valid_from]) AS valid_from,
+       last([one IN statements WHERE one.valid_to IS NOT NULL | one.valid_to]) AS valid_to
 ORDER BY confidence DESC, domain, fact
 LIMIT $limit;
 

@@ -26,7 +26,7 @@ from graphmem.lessons.anti_patterns import describe, find_warnings, is_told
 from graphmem.lessons.skills import best_told
 from graphmem.models.fields import AS_TUPLE, Input, Moment
 from graphmem.models.recall import Kind, NearTask, Recall, RecallItem
-from graphmem.people.facts import Facts
+from graphmem.people import Facts
 from graphmem.search.similarity import ROUNDED, Hit, Similarity
 from graphmem.store.port import Row
 from graphmem.text.task_types import GENERAL

@@ -1,15 +1,19 @@
-"""People: preferences of users, knowledge, and the scopes of agents.
+"""People: preferences of users, knowledge, what of both concerns a text, and scopes of agents.
 
 Preferences are facts. Only their times decide which is in force: of a user and category each
 supersedes the one before it, in whatever order they arrive. :mod:`graphmem.graph.access` derives
-from the scopes what agents may learn and read.
+from the scopes what agents may learn and read. Facts that may contradict each other have nearly the
+same words, but another number or a negation; they are only proposed, and a person or an agent
+decides.
 """
 
 from __future__ import annotations
 
 import builtins
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
+from typing import NamedTuple
 
 from graphmem.errors import NotFoundError, ScopeError, ValidationError
 from graphmem.graph.access import Scopes, read_scopes
@@ -21,6 +25,7 @@ from graphmem.models.people import (
     KNOWLEDGE_CONFIDENCE,
     PREFERENCE_CONFIDENCE,
     Claim,
+    Fact,
     Knowledge,
     KnowledgeSource,
     Preference,
@@ -29,8 +34,28 @@ from graphmem.models.people import (
     Wish,
 )
 from graphmem.notebook.lists import Listed
-from graphmem.people.facts import propose, validity
+from graphmem.search.entries import EntrySearch
 from graphmem.store.port import ChangedError, Row
+from graphmem.text.words import normalized, words
+
+MOST = 5
+"""Most facts, and most preferences, for a text."""
+LOOKED_AT = 50
+"""So many of the nearest facts are looked at; those that do not hold now are left out."""
+ALIKE = 0.6
+"""Share of the words of two facts that both have, from which they are nearly equal."""
+_NOT = frozenset(
+    ("not", "no", "never", "without", "none", "nobody", "nothing", "neither", "nor", "cannot")
+)
+_CONTRACTED = re.compile(r"n['\u2019]t\b", re.IGNORECASE)
+_NAMES = (
+    *("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"),
+    *("eleven", "twelve"),
+)
+_NUMBERS = {name: str(number) for number, name in enumerate(_NAMES)}
+
+Facts = Callable[..., list[Fact]]
+"""Tells what is known for a text, and for a user: see :func:`find_facts`."""
 
 
 class People:
@@ -203,14 +228,9 @@ def _preference(row: Row, *, created: bool = False) -> Preference:
 
 def _describe(reader: Reader, rows: Sequence[Row]) -> list[Knowledge]:
     """Return the knowledge of rows of ``knowledge.list``, and what may contradict it."""
-    domains = sorted({row["domain"] for row in rows})
-    others = reader.read("knowledge.of_domains", domains=domains) if rows else []
-    described = []
+    others, described = _read_domains(reader, rows), []
     for row in rows:
-        since, until = validity(row["statements"])
-        row |= {"valid_from": since, "valid_to": until}
-        known = {one["id"] for one in (*row["contradicts"], *row["contradicted_by"])}
-        rivals = [_dated(other) for other in propose(others, row, known)]
+        rivals = [_dated(other) for other in propose(others, row)]
         statements = [_dated(said) for said in row["statements"]]
         told = {**_dated(row), "statements": statements, "may_contradict": rivals}
         described.append(Knowledge(**told))
@@ -240,6 +260,126 @@ def erase_user(tx: Transaction, user: str) -> dict[str, int] | None:
     facts = tx.run("knowledge.settle", ids=stated)[0]["removed"]
     rows = tx.run("preferences.erase_user", user_id=identity)
     return {"preferences": sum(row["preferences"] for row in rows), "knowledge": facts}
+
+
+def find_facts(
+    graph: Graph,
+    search: EntrySearch,
+    text: str,
+    user: str | None = None,
+    at: int | None = None,
+    until: int | None = None,
+) -> list[Fact]:
+    """Return preferences of a user, then facts near a text, that are in force at a time.
+
+    ``until``: as they were by what was recorded by this time; None: by everything.
+    """
+    now = graph.now() if at is None else at
+    preferences = [] if user is None else _preferences(graph, user, until)
+    return [*preferences, *_known(graph, search, text, now, until)]
+
+
+def _preferences(graph: Graph, user: str, until: int | None) -> Iterator[Fact]:
+    identity = node_id(graph.ns, "User", user)
+    in_force: dict[str, Row] = {}
+    for row in graph.read("preferences.of", user_id=identity, history=until is not None):
+        if until is None or row["created_at"] <= until:  # the latest of a category come first
+            in_force.setdefault(row["category"], row)
+    latest = sorted(in_force.values(), key=lambda row: (-row["said_at"], row["category"]))
+    for row in latest[:MOST]:
+        said = {name: row[name] for name in ("id", "text", "source", "confidence")}
+        at = from_millis(row["said_at"])
+        yield Fact(kind="preference", about=row["category"], at=at, **said)
+
+
+def _known(
+    graph: Graph, search: EntrySearch, text: str, now: int, until: int | None
+) -> Iterator[Fact]:
+    if not graph.read("knowledge.any"):  # loads no model
+        return
+    ranked = [pair for near in search.ranked("Knowledge", text) for pair in near]
+    least = search.floor(len(ranked))
+    near = dict(pair for pair in ranked[:LOOKED_AT] if pair[1] >= least)
+    rows = graph.read("knowledge.list", ids=[*near], until=until) if near else []
+    rows = [row for row in rows if holds(row, now)]
+    rows.sort(key=lambda row: (-near[row["id"]], row["id"]))
+    del rows[MOST:]
+    told = _read_domains(graph, rows, until)
+    told.sort(key=lambda row: (row["told_at"], row["recorded_at"], row["id"]), reverse=True)
+    places = {row["id"]: place for place, row in enumerate(told)}
+    for row in rows:
+        best = max(row["statements"], key=lambda said: (said["confidence"], _said_at(said)))
+        later = [one for one in told[: places.get(row["id"], 0)] if holds(one, now)]
+        rivals = {one["fact"]: None for one in (*row["contradicts"], *row["contradicted_by"])}
+        yield Fact(
+            kind="knowledge",
+            id=row["id"],
+            about=row["domain"],
+            text=row["fact"],
+            source=best["source"],
+            at=from_millis(_said_at(best)),
+            confidence=row["confidence"],
+            similarity=near[row["id"]],
+            contradicted_by=tuple(rivals),
+            may_be_replaced_by=tuple(one["fact"] for one in propose(later, row)),
+            valid_to=from_millis(row["valid_to"]),
+        )
+
+
+def _read_domains(reader: Reader, rows: Sequence[Row], until: int | None = None) -> list[Row]:
+    """Return the facts of the domains of some: rows of ``knowledge.of_domains``."""
+    domains = sorted({row["domain"] for row in rows})
+    return reader.read("knowledge.of_domains", domains=domains, until=until) if rows else []
+
+
+def holds(fact: Row, now: int) -> bool:
+    """Return whether a fact holds at a time."""
+    since, until = fact["valid_from"], fact["valid_to"]
+    return (since is None or since <= now) and (until is None or now < until)
+
+
+def propose(others: Sequence[Row], row: Row) -> Iterator[Row]:
+    """Yield others that may contradict a fact, and are not known to (rows as of its domain)."""
+    own = _wording(row["fact"])
+    known = {row["id"], *(one["id"] for one in (*row["contradicts"], *row["contradicted_by"]))}
+    for other in others:
+        there = other["id"] not in known and other["domain"] == row["domain"]
+        if there and _overlap(row, other) and _differ(own, _wording(other["fact"])):
+            yield other
+
+
+class _Wording(NamedTuple):
+    words: frozenset[str]
+    numbers: frozenset[str]
+    denies: bool
+
+
+def _wording(fact: str) -> _Wording:
+    """Return the words of a fact, without numbers and negations; its numbers; whether it denies."""
+    said = normalized(_CONTRACTED.sub(" not", fact)).split()
+    numbers = {_NUMBERS.get(word, word) for word in said if word in _NUMBERS or word[-1].isdigit()}
+    rest = " ".join(word for word in said if not {word, _NUMBERS.get(word, "")} & {*_NOT, *numbers})
+    stems = frozenset(word.rstrip("s") for word in words(rest))
+    return _Wording(stems, frozenset(numbers), sum(word in _NOT for word in said) % 2 == 1)
+
+
+def _differ(one: _Wording, other: _Wording) -> bool:
+    """Return whether two facts are nearly equal, but for a number or a negation."""
+    both = one.words & other.words
+    if not both or len(both) < ALIKE * len(one.words | other.words):
+        return False
+    numbers = bool(one.numbers and other.numbers) and one.numbers != other.numbers
+    return numbers or one.denies is not other.denies
+
+
+def _overlap(one: Row, other: Row) -> bool:
+    since = max((row["valid_from"] for row in (one, other) if row["valid_from"]), default=None)
+    until = min((row["valid_to"] for row in (one, other) if row["valid_to"]), default=None)
+    return since is None or until is None or since < until
+
+
+def _said_at(said: Row) -> int:
+    return int(said["recorded_at"] if said["at"] is None else said["at"])
 
 
 class LearningScopes:

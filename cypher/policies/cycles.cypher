@@ -71,4 +71,4 @@ RETURN count(c) AS stored;
 MATCH (c:Cycle)
 WHERE c.ns = $ns AND ($subjects IS NULL OR c.subject IN $subjects)
 RETURN cycle_columns(c)
-ORDER BY subject, timezone, kind;
+ORDER BY subject, timezone, period;

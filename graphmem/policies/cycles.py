@@ -134,8 +134,6 @@ class Cycles:
         """
         subjects = None if subject is None else [self._identity(subject)]
         rows = self._graph.read("cycles.list", subjects=subjects)
-        kinds = [*PERIODS]
-        rows.sort(key=lambda row: (row["subject"], row["timezone"], kinds.index(row["kind"])))
         return Listed([Cycle(**row) for row in rows])
 
     def renew(self, tx: Transaction, subjects: Sequence[str] | None = None) -> int:

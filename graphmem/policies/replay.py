@@ -108,8 +108,7 @@ class Table:
             self._count(self._touch(policy, created_at), success)
         for index, first in enumerate(policies):
             for second in policies[index + 1 : index + 1 + WINDOW]:
-                # The shared trial is counted at both ends, but it is no trial without the other.
-                self._strengthen(first, second, STRENGTHEN, shared=2).count += 1
+                self._join("strengthened", first, second, STRENGTHEN, together=True)
 
     def apply(self, kind: str, fact: Mapping[str, Any]) -> Any:
         """Apply an event of another kind about one policy.
@@ -148,21 +147,40 @@ class Table:
                 if not learned:
                     entry.q, entry.active = 0.0, False
             case _:
-                self._link(kind, entry.id, fact["other"], value)
-                return self._current(entry.id, fact["other"]) or 0.0
+                return self._join(kind, entry.id, fact["other"], value)
         return entry.q, error
 
-    def _link(self, kind: str, first: str, second: str, value: Any) -> None:
-        weight = self._current(first, second)
-        if kind == "strengthened":
-            self._strengthen(first, second, value)
-        elif kind == "linked" and weight is None:
-            self._put(first, second, value)
-        elif kind == "weakened" and weight is not None and weight * value >= LEAST_WEIGHT:
-            self._put(first, second, weight * value)
-        elif kind == "unlinked" or (kind == "weakened" and weight is not None):
-            self.links.pop(_pair(first, second), None)
-            self.changed_links.add(_pair(first, second))
+    def _join(
+        self, kind: str, first: str, second: str, value: Any, *, together: bool = False
+    ) -> float:
+        """Change the edge between two policies; return its weight, 0 without one.
+
+        Where an episode took both, its trial is counted at both ends already, but it is no trial of
+        one without the other.
+        """
+        pair = (first, second) if first < second else (second, first)
+        trials = self.entries[first].trials + self.entries[second].trials
+        link, before = self.links.get(pair), 0.0
+        if link is not None:
+            before = link.weight * DECAY ** (trials - 2 * together - link.held)
+            before = before if before >= LEAST_WEIGHT else 0.0
+        if (kind == "linked" and before) or (kind == "weakened" and not before):
+            return before
+        match kind:
+            case "strengthened":
+                weight = min(1.0, before + value)
+            case "linked":
+                weight = value
+            case _:
+                weight = before * value if kind == "weakened" else 0.0
+        self.changed_links.add(pair)
+        if kind in ("weakened", "unlinked") and weight < LEAST_WEIGHT:
+            self.links.pop(pair, None)
+            return 0.0
+        link = self.links.setdefault(pair, Link())
+        link.count += together
+        link.weight, link.held = weight, trials
+        return weight if weight >= LEAST_WEIGHT else 0.0
 
     def _touch(self, policy: str, created_at: int | None) -> Entry:
         """Return a policy for a change; evidence, which has a date, keeps the policy alive."""
@@ -178,26 +196,6 @@ class Table:
             entry.trials += 1
             entry.successes += success
 
-    def _trials(self, first: str, second: str) -> int:
-        return self.entries[first].trials + self.entries[second].trials
-
-    def _current(self, first: str, second: str, shared: int = 0) -> float | None:
-        if (link := self.links.get(_pair(first, second))) is None:
-            return None
-        weight: float = link.weight * DECAY ** (self._trials(first, second) - shared - link.held)
-        return weight if weight >= LEAST_WEIGHT else None
-
-    def _strengthen(self, first: str, second: str, delta: float, shared: int = 0) -> Link:
-        weight = self._current(first, second, shared) or 0.0
-        return self._put(first, second, min(1.0, weight + delta))
-
-    def _put(self, first: str, second: str, weight: float) -> Link:
-        pair = _pair(first, second)
-        link = self.links.setdefault(pair, Link())
-        link.weight, link.held = weight, self._trials(first, second)
-        self.changed_links.add(pair)
-        return link
-
     def link_rows(self, pairs: Iterable[tuple[str, str]]) -> list[dict[str, Any]]:
         """Return edges as rows for the procedures; those that were removed have no weight."""
         rows = []
@@ -206,7 +204,3 @@ class Table:
             values = {name: getattr(link, name, None) for name in Link.__slots__}
             rows.append({"low": low, "high": high, **values})
         return rows
-
-
-def _pair(first: str, second: str) -> tuple[str, str]:
-    return (first, second) if first < second else (second, first)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from graphmem.levels.entries import Entries
 from graphmem.levels.flow import Flow
 from graphmem.levels.queries import Queries
-from graphmem.levels.topology import Topology
 from graphmem.levels.transformers import Outlets
 
 __all__ = ["Levels", "Outlets"]
 
 
-class Levels(Flow, Topology, Entries, Queries):
+class Levels(Flow, Queries):
     """The levels of one namespace, and their entries: ``memory.levels``.
 
     A level that is not there is a NotFoundError; one that ``agent`` may not read, or write, a

@@ -14,10 +14,10 @@ from pydantic import AfterValidator, Field
 
 from graphmem.graph.graph import Graph, Reader, Transaction
 from graphmem.ids import entry_id, from_millis, level_id, level_stream_id, node_id, to_millis
-from graphmem.levels.entries import Link, change, link, row_of, store, to_seconds
+from graphmem.levels.entries import Link, change, entry_fields, link, row_of, store
 from graphmem.levels.flow import edge_of, open_cursor, order_of
 from graphmem.levels.queries import lens_info, lens_row, put_lenses
-from graphmem.levels.topology import level_row, subscription
+from graphmem.levels.topology import level_row, subscription, to_seconds
 from graphmem.models.fields import AS_TUPLE, Input, JsonObject, Line, Moment, Name, millis
 from graphmem.models.levels import (
     MAX_NAME,
@@ -131,18 +131,12 @@ def records(tx: Transaction) -> Iterator[dict[str, Any]]:
 def _entry_line(row: Row, evidence: Row) -> dict[str, Any]:
     targets = [{n: one[n] for n in ("domain", "episode", "fact")} for one in evidence["became"]]
     times = {name: from_millis(row[name]) for name in ("at", "expires_at", "last_read_at")}
-    return _without_empty(
-        {
-            "held": "entry",
-            **{name: row[name] for name in ("id", "level", "key", "tags", "reads")},
-            "content": json.loads(row["content"]) if row["format"] == "json" else row["content"],
-            "metadata": json.loads(row["metadata"]),
-            "relevance": row["base"],
-            **{name: None if at is None else at.isoformat() for name, at in times.items()},
-            "made_from": evidence["made_from"],
-            "became": [key for one in targets if (key := _without_empty(one))],
-        }
-    )
+    line = {"held": "entry", **entry_fields(row), "relevance": row["base"]}
+    del line["base"]
+    line |= {name: None if at is None else at.isoformat() for name, at in times.items()}
+    line["made_from"] = evidence["made_from"]
+    line["became"] = [key for one in targets if (key := _without_empty(one))]
+    return _without_empty(line)
 
 
 def _without_empty(fields: dict[str, Any]) -> dict[str, Any]:

@@ -20,10 +20,9 @@ from graphmem.graph.graph import Graph, Transaction
 from graphmem.graph.reads import Reads
 from graphmem.ids import event_ids, from_millis, level_id, level_stream_id, node_id
 from graphmem.levels import transformers
-from graphmem.levels.entries import Link, check_readable, existing, link, lives, store
-from graphmem.levels.topology import note, subscription
+from graphmem.levels.entries import Entries, Link, link, lives, store
+from graphmem.levels.topology import check_readable, existing, note, subscription
 from graphmem.levels.transformers import Draft, Function, Outlets, Page, Transformer, Wait
-from graphmem.levels.upkeep import Maintenance
 from graphmem.models.levels import LevelName, Pulled, PullOptions, Tags, TickReport, Timing
 from graphmem.search.entries import EntrySearch
 from graphmem.store.port import Row
@@ -42,7 +41,7 @@ class _OvertakenError(Exception):
     """Another tick pulled the page, or the subscription ended."""
 
 
-class Flow(Maintenance):
+class Flow(Entries):
     """Lets the levels of one namespace pull from each other."""
 
     def __init__(self, graph: Graph, search: EntrySearch, reads: Reads, outlets: Outlets) -> None:

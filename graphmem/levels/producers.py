@@ -13,7 +13,7 @@ import inspect
 import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, ExitStack
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -26,7 +26,8 @@ from graphmem.errors import ValidationError, has_surrogate, shown
 from graphmem.graph.arguments import check_flag, check_text, checked_agent
 from graphmem.graph.decorating import Awaiting, decorated, kind_of
 from graphmem.ids import level_id
-from graphmem.levels.entries import Entries, check_takes_entries, existing
+from graphmem.levels.entries import Entries
+from graphmem.levels.topology import check_takes_entries, existing
 from graphmem.models.levels import NewEntry, Timing
 
 _log = logging.getLogger(__name__)
@@ -311,31 +312,21 @@ class Watch(AbstractContextManager["Watch"]):
         """The names of the methods."""
         self.active = True
         """Whether calls are remembered."""
-        self._replaced: list[tuple[Any, str, Any, Any]] = []
-        try:
+        with ExitStack() as undo:
+            undo.callback(setattr, self, "active", False)
             for target, name in names:
-                self._replace(producer, target, name)
-        except BaseException:
-            self()
-            raise
+                undo.callback(*self._replace(producer, target, name))
+            self._undo = undo.pop_all()
 
     def __call__(self) -> None:
         """Put back what was there before; a repeated call does nothing."""
-        self.active = False
-        while self._replaced:
-            target, name, before, hook = self._replaced.pop()
-            if vars(target).get(name) is not hook:  # another one lies over it
-                continue
-            if before is _MISSING:
-                delattr(target, name)
-            else:
-                setattr(target, name, before)
+        self._undo.close()
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         self()
 
-    def _replace(self, producer: _Producer, target: Any, name: str) -> None:
-        """Put what a producer makes of a method in its place."""
+    def _replace(self, producer: _Producer, target: Any, name: str) -> tuple[Any, ...]:
+        """Put what a producer makes of a method in its place; return what undoes it."""
         before = getattr(target, "__dict__", {}).get(name, _MISSING)
         there: Any = (inspect.getattr_static if isinstance(target, type) else getattr)(target, name)
         hook = producer.wrap(there, self)
@@ -344,7 +335,16 @@ class Watch(AbstractContextManager["Watch"]):
         except (AttributeError, TypeError):
             problem = f"does not let its attribute {name!r} be set"
             raise ValidationError("target", target, problem, "watch its class") from None
-        self._replaced.append((target, name, before, hook))
+        return _put_back, target, name, before, hook
+
+
+def _put_back(target: Any, name: str, before: Any, hook: Any) -> None:
+    if vars(target).get(name) is not hook:  # another one lies over it
+        return
+    if before is _MISSING:
+        delattr(target, name)
+    else:
+        setattr(target, name, before)
 
 
 def _find_classes(name: str) -> list[object]:

@@ -27,11 +27,11 @@ from graphmem.ids import (
     node_id,
     to_millis,
 )
-from graphmem.levels.entries import (
-    Base,
+from graphmem.levels.entries import entry_fields
+from graphmem.levels.topology import (
+    Topology,
     check_readable,
     check_writable,
-    entry_fields,
     is_readable,
     lock_levels,
     to_duration,
@@ -59,7 +59,7 @@ MANY = 1_000
 _OUTCOMES = {True: "success", False: "failure"}
 
 
-class Queries(Base):
+class Queries(Topology):
     """Asks the levels of one namespace, and stores questions as lenses."""
 
     def recall(
@@ -336,15 +336,9 @@ def lens_row(namespace: str, lens: LevelName, levels: Iterable[str], settings: L
 
 def lens_info(row: Row) -> LensInfo:
     """Return the lens of a row of ``lenses.list``."""
-    return LensInfo(
-        name=row["name"],
-        levels=tuple(row["levels"]),
-        created_at=from_millis(row["created_at"]),
-        purpose=row["purpose"],
-        tags=None if row["tags"] is None else Tags.model_validate_json(row["tags"]),
-        max_age=to_seconds(row["max_age"]),
-        limit=row["most"],
-    )
+    tags = None if row["tags"] is None else Tags.model_validate_json(row["tags"])
+    terms = {"tags": tags, "max_age": to_seconds(row["max_age"]), "limit": row["most"]}
+    return LensInfo(**{**row, **terms, "created_at": from_millis(row["created_at"])})
 
 
 def _owner_of(row: Row) -> LevelName:

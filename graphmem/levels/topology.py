@@ -1,4 +1,4 @@
-"""The levels themselves: making and closing them, and what they hold."""
+"""The levels themselves: who may read and write them, making and closing them, what they hold."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from functools import partial
 
-from graphmem.errors import NotFoundError, ValidationError
-from graphmem.graph.access import View
+from graphmem.errors import NotFoundError, ScopeError, ValidationError
+from graphmem.graph.access import View, read_view
 from graphmem.graph.arguments import checked_agent
 from graphmem.graph.derived import Page, Paged, Verified
-from graphmem.graph.graph import Transaction
+from graphmem.graph.graph import Graph, Reader, Transaction
+from graphmem.graph.reads import Reads
 from graphmem.ids import canonical_json, from_millis, level_id, level_stream_id
-from graphmem.levels.entries import Base, existing, is_readable, level_fields, to_duration
 from graphmem.models.levels import (
     FLOW,
     PRESETS,
@@ -31,6 +31,7 @@ from graphmem.models.levels import (
 )
 from graphmem.models.reports import Difference
 from graphmem.notebook.lists import Listed
+from graphmem.search.entries import EntrySearch
 from graphmem.store.paging import pages
 from graphmem.store.port import Row
 
@@ -40,8 +41,43 @@ _OWNER = re.compile(r"(capability|task):[^:]+")
 _SETTINGS = ("purpose", "ttl", "capacity", "members", "decay", "prune", "dedup", "reindex")
 
 
-class Topology(Base):
-    """Makes, lists and closes the levels of one namespace."""
+class Topology:
+    """Makes, finds and closes the levels of one namespace."""
+
+    def __init__(self, graph: Graph, search: EntrySearch, reads: Reads) -> None:
+        self._graph = graph
+        self._search = search
+        self._reads = reads
+
+    def _find(
+        self, reader: Reader, names: Iterable[LevelName], view: View, field: str = "name"
+    ) -> list[Row]:
+        """Return existing levels that may be read: rows of ``levels.list``, in order of name."""
+        parts = list(names)
+        for name in parts:
+            check_readable(name, view, field)
+        return existing(reader, [name.name for name in parts])
+
+    def _readable(self, reader: Reader, view: View, **which: str | None) -> list[Row]:
+        """Return the levels that may be read, of all owners or of one, in order of name."""
+        rows = reader.read("levels.list", **which)
+        return [row for row in rows if is_readable(LevelName.of(row["name"]), view)]
+
+    def _view(self, agent: str | None) -> View:
+        return read_view(self._graph, agent)
+
+    def _writable(self, name: str, agent: str | None, field: str = "name") -> LevelName:
+        """Return the parts of the name of a level that an agent, or None, may write."""
+        level, writer = LevelName.of(name, field), checked_agent(agent)
+        check_writable(level, writer, field)
+        if level.owner_kind != "collective" or writer is None:
+            return level
+        for row in self._graph.read("levels.list", ids=[level_id(self._graph.ns, level.name)]):
+            if row["members"] is not None and writer not in row["members"]:
+                problem = f"has members that alone may write it, and agent {writer!r} is none"
+                remedy = f"let {' or '.join(row['members'][:3]) or 'an administrator'} do it"
+                raise ScopeError(field, level.name, problem, remedy)
+        return level
 
     def put(
         self,
@@ -249,12 +285,8 @@ def _contents(
         if is_readable(LevelName.of(row["source"]), view):
             where = PullOptions.model_validate_json(row["arguments"]).where
             entries = waiting[row["id"], row["source_id"]]
-            edge = LevelEdge(
-                source=row["source"],
-                target=row["level"],
-                transformer=row["transformer"],
-                pending=sum(n for held, n in entries if where is None or where.fits(held)),
-            )
+            pending = sum(n for held, n in entries if where is None or where.fits(held))
+            edge = LevelEdge(**row, target=row["level"], pending=pending)
             edges.append(edge)
             counts[row["id"]]["pending"] += edge.pending
     levels = [
@@ -313,6 +345,71 @@ def drop(tx: Transaction, name: str) -> int:
         tx.run("erasing.drop_noted", ids=[f"{stream}:{seq}" for seq in seqs])
     tx.run("levels.drop", id=identity, stream=stream)
     return len(entries)
+
+
+def lock_levels(tx: Transaction, *names: str) -> list[Row]:
+    """Lock levels, which must be there, against writers, in order; return their rows."""
+    tx.run("events.lock_streams", ids=sorted(level_stream_id(tx.ns, name) for name in names))
+    return existing(tx, names)
+
+
+def existing(reader: Reader, names: Iterable[str]) -> list[Row]:
+    """Return rows of ``levels.list``, in order of name; one that is missing is an error."""
+    ids = {level_id(reader.ns, name): name for name in names}
+    rows = reader.read("levels.list", ids=sorted(ids)) if ids else []
+    for missing in sorted({*ids.values()} - {row["name"] for row in rows}):
+        raise NotFoundError(
+            f"no level {missing!r} in namespace {reader.ns!r}: it was never put, or it was closed; "
+            "levels.put makes one, and levels.names() lists them"
+        )
+    return rows
+
+
+def is_readable(name: LevelName, view: View) -> bool:
+    """Return whether a reader may read a level: those of agents are private, or shared."""
+    return name.owner_kind != "agent" or view.agents is None or name.owner in view.agents
+
+
+def check_readable(name: LevelName, view: View, field: str, kind: str = "level") -> None:
+    """Check that a reader may read a level or lens."""
+    if not is_readable(name, view):
+        owner, reader = repr(name.owner), repr(view.reader)
+        problem = f"is a private {kind} of agent {owner}, which agent {reader} may not read"
+        remedy = f"let {owner} share with {reader} (share_with), which inherits from it"
+        raise ScopeError(field, name.name, problem, f"{remedy} (inherit_from)")
+
+
+def check_writable(
+    name: LevelName, agent: str | None, field: str = "name", kind: str = "level"
+) -> None:
+    """Check that an agent may write a level or lens; None is an administrator."""
+    if name.owner_kind == "agent" and agent not in (None, name.owner):
+        whose = f"is a private {kind} of agent {name.owner!r}"
+        problem = f"{whose}, which agent {agent!r} may not write"
+        raise ScopeError(field, name.name, problem, f"use a {kind} of {agent!r}, or one for all")
+
+
+def check_takes_entries(row: Row, field: str = "name") -> None:
+    """Check that a level (a row of ``levels.list``) has entries of its own."""
+    if row["holds"] != "entries":
+        problem = f"shows the {row['holds']} of its owner, and takes no entries"
+        raise ValidationError(field, row["name"], problem, "learn, know or pull instead")
+
+
+def to_seconds(millis: int | None) -> float | None:
+    """Return milliseconds as seconds."""
+    return None if millis is None else millis / 1_000
+
+
+def to_duration(seconds: float | None) -> int | None:
+    """Return seconds as milliseconds, at least one."""
+    return None if seconds is None else max(1, round(seconds * 1_000))
+
+
+def level_fields(row: Row) -> Row:
+    """Return the fields of a :class:`Level` from a row of ``levels.list``."""
+    fields = {name: row[name] for name in Level.model_fields}
+    return fields | {"ttl": to_seconds(row["ttl"]), "created_at": from_millis(row["created_at"])}
 
 
 class LevelCheck(Paged):

@@ -97,7 +97,7 @@ class Memory:
         outlets = Outlets(learner.learn_many, self.people.know, partial(answer_by_model, graph))
         self.levels = Levels(graph, search, reads, outlets)
         """Entries that agents hold for a time: see :class:`graphmem.levels.Levels`."""
-        noted = partial(self.levels._relevant, search.floor)
+        noted = self.levels._relevant
         self._facts = facts = partial(find_facts, graph, search)
         self._context = ContextWriter(graph, similarity, estimator.each, noted, facts)
         self.scopes = LearningScopes(graph)

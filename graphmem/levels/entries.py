@@ -168,12 +168,9 @@ class Entries(Topology):
         asking = checked_agent(agent)
         instant = Timing(at=at).at
         now = self._graph.now() if instant is None else to_millis(instant)
-        return self._maintain(name, asking, now)
-
-    def _maintain(self, name: str | None, agent: str | None, now: int) -> MaintainReport:
         if name is None:
-            kind = None if agent is None else "agent"
-            rows = self._graph.read("levels.list", owner_kind=kind, owner=agent)
+            kind = None if asking is None else "agent"
+            rows = self._graph.read("levels.list", owner_kind=kind, owner=asking)
             rows = [row for row in rows if row["holds"] == "entries"]
         else:
             rows = existing(self._graph, [self._writable(name, agent).name])

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field
 
 from graphmem.graph.graph import Graph, Reader, Transaction
-from graphmem.ids import entry_id, from_millis, level_id, level_stream_id, node_id, to_millis
+from graphmem.ids import entry_id, from_millis, level_stream_id, node_id, to_millis
 from graphmem.levels.entries import Link, change, entry_fields, link, row_of, store
 from graphmem.levels.flow import edge_of, open_cursor, order_of
 from graphmem.levels.queries import lens_info, lens_row, put_lenses
@@ -143,12 +143,13 @@ def _without_empty(fields: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value not in (None, [], {})}
 
 
-def check(reader: Reader, levels: Iterable[LevelRecord]) -> None:
-    """Check that no imported level would feed itself."""
+def check(reader: Reader, levels: Iterable[LevelRecord]) -> dict[str, LevelRecord]:
+    """Return the levels that are missing, by name, of which none may feed itself."""
     there = {row["name"] for row in reader.read("levels.list")}
-    new = [level for level in levels if level.name not in there]
-    if edges := [(pull.source, level.name) for level in new for pull in level.pulls]:
+    new = {level.name: level for level in levels if level.name not in there}
+    if edges := [(pull.source, name) for name, level in new.items() for pull in level.pulls]:
         order_of([*map(edge_of, reader.read("levels.flow")), *edges])
+    return new
 
 
 def take(graph: Graph, lines: Iterable[LevelsRecord]) -> tuple[int, int, int]:
@@ -169,20 +170,16 @@ def take(graph: Graph, lines: Iterable[LevelsRecord]) -> tuple[int, int, int]:
 
 
 def _put_levels(tx: Transaction, levels: Sequence[LevelRecord]) -> int:
-    check(tx, levels)
-    ids = {level.name: level_id(tx.ns, level.name) for level in levels}
-    there = {row["name"] for row in tx.run("levels.list", ids=sorted(ids.values()))}
-    new = {level.name: level for level in levels if level.name not in there}
+    new = check(tx, levels)
     if new:
         parts = [(LevelName.of(name), level.settings) for name, level in new.items()]
         tx.run("levels.put", rows=[level_row(tx.ns, *part) for part in parts])
-    for level in new.values():
+    for name, level in new.items():
         for pull in level.pulls:
-            source = level_id(tx.ns, pull.source)
-            row = subscription(ids[level.name], source, pull.transformer, pull.arguments)
+            row = subscription(tx.ns, name, pull.source, pull.transformer, pull.arguments)
             tx.run("levels.subscribe", rows=[row])
-            if pull.pulled and pull.source not in there:
-                cursor = open_cursor(tx, level.name, level_stream_id(tx.ns, pull.source))
+            if pull.pulled and pull.source in new:
+                cursor = open_cursor(tx, name, level_stream_id(tx.ns, pull.source))
                 tx.run("events.move_cursor", id=cursor, position=pull.pulled)
     return len(new)
 

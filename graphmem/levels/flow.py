@@ -1,4 +1,4 @@
-"""The dataflow: which level pulls from which, in order, once or at intervals."""
+"""Levels and their dataflow: which level pulls from which, in order, once or at intervals."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from graphmem.graph.reads import Reads
 from graphmem.ids import event_ids, from_millis, level_id, level_stream_id, node_id
 from graphmem.levels import transformers
 from graphmem.levels.entries import Entries, Link, link, lives, store
+from graphmem.levels.queries import Queries
 from graphmem.levels.topology import check_readable, existing, note, subscription
 from graphmem.levels.transformers import Draft, Function, Outlets, Page, Transformer, Wait
 from graphmem.models.levels import LevelName, Pulled, PullOptions, Tags, TickReport, Timing
@@ -41,15 +42,19 @@ class _OvertakenError(Exception):
     """Another tick pulled the page, or the subscription ended."""
 
 
-class Flow(Entries):
-    """Lets the levels of one namespace pull from each other."""
+class Levels(Entries, Queries):
+    """The levels of one namespace, and their entries: ``memory.levels``.
+
+    A level that is not there is a NotFoundError; one that ``agent`` may not read, or write, a
+    ScopeError; a view that is to take entries a ValidationError. Then nothing was written.
+    """
 
     def __init__(self, graph: Graph, search: EntrySearch, reads: Reads, outlets: Outlets) -> None:
         super().__init__(graph, search, reads)
         self._outlets = outlets
         self._functions: dict[tuple[str, str], tuple[str, Function]] = {}
         self._renew()
-        in_child(self, Flow._renew)
+        in_child(self, Levels._renew)
 
     def _renew(self) -> None:
         """Begin without a thread, as a forked child does."""
@@ -97,13 +102,9 @@ class Flow(Entries):
         options = PullOptions(arguments={} if arguments is None else arguments, where=where)  # type: ignore[arg-type]
         transformers.check_arguments(transformer, options.arguments)
         name = _name_of(transformer) if callable(transformer) else transformer
-        row = subscription(
-            level_id(self._graph.ns, puller.name),
-            level_id(self._graph.ns, origin.name),
-            name,
-            options.model_dump(mode="json", exclude_defaults=True)
-            | {"arguments": options.arguments},
-        )
+        terms = options.model_dump(mode="json", exclude_defaults=True)
+        terms["arguments"] = options.arguments
+        row = subscription(self._graph.ns, puller.name, origin.name, name, terms)
         reader = self._view(agent)
 
         def work(tx: Transaction) -> bool:
@@ -193,7 +194,7 @@ class Flow(Entries):
                     pulls.append(pulled)
                 if pulled.made:
                     new[row["level"]] += pulled.made
-        done = self._maintain(None, owner, self._graph.now())
+        done = self.maintain(agent=owner)
         return TickReport(
             at=now, subscriptions=tuple(pulls), levels=dict(new), maintained=done.levels
         )
@@ -293,9 +294,9 @@ class Flow(Entries):
                 after = upto
 
 
-def _run_ticks(flow: weakref.ref[Flow], stopping: threading.Event, pause: float) -> None:
+def _run_ticks(levels: weakref.ref[Levels], stopping: threading.Event, pause: float) -> None:
     while not stopping.wait(min(pause, threading.TIMEOUT_MAX)):
-        alive = flow()
+        alive = levels()
         if alive is None:
             return
         try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import reduce
 from operator import and_
@@ -160,13 +160,12 @@ class Queries(Topology):
             options = (*options, "tagged")
         return self._graph.read("entries.matching", *options, levels=levels, limit=limit, **params)
 
-    def _relevant(
-        self, floor: Callable[[int], float], lens: str, text: str, agent: str | None = None
-    ) -> list[Found]:
-        """Return what a lens shows as near to a text as the floor for so many, nearest first."""
+    def _relevant(self, lens: str, text: str, agent: str | None = None) -> list[Found]:
+        """Return what a lens shows that is relevant to a text, the nearest first."""
         request, levels, limit = self._look(lens, EntryQuestion(text=text), agent)
         entries = self._ask(request, levels, max(limit, COMPARED), agent)
-        least = floor(len(entries) if len(entries) < COMPARED else MANY) if entries else 0.0
+        texts = len(entries) if len(entries) < COMPARED else MANY
+        least = self._search.floor(texts) if entries else 0.0
         relevant = [one for one in entries if (one.similarity or 0.0) >= least]
         return self._note(relevant[:limit])
 
@@ -457,9 +456,8 @@ class _Views(NamedTuple):
             params["limit"] = self.limit
         rows = self.graph.read(statement, *options, **params)
         rows = [row for row in rows if self._fits(row, holds)]
-        return rows if text is None or not rows else self._nearest(rows, text, label)
-
-    def _nearest(self, rows: Sequence[Row], text: str, label: str) -> list[Row]:
+        if text is None or not rows:
+            return rows
         by_id: dict[str, list[Row]] = {}
         for row in rows:  # a strategy has one for each agent
             by_id.setdefault(row["id"], []).append(row)

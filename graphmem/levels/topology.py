@@ -7,6 +7,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from functools import partial
+from typing import Any
 
 from graphmem.errors import NotFoundError, ScopeError, ValidationError
 from graphmem.graph.access import View, read_view
@@ -111,14 +112,10 @@ class Topology:
             ValidationError: a field is wrong, or it is the long-term level of an agent, which takes
                 no time to live and no capacity.
         """
-        level = self._writable(name, agent)
-        settings = LevelSettings(
-            ttl=ttl,
-            capacity=capacity,
-            purpose=purpose,
-            members=[members] if isinstance(members, str) else members,  # type: ignore[arg-type] # it checks them
-            upkeep=LevelUpkeep() if upkeep is None else upkeep,
-        )
+        given, level = dict(locals()), self._writable(name, agent)
+        given["members"] = [members] if isinstance(members, str) else members
+        given["upkeep"] = LevelUpkeep() if upkeep is None else upkeep
+        settings = LevelSettings(**{field: given[field] for field in LevelSettings.model_fields})
         if settings.members is not None and level.owner_kind != "collective":
             problem = f"does not fit a level of kind {level.owner_kind}"
             raise ValidationError("members", members, problem, "name it collective:...")
@@ -148,14 +145,15 @@ class Topology:
         owner = checked_agent(agent)
         if owner is None:
             raise ValidationError("agent", agent, "is missing", "give the name of an agent")
+        ns = self._graph.ns
+        names = {kind: LevelName.of(default_name(owner, kind), "agent") for kind in PRESETS}
         rows = {}
         for kind, preset in PRESETS.items():
-            level = LevelName.of(default_name(owner, kind), "agent")
             settings = LevelSettings(ttl=preset.ttl, capacity=preset.capacity)
-            rows[kind] = level_row(self._graph.ns, level, settings)
+            rows[kind] = level_row(ns, names[kind], settings)
         ids = sorted(row["id"] for row in rows.values())
         flow = [
-            subscription(rows[target]["id"], rows[source]["id"], transformer)
+            subscription(ns, names[target].name, names[source].name, transformer, {})
             for source, target, transformer in FLOW
         ]
 
@@ -293,8 +291,6 @@ def _contents(
         LevelInfo(
             **level_fields(row),
             **{name: counts[row["id"]][name] for name in ("entries", "expired", "pending")},
-            missed=row["missed"],
-            failed=row["failed"],
             subscribed_to=tuple(edge.source for edge in edges if edge.target == row["name"]),
             tags=dict(sorted(tags[row["id"]].items(), key=lambda each: (-each[1], each[0]))),
         )
@@ -319,10 +315,10 @@ def level_row(namespace: str, level: LevelName, settings: LevelSettings) -> Row:
     }
 
 
-def subscription(level: str, source: str, transformer: str | None, options: object = None) -> Row:
-    """Return the row of ``levels.subscribe`` for two levels (ids), with options as JSON."""
-    arguments = canonical_json(options or {})
-    return {"id": level, "source": source, "transformer": transformer, "arguments": arguments}
+def subscription(ns: str, level: str, source: str, transformer: str | None, options: Any) -> Row:
+    """Return the row of ``levels.subscribe`` for two levels by name, with options as JSON."""
+    ids = {"id": level_id(ns, level), "source": level_id(ns, source)}
+    return ids | {"transformer": transformer, "arguments": canonical_json(options)}
 
 
 def note(tx: Transaction, name: str, kind: str, data: object) -> None:
@@ -408,8 +404,7 @@ def to_duration(seconds: float | None) -> int | None:
 
 def level_fields(row: Row) -> Row:
     """Return the fields of a :class:`Level` from a row of ``levels.list``."""
-    fields = {name: row[name] for name in Level.model_fields}
-    return fields | {"ttl": to_seconds(row["ttl"]), "created_at": from_millis(row["created_at"])}
+    return row | {"ttl": to_seconds(row["ttl"]), "created_at": from_millis(row["created_at"])}
 
 
 class LevelCheck(Paged):

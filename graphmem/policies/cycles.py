@@ -161,18 +161,9 @@ class Cycles:
         facts = tx.run("cycles.dates", ids=[identity])
         report = make_report(identity, facts, question)
         cycles = tuple(cycle.model_copy(update={"id": ids[cycle.kind]}) for cycle in report.cycles)
-        rows = [
-            {
-                **cycle.model_dump(mode="json"),
-                **question.model_dump(),
-                "correction": "holm",
-                "created_at": max(
-                    row["at"] for row in facts if row["at"] is not None and question.counts(row)
-                ),
-            }
-            for cycle in cycles
-        ]
-        if rows:
+        dates = [row["at"] for row in facts if row["at"] is not None and question.counts(row)]
+        how = question.model_dump() | {"correction": "holm", "created_at": max(dates, default=None)}
+        if rows := [cycle.model_dump(mode="json") | how for cycle in cycles]:
             tx.run("cycles.store", subject=identity, rows=rows)
         return report.model_copy(update={"cycles": cycles})
 

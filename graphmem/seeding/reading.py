@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import accumulate
 from typing import Any, BinaryIO, NoReturn
 
 from graphmem.errors import SeedingError, ValidationError
@@ -31,7 +32,6 @@ _IN_TEXT = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
 _TO_BRACKET = re.compile(rb'(?:[^"\[\]{}]++|"(?:[^"\\]++|\\.)*+")*+', re.DOTALL)
 """Matches up to a bracket, or to a text whose end is not there."""
 _TEXTS = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
-_ROUND = bytes.maketrans(b"[]{}", b"()()")
 _STEPS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
@@ -77,18 +77,11 @@ class Limits:
         if nested <= self.depth and nested + record.count(b",") < self.values:
             return None
         bare = _TEXTS.sub(b"", record)
-        brackets = bare.translate(_ROUND, _NOT_BRACKETS)
-        if brackets.count(b"(") + bare.count(b",") >= self.values:
+        brackets = bare.translate(None, _NOT_BRACKETS)
+        if brackets.count(b"[") + brackets.count(b"{") + bare.count(b",") >= self.values:
             return f"holds over {self.values:,} values, the limit of a record"
-        for _ in range(self.depth):  # each round takes the innermost ones away
-            fewer = brackets.replace(b"()", b"")
-            if len(fewer) == len(brackets):  # some have no end
-                is_deep = brackets.count(b"(") > self.depth
-                break
-            brackets = fewer
-        else:
-            is_deep = bool(brackets)
-        return f"is nested too deeply, over {self.depth:,} levels" if is_deep else None
+        deepest = max(accumulate(map(_STEPS.__getitem__, brackets)), default=0)
+        return f"is nested too deeply, over {self.depth:,} levels" if deepest > self.depth else None
 
     def file_excess(self, size: int, packed: int | None = None) -> str | None:
         """Return which limit a file of so many bytes breaks, which was unpacked from so many."""

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 from graphmem.advice.changes import Changes
@@ -18,7 +19,7 @@ from graphmem.lessons import Lessons
 from graphmem.lessons.skills import replace_priors
 from graphmem.models.reports import SkillImport, SkillReport
 from graphmem.search.similarity import Similarity
-from graphmem.skills.conclusions import Conclusions
+from graphmem.skills.conclusions import gather_kinds
 from graphmem.skills.markdown import (
     BEGIN,
     END,
@@ -46,7 +47,7 @@ class Skills:
     ) -> None:
         self._graph = graph
         self._similarity = similarity
-        self._conclusions = Conclusions(graph, lessons, changes, similarity.fresh)
+        self._gather = partial(gather_kinds, graph, lessons, changes, similarity.fresh)
 
     def import_(self, path: str | Path, source: str | None = None) -> SkillImport:
         """Let skills (``SKILL.md``) or a playbook count as priors, which are no outcomes.
@@ -119,7 +120,7 @@ class Skills:
         target = checked_path("path", path)
         check_choice("form", form, SKILL_FORMS)
         agent = checked_agent(agent)
-        every = self._conclusions.gather(task_type, agent)
+        every = self._gather(task_type, agent)
         kinds = [kind for kind in every if kind.findings]
         changed, removed = [str(target)], list[str]()
         with _files(target):

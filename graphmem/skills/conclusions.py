@@ -106,109 +106,104 @@ class Kind:
         return from_millis(first), from_millis(max(task["last_at"] for task in dated))
 
 
-class Conclusions:
-    """Gathers the conclusions of one namespace."""
+def gather_kinds(
+    graph: Graph,
+    lessons: Lessons,
+    changes: Changes,
+    link: Callable[[], object],
+    task_type: str | None = None,
+    agent: str | None = None,
+) -> list[Kind]:
+    """Return the kinds of tasks in order of name, also those of which nothing is certain.
 
-    def __init__(
-        self, graph: Graph, lessons: Lessons, changes: Changes, link: Callable[[], object]
-    ) -> None:
-        """``link`` draws the edges SIMILAR_TO of new tasks."""
-        self._graph = graph
-        self._lessons = lessons
-        self._changes = changes
-        self._link = link
+    Tasks without a type are grouped by their nearness, once ``link`` drew the edges SIMILAR_TO of
+    new ones; those of groups of which nothing is certain are one kind.
 
-    def gather(self, task_type: str | None = None, agent: str | None = None) -> list[Kind]:
-        """Return the kinds of tasks in order of name, also those of which nothing is certain.
+    Raises:
+        NotFoundError: there is no task of this type.
+        ValidationError: an argument is wrong.
+    """
+    view = read_view(graph, agent)
+    wanted = checked_text("task_type", task_type)
+    types: dict[str, list[Row]] = {}
+    for task in _read_tasks(graph, view, wanted):
+        types.setdefault(task["task_type"], []).append(task)
+    untyped = types.pop(GENERAL, [])
+    if untyped:
+        link()
+    kinds = [*(Kind(name, name, held) for name, held in types.items()), *_near(graph, untyped)]
+    known = _Known(
+        read_failing(graph, view, wanted),
+        lessons.rules(agent=agent),
+        changes.changes(agent=agent),
+        graph.ns,
+    )
+    _conclude(graph, kinds, view, known)
+    kinds = [kind for kind in kinds if kind.findings or kind.type != GENERAL]
+    taken = {task["id"] for kind in kinds for task in kind.tasks}
+    if wanted in (None, GENERAL):
+        rest = [task for task in untyped if task["id"] not in taken]
+        other = Kind(GENERAL, GENERAL, rest)
+        _conclude(graph, [other], view, known)
+        kinds += [other] if rest or other.findings else []
+    return sorted(kinds, key=lambda kind: (kind.name, [task["id"] for task in kind.tasks[:1]]))
 
-        Tasks without a type are grouped by their nearness; those of groups of which nothing is
-        certain are one kind.
 
-        Raises:
-            NotFoundError: there is no task of this type.
-            ValidationError: an argument is wrong.
-        """
-        view = read_view(self._graph, agent)
-        wanted = checked_text("task_type", task_type)
-        types: dict[str, list[Row]] = {}
-        for task in self._tasks(view, wanted):
-            types.setdefault(task["task_type"], []).append(task)
-        untyped = types.pop(GENERAL, [])
-        near = self._near(untyped)
-        kinds = [*(Kind(name, name, held) for name, held in types.items()), *near]
-        known = _Known(
-            read_failing(self._graph, view, wanted),
-            self._lessons.rules(agent=agent),
-            self._changes.changes(agent=agent),
-            self._graph.ns,
-        )
-        self._conclude(kinds, view, known)
-        kinds = [kind for kind in kinds if kind.findings or kind.type != GENERAL]
-        taken = {task["id"] for kind in kinds for task in kind.tasks}
-        if wanted in (None, GENERAL):
-            rest = [task for task in untyped if task["id"] not in taken]
-            other = Kind(GENERAL, GENERAL, rest)
-            self._conclude([other], view, known)
-            kinds += [other] if rest or other.findings else []
-        return sorted(kinds, key=lambda kind: (kind.name, [task["id"] for task in kind.tasks[:1]]))
+def _read_tasks(graph: Graph, view: View, wanted: str | None) -> list[Row]:
+    """Return the readable tasks, the most attempted first."""
+    counts = {row["id"]: row for row in graph.read("skills.tasks", agents=view.agents)}
+    tasks = [counts[one] | row for one, row in view.tasks(graph, sorted(counts)).items()]
+    tasks.sort(key=lambda task: (-task["runs"], task["id"]))
+    if wanted is None:
+        return tasks
+    types = sorted({task["task_type"] for task in tasks})
+    if wanted not in types:
+        names = ", ".join([*types[:TYPES], *(["..."] if types[TYPES:] else [])])
+        there = f"there are: {names}" if types else "there are no tasks"
+        raise NotFoundError(f"no task of type {wanted!r}; {there}")
+    return [task for task in tasks if task["task_type"] == wanted]
 
-    def _tasks(self, view: View, wanted: str | None) -> list[Row]:
-        """Return the readable tasks, the most attempted first."""
-        counts = {row["id"]: row for row in self._graph.read("skills.tasks", agents=view.agents)}
-        told = view.tasks(self._graph, sorted(counts))
-        tasks = [counts[one] | row for one, row in told.items()]
-        tasks.sort(key=lambda task: (-task["runs"], task["id"]))
-        if wanted is None:
-            return tasks
-        types = sorted({task["task_type"] for task in tasks})
-        if wanted not in types:
-            names = ", ".join([*types[:TYPES], *(["..."] if types[TYPES:] else [])])
-            there = f"there are: {names}" if types else "there are no tasks"
-            raise NotFoundError(f"no task of type {wanted!r}; {there}")
-        return [task for task in tasks if task["task_type"] == wanted]
 
-    def _near(self, tasks: Sequence[Row]) -> list[Kind]:
-        """Return groups of near tasks: one that was attempted often, with its neighbours."""
-        if not tasks:
-            return []
-        self._link()
-        by_id = {task["id"]: task for task in tasks}
-        near: dict[str, set[str]] = {one: {one} for one in by_id}
-        for row in self._graph.read("similarity.links_of_tasks", ids=sorted(near)):
-            if row["other"] in near:
-                near[row["id"]].add(row["other"])
-                near[row["other"]].add(row["id"])
-        kinds = []
-        for first in by_id:
-            group = near[first] & near.keys() if first in near else set()
-            for one in group:
-                del near[one]
-            held = sorted(group, key=lambda one: (-by_id[one]["runs"], one))
-            if len(held) > 1:
-                kinds.append(Kind(by_id[first]["text"], GENERAL, [by_id[one] for one in held]))
-        return kinds
+def _near(graph: Graph, tasks: Sequence[Row]) -> list[Kind]:
+    """Return groups of near tasks: one that was attempted often, with its neighbours."""
+    places = {task["id"]: place for place, task in enumerate(tasks)}
+    near = {one: {one} for one in places}
+    for row in graph.read("similarity.links_of_tasks", ids=sorted(near)) if near else ():
+        if row["other"] in near:
+            near[row["id"]].add(row["other"])
+            near[row["other"]].add(row["id"])
+    kinds = []
+    for first in places:
+        group = near[first] & near.keys() if first in near else set()
+        for one in group:
+            del near[one]
+        held = [tasks[place] for place in sorted(map(places.__getitem__, group))]
+        if len(held) > 1:
+            kinds.append(Kind(held[0]["text"], GENERAL, held))
+    return kinds
 
-    def _conclude(self, kinds: Sequence[Kind], view: View, known: _Known) -> None:
-        """Fill in what was learned of kinds of tasks."""
-        asked = [
-            {"kind": place, "tasks": [task["id"] for task in kind.tasks]}
-            for place, kind in enumerate(kinds)
-        ]
-        rows = [known.sentences(kind) for kind in kinds]
-        for row in self._graph.read("skills.outcomes", rows=asked, agents=view.agents):
-            rows[row["kind"]].append(row)
-        counts = {_count(row) for of_kind in rows for row in of_kind}
-        rates = rates_of(self._graph, counts | {(kind.runs, kind.solved) for kind in kinds})
-        for kind, of_kind in zip(kinds, rows, strict=True):
-            for row in of_kind:
-                _tell(kind, row, rates[_count(row)], known)
-            rate = rates[kind.runs, kind.solved]
-            kind.lower, kind.upper = rate["lower"], rate["upper"]
-            kind.words = _words(kind)
-            kind.do.sort(key=lambda one: (-one.lower, one.id))
-            kind.avoid.sort(key=lambda one: (one.upper, one.id))
-            kind.errors.sort(key=lambda one: (-one.lower, one.id))
-            kind.changed.sort(key=_latest_first)
+
+def _conclude(graph: Graph, kinds: Sequence[Kind], view: View, known: _Known) -> None:
+    """Fill in what was learned of kinds of tasks."""
+    asked = [
+        {"kind": place, "tasks": [task["id"] for task in kind.tasks]}
+        for place, kind in enumerate(kinds)
+    ]
+    rows = [known.sentences(kind) for kind in kinds]
+    for row in graph.read("skills.outcomes", rows=asked, agents=view.agents):
+        rows[row["kind"]].append(row)
+    counts = {_count(row) for of_kind in rows for row in of_kind}
+    rates = rates_of(graph, counts | {(kind.runs, kind.solved) for kind in kinds})
+    for kind, of_kind in zip(kinds, rows, strict=True):
+        for row in of_kind:
+            _tell(kind, row, rates[_count(row)], known)
+        rate = rates[kind.runs, kind.solved]
+        kind.lower, kind.upper = rate["lower"], rate["upper"]
+        kind.words = _words(kind)
+        kind.do.sort(key=lambda one: (-one.lower, one.id))
+        kind.avoid.sort(key=lambda one: (one.upper, one.id))
+        kind.errors.sort(key=lambda one: (-one.lower, one.id))
+        kind.changed.sort(key=_latest_first)
 
 
 def _tell(kind: Kind, row: Row, rate: Row, known: _Known) -> None:

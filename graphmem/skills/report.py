@@ -7,7 +7,7 @@ from html import escape
 
 from graphmem.notebook.html import draw_interval
 from graphmem.skills.conclusions import Finding, Kind
-from graphmem.skills.wording import TEXT, sections, summary
+from graphmem.skills.markdown import TEXT, sections, summary
 from graphmem.text.fencing import fenced
 
 TITLE = 80

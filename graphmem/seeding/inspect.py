@@ -15,7 +15,7 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Container, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from copy import copy
 from functools import partial
 from importlib import import_module
@@ -66,25 +66,6 @@ class _Copy(io.FileIO):
         if size is not None and size > self.most:
             raise SeedingError(f"has a directory of over {self.most:,} bytes; split it")
         return super().read(size)
-
-
-@contextmanager
-def open_zip(stream: BinaryIO, limits: Limits) -> Iterator[Members]:
-    """Yield the members of a zip file."""
-    with tempfile.TemporaryFile() as file:
-        shutil.copyfileobj(stream, file)
-        file.flush()
-        with _Copy(file.fileno(), closefd=False) as packed:
-            packed.most = limits.record // 2
-            try:
-                opened = zipfile.ZipFile(packed)
-            except SeedingError:
-                raise
-            except Exception as error:
-                reason = reason_of(error, "the zip file is cut off or damaged: ")
-                raise DamagedError(reason) from error
-            with opened:
-                yield Members(opened, file.tell(), limits)
 
 
 class Members:
@@ -147,23 +128,34 @@ def detect(head: bytes) -> bool:
 def read_samples(stream: BinaryIO, limits: Limits) -> Iterator[Reading]:
     """Yield the number of each sample of a log, and what reads it."""
     if peek_head(stream).startswith(MAGIC):
-        with open_zip(stream, limits) as members:
-            yield from _of_members(members)
+        yield from _of_zip(stream, limits)
     else:
         yield from _of_object(Values(stream, limits), limits)
 
 
-def _of_members(members: Members) -> Iterator[Reading]:
-    name = next((name for name in _HEADERS if name in members.infos), None)
-    if name is None:
-        raise SeedingError(f"the zip file has no {_HEADERS[0]}")
-    try:
-        run = _run(members.read(name, _HEAD))
-    except ValidationError as error:
-        raise SeedingError(f"{name}: {error}") from None
-    names = [name for name in members.infos if _SAMPLE.fullmatch(name)]
-    for number, name in enumerate(names, 1):
-        yield number, None, partial(_read_member, members, name, run)
+def _of_zip(stream: BinaryIO, limits: Limits) -> Iterator[Reading]:
+    with tempfile.TemporaryFile() as file:
+        shutil.copyfileobj(stream, file)
+        file.flush()
+        with _Copy(file.fileno(), closefd=False) as packed:
+            packed.most = limits.record // 2
+            try:
+                members = Members(zipfile.ZipFile(packed), file.tell(), limits)
+            except SeedingError:
+                raise
+            except Exception as error:
+                reason = reason_of(error, "the zip file is cut off or damaged: ")
+                raise DamagedError(reason) from error
+            name = next((name for name in _HEADERS if name in members.infos), None)
+            if name is None:
+                raise SeedingError(f"the zip file has no {_HEADERS[0]}")
+            try:
+                run = _run(members.read(name, _HEAD))
+            except ValidationError as error:
+                raise SeedingError(f"{name}: {error}") from None
+            names = [name for name in members.infos if _SAMPLE.fullmatch(name)]
+            for number, name in enumerate(names, 1):
+                yield number, None, partial(_read_member, members, name, run)
 
 
 def _read_member(members: Members, name: str, run: Object) -> Object:

@@ -118,11 +118,11 @@ class _Runs:
     def records(self) -> Iterator[Record]:
         """Yield the runs, in the order in which their traces begin in the file, and refusals."""
         is_empty, line = True, 0
-        for line, spans in self._groups.each("trace"):
-            if isinstance(spans, ValidationError):
-                records: Iterator[Record] = iter([Refused(line, spans.field, str(spans))])
-            else:
-                records = self._of_trace(spans)
+        for line, read_spans in self._groups.each("trace"):
+            try:
+                records = self._of_trace(read_spans())
+            except ValidationError as error:
+                records = iter([Refused(line, error.field, str(error))])
             for record in records:
                 is_empty = False
                 yield record

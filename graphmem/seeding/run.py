@@ -25,8 +25,7 @@ from graphmem.seeding.formats import (
     detect,
     find,
 )
-from graphmem.seeding.maps import Map, read_map
-from graphmem.seeding.proposing import LOOKED_AT, RECORDS, list_fields, propose
+from graphmem.seeding.maps import LOOKED_AT, RECORDS, Map, list_fields, propose, read_map
 from graphmem.seeding.reading import DamagedError, Limits
 from graphmem.seeding.settling import EXAMPLES, Outcomes, Settling
 from graphmem.seeding.sources import Source, damage

@@ -24,7 +24,7 @@ from graphmem.ids import canonical_json
 from graphmem.models import MAX_TEXT, Step
 from graphmem.seeding import chats
 from graphmem.seeding.formats import Unsettled
-from graphmem.seeding.reading import Limits, read_records
+from graphmem.seeding.reading import Limits, parse_line, read_records
 
 AGENT, TOOL, PLAN, MODEL, OTHER = "agent", "tool", "plan", "model", "other"
 """Kinds of spans."""
@@ -238,16 +238,12 @@ def parse_time(value: Any, zone: tzinfo | None = UTC, unit: str | None = "ns") -
     return parsed
 
 
+@dataclass(frozen=True, slots=True)
 class Groups:
     """Records by kind and key, such as those of a trace, in a temporary file."""
 
-    def __init__(self, file: sqlite3.Connection, limits: Limits) -> None:
-        self._file = file
-        self._limits = limits
-        file.executescript(
-            "PRAGMA journal_mode = OFF; PRAGMA cache_size = -32000; BEGIN;"
-            "CREATE TABLE records (kind TEXT, key TEXT, number INTEGER, record TEXT)"
-        )
+    file: sqlite3.Connection
+    limits: Limits
 
     @classmethod
     @contextmanager
@@ -256,6 +252,10 @@ class Groups:
         try:
             file = sqlite3.connect("", isolation_level=None, check_same_thread=False)
             with closing(file):
+                file.executescript(
+                    "PRAGMA journal_mode = OFF; PRAGMA cache_size = -32000; BEGIN;"
+                    "CREATE TABLE records (kind TEXT, key TEXT, number INTEGER, record TEXT)"
+                )
                 yield cls(file, limits)
         except sqlite3.Error as error:
             raise StorageError(f"traces cannot be put together: {error}") from error
@@ -263,32 +263,34 @@ class Groups:
     def add(self, kind: str, key: str, number: int, record: Mapping[str, Any]) -> None:
         """Add a record."""
         row = (kind, key.encode("utf-8", "replace").decode(), number, json.dumps(record))
-        self._file.execute("INSERT INTO records VALUES (?, ?, ?, ?)", row)
+        self.file.execute("INSERT INTO records VALUES (?, ?, ?, ?)", row)
 
     def of(self, kind: str, key: str | None) -> Iterator[dict[str, Any]]:
         """Yield the records of a key in their order; None has none."""
         if key is None:
             return
-        rows = self._file.execute(
+        rows = self.file.execute(
             "SELECT record FROM records WHERE kind = ? AND key = ? ORDER BY rowid",
             (kind, key.encode("utf-8", "replace").decode()),
         )
         for (record,) in rows:
             yield json.loads(record)
 
-    def each(self, kind: str) -> Iterator[tuple[int, list[dict[str, Any]] | ValidationError]]:
-        """Yield the records of each key of a kind, with the number of the first one."""
-        self._file.execute("CREATE INDEX places ON records (kind, key)")
-        groups = self._file.execute(
+    def each(self, kind: str) -> Iterator[tuple[int, Callable[[], list[dict[str, Any]]]]]:
+        """Yield the number of the first record of each key of a kind, and what reads them all."""
+        self.file.execute("CREATE INDEX places ON records (kind, key)")
+        groups = self.file.execute(
             "SELECT key, min(number), sum(length(record)) FROM records WHERE kind = ?"
             " GROUP BY key ORDER BY min(rowid)",
             (kind,),
         )
         for key, first, size in groups:
-            if size > self._limits.record:
-                yield first, ValidationError(kind, key, self._limits.too_long)
-            else:
-                yield first, list(self.of(kind, key))
+            yield first, partial(self._read, kind, key, size)
+
+    def _read(self, kind: str, key: str, size: int) -> list[dict[str, Any]]:
+        if size > self.limits.record:
+            raise ValidationError(kind, key, self.limits.too_long)
+        return list(self.of(kind, key))
 
 
 def read_together(
@@ -309,12 +311,6 @@ def read_together(
                     raise ValidationError("trace_id", None, "is missing: it is of no trace")
                 groups.add("trace", name, number, row)
             except ValidationError as error:
-                yield number, None, partial(_rows_or_error, error)
-        for number, records in groups.each("trace"):
-            yield number, None, partial(_rows_or_error, records)
-
-
-def _rows_or_error(records: list[dict[str, Any]] | ValidationError) -> list[dict[str, Any]]:
-    if isinstance(records, ValidationError):
-        raise records
-    return records
+                yield number, None, partial(parse_line, error)
+        for number, read in groups.each("trace"):
+            yield number, None, read

@@ -20,17 +20,17 @@ from graphmem.lessons.skills import replace_priors
 from graphmem.models.reports import SkillImport, SkillReport
 from graphmem.search.similarity import Similarity
 from graphmem.skills.conclusions import gather_kinds
-from graphmem.skills.markdown import (
+from graphmem.skills.reading import read_source
+from graphmem.skills.wording import (
     BEGIN,
     END,
     FILE,
     names_of,
     write_block,
     write_playbook,
+    write_report,
     write_skill,
 )
-from graphmem.skills.reading import read_source
-from graphmem.skills.report import write_report
 
 _MARK = re.compile(r'\A---\n(?:.*\n){0,8}?metadata:\n  graphmem: (".*")\n---\n')
 _BLOCK = re.compile(rf"^{BEGIN}\r?\n.*?^{END}[ \t]*\r?\n?", re.DOTALL | re.MULTILINE)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, NoReturn
 from graphmem.errors import NotFoundError, ValidationError, shown
 from graphmem.models.fields import MAX_KEY
 from graphmem.models.forecasts import Advice, PriorRecord
-from graphmem.skills.markdown import FILE
+from graphmem.skills.wording import FILE
 from graphmem.text.words import THEN
 
 MOST_BYTES = 4_000_000
@@ -62,18 +62,16 @@ class _File:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.lines = self._text().replace("\r\n", "\n").replace("\r", "\n").split("\n")
-
-    def _text(self) -> str:
-        with self.path.open("rb") as file:
+        with path.open("rb") as file:
             held = file.read(MOST_BYTES + 1)
         if len(held) > MOST_BYTES:
             self.refuse(None, f"has over {MOST_BYTES:,} bytes", "split it")
         try:
-            return held.decode("utf-8-sig")
+            text = held.decode("utf-8-sig")
         except UnicodeDecodeError as error:
             line = held.count(b"\n", 0, error.start) + 1
             self.refuse(line, "is not UTF-8", "save it as UTF-8")
+        self.lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
 
     def refuse(self, line: int | None, problem: str, remedy: str = "") -> NoReturn:
         """Raise the error about a line."""

@@ -15,7 +15,7 @@ import pytest
 
 from graphmem import Memory
 from graphmem.errors import GraphMemError, NotFoundError, StorageError, ValidationError
-from graphmem.skills.markdown import BEGIN, END
+from graphmem.skills.wording import BEGIN, END
 from tests.contract.teaching import START
 
 HOSTILE = (

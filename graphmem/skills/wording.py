@@ -1,4 +1,4 @@
-"""Conclusions in words, and as Markdown: a skill, a block of AGENTS.md, a playbook.
+"""Conclusions in words: a skill, a block of AGENTS.md, a playbook, and a page of HTML.
 
 Texts from logs are cleaned, on one line, and in code marks that they cannot close: they can be no
 heading, no list, no comment and no end of a block. Front matter holds single words of them only.
@@ -11,7 +11,9 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
+from html import escape
 
+from graphmem.notebook.html import draw_interval
 from graphmem.printable import counted, percent
 from graphmem.skills.conclusions import Finding, Kind
 from graphmem.text.fencing import fenced
@@ -44,6 +46,36 @@ SECTIONS = (
 )
 Quote = Callable[[str], str]
 """Makes a text from a log a part of the file, as which it can do nothing."""
+TITLE = 80
+"""Most characters of the name of a kind of task in a heading."""
+_HEAD = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<title>What worked</title>
+<style>
+:root { color-scheme: light dark; }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
+h2 { margin-top: 2.5rem; border-top: 1px solid rgba(128,128,128,.4); padding-top: 1rem; }
+td, th { padding: .2rem .7rem .2rem 0; text-align: left; vertical-align: top; }
+th { font-weight: normal; opacity: .75; }
+td { overflow-wrap: anywhere; }
+td svg, td a { white-space: nowrap; }
+code { background: rgba(128,128,128,.15); padding: 0 .2em; border-radius: .2em; }
+small { opacity: .7; }
+</style>
+</head>
+<body>
+"""
+_READ = """<p>A bar is the range in which the true rate of success lies with 95 % certainty, the dot
+is what was seen: the more runs, the shorter the bar. Only what is certain is told. What to do
+worked in more than 60 % of runs even at the lower end of its bar, what to avoid in less than 40 %
+at the upper end; both are compared with all else that was tried on the same tasks. Of a change
+the dot is the rate since, and the other end of the bar the one before.
+<code>graphmem explain ID</code> shows the runs behind a line.</p>
+"""
 _TICKS = re.compile("`+")
 _NOT_NAME = re.compile("[^a-z0-9]+")
 _TAG = re.compile("<(?=[a-z/!?])", re.IGNORECASE)
@@ -215,3 +247,64 @@ def summary(kind: Kind, quote: Quote) -> str:
     span = " to ".join(map(day, kind.span)) if kind.span else "without dates"
     told = f"From {counted(kind.runs, 'run')} of {counted(len(kind.tasks), 'task')} by {by}"
     return f"{told}, {span}; {kind.solved:,} worked."
+
+
+def write_report(kinds: Sequence[Kind], namespace: str) -> str:
+    """Return a page on all kinds of tasks for whoever got a log: no script, no network."""
+    every = Kind(namespace, "", [task for kind in kinds for task in kind.tasks])
+    told = "<p>Nothing was learned yet.</p>\n"
+    if every.runs:
+        told = f"<p>{summary(every, _coded)} Namespace: {_coded(namespace)}.</p>\n"
+        told += _READ + _overview(kinds)
+    body = "".join(_html_section(place, kind) for place, kind in enumerate(kinds) if kind.findings)
+    return f"{_HEAD}<h1>What worked</h1>\n{told}{body}</body>\n</html>\n"
+
+
+def _coded(text: str, most: int = TEXT) -> str:
+    """Return a text from a log as code."""
+    return f"<code>{escape(fenced(text, most))}</code>"
+
+
+def _overview(kinds: Sequence[Kind]) -> str:
+    """Return how well each kind of task goes, and what is best."""
+    rows = []
+    for place, kind in enumerate(kinds):
+        name, best = _coded(kind.name, TITLE), "nothing is certain yet"
+        if kind.findings:
+            name = f'<a href="#kind-{place}">{name}</a>'
+            best = "nothing works for certain"
+        if kind.do:
+            best = _coded(kind.do[0].text, TITLE)
+        rate = kind.solved / kind.runs if kind.runs else None
+        bar = draw_interval(kind.lower, rate, kind.upper)
+        rows.append(
+            f"<tr><td>{name}</td><td>{kind.solved:,}&nbsp;of&nbsp;{kind.runs:,}</td><td>{bar}</td>"
+            f"<td>{best}</td></tr>\n"
+        )
+    head = "<tr><th>kind of task</th><th>worked</th><th></th><th>what works best</th></tr>\n"
+    return f"<table>\n{head}{''.join(rows)}</table>\n"
+
+
+def _html_section(place: int, kind: Kind) -> str:
+    parts = [f'<h2 id="kind-{place}">{_coded(kind.name, TITLE)}</h2>\n']
+    parts.append(f"<p>{summary(kind, _coded)}</p>\n")
+    for title, said, more in sections(kind, _coded):
+        parts.append(f"<h3>{title}</h3>\n<table>\n")
+        for told, grounds in said:
+            text = f"{told} <small>{' '.join(one.id for one in grounds)}</small>"
+            parts.append(f"<tr><td>{_bar(grounds[0])}</td><td>{text}</td></tr>\n")
+        parts.append(f"<tr><td></td><td>and {more:,} more</td></tr>\n" if more else "")
+        parts.append("</table>\n")
+    return "".join(parts)
+
+
+def _bar(found: Finding) -> str:
+    """Return the picture of a conclusion: a rate with its bounds, or with the one before."""
+    if change := found.change:
+        before = change.successes_before / change.trials_before
+        since = change.successes_since / change.trials_since
+        return draw_interval(min(before, since), since, max(before, since))
+    rate = found.successes / found.trials
+    if found.error is not None:  # the bounds are those of failing
+        return draw_interval(1 - found.upper, rate, 1 - found.lower)
+    return draw_interval(found.lower, rate, found.upper)

@@ -26,7 +26,7 @@ from graphmem.seeding.reading import Limits
 HEAD = 65_536
 """Bytes at the beginning of a file by which formats recognise it."""
 GZIP = b"\x1f\x8b"
-_OWN = ("benchmarks", "exports", "gymnasium", "inspect", "jsonl", "otlp", "reflexion", "sentinel")
+_OWN = ("benchmarks", "exports", "gymnasium", "inspect", "jsonl", "otlp", "sentinel")
 """The modules of the formats of graphmem."""
 _LOOK = 40
 """Bytes at the beginning of a file that show how its text is encoded."""
@@ -117,13 +117,12 @@ def make_record(
     """
     try:
         result = make(record)
-    except (ValidationError, *FAILURES) as error:
-        if isinstance(error, ValidationError):
-            wrong = rename_field(error, record)
-        else:
-            wrong = explain_failure(record, what, make)
-        return Refused(number, wrong.field, str(wrong))
-    return result if isinstance(result, Unsettled) else (number, result)
+        return result if isinstance(result, Unsettled) else (number, result)
+    except ValidationError as error:
+        wrong = rename_field(error, record)
+    except FAILURES:
+        wrong = explain_failure(record, what, make)
+    return Refused(number, wrong.field, str(wrong))
 
 
 def read_record(

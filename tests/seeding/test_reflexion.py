@@ -11,7 +11,7 @@ import pytest
 from graphmem import Episode, Memory
 from graphmem.models import Step
 from graphmem.seeding import Refused, sources
-from graphmem.seeding.reflexion import name_strategies
+from graphmem.seeding.benchmarks import name_attempt_strategies
 from tests.seeding.test_seeding import records, seeded, settled
 
 STEM = "reflexion_100_questions_7_trials"
@@ -132,9 +132,11 @@ def test_whether_it_came_to_an_answer_never_becomes_a_strategy() -> None:
     told: dict[str, Any] = {"reflections": ["r"]}
     none: dict[str, Any] = {"reflections": []}
     names = ["sequence: Search > Lookup > Search", "Search", "Lookup"]
-    assert name_strategies(steps, none) == name_strategies(steps[:-1], none) == names
-    assert name_strategies(steps, told) == [*names, "reflect"]
-    assert name_strategies(steps[-1:], told) == ["answers at once", "reflect"]
+    assert (
+        name_attempt_strategies(steps, none) == name_attempt_strategies(steps[:-1], none) == names
+    )
+    assert name_attempt_strategies(steps, told) == [*names, "reflect"]
+    assert name_attempt_strategies(steps[-1:], told) == ["answers at once", "reflect"]
 
 
 def test_a_line_in_an_observation_is_not_taken_for_a_part() -> None:

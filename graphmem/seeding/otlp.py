@@ -161,7 +161,9 @@ class _Runs:
         ordered = sorted(members, key=lambda one: one["start"] or one["end"] or 0)
         chats = [one for one in ordered if one["kind"] == CHAT]
         last = max(reversed(chats), key=lambda one: one["end"] or one["start"] or 0, default=None)
-        wholes = [root, *(_above(spans, root) if only else ())]
+        wholes = [root]
+        while only and (above := spans.get(wholes[-1]["parent"] or "")) is not None:
+            wholes.append(above)
         session = root["session"] or (chats[0]["session"] if chats else None)
         judgements = self._judgements_of(spans, wholes, last, session, only=only)
         model = root["model"] or (last["model"] if last else None)
@@ -258,13 +260,6 @@ def _owners(spans: Spans, kind: str) -> dict[str, tuple[str | None, str | None]]
                 owner = below
             owners[below] = owner, gone
     return owners
-
-
-def _above(spans: Spans, span: Object) -> Iterator[Object]:
-    """Yield the spans above one that is in no circle, the nearest first."""
-    while (parent := spans.get(span.get("parent") or "")) is not None:
-        yield parent
-        span = parent
 
 
 def _about(spans: Spans, span: str | None) -> str | None:

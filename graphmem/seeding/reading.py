@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, count
 from typing import Any, BinaryIO, NoReturn
 
 from graphmem.errors import SeedingError, ValidationError
@@ -250,9 +250,8 @@ class Values:
             self._damaged("there is more after the end")
 
     def items(self) -> Iterator[int]:
-        """Yield the number, from 1, of each item of a list; the caller then reads the item."""
-        for number, _ in enumerate(self._parts(b"[", b"]"), 1):
-            yield number
+        """Return the number, from 1, of each item of a list; the caller then reads the item."""
+        return self._parts(b"[", b"]")
 
     def members(self) -> Iterator[str]:
         """Yield the name of each member of an object; the caller then reads its value."""
@@ -300,13 +299,13 @@ class Values:
         with suppress(ValidationError):
             self.value()
 
-    def _parts(self, opening: bytes, closing: bytes) -> Iterator[None]:
+    def _parts(self, opening: bytes, closing: bytes) -> Iterator[int]:
         self._expect(opening)
         if self.peek() == closing:
             self._at += 1
             return
-        while True:
-            yield
+        for number in count(1):
+            yield number
             if self.peek() != b",":
                 break
             self._at += 1

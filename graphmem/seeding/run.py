@@ -91,11 +91,9 @@ class Learns(Protocol):
     namespace: str
     settings: Settings
 
-    @property
-    def learn_many(self) -> Callable[..., LearnReport]: ...  # noqa: D102
+    def learn_many(self, *args: Any, **how: Any) -> LearnReport: ...  # noqa: D102
 
-    @property
-    def settle(self) -> Callable[..., Settled]: ...  # noqa: D102
+    def settle(self, *args: Any, **how: Any) -> Settled: ...  # noqa: D102
 
 
 class MapError(SeedingError):

@@ -106,10 +106,8 @@ class Fields:
             elif isinstance(inner := rest.get(holder), Mapping):
                 rest[holder] = {key: value for key, value in inner.items() if key != name}
         rest |= {name: one for name, one in self.values(extra.add).items() if one is not None}
-        if extra.without == "null":
-            return {name: value for name, value in rest.items() if value is not None}
-        empty = () if extra.without == "nothing" else _NOTHING
-        return {name: value for name, value in rest.items() if value not in empty}
+        left_out = {"nothing": (), "null": (None,), "empty": _NOTHING}[extra.without]
+        return {name: value for name, value in rest.items() if value not in left_out}
 
     def read(self, name: str, how: Value) -> Any:
         """Return the value of a field of an episode; None if the record does not say it."""

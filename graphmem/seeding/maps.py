@@ -18,7 +18,6 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -49,8 +48,8 @@ _GOOD = {*USUAL["words"]["success"], *USUAL["words"]["done"]}
 _DENIALS = ("un", "in", "not ", "not_", "not-", "non-")
 Column = Sequence[Any]
 """The values of a path in the records that have it."""
-Read = Callable[[str, Column], Any]
-"""Returns the form of a path as a field; None: its values do not fit."""
+Read = Callable[[Column], Any]
+"""Returns whether the values of a path fit a field, or how they are read so that they do."""
 
 
 def read_map(given: Map) -> list[Format]:
@@ -217,7 +216,9 @@ def _propose(place: str, records: Sequence[Any]) -> Proposal | None:
         if name == "score" and "success" in fields:  # they might contradict each other
             continue
         by_word = name in ("success", "strategy", "task")
-        path, form = _choose(columns, usual, _FORMS.get(name, _TEXT), taken, parts=by_word)
+        path, form = _choose(columns, usual, _FITTING.get(name, _is_text), taken, parts=by_word)
+        if name == "source_key" and form and min(map(len, map(str, columns[path]))) <= 12:
+            form = f"{{@stem}}/{{{path}}}"
         if form is not None:
             fields[name] = form
             taken.add(path)
@@ -267,7 +268,8 @@ def _choose(
         rank = next((place for place, one in enumerate(usual) if one in known), None)
         if rank is None or path in taken or not column:
             continue
-        if (form := read(path, column)) is not None:
+        if how := read(column):
+            form = path if how is True else {"field": path, **how}
             candidates.append((name not in usual, rank, path.count("."), path, form))
     return min(candidates)[-2:] if candidates else ("", None)
 
@@ -285,10 +287,6 @@ def _guess(name: str, columns: Mapping[str, Column], taken: set[str]) -> str | N
     counts = {path: len(set(column)) for path, column in texts.items()}
     few = [path for path, count in counts.items() if count <= len(columns[path]) / 2]
     return min(few, key=lambda path: counts[path], default=None)
-
-
-def _take(fits: Callable[[Column], bool], path: str, column: Column) -> str | None:
-    return path if fits(column) else None
 
 
 def _is_text(column: Column) -> bool:
@@ -310,19 +308,19 @@ def _is_time(column: Column) -> bool:
         return False
 
 
-def _read_success(path: str, column: Column) -> Any:
-    """Return the form of an outcome: true or false, or few words of which one is known."""
+def _read_success(column: Column) -> Any:
+    """Return how an outcome is read: it is true or false, or few words of which one is known."""
     words = sorted({str(value).strip() for value in column})
     lower = {word.lower() for word in words}
     if lower <= TRUTHS.keys():
-        return path
+        return True
     denied = {word for word in lower if any(no + word in lower for no in _DENIALS)}
     right = [word for word in words if word.lower() in lower & _GOOD | denied]
     wrong = [word for word in words if word not in right]
-    return {"field": path, "true": right, "false": wrong} if right and len(lower) <= 6 else None
+    return {"true": right, "false": wrong} if right and len(lower) <= 6 else None
 
 
-def _read_score(path: str, column: Column) -> Any:
+def _read_score(column: Column) -> Any:
     try:
         numbers = [-1 if isinstance(value, bool) else float(value) for value in column]
     except (TypeError, ValueError):
@@ -330,24 +328,21 @@ def _read_score(path: str, column: Column) -> Any:
     low, high = min(numbers), max(numbers)
     fitting = [limits for limits in _RANGES if limits[0] <= low and high <= limits[1]]
     if not fitting or fitting[0] == (0, 1):
-        return path if fitting else None
-    return {"field": path, "range": list(fitting[0])}
+        return bool(fitting)
+    return {"range": list(fitting[0])}
 
 
-def _read_key(path: str, column: Column) -> str | None:
-    if not _is_name(column) or len(set(map(str, column))) < len(column):
-        return None
-    return path if min(len(str(value)) for value in column) > 12 else f"{{@stem}}/{{{path}}}"
+def _is_key(column: Column) -> bool:
+    return _is_name(column) and len(set(map(str, column))) == len(column)
 
 
-_TEXT = partial(_take, _is_text)
-_FORMS: Mapping[str, Read] = {
+_FITTING: Mapping[str, Read] = {
     "success": _read_success,
     "score": _read_score,
-    "source_key": _read_key,
-    "strategy": partial(_take, _is_strategy),
-    **dict.fromkeys(("ended_at", "started_at"), partial(_take, _is_time)),
-    **dict.fromkeys(("task_type", "user", "agent", "task"), partial(_take, _is_name)),
+    "source_key": _is_key,
+    "strategy": _is_strategy,
+    **dict.fromkeys(("ended_at", "started_at"), _is_time),
+    **dict.fromkeys(("task_type", "user", "agent", "task"), _is_name),
 }
 
 
@@ -362,7 +357,7 @@ def _propose_steps(path: str, columns: Mapping[str, Column]) -> dict[str, str] |
     }
     found: dict[str, str] = {"at": path}
     for part, usual in USUAL["steps"]["fields"].items():
-        read = _TEXT if part == "tool" else partial(_take, bool)
+        read: Read = _is_text if part == "tool" else bool
         name, form = _choose(inner, usual, read, set(found.values()))
         if form is not None:
             found[part] = name

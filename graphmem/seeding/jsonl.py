@@ -68,8 +68,6 @@ def _read(
                 unsettled = _open(number, line, error, by_field=origin.strategy_from is not None)
             yield unsettled or Refused(number, error.field, str(error))
             continue
-        if origin.agent and isinstance(item, Episode | AbandonedAttempt):
-            item = item.model_copy(update={"agent": origin.agent})
         yield number, item
 
 

@@ -11,6 +11,7 @@ from typing import Any, BinaryIO, Protocol
 
 from graphmem.config import Settings
 from graphmem.errors import ConflictError, NotFoundError, SeedingError, ValidationError
+from graphmem.graph.arguments import checked_agent
 from graphmem.graph.graph import Graph
 from graphmem.models import Episode, LearnReport, Rejection, Settled
 from graphmem.models.fields import Output
@@ -123,8 +124,7 @@ class LogReader:
         self._maps = None if map is None else read_map(map)
         if format_name and self._maps is None:
             find(format_name)
-        if agent is not None:  # the same check as in an episode, before anything is read
-            agent = Episode(task="-", strategy="-", success=True, agent=agent).agent
+        agent = checked_agent(agent)
         outcomes = str(outcomes) if isinstance(outcomes, Path) else outcomes
         self.outcomes = None if outcomes is None else Outcomes.of(outcomes, self._limits)
         own = Path(outcomes).resolve() if isinstance(outcomes, str) else None

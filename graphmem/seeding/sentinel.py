@@ -80,10 +80,7 @@ def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
     whole = _is_file(_names(peek_head(stream)))
     for number, index, form in (_of_file if whole else _of_lines)(stream, origin.limits):
         try:
-            made = episode(form(), source_key=f"{origin.stem}/{index}")
-            if origin.agent is not None:
-                made = made.model_copy(update={"agent": origin.agent})
-            yield number, made
+            yield number, episode(form(), source_key=f"{origin.stem}/{index}")
         except ValidationError as error:
             yield Refused(number, error.field, str(error))
 

@@ -242,7 +242,9 @@ class Settling:
         return None if own == (joined.success, joined.score) else replace(joined, key=key)
 
     def _check(self, episode: Episode) -> Episode:
-        """Return an episode with the strategies asked for, if nothing contradicts its outcome."""
+        """Return an episode as asked for, if nothing contradicts its outcome."""
+        if self.agent is not None:
+            episode = episode.model_copy(update={"agent": self.agent})
         if self.outcomes is not None:
             self._compare(episode, self.outcomes.find(episode.source_key))
         if self.strategy_from is None:

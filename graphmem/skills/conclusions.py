@@ -66,8 +66,6 @@ class Kind:
     type: str
     tasks: list[Row]
     """Rows {id, key, text, runs, solved, agents, first_at, last_at}, the most attempted first."""
-    words: tuple[str, ...] = ()
-    """The words that most of its tasks have."""
     lower: float = 0.0
     upper: float = 1.0
     """The bounds of the share of its runs that worked."""
@@ -95,6 +93,14 @@ class Kind:
     def agents(self) -> list[str]:
         """Who attempted them."""
         return sorted({agent for task in self.tasks for agent in task["agents"]})
+
+    @property
+    def words(self) -> list[str]:
+        """The words that most of its tasks have."""
+        texts = (fenced(task["text"] or "", TEXT) for task in self.tasks[:SAMPLE])
+        said = Counter(word for text in texts for word in {*words(text)})
+        told = [(-count, word) for word, count in said.items() if len(word) > 2 and word.isalpha()]
+        return [word for _, word in sorted(told)[:WORDS]]
 
     @property
     def span(self) -> tuple[datetime | None, ...] | None:
@@ -199,7 +205,6 @@ def _conclude(graph: Graph, kinds: Sequence[Kind], view: View, known: _Known) ->
             _tell(kind, row, rates[_count(row)], known)
         rate = rates[kind.runs, kind.solved]
         kind.lower, kind.upper = rate["lower"], rate["upper"]
-        kind.words = _words(kind)
         kind.do.sort(key=lambda one: (-one.lower, one.id))
         kind.avoid.sort(key=lambda one: (one.upper, one.id))
         kind.errors.sort(key=lambda one: (-one.lower, one.id))
@@ -216,7 +221,11 @@ def _tell(kind: Kind, row: Row, rate: Row, known: _Known) -> None:
         texts = {None, *(task["text"] for task in kind.tasks)}
         changes = [change for change in changes if change.task in texts]
     kind.changed += [replace(found, change=change) for change in changes]
-    turned = {_better(change) for change in changes}
+    turned = {
+        one.successes_since * one.trials_before > one.successes_before * one.trials_since
+        for one in changes
+    }
+    """Whether it works better since."""
     worse = others is not None and others > found.upper
     if rate["status"] == "established" and not worse and False not in turned:
         kind.do.append(found)
@@ -274,19 +283,5 @@ def _count(row: Row) -> tuple[int, int]:
     return row["trials"], row["successes"]
 
 
-def _better(change: Change) -> bool:
-    """Return whether something works better since a change."""
-    before, since = change.trials_before, change.trials_since
-    return change.successes_since * before > change.successes_before * since
-
-
 def _latest_first(one: Finding) -> tuple[float, str]:
     return -one.change.since.timestamp() if one.change else 0.0, one.id
-
-
-def _words(kind: Kind) -> tuple[str, ...]:
-    """Return the words that most tasks of a kind have."""
-    texts = (fenced(task["text"] or "", TEXT) for task in kind.tasks[:SAMPLE])
-    said = Counter(word for text in texts for word in {*words(text)})
-    told = [(-count, word) for word, count in said.items() if len(word) > 2 and word.isalpha()]
-    return tuple(word for _, word in sorted(told)[:WORDS])

@@ -110,7 +110,7 @@ def _description(kind: Kind, name: str) -> str:
     until = f" until {day(kind.span[1])}" if kind.span else ""
     runs = f", learned from {counted(kind.runs, 'run')}{until}" if kind.runs else ""
     what = "tasks" if kind.name == GENERAL else f"tasks of the kind '{name}'"
-    about = f" They are about: {', '.join(kind.words)}." if kind.words else ""
+    about = f" They are about: {', '.join(found)}." if (found := kind.words) else ""
     told = f"What worked, what failed and what to do on errors in {what}{runs}."
     return f"{told} Use it before such a task.{about}"
 

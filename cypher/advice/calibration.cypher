@@ -28,9 +28,9 @@ RETURN e.id AS id, t.id AS task, e.task AS name, e.success AS success, e.type AS
 ORDER BY id;
 
 // name: calibration.similar
-// doc: The pairs of similar tasks and of similar strategies (by whole), and the weight of an outcome of the other.
+// doc: Tasks, and strategies (by whole), with the similar ones, and the weight of one of their outcomes: [id, weight].
 // param: links integer
-// returns: label string, id string, similar string, weight float
+// returns: id string, similar list
 MATCH (v:Embedder {id: $id})
 WITH v WHERE toString(v.ns) = $ns
 MATCH (t:Task) WHERE t.ns = $ns
@@ -38,10 +38,14 @@ MATCH (t)-[l:SIMILAR_TO]->(n:Task)
 WITH coalesce(v.floor, v.near) AS floor, t.id AS id, min(l.similarity) AS least, collect({id: n.id, similarity: l.similarity}) AS links
 WITH id, links, edge_of(CASE WHEN size(links) < $links THEN 0.0 ELSE least END, floor) AS edge
 UNWIND links AS link
-RETURN 'Task' AS label, id, link.id AS similar, nearness(link.similarity, edge) AS weight
+WITH id, link.id AS other, max(nearness(link.similarity, edge)) AS weight
+WHERE id <> other AND weight > 0.0
+RETURN id, collect([other, weight]) AS similar
 UNION ALL
 MATCH (v:Embedder {id: $id})
 WITH v WHERE toString(v.ns) = $ns
 MATCH (s:Strategy) WHERE s.ns = $ns
 MATCH (s)-[l:SIMILAR_TO]->(n:Strategy)
-RETURN 'Strategy' AS label, whole(s) AS id, whole(n) AS similar, nearness(l.similarity, v.similar) AS weight;
+WITH whole(s) AS id, whole(n) AS other, max(nearness(l.similarity, v.similar)) AS weight
+WHERE id <> other AND weight > 0.0
+RETURN id, collect([other, weight]) AS similar;

@@ -8,7 +8,7 @@ counts come from :mod:`graphmem.advice.estimate`, those of a past moment from
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import NamedTuple
@@ -16,11 +16,10 @@ from typing import NamedTuple
 from graphmem.advice import formula
 from graphmem.advice.formula import Belief, Counts, Expected, Floats, Runs, Turn
 from graphmem.arrays import NDArray, np
-from graphmem.graph.rates import PRIOR
+from graphmem.graph.estimate import NOTHING, Estimate, Pair
+from graphmem.graph.rates import PRIOR, mean_of
 from graphmem.models.forecasts import PoolingStrengths
 
-Pair = tuple[float, float]
-"""Trials and successes, or what they are worth."""
 SUSPECT = 0.05
 """The chance of a change of a strategy everywhere from which its latest outcomes are looked at."""
 SHARE = 0.02
@@ -31,7 +30,6 @@ PAGE = 1_024
 """How many sequences of outcomes are looked at together."""
 LENT = 4.0
 """What a similar strategy lends, at most, in trials."""
-NOTHING: Pair = (0.0, 0.0)
 
 
 @dataclass(slots=True)
@@ -54,40 +52,6 @@ class Shared:
     """All strategies on near tasks, by weight."""
     near_gone: Pair = NOTHING
     """What of them counts as near, as counts."""
-
-
-@dataclass(slots=True)
-class Own:
-    """What is known of one candidate."""
-
-    trials: int = 0
-    successes: int = 0
-    effective: Pair = NOTHING
-    """What its outcomes of all tasks are worth."""
-    type_trials: int = 0
-    type_successes: int = 0
-    everything: Pair = NOTHING
-    """Its part of :attr:`Shared.everything`."""
-    typed: Pair = NOTHING
-    """Its part of :attr:`Shared.typed`."""
-    here_trials: int = 0
-    here_successes: int = 0
-    here: Pair = NOTHING
-    """Its part of :attr:`Shared.here`."""
-    near_trials: int = 0
-    """On near tasks and less similar ones."""
-    seen: Pair = NOTHING
-    """Trials and successes on near tasks."""
-    near: Pair = NOTHING
-    """What all these outcomes are worth on this task."""
-    gone: Pair = NOTHING
-    """What of :attr:`effective` counts as near."""
-    lent: Pair = NOTHING
-    """What similar strategies lend."""
-    latest: Sequence[int] = ()
-    """Its latest outcomes on all tasks: time * 2 + success, ascending."""
-    here_latest: Sequence[int] = ()
-    """The same on the task."""
 
 
 class Lately(NamedTuple):
@@ -127,6 +91,12 @@ def plus(pair: Pair, n: float, k: float) -> Pair:
     return pair[0] + n, pair[1] + k
 
 
+def total(pairs: Iterable[Pair]) -> Pair:
+    """Return the sum of pairs."""
+    columns = [*pairs]
+    return sum(n for n, _ in columns), sum(k for _, k in columns)
+
+
 def effective(k: float, n: float) -> float:
     """Return what k of n outcomes of one cell count elsewhere (the formula of the same name)."""
     return k * formula.SPREAD / (n + formula.SPREAD)
@@ -144,8 +114,24 @@ def lend(weight: float, trials: int, successes: int) -> Pair:
     return trials * share, successes * share
 
 
+def weigh_near(cells: Iterable[tuple[float, float, float]]) -> tuple[int, Pair, Pair, Pair]:
+    """Return the trials on near tasks, what they are worth there, and what of them counts as near.
+
+    Each is {trials, successes, what these count for together, at most, in trials}. What counts as
+    near is told as a worth elsewhere (of cells), and as counts.
+    """
+    trials, near, gone, counts = 0, NOTHING, NOTHING, NOTHING
+    for n, k, most in cells:
+        trials += int(n)
+        share, part = most / (n + most), most / (1.0 + most)
+        near = plus(near, n * share, k * share)
+        gone = plus(gone, effective(n, n) * part, effective(k, n) * part)
+        counts = plus(counts, n * part, k * part)
+    return trials, near, gone, counts
+
+
 def judge(
-    shared: Shared, owns: Sequence[Own], strengths: PoolingStrengths, look_up: LookUp
+    shared: Shared, owns: Sequence[Estimate], strengths: PoolingStrengths, look_up: LookUp
 ) -> Judgement:
     """Return what is believed of candidates on a task."""
     found, wide = changing(owns, shared.everything, look_up)
@@ -200,7 +186,7 @@ def judge(
 
 
 def changing(
-    owns: Sequence[Own], everything: Pair, look_up: LookUp
+    owns: Sequence[Estimate], everything: Pair, look_up: LookUp
 ) -> tuple[dict[int, Sequence[Lately]], Runs]:
     """Return who may have changed on all tasks: the latest outcomes by place, and a row of runs.
 
@@ -218,14 +204,14 @@ def changing(
     return found, mixed(counts, latest, formula.DRIFT, formula.TEMPER, offsets)
 
 
-def _offsets(own: Own, latest: Sequence[Lately], everything: Pair) -> list[float]:
+def _offsets(own: Estimate, latest: Sequence[Lately], everything: Pair) -> list[float]:
     """Return how much easier than usual for a strategy the tasks of its outcomes are, in log odds.
 
     What is known of a task are its other outcomes there, else those of others. So it is no change
     that an agent no longer uses it where it never worked.
     """
-    rate = (everything[1] + PRIOR[0]) / (everything[0] + sum(PRIOR))
-    usual = _log_odds((own.successes + 1.0) / (own.trials + 2.0))
+    rate = mean_of(everything[1], everything[0])
+    usual = _log_odds(mean_of(own.successes, own.trials))
     offsets = []
     for one in latest:
         n, k = one.others
@@ -292,11 +278,11 @@ def _diluted(pair: Pair, trials: float, gone: Sequence[float]) -> Pair:
     return _less(pair, (pair[0] * share, pair[0] * share * rate))
 
 
-def _around(shared: Shared, own: Own, since: Sequence[Lately] | None) -> tuple[Pair, ...]:
+def _around(shared: Shared, own: Estimate, since: Sequence[Lately] | None) -> tuple[Pair, ...]:
     """Return the pairs of :class:`Counts` for a candidate, from all its outcomes or the latest."""
     # What others did on near tasks is known for all strategies together: each has its share.
-    own_near = own.near_trials / shared.near_trials if shared.near_trials else 0.0
-    rate = own.near[1] / own.near[0] if own.near[0] else 0.0
+    own_near = own.around_trials / shared.near_trials if shared.near_trials else 0.0
+    rate = own.around[1] / own.around[0] if own.around[0] else 0.0
     part = shared.near[0] * own_near
     near = _less(shared.near, (part, part * rate))
     # What counts on the task and near ones does not count again in the wider rates.
@@ -324,7 +310,7 @@ def _around(shared: Shared, own: Own, since: Sequence[Lately] | None) -> tuple[P
         per = own.effective[0] / own.trials
         mine = _less((own.type_trials * per, own.type_successes * per), own.here, own.gone)
         mine = min(mine[0], elsewhere[0]), min(mine[1], elsewhere[1])
-    return (*others, _less(elsewhere, mine), mine, own.near)
+    return (*others, _less(elsewhere, mine), mine, own.around)
 
 
 def _recent(since: Sequence[Lately]) -> tuple[Pair, Pair, Pair]:

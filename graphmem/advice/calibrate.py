@@ -8,29 +8,31 @@ from __future__ import annotations
 
 import math
 from bisect import insort
-from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import get_args
 
 from graphmem.advice.beliefs import (
-    NOTHING,
     Lately,
-    Own,
-    Pair,
     Shared,
     at_most,
     effective,
     judge,
     lend,
+    plus,
+    total,
+    weigh_near,
 )
+from graphmem.advice.estimate import together
 from graphmem.advice.formula import Belief, Floats
 from graphmem.advice.pooling import fit
 from graphmem.advice.strengths import DEFAULTS, LEAST
 from graphmem.arrays import NDArray, np
 from graphmem.graph.arguments import Progress
+from graphmem.graph.estimate import NOTHING, Estimate, Pair, weight_of
 from graphmem.graph.graph import Graph
-from graphmem.graph.rates import LATEST, PRIOR, rates_of
+from graphmem.graph.rates import LATEST, mean_of, rates_of
 from graphmem.ids import node_id
 from graphmem.models.forecasts import (
     Baseline,
@@ -58,7 +60,6 @@ Similar = dict[str, list[tuple[str, float]]]
 class Trial:
     """The data of an episode for predicting it; strategies are ids of their wholes."""
 
-    key: str
     task: str
     strategies: tuple[str, ...]
     success: bool
@@ -77,27 +78,24 @@ class Trial:
         )
 
 
+@dataclass(slots=True)
 class Cell:
     """The outcomes of something: their counts, and the latest ones with a date."""
 
-    __slots__ = ("latest", "successes", "trials")
+    trials: int = 0
+    successes: int = 0
+    worth: Pair = NOTHING
+    """What they count elsewhere."""
+    latest: list[tuple[int, str]] = field(default_factory=list)
+    """Stamps (time * 2 + success) and tasks, ascending."""
 
-    def __init__(self) -> None:
-        self.trials = self.successes = 0
-        self.latest: list[tuple[int, str]] = []  # stamps (time * 2 + success) and tasks, ascending
-
-    def add(self, won: bool, used_at: int | None, task: str) -> None:
+    def add(self, won: bool, used_at: int | None = None, task: str = "") -> None:
         """Count an outcome."""
         self.trials += 1
         self.successes += won
         if used_at is not None:
             insort(self.latest, (used_at * 2 + won, task))
             del self.latest[:-LATEST]
-
-    @property
-    def worth(self) -> Pair:
-        """What it counts elsewhere."""
-        return effective(self.trials, self.trials), effective(self.successes, self.trials)
 
 
 _NONE = Cell()
@@ -108,55 +106,53 @@ class History:
     """The counts of episodes: of each task, of strategies, and of both, also by type."""
 
     similar: Similar
-    total: Cell = field(default_factory=Cell)
-    tasks: dict[str, Cell] = field(default_factory=dict)
-    strategies: dict[str, Cell] = field(default_factory=dict)
-    cells: dict[str, dict[str, Cell]] = field(default_factory=dict)
-    """By task, then by strategy."""
-    typed: dict[tuple[str, str | None], Cell] = field(default_factory=dict)
+    tasks: dict[str, Cell] = field(default_factory=lambda: defaultdict(Cell))
+    """The episodes of each task."""
+    cells: dict[tuple[str | None, ...], Cell] = field(default_factory=lambda: defaultdict(Cell))
+    """The uses of strategies, by task and strategy, and by ``type``, type and strategy; and their
+    sums: all, by task, by strategy, by ``type`` and type, and by ``types`` and strategy."""
     types: dict[str, str | None] = field(default_factory=dict)
-    _worths: dict[Hashable, Pair] = field(default_factory=lambda: defaultdict(lambda: NOTHING))
-    """What all outcomes are worth, by type; of each strategy, by id; at tasks, by (task,)."""
-    _typed: Counter[str | None] = field(default_factory=Counter)
-    """How many uses of strategies there are of each type."""
-    _kinds: dict[str, set[str | None]] = field(default_factory=lambda: defaultdict(set))
     _in_force: PoolingStrengths = DEFAULTS
     _due: float = LEAST
 
     def add(self, trial: Trial) -> None:
         """Count an episode."""
-        task, kind, at = trial.task, trial.task_type, trial.used_at
-        self.tasks.setdefault(task, Cell()).add(trial.success, None, task)
-        self.types[task] = kind
+        task, kind, at = trial.task, trial.task_type or GENERAL, trial.used_at
+        self.tasks[task].add(trial.success)
+        self.types[task] = trial.task_type
         for strategy in trial.strategies:
             won = trial.worked(strategy)
-            cell = self.cells.setdefault(task, {}).setdefault(strategy, Cell())
-            typed = self.typed.setdefault((strategy, kind), Cell())
-            cell_before, typed_before = cell.worth, typed.worth
-            for one in (self.total, self.strategies.setdefault(strategy, Cell()), cell, typed):
-                one.add(won, None if one in (self.total, typed) else at, task)
-            for key in (strategy, (task,)):
-                self._move(key, cell_before, cell.worth)
-            for name in {None, kind}:  # None: all types, and none
-                self._move(("type", name), typed_before, typed.worth)
-            self._kinds[strategy].add(kind)
-            self._typed[kind] += 1
+            everywhere, typed = self.cells[()], self.cells["type", kind]
+            there, used = self.cells[task,], self.cells[strategy,]
+            for one in (everywhere, typed, there):
+                one.add(won)
+            used.add(won, at, task)
+            self.cells[task, strategy].add(won, at, task)
+            self.cells["type", kind, strategy].add(won)
+            self._weigh(self.cells[task, strategy], there, used)
+            kinds = self.cells["types", strategy]
+            self._weigh(self.cells["type", kind, strategy], everywhere, typed, kinds)
 
-    def _move(self, key: Hashable, before: Pair, after: Pair) -> None:
-        """Replace a part of what outcomes are worth."""
-        n, k = self._worths[key]
-        self._worths[key] = n + after[0] - before[0], k + after[1] - before[1]
+    def _weigh(self, cell: Cell, *sums: Cell) -> None:
+        """Weigh the outcomes of a cell again, also in sums of cells."""
+        before = cell.worth
+        cell.worth = effective(cell.trials, cell.trials), effective(cell.successes, cell.trials)
+        for one in sums:
+            one.worth = plus(one.worth, cell.worth[0] - before[0], cell.worth[1] - before[1])
+
+    def _at(self, *key: str | None) -> Cell:
+        return self.cells.get(key, _NONE)
 
     @property
     def rate(self) -> float:
         """The overall rate, in (0, 1)."""
-        return (self.total.successes + PRIOR[0]) / (self.total.trials + sum(PRIOR))
+        return mean_of(self._at().successes, self._at().trials)
 
     def predict(self, trial: Trial, strengths: PoolingStrengths) -> float:
         """Return the probability that an episode succeeds, in (0, 1)."""
         strategies = trial.strategies or ("",)
         told = self.judge(trial, strategies, strengths).probability.tolist()
-        return _mean(told, [_weight(self.strategies.get(one, _NONE)) for one in strategies])
+        return together(told, [weight_of(self._at(one).trials) for one in strategies])
 
     def judge(self, trial: Trial, strategies: Sequence[str], strengths: PoolingStrengths) -> Belief:
         """Return what is believed of strategies where an episode was."""
@@ -166,25 +162,21 @@ class History:
             for other, weight in self.similar.get(task, ())
             if other in self.tasks
         }
-        near = [0.0] * 5
-        for other, limit in most.items():
-            known = self.tasks[other]
-            share, part = limit / (known.trials + limit), limit / (1.0 + limit)
-            n, k = known.trials, known.successes
-            columns = (n, n * share, k * share, n * part, k * part)
-            near = [a + b for a, b in zip(near, columns, strict=True)]
-        here, known = self.cells.get(task, {}).values(), self.tasks.get(task, _NONE)
+        tasks = ((self.tasks[other], limit) for other, limit in most.items())
+        near = weigh_near((one.trials, one.successes, limit) for one, limit in tasks)
+        everything, typed, here = self._at(), self._at("type", kind), self._at(task)
+        known = self.tasks.get(task, _NONE)
         shared = Shared(
-            all_trials=self.total.trials,
-            everything=self._worths["type", None],
-            type_trials=self._typed.get(kind, 0) if kind is not None else 0,
-            typed=self._worths["type", kind] if kind is not None else NOTHING,
+            all_trials=everything.trials,
+            everything=everything.worth,
+            type_trials=typed.trials,
+            typed=typed.worth,
             episodes=(known.trials, known.successes),
-            here_raw=(sum(one.trials for one in here), sum(one.successes for one in here)),
-            here=self._worths[(task,)],
-            near_trials=int(near[0]),
-            near=(near[1], near[2]),
-            near_gone=(near[3], near[4]),
+            here_raw=(here.trials, here.successes),
+            here=here.worth,
+            near_trials=near[0],
+            near=near[1],
+            near_gone=near[3],
         )
         owns = [self._own(task, kind, one, most) for one in strategies]
 
@@ -193,48 +185,38 @@ class History:
 
         return judge(shared, owns, strengths, lately).belief
 
-    def _own(self, task: str, kind: str | None, strategy: str, most: Mapping[str, float]) -> Own:
-        known = self.strategies.get(strategy, _NONE)
-        typed = self.typed.get((strategy, kind), _NONE) if kind is not None else _NONE
-        here = self.cells.get(task, {}).get(strategy, _NONE)
-        kinds = [self.typed[strategy, one].worth for one in self._kinds.get(strategy, ())]
-        near, gone, lent = [0.0] * 4, [0.0, 0.0], [0.0, 0.0]
-        for other, limit in most.items():
-            cell = self.cells.get(other, {}).get(strategy)
-            if cell is not None:
-                share, left = limit / (cell.trials + limit), limit / (1.0 + limit)
-                columns = (cell.trials, cell.successes)
-                near = [
-                    a + b
-                    for a, b in zip(near, (*columns, *(n * share for n in columns)), strict=True)
-                ]
-                gone = [a + b * left for a, b in zip(gone, cell.worth, strict=True)]
-        for other, weight in self.similar.get(strategy, ()):
-            known_other = self.strategies.get(other, _NONE)
-            pair = lend(weight, known_other.trials, known_other.successes)
-            lent = [a + b for a, b in zip(lent, pair, strict=True)]
-        return Own(
+    def _own(
+        self, task: str, kind: str | None, strategy: str, most: Mapping[str, float]
+    ) -> Estimate:
+        known, typed = self._at(strategy), self._at("type", kind, strategy)
+        here = self._at(task, strategy)
+        cells = ((self.cells.get((other, strategy)), limit) for other, limit in most.items())
+        around_trials, around, gone, _ = weigh_near(
+            (cell.trials, cell.successes, limit) for cell, limit in cells if cell
+        )
+        lent = ((self._at(other), weight) for other, weight in self.similar.get(strategy, ()))
+        return Estimate(
             trials=known.trials,
             successes=known.successes,
-            effective=self._worths[strategy] if known.trials else NOTHING,
+            effective=known.worth,
             type_trials=typed.trials,
             type_successes=typed.successes,
-            everything=(sum(n for n, _ in kinds), sum(k for _, k in kinds)),
+            everything=self._at("types", strategy).worth,
             typed=typed.worth,
             here_trials=here.trials,
             here_successes=here.successes,
             here=here.worth,
-            near_trials=int(near[0]),
-            near=(near[2], near[3]),
-            gone=(gone[0], gone[1]),
-            lent=(lent[0], lent[1]),
+            around_trials=around_trials,
+            around=around,
+            gone=gone,
+            lent=total(lend(weight, one.trials, one.successes) for one, weight in lent),
             latest=[stamp for stamp, _ in known.latest],
             here_latest=[stamp for stamp, _ in here.latest],
         )
 
     def _lately(self, strategy: str, trial: Trial, most: Mapping[str, float]) -> Iterator[Lately]:
-        for stamp, task in self.strategies[strategy].latest:
-            all_, own = self.tasks[task], self.cells[task][strategy]
+        for stamp, task in self._at(strategy).latest:
+            all_, own = self.tasks[task], self.cells[task, strategy]
             others = (all_.trials - own.trials, all_.successes - own.successes)
             typed = trial.task_type is not None and self.types[task] == trial.task_type
             limit = None if task == trial.task else most.get(task, 0.0)
@@ -245,47 +227,45 @@ class History:
 
         All but the first are shrunk toward the first, which counts as 2 trials.
         """
-        rate = self.rate
-        names = trial.strategies or ("",)
-        known = [self.strategies.get(name, _NONE) for name in names]
-        cells = [self.cells.get(trial.task, {}).get(name, _NONE) for name in names]
-        weights = [_weight(one) for one in known]
+        rate, names = self.rate, trial.strategies or ("",)
+        weights = [weight_of(self._at(name).trials) for name in names]
         return (
             rate,
             _shrunk(self.tasks.get(trial.task, _NONE), rate, 2.0),
-            _mean([_shrunk(one, rate, 2.0) for one in known], weights),
-            _mean([_shrunk(one, rate, 2.0) for one in cells], weights),
+            together([_shrunk(self._at(name), rate, 2.0) for name in names], weights),
+            together([_shrunk(self._at(trial.task, name), rate, 2.0) for name in names], weights),
         )
 
     def strengths(self) -> PoolingStrengths:
         """Return the strengths fitted to these episodes."""
-        numbers = {task: number for number, task in enumerate(self.tasks)}
+        keys: list[tuple[str | None, ...]] = [(task,) for task in self.tasks]
+        numbers = dict(zip(keys, range(len(keys)), strict=True))
         rows = [
             (
-                numbers[task],
-                *self._worths[(task,)],
-                *self._worths[strategy],
-                *(self.strategies[strategy].trials, self.strategies[strategy].successes),
+                numbers[key[:1]],
+                *self._at(key[0]).worth,
+                *self._at(key[1]).worth,
+                *(self._at(key[1]).trials, self._at(key[1]).successes),
                 *(cell.trials, cell.successes),
             )
-            for task, cells in self.cells.items()
-            for strategy, cell in cells.items()
+            for key, cell in self.cells.items()
+            if len(key) == 2 and key[:1] in numbers
         ]
-        return fit(rows, self.total.trials, self._worths["type", None])
+        return fit(rows, self._at().trials, self._at().worth)
 
     def strengths_then(self) -> PoolingStrengths:
         """Return the strengths in force after these episodes, which are fitted now and then."""
-        if self.total.trials >= self._due:
-            self._in_force, self._due = self.strengths(), self.total.trials * GROWTH
+        if self._at().trials >= self._due:
+            self._in_force, self._due = self.strengths(), self._at().trials * GROWTH
         return self._in_force
 
 
 class Calibrator:
     """Measures the predictions of one namespace."""
 
-    def __init__(self, graph: Graph, near: Similarity | None = None) -> None:
+    def __init__(self, graph: Graph, near: Similarity) -> None:
         self._graph = graph
-        self._near = near  # finds near tasks; None: they are those to which the graph has links
+        self._near = near  # finds near tasks
 
     def calibrate(
         self, strengths: Callable[[], PoolingStrengths], on_progress: Progress | None
@@ -294,12 +274,9 @@ class Calibrator:
         trials = self.trials()
         history = History(self.similar())
         told, came = np.empty((len(trials), 5)), np.empty(len(trials))
-        for place, trial in enumerate(self.replayed(trials, history)):
+        for place, trial in enumerate(self.replay(trials, history, on_progress)):
             told[place, 0] = history.predict(trial, history.strengths_then())
             told[place, 1:], came[place] = history.baselines(trial), trial.success
-            history.add(trial)
-            if on_progress and (place % 500 == 499 or place + 1 == len(trials)):
-                on_progress(place + 1, len(trials))
         baselines = tuple(
             Baseline(
                 name=name,
@@ -322,17 +299,20 @@ class Calibrator:
 
     # Reading
 
-    def replayed(self, trials: Sequence[Trial], history: History) -> Iterator[Trial]:
-        """Yield episodes, each after the history knows what was near its task then."""
-        tasks = [trial.task for trial in trials]
-        found = self._near.near_before(tasks) if self._near is not None else None
-        if found is None:
-            yield from trials
-            return
-        for trial, near in zip(trials, found, strict=True):
-            history.similar[trial.task] = near
+    def replay(
+        self, trials: Sequence[Trial], history: History, on_progress: Progress | None
+    ) -> Iterator[Trial]:
+        """Yield episodes, and then add them to the history; it knows what was near a task then."""
+        found = self._near.near_before([trial.task for trial in trials])
+        for place, trial in enumerate(trials, 1):
+            if found is not None:
+                history.similar[trial.task] = next(found)
             yield trial
-            del history.similar[trial.task]
+            if found is not None:
+                del history.similar[trial.task]
+            history.add(trial)
+            if on_progress and (place % 500 == 0 or place == len(trials)):
+                on_progress(place, len(trials))
 
     def trials(self) -> list[Trial]:
         """Return all episodes, in the order of recording."""
@@ -345,22 +325,17 @@ class Calibrator:
                 wholes = tuple(dict.fromkeys(use["whole"] for use in row["uses"]))
                 shown = {name: row[name] for name in ("task", "success", "name", "uses")}
                 kind = None if row["type"] == GENERAL else row["type"]
-                dated = {"key": one["key"], "used_at": one["used_at"]}
-                trial = Trial(strategies=wholes, task_type=kind, **dated, **shown)
+                used_at = one["used_at"]
+                trial = Trial(strategies=wholes, task_type=kind, used_at=used_at, **shown)
                 placed.append((recorded, trial))
         placed.sort(key=lambda pair: pair[0])
         return [trial for _, trial in placed]
 
     def similar(self) -> Similar:
         """Return the similar tasks and strategies from which each can borrow, by id."""
-        lenders: dict[str, dict[str, float]] = {}
         embedder = node_id(self._graph.ns, "Embedder", self._graph.ns)
-        for row in self._graph.read("calibration.similar", id=embedder, links=LINKS):
-            one, other, weight = row["id"], row["similar"], row["weight"]
-            if one != other and weight > 0.0:
-                near = lenders.setdefault(one, {})
-                near[other] = max(near.get(other, 0.0), float(weight))
-        return {one: list(near.items()) for one, near in lenders.items()}
+        rows = self._graph.read("calibration.similar", id=embedder, links=LINKS)
+        return {row["id"]: row["similar"] for row in rows}
 
     def _bins(self, told: Floats, came: Floats) -> Iterator[CalibrationBin]:
         places = places_of(told)
@@ -435,14 +410,3 @@ def _auc(told: Floats, came: Floats) -> float | None:
     ranks = (np.cumsum(times) - (times - 1) / 2.0)[place]
     rank_sum = float(ranks[came == 1.0].sum())
     return (rank_sum - won * (won + 1) / 2.0) / (won * (len(came) - won))
-
-
-def _weight(cell: Cell) -> float:
-    return 1.0 / (cell.trials + 1) ** 2
-
-
-def _mean(values: Sequence[float], weights: Sequence[float]) -> float:
-    if len(values) == 1:
-        return values[0]
-    total = sum(w * math.log(p / (1.0 - p)) for p, w in zip(values, weights, strict=True))
-    return 1.0 / (1.0 + math.exp(-total / sum(weights)))

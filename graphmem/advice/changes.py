@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphmem.graph.access import EVERYTHING, View, read_view
 from graphmem.graph.arguments import checked_text
-from graphmem.graph.estimate import ENOUGH
+from graphmem.graph.estimate import ENOUGH, Estimate
 from graphmem.graph.graph import Graph
 from graphmem.graph.lookup import task_ids
 from graphmem.graph.rates import LATEST
@@ -65,7 +65,8 @@ class Changes:
             return Listed()
         pairs = self._read(view, "pairs", tasks=tasks)
         tried = None if tasks is None else {row["id"] for row in pairs}
-        wide = self._everywhere(view, tried)
+        rows = [row for row in self._read(view) if tried is None or row["id"] in tried]
+        wide = self._turned(rows, view, self._total(view))
         told: list[tuple[Row, Turn]] = list(wide.values())
         found = ((pairs[place], turn) for place, turn in _turns_there(pairs).items())
         told += [one for one in found if _is_news(one, wide.get(one[0]["id"]))]
@@ -146,7 +147,7 @@ class Changes:
                 wide |= {"id": row["id"], "members": [row["id"]], "latest": row["all_latest"]}
                 places.insert(0, (None, wide, find_everywhere))
             for task, counts, find in places:
-                before, after = _as_of(counts, row["stamp"])
+                before, after = (_as_of(counts, row["stamp"] + more) for more in (0, 1))
                 if not (turn := find(after)):
                     continue
                 known = find(before)
@@ -156,20 +157,17 @@ class Changes:
                     break
         return found
 
-    def _everywhere(self, view: View, among: set[str] | None) -> dict[str, tuple[Row, Turn]]:
-        rows = [row for row in self._read(view) if among is None or row["id"] in among]
-        return self._turned(rows, view, self._total(view))
-
     def _total(self, view: View) -> Row:
         some = ("some",) if view.agents is not None else ()
         return self._graph.read("forecasting.totals", *some, **view.filters(self._graph))[0]
 
     def _turned(self, rows: Sequence[Row], view: View, total: Row) -> dict[str, tuple[Row, Turn]]:
         """Return which strategies changed on all tasks, by id, up to the latest of their rows."""
-        from graphmem.advice.beliefs import Own, changing
+        from graphmem.advice.beliefs import changing
         from graphmem.advice.formula import find_turns
 
-        owns = [Own(row["trials"], row["successes"], latest=row["latest"]) for row in rows]
+        names = ("trials", "successes", "latest")
+        owns = [Estimate(**{name: row[name] for name in names}) for row in rows]
 
         def look_up(places: Sequence[int]) -> Mapping[int, Sequence[Lately]]:
             of = {one: place for place in places for one in rows[place]["members"]}
@@ -257,18 +255,13 @@ def _turns_there(rows: Sequence[Row]) -> dict[int, Turn]:
     return find_turns(mixed(counts, [row["latest"] for row in rows], HAZARD), counts)
 
 
-def _as_of(row: Row, stamp: int) -> tuple[Row, Row]:
-    ascending = latest_of([row["latest"]])
-    several = []
-    for latest in (
-        [one for one in ascending if one < stamp],
-        [one for one in ascending if one <= stamp],
-    ):
-        later = ascending[len(latest) :]
-        won = row["successes"] - sum(one & 1 for one in later)
-        counts = {"trials": row["trials"] - len(later), "successes": won, "latest": latest}
-        several.append(row | counts)
-    return several[0], several[1]
+def _as_of(row: Row, end: int) -> Row:
+    """Return the counts without the outcomes from a stamp on."""
+    latest = latest_of([row["latest"]])
+    later = [stamp for stamp in latest if stamp >= end]
+    won = row["successes"] - sum(stamp & 1 for stamp in later)
+    counts = {"trials": row["trials"] - len(later), "successes": won}
+    return row | counts | {"latest": latest[: len(latest) - len(later)]}
 
 
 def _counts(rows: Iterable[Row]) -> list[tuple[int, int]]:

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 from pydantic import Field
@@ -120,12 +121,12 @@ class Chooser:
         from graphmem.arrays import np
 
         rng = np.random.default_rng(asked.seed)
-        met, cell = found.task_trials, found.strengths.cell
+        met, cell = found.task["trials"], found.strengths.cell
         odds = probabilities(found.belief, met, cell, explore, chances, rng)
         taken = int(np.searchsorted(odds.cumsum(), rng.random() * odds.sum(), "right"))
         warnings = self._warnings(found, view)
         chosen, *considered = (
-            self._considered(one, propensity, explore, found, warnings.get(one.id or "", ()))
+            self._considered(one, propensity, explore, found, warnings[one.id])
             for place, one, propensity in sorted(
                 zip(range(len(several)), several, odds.tolist(), strict=True),
                 key=lambda each: (each[0] != min(taken, len(several) - 1), each[1].order),
@@ -197,8 +198,9 @@ class Chooser:
         low, high = interval(one.probability, one.concentration)
         expected = f"expected {percent(one.probability)} ({percent(low)} to {percent(high)})"
         said = one.said
-        if not one.trials and found.trials and not any(row["weight"] for row in one.lenders):
-            said += f"; {found.successes} of {found.trials} by all others"
+        trials, successes = found.everything["trials"], found.everything["successes"]
+        if not one.trials and trials and not any(row["weight"] for row in one.lenders):
+            said += f"; {successes} of {trials} by all others"
         often = f"picks it in {percent(propensity, 1)} of draws"
         if propensity in (0.0, 1.0):
             often = f"{'always' if propensity else 'never'} picks it"
@@ -235,7 +237,7 @@ class Chooser:
             )
         return found
 
-    def _warnings(self, found: Estimates, view: View) -> Mapping[str, tuple[AntiPattern, ...]]:
+    def _warnings(self, found: Estimates, view: View) -> dict[str | None, tuple[AntiPattern, ...]]:
         """Return the anti-patterns of candidates on the type of the task (or any), by id.
 
         Candidates that fail no more often than others, or are expected to work here, have none.
@@ -251,11 +253,10 @@ class Chooser:
             untyped=sorted(known) if kind is None else [],
         )
         rows = [row for row in rows if is_told(row, known)]
-        wholes = {row["id"]: row["strategy_id"] for row in rows}
-        warnings: dict[str, tuple[AntiPattern, ...]] = {}
-        for one in describe(self._graph, rows, view, found.question, known):
-            whole = wholes[one.id]
-            warnings[whole] = (*warnings.get(whole, ()), one)
+        warnings = defaultdict[str | None, tuple[AntiPattern, ...]](tuple)
+        described = describe(self._graph, rows, view, found.question, known)
+        for row, one in zip(rows, described, strict=True):
+            warnings[row["strategy_id"]] += (one,)
         return warnings
 
 

@@ -6,7 +6,7 @@ the counts; :mod:`graphmem.advice.beliefs` makes beliefs of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp, log
 from typing import TYPE_CHECKING
@@ -24,8 +24,6 @@ from graphmem.store.port import Row
 from graphmem.text.words import sequences
 
 if TYPE_CHECKING:
-    from graphmem.advice.beliefs import Own
-    from graphmem.advice.evidence import Candidate
     from graphmem.advice.formula import Belief, Turn
 
 _ALL = ("trials", "successes")
@@ -36,19 +34,14 @@ COUNTS = (*(*_ALL, *_OF_TYPE), *("near_trials", "near_successes", "here_trials",
 
 @dataclass(frozen=True, slots=True)
 class Estimates:
-    """What to expect of strategies on a task, and the rates that all of them share."""
+    """What to expect of strategies on a task."""
 
     question: Question
-    trials: int
-    successes: int
-    rate: float
-    type_trials: int
-    type_successes: int
-    type_rate: float
-    task_trials: int
-    task_successes: int
-    task_rate: float
-    strategies: tuple[Estimate, ...]
+    everything: Row
+    """The outcomes and rates of all strategies: on all tasks, and on the type of the task."""
+    task: Row
+    """Those of the task: {trials, successes, rate}."""
+    strategies: Sequence[Estimate]
     """The strategies as they were given, without those that count as an earlier one."""
     probability: float
     """What to expect of all of them used together."""
@@ -56,7 +49,7 @@ class Estimates:
     strengths: PoolingStrengths
     belief: Belief
     """What is believed of the strategies; to choose, one draws from it."""
-    near: tuple[Row, ...]
+    near: Sequence[Row]
     """The few nearest tasks: {id, text, trials, successes, similarity, weight of one outcome}."""
 
 
@@ -79,9 +72,7 @@ class Estimator:
         question = understood(self._graph, task, view, self.near, task_type)
         return self._estimates(question, strategies, view, search=True)
 
-    def each(
-        self, question: Question, strategies: Sequence[str], view: View
-    ) -> tuple[Estimate, ...]:
+    def each(self, question: Question, strategies: Sequence[str], view: View) -> Sequence[Estimate]:
         """Return what to expect of known strategies (texts or ids) on a task that was found."""
         return self._estimates(question, strategies, view, search=False).strategies
 
@@ -89,7 +80,7 @@ class Estimator:
         self, question: Question, strategies: Sequence[str], view: View, *, search: bool
     ) -> Estimates:
         from graphmem.advice.beliefs import judge
-        from graphmem.advice.evidence import Evidence
+        from graphmem.advice.evidence import Evidence, nearest_first
 
         found = Evidence(self._graph, self.near, question, view)
         several = found.read(strategies, self._strengths.id, search=search)
@@ -99,85 +90,53 @@ class Estimator:
             strengths = self._strengths.in_force(everything["trials"], found.strengths)
         judged = judge(found.shared, several, strengths, found.look_up)
         belief, expected = judged.belief, judged.expected
-        worth, concentration = (
-            belief.size(rest).tolist() for rest in (belief.elsewhere, belief.known)
+        numbers = (
+            *(values[judged.first] for values in (expected.strategy_rate, expected.prior)),
+            *(expected.near[judged.first], belief.probability),
+            *(belief.size(rest) for rest in (belief.elsewhere, belief.known)),
         )
-        probabilities = belief.probability.tolist()
-        before = [
-            values[judged.first].tolist()
-            for values in (expected.strategy_rate, expected.prior, expected.near)
-        ]
-        counts = [_counts(one) for one in several]
-        texts = [one.text for one in several]
-        tools = sequences(texts)
-        common = {
-            text
-            for text, uses in zip(texts, counts, strict=True)
-            if text in tools and is_common(uses, everything, found.runs)
-        }
-        estimates = tuple(
-            Estimate(
-                id=one.id,
-                text=one.text,
-                texts=one.texts,
-                **counts[place],
-                lenders=tuple(one.lenders),
-                priors=tuple(one.priors),
-                strategy_rate=before[0][place],
-                prior=before[1][place],
-                near=before[2][place],
-                probability=probabilities[place],
-                concentration=concentration[place],
-                worth=worth[place],
-                weight=1.0 / (one.trials + 1) ** 2,
-                lower=wilson_lower(probabilities[place], worth[place], STANDARD_ERRORS),
-                task_type=question.task_type,
-                change=_change(question, one, judged.turns[place]),
-                nearest=one.nearest,
-                usual=is_usual(counts[place], everything),
-                common=common.issuperset(tools.get(one.text, [one.text])),
-            )
-            for place, one in enumerate(several)
-        )
-        together = _together(estimates)
-        task_trials, task_successes = map(int, found.shared.episodes)
+        names = ("strategy_rate", "prior", "near", "probability", "worth", "concentration")
+        for place, one in enumerate(several):
+            for name, values in zip(names, numbers, strict=True):
+                setattr(one, name, float(values[place]))
+            one.lower = wilson_lower(one.probability, one.worth, STANDARD_ERRORS)
+            one.task_type = question.task_type
+            one.change = _change(question, one, judged.turns[place])
+        tools = sequences(one.text for one in several)
+        common = set()
+        for one in several:
+            counts = {name: getattr(one, name) for name in COUNTS}
+            one.usual = is_usual(counts, everything)
+            if one.text in tools and is_common(counts, everything, found.runs):
+                common.add(one.text)
+        for one in several:
+            one.common = common.issuperset(tools.get(one.text, [one.text]))
+        weights = [one.weight for one in several]
+        worths = zip(weights, (one.concentration for one in several), strict=True)
+        task = dict(zip(_ALL, map(int, found.shared.episodes), strict=True))
+        rates = {"rate": float(expected.rate[0]), "type_rate": float(expected.type_rate[0])}
         return Estimates(
             question=question,
-            **{name: everything[name] for name in (*_ALL, *_OF_TYPE)},
-            task_trials=task_trials,
-            task_successes=task_successes,
-            rate=float(expected.rate[0]),
-            type_rate=float(expected.type_rate[0]),
-            task_rate=float(expected.task_rate[0]),
-            strategies=estimates,
-            probability=together[0],
-            concentration=together[1],
+            everything={name: everything[name] for name in (*_ALL, *_OF_TYPE)} | rates,
+            task=task | {"rate": float(expected.task_rate[0])},
+            strategies=several,
+            probability=together([one.probability for one in several], weights),
+            concentration=sum(weight * worth for weight, worth in worths) / sum(weights),
             strengths=strengths,
             belief=belief,
-            near=_nearest(found.near.values()),
+            near=nearest_first(row for row in found.near.values() if row["trials"]),
         )
-
-
-def _counts(own: Own) -> dict[str, int]:
-    """Return the counts of outcomes of a strategy, by the names of :data:`COUNTS`."""
-    near = map(int, own.seen)
-    values = own.trials, own.successes, own.type_trials, own.type_successes, *near
-    return dict(zip(COUNTS, (*values, own.here_trials, own.here_successes), strict=True))
 
 
 def _change(
-    question: Question, one: Candidate, turns: tuple[Turn | None, Turn | None]
+    question: Question, one: Estimate, turns: tuple[Turn | None, Turn | None]
 ) -> Change | None:
     """Return the change that is assumed of a candidate: everywhere, else on the task."""
     here, everywhere = turns
+    task, where = (None, "") if everywhere else (question.text, "here_")
+    row = {name: getattr(one, where + name) for name in ("trials", "successes", "latest")}
     turn = everywhere or here
-    if turn is None:
-        return None
-    task, found = None, (one.trials, one.successes, one.latest)
-    if not everywhere:
-        task, found = question.text, (one.here_trials, one.here_successes, one.here_latest)
-    row = dict(zip(("trials", "successes", "latest"), found, strict=True))
-    return change_of(one.text, task, row, turn)
+    return change_of(one.text, task, row, turn) if turn else None
 
 
 def interval(probability: float, concentration: float, level: float = 0.95) -> tuple[float, float]:
@@ -193,17 +152,9 @@ def interval(probability: float, concentration: float, level: float = 0.95) -> t
     return min(low, probability), max(high, probability)
 
 
-def _together(estimates: Sequence[Estimate]) -> tuple[float, float]:
+def together(rates: Sequence[float], weights: Sequence[float]) -> float:
     """Return what to expect of several strategies together: the mean of their log odds."""
-    weights = sum(one.weight for one in estimates)
-    mean = sum(one.weight * log(one.probability / (1.0 - one.probability)) for one in estimates)
-    concentration = sum(one.weight * one.concentration for one in estimates) / weights
-    if len(estimates) == 1:
-        return estimates[0].probability, concentration
-    return 1.0 / (1.0 + exp(-mean / weights)), concentration
-
-
-def _nearest(rows: Iterable[Row]) -> tuple[Row, ...]:
-    """Return what has trials, the nearest first."""
-    lent = [row for row in rows if row["trials"]]
-    return tuple(sorted(lent, key=lambda row: (-row["similarity"], row["text"], row["id"])))
+    if len(rates) == 1:
+        return rates[0]
+    total = sum(w * log(p / (1.0 - p)) for p, w in zip(rates, weights, strict=True))
+    return 1.0 / (1.0 + exp(-total / sum(weights)))

@@ -77,13 +77,10 @@ def evaluate(
     wholes = {row["id"]: row["whole"] for row in graph.read("forecasting.wholes")}
     replay = _Replay(graph.ns, wholes, asked, chances)
     history = History(calibrator.similar())
-    replayed = calibrator.replayed(trials, history)
-    for place, (trial, choices) in enumerate(zip(replayed, chosen, strict=True), 1):
+    past = calibrator.replay(trials, history, on_progress)
+    for trial, choices in zip(past, chosen, strict=True):
         if len(choices) == 1:
             replay.add(trial, choices[0], history, history.strengths_then())
-        history.add(trial)
-        if on_progress and (place % 500 == 0 or place == len(trials)):
-            on_progress(place, len(trials))
     left_out = LeftOut(
         no_propensity=nothing,
         several_choices=len(trials) - nothing - once,
@@ -108,7 +105,6 @@ class _Replay:
         self._asked = asked
         self._chances = chances
         self._rng = np.random.default_rng([asked.seed, 1])
-        self._wholes: dict[str, str] = {}
         self._only = None
         if asked.strategies is not None:
             self._only = {self._whole(text) for text in asked.strategies}
@@ -174,11 +170,8 @@ class _Replay:
         return np.array(values, dtype=np.float64)
 
     def _whole(self, text: str) -> str:
-        found = self._wholes.get(text)
-        if found is None:
-            identity = strategy_id(self._namespace, text)
-            found = self._wholes[text] = self._merged.get(identity, identity)
-        return found
+        identity = strategy_id(self._namespace, text)
+        return self._merged.get(identity, identity)
 
 
 def estimated(asked: Asked, rows: Sequence[Numbers], left_out: LeftOut) -> Evaluation:
@@ -196,27 +189,20 @@ def estimated(asked: Asked, rows: Sequence[Numbers], left_out: LeftOut) -> Evalu
     resampled = np.concatenate(
         [_values(means) for means in _resampled(columns, asked.seed, asked.resamples)]
     )
-    low, high = np.nanquantile(resampled, _INSIDE, axis=0)
-    gains = resampled - resampled[:, :1]
-    gain_low, gain_high = np.nanquantile(gains, _INSIDE, axis=0)
-    of_each = {"value": all_episodes, "low": low, "high": high}
-    of_each |= {
-        "gain": all_episodes - all_episodes[0],
-        "gain_low": gain_low,
-        "gain_high": gain_high,
-    }
-    estimates = [
-        Estimate(**{name: float(column[at]) for name, column in of_each.items()})
-        for at in range(1, 4)
-    ]
+    bounds = np.nanquantile(resampled, _INSIDE, axis=0)
+    gains = np.nanquantile(resampled - resampled[:, :1], _INSIDE, axis=0)
+    numbers = np.stack([all_episodes, *bounds, all_episodes - all_episodes[0], *gains], axis=1)
+    got, *estimates = (
+        Estimate(**dict(zip(Estimate.model_fields, row, strict=True))) for row in numbers.tolist()
+    )
     return Evaluation(
         explore="own" if callable(asked.explore) else asked.explore,
         strategies=asked.strategies,
         episodes=len(weight),
         left_out=left_out,
-        got=float(all_episodes[0]),
-        got_low=float(low[0]),
-        got_high=float(high[0]),
+        got=got.value,
+        got_low=got.low,
+        got_high=got.high,
         inverse_propensity=estimates[0],
         self_normalised=estimates[1],
         doubly_robust=estimates[2],

@@ -8,23 +8,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
-from graphmem.advice.beliefs import Lately, Own, Pair, Shared, at_most, effective, lend, plus
+from graphmem.advice.beliefs import Lately, Shared, at_most, lend, plus, total, weigh_near
 from graphmem.advice.changes import latest_of, read_lately
-from graphmem.advice.formula import Floats
 from graphmem.arrays import np
 from graphmem.graph.access import View
+from graphmem.graph.estimate import Estimate, Pair
 from graphmem.graph.graph import Graph
 from graphmem.graph.nearness import Question
 from graphmem.ids import heuristic_ids, strategy_id
 from graphmem.lessons.skills import priors_of
-from graphmem.models.forecasts import Prior
 from graphmem.search.similarity import Similarity
 from graphmem.store.port import Row
-
-Number = TypeVar("Number", float, Floats)
 
 NAMED = 8
 """So many near tasks are named."""
@@ -32,21 +28,6 @@ KINDS = 64
 """Agents times types of task up to which the heuristics of a strategy are read one by one."""
 MOVES = 0.5
 """Outcomes that are worth fewer trials move an estimate by little."""
-
-
-@dataclass(slots=True)
-class Candidate(Own):
-    """A strategy that is asked about, with all that counts as it."""
-
-    id: str | None = None
-    """Id of the strategy, or of what it is merged into; None if the memory does not have it."""
-    text: str = ""
-    texts: tuple[str, ...] = ()
-    lenders: list[Row] = field(default_factory=list)
-    """Similar strategies that lend to it: {id, text, similarity, weight, trials, successes}."""
-    priors: Sequence[Prior] = ()
-    nearest: Row | None = None
-    """Its outcomes on the nearest task where it was tried: a row of :attr:`Evidence.near`."""
 
 
 class Evidence:
@@ -64,10 +45,10 @@ class Evidence:
         """Of the known strategies, by id."""
         self._wholes: dict[str, str] = {}
         self._members: dict[str, list[str]] = {}
-        self._known: dict[str, Candidate] = defaultdict(Candidate)
+        self._known: dict[str, Estimate] = defaultdict(Estimate)
         """By the id of the whole."""
 
-    def read(self, strategies: Sequence[str], pooling: str, *, search: bool) -> list[Candidate]:
+    def read(self, strategies: Sequence[str], pooling: str, *, search: bool) -> list[Estimate]:
         """Return strategies (texts or ids), without those that count as an earlier one.
 
         What is not known borrows from what is similar to it, if that may be searched for.
@@ -88,7 +69,7 @@ class Evidence:
         self._add_uses(parts["strategies"])
         self._add_here(parts["outcomes"])
         self._add_near(parts["near outcomes"])
-        candidates: dict[str, Candidate] = {}
+        candidates: dict[str, Estimate] = {}
         for text, identity in ids.items():
             one = self._find(text, identity)
             candidates.setdefault(one.id or text, one)
@@ -99,8 +80,9 @@ class Evidence:
                 candidates[key].priors = priors
         for one in candidates.values():
             lent = [lend(row["weight"], row["trials"], row["successes"]) for row in one.lenders]
-            lent += [(prior.worth, prior.worth * prior.rate) for prior in one.priors]
-            one.lent = sum(n for n, _ in lent), sum(k for _, k in lent)
+            one.lent = total(
+                lent + [(prior.worth, prior.worth * prior.rate) for prior in one.priors]
+            )
         self.candidates = list(candidates.values())
         return self.candidates
 
@@ -144,7 +126,7 @@ class Evidence:
             if key in texts
         }
 
-    def _own(self, identity: str) -> Candidate:
+    def _own(self, identity: str) -> Estimate:
         """Return what a strategy counts as."""
         return self._known[self._wholes.get(identity, identity)]
 
@@ -195,25 +177,25 @@ class Evidence:
     def _add_near(self, outcomes: Sequence[Any]) -> None:
         """Add the outcomes of strategies on near tasks and less similar ones."""
         similar = dict(self._question.near.tasks)
-        cells: dict[tuple[str, str], Pair] = defaultdict(lambda: (0, 0))
+        cells: dict[str, dict[str, Pair]] = defaultdict(lambda: defaultdict(lambda: (0, 0)))
         for identity, task, trials, successes in outcomes:
-            cells[identity, task] = plus(cells[identity, task], trials, successes)
-        for (identity, task), (n, k) in cells.items():
-            own, (share, gone) = self._own(identity), shares_of(self._most[task], n)
-            own.near_trials += int(n)
-            if task in similar:
-                own.seen = plus(own.seen, n, k)
-            own.near = plus(own.near, n * share, k * share)
-            own.gone = plus(own.gone, effective(n, n) * gone, effective(k, n) * gone)
-        told = [cell for cell in cells if cell[1] in self.near]
-        for identity, task in sorted(told, key=lambda cell: -similar[cell[1]]):
-            n, k = cells[identity, task]
+            cells[identity][task] = plus(cells[identity][task], trials, successes)
+        for identity, there in cells.items():
             own = self._own(identity)
-            rest = own.near[0] - n * shares_of(self._most[task], n)[0]
+            trials, around, gone, _ = weigh_near((*there[task], self._most[task]) for task in there)
+            own.around_trials += trials
+            own.around, own.gone = plus(own.around, *around), plus(own.gone, *gone)
+            own.near_trials += sum(int(n) for task, (n, _) in there.items() if task in similar)
+            own.near_successes += sum(int(k) for task, (_, k) in there.items() if task in similar)
+        for identity, task in [
+            (one, key) for key in self.near for one in cells if key in cells[one]
+        ]:
+            own, (n, k) = self._own(identity), cells[identity][task]
+            rest = own.around[0] - weigh_near([(n, k, self._most[task])])[1][0]
             row = self.near[task] | {"trials": n, "successes": k, "others": rest >= MOVES}
             own.nearest = own.nearest or row
 
-    def _find(self, text: str, identity: str) -> Candidate:
+    def _find(self, text: str, identity: str) -> Estimate:
         """Return a strategy by the id of its text, else by its id."""
         for one in (identity, text):
             known = self._own(one)
@@ -225,10 +207,10 @@ class Evidence:
                     members = self._members.get(known.id, [known.id])
                     known.texts = tuple(self._texts[member] for member in members)
                 return known
-        return Candidate(text=text, texts=(text,))
+        return Estimate(text=text, texts=(text,))
 
     def _lend(
-        self, candidates: Mapping[str, Candidate], links: Sequence[Any], *, search: bool
+        self, candidates: Mapping[str, Estimate], links: Sequence[Any], *, search: bool
     ) -> None:
         """Add what similar strategies lend.
 
@@ -263,14 +245,12 @@ class Evidence:
                 row |= {"weight": weight, "trials": n, "successes": k}
                 candidates[borrower].lenders.append(row)
         for one in candidates.values():
-            one.lenders.sort(key=lambda row: (-row["similarity"], row["text"], row["id"]))
+            one.lenders = nearest_first(one.lenders)
 
     def _share(self, parts: Mapping[str, Sequence[Any]]) -> Shared:
         """Return what all candidates share."""
         everything, task, here = (parts[name][0] for name in ("all", "task", "here"))
-        near = [(n, k, self._most[key]) for key, n, k in parts["near"]]
-        n, k, most = np.array(near, dtype=np.float64).reshape(-1, 3).T
-        share, gone = shares_of(most, n)
+        near = weigh_near((n, k, self._most[key]) for key, n, k in parts["near"])
         return Shared(
             all_trials=everything["trials"],
             everything=(everything["n"], everything["k"]),
@@ -279,9 +259,9 @@ class Evidence:
             episodes=(task["trials"], task["successes"]),
             here_raw=(here["trials"], here["successes"]),
             here=(here["n"], here["k"]),
-            near_trials=int(n.sum()),
-            near=(float((n * share).sum()), float((k * share).sum())),
-            near_gone=(float((n * gone).sum()), float((k * gone).sum())),
+            near_trials=near[0],
+            near=near[1],
+            near_gone=near[3],
         )
 
     def look_up(self, places: Sequence[int]) -> Mapping[int, Sequence[Lately]]:
@@ -307,9 +287,6 @@ def _most(question: Question) -> dict[str, float]:
     return {key: at_most(weight) for (key, _), weight in near if weight > 0.0}
 
 
-def shares_of(most: Number, trials: Number) -> tuple[Number, Number]:
-    """Return what an outcome counts for on a near task, and what of it no longer counts elsewhere.
-
-    It is one of so many there, which count for ``most`` together, at most.
-    """
-    return most / (trials + most), most / (1.0 + most)
+def nearest_first(rows: Iterable[Row]) -> list[Row]:
+    """Return similar tasks or strategies in order."""
+    return sorted(rows, key=lambda row: (-row["similarity"], row["text"], row["id"]))

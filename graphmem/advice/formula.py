@@ -4,7 +4,7 @@ Two parts, both on arrays with one row for each strategy (and each assumed chang
 
 - :func:`expect` shrinks every rate toward the next wider one: that of the strategy on the task
   toward near tasks, these toward the strategy's and the task's rates elsewhere. No outcome counts
-  at two levels, and many outcomes of one task count elsewhere like few (:func:`worth`).
+  at two levels, and many outcomes of one task count elsewhere like few (:data:`SPREAD`).
 - :func:`mix` weighs how long the present run of outcomes has lasted: Bayesian online changepoint
   detection (Adams and MacKay 2007, arXiv:0710.3742).
 
@@ -44,12 +44,6 @@ GAP = 0.25
 PLACES = 500
 """Where a change in a long sequence may be, at most so many places."""
 _EDGE = 20.7
-
-
-def worth(n: Floats | float, most: Floats | float = SPREAD) -> Floats:
-    """Return what n outcomes of one cell are worth elsewhere, in trials: n v / (n + v)."""
-    n = np.asarray(n, dtype=np.float64)
-    return np.where(n > 0.0, n * most / np.maximum(n + most, 1e-12), 0.0)
 
 
 def logit(p: Floats) -> Floats:
@@ -167,7 +161,6 @@ class Expected(NamedTuple):
 
     rate: Floats
     type_rate: Floats
-    near_rate: Floats
     task_rate: Floats
     strategy_rate: Floats
     prior: Floats
@@ -207,8 +200,7 @@ def expect(counts: Counts, prior: tuple[float, float], strengths: PoolingStrengt
     known = counts.near[0] + 1.0 / (spread * (around + own))
     known = 1.0 / (1.0 / strengths.cell + 1.0 / known + spread * beyond)
     alike = counts.near[0] + 1.0 / (least * own)
-    rates = rate, type_rate, near_rate, task_rate, strategy_rate
-    return Expected(*rates, before, expected, alike, known)
+    return Expected(rate, type_rate, task_rate, strategy_rate, before, expected, alike, known)
 
 
 def _variance(rate: Floats, n: Floats, wider: Floats, strength: float) -> Floats:

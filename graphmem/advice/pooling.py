@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from graphmem.advice.formula import Counts, Floats, expect, shrunk, worth
+from graphmem.advice.formula import SPREAD, Counts, Floats, expect, shrunk
 from graphmem.advice.strengths import DEFAULTS, LEAST
 from graphmem.arrays import np
 from graphmem.graph.rates import PRIOR
@@ -77,11 +77,11 @@ def _losses(
     """Return the log loss of one success, and of one failure, of each cell without itself."""
     task_n, task_k, strategy_n, strategy_k, all_n, all_k, n, k = columns
     nothing = np.zeros_like(n)
-    here, own = worth(n) / n, worth(all_n) / all_n
+    here, own = SPREAD / (n + SPREAD), SPREAD / (all_n + SPREAD)
     elsewhere = _others(strategy_n, strategy_k, here * n, here * k)
     counts = Counts(
         everything=_others(
-            nothing + everything[0], nothing + everything[1], worth(all_n), own * all_k
+            nothing + everything[0], nothing + everything[1], own * all_n, own * all_k
         ),
         typed_all=(nothing, nothing),
         near_all=(nothing, nothing),

@@ -23,7 +23,6 @@ from graphmem.models.forecasts import (
 )
 from graphmem.store.port import Row
 
-_SHARED = ("trials", "successes", "rate", "type_trials", "type_successes", "type_rate", "strengths")
 _OWN = ("text", "near", "prior", "priors", "probability", "change", *COUNTS)
 
 
@@ -96,14 +95,13 @@ class Forecaster:
         found = self._estimator.estimates(text, texts, view)
         weights = sum(one.weight for one in found.strategies)
         basis = PredictionBasis(
-            **{name: getattr(found, name) for name in _SHARED},
+            **found.everything,
+            strengths=found.strengths,
             task_type=found.question.task_type,
             task=TaskBasis(
                 text=text,
                 known=bool(found.question.known),
-                trials=found.task_trials,
-                successes=found.task_successes,
-                rate=found.task_rate,
+                **found.task,
                 borrowed=_borrowed(found.near),
             ),
             strategies=tuple(

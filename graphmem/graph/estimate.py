@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from math import sqrt
 from operator import itemgetter
 from typing import Final, Literal
@@ -33,56 +33,88 @@ MOVED = 0.2  # where the estimate is so far from the rate of these, others moved
 PRIORS = 2  # so many files are named that say something of a strategy
 NAMED = 60  # characters of the text of another task or strategy
 
+Pair = tuple[float, float]
+"""Trials and successes, or what they are worth."""
+NOTHING: Pair = (0.0, 0.0)
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(slots=True)
 class Estimate:
-    """What to expect of one strategy on a task; a rate is the one before it, moved by outcomes."""
+    """What is known of one strategy on a task, and what to expect of it.
 
-    id: str | None
+    A rate is the one before it, moved by outcomes.
+    """
+
+    id: str | None = None
     """Id of the strategy, or of what it is merged into; None if the memory does not have it."""
-    text: str
-    texts: tuple[str, ...]
+    text: str = ""
+    texts: tuple[str, ...] = ()
     """The texts of all strategies that count as this one."""
-    trials: int
-    successes: int
-    type_trials: int
-    type_successes: int
-    near_trials: int
-    near_successes: int
-    here_trials: int
-    here_successes: int
-    lenders: tuple[Row, ...]
-    """Similar strategies that lend their outcomes, the most similar first."""
-    priors: tuple[Prior, ...]
+    lenders: list[Row] = field(default_factory=list)
+    """Similar strategies that lend their outcomes, the most similar first: {id, text, similarity,
+    weight, trials, successes}."""
+    priors: Sequence[Prior] = ()
     """What imported files say of it on such tasks, the nearest first."""
-    strategy_rate: float
-    prior: float
-    near: float
-    probability: float
+    trials: int = 0
+    successes: int = 0
+    effective: Pair = NOTHING
+    """What its outcomes of all tasks are worth."""
+    type_trials: int = 0
+    type_successes: int = 0
+    everything: Pair = NOTHING
+    """Its part of what all outcomes count elsewhere."""
+    typed: Pair = NOTHING
+    """Its part of what those on the type of the task count."""
+    here_trials: int = 0
+    here_successes: int = 0
+    here: Pair = NOTHING
+    """Its part of what those on the task count."""
+    near_trials: int = 0
+    near_successes: int = 0
+    around_trials: int = 0
+    """On near tasks and less similar ones."""
+    around: Pair = NOTHING
+    """What all these outcomes are worth on this task."""
+    gone: Pair = NOTHING
+    """What of :attr:`effective` counts as near."""
+    lent: Pair = NOTHING
+    """What similar strategies lend."""
+    latest: Sequence[int] = ()
+    """Its latest outcomes on all tasks: time * 2 + success, ascending."""
+    here_latest: Sequence[int] = ()
+    """The same on the task."""
+    strategy_rate: float = 0.5
+    prior: float = 0.5
+    near: float = 0.5
+    probability: float = 0.5
     """The estimate."""
-    concentration: float
+    concentration: float = 0.0
     """How many trials on this task the estimate is worth; it makes the interval."""
-    worth: float
+    worth: float = 0.0
     """The same worth, with tasks that look alike counted as one."""
-    lower: float
+    lower: float = 0.0
     """The Wilson bound of the estimate at :data:`STANDARD_ERRORS`, with that worth."""
-    task_type: str | None
-    change: Change | None
+    task_type: str | None = None
+    change: Change | None = None
     """The change that it assumes: on the task, else on all tasks."""
-    nearest: Row | None
-    """The nearest task where it was tried, with its outcomes: a row of :attr:`Estimates.near`;
-    ``others`` tells whether those on less similar tasks are worth half a trial or more."""
-    weight: float
-    """Its weight among several strategies that are used together."""
-    usual: bool
+    nearest: Row | None = None
+    """The nearest task where it was tried, with its outcomes: {id, text, trials, successes,
+    similarity, weight of one outcome}; ``others`` tells whether those on less similar tasks are
+    worth half a trial or more."""
+    usual: bool = False
     """Whether it worked at times, and no less often than others on the type, else on all tasks.
 
     What every run uses fails as often as the runs do, with the same errors, and is not their cause.
     """
-    common: bool
+    common: bool = False
     """Whether it is a tool (or tools alone) that nearly every run on the task and near ones uses,
     and works no better and no worse than the others, at two standard errors: then it is no advice.
     """
+
+    @property
+    def weight(self) -> float:
+        """Its weight among several strategies that are used together."""
+        return weight_of(self.trials)
 
     @property
     def seen(self) -> tuple[int, int]:
@@ -189,3 +221,8 @@ def is_usual(uses: Mapping[str, float], everything: Mapping[str, int]) -> bool:
 def _columns(uses: Mapping[str, float]) -> tuple[str, str]:
     typed = "type_" if uses["type_trials"] else ""
     return f"{typed}trials", f"{typed}successes"
+
+
+def weight_of(trials: int) -> float:
+    """Return the weight of what was tried so often among several that are used together."""
+    return 1.0 / (trials + 1) ** 2

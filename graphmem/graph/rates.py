@@ -21,6 +21,11 @@ LATEST = 32  # how many latest outcomes are kept, in which a change can be found
 HEURISTIC_ABOVE = 0.5  # a heuristic, or an anti-pattern, is shown while its posterior mean is above
 
 
+def mean_of(successes: float, trials: float) -> float:
+    """Return the posterior mean of a rate."""
+    return (successes + PRIOR[0]) / (trials + sum(PRIOR))
+
+
 def rates_of(
     reader: Reader, counts: Iterable[Counts], name: str = "rates.weigh", **params: Any
 ) -> dict[Counts, Row]:

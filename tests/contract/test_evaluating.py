@@ -14,6 +14,7 @@ from graphmem.advice.calibrate import Calibrator, History
 from graphmem.advice.strengths import DEFAULTS
 from graphmem.errors import NotFoundError, ValidationError
 from graphmem.models import Estimate, Evaluation
+from graphmem.search.similarity import Similarity
 from tests.conftest import Opener
 from tests.contract.teaching import graph_of
 
@@ -91,7 +92,7 @@ def test_the_replayed_belief_is_that_of_a_choice(opened: Opener, dated: bool) ->
             episode.update(ended | ({"success": False} if number >= 120 else {}))
     memory.learn_many(episodes)
     graph = graph_of(memory)
-    calibrator = Calibrator(graph)
+    calibrator = Calibrator(graph, Similarity(graph))
     history = History({})
     trials = {}
     for trial in calibrator.trials():

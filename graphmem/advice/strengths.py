@@ -55,25 +55,19 @@ class Strengths:
         if trials < LEAST:
             return DEFAULTS
         fitted = self._fit()
-        if fitted.trials and self._graph.store.writing:
+        if fitted.trials:
             self._keep(fitted)
-        elif fitted.trials:
-            self._unsaved = fitted
-            if self._keep_unsaved not in self._graph.after_write:
-                self._graph.after_write.append(self._keep_unsaved)
         return fitted
 
     def refit(self) -> PoolingStrengths:
         """Fit the strengths to the whole history now, store them, and return them.
 
-        If another process writes the memory, only this process keeps them.
+        If another process writes the memory, this process keeps them until its next write.
         """
         fitted, stored = self._fit(), self._stored()
         if (fitted.trials or stored) and fitted != _strengths(stored):
-            if self._graph.store.writing or self._graph.store.try_writing():
-                self._keep(fitted)
-            else:
-                self._unsaved = fitted
+            self._graph.store.try_writing()
+            self._keep(fitted)
         return fitted
 
     def verify(self, checked: Counter[str]) -> Iterator[Difference]:
@@ -108,6 +102,10 @@ class Strengths:
 
     def _keep(self, strengths: PoolingStrengths) -> None:
         self._unsaved = strengths
+        if not self._graph.store.writing:
+            if self._keep_unsaved not in self._graph.after_write:
+                self._graph.after_write.append(self._keep_unsaved)
+            return
 
         def work(tx: Transaction) -> None:
             tx.run("forecasting.drop_pooling")

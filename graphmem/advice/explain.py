@@ -7,6 +7,7 @@ from datetime import datetime
 from itertools import chain
 from typing import Any
 
+from graphmem.advice.changes import change_of
 from graphmem.advice.predict import Forecaster
 from graphmem.errors import ValidationError
 from graphmem.graph.access import View, read_view
@@ -31,7 +32,6 @@ from graphmem.models.explanations import (
     Why,
 )
 from graphmem.models.forecasts import Change
-from graphmem.models.lessons import Alternative
 from graphmem.models.policies import Policy
 from graphmem.policies.values import policy_of
 from graphmem.printable import counted
@@ -165,8 +165,8 @@ class Explainer:
             strategies=ids,
             by_task=self._shares("explaining.shares_of_uses", *counted, by="task", **asked),
             by_agent=self._shares("explaining.shares_of_uses", *counted, by="agent", **asked),
-            near=[*near, *merged],
-            better=better,
+            neighbours=(*near, *merged),
+            better_alternative=better,
         )
 
     def _read_neighbours(self, ids: list[str], view: View, read: Row) -> list[Neighbour]:
@@ -177,12 +177,7 @@ class Explainer:
         known = sorted({row["id"] for row in rows})
         counts = self._graph.read("explaining.rates", ids=known, **read) if known else []
         rates = {row["id"]: row for row in counts}
-        edge = ("relation", "weight", "episodes")
-        return [
-            Neighbour(**{name: row[name] for name in edge}, **_rated(rates[row["id"]]))
-            for row in rows
-            if row["id"] in rates
-        ]
+        return [Neighbour(**rates[row["id"]] | row) for row in rows if row["id"] in rates]
 
     def _believed(self, lessons: Sequence[Row], view: View) -> Iterable[Neighbour]:
         """Yield the lessons over their thresholds, most trials first."""
@@ -196,7 +191,7 @@ class Explainer:
         ]
         for relation, rows in zip(_OF_LESSONS, (works, fails), strict=True):
             for row in rows[:NEAR]:
-                yield Neighbour(relation=relation, agent=row["agent"], **_rated(row))
+                yield Neighbour(relation=relation, **row)
 
     # Rules
 
@@ -283,22 +278,21 @@ class Explainer:
     def _policy(self, item: Row, view: View, read: dict[str, Any]) -> Explanation | None:
         if view.agents is not None and item["agent"] not in view.agents:
             return None
-        known = policy_of(self._one("policies.get", id=item["id"]))
+        known = policy_of(self._graph.read("policies.get", id=item["id"])[0])
         asked: dict[str, Any] = {"id": known.id, "types": read["types"]}
-        near = self._beside(known, view)
         return self._explanation(
             item,
             self._trials("explaining.attempts", **asked),
             view.reader,
             by_task=self._shares("explaining.shares_of_attempts", **asked),
-            near=near,
+            neighbours=self._beside(known, view),
             policy=known,
         )
 
-    def _beside(self, known: Policy, view: View) -> list[Neighbour]:
+    def _beside(self, known: Policy, view: View) -> tuple[Neighbour, ...]:
         place = state_id(self._graph.ns, known.state)
         rows = self._graph.read("policies.values", state_id=place, agent=known.agent)
-        others = [row | {"text": _action(row)} for row in rows if row["id"] != known.id]
+        others = [row for row in rows if row["id"] != known.id][:NEAR]
         start = [{"id": known.id, "energy": 1.0}]
         spread = self._graph.read("policies.spread", rows=start, decay=1.0)
         ids = sorted({row["id"] for row in spread})
@@ -317,8 +311,11 @@ class Explainer:
             for row in spread
             if row["id"] in seen
         ]
-        beside = [Neighbour(relation="same state", **_rated(row)) for row in others[:NEAR]]
-        return [*beside, *linked[:NEAR]]
+        beside = [
+            Neighbour(relation="same state", **row | {"text": _action(row), "agent": None})
+            for row in others
+        ]
+        return (*beside, *linked[:NEAR])
 
     # Common to all kinds
 
@@ -327,23 +324,19 @@ class Explainer:
         item: Row,
         row: Row,
         reader: str | None,
-        *,
         strategies: Sequence[str] = (),
-        by_task: Shares | None = None,
-        by_agent: Shares | None = None,
-        near: Sequence[Neighbour] = (),
-        better: Alternative | None = None,
-        policy: Policy | None = None,
         turns: Sequence[Turn] = (),
+        **shown: Any,
     ) -> Explanation:
         """Return an explanation from the trials behind a belief; ``strategies`` are its ids."""
         kind = item["kind"]
         counts = {"trials": row["trials"], "successes": row["successes"]}
-        weighed = self._one("rates.weigh", rows=[counts])
+        weighed = self._graph.read("rates.weigh", rows=[counts])[0]
         dated = {"times": row["times"], "outcomes": row["outcomes"]}
         trends = self._graph.read("explaining.trend", **dated)
         course = self._graph.read("explaining.course", **dated) if row["times"] else []
-        alike = by_task is not None and by_task.groups == 1
+        shown = _UNKNOWN | shown
+        alike = shown["by_task"].groups == 1
         ids = {*row["supporting"], *row["opposing"]}
         asked = {"ids": sorted(ids), "strategies": strategies}
         episodes = self._graph.read("explaining.episodes", **asked) if ids else []
@@ -366,11 +359,7 @@ class Explainer:
             changes=tuple(_changes(item["text"], row["times"], row["outcomes"], alike=alike)),
             supporting=supporting,
             opposing=opposing,
-            by_task=by_task or Shares(),
-            by_agent=by_agent or Shares(),
-            neighbours=tuple(near),
-            better_alternative=better,
-            policy=policy,
+            **shown,
             what_would_change=(*self._turns(kind, counts), *turns),
         )
 
@@ -401,16 +390,19 @@ class Explainer:
     def _shares(self, name: str, *options: str, **asked: Any) -> Shares:
         rows = self._graph.read(name, *options, limit=TABLE, **asked)
         groups = rows[0]["groups"] if rows else 0
-        parts = (Share(**{name: row[name] for name in Share.model_fields}) for row in rows)
-        return Shares(rows=tuple(parts), groups=groups)
+        return Shares(rows=tuple(Share(**row) for row in rows), groups=groups)
 
     def _trials(self, name: str, *options: str, **asked: Any) -> Row:
-        return self._one(name, *options, most=LATEST, sample=SAMPLE, **asked)
-
-    def _one(self, name: str, *options: str, **params: Any) -> Row:
-        return self._graph.read(name, *options, **params)[0]
+        return self._graph.read(name, *options, most=LATEST, sample=SAMPLE, **asked)[0]
 
 
+_UNKNOWN: dict[str, Any] = {
+    **dict.fromkeys(("by_task", "by_agent"), Shares()),
+    "neighbours": (),
+    "better_alternative": None,
+    "policy": None,
+}
+"""What an explanation tells by default."""
 _OF_LESSONS: tuple[Relation, ...] = ("recommended", "warned against")
 _OF_ITEM = ("kind", "id", "text", "agent", "error_class", "verdict", "task", "source")
 
@@ -420,10 +412,6 @@ def _action(row: Row) -> str:
     return str(action if spec is None else f"{action} {spec}")
 
 
-def _rated(row: Row) -> dict[str, Any]:
-    return {name: row[name] for name in ("id", "text", "trials", "successes", "lower", "upper")}
-
-
 def _changes(
     text: str, times: Sequence[int], outcomes: Sequence[int], *, alike: bool
 ) -> Iterable[Change]:
@@ -431,21 +419,15 @@ def _changes(
     from graphmem.advice import formula
 
     hazard, power = (formula.HAZARD, 1.0) if alike else (formula.DRIFT, formula.TEMPER)
-    at, worked = times[::-1], outcomes[::-1]
+    worked = outcomes[::-1]
+    stamps = [at * 2 + won for at, won in zip(times[::-1], worked, strict=True)]
     turns = formula.split_course(worked, hazard, power)
-    ends = [0, *(place for place, _ in turns), len(worked)]
+    ends = [0, *(place for place, _ in turns), len(stamps)]
     for (place, certainty), first, last in zip(turns, ends, ends[2:], strict=False):
-        yield Change(
-            strategy=text,
-            task=None,
-            since=from_millis(at[place]),
-            until=from_millis(at[place - 1]),
-            trials_before=place - first,
-            successes_before=sum(worked[first:place]),
-            trials_since=last - place,
-            successes_since=sum(worked[place:last]),
-            certainty=certainty,
-        )
+        won = sum(worked[first:last])
+        row = {"trials": last - first, "successes": won, "latest": stamps[first:last]}
+        turn = formula.Turn(place - first, certainty, last - place, sum(worked[place:last]))
+        yield change_of(text, None, row, turn)
 
 
 def _dated(row: Row, name: str) -> Row:

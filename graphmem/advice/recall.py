@@ -6,6 +6,7 @@ part; ``cypher/advice/recall.cypher`` computes them.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -14,7 +15,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from graphmem.advice.estimate import COUNTS, Estimator
-from graphmem.advice.recall_kinds import EVIDENCE, HALF_LIFE_MS, KINDS, About, Beside
+from graphmem.advice.recall_kinds import EVIDENCE, KINDS, About, Beside
 from graphmem.graph.access import View, read_view
 from graphmem.graph.arguments import check_choice, checked_items, checked_text, searched
 from graphmem.graph.estimate import STOPPED, Estimate
@@ -23,7 +24,7 @@ from graphmem.graph.nearness import Question, understood
 from graphmem.graph.rates import HEURISTIC_ABOVE
 from graphmem.ids import from_millis, strategy_id, to_millis
 from graphmem.lessons.anti_patterns import describe, find_warnings, is_told
-from graphmem.lessons.skills import best_told
+from graphmem.lessons.skills import find_untried
 from graphmem.models.fields import AS_TUPLE, Input, Moment
 from graphmem.models.recall import Kind, NearTask, Recall, RecallItem
 from graphmem.people import Facts
@@ -44,12 +45,10 @@ REST = {
 """Factor of relevance for a further step, besides the strength of its edge. It is so small that
 such finds hardly ever come before strategies tried on a near task."""
 VARIETY = 0.3  # weight of being unlike the strategies chosen before (0: the score alone)
-FAILED = 0.5  # the same for a task on which a strategy never worked
 ESTIMATED, BESIDE = 12, 2
 """Fewest strategies whose outcome is estimated, and how many for each item."""
 POOL = 64  # number of the most relevant strategies for looking up warnings
 MOST = 100  # most items
-AVOID = 3  # most strategies to avoid by what files say
 WARNINGS = 5  # most warnings
 WARNED = 20
 """How many of them to look at: what every run uses fails most often, and is left out then."""
@@ -226,7 +225,6 @@ class Recaller:
             tasks=_most_relevant(tasks),
             # Co-occurrences count all agents, which one agent may not read.
             together=view.agents is None,
-            fan_out=FAN_OUT,
         )
         for step in steps:
             label, other = step["label"], step["other"]
@@ -254,14 +252,7 @@ class Recaller:
         if not seeds:
             return []
         options = () if view.agents is None else ("agents",)
-        query: dict[str, Any] = {
-            "seeds": seeds,
-            **view.filters(self._graph),
-            "fan_out": FAN_OUT,
-            "failed": FAILED,
-            "now": now,
-            "half_life": HALF_LIFE_MS,
-        }
+        query = {"seeds": seeds, "now": now, **view.filters(self._graph)}
         rows = self._read("recall.reached", *options, **query)
         if any(row["merged_into"] for row in rows):
             rows = self._read("recall.reached", *options, "merged", **query)
@@ -326,13 +317,10 @@ class Recaller:
 
         Those that work on such tasks leave fewer places for them.
         """
-        told = best_told(self._graph, question.skills, limit)
-        room = max(limit - sum(item.kind == "strategy" for item in items), 0)
-        texts = [*told["do"][:room], *told["avoid"][:AVOID]]
+        works = sum(item.kind == "strategy" for item in items)
         near = {(one.source, one.kind): one.similarity for one in reversed(question.skills)}
-        for one in self._estimator.each(question, texts, view) if texts else ():
-            if one.nearby or not one.priors:
-                continue
+        how = self._estimator.each, view, limit, works
+        for one, good in find_untried(self._graph, question, *how):
             said = one.priors[0]
             relevance = near[said.source, said.kind] ** 2
             yield RecallItem(
@@ -348,7 +336,7 @@ class Recaller:
                 trials=sum(prior.trials for prior in one.priors),
                 successes=sum(prior.successes for prior in one.priors),
                 last_at=None,
-                verdict="WORKS" if one.text in told["do"] else "AVOID",
+                verdict="WORKS" if good else "AVOID",
                 path=("text", f"skill: {said.kind}", f"source: {said.source}"),
                 evidence=(),
             )
@@ -356,23 +344,18 @@ class Recaller:
     def _evidence(
         self, ways: Mapping[str, tuple[Step, ...]], first: Mapping[str, list[Any]], view: View
     ) -> dict[str, list[str]]:
-        last = {id_: [node for kind, node in way if kind == "task"] for id_, way in ways.items()}
-        pairs = [
-            (tasks[-1] if tasks else first[id_][0], id_)
-            for id_, tasks in last.items()
-            if tasks or first[id_]
-        ]
-        if rest := sorted(ways.keys() - {id_ for _, id_ in pairs}):
-            rows = self._read("recall.tasks_of", ids=rest, agents=view.agents)
-            pairs += [(row["task"], row["id"]) for row in rows]
-        tasks: dict[str, list[str]] = {}
-        for task, id_ in sorted({*pairs}):
-            tasks.setdefault(task, []).append(id_)
-        asked = [{"task": task, "ids": ids} for task, ids in tasks.items()]
-        by_strategy: dict[str, list[str]] = {}
+        tasks = defaultdict[str, list[str]](list)
+        rest: list[str] = []
+        for id_, way in sorted(ways.items()):
+            there = [node for kind, node in way if kind == "task"] or (first[id_] or [])[:1]
+            (tasks[there[-1]] if there else rest).append(id_)
+        for row in self._read("recall.tasks_of", ids=rest, agents=view.agents) if rest else ():
+            tasks[row["task"]].append(row["id"])
+        asked = [{"task": task, "ids": ids} for task, ids in sorted(tasks.items())]
+        by_strategy = defaultdict[str, list[str]](list)
         only = {} if view.agents is None else {"agents": view.agents}
         for row in self._read("recall.episodes", *only, rows=asked, **only) if asked else ():
-            by_strategy.setdefault(row["id"], []).append(row["episode"])
+            by_strategy[row["id"]].append(row["episode"])
         return {id_: episodes[:EVIDENCE] for id_, episodes in by_strategy.items()}
 
     def _warned(self, reached: Sequence[Row], tasks: Mapping[str, Row], view: View) -> list[Row]:

@@ -14,7 +14,6 @@ from typing import Any, get_args
 from graphmem.graph.access import View
 from graphmem.graph.estimate import STANDARD_ERRORS
 from graphmem.graph.graph import Graph
-from graphmem.graph.rates import HEURISTIC_ABOVE
 from graphmem.ids import from_millis, task_id
 from graphmem.lessons.general_rules import AgentRules, consolidation_id, general_rules_of
 from graphmem.lessons.priors import PriorReader
@@ -26,9 +25,6 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 MOST = 3  # most items of each kind besides strategies
 TASKS = 5  # the nearest tasks, whose rules and policies count
 EVIDENCE = 5  # most episodes of an item
-HALF_LIFE_MS = 90 * 86_400_000.0  # milliseconds without a trial after which an item counts half
-_GIVEN = ("id", "text", "verdict", "source", "supporting", "opposing", "last_at", "task_types")
-"""What is sent of a general rule."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,15 +81,9 @@ class Beside:
             known = {row["row"]["text"] for row in told.get("heuristics", ())}
             rules = told.get("general rules", ())
             told["general rules"] = [row for row in rules if row["row"]["text"] not in known]
-        parts: dict[str, tuple[tuple[str, Callable[[Row, About], RecallItem]], ...]] = {
-            "rule": (("rules of tasks", _rule), ("general rules", _general_rule)),
-            "heuristic": (("heuristics", _heuristic),),
-            "policy": (("policies", _policy),),
-        }
-        for kind in KINDS:
-            if kind not in kinds or kind not in parts:
-                continue
-            found = [make(row, asked) for part, make in parts[kind] for row in told.get(part, ())]
+        for kind in (one for one in KINDS if one in kinds):
+            makers = _PARTS.get(kind, {}).items()
+            found = [make(row, asked) for part, make in makers for row in told.get(part, ())]
             once: dict[str, RecallItem] = {}
             for item in sorted(found, key=lambda item: (-item.score, item.text, item.id)):
                 once.setdefault(item.text, item)
@@ -120,8 +110,6 @@ class Beside:
             "shown": [item.id for item in shown],
             "texts": [item.text for item in shown],
             "at_least": view.trials(settings),
-            "above": HEURISTIC_ABOVE,
-            "half_life": HALF_LIFE_MS,
             "z": STANDARD_ERRORS,
             "bounds": settings.z,
             "limit": MOST,
@@ -165,7 +153,7 @@ class Beside:
 def _given(rule: Row) -> Row:
     """Return what is sent of a general rule."""
     latest = [{"id": one["episode"], "at": one["at"]} for one in rule["episodes"]]
-    return {name: rule[name] for name in _GIVEN} | {"latest": latest}
+    return rule | {"latest": latest}
 
 
 def _rule(told: Row, asked: About) -> RecallItem:
@@ -232,6 +220,14 @@ def _policy(told: Row, asked: About) -> RecallItem:
         agent=told["agent"],
         path=("text", f"task: {task.text}", f"TOOK in {len(_latest(told))}", f"policy: {text}"),
     )
+
+
+_PARTS: dict[str, dict[str, Callable[[Row, About], RecallItem]]] = {
+    "rule": {"rules of tasks": _rule, "general rules": _general_rule},
+    "heuristic": {"heuristics": _heuristic},
+    "policy": {"policies": _policy},
+}
+"""The kinds of rows of ``recall_kinds.told``, by the kind of the item that each becomes."""
 
 
 def _item(told: Row, **shown: Any) -> RecallItem:

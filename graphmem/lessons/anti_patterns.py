@@ -19,8 +19,6 @@ from graphmem.text.task_types import GENERAL
 SAMPLE = 5
 """Latest episodes for, and against, that a lesson rests on (as in the procedures)."""
 
-_UNSHOWN = ("strategy_id", "members", "first_at", "last_at")
-
 
 def read_failing(
     reader: Graph | Transaction, view: View, task_type: str | None = None, **how: Any
@@ -108,11 +106,10 @@ def describe(
     found = []
     for row in rows:
         latest, one = failures[row["id"]], expected.get(row["strategy_id"])
+        dated = {name: from_millis(row[name]) for name in ("first_at", "last_at")}
         found.append(
             AntiPattern(
-                **{name: value for name, value in row.items() if name not in _UNSHOWN},
-                first_at=from_millis(row["first_at"]),
-                last_at=from_millis(row["last_at"]),
+                **row | dated,
                 example=latest[0]["error"] if latest else None,
                 evidence=tuple(failure["episode"] for failure in latest),
                 better_alternative=better[row["id"]][1] if row["id"] in better else None,

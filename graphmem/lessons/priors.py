@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from graphmem.graph.access import View
+from graphmem.graph.arguments import MOST
 from graphmem.graph.graph import Graph
 from graphmem.ids import node_id, rule_id, task_id
 from graphmem.store.port import Row
@@ -24,11 +25,6 @@ from graphmem.text.words import normalized
 SENTINEL = "sentinel"
 """The source of these rules."""
 OWNER = "default"
-_RULE = (
-    *("id", "verdict", "text", "task", "source"),
-    *("supporting", "opposing", "first_at", "last_at", "at"),
-)
-_SLIP = ("id", "task", "seen", "first_episode", "last_episode", "first_at", "last_at")
 _TAG = re.compile(r"\[(WORKS|AVOID|CONSOLIDATED|HIGH SCORE [\d.]+)\]\s*(.*)", re.DOTALL)
 
 
@@ -47,9 +43,7 @@ class Priors:
     scores: dict[str, list[float]] = field(default_factory=dict)
     """By the key of the task, the earliest first."""
 
-    def merge_cards(
-        self, own: Sequence[Row], task: str | None = None, worker: str | None = None
-    ) -> list[Row]:
+    def merge_cards(self, own: Sequence[Row], task: str | None, worker: str | None) -> list[Row]:
         """Return all mistakes of a task and worker, the most frequent first."""
         merged = {row["id"]: dict(row) for row in own}
         for id_, card in self.cards.items():
@@ -98,12 +92,27 @@ class PriorReader:
         if tasks is not None:
             options, asked = (*options, "tasks"), {**asked, "tasks": tasks}
         rows = self._graph.read("lessons.sentences", *options, **asked)
-        rules = [_rule(row) for row in rows if row["verdict"] is not None]
+        rules = [row for row in rows if row["verdict"] is not None]
         slips = [row for row in rows if row["verdict"] is None and row["seen"] > row["liked"]]
         slips.sort(key=lambda row: -row["seen"])
-        return rules, [
-            {"type": row["text"], **{name: row[name] for name in _SLIP}} for row in slips
-        ]
+        return rules, [row | {"type": row["text"]} for row in slips]
+
+    def cards(
+        self,
+        priors: Priors,
+        view: View,
+        task: str | None = None,
+        worker: str | None = None,
+        limit: int = MOST,
+    ) -> list[Row]:
+        """Return the mistakes of episodes and files, the most frequent first."""
+        if view.agents is None:
+            most = MOST if priors.cards else limit
+            rows = self._graph.read("lessons.mistakes", task=task, worker=worker, limit=most)
+        else:
+            seen = view.filters(self._graph)
+            rows = self._graph.read("lessons.mistakes_by", task=task, worker=worker, **seen)
+        return (priors.merge_cards(rows, task, worker) if priors.cards else rows)[:limit]
 
     def merge_rules(
         self, priors: Priors, own: Sequence[Row], tasks: Collection[str] | None, view: View
@@ -114,7 +123,7 @@ class PriorReader:
             return list(own)
         asked = {"rows": stated, **view.filters(self._graph)}
         rows = self._graph.read("lessons.sentences", "stated", **asked)
-        counted = [_rule(row) for row in rows if row["verdict"] is not None]
+        counted = [row for row in rows if row["verdict"] is not None]
         texts = {(row["task"], row["text"]) for row in stated} | {
             (None, row["text"]) for row in stated if tasks is not None
         }
@@ -130,10 +139,6 @@ class PriorReader:
                 counts = Counter(one["id"] for one in self._graph.read("priors.accounted", **asked))
                 _add(priors, self._graph.ns, json.loads(rest), counts)
         return priors
-
-
-def _rule(row: Row) -> Row:
-    return {name: row[name] for name in _RULE}
 
 
 def unrestricted(view: View) -> bool:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from itertools import chain
 
 from graphmem.graph.access import EVERYTHING, View, read_view
 from graphmem.graph.arguments import check_function
@@ -21,12 +22,12 @@ from graphmem.graph.estimate import STOPPED, Estimate
 from graphmem.graph.graph import Graph
 from graphmem.graph.lookup import describe_unshared
 from graphmem.graph.nearness import Expect, Near, Question, understood
-from graphmem.graph.rates import HEURISTIC_ABOVE, PRIOR
+from graphmem.graph.rates import HEURISTIC_ABOVE, mean_of
 from graphmem.lessons.anti_patterns import read_failing
 from graphmem.lessons.general_rules import AgentRules, consolidation_id
 from graphmem.lessons.priors import PriorReader, Priors, unrestricted
 from graphmem.lessons.proposals import MODEL
-from graphmem.lessons.skills import best_told
+from graphmem.lessons.skills import find_untried
 from graphmem.models.levels import Found
 from graphmem.models.people import Fact
 from graphmem.models.recall import ContextQuery
@@ -275,16 +276,12 @@ class ContextWriter:
 
         Each strategy that works on such tasks takes the place of one of them.
         """
-        told = best_told(self._graph, question.skills, STRATEGIES)
-        room = max(STRATEGIES - sum(line.section is HEURISTICS for line in shown), 0)
-        texts = [*told["do"][:room], *told["avoid"][:FAILURES]]
-        for one in self._expect(question, texts, view) if texts else ():
-            if not one.nearby:
-                likely = one.probability
-                strength = likely if one.text in told["do"] else 1.0 - likely
-                said = "; ".join(prior.said for prior in one.priors[:1])
-                about = _about("WORKS", fenced(one.text, SHOWN))
-                yield Line(TOLD, strength, _above(f"- {said}: ", one.text, ()), about)
+        works = sum(line.section is HEURISTICS for line in shown)
+        how = self._expect, view, STRATEGIES, works
+        for one, good in find_untried(self._graph, question, *how):
+            strength = one.probability if good else 1.0 - one.probability
+            about = _about("WORKS", fenced(one.text, SHOWN))
+            yield Line(TOLD, strength, _above(f"- {one.priors[0].said}: ", one.text, ()), about)
 
     def _parted(
         self, found: Sequence[Estimate], blamed: Set[str], warned: Collection[str], view: View
@@ -374,28 +371,22 @@ class ContextWriter:
         keys: Sequence[str],
     ) -> Iterator[Line]:
         if view.agents is None:
-            rules, cards = parts.get("rules", []), parts.get("mistakes", [])
-            slips = parts.get("slips", [])
+            rules, slips = parts.get("rules", []), parts.get("slips", [])
         else:
-            seen = view.filters(self._graph)
             rules, slips = self._priors.said(view, [row["id"] for row in known])
-            rules, cards = rules[: 2 * RULES], []
-            for row in known:
-                cards += self._read("lessons.mistakes_by", task=row["key"], **seen)
-            cards = sorted(cards, key=lambda card: -card["seen"])
+            rules = rules[: 2 * RULES]
         rules = self._priors.merge_rules(priors, rules, keys, view)
-        if priors.cards:
-            if view.agents is None:
-                every = [self._read("lessons.mistakes", task=key, limit=ALL) for key in keys]
-                cards = [card for rows in every for card in rows]
-            cards = [card for card in priors.merge_cards(cards) if card["task"] in keys]
+        cards = parts.get("mistakes", [])
+        if priors.cards or view.agents is not None:
+            every = [self._priors.cards(priors, view, key) for key in keys]
+            cards = sorted(chain(*every), key=lambda card: -card["seen"])
         for section, verdict in ((WORKS, "WORKS"), (AVOID, "AVOID")):
             for row in [row for row in rules if row["verdict"] == verdict][:RULES]:
                 yield _rule(section, verdict, row)
         for row in cards[:CARDS]:
             yield _card(MISTAKES, row)
         for row in slips[:CARDS]:
-            strength, text = _mean(row["seen"], row["seen"]), fenced(row["type"], SHOWN)
+            strength, text = mean_of(row["seen"], row["seen"]), fenced(row["type"], SHOWN)
             line = f"- {row['seen']}x, weaker: {text}"
             yield Line(MISTAKES, WEAKER * strength, line, _about("AVOID", text))
 
@@ -417,7 +408,7 @@ class ContextWriter:
         for text in reversed(priors.mistakes[-CARDS:]):
             shown = fenced(text, SHOWN)
             about = _about("AVOID", shown)
-            yield Line(ELSEWHERE, WEAKER * _mean(1, 1), f"- weaker: {shown}", about)
+            yield Line(ELSEWHERE, WEAKER * mean_of(1, 1), f"- weaker: {shown}", about)
         for row in priors.merge_general(rows)[:GENERAL]:
             by_model = row["source"] == MODEL
             said = f"{row['verdict']}, {'a model says, ' if by_model else ''}"
@@ -438,18 +429,14 @@ def _expected(
 def _rule(section: Section, verdict: str, row: Row, said: str = "", share: float = 1.0) -> Line:
     text, trials = fenced(row["text"], SHOWN), row["supporting"] + row["opposing"]
     line = f"- {said}{row['supporting']} of {trials}: {text}"
-    return Line(section, share * _mean(row["supporting"], trials), line, _about(verdict, text))
+    return Line(section, share * mean_of(row["supporting"], trials), line, _about(verdict, text))
 
 
 def _card(section: Section, row: Row) -> Line:
     names = {"instead": "correct_decision", "lesson": "lesson", "evidence": "evidence"}
     below = [(name, row[field]) for name, field in names.items()]
     text = _above(f"- {row['seen']}x: ", row["type"], below)
-    return Line(section, _mean(row["seen"], row["seen"]), text)
-
-
-def _mean(won: int, trials: int) -> float:
-    return (won + PRIOR[0]) / (trials + sum(PRIOR))
+    return Line(section, mean_of(row["seen"], row["seen"]), text)
 
 
 def _blamed(question: Question, tried: Sequence[Row]) -> set[str]:

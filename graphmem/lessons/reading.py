@@ -6,13 +6,12 @@ The procedures of ``cypher/lessons/lessons.cypher`` compute bounds, means and ve
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from graphmem.graph.access import EVERYTHING, ChangeFinder, View, read_view
 from graphmem.graph.arguments import MOST, check_flag, check_limit, checked_number, checked_text
 from graphmem.graph.graph import Graph
 from graphmem.graph.lookup import known_tasks
-from graphmem.graph.rates import HEURISTIC_ABOVE, follow, rates_of
+from graphmem.graph.rates import HEURISTIC_ABOVE, follow, mean_of
 from graphmem.ids import from_millis, rule_id, strategy_id, task_id
 from graphmem.lessons.anti_patterns import SAMPLE, describe, failures_since, read_failing
 from graphmem.lessons.priors import PriorReader
@@ -104,7 +103,7 @@ class LessonReader:
             samples.setdefault((whole[row["id"]], row["supports"]), []).append(row["episode"])
         return Listed(
             Heuristic(
-                **_dated(row, "members", "whole"),
+                **_dated(row),
                 supporting=tuple(samples.get((row["id"], True), ())[:SAMPLE]),
                 opposing=tuple(samples.get((row["id"], False), ())[:SAMPLE]),
             )
@@ -161,15 +160,13 @@ class LessonReader:
         found = self._graph.read("lessons.evidence_of_rules", **query) if rows else []
         for row in sorted(found, key=lambda row: (row["at"], row["episode"]), reverse=True):
             samples.setdefault(row["id"], []).append(row["episode"])
-        counts = [(row["supporting"] + row["opposing"], row["supporting"]) for row in rows]
-        rates = rates_of(self._graph, counts)
         return Listed(
             Rule(
-                **_dated(row, "at"),
-                confidence=rates[count]["mean"],
-                evidence=tuple(samples.get(row["id"], ())[:5]),
+                **_dated(row),
+                confidence=mean_of(row["supporting"], row["supporting"] + row["opposing"]),
+                evidence=tuple(samples.get(row["id"], ())[:SAMPLE]),
             )
-            for row, count in zip(rows, counts, strict=True)
+            for row in rows
         )
 
     def _rule_rows(self, task: str | None, view: View, limit: int | None) -> list[Row]:
@@ -213,16 +210,10 @@ class LessonReader:
         check_limit(limit)
         view = read_view(self._graph, agent)
         texts = {"task": task, "worker": worker}
-        given: dict[str, Any] = {name: checked_text(name, text) for name, text in texts.items()}
+        given = {name: checked_text(name, text) for name, text in texts.items()}
         priors = self._priors.read(view)
-        if view.agents is None:
-            most = MOST if priors.cards else limit
-            rows = self._graph.read("lessons.mistakes", limit=most, **given)
-        else:
-            given |= view.filters(self._graph)
-            rows = self._graph.read("lessons.mistakes_by", **given)
-        rows = priors.merge_cards(rows, task, worker) if priors.cards else rows
-        found = [Mistake(**_dated(row)) for row in rows[:limit]]
+        rows = self._priors.cards(priors, view, **given, limit=limit)
+        found = [Mistake(**_dated(row)) for row in rows]
         if worker is None and len(found) < limit:
             tasks = None if task is None else [task_id(self._graph.ns, task)]
             _, rows = self._priors.said(view, tasks, *(("open",) if view.agents is None else ()))
@@ -245,8 +236,7 @@ class LessonReader:
         general = sum(row["task"] is None for row in rules)
         priors = self._priors.read(EVERYTHING)
         if priors.cards:
-            cards = self._graph.read("lessons.mistakes", limit=MOST)
-            counts["mistakes"] = len(priors.merge_cards(cards))
+            counts["mistakes"] = len(self._priors.cards(priors, EVERYTHING))
         scores = self._graph.read("lessons.task_scores", limit=MOST if priors.scores else TASKS)
         scores = _with_earlier(scores, priors.scores)
         return MemorySummary(
@@ -273,6 +263,5 @@ def _with_earlier(rows: list[Row], earlier: Mapping[str, Sequence[float]]) -> li
     return sorted(by_task.values(), key=lambda row: (-row["episodes"], row["task"]))[:TASKS]
 
 
-def _dated(row: Row, *without: str) -> Row:
-    held = {name: value for name, value in row.items() if name not in without}
-    return {**held, **{name: from_millis(held[name]) for name in ("first_at", "last_at")}}
+def _dated(row: Row) -> Row:
+    return row | {name: from_millis(row[name]) for name in ("first_at", "last_at")}

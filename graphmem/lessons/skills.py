@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from graphmem.graph.access import View
+from graphmem.graph.estimate import Estimate
 from graphmem.graph.graph import Reader, Transaction
-from graphmem.graph.nearness import NearSkill, Question
+from graphmem.graph.nearness import Expect, Question
 from graphmem.ids import prior_id, skill_id
 from graphmem.models.forecasts import Prior, PriorRecord
 from graphmem.store.paging import pages
 from graphmem.store.port import Row
+
+AVOID = 3
+"""Most strategies to avoid by what files say."""
 
 
 def read_priors(
@@ -23,15 +28,22 @@ def read_priors(
     ]
 
 
-def best_told(reader: Reader, skills: Sequence[NearSkill], limit: int) -> dict[str, list[str]]:
-    """Return the strategies that near skills tell of, the best first: to "do", and to "avoid"."""
-    if not skills:
-        return {"do": [], "avoid": []}
-    rows = [{"id": one.id, "places": one.places and [*one.places]} for one in skills]
-    told = {
-        row["verdict"]: row["texts"] for row in reader.read("skills.best", rows=rows, limit=limit)
-    }
-    return {verdict: [*dict.fromkeys(told.get(verdict, ()))] for verdict in ("do", "avoid")}
+def find_untried(
+    reader: Reader, question: Question, expect: Expect, view: View, limit: int, shown: int
+) -> Iterator[tuple[Estimate, bool]]:
+    """Yield what near skills tell of that was not tried on such tasks, the best first.
+
+    What works on such tasks, and is ``shown`` already, leaves fewer places for what to do (True).
+    What to avoid comes last.
+    """
+    rows = [{"id": one.id, "places": one.places and [*one.places]} for one in question.skills]
+    found = reader.read("skills.best", rows=rows, limit=limit) if rows else []
+    told = {row["verdict"]: dict.fromkeys(row["texts"]) for row in found}
+    good = told.get("do", {})
+    texts = [*[*good][: max(limit - shown, 0)], *[*told.get("avoid", ())][:AVOID]]
+    for one in expect(question, texts, view) if texts else ():
+        if one.priors and not one.nearby:
+            yield one, one.text in good
 
 
 def priors_of(

@@ -33,25 +33,26 @@ LENT = 4.0
 
 
 @dataclass(slots=True)
-class Shared:
-    """What all candidates share; pairs of (trials, successes), mostly in worths."""
+class Tally:
+    """The outcomes of something, and what they count elsewhere."""
 
-    all_trials: int = 0
-    everything: Pair = NOTHING
-    """What all outcomes count elsewhere."""
-    type_trials: int = 0
-    typed: Pair = NOTHING
+    trials: int = 0
+    successes: int = 0
+    worth: Pair = NOTHING
+
+
+class Shared(NamedTuple):
+    """What all candidates share."""
+
+    everything: Tally
+    typed: Tally
     """Those on the type of the task, which is a part of everything."""
-    episodes: Pair = NOTHING
-    """Of the task, as counts; some may name no strategy."""
-    here_raw: Pair = NOTHING
-    """All strategies on the task, as counts."""
-    here: Pair = NOTHING
-    near_trials: int = 0
-    near: Pair = NOTHING
-    """All strategies on near tasks, by weight."""
-    near_gone: Pair = NOTHING
-    """What of them counts as near, as counts."""
+    episodes: Tally
+    """Of the task; some may name no strategy."""
+    here: Tally
+    """All strategies on the task."""
+    near: tuple[int, Pair, Pair, Pair]
+    """All strategies on near tasks: what :func:`weigh_near` returns."""
 
 
 class Lately(NamedTuple):
@@ -134,7 +135,7 @@ def judge(
     shared: Shared, owns: Sequence[Estimate], strengths: PoolingStrengths, look_up: LookUp
 ) -> Judgement:
     """Return what is believed of candidates on a task."""
-    found, wide = changing(owns, shared.everything, look_up)
+    found, wide = changing(owns, shared.everything.worth, look_up)
     every = [(owns[place].trials, owns[place].successes) for place in found]
     wide_turns = formula.find_turns(wide, every, rare=1.0)
     turns: list[Turn | None] = [None] * len(owns)
@@ -190,7 +191,7 @@ def changing(
 ) -> tuple[dict[int, Sequence[Lately]], Runs]:
     """Return who may have changed on all tasks: the latest outcomes by place, and a row of runs.
 
-    ``everything`` is what all outcomes count (:attr:`Shared.everything`).
+    ``everything`` is what all outcomes count elsewhere.
     """
     counts = [(own.trials, own.successes) for own in owns]
     wide = mixed(counts, [own.latest for own in owns], formula.DRIFT, formula.TEMPER)
@@ -281,23 +282,27 @@ def _diluted(pair: Pair, trials: float, gone: Sequence[float]) -> Pair:
 def _around(shared: Shared, own: Estimate, since: Sequence[Lately] | None) -> tuple[Pair, ...]:
     """Return the pairs of :class:`Counts` for a candidate, from all its outcomes or the latest."""
     # What others did on near tasks is known for all strategies together: each has its share.
-    own_near = own.around_trials / shared.near_trials if shared.near_trials else 0.0
+    near_trials, near, _, near_gone = shared.near
+    own_near = own.around_trials / near_trials if near_trials else 0.0
     rate = own.around[1] / own.around[0] if own.around[0] else 0.0
-    part = shared.near[0] * own_near
-    near = _less(shared.near, (part, part * rate))
+    part = near[0] * own_near
+    near = _less(near, (part, part * rate))
     # What counts on the task and near ones does not count again in the wider rates.
-    here = _less(shared.here_raw, (own.here_trials, own.here_successes))
-    gone = [n * (1.0 - own_near) + m for n, m in zip(shared.near_gone, here, strict=True)]
-    typed = _less(shared.typed, own.typed)
-    n, k = _less(shared.episodes, shared.here_raw)  # they count like those of one more strategy
-    others_here = _less(shared.here, own.here)
+    used = shared.here.trials, shared.here.successes
+    here = _less(used, (own.here_trials, own.here_successes))
+    gone = [n * (1.0 - own_near) + m for n, m in zip(near_gone, here, strict=True)]
+    everything, typed = shared.everything, _less(shared.typed.worth, own.typed)
+    others_typed = shared.typed.trials - own.type_trials
+    # Episodes without a strategy count like those of one more.
+    n, k = _less((shared.episodes.trials, shared.episodes.successes), used)
+    others_here = _less(shared.here.worth, own.here)
     others = (
         _diluted(
-            _less(shared.everything, own.everything, typed),
-            shared.all_trials - own.trials - shared.type_trials + own.type_trials,
-            NOTHING if shared.type_trials else gone,
+            _less(everything.worth, own.everything, typed),
+            everything.trials - own.trials - others_typed,
+            NOTHING if shared.typed.trials else gone,
         ),
-        _diluted(typed, shared.type_trials - own.type_trials, gone),
+        _diluted(typed, others_typed, gone),
         near,
         (others_here[0] + effective(n, n), others_here[1] + effective(k, n)),
         own.lent,
@@ -319,16 +324,10 @@ def _recent(since: Sequence[Lately]) -> tuple[Pair, Pair, Pair]:
     for one in since:
         if one.most is not None:
             cells.setdefault(one.task, []).append(one)
-    sums = [[0.0, 0.0], [0.0, 0.0], [0.0, 0.0]]
+    wide, near = [NOTHING, NOTHING], NOTHING
     for cell in cells.values():
-        first, n, k = cell[0], len(cell), sum(one.stamp & 1 for one in cell)
-        most = first.most or 0.0
-        left = 1.0 / (1.0 + most)
-        for place, share in (
-            (int(first.typed), left * formula.SPREAD / (n + formula.SPREAD)),
-            (2, most / (n + most)),
-        ):
-            sums[place][0] += n * share
-            sums[place][1] += k * share
-    elsewhere, typed, near = ((n, k) for n, k in sums)
-    return elsewhere, typed, near
+        n, k, most = len(cell), sum(one.stamp & 1 for one in cell), cell[0].most or 0.0
+        left, share, typed = 1.0 / (1.0 + most), most / (n + most), int(cell[0].typed)
+        wide[typed] = plus(wide[typed], left * effective(n, n), left * effective(k, n))
+        near = plus(near, share * n, share * k)
+    return wide[0], wide[1], near

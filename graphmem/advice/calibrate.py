@@ -16,6 +16,7 @@ from typing import get_args
 from graphmem.advice.beliefs import (
     Lately,
     Shared,
+    Tally,
     at_most,
     effective,
     judge,
@@ -30,7 +31,7 @@ from graphmem.advice.pooling import fit
 from graphmem.advice.strengths import DEFAULTS, LEAST
 from graphmem.arrays import NDArray, np
 from graphmem.graph.arguments import Progress
-from graphmem.graph.estimate import NOTHING, Estimate, Pair, weight_of
+from graphmem.graph.estimate import Estimate, weight_of
 from graphmem.graph.graph import Graph
 from graphmem.graph.rates import LATEST, mean_of, rates_of
 from graphmem.ids import node_id
@@ -79,13 +80,9 @@ class Trial:
 
 
 @dataclass(slots=True)
-class Cell:
-    """The outcomes of something: their counts, and the latest ones with a date."""
+class Cell(Tally):
+    """The outcomes of something, with the latest ones that have a date."""
 
-    trials: int = 0
-    successes: int = 0
-    worth: Pair = NOTHING
-    """What they count elsewhere."""
     latest: list[tuple[int, str]] = field(default_factory=list)
     """Stamps (time * 2 + success) and tasks, ascending."""
 
@@ -164,20 +161,8 @@ class History:
         }
         tasks = ((self.tasks[other], limit) for other, limit in most.items())
         near = weigh_near((one.trials, one.successes, limit) for one, limit in tasks)
-        everything, typed, here = self._at(), self._at("type", kind), self._at(task)
-        known = self.tasks.get(task, _NONE)
-        shared = Shared(
-            all_trials=everything.trials,
-            everything=everything.worth,
-            type_trials=typed.trials,
-            typed=typed.worth,
-            episodes=(known.trials, known.successes),
-            here_raw=(here.trials, here.successes),
-            here=here.worth,
-            near_trials=near[0],
-            near=near[1],
-            near_gone=near[3],
-        )
+        wide = self._at(), self._at("type", kind)
+        shared = Shared(*wide, self.tasks.get(task, _NONE), self._at(task), near)
         owns = [self._own(task, kind, one, most) for one in strategies]
 
         def lately(places: Sequence[int]) -> dict[int, list[Lately]]:

@@ -113,7 +113,7 @@ class Estimator:
             one.common = common.issuperset(tools.get(one.text, [one.text]))
         weights = [one.weight for one in several]
         worths = zip(weights, (one.concentration for one in several), strict=True)
-        task = dict(zip(_ALL, map(int, found.shared.episodes), strict=True))
+        task = {name: getattr(found.shared.episodes, name) for name in _ALL}
         rates = {"rate": float(expected.rate[0]), "type_rate": float(expected.type_rate[0])}
         return Estimates(
             question=question,

@@ -10,9 +10,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from graphmem.advice.beliefs import Lately, Shared, at_most, lend, plus, total, weigh_near
+from graphmem.advice.beliefs import Lately, Shared, Tally, at_most, lend, plus, total, weigh_near
 from graphmem.advice.changes import latest_of, read_lately
-from graphmem.arrays import np
 from graphmem.graph.access import View
 from graphmem.graph.estimate import Estimate, Pair
 from graphmem.graph.graph import Graph
@@ -40,7 +39,11 @@ class Evidence:
         self._view = view
         self._some = ("some",) if view.agents is not None else ()
         self._seen = view.filters(graph)
-        self._most = _most(question)
+        weighed = (
+            (key, _weigh(cosine, question.near.edge)) for key, cosine in question.near.around
+        )
+        self._most = {key: at_most(weight) for key, weight in weighed if weight > 0.0}
+        """What near tasks (ids) count for, at most, in trials."""
         self._texts: dict[str, str] = {}
         """Of the known strategies, by id."""
         self._wholes: dict[str, str] = {}
@@ -187,9 +190,8 @@ class Evidence:
             own.around, own.gone = plus(own.around, *around), plus(own.gone, *gone)
             own.near_trials += sum(int(n) for task, (n, _) in there.items() if task in similar)
             own.near_successes += sum(int(k) for task, (_, k) in there.items() if task in similar)
-        for identity, task in [
-            (one, key) for key in self.near for one in cells if key in cells[one]
-        ]:
+        told = [(one, task) for task in self.near for one in cells if task in cells[one]]
+        for identity, task in told:
             own, (n, k) = self._own(identity), cells[identity][task]
             rest = own.around[0] - weigh_near([(n, k, self._most[task])])[1][0]
             row = self.near[task] | {"trials": n, "successes": k, "others": rest >= MOVES}
@@ -199,9 +201,8 @@ class Evidence:
         """Return a strategy by the id of its text, else by its id."""
         for one in (identity, text):
             known = self._own(one)
-            if one in self._texts and (
-                known.trials or not self._some
-            ):  # agents know what they tried
+            tried = known.trials or not self._some  # agents know what they tried
+            if one in self._texts and tried:
                 if known.id is None:
                     known.id, known.text = self._wholes.get(one, one), self._texts[one]
                     members = self._members.get(known.id, [known.id])
@@ -235,34 +236,29 @@ class Evidence:
         counts: dict[str, Pair] = defaultdict(lambda: (0, 0))
         for one, (_, n, k) in known.items():
             counts[wholes.get(one, one)] = plus(counts[wholes.get(one, one)], n, k)
-        edge = near.similar_from if nearest else 1.0
-        weights = _weigh((cosine for cosine, _ in nearest.values()), edge)
-        weighed = zip(nearest.items(), weights, strict=True)
-        for ((borrower, whole), (cosine, lender)), weight in weighed:
+        for (borrower, whole), (cosine, lender) in nearest.items():
             n, k = counts[whole]
             if n and lender in known:
                 row = {"id": lender, "text": known[lender][0], "similarity": cosine}
-                row |= {"weight": weight, "trials": n, "successes": k}
+                row |= {"weight": _weigh(cosine, near.similar_from), "trials": n, "successes": k}
                 candidates[borrower].lenders.append(row)
         for one in candidates.values():
             one.lenders = nearest_first(one.lenders)
 
     def _share(self, parts: Mapping[str, Sequence[Any]]) -> Shared:
         """Return what all candidates share."""
-        everything, task, here = (parts[name][0] for name in ("all", "task", "here"))
         near = weigh_near((n, k, self._most[key]) for key, n, k in parts["near"])
-        return Shared(
-            all_trials=everything["trials"],
-            everything=(everything["n"], everything["k"]),
-            type_trials=everything["type_trials"],
-            typed=(everything["type_n"], everything["type_k"]),
-            episodes=(task["trials"], task["successes"]),
-            here_raw=(here["trials"], here["successes"]),
-            here=(here["n"], here["k"]),
-            near_trials=near[0],
-            near=near[1],
-            near_gone=near[3],
+        everything, typed = (
+            Tally(
+                self.everything[f"{kind}trials"],
+                self.everything[f"{kind}successes"],
+                (self.everything[f"{kind}n"], self.everything[f"{kind}k"]),
+            )
+            for kind in ("", "type_")
         )
+        here = parts["here"][0]
+        used = Tally(here["trials"], here["successes"], (here["n"], here["k"]))
+        return Shared(everything, typed, Tally(**parts["task"][0]), used, near)
 
     def look_up(self, places: Sequence[int]) -> Mapping[int, Sequence[Lately]]:
         """Return the latest outcomes of candidates (places)."""
@@ -273,18 +269,9 @@ class Evidence:
         return read_lately(self._graph, self._view, of, first, self._question.task_type, most)
 
 
-def _weigh(cosines: Iterable[float], edge: float) -> list[float]:
+def _weigh(cosine: float, edge: float) -> float:
     """Return the weight of one outcome elsewhere: 0 at the edge, 1 for equal texts."""
-    above = np.array([*cosines], dtype=np.float64) - edge
-    weights: list[float] = (above / max(1.0 - edge, 1e-9)).clip(0.0, 1.0).tolist()
-    return weights
-
-
-def _most(question: Question) -> dict[str, float]:
-    """Return what near tasks (ids) count for, at most, in trials."""
-    weights = _weigh((cosine for _, cosine in question.near.around), question.near.edge)
-    near = zip(question.near.around, weights, strict=True)
-    return {key: at_most(weight) for (key, _), weight in near if weight > 0.0}
+    return min(max((float(cosine) - edge) / max(1.0 - edge, 1e-9), 0.0), 1.0)
 
 
 def nearest_first(rows: Iterable[Row]) -> list[Row]:

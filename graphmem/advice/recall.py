@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field
 
@@ -65,8 +65,7 @@ Step = tuple[str, str]
 """A node (``task`` or ``strategy``, and its id) or an edge (``edge``, and its label)."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Reached:
+class _Reached(NamedTuple):
     """A node, its relevance, and the path to it."""
 
     relevance: float
@@ -242,13 +241,14 @@ class Recaller:
     def _reached(
         self, tasks: Nodes, strategies: Nodes, view: View, now: int, *, by_task: bool = True
     ) -> list[Row]:
-        seeds: list[Row] = []
-        for id_, one in sorted(tasks.items()):
-            near, weight = one.relevance if by_task else 0.0, one.relevance
-            seeds.append({"task": id_, "strategy": None, "relevance": near, "weight": weight})
-        for id_, one in sorted(strategies.items()):
-            near, weight = one.relevance, 0.0
-            seeds.append({"task": None, "strategy": id_, "relevance": near, "weight": weight})
+        seeds = [
+            {"task": id_, "strategy": None, "relevance": near * by_task, "weight": near}
+            for id_, (near, _) in sorted(tasks.items())
+        ]
+        seeds += [
+            {"task": None, "strategy": id_, "relevance": near, "weight": 0.0}
+            for id_, (near, _) in sorted(strategies.items())
+        ]
         if not seeds:
             return []
         options = () if view.agents is None else ("agents",)

@@ -178,7 +178,6 @@ def _rule_item(told: Row, identity: str, where: str, way: tuple[str, ...]) -> Re
         id=identity,
         text=text,
         said=f"holds in {counts} {where}",
-        verdict=row["verdict"],
         path=(*way, f"HAS_RULE {counts}", f"rule: {text}"),
     )
 
@@ -232,14 +231,9 @@ _PARTS: dict[str, dict[str, Callable[[Row, About], RecallItem]]] = {
 
 def _item(told: Row, **shown: Any) -> RecallItem:
     row = told["row"]
-    names = ("relevance", "mean", "lower", "freshness", "trials", "successes")
-    return RecallItem(
-        **{name: row[name] for name in names},
-        **shown,
-        score=row["relevance"] * row["lower"] * row["freshness"],
-        last_at=from_millis(row["last_at"]),
-        evidence=_latest(told)[:EVIDENCE],
-    )
+    shown["score"] = row["relevance"] * row["lower"] * row["freshness"]
+    dated = {"last_at": from_millis(row["last_at"]), "evidence": _latest(told)[:EVIDENCE]}
+    return RecallItem(**row | shown | dated)
 
 
 def _latest(told: Row) -> tuple[str, ...]:

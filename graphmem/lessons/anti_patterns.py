@@ -187,11 +187,9 @@ def _alternatives(
         identity: (
             best["strategy_id"],
             Alternative(
+                **best,
                 strategy=texts[best["strategy_id"]],
                 lift=best["mean"] - own["mean"],
-                trials=best["trials"],
-                successes=best["successes"],
-                lower=best["lower"],
                 ground=ground,
             ),
         )

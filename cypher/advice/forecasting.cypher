@@ -19,7 +19,7 @@ RETURN coalesce(sum(y.trials), 0) AS trials, coalesce(sum(y.effective_trials), 0
 // doc: task (episodes of the given tasks), here (uses of all strategies on them), near (near tasks: [id, episodes, successes]), nearest
 // doc: (texts of a few tasks: [id, text]), strategies (the given ones: [id, text, trials, successes, n, k, latest]), links (to strategies
 // doc: like these: [id, id of the other, similarity, its text, trials and successes]), outcomes (of the given ones on the tasks: [id,
-// doc: trials, successes, n, k, latest]), near outcomes (of these on near tasks: [strategy, task, trials, successes]), merged (what
+// doc: trials, successes, n, k, latest]), near outcomes (of these on near tasks: [strategy, task, trials, successes, latest]), merged (what
 // doc: strategies count as, if any are merged: [id, id of the whole]).
 // option: some  only episodes of some agents (and types) count, so those of tasks and strategies are counted one by one
 // param: own list, tasks list, near_tasks list, nearest list, type string = null, pooling string
@@ -100,7 +100,7 @@ WHERE t.id IN $near_tasks AND toString(t.ns) = $ns
 MATCH (t)<-[o:OUTCOME]-(s:Strategy)
 WHERE toString(s.id) IN $own
   AND o.agent IN $agents                                                                                        //? some
-RETURN 'near outcomes' AS part, collect([s.id, t.id, o.trials, o.successes]) AS rows
+RETURN 'near outcomes' AS part, collect([s.id, t.id, o.trials, o.successes, o.latest[-16..]]) AS rows
 UNION ALL
 CALL { MATCH ()-[l:MERGED_INTO]->() RETURN count(l) AS links }
 UNWIND CASE WHEN links > 0 THEN [1] ELSE [] END AS once

@@ -9,19 +9,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from operator import itemgetter
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from graphmem.advice import formula
 from graphmem.advice.formula import Belief, Counts, Expected, Floats, Runs, Turn
 from graphmem.arrays import NDArray, np
 from graphmem.graph.estimate import NOTHING, Estimate, Pair
-from graphmem.graph.rates import PRIOR, mean_of
+from graphmem.graph.rates import LATEST, PRIOR, mean_of
 from graphmem.models.forecasts import PoolingStrengths
 
 SUSPECT = 0.05
 """The chance of a change of a strategy everywhere from which its latest outcomes are looked at."""
+ALIKE = 0.25
+"""What one outcome on a near task must count for, to tell of a change on tasks like it."""
+VARIED = 0.4
+"""So far from the rate before is that of some latest outcomes where a change there may be."""
 SHARE = 0.02
 """Starts of a run that are less probable are left out."""
 MOST = 999.0
@@ -75,6 +78,27 @@ LookUp = Callable[[Sequence[int]], Mapping[int, Sequence[Lately]]]
 """Gives the latest outcomes of candidates (places) with their tasks, ascending."""
 
 
+class Course(NamedTuple):
+    """The outcomes of a strategy on a task and on those that are most like it."""
+
+    trials: int
+    successes: int
+    latest: Sequence[int]
+    """Time * 2 + success, ascending."""
+    powers: Sequence[float]
+    """How much each of the latest tells of the task: 1 if it was there."""
+
+    @property
+    def varies(self) -> bool:
+        """Whether the rate of some latest outcomes is far from the one before."""
+        k = 0
+        for n, stamp in enumerate(reversed(self.latest), 1):
+            k, rest = k + (stamp & 1), self.trials - n
+            if n >= 3 and rest and abs(k / n - (self.successes - k) / rest) >= VARIED:
+                return True
+        return False
+
+
 @dataclass(slots=True)
 class Judgement:
     """What is believed of candidates, and why."""
@@ -83,8 +107,10 @@ class Judgement:
     expected: Expected
     """The rows of :attr:`first` are those of the candidates, if they did not change everywhere."""
     first: NDArray[np.int64]
-    turns: list[tuple[Turn | None, Turn | None]] = field(default_factory=list)
-    """By candidate: its change on the task, and everywhere."""
+    turns: list[tuple[Turn | None, Turn | None, Turn | None]]
+    """By candidate: its change on the task, on tasks like it, and everywhere."""
+    nearby: Mapping[int, Course]
+    """The outcomes of those candidates (places) that may have changed on tasks like it."""
 
 
 def plus(pair: Pair, n: float, k: float) -> Pair:
@@ -115,14 +141,14 @@ def lend(weight: float, trials: int, successes: int) -> Pair:
     return trials * share, successes * share
 
 
-def weigh_near(cells: Iterable[tuple[float, float, float]]) -> tuple[int, Pair, Pair, Pair]:
+def weigh_near(cells: Iterable[Sequence[Any]]) -> tuple[int, Pair, Pair, Pair]:
     """Return the trials on near tasks, what they are worth there, and what of them counts as near.
 
     Each is {trials, successes, what these count for together, at most, in trials}. What counts as
     near is told as a worth elsewhere (of cells), and as counts.
     """
     trials, near, gone, counts = 0, NOTHING, NOTHING, NOTHING
-    for n, k, most in cells:
+    for n, k, most, *_ in cells:
         trials += int(n)
         share, part = most / (n + most), most / (1.0 + most)
         near = plus(near, n * share, k * share)
@@ -138,52 +164,105 @@ def judge(
     found, wide = changing(owns, shared.everything.worth, look_up)
     every = [(owns[place].trials, owns[place].successes) for place in found]
     wide_turns = formula.find_turns(wide, every, rare=1.0)
-    turns: list[Turn | None] = [None] * len(owns)
-    rows: list[tuple[int, float, Sequence[Lately] | None]] = [
-        (place, 1.0, None) for place in range(len(owns)) if place not in found
-    ]
-    for row, (place, latest) in enumerate(found.items()):
-        turns[place] = wide_turns.get(row)
-        shares = np.where(wide.weights[row] > SHARE, wide.weights[row], 0.0)
-        for start in map(int, np.flatnonzero(shares)):
-            since = latest[start - 1 :] if start else None
-            rows.append((place, float(shares[start] / shares.sum()), since))
-        if not shares[0]:  # it may be drawn all the same
-            rows.append((place, 0.0, None))
-    rows.sort(key=itemgetter(0))
-    of = np.array([place for place, _, _ in rows])
-    counts = Counts(
-        *(
-            _columns(one)
-            for one in zip(
-                *(_around(shared, owns[place], since) for place, _, since in rows), strict=True
-            )
-        )
-    )
-    expected = formula.expect(counts, PRIOR, strengths)
+    nearby, near = _changing_nearby(owns)
+    as_certain = formula.RARE * formula.HAZARD / formula.SPREADING  # as on the task itself
+    near_turns = formula.find_turns(near, [one[:2] for one in nearby.values()], as_certain)
+    wide_row = {place: row for row, place in enumerate(found)}
+    near_row = {place: row for row, place in enumerate(nearby)}
+    parts: list[_Part] = []
+    for place in range(len(owns)):
+        wide_starts, near_starts = [(0, 1.0)], [(0, 1.0)]
+        if place in found:
+            wide_starts = _starts(wide.weights[wide_row[place]])
+        if place in nearby:
+            near_starts = _starts(near.weights[near_row[place]])
+        for start, share in wide_starts:
+            if start:
+                since = found[place][start - 1 :]
+                parts.append(_Part(place, share, since[0].stamp, since))
+                continue
+            for at, chance in near_starts:
+                begin = nearby[place].latest[at - 1] if at else None
+                parts.append(_Part(place, share * chance, begin))
+    of = np.array([one.place for one in parts])
+    around = zip(*(_around(shared, owns[one.place], one) for one in parts), strict=True)
+    expected = formula.expect(Counts(*map(_columns, around)), PRIOR, strengths)
     pairs: list[tuple[Pair, Sequence[int]]] = []
-    for place, _, since in rows:
+    for place, _, begin, _ in parts:
         own = owns[place]
         stamps, counted = own.here_latest, (own.here_trials, own.here_successes)
-        if since is not None:
-            stamps = [stamp for stamp in stamps if stamp >= since[0].stamp]
+        if begin is not None:
+            stamps = [stamp for stamp in stamps if stamp >= begin]
             counted = len(stamps), sum(stamp & 1 for stamp in stamps)
         pairs.append((counted, stamps))
     runs = mixed([one for one, _ in pairs], [stamps for _, stamps in pairs], formula.HAZARD)
-    shares = np.array([share for _, share, _ in rows])
+    shares = np.array([one.share for one in parts])
     back = formula.chance_of_return([own.here_latest for own in owns])[of]
     over = formula.chance_of_return([own.latest for own in owns])[of] * np.isin(of, [*found])
-    whole = over * [since is None for _, _, since in rows]  # a change everywhere is one here, too
+    if nearby:
+        ended = formula.chance_of_return([_course(own).latest for own in owns])[of]
+        over = np.maximum(over, ended * np.isin(of, [*nearby]))
+    whole = over * [one.begin is None for one in parts]  # a wider change is one here, too
     drawn = shares * (1.0 - over) + whole
     back += (1.0 - back) * whole / np.maximum(drawn, 1e-12)
     belief = formula.believe(of, (shares, drawn), back, expected, runs, strengths.cell)
     first = np.searchsorted(of, np.arange(len(owns)))
     here = formula.find_turns(runs, [one for one, _ in pairs])
-    told = [
-        (here.get(row) if rows[row][2] is None else None, turn)
-        for row, turn in zip(map(int, first), turns, strict=True)
+    turns = [
+        (
+            here.get(row) if parts[row].begin is None else None,
+            near_turns.get(near_row.get(place, -1)),
+            wide_turns.get(wide_row.get(place, -1)),
+        )
+        for place, row in enumerate(map(int, first))
     ]
-    return Judgement(belief, expected, first, told)
+    return Judgement(belief, expected, first, turns, nearby)
+
+
+class _Part(NamedTuple):
+    """A run that a candidate may be in."""
+
+    place: int
+    share: float
+    """The chance of the run."""
+    begin: int | None = None
+    """The stamp of its first outcome; None: it has lasted since ever."""
+    since: Sequence[Lately] | None = None
+    """Its outcomes on all tasks, if it is one on all of them."""
+
+
+def _starts(weights: Floats) -> list[tuple[int, float]]:
+    """Return which runs may be, and how probably; the one since ever may be drawn all the same."""
+    shares = np.where(weights > SHARE, weights, 0.0)
+    shares /= shares.sum()
+    starts = [(int(start), float(shares[start])) for start in np.flatnonzero(shares)]
+    return starts if shares[0] else [*starts, (0, 0.0)]
+
+
+def _course(own: Estimate) -> Course:
+    """Return the outcomes of a candidate on the task and on those that are most like it."""
+    alike = [cell for cell in own.cells if cell.weight >= ALIKE]
+    every = [(stamp, cell.weight) for cell in alike for stamp in cell.latest]
+    every = sorted([*every, *((stamp, 1.0) for stamp in own.here_latest)])[-LATEST:]
+    return Course(
+        own.here_trials + sum(cell.trials for cell in alike),
+        own.here_successes + sum(cell.successes for cell in alike),
+        [stamp for stamp, _ in every],
+        [power for _, power in every],
+    )
+
+
+def _changing_nearby(owns: Sequence[Estimate]) -> tuple[dict[int, Course], Runs]:
+    """Return who may have changed on the task and near ones, by place, and a row of runs."""
+    courses = {place: _course(own) for place, own in enumerate(owns) if own.cells}
+    courses = {place: one for place, one in courses.items() if one.varies}
+    found = [*courses.values()]
+    latest, powers = [one.latest for one in found], [one.powers for one in found]
+    runs = mixed([one[:2] for one in found], latest, formula.SPREADING, powers)
+    rows = np.flatnonzero(runs.weights[:, 0] < 1.0 - SUSPECT)
+    places = [*courses]
+    changed = {places[row]: found[row] for row in rows}
+    return changed, Runs(*(column[rows] for column in runs))
 
 
 def changing(
@@ -232,7 +311,7 @@ def mixed(
     counts: Sequence[Pair],
     latest: Sequence[Sequence[int]],
     hazard: float,
-    power: float = 1.0,
+    power: Sequence[Sequence[float]] | float = 1.0,
     offsets: Sequence[Sequence[float]] = (),
 ) -> Runs:
     """Return the runs (:func:`graphmem.advice.formula.mix`) of what has so many outcomes.
@@ -240,11 +319,12 @@ def mixed(
     These are trials and successes; the latest of them are stamps, ascending.
     """
     columns = max(map(len, latest), default=0)
-    outcomes, easier = np.zeros((2, len(latest), columns))
+    outcomes, easier, powers = np.zeros((3, len(latest), columns))
     for row, stamps in enumerate(latest):
         outcomes[row, : len(stamps)] = [stamp & 1 for stamp in stamps]
-    for row, one in enumerate(offsets):
-        easier[row, : len(one)] = one
+    for table, values in ((easier, offsets), (powers, power)):
+        for row, one in enumerate(values if not isinstance(values, float) else ()):
+            table[row, : len(one)] = one
     lengths = np.array([len(one) for one in latest], dtype=np.int64)
     n, k = _columns(counts)
     n, k = n - lengths, k - outcomes.sum(axis=1)
@@ -252,8 +332,9 @@ def mixed(
     for at in range(0, len(latest) or 1, PAGE):
         part = slice(at, at + PAGE)
         easy = easier[part] if offsets else None
+        told = power if isinstance(power, float) else powers[part]
         runs.append(
-            formula.mix(n[part], k[part], outcomes[part], lengths[part], hazard, power, easy)
+            formula.mix(n[part], k[part], outcomes[part], lengths[part], hazard, told, easy)
         )
     return runs[0] if len(runs) == 1 else Runs(*map(np.concatenate, zip(*runs, strict=True)))
 
@@ -279,7 +360,7 @@ def _diluted(pair: Pair, trials: float, gone: Sequence[float]) -> Pair:
     return _less(pair, (pair[0] * share, pair[0] * share * rate))
 
 
-def _around(shared: Shared, own: Estimate, since: Sequence[Lately] | None) -> tuple[Pair, ...]:
+def _around(shared: Shared, own: Estimate, run: _Part) -> tuple[Pair, ...]:
     """Return the pairs of :class:`Counts` for a candidate, from all its outcomes or the latest."""
     # What others did on near tasks is known for all strategies together: each has its share.
     near_trials, near, _, near_gone = shared.near
@@ -307,15 +388,21 @@ def _around(shared: Shared, own: Estimate, since: Sequence[Lately] | None) -> tu
         (others_here[0] + effective(n, n), others_here[1] + effective(k, n)),
         own.lent,
     )
-    if since is not None:
-        return (*others, *_recent(since))
+    if run.since is not None:
+        return (*others, *_recent(run.since))
     elsewhere = _less(own.effective, own.here, own.gone)
     mine = NOTHING
     if own.trials and own.type_trials:
         per = own.effective[0] / own.trials
         mine = _less((own.type_trials * per, own.type_successes * per), own.here, own.gone)
         mine = min(mine[0], elsewhere[0]), min(mine[1], elsewhere[1])
-    return (*others, _less(elsewhere, mine), mine, own.around)
+    if run.begin is None:
+        return (*others, _less(elsewhere, mine), mine, own.around)
+    begin, since = run.begin, []
+    for cell in own.cells:
+        later = [stamp & 1 for stamp in cell.latest if stamp >= begin]
+        since.append((len(later), sum(later), cell.most))
+    return (*others, _less(elsewhere, mine), mine, weigh_near(since)[1])
 
 
 def _recent(since: Sequence[Lately]) -> tuple[Pair, Pair, Pair]:

@@ -31,7 +31,7 @@ from graphmem.advice.pooling import fit
 from graphmem.advice.strengths import DEFAULTS, LEAST
 from graphmem.arrays import NDArray, np
 from graphmem.graph.arguments import Progress
-from graphmem.graph.estimate import Estimate, weight_of
+from graphmem.graph.estimate import Estimate, NearCell, weight_of
 from graphmem.graph.graph import Graph
 from graphmem.graph.rates import LATEST, mean_of, rates_of
 from graphmem.ids import node_id
@@ -175,10 +175,13 @@ class History:
     ) -> Estimate:
         known, typed = self._at(strategy), self._at("type", kind, strategy)
         here = self._at(task, strategy)
-        cells = ((self.cells.get((other, strategy)), limit) for other, limit in most.items())
-        around_trials, around, gone, _ = weigh_near(
-            (cell.trials, cell.successes, limit) for cell, limit in cells if cell
-        )
+        near = ((self.cells.get((other, strategy)), limit) for other, limit in most.items())
+        cells = [
+            NearCell(one.trials, one.successes, limit, [stamp for stamp, _ in one.latest])
+            for one, limit in near
+            if one
+        ]
+        around_trials, around, gone, _ = weigh_near(cells)
         lent = ((self._at(other), weight) for other, weight in self.similar.get(strategy, ()))
         return Estimate(
             trials=known.trials,
@@ -193,6 +196,7 @@ class History:
             here=here.worth,
             around_trials=around_trials,
             around=around,
+            cells=cells,
             gone=gone,
             lent=total(lend(weight, one.trials, one.successes) for one, weight in lent),
             latest=[stamp for stamp, _ in known.latest],

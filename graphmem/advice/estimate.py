@@ -24,6 +24,7 @@ from graphmem.store.port import Row
 from graphmem.text.words import sequences
 
 if TYPE_CHECKING:
+    from graphmem.advice.beliefs import Course
     from graphmem.advice.formula import Belief, Turn
 
 _ALL = ("trials", "successes")
@@ -101,7 +102,7 @@ class Estimator:
                 setattr(one, name, float(values[place]))
             one.lower = wilson_lower(one.probability, one.worth, STANDARD_ERRORS)
             one.task_type = question.task_type
-            one.change = _change(question, one, judged.turns[place])
+            one.change = _change(question, one, judged.turns[place], judged.nearby.get(place))
         tools = sequences(one.text for one in several)
         common = set()
         for one in several:
@@ -129,13 +130,15 @@ class Estimator:
 
 
 def _change(
-    question: Question, one: Estimate, turns: tuple[Turn | None, Turn | None]
+    question: Question, one: Estimate, turns: Sequence[Turn | None], course: Course | None
 ) -> Change | None:
-    """Return the change that is assumed of a candidate: everywhere, else on the task."""
-    here, everywhere = turns
+    """Return the change that is assumed of a candidate: everywhere, else on the task or near."""
+    here, nearby, everywhere = turns
+    turn = everywhere or here or nearby
     task, where = (None, "") if everywhere else (question.text, "here_")
     row = {name: getattr(one, where + name) for name in ("trials", "successes", "latest")}
-    turn = everywhere or here
+    if course and not (everywhere or here):
+        row = course._asdict()
     return change_of(one.text, task, row, turn) if turn else None
 
 

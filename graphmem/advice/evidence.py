@@ -13,7 +13,7 @@ from typing import Any
 from graphmem.advice.beliefs import Lately, Shared, Tally, at_most, lend, plus, total, weigh_near
 from graphmem.advice.changes import latest_of, read_lately
 from graphmem.graph.access import View
-from graphmem.graph.estimate import Estimate, Pair
+from graphmem.graph.estimate import Estimate, NearCell, Pair
 from graphmem.graph.graph import Graph
 from graphmem.graph.nearness import Question
 from graphmem.ids import heuristic_ids, strategy_id
@@ -180,21 +180,25 @@ class Evidence:
     def _add_near(self, outcomes: Sequence[Any]) -> None:
         """Add the outcomes of strategies on near tasks and less similar ones."""
         similar = dict(self._question.near.tasks)
-        cells: dict[str, dict[str, Pair]] = defaultdict(lambda: defaultdict(lambda: (0, 0)))
-        for identity, task, trials, successes in outcomes:
-            cells[identity][task] = plus(cells[identity][task], trials, successes)
+        cells: dict[str, dict[str, NearCell]] = defaultdict(dict)
+        for identity, task, trials, successes, latest in outcomes:
+            n, k, most, known = cells[identity].get(task, NearCell(0, 0, self._most[task]))
+            both = latest_of([known, latest])
+            cells[identity][task] = NearCell(n + trials, k + successes, most, both)
         for identity, there in cells.items():
             own = self._own(identity)
-            trials, around, gone, _ = weigh_near((*there[task], self._most[task]) for task in there)
+            own.cells += there.values()
+            trials, around, gone, _ = weigh_near(there.values())
             own.around_trials += trials
             own.around, own.gone = plus(own.around, *around), plus(own.gone, *gone)
-            own.near_trials += sum(int(n) for task, (n, _) in there.items() if task in similar)
-            own.near_successes += sum(int(k) for task, (_, k) in there.items() if task in similar)
+            own.near_trials += sum(one.trials for key, one in there.items() if key in similar)
+            own.near_successes += sum(one.successes for key, one in there.items() if key in similar)
         told = [(one, task) for task in self.near for one in cells if task in cells[one]]
         for identity, task in told:
-            own, (n, k) = self._own(identity), cells[identity][task]
-            rest = own.around[0] - weigh_near([(n, k, self._most[task])])[1][0]
-            row = self.near[task] | {"trials": n, "successes": k, "others": rest >= MOVES}
+            own, cell = self._own(identity), cells[identity][task]
+            rest = own.around[0] - weigh_near([cell])[1][0]
+            row = self.near[task] | {"trials": cell.trials, "successes": cell.successes}
+            row["others"] = rest >= MOVES
             own.nearest = own.nearest or row
 
     def _find(self, text: str, identity: str) -> Estimate:

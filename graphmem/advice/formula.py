@@ -33,6 +33,8 @@ HAZARD = 0.02
 """The chance of a change of a strategy on a task, an outcome."""
 DRIFT = 0.001
 """The same for a strategy on all tasks."""
+SPREADING = 0.005
+"""The same for a strategy on a task and near ones."""
 TEMPER = 0.5
 """The power of the likelihood of outcomes on all tasks: what comes close together is alike."""
 RARE = 0.1
@@ -80,7 +82,7 @@ def mix(
     outcomes: Floats,
     lengths: NDArray[np.int64],
     hazard: float,
-    power: float = 1.0,
+    power: Floats | float = 1.0,
     offsets: Floats | None = None,
 ) -> Runs:
     """Return the chances of the starts of the present run, and its outcomes.
@@ -91,7 +93,7 @@ def mix(
         outcomes: the latest outcomes, the oldest first, as 0 or 1; shape (rows, columns).
         lengths: how many of the columns each row has.
         hazard: the chance of a change before an outcome.
-        power: what the likelihood is raised to.
+        power: what the likelihood is raised to, that of all or of each outcome.
         offsets: how much easier than usual each outcome was, in log odds.
     """
     rows, columns = outcomes.shape
@@ -109,8 +111,7 @@ def mix(
     if offsets is not None:
         rate = logistic(logit(rate) + offsets[:, None, :])
     likely = np.where(outcomes[:, None, :] > 0.0, rate, 1.0 - rate)
-    if power != 1.0:
-        likely = likely**power
+    likely **= power if isinstance(power, float) else power[:, None, :]
     begins = np.where(at < lengths[:, None], hazard, 0.0)
     begins[:, 0] *= trials > 0.0  # the first of all outcomes begins no second run
     lasts = np.where(at > begin, 1.0 - begins[:, None, :], 1.0)

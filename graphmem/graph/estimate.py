@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import sqrt
 from operator import itemgetter
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from graphmem.graph.rates import HEURISTIC_ABOVE, PRIOR
 from graphmem.models.forecasts import Change, Prior
@@ -36,6 +36,22 @@ NAMED = 60  # characters of the text of another task or strategy
 Pair = tuple[float, float]
 """Trials and successes, or what they are worth."""
 NOTHING: Pair = (0.0, 0.0)
+
+
+class NearCell(NamedTuple):
+    """The outcomes of a strategy on a near task."""
+
+    trials: int
+    successes: int
+    most: float
+    """What these count for on the task that is asked about, at most, in trials."""
+    latest: Sequence[int] = ()
+    """Time * 2 + success, ascending."""
+
+    @property
+    def weight(self) -> float:
+        """What one outcome counts for."""
+        return self.most / (1.0 + self.most)
 
 
 @dataclass(slots=True)
@@ -75,6 +91,8 @@ class Estimate:
     """On near tasks and less similar ones."""
     around: Pair = NOTHING
     """What all these outcomes are worth on this task."""
+    cells: list[NearCell] = field(default_factory=list)
+    """These outcomes, by task."""
     gone: Pair = NOTHING
     """What of :attr:`effective` counts as near."""
     lent: Pair = NOTHING
@@ -96,7 +114,7 @@ class Estimate:
     """The Wilson bound of the estimate at :data:`STANDARD_ERRORS`, with that worth."""
     task_type: str | None = None
     change: Change | None = None
-    """The change that it assumes: on the task, else on all tasks."""
+    """The change that it assumes: on the task, on tasks like it, or on all tasks."""
     nearest: Row | None = None
     """The nearest task where it was tried, with its outcomes: {id, text, trials, successes,
     similarity, weight of one outcome}; ``others`` tells whether those on less similar tasks are
@@ -153,7 +171,10 @@ class Estimate:
         alike = f"on {_quoted(near['text'])}, like this one" if near else ""
         if self.change:
             where = f", {alike}" if near and near["trials"] == self.trials else ", on all tasks"
-            return self.change.said + ("" if self.change.task or here == self.trials else where)
+            if self.change.task:
+                where = ", on tasks like this one"
+            told = self.change.trials_before + self.change.trials_since
+            return self.change.said + ("" if here == told else where)
         priors = [prior.said for prior in self.priors[:PRIORS]]
         if not self.trials and priors:
             return "; ".join(["no own outcomes yet", *priors])

@@ -110,6 +110,41 @@ def test_what_changed_on_all_tasks_is_told_once(memory: Memory) -> None:
     assert told(memory.changes("mail 1")) == found[1:]
 
 
+def test_a_change_on_tasks_of_one_kind_is_told_there_alone(memory: Memory) -> None:
+    """Also if no two tasks have the same words, as those with the numbers of orders."""
+    for kind, letters in (("refund order {}", "+" * 24 + "-" * 8), ("translate page {}", "+" * 32)):
+        memory.learn_many(
+            one | {"task": kind.format(1000 + place)}
+            for place, one in enumerate(run("the api", letters, kind))
+        )
+        memory.learn_many(
+            one | {"task": kind.format(2000 + place)}
+            for place, one in enumerate(run("by hand", "+-" * 8, kind, first=20))
+        )
+    ways = ["the api", "by hand"]
+    broken, other = (
+        {one.text: one for one in (choice, *choice.others)}["the api"]
+        for choice in (
+            memory.choose(f"{task} 7", ways) for task in ("refund order", "translate page")
+        )
+    )
+    assert broken.probability < 0.35
+    assert other.probability > 0.8
+    assert broken.change
+    assert broken.change.counts_since == (8, 0)
+    assert other.change is None
+    text = memory.context("refund order 7")
+    assert "stopped working: 24 of 24 until" in text
+    assert "0 of 8 since, on tasks like this one: the api" in text
+    assert memory.choose("refund order 7", ways, explore="greedy").text == "by hand"
+    assert memory.recall("refund order 7").items[0].text == "by hand"
+    memory.learn_many(
+        one | {"task": f"refund order {3000 + place}"}
+        for place, one in enumerate(run("the api", "+" * 8, "again", first=40))
+    )
+    assert memory.predict("refund order 7", "the api").probability > 0.6
+
+
 def test_a_hard_task_is_no_change(memory: Memory) -> None:
     """Everything fails on it; so that a strategy fails there too says little of the strategy."""
     memory.learn_many(

@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from graphmem.async_memory import AsyncMemory
 from graphmem.integrations import extra
-from graphmem.integrations.runs import Running, RunOptions, Runs
+from graphmem.integrations.runs import RunOptions, Runs
 from graphmem.memory import Memory
 
 with extra("pydantic-ai"):
@@ -42,8 +42,8 @@ class GraphMemCapability(AbstractCapability[Any]):
     """
 
     def __init__(self, memory: Memory | AsyncMemory, **options: Unpack[RunOptions]) -> None:
-        self._running: Running | None = None
         self._runs = Runs(memory, "pydantic-ai", **options)
+        self._running = self._runs.begin("")  # outside of runs there is nothing to record
 
     @override
     async def for_run(self, ctx: RunContext[Any]) -> GraphMemCapability:
@@ -54,9 +54,9 @@ class GraphMemCapability(AbstractCapability[Any]):
         return mine
 
     @override
-    def get_instructions(self) -> Callable[[], Any] | None:
+    def get_instructions(self) -> Callable[[], Any]:
         """Return the function that adds the context to the instructions of a run."""
-        return None if self._running is None else self._running.acontext
+        return self._running.acontext
 
     @override
     async def wrap_run(
@@ -64,8 +64,6 @@ class GraphMemCapability(AbstractCapability[Any]):
     ) -> AgentRunResult[Any]:
         """Learn how the run went."""
         running = self._running
-        if running is None:
-            return await handler()
         running.model = ctx.model.model_name
         try:
             result = await handler()
@@ -87,8 +85,6 @@ class GraphMemCapability(AbstractCapability[Any]):
         handler: WrapToolExecuteHandler,
     ) -> Any:
         """Record a call of a tool, and what it returned or raised."""
-        if self._running is None:
-            return await handler(args)
         try:
             result = await handler(args)
         except _NO_ERRORS:
@@ -112,8 +108,7 @@ class GraphMemCapability(AbstractCapability[Any]):
         error: Any,
     ) -> dict[str, Any]:
         """Record a call of a tool with wrong arguments."""
-        if self._running is not None:
-            self._running.step(call.tool_name, args, error=error)
+        self._running.step(call.tool_name, args, error=error)
         raise error
 
 

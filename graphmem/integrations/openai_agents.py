@@ -104,7 +104,10 @@ class _Recorded(RunHooks[Any], AbstractContextManager[Any], AbstractAsyncContext
     def __init__(self, running: Running, options: dict[str, Any]) -> None:
         self.result: RunResult | RunResultStreaming | None = None
         self._running = running
-        self._theirs: RunHooks[Any] = options.get("hooks") or RunHooks()
+        theirs: RunHooks[Any] = options.get("hooks") or RunHooks()
+        # Theirs alone: a guardrail may still refuse what an agent ends with.
+        vars(self).update(on_agent_end=theirs.on_agent_end, on_llm_start=theirs.on_llm_start)
+        self._theirs = theirs
         self._agents: set[int] = set()
         """Identities of the agents of this run, without those that are called as tools."""
         self._called: dict[int | str, tuple[str, Any]] = {}
@@ -175,10 +178,6 @@ class _Recorded(RunHooks[Any], AbstractContextManager[Any], AbstractAsyncContext
         self._running.model = _model(self._config.get("model") or agent.model)
         await self._theirs.on_agent_start(context, agent)
 
-    async def on_agent_end(self, context: Any, agent: Any, output: Any) -> None:
-        """Pass it on: a guardrail may still refuse the output."""
-        await self._theirs.on_agent_end(context, agent, output)
-
     async def on_handoff(self, context: Any, from_agent: Any, to_agent: Any) -> None:
         names = {"from": from_agent.name, "to": to_agent.name}
         self._running.step(f"handoff to {to_agent.name}", names)
@@ -197,11 +196,6 @@ class _Recorded(RunHooks[Any], AbstractContextManager[Any], AbstractAsyncContext
         error = self._failed.pop(str(call), None)
         self._running.step(name, arguments, None if error else result, error)
         await self._theirs.on_tool_end(context, agent, tool, result)
-
-    async def on_llm_start(
-        self, context: Any, agent: Any, system_prompt: str | None, input_items: Any
-    ) -> None:
-        await self._theirs.on_llm_start(context, agent, system_prompt, input_items)
 
     async def on_llm_end(self, context: Any, agent: Any, response: ModelResponse) -> None:
         """Record the tools that the provider of the model called itself."""

@@ -49,7 +49,6 @@ with extra("langchain"):
     from langchain.agents.middleware.types import PrivateStateAttr
     from langchain_core.messages import (
         AIMessage,
-        AnyMessage,
         HumanMessage,
         SystemMessage,
         ToolCall,
@@ -217,7 +216,10 @@ class GraphMemMiddleware(AgentMiddleware[GraphMemState, Any, Any]):
         run = self._runs.begin(
             begun["task"], started_at=datetime.fromisoformat(begun["started_at"])
         )
-        messages = _since(state["messages"], begun["after"])
+        ids = [one.id for one in state["messages"]]
+        after = begun["after"]
+        start = ids.index(after) + 1 if after is not None and after in ids else 0
+        messages = state["messages"][start:]
         if error is None and state.get("structured_response") is not None:
             # A model may give it as the call of a tool that does not exist, in its last message.
             last = max(place for place, one in enumerate(messages) if isinstance(one, AIMessage))
@@ -245,14 +247,6 @@ class GraphMemMiddleware(AgentMiddleware[GraphMemState, Any, Any]):
             if len(self._over) > REMEMBERED:
                 del self._over[next(iter(self._over))]
         return first
-
-
-def _since(messages: Sequence[AnyMessage], identity: str | None) -> Sequence[AnyMessage]:
-    """Return the messages after the one with an id; all if it is gone."""
-    for place, message in enumerate(messages):
-        if identity is not None and message.id == identity:
-            return messages[place + 1 :]
-    return messages
 
 
 def _ending(state: Mapping[str, Any], error: BaseException | None = None) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import click
 
 from graphmem.cli.options import NO_TASK, Command, Options, at_most, example, moment, several
 from graphmem.cli.printing import cell, print_answer, print_facts, print_json, print_rows, progress
+from graphmem.errors import GraphMemError, NotFoundError
 from graphmem.kinds import ITEM_KINDS
 from graphmem.printable import percent
 from graphmem.text.answers import BASELINES
@@ -33,7 +34,6 @@ with_past = moment("--as-of", "From what was recorded by this time")
 
 def open_for_search(options: Options) -> Memory:
     """Return the memory; load meanwhile in a thread the model, if the memory was embedded by it."""
-    from graphmem.errors import GraphMemError
     from graphmem.search.embedding import minilm
 
     memory = options.memory()
@@ -230,8 +230,6 @@ def explain(options: Options, /, item: str, **how: Any) -> None:
     ITEM is an id that graphmem printed, or its first six letters, or the text of a strategy,
     anti-pattern or rule. Of an episode, a task and others it shows the fields and links.
     """
-    from graphmem.errors import NotFoundError
-
     memory = options.memory()
     found, missing = None, None
     if _ID.fullmatch(item):

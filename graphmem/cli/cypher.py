@@ -12,7 +12,7 @@ import click
 
 from graphmem.cli.options import Command, Group, Options, example, parse_value, several
 from graphmem.cli.printing import CELL, print_json, print_table, to_plain
-from graphmem.errors import shown
+from graphmem.errors import NotFoundError, shown
 
 if TYPE_CHECKING:
     from graphmem.store.installing import Installed
@@ -75,7 +75,6 @@ def query(options: Options, /, name: str | None, as_csv: bool, **how: Any) -> No
 
 
 def _find_query(name: str) -> str:
-    from graphmem.errors import NotFoundError
     from graphmem.store.queries import catalog
 
     for candidate in (name, f"analysis.{name}"):

@@ -6,6 +6,7 @@ import importlib
 import sys
 import time
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import click
@@ -114,17 +115,13 @@ def _learn(questions: int) -> dict[str, Any]:
         "choice": choice,
         "agents": {
             name: {
-                "rate": _share(right),
-                "last_third": _share(right[-max(1, questions // 3) :]),
+                "rate": fmean(right),
+                "last_third": fmean(right[-max(1, questions // 3) :]),
                 "right": right,
             }
             for name, right in {**answers, "ceiling": ceiling}.items()
         },
     }
-
-
-def _share(right: list[bool]) -> float:
-    return sum(right) / len(right)
 
 
 _AGENTS = {
@@ -145,7 +142,7 @@ def _print_learned(learned: dict[str, Any]) -> None:
     rows = []
     for name, one in agents.items():
         spans = (one["right"][n * met // wide : (n + 1) * met // wide] for n in range(wide))
-        bars = "".join(BARS[min(len(BARS) - 1, int(_share(span) * len(BARS)))] for span in spans)
+        bars = "".join(BARS[min(len(BARS) - 1, int(fmean(span) * len(BARS)))] for span in spans)
         rows.append((_AGENTS[name], bars, percent(one["last_third"]), percent(one["rate"])))
     print_table(
         ("how the way is chosen", "right answers, first to last", "the last third", "all"), rows

@@ -12,6 +12,7 @@ import click
 from graphmem import __version__
 from graphmem.cli.options import Command, Options, example
 from graphmem.cli.printing import CELL, cell, print_json
+from graphmem.errors import GraphMemError
 from graphmem.printable import counted
 
 if TYPE_CHECKING:
@@ -70,8 +71,6 @@ def _check_installation() -> Iterator[dict[str, Any]]:
 
 
 def _check_memory(options: Options) -> Iterator[dict[str, Any]]:
-    from graphmem.errors import GraphMemError
-
     try:
         memory = options.memory(must_exist=False)
         if memory.store.exists():
@@ -157,7 +156,6 @@ def _settings(options: Options, settings: Settings) -> Iterator[dict[str, Any]]:
 
 def _settings_of_memory(options: Options, settings: Settings) -> dict[str, Any]:
     """Return the settings that the memory in a folder keeps; none if it cannot be read."""
-    from graphmem.errors import GraphMemError
     from graphmem.ids import node_id
     from graphmem.store import SERVER_SCHEMES
 

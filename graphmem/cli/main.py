@@ -6,12 +6,13 @@ import gc
 import sys
 import traceback
 from collections.abc import Iterator, Mapping
+from functools import cache
 from importlib import import_module
 from typing import Any
 
 import click
 
-from graphmem import __version__
+from graphmem import __version__, errors
 from graphmem.cli.options import Group, Options
 from graphmem.printable import guarded, without_passwords
 
@@ -73,21 +74,21 @@ def _add_general(command: click.Command) -> None:
             _add_general(inner)
 
 
+@cache
+def _load(name: str) -> click.Command:
+    if name not in _COMMANDS:
+        raise KeyError(name)
+    module = import_module(f"graphmem.cli.{_MODULES.get(name, name)}")
+    command: click.Command = vars(module).get(name) or vars(module)[f"{name}_"]
+    _add_general(command)
+    return command
+
+
 class _Commands(Mapping[str, click.Command]):
     """The commands by name; to import all of them would take longer than most of them run."""
 
-    def __init__(self) -> None:
-        self._loaded: dict[str, click.Command] = {}
-
     def __getitem__(self, name: str) -> click.Command:
-        if name not in _COMMANDS:
-            raise KeyError(name)
-        if name not in self._loaded:
-            module = import_module(f"graphmem.cli.{_MODULES.get(name, name)}")
-            command: click.Command = vars(module).get(name) or vars(module)[f"{name}_"]
-            _add_general(command)
-            self._loaded[name] = command
-        return self._loaded[name]
+        return _load(name)
 
     def __iter__(self) -> Iterator[str]:
         return iter(_COMMANDS)
@@ -126,14 +127,6 @@ cli.sections = _SECTIONS
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; exit with 2 for wrong usage, 1 for a failure."""
-    from graphmem.errors import (
-        GraphMemError,
-        NotFoundError,
-        ProcedureError,
-        SettingsError,
-        ValidationError,
-    )
-
     # By default the garbage collector runs so often that it takes a tenth of a command's time.
     gc.set_threshold(100_000)
     arguments = sys.argv[1:] if arguments is None else arguments
@@ -155,13 +148,13 @@ def main(arguments: list[str] | None = None) -> None:
     except BrokenPipeError:
         sys.stderr.close()
         code = 1
-    except (GraphMemError, OSError, MemoryError, RecursionError) as error:
+    except (errors.GraphMemError, OSError, MemoryError, RecursionError) as error:
         text = f"Error: {str(error) or type(error).__name__}"
         if "--debug" in arguments:
             text = "".join(traceback.format_exception(error)).rstrip("\n")
         click.echo(without_passwords(text), err=True)
-        usage = ValidationError | SettingsError | NotFoundError | ProcedureError
-        code = 2 if isinstance(error, usage) else 1
+        usage = errors.ValidationError | errors.SettingsError | errors.NotFoundError
+        code = 2 if isinstance(error, usage | errors.ProcedureError) else 1
     if any(arguments[at : at + 3] == _HOOK for at in range(len(arguments))):
         code = 0
     sys.exit(code if isinstance(code, int) else 0)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from inspect import cleandoc
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.decorators import FC
 
 from graphmem.cli.printing import TEXT, print_answer, print_json, print_rows
+from graphmem.errors import NotFoundError
 
 if TYPE_CHECKING:
     from graphmem.config import Settings
@@ -167,7 +169,6 @@ class Options:
     def memory(self, *, must_exist: bool = True, **changes: Any) -> Memory:
         """Open the memory that the options name, with changes of its settings."""
         from graphmem.config import DEFAULT_NAMESPACE
-        from graphmem.errors import NotFoundError
         from graphmem.memory import Memory
 
         if self._memory is not None:
@@ -233,11 +234,15 @@ class Options:
         click.confirm(question(), abort=True)
 
 
-def refuse_missing(error: ModuleNotFoundError, what: str, extra: str) -> NoReturn:
-    """Say which extra installs what ``what`` needs; a module of ours that is missing is a bug."""
-    if error.name is None or error.name.startswith("graphmem"):
-        raise error
-    raise click.ClickException(
-        f"{what} needs {error.name}, which is not installed; in a clone of graphmem: pip install "
-        f"-e '.[{extra}]'"
-    ) from error
+@contextmanager
+def needing(extra: str, what: str) -> Iterator[None]:
+    """Say that ``what`` needs an extra, if an import fails here; a module of ours may not."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.startswith("graphmem"):
+            raise
+        raise click.ClickException(
+            f"{what} needs {error.name}, which is not installed; in a clone of graphmem: pip "
+            f"install -e '.[{extra}]'"
+        ) from error

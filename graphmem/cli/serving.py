@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from graphmem.cli.options import Command, Group, Options, example, refuse_missing, with_yes
+from graphmem.cli.options import Command, Group, Options, example, needing, with_yes
 from graphmem.cli.printing import print_json
 
 if TYPE_CHECKING:
@@ -39,10 +39,8 @@ def ui(options: Options, host: str, port: int, no_open: bool, write: bool, anyon
     The page shows what works, why, and what is around it. It is for this machine alone; its
     address has a token that is new each time. It runs until Ctrl-C.
     """
-    try:
+    with needing("ui", "the page"):
         from graphmem.view.page import serve
-    except ModuleNotFoundError as error:
-        refuse_missing(error, "the page", "ui")
 
     def announce(address: str) -> None:
         click.echo(f"the page is at {address}")
@@ -73,11 +71,9 @@ def mcp(options: Options, /, http: str | None, token_file: Path | None, **access
     """
     if token_file is not None and http is None:
         raise click.UsageError("--token-file is for --http; standard input needs no token")
-    try:
+    with needing("mcp", "the server"):
         from graphmem.integrations.mcp import Access, build
         from graphmem.integrations.mcp.server import over_http, over_stdio
-    except ModuleNotFoundError as error:
-        refuse_missing(error, "the server", "mcp")
     from graphmem.memory import Memory
 
     # What fails is said in a line, and its traceback where that was asked for.

@@ -10,8 +10,8 @@ from __future__ import annotations
 import inspect
 import os
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial, wraps
 from typing import Any, get_args
 from urllib.parse import urlsplit
@@ -95,10 +95,11 @@ def instrument(
         description="GenAI operation duration.",
         explicit_bucket_boundaries_advisory=BUCKETS,
     )
-    recording = partial(_recording, tracer, durations, content)
+    recorded = partial(_recorded, tracer, durations, content)
     for name, (owner, operation) in operations().items():
-        _wrap(owner, name.rpartition(".")[2], recording, operation, name)
-    _wrap(Attempts, "store", recording, UPSERT, "attempt")  # its end, where it is learned
+        _wrap(owner, name.rpartition(".")[2], partial(recorded, operation, name))
+    # An attempt is learned at its end.
+    _wrap(Attempts, "store", partial(recorded, UPSERT, "attempt"))
     return _undoing
 
 
@@ -126,68 +127,62 @@ def operations() -> dict[str, tuple[type, str]]:
     return found
 
 
-def _wrap(
-    owner: type, name: str, recording: Callable[..., Any], operation: str, label: str
-) -> None:
-    method, own = getattr(owner, name), vars(owner).get(name)
-    first = [*inspect.signature(method).parameters, "", ""][1]
-    asked = first if operation == SEARCH and first in _TEXTS else ""
-
-    @wraps(method)
-    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        graph: Graph = self.graph if isinstance(self, Attempts) else self._graph
-        question = (args[0] if args else kwargs.get(asked)) if asked else None
-        with recording(operation, label, graph, question) as describe:
-            result = method(self, *args, **kwargs)
-            describe(result)
-        return result
-
-    setattr(owner, name, call)
+def _wrap(owner: type, name: str, recorded: Callable[[Callable[..., Any]], object]) -> None:
+    own = vars(owner).get(name)
+    setattr(owner, name, recorded(getattr(owner, name)))
     if own is None:
         _undoing.callback(delattr, owner, name)
     else:
         _undoing.callback(setattr, owner, name, own)
 
 
-@contextmanager
-def _recording(
+def _recorded(
     tracer: trace.Tracer,
     durations: metrics.Histogram,
     content: bool,
     operation: str,
-    method: str,
-    graph: Graph,
-    question: object,
-) -> Iterator[Callable[[Any], None]]:
-    """Record one call; give what adds its answer to the span, which is the current one."""
-    common: dict[str, Any] = {"gen_ai.operation.name": operation, "graphmem.method": method}
-    kind = trace.SpanKind.INTERNAL
-    if graph.store.capabilities.server:
-        kind = trace.SpanKind.CLIENT
-        where = urlsplit(graph.store.url)
-        common |= {"server.address": where.hostname or "", "server.port": where.port or 7687}
-    more = {"gen_ai.memory.store.id": graph.ns}
-    if content and isinstance(question, str):
-        more["gen_ai.memory.query.text"] = question
-    start = time.perf_counter()
-    with tracer.start_as_current_span(
-        operation,
-        kind=kind,
-        attributes=common | more,
-        record_exception=False,  # its text may hold contents
-        set_status_on_exception=False,
-    ) as span:
-        try:
-            yield lambda answer: span.set_attributes(_answer_attributes(operation, answer))
-        except BaseException as error:
-            module = type(error).__module__
-            name = type(error).__qualname__
-            common["error.type"] = name if module == "builtins" else f"{module}.{name}"
-            span.set_attribute("error.type", common["error.type"])
-            span.set_status(trace.StatusCode.ERROR)
-            raise
-        finally:
-            durations.record(time.perf_counter() - start, common)
+    label: str,
+    method: Callable[..., Any],
+) -> Callable[..., Any]:
+    """Return a method that records its calls; its span is the current one meanwhile."""
+    first = [*inspect.signature(method).parameters, "", ""][1]
+    asked = first if content and operation == SEARCH and first in _TEXTS else ""
+
+    @wraps(method)
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        graph: Graph = self.graph if isinstance(self, Attempts) else self._graph
+        common: dict[str, Any] = {"gen_ai.operation.name": operation, "graphmem.method": label}
+        kind = trace.SpanKind.INTERNAL
+        if graph.store.capabilities.server:
+            kind = trace.SpanKind.CLIENT
+            where = urlsplit(graph.store.url)
+            common |= {"server.address": where.hostname or "", "server.port": where.port or 7687}
+        more = {"gen_ai.memory.store.id": graph.ns}
+        question = (args[0] if args else kwargs.get(asked)) if asked else None
+        if isinstance(question, str):
+            more["gen_ai.memory.query.text"] = question
+        start = time.perf_counter()
+        with tracer.start_as_current_span(
+            operation,
+            kind=kind,
+            attributes=common | more,
+            record_exception=False,  # its text may hold contents
+            set_status_on_exception=False,
+        ) as span:
+            try:
+                answer = method(self, *args, **kwargs)
+                span.set_attributes(_answer_attributes(operation, answer))
+            except BaseException as error:
+                module, name = type(error).__module__, type(error).__qualname__
+                common["error.type"] = name if module == "builtins" else f"{module}.{name}"
+                span.set_attribute("error.type", common["error.type"])
+                span.set_status(trace.StatusCode.ERROR)
+                raise
+            finally:
+                durations.record(time.perf_counter() - start, common)
+        return answer
+
+    return call
 
 
 def _answer_attributes(operation: str, answer: Any) -> dict[str, Any]:

@@ -62,6 +62,8 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """
     from rich.console import Console
     from rich.measure import Measurement
+    from rich.table import Column, Table
+    from rich.text import Text
 
     width = get_terminal_size((WIDTH, 0)).columns
     console = Console(file=unguarded(sys.stdout), width=width, highlight=False)
@@ -73,7 +75,12 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
         if Measurement.get(console, ample, table).minimum <= width:
             break
     else:
-        table = _make_blocks(heads, brief)
+        table = Table.grid(Column(style="bold"), Column(overflow="fold"), padding=(0, 2, 0, 1))
+        for row in brief:
+            for head, text in zip(heads, row, strict=True):
+                if text:
+                    table.add_row(Text(head), Text(text))
+            table.add_row()
         click.echo()
     with console.capture() as drawn:
         console.print(table)
@@ -103,19 +110,6 @@ def _make_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
     for row in rows:
         table.add_row(*map(Text, row))
     return table
-
-
-def _make_blocks(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    from rich.table import Column, Table
-    from rich.text import Text
-
-    blocks = Table.grid(Column(style="bold"), Column(overflow="fold"), padding=(0, 2, 0, 1))
-    for row in rows:
-        for head, text in zip(heads, row, strict=True):
-            if text:
-                blocks.add_row(Text(head), Text(text))
-        blocks.add_row()
-    return blocks
 
 
 def print_rows(

@@ -230,8 +230,6 @@ class LessonReader:
         """Return what the lessons hold: counts, top mistakes, scores of tasks."""
         check_limit(top, "top")
         counts = self._graph.read("lessons.counts")[0]
-        least = self._graph.settings.min_occurrences
-        heuristics = self._graph.read("lessons.heuristics", at_least=least, above=HEURISTIC_ABOVE)
         rules = self._rule_rows(None, EVERYTHING, None)
         general = sum(row["task"] is None for row in rules)
         priors = self._priors.read(EVERYTHING)
@@ -241,7 +239,7 @@ class LessonReader:
         scores = _with_earlier(scores, priors.scores)
         return MemorySummary(
             **counts,
-            heuristics=len(heuristics),
+            heuristics=len(self.heuristics()),
             anti_patterns=len(read_failing(self._graph, EVERYTHING)),
             rules=len(rules) - general,
             general_rules=general,

@@ -182,6 +182,7 @@ def test_lists_follow_the_present_run_and_keep_the_whole_history(memory: Memory)
     heuristics = memory.lessons.heuristics()
     assert [row.strategy for row in heuristics] == ["scanner", "copier"]
     assert memory.lessons.heuristics(min_confidence=0.7) == heuristics[:1]
+    assert memory.lessons.summary().heuristics == 2
     patterns = {row.strategy: row for row in memory.lessons.anti_patterns()}
     assert {key: one.occurrences for key, one in patterns.items()} == {"printer": 9, "scanner": 20}
     assert (patterns["printer"].status, patterns["printer"].usual) == ("established", False)

@@ -18,13 +18,13 @@ import anyio.to_thread
 import uvicorn
 from pydantic_core import to_jsonable_python
 from starlette.applications import Starlette
+from starlette.datastructures import Headers, MutableHeaders, QueryParams
 from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
-from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
-from starlette.requests import Request
+from starlette.requests import Request, cookie_parser
 from starlette.responses import FileResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from graphmem.addresses import bracketed, hosts_of, is_loopback, listening
 from graphmem.errors import (
@@ -59,19 +59,11 @@ _STATUS: tuple[tuple[type[GraphMemError], int], ...] = (
     (SettingsError, HTTPStatus.CONFLICT),
     (GraphMemError, HTTPStatus.INTERNAL_SERVER_ERROR),
 )
-_REFUSALS = {
-    "ReadOnly": "this page only reads; start it with graphmem ui --write",
-    "WrongHost": "this page is not served under this name",
-    "WrongOrigin": "only the page itself may ask this",
-    "WrongToken": (
-        "open the whole address that graphmem ui printed: it has a token, which is new each time"
-    ),
-}
 Endpoint = Callable[[Request], Response]
 _log = logging.getLogger(__name__)
 
 
-def build(memory: Memory, token: str, hosts: Collection[str], *, write: bool = False) -> Starlette:
+def build(memory: Memory, token: str, hosts: Collection[str], *, write: bool = False) -> ASGIApp:
     """Return the application.
 
     The first request must bring the token in its address; a cookie has it from then on. Only under
@@ -99,7 +91,7 @@ def build(memory: Memory, token: str, hosts: Collection[str], *, write: bool = F
     gets = {name: endpoint(question) for name, question in answers.READS.items()}
     gets["job"] = endpoint(lambda _, given: jobs.state(given.get("name", "")))
     writing = (*answers.WRITES, *answers.LONG_WRITES)
-    posts: dict[str, Endpoint] = dict.fromkeys(writing, lambda _: _refused("ReadOnly"))
+    posts: dict[str, Endpoint] = dict.fromkeys(writing, _read_only)
     posts |= {name: endpoint(question) for name, question in answers.WRITES.items() if write}
     posts |= {name: endpoint(partial(jobs.start, name)) for name in jobs.kinds}
     posts["stop"] = endpoint(lambda _, given: jobs.stop(given.get("name", "")))
@@ -109,13 +101,6 @@ def build(memory: Memory, token: str, hosts: Collection[str], *, write: bool = F
         yield
         await anyio.to_thread.run_sync(jobs.close)
 
-    known = frozenset(host.lower() for host in hosts)
-
-    async def guard(request: Request, ask: RequestResponseEndpoint) -> Response:
-        response = _refusal(request, token, known) or await ask(request)
-        response.headers.update(_HEADERS)
-        return response
-
     app = Starlette(
         routes=[
             Route("/", lambda _: FileResponse(STATIC / "index.html")),
@@ -124,20 +109,21 @@ def build(memory: Memory, token: str, hosts: Collection[str], *, write: bool = F
             Mount("/static", StaticFiles(directory=STATIC)),
         ],
         exception_handlers={HTTPException: _no_such, Exception: _broken},
-        middleware=[Middleware(BaseHTTPMiddleware, dispatch=guard)],
         lifespan=lifespan,
     )
     app.router.redirect_slashes = False
-    return app
+    return Guarded(app, token, hosts)
 
 
-def _refused(kind: str, status: int = HTTPStatus.FORBIDDEN) -> Response:
-    return error_response(status, kind, _REFUSALS[kind])
+def _read_only(_: Request) -> Response:
+    return error_response(
+        HTTPStatus.FORBIDDEN, "ReadOnly", "this page only reads; start it with graphmem ui --write"
+    )
 
 
 def error_response(status: int, kind: str, message: str) -> Response:
     """Return an error as JSON."""
-    return JSONResponse({"error": {"kind": kind, "message": message}}, status, _HEADERS)
+    return JSONResponse({"error": {"kind": kind, "message": message}}, status)
 
 
 def _no_such(_: Request, error: Exception) -> Response:
@@ -148,33 +134,65 @@ def _no_such(_: Request, error: Exception) -> Response:
 
 def _broken(_: Request, error: Exception) -> Response:
     _log.error("an answer failed", exc_info=error)
-    message = "the answer failed; the terminal of the server says why"
-    return error_response(HTTPStatus.INTERNAL_SERVER_ERROR, "InternalError", message)
+    return error_response(
+        500, "InternalError", "the answer failed; the terminal of the server says why"
+    )
 
 
-def _refusal(request: Request, token: str, hosts: Collection[str]) -> Response | None:
-    """Return the answer to a refused request, and to the one that brings the token.
+class Guarded:
+    """Lets requests through that come by a known name, with the token, and from the page itself."""
 
-    Others come by a known name, with the token, and from the page itself.
-    """
+    def __init__(self, app: ASGIApp, token: str, hosts: Collection[str]) -> None:
+        self._app = app
+        self._token = token.encode()
+        self._hosts = frozenset(host.lower() for host in hosts)
 
-    def fits(given: str) -> bool:
-        return hmac.compare_digest(given.encode("utf-8", "replace"), token.encode())
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await self._app(scope, receive, send)
+            return
 
-    host = request.headers.get("host", "").lower()
-    if host not in hosts:
-        return _refused("WrongHost", HTTPStatus.BAD_REQUEST)
-    given = request.query_params.get("token")
-    name = f"{COOKIE}-{host.rpartition(':')[2]}"
-    if given is not None and fits(given):
-        response = RedirectResponse("/", HTTPStatus.SEE_OTHER)
-        response.set_cookie(name, given, path="/", httponly=True, samesite="lax")
-        return response
-    if given is not None or not fits(request.cookies.get(name, "")):
-        return _refused("WrongToken")
-    if request.method in ("GET", "HEAD") or request.headers.get("origin") == f"http://{host}":
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(_HEADERS)
+            await send(message)
+
+        answer: ASGIApp = self._refusal(scope) or self._app
+        await answer(scope, receive, send_with_headers)
+
+    def _refusal(self, scope: Scope) -> Response | None:
+        """Return the answer to a refused request, and to the one that brings the token."""
+        headers = Headers(scope=scope)
+        host = headers.get("host", "").lower()
+        if host not in self._hosts:
+            return error_response(
+                HTTPStatus.BAD_REQUEST, "WrongHost", "this page is not served under this name"
+            )
+        given = QueryParams(scope["query_string"]).get("token")
+        name = f"{COOKIE}-{host.rpartition(':')[2]}"
+        if given is not None and self._is_token(given):
+            response = RedirectResponse("/", HTTPStatus.SEE_OTHER)
+            response.set_cookie(name, given, path="/", httponly=True, samesite="lax")
+            return response
+        kept = cookie_parser(headers.get("cookie", "")).get(name, "")
+        if given is not None or not self._is_token(kept):
+            return error_response(
+                HTTPStatus.FORBIDDEN,
+                "WrongToken",
+                "open the whole address that graphmem ui printed: it has a token, which is new "
+                "each time",
+            )
+        origin = headers.get("origin")
+        if scope["method"] not in ("GET", "HEAD") and origin != f"http://{host}":
+            return error_response(
+                HTTPStatus.FORBIDDEN, "WrongOrigin", "only the page itself may ask this"
+            )
         return None
-    return _refused("WrongOrigin")
+
+    def _is_token(self, given: str) -> bool:
+        return hmac.compare_digest(given.encode("utf-8", "replace"), self._token)
 
 
 _PATIENCE = 5  # seconds in which a job has to end when the page ends

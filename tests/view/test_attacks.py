@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from starlette.routing import Mount, Route
 
 from graphmem import Memory
-from graphmem.view.page import COOKIE, build
+from graphmem.view.page import COOKIE, Guarded, build
 from tests.cli.running import start
 from tests.faults.attack import rounds
 
@@ -100,8 +100,10 @@ def known(origin: bytes = b"http://" + HOST.encode()) -> list[tuple[bytes, bytes
 
 def routes(app: Any) -> list[tuple[str, list[str]]]:
     """The paths of the page with their methods, of all routes that it has."""
+    assert isinstance(app, Guarded)
+    table = app._app.routes  # type: ignore[attr-defined]
     found = []
-    for route in app.routes:
+    for route in table:
         assert isinstance(route, Route | Mount), "a new kind of route needs its attack"
         methods = sorted(route.methods or ["GET"]) if isinstance(route, Route) else ["GET"]
         found.append((re.sub(r"\{[^}]*\}", "x", route.path), methods))

@@ -10,12 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from graphmem.advice import formula
 from graphmem.advice.formula import Belief, Counts, Expected, Floats, Runs, Turn
 from graphmem.arrays import NDArray, np
-from graphmem.graph.estimate import NOTHING, Estimate, Pair
+from graphmem.graph.estimate import NOTHING, Estimate, NearCell, Pair
 from graphmem.graph.rates import LATEST, PRIOR, mean_of
 from graphmem.models.forecasts import PoolingStrengths
 
@@ -141,16 +141,16 @@ def lend(weight: float, trials: int, successes: int) -> Pair:
     return trials * share, successes * share
 
 
-def weigh_near(cells: Iterable[Sequence[Any]]) -> tuple[int, Pair, Pair, Pair]:
+def weigh_near(cells: Iterable[NearCell]) -> tuple[int, Pair, Pair, Pair]:
     """Return the trials on near tasks, what they are worth there, and what of them counts as near.
 
-    Each is {trials, successes, what these count for together, at most, in trials}. What counts as
-    near is told as a worth elsewhere (of cells), and as counts.
+    What counts as near is told as a worth elsewhere (of cells), and as counts.
     """
     trials, near, gone, counts = 0, NOTHING, NOTHING, NOTHING
-    for n, k, most, *_ in cells:
-        trials += int(n)
-        share, part = most / (n + most), most / (1.0 + most)
+    for cell in cells:
+        n, k, most, _ = cell
+        trials += n
+        share, part = most / (n + most), cell.weight
         near = plus(near, n * share, k * share)
         gone = plus(gone, effective(n, n) * part, effective(k, n) * part)
         counts = plus(counts, n * part, k * part)
@@ -164,7 +164,9 @@ def judge(
     found, wide = changing(owns, shared.everything.worth, look_up)
     every = [(owns[place].trials, owns[place].successes) for place in found]
     wide_turns = formula.find_turns(wide, every, rare=1.0)
-    nearby, near = _changing_nearby(owns)
+    courses = [_course(own) for own in owns]
+    varied = {place: one for place, one in enumerate(courses) if owns[place].cells and one.varies}
+    nearby, near = _changing_nearby(varied)
     as_certain = formula.RARE * formula.HAZARD / formula.SPREADING  # as on the task itself
     near_turns = formula.find_turns(near, [one[:2] for one in nearby.values()], as_certain)
     wide_row = {place: row for row, place in enumerate(found)}
@@ -200,7 +202,7 @@ def judge(
     back = formula.chance_of_return([own.here_latest for own in owns])[of]
     over = formula.chance_of_return([own.latest for own in owns])[of] * np.isin(of, [*found])
     if nearby:
-        ended = formula.chance_of_return([_course(own).latest for own in owns])[of]
+        ended = formula.chance_of_return([one.latest for one in courses])[of]
         over = np.maximum(over, ended * np.isin(of, [*nearby]))
     whole = over * [one.begin is None for one in parts]  # a wider change is one here, too
     drawn = shares * (1.0 - over) + whole
@@ -252,10 +254,8 @@ def _course(own: Estimate) -> Course:
     )
 
 
-def _changing_nearby(owns: Sequence[Estimate]) -> tuple[dict[int, Course], Runs]:
+def _changing_nearby(courses: Mapping[int, Course]) -> tuple[dict[int, Course], Runs]:
     """Return who may have changed on the task and near ones, by place, and a row of runs."""
-    courses = {place: _course(own) for place, own in enumerate(owns) if own.cells}
-    courses = {place: one for place, one in courses.items() if one.varies}
     found = [*courses.values()]
     latest, powers = [one.latest for one in found], [one.powers for one in found]
     runs = mixed([one[:2] for one in found], latest, formula.SPREADING, powers)
@@ -401,7 +401,7 @@ def _around(shared: Shared, own: Estimate, run: _Part) -> tuple[Pair, ...]:
     begin, since = run.begin, []
     for cell in own.cells:
         later = [stamp & 1 for stamp in cell.latest if stamp >= begin]
-        since.append((len(later), sum(later), cell.most))
+        since.append(NearCell(len(later), sum(later), cell.most))
     return (*others, _less(elsewhere, mine), mine, weigh_near(since)[1])
 
 

@@ -160,7 +160,7 @@ class History:
             if other in self.tasks
         }
         tasks = ((self.tasks[other], limit) for other, limit in most.items())
-        near = weigh_near((one.trials, one.successes, limit) for one, limit in tasks)
+        near = weigh_near(NearCell(one.trials, one.successes, limit) for one, limit in tasks)
         wide = self._at(), self._at("type", kind)
         shared = Shared(*wide, self.tasks.get(task, _NONE), self._at(task), near)
         owns = [self._own(task, kind, one, most) for one in strategies]

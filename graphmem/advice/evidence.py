@@ -251,7 +251,7 @@ class Evidence:
 
     def _share(self, parts: Mapping[str, Sequence[Any]]) -> Shared:
         """Return what all candidates share."""
-        near = weigh_near((n, k, self._most[key]) for key, n, k in parts["near"])
+        near = weigh_near(NearCell(n, k, self._most[key]) for key, n, k in parts["near"])
         everything, typed = (
             Tally(
                 self.everything[f"{kind}trials"],

@@ -8,7 +8,7 @@ from math import sqrt
 from operator import itemgetter
 from typing import Final, Literal, NamedTuple
 
-from graphmem.graph.rates import HEURISTIC_ABOVE, PRIOR
+from graphmem.graph.rates import HEURISTIC_ABOVE, mean_of
 from graphmem.models.forecasts import Change, Prior
 from graphmem.numerics import wilson_lower
 from graphmem.store.port import Row
@@ -226,7 +226,7 @@ def is_common(uses: Mapping[str, float], everything: Mapping[str, int], runs: in
     n, k, others = uses[trials], uses[successes], everything[trials] - uses[trials]
     if not others:
         return True
-    rate = (everything[successes] + PRIOR[0]) / (everything[trials] + sum(PRIOR))
+    rate = mean_of(everything[successes], everything[trials])
     error = sqrt(rate * (1.0 - rate) * (1.0 / n + 1.0 / others))
     return abs(k / n - (everything[successes] - k) / others) <= 2.0 * error
 

@@ -173,8 +173,7 @@ class Estimate:
             where = f", {alike}" if near and near["trials"] == self.trials else ", on all tasks"
             if self.change.task:
                 where = ", on tasks like this one"
-            told = self.change.trials_before + self.change.trials_since
-            return self.change.said + ("" if here == told else where)
+            return self.change.said + ("" if here == self.change.trials else where)
         priors = [prior.said for prior in self.priors[:PRIORS]]
         if not self.trials and priors:
             return "; ".join(["no own outcomes yet", *priors])

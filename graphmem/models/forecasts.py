@@ -21,9 +21,10 @@ _SHOWN = 60  # most characters of the name of a source
 class Change(Output):
     """A change in how often a strategy works.
 
-    ``task`` is None if it changed on all tasks. The outcomes from ``since`` on are the present run;
-    ``until`` is the time of the last outcome before it (None: it has no time). ``certainty`` in [0,
-    1] is the probability that there was a change at all.
+    ``task`` is None if it changed on all tasks; where a task was asked about, the outcomes may be
+    those on tasks like it. The outcomes from ``since`` on are the present run; ``until`` is the
+    time of the last outcome before it (None: it has no time). ``certainty`` in [0, 1] is the
+    probability that there was a change at all.
     """
 
     strategy: str
@@ -35,6 +36,11 @@ class Change(Output):
     trials_since: int
     successes_since: int
     certainty: float
+
+    @property
+    def trials(self) -> int:
+        """All outcomes, before and since."""
+        return self.trials_before + self.trials_since
 
     @property
     def counts_since(self) -> tuple[int, int]:

@@ -319,7 +319,8 @@ def basis(one: Any) -> Iterator[str]:
             )
         yield f"{name} on this task: {so_far}{percent(part.probability, 1)}"
         if part.change is not None:
-            where = "on all tasks" if part.change.task is None else "on this task"
+            where = "on this task" if here == part.change.trials else "on tasks like this one"
+            where = "on all tasks" if part.change.task is None else where
             yield f"{name} changed {where}: {part.change.sentence}"
 
 

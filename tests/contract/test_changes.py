@@ -133,6 +133,8 @@ def test_a_change_on_tasks_of_one_kind_is_told_there_alone(memory: Memory) -> No
     assert broken.change
     assert broken.change.counts_since == (8, 0)
     assert other.change is None
+    told = str(memory.predict("refund order 7", "the api"))
+    assert "'the api' changed on tasks like this one: 24 of 24 until" in told
     text = memory.context("refund order 7")
     assert "stopped working: 24 of 24 until" in text
     assert "0 of 8 since, on tasks like this one: the api" in text

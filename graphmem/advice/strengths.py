@@ -16,8 +16,8 @@ import pydantic
 from graphmem.errors import StoreError
 from graphmem.graph.graph import Graph, Transaction
 from graphmem.ids import node_id
-from graphmem.models import Difference
 from graphmem.models.forecasts import PoolingStrengths
+from graphmem.models.reports import Difference
 from graphmem.store.paging import pages
 from graphmem.store.port import Row
 

@@ -20,7 +20,10 @@ from graphmem.text.answers import BASELINES
 
 if TYPE_CHECKING:
     from graphmem.memory import Memory
-    from graphmem.models import Calibration, Choice, Evaluation, Item, Recall, RecallItem
+    from graphmem.models.choices import Choice, Evaluation
+    from graphmem.models.forecasts import Calibration
+    from graphmem.models.recall import Recall, RecallItem
+    from graphmem.models.reports import Item
 
 MANY = 200  # texts that take about a second to embed
 UNKNOWN = (

@@ -18,7 +18,7 @@ from graphmem.printable import counted
 if TYPE_CHECKING:
     from graphmem.config import Settings
     from graphmem.memory import Memory
-    from graphmem.models import LossReport
+    from graphmem.models.reports import LossReport
 
 _CREATED = re.compile(r"(\w+) IF NOT EXISTS")
 """Matches a statement that creates a constraint or an index, and its name."""

@@ -31,7 +31,7 @@ def _with_tags(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def tagged(*args: Any, any_of: tuple[str, ...], none_of: tuple[str, ...], **named: Any) -> None:
-        from graphmem.models import Tags
+        from graphmem.models.levels import Tags
 
         tags = Tags(any_of=any_of, none_of=none_of) if any_of or none_of else None
         command(*args, tags=tags, **named)

@@ -26,7 +26,7 @@ from graphmem.cli.printing import cell, print_answer, print_facts, print_rows
 from graphmem.printable import counted
 
 if TYPE_CHECKING:
-    from graphmem.models import CycleReport, Event, Policy
+    from graphmem.models.policies import CycleReport, Event, Policy
 
 with_state = click.argument("state", nargs=-1, required=True, metavar="STATE...")
 _FORMS = "give JSON, a fingerprint (16 hex digits), or NAME=VALUE for each feature"

@@ -11,7 +11,7 @@ from graphmem.printable import counted
 
 if TYPE_CHECKING:
     from graphmem.kinds import SkillForm
-    from graphmem.models import SkillImport, SkillReport
+    from graphmem.models.reports import SkillImport, SkillReport
 
 
 @click.group(cls=Group)

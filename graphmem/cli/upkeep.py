@@ -14,7 +14,7 @@ from graphmem.kinds import EXPORT_FORMATS, FILE_FORMATS, NODE_KINDS, ExportForma
 from graphmem.printable import counted, listed
 
 if TYPE_CHECKING:
-    from graphmem.models import VerifyReport
+    from graphmem.models.reports import VerifyReport
 
 BACKUP = "backup"
 

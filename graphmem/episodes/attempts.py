@@ -29,18 +29,16 @@ from graphmem.graph.arguments import check_flag, check_function
 from graphmem.graph.decorating import Awaiting, decorated, kind_of, running
 from graphmem.graph.graph import Graph
 from graphmem.ids import from_millis, to_millis
-from graphmem.models import (
-    MAX_STEPS,
-    MAX_STRATEGIES,
-    MAX_TEXT,
+from graphmem.models.choices import Choice, Explore
+from graphmem.models.episodes import (
     AbandonedAttempt,
     Episode,
     MistakeCard,
     Step,
     StrategyUse,
+    resolve,
 )
-from graphmem.models.choices import Choice, Explore
-from graphmem.models.episodes import resolve
+from graphmem.models.fields import MAX_STEPS, MAX_STRATEGIES, MAX_TEXT
 
 _log = logging.getLogger(__name__)
 F = TypeVar("F", bound=Callable[..., Any])

@@ -23,8 +23,9 @@ from graphmem.graph.arguments import check_choice, check_function, checked_items
 from graphmem.graph.derived import DAY, half_life_of
 from graphmem.graph.graph import Graph, Transaction
 from graphmem.ids import EARLIEST, canonical_json, node_id
-from graphmem.models import AbandonedAttempt, Episode, Learned, LearnReport, Rejection
+from graphmem.models.episodes import AbandonedAttempt, Episode
 from graphmem.models.fields import millis
+from graphmem.models.reports import Learned, LearnReport, Rejection
 from graphmem.policies.streams import load, lock, open_nodes, store
 from graphmem.store.port import ChangedError, Row
 

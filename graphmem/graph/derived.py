@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from graphmem.errors import SettingsError
 from graphmem.graph.graph import Graph, Reader, Transaction
 from graphmem.ids import anti_pattern_id, heuristic_id, node_id, tally_id
-from graphmem.models import Difference
+from graphmem.models.reports import Difference
 from graphmem.store.port import Row
 from graphmem.text.task_types import infer_task_type
 

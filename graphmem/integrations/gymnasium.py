@@ -17,7 +17,8 @@ from graphmem.integrations import extra
 from graphmem.integrations.outcomes import Outcome, Run, judge_of
 from graphmem.integrations.runs import going_on, memory_of
 from graphmem.memory import Memory
-from graphmem.models import MAX_STEPS, Episode
+from graphmem.models.episodes import Episode
+from graphmem.models.fields import MAX_STEPS
 from graphmem.seeding.gymnasium import MARK, VERSION, Lines, read_run, step
 
 with extra("gymnasium"):

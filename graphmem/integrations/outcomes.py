@@ -15,7 +15,7 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from graphmem.errors import GraphMemError, NotFoundError, ValidationError
-from graphmem.models import Step
+from graphmem.models.episodes import Step
 
 _log = logging.getLogger(__name__)
 _REMEDY = (

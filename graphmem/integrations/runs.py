@@ -32,7 +32,8 @@ from graphmem.graph.arguments import check_flag, check_function, check_text
 from graphmem.ids import canonical_json
 from graphmem.integrations.outcomes import Outcome, Run, judge_of
 from graphmem.memory import Memory
-from graphmem.models import MAX_KEY, MAX_TEXT, Step
+from graphmem.models.episodes import Step
+from graphmem.models.fields import MAX_KEY, MAX_TEXT
 from graphmem.text.words import ends
 
 _log = logging.getLogger(__name__)

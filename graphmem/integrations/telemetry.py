@@ -20,8 +20,8 @@ from graphmem import __version__, async_memory
 from graphmem.episodes.attempts import Attempts
 from graphmem.graph.graph import Graph
 from graphmem.integrations import extra
-from graphmem.models import LearnReport
 from graphmem.models.recall import Recall
+from graphmem.models.reports import LearnReport
 
 with extra("otel"):
     from opentelemetry import metrics, trace

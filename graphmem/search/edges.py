@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from graphmem.graph.derived import upkeep
 from graphmem.graph.graph import Graph, Transaction
 from graphmem.ids import node_id
-from graphmem.models import Difference
+from graphmem.models.reports import Difference
 from graphmem.store.paging import pages
 from graphmem.store.port import TEXTS, Row, SearchIndex
 

@@ -20,8 +20,7 @@ from graphmem.errors import LockedError, NotFoundError, SettingsError, StorageEr
 from graphmem.forks import in_child, renew_lock
 from graphmem.graph.arguments import Progress
 from graphmem.graph.graph import Graph
-from graphmem.models import Difference
-from graphmem.models.reports import RelinkReport
+from graphmem.models.reports import Difference, RelinkReport
 from graphmem.search.edges import PAGE, Edges, read_texts
 from graphmem.store.paging import pages
 from graphmem.store.port import TEXTS, Row, SearchIndex

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 
 from graphmem.errors import SeedingError, ValidationError
 from graphmem.ids import canonical_json, digest
-from graphmem.models import Step
+from graphmem.models.episodes import Step
 from graphmem.seeding import chats
 from graphmem.seeding.chats import REPLY, cut_text, text_of
 from graphmem.seeding.formats import HEAD, Origin

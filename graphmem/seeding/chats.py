@@ -13,8 +13,8 @@ from itertools import groupby
 from typing import Any
 
 from graphmem.ids import canonical_json
-from graphmem.models import MAX_TEXT, Step
-from graphmem.models.fields import MAX_KEY
+from graphmem.models.episodes import Step
+from graphmem.models.fields import MAX_KEY, MAX_TEXT
 from graphmem.text.words import ends
 
 MAX_JSON = 4_000_000

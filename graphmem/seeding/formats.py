@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from graphmem.errors import NotFoundError, SeedingError, ValidationError
-from graphmem.models import Episode
+from graphmem.models.episodes import Episode
 from graphmem.seeding.reading import Limits
 
 HEAD = 65_536

@@ -9,7 +9,7 @@ from operator import itemgetter
 from typing import Any
 
 from graphmem.errors import ValidationError
-from graphmem.models import Step
+from graphmem.models.episodes import Step
 from graphmem.seeding.formats import Origin, Unsettled
 from graphmem.seeding.tables import TableReader
 from graphmem.seeding.traces import read_together

@@ -23,7 +23,7 @@ from pathlib import PurePosixPath
 from typing import Any, BinaryIO
 
 from graphmem.errors import SeedingError, ValidationError
-from graphmem.models import Step
+from graphmem.models.episodes import Step
 from graphmem.seeding import chats
 from graphmem.seeding.reading import DamagedError, Limits, Values, peek_head, reason_of
 from graphmem.seeding.sources import Counted

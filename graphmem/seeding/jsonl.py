@@ -14,8 +14,7 @@ from typing import Any, BinaryIO
 from graphmem.errors import ValidationError
 from graphmem.ids import from_millis
 from graphmem.levels.exchange import LEVELS_RECORDS, LevelsRecord
-from graphmem.models import AbandonedAttempt, Episode
-from graphmem.models.episodes import SettlementRecord
+from graphmem.models.episodes import AbandonedAttempt, Episode, SettlementRecord
 from graphmem.models.forecasts import PriorRecord
 from graphmem.seeding.formats import Format, Origin, Record, Refused, Unsettled
 from graphmem.seeding.reading import BOM, read_lines

@@ -13,8 +13,9 @@ from graphmem.config import Settings
 from graphmem.errors import ConflictError, NotFoundError, SeedingError, ValidationError
 from graphmem.graph.arguments import checked_agent
 from graphmem.graph.graph import Graph
-from graphmem.models import Episode, LearnReport, Rejection, Settled
+from graphmem.models.episodes import Episode
 from graphmem.models.fields import Output
+from graphmem.models.reports import LearnReport, Rejection, Settled
 from graphmem.printable import counted
 from graphmem.seeding.formats import (
     Format,

@@ -23,7 +23,7 @@ from zoneinfo import ZoneInfo
 from pydantic import BeforeValidator
 
 from graphmem.errors import ValidationError
-from graphmem.models import Episode
+from graphmem.models.episodes import Episode
 from graphmem.models.fields import Input
 from graphmem.seeding.reading import BOM
 

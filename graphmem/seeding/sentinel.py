@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 from graphmem.episodes.rows import FIRST
 from graphmem.errors import SeedingError, ValidationError, has_surrogate, shown
 from graphmem.ids import canonical_json
-from graphmem.models import Episode
+from graphmem.models.episodes import Episode
 from graphmem.printable import counted
 from graphmem.seeding.formats import Format, Origin, Record, Refused, rename_field
 from graphmem.seeding.jsonl import record

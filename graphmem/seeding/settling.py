@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, Self
 
 from graphmem.episodes import naming
 from graphmem.errors import SeedingError, ValidationError, shown
-from graphmem.models import Episode
+from graphmem.models.episodes import Episode
 from graphmem.seeding.chats import tools
 from graphmem.seeding.formats import Later, Record, Refused, Unsettled, rename_field
 from graphmem.seeding.reading import BOM, Limits, Values, read_rows

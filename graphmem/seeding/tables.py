@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from graphmem.errors import SeedingError, ValidationError
-from graphmem.models import Step
+from graphmem.models.episodes import Step
 from graphmem.seeding import chats
 from graphmem.seeding.formats import Format, Origin, Record, Unsettled, read_record
 from graphmem.seeding.reading import Limits, Values, read_records

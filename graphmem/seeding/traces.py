@@ -21,7 +21,8 @@ from typing import Any, BinaryIO
 
 from graphmem.errors import StorageError, ValidationError
 from graphmem.ids import canonical_json
-from graphmem.models import MAX_TEXT, Step
+from graphmem.models.episodes import Step
+from graphmem.models.fields import MAX_TEXT
 from graphmem.seeding import chats
 from graphmem.seeding.formats import Unsettled
 from graphmem.seeding.reading import Limits, parse_line, read_records

@@ -28,8 +28,8 @@ from graphmem.graph.graph import Graph, Reader, Transaction
 from graphmem.ids import EARLIEST, agent_id, event_ids, from_millis, state_id, stream_id
 from graphmem.lessons import general_rules as consolidation
 from graphmem.levels.topology import drop
-from graphmem.models import EraseReport, ForgetReport
 from graphmem.models.fields import Finite, Input, Name, Unit
+from graphmem.models.reports import EraseReport, ForgetReport
 from graphmem.people import erase_agent, erase_user
 from graphmem.policies import streams as derivation
 from graphmem.policies.cycles import Cycles

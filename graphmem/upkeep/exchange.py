@@ -30,10 +30,9 @@ from graphmem.lessons.general_rules import consolidation_id
 from graphmem.lessons.skills import add_sources, read_priors
 from graphmem.levels import exchange as levels_exchange
 from graphmem.levels.exchange import LEVELS_RECORDS, LevelRecord
-from graphmem.models import AbandonedAttempt, Episode, Rejection
-from graphmem.models.episodes import SettlementRecord
+from graphmem.models.episodes import AbandonedAttempt, Episode, SettlementRecord
 from graphmem.models.forecasts import PriorRecord
-from graphmem.models.reports import ExportReport, ImportReport
+from graphmem.models.reports import ExportReport, ImportReport, Rejection
 from graphmem.network import Network
 from graphmem.seeding import jsonl, sentinel
 from graphmem.seeding.formats import Origin, Refused

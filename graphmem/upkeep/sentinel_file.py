@@ -15,7 +15,7 @@ from pydantic import ConfigDict, Field, NonNegativeInt
 
 from graphmem.errors import SeedingError, ValidationError, shown
 from graphmem.ids import canonical_json
-from graphmem.models import Episode
+from graphmem.models.episodes import Episode
 from graphmem.models.fields import Input, Name
 from graphmem.seeding import sentinel
 from graphmem.seeding.reading import DamagedError, Limits, Values

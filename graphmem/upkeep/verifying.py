@@ -44,8 +44,8 @@ from graphmem.graph.graph import Graph, Transaction
 from graphmem.ids import canonical_json, digest, from_millis, stream_id
 from graphmem.lessons.general_rules import Consolidated
 from graphmem.levels.topology import LevelCheck
-from graphmem.models import Difference, RebuildReport, Stats, VerifyReport
 from graphmem.models.episodes import hashed
+from graphmem.models.reports import Difference, RebuildReport, Stats, VerifyReport
 from graphmem.policies.cycles import Cycles
 from graphmem.policies.streams import StreamPolicies, lock, took
 from graphmem.search.edges import queue_changes

@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import mean, stdev
 
 from graphmem import Memory
-from graphmem.models import Episode
+from graphmem.models.episodes import Episode
 from graphmem.seeding import LogReader
 from graphmem.seeding.sources import Source
 from tests.bench.report import Result, benchmark

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from graphmem import Memory
-from graphmem.models import LearnReport
+from graphmem.models.reports import LearnReport
 from tests.bench.report import Result, benchmark
 from tests.faults.attack import peak
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from graphmem import Memory, fingerprint
-from graphmem.models import Event
+from graphmem.models.policies import Event
 from tests.cli.running import good, start, teach
 
 

@@ -21,7 +21,7 @@ import pytest
 from graphmem import Memory, Step
 from graphmem.cli.list import KINDS
 from graphmem.cli.main import main
-from graphmem.models import MistakeCard
+from graphmem.models.episodes import MistakeCard
 from tests.cli.running import CODE
 
 NASTY = "\x1b[31m\x1b]0;own\x07\r\x08\x7f\x9b31m\x85\u202e\u2066\u200b\ufeff\U000e0041\u2028\t"

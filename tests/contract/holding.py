@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from graphmem import Memory
-from graphmem.models import Entry
+from graphmem.models.levels import Entry
 
 
 def entries_of(memory: Memory, level: str) -> list[Entry]:

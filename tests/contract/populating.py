@@ -13,7 +13,7 @@ from pydantic import JsonValue
 
 from graphmem import Memory, Step, StrategyUse
 from graphmem.ids import strategy_id
-from graphmem.models import LevelUpkeep, Tags
+from graphmem.models.levels import LevelUpkeep, Tags
 from graphmem.store.queries import Query, procedure
 
 DAY = datetime(2026, 5, 1, tzinfo=UTC)

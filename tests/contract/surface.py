@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import pkgutil
 from collections.abc import Callable, Collection
+from importlib import import_module
 from typing import Any
 
+import graphmem.models
 from graphmem import AsyncMemory, Memory
 
 PLAIN = {"store", "namespace", "settings"}  # public attributes of a memory that are no parts of it
@@ -32,3 +35,18 @@ def methods(
 def parameters(method: Callable[..., Any]) -> list[inspect.Parameter]:
     """Return the parameters of a bound method."""
     return list(inspect.signature(method).parameters.values())
+
+
+def models() -> dict[str, type]:
+    """Return the public classes of all modules of ``graphmem.models``, by their names."""
+    package = graphmem.models
+    modules = [
+        import_module(f"{package.__name__}.{found.name}")
+        for found in pkgutil.iter_modules(package.__path__)
+    ]
+    return {
+        name: kind
+        for module in modules
+        for name, kind in inspect.getmembers(module, inspect.isclass)
+        if kind.__module__ == module.__name__ and not name.startswith("_")
+    }

@@ -17,7 +17,8 @@ import hypothesis.strategies as st
 from graphmem import Episode, Memory, Settings, Step, StrategyUse
 from graphmem.graph.graph import Graph
 from graphmem.ids import to_millis
-from graphmem.models import MistakeCard, Policy
+from graphmem.models.episodes import MistakeCard
+from graphmem.models.policies import Policy
 from graphmem.store.queries import adhoc
 from tests.conftest import Clock
 

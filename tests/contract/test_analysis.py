@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from graphmem import Episode, Memory, StrategyUse
-from graphmem.models import LevelUpkeep
+from graphmem.models.levels import LevelUpkeep
 from tests.conftest import Clock
 
 MONDAY = datetime(2026, 5, 4, 9, tzinfo=UTC)

@@ -24,7 +24,7 @@ from graphmem.errors import (
     StoreError,
     ValidationError,
 )
-from graphmem.models import MAX_STEPS
+from graphmem.models.fields import MAX_STEPS
 from tests.conftest import Clock, Opener
 from tests.contract.attempting import TASK, WAY, abandoned, episodes
 from tests.contract.teaching import dump

@@ -11,7 +11,7 @@ import pytest
 
 from graphmem import Memory
 from graphmem.lessons import general_rules as consolidation
-from graphmem.models import ConsolidationReport
+from graphmem.models.lessons import ConsolidationReport
 from graphmem.text.words import clauses, normalized
 from tests.conftest import Opener
 from tests.contract.consolidating import DAY, erase, general, learn, numbers

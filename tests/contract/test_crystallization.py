@@ -13,7 +13,7 @@ import pytest
 from hypothesis.stateful import Bundle, invariant, rule
 
 from graphmem import Episode, Memory, Step
-from graphmem.models import CrystallizeReport, Policy
+from graphmem.models.policies import CrystallizeReport, Policy
 from tests.conftest import Opener
 from tests.contract.teaching import wilson
 from tests.machines import MemoryMachine, run

@@ -20,7 +20,7 @@ from graphmem import Episode, Memory, Step, StrategyUse
 from graphmem.errors import NotFoundError, ValidationError
 from graphmem.graph.graph import Transaction
 from graphmem.ids import to_millis
-from graphmem.models import MistakeCard
+from graphmem.models.episodes import MistakeCard
 from graphmem.store.port import Row
 from graphmem.store.queries import procedure
 from graphmem.upkeep import erasing

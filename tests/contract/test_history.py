@@ -9,7 +9,7 @@ import pytest
 
 from graphmem import Memory, Step
 from graphmem.errors import NotFoundError, ValidationError
-from graphmem.models import Point, Policy
+from graphmem.models.policies import Point, Policy
 from tests.conftest import Opener
 from tests.contract.teaching import known, wilson
 

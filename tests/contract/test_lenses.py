@@ -11,7 +11,7 @@ import pytest
 from graphmem import Memory
 from graphmem.errors import NotFoundError, ScopeError, ValidationError
 from graphmem.levels import Levels
-from graphmem.models import Tags
+from graphmem.models.levels import Tags
 from tests.conftest import Clock
 
 SENSORY, WORKING = "agent:ada:sensory", "agent:ada:working"

@@ -17,8 +17,7 @@ from pydantic import JsonValue
 
 from graphmem import Memory, Step
 from graphmem.errors import NotFoundError, ScopeError, ValidationError
-from graphmem.models import Entry, LevelUpkeep, Tags
-from graphmem.models.levels import LevelName
+from graphmem.models.levels import Entry, LevelName, LevelUpkeep, Tags
 from graphmem.search.embedding import Hashing
 from graphmem.store.queries import adhoc
 from tests.conftest import Clock, Opener

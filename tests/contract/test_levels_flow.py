@@ -15,7 +15,7 @@ from pydantic import JsonValue
 
 from graphmem import AsyncMemory, Memory
 from graphmem.errors import NotFoundError, ScopeError, ValidationError
-from graphmem.models import Entry, LevelUpkeep, Made, Tags, TickReport
+from graphmem.models.levels import Entry, LevelUpkeep, Made, Tags, TickReport
 from tests.conftest import Clock, Opener
 from tests.contract.holding import entries_of
 from tests.faults.model_server import saying, serving, status

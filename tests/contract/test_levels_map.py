@@ -6,7 +6,7 @@ import pytest
 
 from graphmem import Memory
 from graphmem.errors import NotFoundError, ScopeError, ValidationError
-from graphmem.models import LevelEdge, MemoryMap
+from graphmem.models.levels import LevelEdge, MemoryMap
 from graphmem.text.tokens import count_tokens
 from tests.conftest import Clock
 

@@ -12,7 +12,7 @@ import pytest
 
 from graphmem import Memory
 from graphmem.errors import NotFoundError, ScopeError, ValidationError
-from graphmem.models import LevelUpkeep, MaintainReport
+from graphmem.models.levels import LevelUpkeep, MaintainReport
 from tests.conftest import Clock, Opener
 from tests.contract.holding import entries_of
 

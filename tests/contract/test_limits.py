@@ -8,8 +8,7 @@ import pytest
 
 from graphmem import Memory, Step, StrategyUse
 from graphmem.errors import ValidationError
-from graphmem.models import MAX_KEY
-from graphmem.models.fields import MAX_TYPE
+from graphmem.models.fields import MAX_KEY, MAX_TYPE
 from tests.conftest import Opener
 
 WIDE = "\U0001d518"  # a letter of four bytes, the most that there are

@@ -14,7 +14,7 @@ import pytest
 
 from graphmem import Memory
 from graphmem.errors import NotFoundError, ValidationError
-from graphmem.models import Knowledge, Preference
+from graphmem.models.people import Knowledge, Preference
 from tests.conftest import Clock, Opener
 
 MONDAY = datetime(2026, 5, 4, 9, tzinfo=UTC)

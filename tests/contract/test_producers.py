@@ -16,7 +16,7 @@ import pytest
 from graphmem import AsyncMemory, Memory
 from graphmem.errors import NotFoundError, ScopeError, ValidationError
 from graphmem.levels.producers import Call
-from graphmem.models import NewEntry
+from graphmem.models.levels import NewEntry
 from tests.conftest import Opener
 
 LEVEL = "agent:ada:working"

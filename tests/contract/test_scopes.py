@@ -15,7 +15,7 @@ import pytest
 from graphmem import Memory
 from graphmem.errors import NotFoundError, ScopeError
 from graphmem.graph.access import Scopes, refusal
-from graphmem.models import Scope
+from graphmem.models.people import Scope
 from tests.conftest import Opener
 
 AGENTS = ["ada", "bob", "cyd", "dan"]

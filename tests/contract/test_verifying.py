@@ -15,7 +15,7 @@ from graphmem import Episode, Memory
 from graphmem.graph.graph import Transaction
 from graphmem.ids import to_millis
 from graphmem.lessons import general_rules
-from graphmem.models import VerifyReport
+from graphmem.models.reports import VerifyReport
 from graphmem.policies import streams
 from graphmem.store.port import Row
 from graphmem.upkeep import verifying

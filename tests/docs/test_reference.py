@@ -14,10 +14,11 @@ import click
 import jsonschema
 import pytest
 
-from graphmem import Episode, Memory, Settings, Step, StrategyUse, models
+from graphmem import Episode, Memory, Settings, Step, StrategyUse
 from graphmem.cli.main import cli
 from graphmem.errors import ValidationError
-from graphmem.models import MistakeCard
+from graphmem.models.episodes import MistakeCard
+from graphmem.models.fields import MAX_KEY, MAX_STEPS, MAX_STRATEGIES, MAX_TEXT
 from graphmem.models.policies import EventKind
 from graphmem.seeding import formats, jsonl
 from tests.docs.completing import complete
@@ -120,7 +121,7 @@ def test_the_limits_are_those_of_the_models() -> None:
     table = read("python/inputs.md").partition("Limits:")[2]
     rows = [row for row in table.splitlines() if row.startswith("| ") and "at most" not in row]
     numbers = [row.split("|")[2].strip() for row in rows[:4]]
-    limits = (models.MAX_KEY, models.MAX_TEXT, models.MAX_STRATEGIES, models.MAX_STEPS)
+    limits = (MAX_KEY, MAX_TEXT, MAX_STRATEGIES, MAX_STEPS)
     assert numbers == [f"{limit:,}" for limit in limits]
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from graphmem import Memory, Settings
 from graphmem.errors import UnavailableError
-from graphmem.models import MistakeCard
+from graphmem.models.episodes import MistakeCard
 from graphmem.store.port import ChangedError, Transaction
 from tests.conftest import Opener
 from tests.faults.learner import BATCH, Learner, batch, content, environment, episode, keys

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import inspect
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -13,14 +12,13 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-import graphmem.models
 from graphmem import Memory, Settings
 from graphmem.errors import GraphMemError, StoreError
 from graphmem.models.fields import Input
 from tests.conftest import Opener
 from tests.contract.calling import FILES, calls
 from tests.contract.populating import populate
-from tests.contract.surface import methods, parameters
+from tests.contract.surface import methods, models, parameters
 from tests.faults.attack import rounds
 from tests.faults.unwanted import HOSTILE
 
@@ -96,9 +94,7 @@ def test_whatever_a_method_is_given_it_raises_an_error_of_ours(
 
 
 MODELS: dict[str, type[BaseModel]] = {
-    name: kind
-    for name, kind in inspect.getmembers(graphmem.models, inspect.isclass)
-    if issubclass(kind, Input)
+    name: kind for name, kind in models().items() if issubclass(kind, Input)
 }
 
 

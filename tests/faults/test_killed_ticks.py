@@ -14,7 +14,7 @@ import pytest
 from pydantic import JsonValue
 
 from graphmem import Memory, Settings
-from graphmem.models import LevelUpkeep
+from graphmem.models.levels import LevelUpkeep
 from tests.faults.attack import rounds
 from tests.faults.learner import REPOSITORY, environment
 

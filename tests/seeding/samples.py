@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from graphmem import Memory
-from graphmem.models import Episode, LearnReport
+from graphmem.models.episodes import Episode
+from graphmem.models.reports import LearnReport
 
 
 class Collector(Memory):

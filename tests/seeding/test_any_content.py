@@ -17,7 +17,7 @@ from hypothesis import given, settings
 
 from graphmem import Memory
 from graphmem.errors import SeedingError
-from graphmem.models import Episode
+from graphmem.models.episodes import Episode
 from graphmem.seeding import Origin, Record, Refused, detect, formats, seed, sources
 from graphmem.seeding.settling import Settling
 from tests.faults.attack import rounds

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from graphmem import Memory
-from graphmem.models import Episode
+from graphmem.models.episodes import Episode
 from graphmem.seeding import SeedReport, seed, sources
 from tests.seeding.samples import CHAT, OPENHANDS, RESULT, SWE, TAU2, TRAJECTORY, TRIAL, Collector
 

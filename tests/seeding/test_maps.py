@@ -12,7 +12,7 @@ import pytest
 
 from graphmem import Memory
 from graphmem.errors import GraphMemError
-from graphmem.models import Episode
+from graphmem.models.episodes import Episode
 from graphmem.seeding import LogReader, sources
 from graphmem.seeding.formats import UnknownFormatError
 

@@ -30,7 +30,7 @@ from pydantic_ai.models.test import TestModel
 
 from graphmem import Memory
 from graphmem.errors import SeedingError
-from graphmem.models import Episode
+from graphmem.models.episodes import Episode
 from graphmem.seeding import Refused, detect, seed, sources
 from tests.seeding.test_seeding import records, settled
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from graphmem import Episode, Memory
-from graphmem.models import Step
+from graphmem.models.episodes import Step
 from graphmem.seeding import Refused, sources
 from graphmem.seeding.benchmarks import name_attempt_strategies
 from tests.seeding.test_seeding import records, seeded, settled

@@ -13,7 +13,7 @@ import pytest
 
 from graphmem import Memory
 from graphmem.errors import SeedingError, ValidationError
-from graphmem.models import Episode, Step
+from graphmem.models.episodes import Episode, Step
 from graphmem.seeding import Origin, Record, Refused, SeedReport, Unsettled, sources
 from graphmem.seeding.formats import Format, find, make_record
 from graphmem.seeding.reading import Limits

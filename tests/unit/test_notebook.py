@@ -11,8 +11,14 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphmem import AsyncMemory, Memory, models
+from graphmem import AsyncMemory, Memory
+from graphmem.models.choices import Choice
+from graphmem.models.explanations import Explanation
 from graphmem.models.fields import Output
+from graphmem.models.forecasts import Calibration
+from graphmem.models.levels import MemoryMap
+from graphmem.models.recall import Recall
+from graphmem.models.reports import StrategyRow
 from graphmem.notebook.lists import Listed
 from graphmem.seeding import SeedReport
 
@@ -101,7 +107,7 @@ def test_texts_in_an_answer_stay_texts() -> None:
     for answer in CLASSES:
         for text in HOSTILE:
             read(made(answer, text)._repr_html_())
-    row = made(models.StrategyRow, "<b>bold</b> & more")
+    row = made(StrategyRow, "<b>bold</b> & more")
     assert "<b>bold</b> & more" in read(row._repr_html_())
     assert "&lt;b&gt;bold" in row._repr_html_()
 
@@ -109,9 +115,9 @@ def test_texts_in_an_answer_stay_texts() -> None:
 @settings(max_examples=40)
 @given(st.text())
 def test_any_text_stays_a_text(text: str) -> None:
-    for answer in (models.Explanation, models.Recall, models.MemoryMap, SeedReport):
+    for answer in (Explanation, Recall, MemoryMap, SeedReport):
         read(made(answer, text)._repr_html_())
-    read(Listed([{text: text}, made(models.StrategyRow, text)])._repr_html_())
+    read(Listed([{text: text}, made(StrategyRow, text)])._repr_html_())
 
 
 def test_print_is_for_people_and_repr_is_exact() -> None:
@@ -122,7 +128,7 @@ def test_print_is_for_people_and_repr_is_exact() -> None:
             assert shown
             assert not {"\x00", "\x1b", "\u202e", "\ud800"} & set(shown)
     why = "4 of 5 here: expected 71%"
-    choice = made(models.Choice, "ask").model_copy(update={"why": why})
+    choice = made(Choice, "ask").model_copy(update={"why": why})
     assert str(choice).splitlines()[:3] == [f"ask: {why}", "  ask: ask", "  ask: ask"]
     assert repr(choice).startswith("Choice(id='ask', text='ask', known=True, probability=0.5")
     row = {"agent": "ada", "rate": 2 / 3, "last_at": MOMENT}
@@ -132,7 +138,7 @@ def test_print_is_for_people_and_repr_is_exact() -> None:
 
 
 def test_pictures_are_drawn() -> None:
-    for answer in (models.Explanation, models.Calibration):
+    for answer in (Explanation, Calibration):
         assert "<circle " in made(answer, "a")._repr_html_()
 
 

@@ -29,7 +29,7 @@ from graphmem.integrations.claude_code.transcript import (
     works,
 )
 from graphmem.integrations.outcomes import Judge, Run, judge_of
-from graphmem.models import AbandonedAttempt, Step
+from graphmem.models.episodes import AbandonedAttempt, Step
 from graphmem.models.fields import MAX_STEPS
 from graphmem.printable import counted
 from graphmem.text.words import ends

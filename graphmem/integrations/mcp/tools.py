@@ -23,8 +23,8 @@ from graphmem.errors import ValidationError
 from graphmem.ids import canonical_json
 from graphmem.lessons.prompt import PREAMBLE, SECTIONS
 from graphmem.memory import Memory
-from graphmem.models import Step
 from graphmem.models.choices import Choice, Explore
+from graphmem.models.episodes import Step
 from graphmem.models.fields import Output
 from graphmem.models.lessons import AntiPattern
 from graphmem.models.levels import Added

@@ -40,22 +40,28 @@ RETURN count(*) AS written;
 // each: Label kind index = Strategy strategies strategy, Task tasks task
 // name: search.near_{kind}
 // engine: neo4j
-// doc: The {kind} whose vectors are nearest to a given one, over all namespaces; `own` marks those of this namespace.
+// doc: The {kind} of this namespace among those of all whose vectors are nearest to a given one, nearest first, with their similarities;
+// doc: how many were seen, and the least similarity of these.
 // param: vector list, limit integer
-// returns: id string, own boolean, similarity float
+// returns: seen integer, least float, ids list, scores list
 CALL db.index.vector.queryNodes('graphmem_{index}_embedding', $limit, $vector) YIELD node, score
-RETURN node.id AS id, node.ns = $ns AS own, 2.0 * score - 1.0 AS similarity
-ORDER BY similarity DESC, id;
+WITH node.ns = $ns AS own, node.id AS id, 2.0 * score - 1.0 AS similarity
+ORDER BY similarity DESC, id
+RETURN count(*) AS seen, min(similarity) AS least, collect(CASE WHEN own THEN id END) AS ids,
+  collect(CASE WHEN own THEN similarity END) AS scores;
 
 // each: kind index = strategies strategy, tasks task
 // name: search.{kind}_by_words
 // engine: neo4j
-// doc: The {kind} that match words best (BM25), over all namespaces; `own` marks those of this namespace.
+// doc: The {kind} of this namespace among those of all that match words best (BM25), the best first, with their scores; how many were seen,
+// doc: and the least score of these.
 // param: words string, limit integer
-// returns: id string, own boolean, score float
+// returns: seen integer, least float, ids list, scores list
 CALL db.index.fulltext.queryNodes('graphmem_{index}_words', $words, {limit: $limit}) YIELD node, score
-RETURN node.id AS id, node.ns = $ns AS own, score AS score
-ORDER BY score DESC, id;
+WITH node.ns = $ns AS own, node.id AS id, score
+ORDER BY score DESC, id
+RETURN count(*) AS seen, min(score) AS least, collect(CASE WHEN own THEN id END) AS ids,
+  collect(CASE WHEN own THEN score END) AS scores;
 
 // each: Label kind = Strategy strategies, Task tasks
 // name: search.vectors_of_{kind}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
+from itertools import chain
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -228,7 +229,7 @@ def read_lately(
 
 def latest_of(lists: Iterable[Sequence[int] | None]) -> list[int]:
     """Return the latest of several lists of stamps (time in ms * 2 + success), ascending."""
-    return sorted(stamp for stamps in lists for stamp in stamps or ())[-LATEST:]
+    return sorted(chain.from_iterable(filter(None, lists)))[-LATEST:]
 
 
 def change_of(strategy: str, task: str | None, row: Mapping[str, Any], turn: Turn) -> Change:

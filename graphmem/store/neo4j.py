@@ -114,7 +114,7 @@ class Neo4jStore(Store):
         self._grace = connecting + GRACE
         self._schema: int | None = None
         self._looked = False
-        self._shares: dict[str, dict[str, float]] = {}
+        self._seen: dict[str, tuple[dict[str, float], dict[str, tuple[int, float]]]] = {}
         self._applying = threading.RLock()  # applying reads, and a first read applies
         logging.getLogger("neo4j.notifications").setLevel(logging.ERROR)
         for name in ("neo4j.io", "neo4j.pool"):  # what they log we raise
@@ -306,7 +306,7 @@ class Neo4jStore(Store):
         from graphmem.store.neo4j_search import Neo4jIndex
 
         index = Neo4jIndex(self._search, self.write, namespace)
-        index.shares = self._shares.setdefault(namespace, {})
+        index.shares, index.counted = self._seen.setdefault(namespace, ({}, {}))
         return index
 
     def entries(self, namespace: str) -> Neo4jEntries:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from time import monotonic
 
 from graphmem.arrays import NDArray, np
 from graphmem.store.paging import pages
@@ -16,6 +17,7 @@ SPARE = 1.25  # factor by which more is asked for than the share of this namespa
 MOST = 20_000
 PAGE = 500
 _ALL = 1_000_000_000
+_LARGE, _RECOUNT = 1_000, 10.0  # nodes whose number may be so many seconds old: to count takes long
 _LEAST = 64  # smallest limit: the server's approximate search is better with a larger limit
 
 
@@ -55,6 +57,8 @@ class Neo4jIndex(_ServerIndex):
 
     shares: dict[str, float]
     """The share of this namespace in what each search found last: one search is to be enough."""
+    counted: dict[str, tuple[int, float]]
+    """How many nodes of each label there were when they were counted last, and when that was."""
 
     def with_vectors(self, label: str, texts: Mapping[str, str]) -> set[str]:
         return {
@@ -86,10 +90,8 @@ class Neo4jIndex(_ServerIndex):
         self, label: str, vector: Matrix, limit: int, at_least: float = -1.0
     ) -> list[tuple[str, float]]:
         name = f"search.near_{TEXTS[label]}"
-        rows = self._own(
-            name, limit, lambda row: bool(row["similarity"] < at_least), vector=vector.tolist()
-        )
-        best = [(row["id"], round(float(row["similarity"]), 6)) for row in rows]
+        own = self._own(name, limit, at_least, vector=vector.tolist())
+        best = [(key, round(float(score), 6)) for key, score in own]
         best = [pair for pair in best if pair[1] >= at_least]
         return sorted(best, key=lambda pair: (-pair[1], pair[0]))[:limit]
 
@@ -126,11 +128,11 @@ class Neo4jIndex(_ServerIndex):
         asked = " ".join(dict.fromkeys(words))
         if not asked:
             return []
-        rows = self._own(f"search.{TEXTS[label]}_by_words", limit, words=asked)[:limit]
-        vectors = self.vectors(label, [row["id"] for row in rows])
+        ids = [key for key, _ in self._own(f"search.{TEXTS[label]}_by_words", limit, words=asked)]
+        vectors = self.vectors(label, ids[:limit])
         return [
             (key, round(float(vectors[key] @ vector), 6) if key in vectors else 0.0)
-            for key in (row["id"] for row in rows)
+            for key in ids[:limit]
         ]
 
     def cosines(self, label: str, ids: Sequence[str], others: Sequence[str]) -> NDArray[np.float64]:
@@ -142,7 +144,11 @@ class Neo4jIndex(_ServerIndex):
 
     def count(self, label: str) -> int:
         if label not in self._counts:
-            self._counts[label] = int(self._ask(f"search.count_{TEXTS[label]}")[0]["nodes"])
+            nodes, at = self.counted.get(label, (0, 0.0))
+            if nodes < _LARGE or monotonic() - at > _RECOUNT:
+                nodes = int(self._ask(f"search.count_{TEXTS[label]}")[0]["nodes"])
+                self.counted[label] = nodes, monotonic()
+            self._counts[label] = nodes
         return self._counts[label]
 
     def vectors(self, label: str, ids: Sequence[str]) -> dict[str, Matrix]:
@@ -171,20 +177,17 @@ class Neo4jIndex(_ServerIndex):
     def _digest(self, text: str) -> str:
         return digest(f"{self._embedder}\n{text}").hex()
 
-    def _own(
-        self,
-        name: str,
-        limit: int,
-        enough: Callable[[Row], bool] = lambda _: False,
-        **asked: object,
-    ) -> list[Row]:
-        """Return the best rows of this namespace; the index spans all namespaces."""
+    def _own(self, name: str, limit: int, least: float = -1.0, **asked: object) -> Near:
+        """Return the best of this namespace with their scores; the index spans all namespaces.
+
+        A score under the least that is wanted ends the search.
+        """
         size = self._size(name, limit)
         while True:
-            rows = self._ask(name, limit=size, **asked)
-            own = [row for row in rows if row["own"]]
-            self.shares[name] = (len(own) + 1) / (len(rows) + 1)
-            if len(own) >= limit or len(rows) < size or size >= MOST or enough(rows[-1]):
+            row = self._ask(name, limit=size, **asked)[0]
+            own, seen = list(zip(row["ids"], row["scores"], strict=True)), row["seen"]
+            self.shares[name] = (len(own) + 1) / (seen + 1)
+            if len(own) >= limit or seen < size or size >= MOST or row["least"] < least:
                 return own
             size = min(max(size + limit, self._size(name, limit)), size * MORE, MOST)
 

@@ -16,8 +16,8 @@ from uuid import uuid4
 from graphmem.errors import StorageError, shown
 
 try:
-    import fcntl
-except ImportError:  # Windows
+    import fcntl as fcntl  # noqa: PLC0414 - it is for the files of an embedded memory, too
+except ImportError:  # Windows: kglite alone guards its files, and nobody gives the lease back
     fcntl = None  # type: ignore[assignment]
 
 

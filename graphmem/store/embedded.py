@@ -22,7 +22,7 @@ from graphmem.errors import NotAMemoryError, QueryError, StorageError, StoreErro
 from graphmem.forks import in_child, keep
 from graphmem.models.reports import LossReport
 from graphmem.store import embedded_files as files
-from graphmem.store.embedded_errors import rows, run, translated
+from graphmem.store.embedded_errors import run, translated
 from graphmem.store.embedded_sessions import ENGINE, Leases, Reader, Writer
 from graphmem.store.port import CLOSED, Capabilities, Limits, Row, Rows, Transaction, check_process
 from graphmem.store.queries import Query
@@ -51,15 +51,14 @@ class _Transaction:
         self._finished = False
 
     def run(self, query: Query, /, **params: Any) -> list[Row]:
-        bound = query.bind(params)
         if self._finished:
             raise StoreError(f"{query.name}: the transaction is finished")
-        with translated(query):
-            if self._inner is None and query.mode == "read":
-                return rows(self._session.cypher, query.text, bound)
-            if self._inner is None:
+        if self._inner is None and query.mode == "read":
+            return run(self._session.cypher, query, **params)
+        if self._inner is None:
+            with translated(query):
                 self._inner = self._session.begin()
-            return rows(self._inner.cypher, query.text, bound)
+        return run(self._inner.cypher, query, **params)
 
     def finish(self, query: Query, /, **params: Any) -> list[Row]:
         if self._inner is not None:
@@ -122,9 +121,16 @@ class EmbeddedStore:
             return False
         return True
 
-    def alone(self) -> contextlib.AbstractContextManager[Writer]:
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[Writer]:
         """Keep the lease within; the threads of this process do not write either."""
-        return self._begun()
+        while not (writer := self._writable()).enter():
+            pass
+        try:
+            self._check_open()
+            yield writer
+        finally:
+            writer.leave()
 
     def exists(self) -> bool:
         return self.folder is None or files.holds_graph(self.folder)
@@ -157,10 +163,8 @@ class EmbeddedStore:
 
     def write(self, query: Query, /, **params: Any) -> list[Row]:
         """Run one statement; cheaper than a transaction, which copies what it changes."""
-        bound = query.bind(params)
-        with self._begun() as writer:
-            with translated(query):
-                found = rows(writer.session.execute, query.text, bound)
+        with self.alone() as writer:
+            found = run(writer.session.execute, query, **params)
             writer.acknowledge()
             return found
 
@@ -179,7 +183,7 @@ class EmbeddedStore:
         *,
         brief: bool = False,  # noqa: ARG002 - here it waits for no locks within
     ) -> T:
-        with self._begun() as writer:
+        with self.alone() as writer:
             tx = _Transaction(writer.session)
             try:
                 answer = work(tx)
@@ -197,13 +201,13 @@ class EmbeddedStore:
         return work(_View(self._readable().session.snapshot()))
 
     def apply_schema(self, *, repair: bool = False) -> int:
-        with self._begun() as writer:
+        with self.alone() as writer:
             if repair:
                 writer.apply_schema(repair=True)
             return writer.schema
 
     def compact(self) -> bool:
-        with self._begun() as writer:
+        with self.alone() as writer:
             writer.compact()
             if self.folder:
                 files.remove_left(self.folder)
@@ -277,16 +281,6 @@ class EmbeddedStore:
     def _check_usable(self) -> None:
         check_process(self.url, self._pid)
         self._check_open()
-
-    @contextlib.contextmanager
-    def _begun(self) -> Iterator[Writer]:
-        while not (writer := self._writable()).enter():
-            pass
-        try:
-            self._check_open()
-            yield writer
-        finally:
-            writer.leave()
 
     def _writable(self, wait: float | None = None) -> Writer:
         self._check_usable()

@@ -31,17 +31,13 @@ _USED_BY: set[int] = set()
 
 def run(call: Callable[..., Any], query: Query, /, **params: Any) -> list[Row]:
     """Run a statement by a method of the engine; return its rows, or raise errors of ours."""
-    with translated(query):
-        return rows(call, query.text, query.bind(params))
-
-
-def rows(call: Callable[..., Any], text: str, params: dict[str, Any]) -> list[Row]:
-    """Run a text by a method of the engine; return its rows."""
+    bound = query.bind(params)
     _USED_BY.add(os.getpid())
     # In a forked child the engine would wait for ever for its threads.
     limits = {"max_work_units": _IN_THREADS - 1} if len(_USED_BY) > 1 else {}
-    result = call(text, params=params, **limits)
-    return result.to_list() if hasattr(result, "to_list") else []
+    with translated(query):
+        result = call(query.text, params=bound, **limits)
+        return result.to_list() if hasattr(result, "to_list") else []
 
 
 @contextlib.contextmanager

@@ -22,13 +22,8 @@ from typing import Any, BinaryIO
 
 import kglite
 
-try:
-    import fcntl
-except ImportError:  # Windows: kglite alone guards the files, and nobody gives the lease back
-    fcntl = None  # type: ignore[assignment]
-
 from graphmem.errors import LockedError, NotAMemoryError, StorageError, StoreError
-from graphmem.files import flocked, locked_file, part_of
+from graphmem.files import fcntl, flocked, locked_file, part_of
 from graphmem.models.reports import LossReport
 from graphmem.store.embedded_errors import full, locked, translated
 from graphmem.store.manifest import (
@@ -116,7 +111,7 @@ class WrittenFiles:
 
     def checkpoint(self) -> None:
         """Write a new graph file, and begin a new log, unless nothing changed since the last."""
-        if not self.pending and self._manifest.graph:
+        if not holds_log(self._folder) and self._manifest.graph:
             return
         before = self._manifest
         self._manifest = replace(before, saving=True)
@@ -133,11 +128,6 @@ class WrittenFiles:
             self._close_log()
 
     @property
-    def pending(self) -> bool:
-        """Whether the log has transactions that the graph file lacks."""
-        return holds_log(self._folder)
-
-    @property
     def grown(self) -> bool:
         """Whether the log is so long that it is folded at once."""
         graph = self._manifest.graph
@@ -147,7 +137,7 @@ class WrittenFiles:
         """Return whether to fold the log when nobody wrote for so many seconds."""
         graph = self._manifest.graph
         rest = SELDOM + (graph.bytes / _BYTES_A_SECOND if graph else 0)
-        return seconds > rest and self.pending
+        return seconds > rest and holds_log(self._folder)
 
     def close(self) -> None:
         """Release the files."""

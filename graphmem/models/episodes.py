@@ -305,13 +305,9 @@ def hashed(held: dict[str, Any]) -> dict[str, Any]:
 
     There a ``bad_decision`` of a mistake card is in its ``extra``, where it once was.
     """
-    cards = held.get("mistake_cards", ())
-    if not any("bad_decision" in card for card in cards):
-        return held
-    moved = list(cards)
-    for place, card in enumerate(cards):
+    cards = [dict(card) for card in held.get("mistake_cards", ())]
+    for card in cards:
         extra = card.get("extra", {})
-        known = {name: value for name, value in card.items() if name != "bad_decision"}
-        if known != card and "bad_decision" not in extra:
-            moved[place] = {**known, "extra": {**extra, "bad_decision": card["bad_decision"]}}
-    return {**held, "mistake_cards": moved}
+        if "bad_decision" in card and "bad_decision" not in extra:
+            card["extra"] = {**extra, "bad_decision": card.pop("bad_decision")}
+    return {**held, "mistake_cards": cards} if cards else held

@@ -212,9 +212,7 @@ class Recording:
         Raises:
             ValidationError: a field is wrong, there are 20,000 steps, or the attempt does not run.
         """
-        given = dict(locals())
-        del given["self"]
-        step = Step(**given)
+        step = Step.from_arguments(locals())
         with self._open("step"):
             if len(self._state.steps) == MAX_STEPS:
                 problem, remedy = "are the most of one attempt", "end it, and begin another"
@@ -270,9 +268,7 @@ class Recording:
             ValidationError: a field is wrong, the score is that of a failure, or the attempt has an
                 outcome already, or does not run.
         """
-        told = dict(locals())
-        del told["self"]
-        self._tell("succeed", {"success": True, **told})
+        self._tell("succeed", {"success": True, **locals()})
 
     def fail(
         self,
@@ -291,10 +287,8 @@ class Recording:
         ``error`` is what ended it, as text or as an exception. ``score`` is not that of a success;
         default: 0. The other arguments and the errors are those of :meth:`succeed`.
         """
-        told = dict(locals())
-        del told["self"]
-        told["error"] = describe_error(error) if isinstance(error, BaseException) else error
-        self._tell("fail", {"success": False, **told})
+        error = describe_error(error) if isinstance(error, BaseException) else error
+        self._tell("fail", {"success": False, **locals()})
 
     def _begin(self) -> None:
         task, judge, state = self._terms.task, self._terms.judge, self._state
@@ -312,9 +306,9 @@ class Recording:
             state.started_at = self._home.graph.now() if given is None else to_millis(given)
         self._home.begin(self._terms)
 
-    def _tell(self, how: str, outcome: dict[str, Any]) -> None:
-        told = Episode(task="-", strategy=(), **outcome)
-        outcome = {name: getattr(told, name) for name in outcome}
+    def _tell(self, how: str, given: Mapping[str, Any]) -> None:
+        told = Episode.from_arguments({"task": "-", "strategy": (), **given})
+        outcome = {name: getattr(told, name) for name in given if name != "self"}
         with self._open(how):
             threshold = self._home.graph.settings.success_threshold
             outcome["success"] = resolve(told, threshold).success

@@ -105,10 +105,8 @@ class Entries(Topology):
             relevance: how much it counts at first, in (0, 1].
             agent: who writes; an agent may write its own levels and those for all. None: anybody.
         """
-        given = {**locals(), "metadata": {} if metadata is None else metadata}
-        level = self._writable(name, agent)
-        new = NewEntry(**{field: given[field] for field in NewEntry.model_fields})
-        new = self._graph.storable(new)
+        level, metadata = self._writable(name, agent), {} if metadata is None else metadata
+        new = self._graph.storable(NewEntry.from_arguments(locals()))
         row = row_of(self._graph.ns, level.name, new, self._graph.now())
         options = ["keyed"] if new.key is not None else []
         options += ["locked"] if self._graph.must_lock else []

@@ -105,8 +105,7 @@ class Queries(Topology):
         Raises:
             NotFoundError: there is no such level or lens, or the lens looks at nothing.
         """
-        given = dict(locals())
-        request = EntryQuestion(**{name: given[name] for name in EntryQuestion.model_fields})
+        request = EntryQuestion.from_arguments(locals())
         usual = 10
         if lens is not None:
             if levels is not None:

@@ -115,7 +115,7 @@ class Topology:
         given, level = dict(locals()), self._writable(name, agent)
         given["members"] = [members] if isinstance(members, str) else members
         given["upkeep"] = LevelUpkeep() if upkeep is None else upkeep
-        settings = LevelSettings(**{field: given[field] for field in LevelSettings.model_fields})
+        settings = LevelSettings.from_arguments(given)
         if settings.members is not None and level.owner_kind != "collective":
             problem = f"does not fit a level of kind {level.owner_kind}"
             raise ValidationError("members", members, problem, "name it collective:...")

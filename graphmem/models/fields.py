@@ -7,7 +7,7 @@ Input models are strict, frozen and refuse unknown fields. Errors are turned int
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from typing import Annotated, Any, Self, get_args
@@ -147,6 +147,11 @@ class Input(_Model):
     # Tells pydantic that this is not a custom constructor. Errors then name the whole path of a
     # nested field, and JSON is validated as JSON.
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
+
+    @classmethod
+    def from_arguments(cls, given: Mapping[str, Any]) -> Self:
+        """Return what those arguments of a call (``locals()``) say that are fields."""
+        return cls(**{name: given[name] for name in cls.model_fields if name in given})
 
 
 class Line(Input):

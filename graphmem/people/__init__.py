@@ -89,9 +89,7 @@ class People:
         Raises:
             StoreError: the engine failed; nothing was written.
         """
-        wish = self._graph.storable(
-            Wish(user=user, category=category, text=text, source=source, at=at)
-        )
+        wish = self._graph.storable(Wish.from_arguments(locals()))
         said_at = millis(wish.at)
 
         def work(tx: Transaction) -> Preference:
@@ -160,9 +158,7 @@ class People:
             NotFoundError: a fact in ``contradicts`` is not known.
             StoreError: the engine failed; nothing was written.
         """
-        given = dict(locals())
-        del given["self"]
-        claim = self._graph.storable(Claim(**given))
+        claim = self._graph.storable(Claim.from_arguments(locals()))
         ns, others = self._graph.ns, list(claim.contradicts)
         identity = node_id(ns, "Knowledge", claim.domain, claim.fact)
         if identity in others:
@@ -415,9 +411,7 @@ class LearningScopes:
             ScopeError: it would inherit from itself, directly or through others.
             ValidationError: another field is wrong.
         """
-        given = dict(locals())
-        del given["self"]
-        scope = Scope(**given)
+        scope = Scope.from_arguments(locals())
 
         def work(tx: Transaction) -> None:
             _lock(tx)

@@ -107,7 +107,7 @@ class Cycles:
             NotFoundError: there is no such policy or strategy.
         """
         check_flag("keep", keep)
-        question = Question(timezone=timezone, alpha=alpha, at_least=at_least, only=only)
+        question = Question.from_arguments(locals())
         if isinstance(subject, list | tuple):
             for name, given in (("keep", keep), ("only", only)):
                 if given:

@@ -257,10 +257,9 @@ class Events:
                 consumer; longer than any consumer needs for one event.
             follow: wait for more events; False: end after those that are there.
         """
-        given = dict(locals())
-        del given["self"]
-        given["kinds"] = None if kinds is None else tuple(one_or_many("kinds", kinds))
-        return Consumer(self._graph, Interest(**given), self._find_changes, self._ended)
+        kinds = None if kinds is None else tuple(one_or_many("kinds", kinds))
+        interest = Interest.from_arguments(locals())
+        return Consumer(self._graph, interest, self._find_changes, self._ended)
 
     def crystallize(
         self,
@@ -274,9 +273,8 @@ class Events:
 
         The arguments are those of :meth:`listen`.
         """
-        how = {"agent": agent, "consumer": consumer, "follow": follow}
         done: dict[str, int] = {}
-        for event in self.listen(group, EVIDENCE, **how):  # type: ignore[arg-type]
+        for event in self.listen(group, EVIDENCE, agent=agent, consumer=consumer, follow=follow):
             if event.seq > done.get(event.agent, 0):  # else it was counted with an earlier one
                 streams = self._graph.read("events.streams", agent=event.agent)
                 self._crystallize(event.agent)
@@ -320,11 +318,9 @@ class Events:
     def pending(self, group: str) -> Listed[Pending]:
         """Return the pending events of a group's consumers."""
         rows = self._graph.read("events.claims", group=Interest(group=group).group)
-        claimed = [
-            {**row, "count": len(row["pending"]), "claimed_at": from_millis(row["claimed_at"])}
-            for row in rows
-        ]
-        return Listed([Pending(**row) for row in claimed])
+        for row in rows:
+            row |= {"count": len(row["pending"]), "claimed_at": from_millis(row["claimed_at"])}
+        return Listed(Pending(**row) for row in rows)
 
     def _ordered(self, streams: list[Row], firsts: Mapping[str, int], limit: int) -> list[Event]:
         """Return events of each stream from a number on, by date; each stream keeps its order."""

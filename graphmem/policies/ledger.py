@@ -11,7 +11,6 @@ import builtins
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from types import MappingProxyType
 from typing import Any
 from uuid import uuid4
 
@@ -37,14 +36,12 @@ from graphmem.store.port import ChangedError, Row
 
 # The numbers follow Popoto's PredictionLedger (PL_AUTO_RESOLVE_*); those of the confidence are
 # defaults of ``predictions.resolve``.
-FEEDBACK: Mapping[Behaviour, tuple[float, bool | None]] = MappingProxyType(
-    {
-        "acted": (0.1, True),
-        "used": (0.3, True),
-        "dismissed": (0.5, None),
-        "contradicted": (0.9, False),
-    }
-)
+FEEDBACK: Mapping[Behaviour, tuple[float, bool | None]] = {
+    "acted": (0.1, True),
+    "used": (0.3, True),
+    "dismissed": (0.5, None),
+    "contradicted": (0.9, False),
+}
 """Behaviours with a subject: the implied error, and whether the prediction came true."""
 BINS = 10
 _EMPTY: Row = {"count": 0, "successes": 0, "mean": None, "share": None, "lower": 0.0, "upper": 1.0}
@@ -96,9 +93,7 @@ class Predictions:
             ConflictError: the key exists with other content.
             NotFoundError: there is no such policy or strategy.
         """
-        given = Expectation(
-            **{name: value for name, value in locals().items() if name not in ("self", "subject")}
-        )
+        given = Expectation.from_arguments(locals())
         names = subject_ids(self._graph.ns, subject)
         identity = node_id(self._graph.ns, "Prediction", given.key or uuid4().hex)
         times = {"at": millis(given.at), "due_at": millis(given.due)}

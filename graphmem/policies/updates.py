@@ -95,9 +95,7 @@ class Policies(Values):
             ValidationError: a field is wrong, or what came next is missing.
             StoreError: the engine failed; nothing was written.
         """
-        given = dict(locals())
-        del given["self"], given["record"]
-        step = Transition(**given)
+        step = Transition.from_arguments(locals())
         if record is None:
             record = self._graph.settings.record_transitions or step.reward is None
         check_flag("record", record)
@@ -165,9 +163,7 @@ class Policies(Values):
         This is evidence for ``crystallize``; the value does not change.
         """
         check_flag("success", success)
-        step = Transition(
-            state=state, action=action, success=success, spec=spec, agent=agent, at=at
-        )
+        step = Transition.from_arguments(locals())
         return self._learn([self._change(step)])[0].policy_id
 
     def set_q(

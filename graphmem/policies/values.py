@@ -73,7 +73,7 @@ class Values:
     def _policy(self, policy: Policy | str) -> Policy:
         """Return a policy that is given itself or by its id, or raise NotFoundError."""
         if (known := self._find(policy)) is None:
-            identity = policy.id if isinstance(policy, Policy) else policy
+            identity = getattr(policy, "id", policy)
             raise NotFoundError(f"no policy {identity!r} in namespace {self._graph.ns!r}")
         return known
 

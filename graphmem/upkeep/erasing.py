@@ -163,8 +163,7 @@ class Eraser:
             ValidationError: an argument is wrong, or neither a condition nor the setting says what
                 goes.
         """
-        given: dict[str, Any] = {"older_than": older_than, "below_confidence": below_confidence}
-        return self._forget(_Condition(**given, agent=agent, any=any, dry_run=dry_run))
+        return self._forget(_Condition.from_arguments(locals()))
 
     def forget_beyond(self) -> None:
         """Forget what is beyond the setting ``keep``, at most once an hour."""
@@ -191,9 +190,8 @@ class Eraser:
             if not removed and not abandoned:
                 whose = f" of {name!r}" if name else ""
                 raise self._missing(f"episode {episode_id!r}{whose}")
-            every = tuple(Removed(_nodes(removed)).elements())
-            known: Row = {"episode_id": episode_id, "policies": 0, "abandoned": abandoned}
-            return _report(removed, **known, removed=every)
+            known: Row = {"episode_id": episode_id, "abandoned": abandoned}
+            return _report(removed, **known, removed=tuple(Removed(_nodes(removed)).elements()))
 
         return self._graph.transact(work)
 

@@ -87,9 +87,7 @@ class Settler:
             ValidationError: no outcome or two are given, or ``at`` is in the future or too early.
             ScopeError: the agent of the attempt may not learn this type of task.
         """
-        told = _Outcome(
-            episode=episode, success=success, score=score, error=error, at=at, agent=agent
-        )
+        told = _Outcome.from_arguments(locals())
         if (told.at is not None) and (millis(told.at) or 0) > self._graph.now():
             raise ValidationError("at", told.at, "lies in the future", "leave it out for now")
         return self._graph.transact(lambda tx: self._settle(tx, told))

@@ -148,13 +148,12 @@ class Looking:
         if start is None and task_type is None and success is None:
             options = ["newest"] if limit <= RECENT else ["newest", "all"]
         rows = self._graph.read("looking.episodes", *options, **asked)
-        for row in rows:
-            row |= {"at": from_millis(row["at"]), "recorded_at": from_millis(row["recorded_at"])}
-            row["strategies"] = tuple(row["strategies"])
         told: dict[str, list[Row]] = {}
         for one in self._graph.read("settling.told", ids=[row["id"] for row in rows]):
             told.setdefault(one["episode"], []).append(one)
         for row in rows:
+            row |= {"at": from_millis(row["at"]), "recorded_at": from_millis(row["recorded_at"])}
+            row["strategies"] = tuple(row["strategies"])
             if known := told.get(row["id"]):
                 row |= {"settled_at": from_millis(known[-1]["at"]), "former": formers(known)}
         return Listed(EpisodeRow(**row) for row in rows)

@@ -150,7 +150,7 @@ class Input(_Model):
 
     @classmethod
     def from_arguments(cls, given: Mapping[str, Any]) -> Self:
-        """Return what those arguments of a call (``locals()``) say that are fields."""
+        """Return what those of some values by name, such as ``locals()``, say that are fields."""
         return cls(**{name: given[name] for name in cls.model_fields if name in given})
 
 

@@ -139,10 +139,7 @@ class Cycles:
     def renew(self, tx: Transaction, subjects: Sequence[str] | None = None) -> int:
         """Find the stored cycles of all subjects, or of some, anew; return how many are left."""
         rows = tx.run("cycles.list", subjects=subjects)
-        asked = dict.fromkeys(
-            (row["subject"], Question(**{name: row[name] for name in Question.model_fields}))
-            for row in rows
-        )
+        asked = dict.fromkeys((row["subject"], Question.from_arguments(row)) for row in rows)
         reports = [self._replace(tx, subject, question) for subject, question in asked]
         return sum(len(report.cycles) for report in reports if report)
 

@@ -131,12 +131,11 @@ class Neo4jStore(Store):
                 notifications_min_severity="OFF",
                 user_agent="graphmem",
             )
-        try:
-            with translated(self.url, self._query):
+            try:
                 info = self._driver.get_server_info()
-        except BaseException:
-            self._driver.close()
-            raise
+            except BaseException:
+                self._driver.close()
+                raise
         version = info.agent.rpartition("/")[2]
         self.capabilities = Capabilities(ENGINE, version, server=True)
         self._bookmarks = neo4j.GraphDatabase.bookmark_manager()

@@ -98,8 +98,7 @@ class Settler:
         names = (record.content_hash, *(() if record.occurrence is None else (record.occurrence,)))
         parts = ("content", *map(str, names)) if key is None else ("key", key)
         identity = node_id(self._graph.ns, "Episode", *parts)
-        given = {name: getattr(record, name) for name in ("score", "error", "at")}
-        told = _Outcome(episode=identity, **given)
+        told = _Outcome.from_arguments({**dict(record), "episode": identity})
         revived = abandoned_id(self._graph.ns, key) if record.revived and key else None
         return self._graph.transact(lambda tx: self._change(tx, identity, told, revived)).changed
 
@@ -128,10 +127,9 @@ class Settler:
     ) -> Settled:
         if not tx.run("attempts.drop", ids=[identity])[0]["removed"]:
             raise ChangedError("another process settled the attempt, or erased it")
-        given = {name: getattr(attempt, name) for name in type(attempt).model_fields}
-        given = {name: value for name, value in given.items() if name not in ("abandoned", "key")}
-        given["error"] = told.error or attempt.error
-        episode = Episode(**given, success=told.success, score=told.score, source_key=attempt.key)
+        outcome: Row = {"success": told.success, "score": told.score}
+        outcome |= {"error": told.error or attempt.error, "source_key": attempt.key}
+        episode = Episode.from_arguments({**dict(attempt), **outcome})
         row = episode_row(episode, self._graph.ns, tx.settings.success_threshold)
         self._learner.learn_within(tx, row)
         return self._change(tx, row["id"], told, identity)

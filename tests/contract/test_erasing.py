@@ -106,6 +106,16 @@ class TestShares:
             assert dump(memory) == dump(never)
         checked(memory)
 
+    def test_the_report_of_an_episode_counts_the_policies_that_went_with_it(
+        self, memory: Memory
+    ) -> None:
+        steps = [Step(action="go", state={"at": at}) for at in (1, 2)]
+        for step in (*steps, steps[0]):
+            learned = memory.learn("task", "plan", steps=[step], success=True)
+        assert memory.upkeep.erase(learned.episode_id).policies == 0
+        one, two = (memory.upkeep.erase(row.id) for row in memory.episodes())
+        assert one.policies == two.policies == one.removed.count("Policy") == 1
+
     def test_erasing_a_user_takes_the_episodes_along(self, memory: Memory, clock: Clock) -> None:
         """Of all agents, with their exact share, and the attempts without an outcome."""
         clock.now = to_millis(NOW)

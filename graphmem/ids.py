@@ -158,6 +158,8 @@ strategy_id: _Of1 = _ids("Strategy")
 scope_id: _Of1 = _ids("LearningScope")
 level_id: _Of1 = _ids("Level")
 lens_id: _Of1 = _ids("Lens")
+abandoned_id: _Of1 = _ids("Abandoned")
+"""Of the key of an attempt without an outcome."""
 stream_id: _Of1 = _ids("Stream")
 """Of the stream of an agent."""
 level_stream_id: _Of1 = _ids("Stream", "level")

@@ -22,13 +22,13 @@ from uuid import uuid4
 
 from pydantic import JsonValue
 
-from graphmem.episodes.learning import Learner, abandon, abandoned_id
+from graphmem.episodes.learning import Learner, abandon
 from graphmem.errors import ForkedError, GraphMemError, NotFoundError, ValidationError
 from graphmem.facade import like
 from graphmem.graph.arguments import check_flag, check_function
 from graphmem.graph.decorating import Awaiting, decorated, kind_of, running
 from graphmem.graph.graph import Graph
-from graphmem.ids import from_millis, to_millis
+from graphmem.ids import abandoned_id, from_millis, to_millis
 from graphmem.models.choices import Choice, Explore
 from graphmem.models.episodes import (
     AbandonedAttempt,

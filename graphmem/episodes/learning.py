@@ -22,7 +22,7 @@ from graphmem.graph.access import read_scopes, refusal
 from graphmem.graph.arguments import check_choice, check_function, checked_items
 from graphmem.graph.derived import DAY, half_life_of
 from graphmem.graph.graph import Graph, Transaction
-from graphmem.ids import EARLIEST, canonical_json, node_id
+from graphmem.ids import EARLIEST, abandoned_id, canonical_json, node_id
 from graphmem.models.episodes import AbandonedAttempt, Episode
 from graphmem.models.fields import millis
 from graphmem.models.reports import Learned, LearnReport, Rejection
@@ -345,11 +345,6 @@ def _key_of(given: object) -> str | None:
         else getattr(given, "source_key", None)
     )
     return key[:200] if isinstance(key, str) and not has_surrogate(key) else None
-
-
-def abandoned_id(namespace: str, key: str) -> str:
-    """Return the id of the node of an abandoned attempt."""
-    return node_id(namespace, "Abandoned", key)
 
 
 _COPIED = ("key", "agent", "task", "task_type", "error")

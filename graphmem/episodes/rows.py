@@ -283,11 +283,6 @@ def formers(rows: Sequence[Row]) -> tuple[Told, ...]:
     return tuple(Told(**{name: one[name] for name in Told.model_fields}) for one in learned + told)
 
 
-def outcomes_of(reader: Reader, ids: list[str]) -> dict[str, Row]:
-    """Return the outcomes of episodes that were told later, the latest of each."""
-    return {row["episode"]: row["outcome"] for row in reader.read("settling.told", ids=ids)}
-
-
 _JSON_FIELDS = frozenset({"action", "state", "next_state", "extra", "candidates"})
 
 

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from graphmem.episodes.learning import Learner, abandoned_id
+from graphmem.episodes.learning import Learner
 from graphmem.episodes.rows import episode_row, formers, read_contents
 from graphmem.errors import NotFoundError, ValidationError
 from graphmem.graph.graph import Graph, Transaction
-from graphmem.ids import EARLIEST, from_millis, node_id, stream_id
+from graphmem.ids import EARLIEST, abandoned_id, from_millis, node_id, stream_id
 from graphmem.lessons import general_rules as consolidation
 from graphmem.models.episodes import AbandonedAttempt, Episode, SettlementRecord, resolve
 from graphmem.models.fields import Input, Moment, Name, Text, Unit, millis

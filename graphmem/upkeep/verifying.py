@@ -15,7 +15,7 @@ from typing import Any
 
 from graphmem.advice.strengths import Strengths
 from graphmem.config import KEPT
-from graphmem.episodes.rows import classes_of, failures_of, outcomes_of, read_contents
+from graphmem.episodes.rows import classes_of, failures_of, read_contents
 from graphmem.graph.arguments import Progress, check_function
 from graphmem.graph.derived import (
     AGENTS,
@@ -118,7 +118,8 @@ def _counted(
     tx: Transaction, ids: list[str], contents: Mapping[str, Row]
 ) -> Iterator[tuple[Row, Row]]:
     """Yield what episodes count by, as stored, and what it should be."""
-    outcomes = outcomes_of(tx, ids)
+    # The latest of each comes last.
+    outcomes = {row["episode"]: row["outcome"] for row in tx.run("settling.told", ids=ids)}
     for row in tx.run("lessons_maintenance.classes", ids=ids):
         held, told = contents.get(row["id"]), outcomes.get(row["id"], {})
         yield row, {} if held is None else {**told, **counted_classes({**held, **told})}

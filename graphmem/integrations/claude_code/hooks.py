@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from graphmem.episodes.learning import abandoned_id
 from graphmem.episodes.naming import TOOLS, strategies
 from graphmem.errors import GraphMemError, NotFoundError, StorageError, ValidationError
 from graphmem.files import writing
+from graphmem.ids import abandoned_id
 from graphmem.integrations.claude_code.transcript import (
     Call,
     Work,

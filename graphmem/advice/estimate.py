@@ -16,10 +16,9 @@ from graphmem.advice.strengths import DEFAULTS, Strengths
 from graphmem.graph.access import View
 from graphmem.graph.estimate import STANDARD_ERRORS, Estimate, is_common, is_usual
 from graphmem.graph.graph import Graph
-from graphmem.graph.nearness import Question, understood
 from graphmem.models.forecasts import Change, PoolingStrengths
 from graphmem.numerics import beta_quantile, wilson_lower
-from graphmem.search.similarity import Similarity
+from graphmem.search.similarity import Question, Similarity
 from graphmem.store.port import Row
 from graphmem.text.words import sequences
 
@@ -70,7 +69,7 @@ class Estimator:
 
         What is not known borrows from what is similar to it.
         """
-        question = understood(self._graph, task, view, self.near, task_type)
+        question = self.near.understand(task, view, task_type)
         return self._estimates(question, strategies, view, search=True)
 
     def each(self, question: Question, strategies: Sequence[str], view: View) -> Sequence[Estimate]:

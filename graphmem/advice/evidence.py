@@ -15,10 +15,9 @@ from graphmem.advice.changes import latest_of, read_lately
 from graphmem.graph.access import View
 from graphmem.graph.estimate import Estimate, NearCell, Pair
 from graphmem.graph.graph import Graph
-from graphmem.graph.nearness import Question
 from graphmem.ids import heuristic_ids, strategy_id
 from graphmem.lessons.skills import priors_of
-from graphmem.search.similarity import Similarity
+from graphmem.search.similarity import Question, Similarity
 from graphmem.store.port import Row
 
 NAMED = 8

@@ -20,7 +20,6 @@ from graphmem.graph.access import View, read_view
 from graphmem.graph.arguments import check_choice, checked_items, checked_text, searched
 from graphmem.graph.estimate import STOPPED, Estimate
 from graphmem.graph.graph import Graph
-from graphmem.graph.nearness import Question, understood
 from graphmem.graph.rates import HEURISTIC_ABOVE
 from graphmem.ids import from_millis, strategy_id, to_millis
 from graphmem.lessons.anti_patterns import describe, find_warnings, is_told
@@ -28,7 +27,7 @@ from graphmem.lessons.skills import find_untried
 from graphmem.models.fields import AS_TUPLE, Input, Moment
 from graphmem.models.recall import Kind, NearTask, Recall, RecallItem
 from graphmem.people import Facts
-from graphmem.search.similarity import ROUNDED, Hit, Similarity
+from graphmem.search.similarity import ROUNDED, Hit, Question, Similarity
 from graphmem.store.port import Row
 from graphmem.text.task_types import GENERAL
 
@@ -140,7 +139,7 @@ class Recaller:
         most = max(ESTIMATED, BESIDE * limit)
         self._walk(walk, view, max_hops, now, most)
         reached = list(walk.rows.values())
-        question = understood(self._graph, asked, view, self._similarity)
+        question = self._similarity.understand(asked, view)
         against = self._warned(reached, tasks, view)
         ids = dict.fromkeys([row["id"] for row in reached[:most]])
         bad = [row["strategy_id"] for row in against if row["confidence"] > HEURISTIC_ABOVE]

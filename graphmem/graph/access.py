@@ -77,15 +77,6 @@ class View:
         rows = reader.read("access.strategies", "some", ids=ids, **self.filters(reader))
         return {row["id"] for row in rows}
 
-    def all_of(self, reader: Reader, label: str) -> list[str]:
-        """Return the ids of all readable tasks or strategies, for a restricted reader."""
-        if label == "Task":
-            rows = reader.read("access.described_tasks", agents=self.agents)
-            rows = [row for row in rows if self.allows(row["task_type"])]
-        else:
-            rows = reader.read("access.strategies", **self.filters(reader))
-        return [row["id"] for row in rows]
-
 
 EVERYTHING = View(agents=None, scope=None)  # the view of a reader that names no agent
 ChangeFinder = Callable[[Collection[str], View], Mapping[str, Change]]

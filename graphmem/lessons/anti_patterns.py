@@ -8,11 +8,11 @@ from typing import Any
 from graphmem.graph.access import EVERYTHING, View
 from graphmem.graph.estimate import STOPPED, Estimate
 from graphmem.graph.graph import Graph, Reader, Transaction
-from graphmem.graph.nearness import Question
 from graphmem.graph.rates import HEURISTIC_ABOVE
 from graphmem.ids import from_millis
 from graphmem.models.forecasts import Change
 from graphmem.models.lessons import Alternative, AntiPattern
+from graphmem.search.similarity import Question
 from graphmem.store.port import Row
 from graphmem.text.task_types import GENERAL
 

@@ -21,7 +21,6 @@ from graphmem.graph.arguments import check_function
 from graphmem.graph.estimate import STOPPED, Estimate
 from graphmem.graph.graph import Graph
 from graphmem.graph.lookup import describe_unshared
-from graphmem.graph.nearness import Expect, Near, Question, understood
 from graphmem.graph.rates import HEURISTIC_ABOVE, mean_of
 from graphmem.lessons.anti_patterns import read_failing
 from graphmem.lessons.general_rules import AgentRules, consolidation_id
@@ -32,6 +31,7 @@ from graphmem.models.levels import Found
 from graphmem.models.people import Fact
 from graphmem.models.recall import ContextQuery
 from graphmem.printable import counted
+from graphmem.search.similarity import Expect, Question, Similarity
 from graphmem.store.port import Row
 from graphmem.text.fencing import CLOSE, OPEN, fenced
 from graphmem.text.tokens import Counter as TokenCounter
@@ -109,10 +109,10 @@ class ContextWriter:
     """Writes contexts from the lessons of one namespace."""
 
     def __init__(
-        self, graph: Graph, near: Near, expect: Expect, shows: Shows, facts: Facts
+        self, graph: Graph, similarity: Similarity, expect: Expect, shows: Shows, facts: Facts
     ) -> None:
         self._graph = graph
-        self._near = near
+        self._similarity = similarity
         self._expect = expect
         self._shows = shows
         self._facts = facts
@@ -169,7 +169,7 @@ class ContextWriter:
     def _lines(self, query: ContextQuery) -> Iterator[Line]:
         task, agent, lens = query.task, query.agent, query.lens
         view = reads = read_view(self._graph, agent)
-        question = understood(self._graph, task, view, self._near)
+        question = self._similarity.understand(task, view)
         known = [row for row in question.known if row["episodes"]]
         parts = self._parts(known, question.task_type, view)
         priors = self._priors.read(view) if "documents" in parts else Priors()

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from graphmem.graph.access import View
 from graphmem.graph.estimate import Estimate
 from graphmem.graph.graph import Reader, Transaction
-from graphmem.graph.nearness import Expect, Question
 from graphmem.ids import prior_id, skill_id
 from graphmem.models.forecasts import Prior, PriorRecord
+from graphmem.search.similarity import Expect, Question
 from graphmem.store.paging import pages
 from graphmem.store.port import Row
 

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from graphmem.graph.access import EVERYTHING, View
 from graphmem.graph.arguments import check_limit, searched
-from graphmem.graph.graph import Graph
-from graphmem.graph.lookup import find_strategy
-from graphmem.graph.nearness import NearSkill, NearTasks
+from graphmem.graph.estimate import Estimate
+from graphmem.graph.graph import Graph, Reader
+from graphmem.graph.lookup import described_tasks, find_strategy, keyed_tasks
 from graphmem.models.reports import SimilarStrategy
 from graphmem.notebook.lists import Listed
 from graphmem.search.edges import LINKS
-from graphmem.search.skills import SkillSearch
+from graphmem.search.skills import NearSkill, SkillSearch
 from graphmem.search.vectors import Vectors
 from graphmem.store.paging import pages
-from graphmem.store.port import TEXTS, Near
+from graphmem.store.port import TEXTS, Near, Row
+from graphmem.text.task_types import GENERAL, infer_task_type
 from graphmem.text.words import words
 
 if TYPE_CHECKING:
@@ -56,6 +58,46 @@ class Hit(NamedTuple):
     text_rank: int | None
     fused: float
     """Reciprocal rank fusion of the two, at most 2 / 61."""
+
+
+class NearTasks(NamedTuple):
+    """The known tasks that are similar enough to a text."""
+
+    tasks: tuple[tuple[str, float], ...] = ()
+    """Their ids and similarities, the nearest first; none is under the floor of relevance."""
+    linked: tuple[tuple[str, float], ...] = ()
+    """The few nearest, as ``SIMILAR_TO`` links them."""
+    around: tuple[tuple[str, float], ...] = ()
+    """The near and less similar ones, whose outcomes count for little each, at most 128."""
+    lender: str | None = None
+    """The nearest task, if it is near enough to lend its type."""
+    edge: float = 1.0
+    """The cosine at which another task counts for nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A text that means a task, and what the memory knows of it and of tasks near it."""
+
+    text: str
+    known: tuple[Row, ...]
+    """All tasks that it names: rows of ``lookup.tasks``."""
+    near: NearTasks
+    task_type: str | None
+    """None: it has none."""
+    type_rule: str | None
+    """What decided the type: ``given``, the rule that fired, or ``near: <id of the task>``."""
+    skills: tuple[NearSkill, ...] = ()
+    """The imported skills that tell of such tasks, the nearest first."""
+
+    @property
+    def tasks(self) -> list[str]:
+        """The ids of the tasks that it names."""
+        return [row["id"] for row in self.known]
+
+
+Expect = Callable[[Question, Sequence[str], View], Sequence[Estimate]]
+"""Tells what to expect of strategies (texts), without those that count as another one."""
 
 
 class Similarity:
@@ -127,6 +169,25 @@ class Similarity:
             size *= _GROWTH
             found = more(size)
 
+    def understand(self, text: str, view: View, task_type: str | None = None) -> Question:
+        """Return what a question is about.
+
+        The type is the given one, else that of the known tasks if they have one, else that of the
+        wording, else that of the nearest known task, if that is near enough. "general" means no
+        type.
+        """
+        known, found = keyed_tasks(self._graph, text, view), NearTasks()
+        if not known:
+            found = self.near_tasks(text, view, ())
+            among = self.same_tasks(text, found, view)
+            known = described_tasks(self._graph, text, view, among)
+        said = known[0]["text"] if known else text
+        if known:
+            found = self.near_tasks(said, view, [row["id"] for row in known])
+        kind, rule = _type(self._graph, text, known, found, view, task_type)
+        skills = self.skills.near(said, kind, view) if self.vectors.skills else ()
+        return Question(text, tuple(known), found, kind, rule, tuple(skills))
+
     def near_strategies(self, text: str, view: View) -> list[tuple[str, float]]:
         """Return the ids and similarities of the strategies that lend to a strategy with a text."""
         asked = searched("text", text)
@@ -179,10 +240,6 @@ class Similarity:
             same = [key for key, cosine in found.around if cosine >= _SAME]
             return same if len(same) < NEAR_TASKS else None
         return same
-
-    def near_skills(self, text: str, task_type: str | None, view: View) -> Sequence[NearSkill]:
-        """Return the skills that tell of tasks like a text, as of the last search."""
-        return self.skills.near(text, task_type, view) if self.vectors.skills else ()
 
     def near_before(self, tasks: Sequence[str]) -> Iterator[list[tuple[str, float]]] | None:
         """Return what was near each task (id) of a history when only those before it were known.
@@ -292,3 +349,20 @@ class Similarity:
             SimilarStrategy(similarity=similarity, linked=key in linked, **rates[key])
             for key, similarity in others[:limit]
         )
+
+
+def _type(
+    reader: Reader, text: str, known: Sequence[Row], near: NearTasks, view: View, given: str | None
+) -> tuple[str | None, str | None]:
+    if given is not None:
+        return (None, None) if given == GENERAL else (given, "given")
+    types = {row["task_type"]: row["type_rule"] for row in known if row["task_type"] != GENERAL}
+    if types:
+        return next(iter(types.items())) if len(types) == 1 else (None, None)
+    if not known and (inferred := infer_task_type(text)).name != GENERAL:
+        return inferred.name, inferred.rule
+    if near.lender is not None:
+        row = view.tasks(reader, [near.lender]).get(near.lender)
+        if row is not None and row["task_type"] != GENERAL:
+            return row["task_type"], f"near: {near.lender}"
+    return None, None

@@ -9,12 +9,11 @@ from __future__ import annotations
 import base64
 import contextlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from graphmem.errors import LockedError, StorageError
 from graphmem.graph.access import View
 from graphmem.graph.graph import Graph
-from graphmem.graph.nearness import NearSkill
 from graphmem.store.paging import pages
 from graphmem.store.port import Row
 
@@ -28,6 +27,20 @@ LEAST, RANGE = 2.0, 2.0
 """What a skill says of a strategy counts for so many trials at the floor, and more on a task of
 the same words."""
 _ROUNDED = 1e-6
+
+
+class NearSkill(NamedTuple):
+    """A skill that tells of tasks like one that is asked about."""
+
+    id: str
+    source: str
+    kind: str
+    similarity: float
+    """Cosine of what it is about and the text, 1 for its type."""
+    worth: float
+    """What all that it says of a strategy counts for, at most, in trials."""
+    places: tuple[int, ...] | None = None
+    """Which of its priors are near; None: all."""
 
 
 class SkillSearch:

@@ -15,8 +15,7 @@ from typing import NamedTuple
 from graphmem.advice import formula
 from graphmem.advice.formula import Belief, Counts, Expected, Floats, Runs, Turn
 from graphmem.arrays import NDArray, np
-from graphmem.graph.estimate import NOTHING, Estimate, NearCell, Pair
-from graphmem.graph.rates import LATEST, PRIOR, mean_of
+from graphmem.graph.estimate import LATEST, NOTHING, PRIOR, Estimate, NearCell, Pair, mean_of
 from graphmem.models.forecasts import PoolingStrengths
 
 SUSPECT = 0.05

@@ -31,9 +31,8 @@ from graphmem.advice.pooling import fit
 from graphmem.advice.strengths import DEFAULTS, LEAST
 from graphmem.arrays import NDArray, np
 from graphmem.graph.arguments import Progress
-from graphmem.graph.estimate import Estimate, NearCell, weight_of
+from graphmem.graph.estimate import LATEST, Estimate, NearCell, mean_of, rates_of, weight_of
 from graphmem.graph.graph import Graph
-from graphmem.graph.rates import LATEST, mean_of, rates_of
 from graphmem.ids import node_id
 from graphmem.models.forecasts import (
     Baseline,

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from graphmem.graph.access import EVERYTHING, View, read_view
 from graphmem.graph.arguments import checked_text
-from graphmem.graph.estimate import ENOUGH, Estimate
+from graphmem.graph.estimate import ENOUGH, LATEST, Estimate
 from graphmem.graph.graph import Graph
 from graphmem.graph.lookup import task_ids
-from graphmem.graph.rates import LATEST
 from graphmem.ids import from_millis, to_millis
 from graphmem.models.fields import Input, Moment
 from graphmem.models.forecasts import Change

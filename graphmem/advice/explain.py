@@ -11,9 +11,9 @@ from graphmem.advice.changes import change_of
 from graphmem.advice.predict import Forecaster
 from graphmem.errors import ValidationError
 from graphmem.graph.access import View, read_view
+from graphmem.graph.estimate import ESTABLISHED_ABOVE, HEURISTIC_ABOVE, REFUTED_BELOW
 from graphmem.graph.graph import Graph
 from graphmem.graph.lookup import VERDICT, HasId, find_items, missing_item
-from graphmem.graph.rates import ESTABLISHED_ABOVE, HEURISTIC_ABOVE, REFUTED_BELOW
 from graphmem.ids import from_millis, rule_id, state_id
 from graphmem.kinds import ItemKind
 from graphmem.lessons.general_rules import general_rules_of

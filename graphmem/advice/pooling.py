@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from graphmem.advice.formula import SPREAD, Counts, Floats, expect, shrunk
 from graphmem.advice.strengths import DEFAULTS, LEAST
 from graphmem.arrays import np
-from graphmem.graph.rates import PRIOR
+from graphmem.graph.estimate import PRIOR
 from graphmem.models.forecasts import PoolingStrengths
 from graphmem.numerics import least
 

@@ -18,9 +18,8 @@ from graphmem.advice.estimate import COUNTS, Estimator
 from graphmem.advice.recall_kinds import EVIDENCE, KINDS, About, Beside
 from graphmem.graph.access import View, read_view
 from graphmem.graph.arguments import check_choice, checked_items, checked_text, searched
-from graphmem.graph.estimate import STOPPED, Estimate
+from graphmem.graph.estimate import HEURISTIC_ABOVE, STOPPED, Estimate
 from graphmem.graph.graph import Graph
-from graphmem.graph.rates import HEURISTIC_ABOVE
 from graphmem.ids import from_millis, strategy_id, to_millis
 from graphmem.lessons.anti_patterns import describe, find_warnings, is_told
 from graphmem.lessons.skills import find_untried

@@ -10,9 +10,9 @@ from graphmem.episodes.rows import formers
 from graphmem.errors import NotFoundError, ValidationError
 from graphmem.graph.access import EVERYTHING, ChangeFinder, View, read_view
 from graphmem.graph.arguments import check_choice, check_flag, check_limit, check_text, checked_text
+from graphmem.graph.estimate import follow
 from graphmem.graph.graph import Graph
 from graphmem.graph.lookup import HasId, task_ids
-from graphmem.graph.rates import follow
 from graphmem.graph.reads import Reads
 from graphmem.ids import from_millis, strategy_id
 from graphmem.lessons.reading import RECENT

@@ -1,18 +1,32 @@
-"""The estimate of one strategy on a task, what its outcomes mean, and whether it is advice."""
+"""Success rates, and the estimate of one strategy on a task: what its outcomes mean as advice.
+
+The formulas of rates are procedures.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import sqrt
 from operator import itemgetter
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
-from graphmem.graph.rates import HEURISTIC_ABOVE, mean_of
+from graphmem.graph.graph import Reader
 from graphmem.models.forecasts import Change, Prior
 from graphmem.numerics import wilson_lower
 from graphmem.store.port import Row
 from graphmem.text.fencing import fenced
+
+Counts = tuple[int, int]  # trials and successes
+
+PRIOR = (1.0, 1.0)  # successes and failures of the Beta prior of a mean (Laplace)
+ESTABLISHED_ABOVE, REFUTED_BELOW = 0.6, 0.4
+"""What is established has its lower bound above, what is refuted its upper bound below.
+
+``cypher/formulas.cypher`` has the same defaults.
+"""
+LATEST = 32  # how many latest outcomes are kept, in which a change can be found
+HEURISTIC_ABOVE = 0.5  # a heuristic, or an anti-pattern, is shown while its posterior mean is above
 
 Conclusion = Literal[
     "likely",
@@ -246,3 +260,44 @@ def _columns(uses: Mapping[str, float]) -> tuple[str, str]:
 def weight_of(trials: int) -> float:
     """Return the weight of what was tried so often among several that are used together."""
     return 1.0 / (trials + 1) ** 2
+
+
+def mean_of(successes: float, trials: float) -> float:
+    """Return the posterior mean of a rate."""
+    return (successes + PRIOR[0]) / (trials + sum(PRIOR))
+
+
+def rates_of(
+    reader: Reader, counts: Iterable[Counts], name: str = "rates.weigh", **params: Any
+) -> dict[Counts, Row]:
+    """Return the rows of ``rates.weigh`` (mean, bounds, status) or ``rates.more`` by counts."""
+    rows = [{"trials": trials, "successes": won} for trials, won in sorted(set(counts))]
+    rated = reader.read(name, rows=rows, **params) if rows else []
+    return {(row.pop("trials"), row.pop("successes")): row for row in rated}
+
+
+def follow(
+    reader: Reader,
+    rows: Sequence[Row],
+    key: str,
+    rate: str,
+    changes: Mapping[str, Change],
+    count: Callable[[Row, Change], Counts] = lambda _, made: made.counts_since,
+) -> list[Row]:
+    """Return rows of strategies (ids in ``key``) as they hold now, the best first.
+
+    Where a strategy changed, the bounds, the mean (in ``rate``) and the status are those of its
+    present run, whose outcomes ``count`` counts; ``change`` tells the rest.
+    """
+    found = [(row, changes.get(row[key])) for row in rows]
+    since = [count(row, made) if made else None for row, made in found]
+    rated = rates_of(reader, filter(None, since))
+    told: list[Row] = []
+    for (row, made), counts in zip(found, since, strict=True):
+        now: Row = {"change": made}
+        if counts:
+            rates = rated[counts]
+            now |= {name: rates[name] for name in ("lower", "upper", "status")}
+            now[rate] = rates["mean"]
+        told.append(row | now)
+    return sorted(told, key=lambda row: (-row["lower"], -row[rate], row["id"]))

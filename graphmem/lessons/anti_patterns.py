@@ -6,9 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from graphmem.graph.access import EVERYTHING, View
-from graphmem.graph.estimate import STOPPED, Estimate
+from graphmem.graph.estimate import HEURISTIC_ABOVE, STOPPED, Estimate
 from graphmem.graph.graph import Graph, Reader, Transaction
-from graphmem.graph.rates import HEURISTIC_ABOVE
 from graphmem.ids import from_millis
 from graphmem.models.forecasts import Change
 from graphmem.models.lessons import Alternative, AntiPattern

@@ -18,10 +18,9 @@ from itertools import chain
 
 from graphmem.graph.access import EVERYTHING, View, read_view
 from graphmem.graph.arguments import check_function
-from graphmem.graph.estimate import STOPPED, Estimate
+from graphmem.graph.estimate import HEURISTIC_ABOVE, STOPPED, Estimate, mean_of
 from graphmem.graph.graph import Graph
 from graphmem.graph.lookup import describe_unshared
-from graphmem.graph.rates import HEURISTIC_ABOVE, mean_of
 from graphmem.lessons.anti_patterns import read_failing
 from graphmem.lessons.general_rules import AgentRules, consolidation_id
 from graphmem.lessons.priors import PriorReader, Priors, unrestricted

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from graphmem.graph.access import EVERYTHING, ChangeFinder, View, read_view
 from graphmem.graph.arguments import MOST, check_flag, check_limit, checked_number, checked_text
+from graphmem.graph.estimate import HEURISTIC_ABOVE, follow, mean_of
 from graphmem.graph.graph import Graph
 from graphmem.graph.lookup import known_tasks
-from graphmem.graph.rates import HEURISTIC_ABOVE, follow, mean_of
 from graphmem.ids import from_millis, rule_id, strategy_id, task_id
 from graphmem.lessons.anti_patterns import SAMPLE, describe, failures_since, read_failing
 from graphmem.lessons.priors import PriorReader

@@ -19,8 +19,8 @@ from pydantic import Field
 
 from graphmem.errors import ValidationError
 from graphmem.graph.arguments import check_flag, checked_agent, checked_items, checked_number
+from graphmem.graph.estimate import rates_of
 from graphmem.graph.graph import Transaction
-from graphmem.graph.rates import rates_of
 from graphmem.ids import event_ids, node_id, stream_id
 from graphmem.models.fields import MAX_VALUE, Input, millis
 from graphmem.models.policies import (

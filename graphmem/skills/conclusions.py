@@ -15,8 +15,8 @@ from graphmem.advice.changes import Changes
 from graphmem.errors import NotFoundError
 from graphmem.graph.access import View, read_view
 from graphmem.graph.arguments import checked_text
+from graphmem.graph.estimate import rates_of
 from graphmem.graph.graph import Graph
-from graphmem.graph.rates import rates_of
 from graphmem.ids import from_millis, strategy_id, to_millis
 from graphmem.lessons import Lessons
 from graphmem.lessons.anti_patterns import read_failing

@@ -17,7 +17,7 @@ import numpy as np
 
 from graphmem import Memory, Settings
 from graphmem.advice import formula
-from graphmem.graph.rates import LATEST
+from graphmem.graph.estimate import LATEST
 from graphmem.search.embedding import open_embedder
 from tests.bench.forecasting import SHARED
 from tests.bench.loop import Once

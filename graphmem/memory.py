@@ -15,7 +15,7 @@ from graphmem.advice.choose import Chooser
 from graphmem.advice.estimate import Estimator
 from graphmem.advice.explain import Explainer
 from graphmem.advice.predict import Forecaster
-from graphmem.advice.recall import HOPS, Recaller
+from graphmem.advice.recall import Recaller
 from graphmem.advice.strengths import Strengths
 from graphmem.config import DEFAULT_NAMESPACE, Settings
 from graphmem.episodes.attempts import Attempt, Attempts, Terms
@@ -26,7 +26,6 @@ from graphmem.facade import ASKING, OTHER_NAMES, delegate, note_if_new
 from graphmem.graph.arguments import check_flag, check_text, name_arguments
 from graphmem.graph.graph import Graph
 from graphmem.graph.reads import Reads
-from graphmem.ids import to_millis
 from graphmem.lessons import Lessons
 from graphmem.lessons.prompt import ContextWriter
 from graphmem.lessons.proposals import answer as answer_by_model
@@ -34,7 +33,6 @@ from graphmem.levels import Levels, Outlets
 from graphmem.levels.producers import Producers
 from graphmem.models.choices import Choice
 from graphmem.models.episodes import Episode, MistakeCard, Step, StrategyUse
-from graphmem.models.recall import Kind, Recall
 from graphmem.models.reports import Learned
 from graphmem.network import Network
 from graphmem.people import LearningScopes, People, find_facts
@@ -98,7 +96,7 @@ class Memory:
         self.levels = Levels(graph, search, reads, outlets)
         """Entries that agents hold for a time: see :class:`graphmem.levels.Levels`."""
         noted = self.levels._relevant
-        self._facts = facts = partial(find_facts, graph, search)
+        facts = partial(find_facts, graph, search)
         self._context = ContextWriter(graph, similarity, estimator.each, noted, facts)
         self.scopes = LearningScopes(graph)
         """What agents may learn and read: see :class:`graphmem.people.LearningScopes`."""
@@ -110,7 +108,7 @@ class Memory:
         """Cycles in time: see :class:`graphmem.policies.cycles.Cycles`."""
         self._past = past = Past(graph, similarity.vectors, partial(_within, namespace))
         self._looking = Looking(graph, changes.find, reads, past.at)
-        self._recaller = Recaller(graph, similarity, estimator, facts)
+        self._recaller = Recaller(graph, similarity, estimator, facts, reads, past.at)
         self._forecaster = Forecaster(graph, strengths, estimator, past.at)
         self._explainer = Explainer(graph, self.lessons, self._forecaster, past.at)
         self._chooser = Chooser(graph, estimator, self._recaller)
@@ -422,56 +420,7 @@ class Memory:
     remember = delegate("_producers", Producers.remember)
     watch = delegate("_producers", Producers.watch)
     context = delegate("_context", ContextWriter.context)
-
-    def recall(
-        self,
-        text: str,
-        limit: int = 5,
-        agent: str | None = None,
-        max_hops: int = HOPS,
-        *,
-        at: datetime | None = None,
-        kinds: Sequence[Kind] | None = None,
-        as_of: datetime | None = None,
-        user: str | None = None,
-    ) -> Recall:
-        """Return strategies that worked on similar tasks, and strategies to avoid.
-
-        A search by meaning and words finds the nearest known tasks and strategies. Strategies tried
-        on these tasks rank by relevance, the lower bound of what :meth:`predict` expects of them,
-        and freshness; similar strategies rank lower (:mod:`graphmem.advice.recall`). New texts are
-        embedded first. An empty memory answers without loading a model.
-
-        Args:
-            text: the task in words; at most 100,000 characters.
-            limit: most items, from 1 to 100; there are at most 5 warnings.
-            agent: use only outcomes that this agent may read; None: all.
-            max_hops: from 0 to 4. 0: only strategies whose own text matches; 1: also strategies
-                tried on the nearest tasks; 2 and more: if these are few, also their neighbours by
-                SIMILAR_TO and CO_OCCURS_WITH, one step each.
-            at: the time for computing freshness; default: now.
-            kinds: which of "strategy", "rule", "heuristic" and "policy" to return; default: all.
-                Rules, heuristics and policies come after the strategies, at most 3 of each.
-            as_of: what was recalled at this time, as in :meth:`predict`; rules and policies are
-                those that follow from the episodes alone, facts those that were told by then.
-            user: also return the preferences of this user, before the facts near the text.
-
-        Raises:
-            ValidationError: an argument is wrong; the text is empty, or contains a lone surrogate.
-            SettingsError: the memory was built with another embedder.
-            NotFoundError: nothing was recorded by ``as_of``.
-        """
-        if as_of is not None:
-            past: Memory = self._past.at(as_of)
-            told = past.recall(text, limit, agent, max_hops, at=at or as_of, kinds=kinds, user=user)
-            facts = self._facts(told.text, user, to_millis(at or as_of), to_millis(as_of))
-            return told.model_copy(update={"facts": tuple(facts)})
-        how: dict[str, Any] = {"at": at, "kinds": kinds, "user": user}
-        recalled = self._recaller.recall(text, limit, agent, max_hops, **how)
-        for kind, label in (("strategy", "Strategy"), ("policy", "Policy")):
-            self._reads.note(label, [item.id for item in recalled.items if item.kind == kind])
-        return recalled
-
+    recall = delegate("_recaller", Recaller.recall)
     choose = delegate("_chooser", Chooser.choose)
     changes = delegate("_changes", Changes.changes)
     predict = delegate("_forecaster", Forecaster.predict)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 from pydantic import Field
 
 from graphmem.advice.estimate import COUNTS, Estimates, Estimator, interval
-from graphmem.advice.recall import Recaller
+from graphmem.advice.recall import Recaller, Wanted
 from graphmem.errors import NotFoundError
 from graphmem.graph.access import View, read_view
 from graphmem.graph.arguments import check_choice, check_function
@@ -220,7 +220,8 @@ class Chooser:
 
     def _find_candidates(self, task: str, agent: str | None, view: View) -> list[str]:
         """Return what recall finds for a task, what files say of it, what worked best anywhere."""
-        recalled = self._recaller.recall(task, RECALLED, agent, kinds=("strategy", "prior"))
+        wanted = Wanted(limit=RECALLED, kinds=("strategy", "prior"))
+        recalled = self._recaller.find(task, wanted, view, self._graph.now())
         texts = [item.text for item in recalled.items if item.verdict != "AVOID"]
         name, seen = "choosing.best", {}
         if view.agents is not None:

@@ -7,7 +7,7 @@ part; ``cypher/advice/recall.cypher`` computes them.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Annotated, Any, NamedTuple
@@ -20,6 +20,7 @@ from graphmem.graph.access import View, read_view
 from graphmem.graph.arguments import check_choice, checked_items, checked_text, searched
 from graphmem.graph.estimate import HEURISTIC_ABOVE, STOPPED, Estimate
 from graphmem.graph.graph import Graph
+from graphmem.graph.reads import Reads
 from graphmem.ids import from_millis, strategy_id, to_millis
 from graphmem.lessons.anti_patterns import describe, find_warnings, is_told
 from graphmem.lessons.skills import find_untried
@@ -52,10 +53,12 @@ WARNED = 20
 """How many of them to look at: what every run uses fails most often, and is left out then."""
 
 
-class _Asked(Input):
+class Wanted(Input):
+    """How much is recalled, and what."""
+
     limit: Annotated[int, Field(ge=1, le=MOST)]
-    max_hops: Annotated[int, Field(ge=0, le=MOST_HOPS)]
-    at: Moment | None
+    max_hops: Annotated[int, Field(ge=0, le=MOST_HOPS)] = HOPS
+    at: Moment | None = None
     kinds: Annotated[tuple[Kind, ...], AS_TUPLE, Field(min_length=1)]
 
 
@@ -97,10 +100,19 @@ class Recaller:
     """Recalls strategies of one namespace."""
 
     def __init__(
-        self, graph: Graph, similarity: Similarity, estimator: Estimator, facts: Facts
+        self,
+        graph: Graph,
+        similarity: Similarity,
+        estimator: Estimator,
+        facts: Facts,
+        reads: Reads,
+        past: Callable[[datetime], Any],
     ) -> None:
+        """``past`` gives a memory of what was recorded by a time."""
         self._graph = graph
         self._facts = facts
+        self._reads = reads
+        self._past = past
         self._read = graph.read
         self._similarity = similarity
         self._estimator = estimator
@@ -114,17 +126,55 @@ class Recaller:
         max_hops: int = HOPS,
         *,
         at: datetime | None = None,
-        kinds: Iterable[str] | None = None,
+        kinds: Sequence[Kind] | None = None,
+        as_of: datetime | None = None,
         user: str | None = None,
     ) -> Recall:
-        """Return strategies that worked on tasks similar to a text, and strategies to avoid."""
+        """Return strategies that worked on similar tasks, and strategies to avoid.
+
+        A search by meaning and words finds the nearest known tasks and strategies. Strategies tried
+        on these tasks rank by relevance, the lower bound of what :meth:`predict` expects of them,
+        and freshness; similar strategies rank lower (:mod:`graphmem.advice.recall`). New texts are
+        embedded first. An empty memory answers without loading a model.
+
+        Args:
+            text: the task in words; at most 100,000 characters.
+            limit: most items, from 1 to 100; there are at most 5 warnings.
+            agent: use only outcomes that this agent may read; None: all.
+            max_hops: from 0 to 4. 0: only strategies whose own text matches; 1: also strategies
+                tried on the nearest tasks; 2 and more: if these are few, also their neighbours by
+                SIMILAR_TO and CO_OCCURS_WITH, one step each.
+            at: the time for computing freshness; default: now.
+            kinds: which of "strategy", "rule", "heuristic" and "policy" to return; default: all.
+                Rules, heuristics and policies come after the strategies, at most 3 of each.
+            as_of: what was recalled at this time, as in :meth:`predict`; rules and policies are
+                those that follow from the episodes alone, facts those that were told by then.
+            user: also return the preferences of this user, before the facts near the text.
+
+        Raises:
+            ValidationError: an argument is wrong; the text is empty, or contains a lone surrogate.
+            SettingsError: the memory was built with another embedder.
+            NotFoundError: nothing was recorded by ``as_of``.
+        """
+        if as_of is not None:
+            how: dict[str, Any] = {"at": at or as_of, "kinds": kinds, "user": user}
+            told: Recall = self._past(as_of).recall(text, limit, agent, max_hops, **how)
+            facts = self._facts(told.text, user, to_millis(at or as_of), to_millis(as_of))
+            return told.model_copy(update={"facts": tuple(facts)})
         asked = searched("text", text)
-        wanted: Any = KINDS if kinds is None else tuple(checked_items("kinds", kinds))
-        for kind in wanted:
+        given: Any = KINDS if kinds is None else tuple(checked_items("kinds", kinds))
+        for kind in given:
             check_choice("kinds", kind, KINDS)
-        how = _Asked(limit=limit, max_hops=max_hops, at=at, kinds=wanted)
-        now = self._graph.now() if how.at is None else to_millis(how.at)
-        view = read_view(self._graph, agent)
+        wanted = Wanted(limit=limit, max_hops=max_hops, at=at, kinds=given)
+        now = self._graph.now() if wanted.at is None else to_millis(wanted.at)
+        told = self.find(asked, wanted, read_view(self._graph, agent), now)
+        facts = self._facts(asked, checked_text("user", user), now)
+        for kind, label in (("strategy", "Strategy"), ("policy", "Policy")):
+            self._reads.note(label, [item.id for item in told.items if item.kind == kind])
+        return told.model_copy(update={"facts": tuple(facts)})
+
+    def find(self, asked: str, wanted: Wanted, view: View, now: int) -> Recall:
+        """Return what is recalled for a text, without facts; it does not count as read."""
         found = self._similarity.search(asked, SEEDS, view)
         floors = self._similarity.floors(found, SEEDS, view)
         seeds: dict[str, Nodes] = {label: {} for label in floors}
@@ -135,8 +185,8 @@ class Recaller:
                 nodes[hit.id] = _Reached(min(1.0, hit.similarity**2), way)
         tasks = view.tasks(self._graph, list(seeds["Task"]))
         walk = _Walk({id_: seeds["Task"][id_] for id_ in tasks}, seeds["Strategy"])
-        most = max(ESTIMATED, BESIDE * limit)
-        self._walk(walk, view, max_hops, now, most)
+        most = max(ESTIMATED, BESIDE * wanted.limit)
+        self._walk(walk, view, wanted.max_hops, now, most)
         reached = list(walk.rows.values())
         question = self._similarity.understand(asked, view)
         against = self._warned(reached, tasks, view)
@@ -149,8 +199,8 @@ class Recaller:
         near = [_near_task(row, found) for row in tasks.values()]
         near.sort(key=lambda task: (-task.relevance, task.text))
         items: list[RecallItem] = []
-        if "strategy" in wanted:
-            chosen = self._varied(_ranked(reached[:most], expected), limit)
+        if "strategy" in wanted.kinds:
+            chosen = self._varied(_ranked(reached[:most], expected), wanted.limit)
             items += self._items(chosen, reached, walk, tasks, view)
         if found:
             lends = self._similarity.vectors.embedder.thresholds.near
@@ -158,9 +208,9 @@ class Recaller:
                 *(near, question.task_type, question.type_rule, lends, view, now),
                 lambda texts: self._stopped(question, texts, estimates, view),
             )
-            items += self._beside.items(about, wanted, items)
-        if "prior" in wanted:
-            items += self._priors(question, items, limit, view)
+            items += self._beside.items(about, wanted.kinds, items)
+        if "prior" in wanted.kinds:
+            items += self._priors(question, items, wanted.limit, view)
         return Recall(
             text=asked,
             task_type=question.task_type,
@@ -171,7 +221,6 @@ class Recaller:
             tasks=tuple(near[:EVIDENCE]),
             nearest=near[0] if near else self._nearest(found, view),
             floor=floors["Task"] if found else None,
-            facts=tuple(self._facts(asked, checked_text("user", user), now)),
         )
 
     def _nearest(self, found: Sequence[Hit], view: View) -> NearTask | None:

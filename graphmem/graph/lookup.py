@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Protocol, cast, runtime_checkable
+from typing import Protocol, cast
 
 from graphmem.errors import NotFoundError, ValidationError, shown
 from graphmem.graph.access import EVERYTHING, View
@@ -20,7 +20,6 @@ FITTING = 20  # most matching items in the error for an ambiguous text
 VERDICT = re.compile(r"^\[(?:WORKS|AVOID)\]\s*")  # what may stand before the text of a rule
 
 
-@runtime_checkable
 class HasId(Protocol):
     """An object with an id, returned by this library."""
 
@@ -124,14 +123,14 @@ def find_items(reader: Reader, item: HasId | str, kind: str | None, view: View) 
         ValidationError: it is of a wrong type, or a text that matches several.
     """
     name = _checked_kind(kind)
-    if not isinstance(item, str):
-        if not isinstance(item, HasId) or not isinstance(item.id, str):
-            remedy = "give an id, a text, or what a memory returned"
-            raise ValidationError("item", item, "cannot be explained", remedy)
-        yield from _items(reader, _checked_item(item.id), name)
-        return
-    text = _checked_item(item)
+    given = item if isinstance(item, str) else getattr(item, "id", None)
+    if not isinstance(given, str):
+        remedy = "give an id, a text, or what a memory returned"
+        raise ValidationError("item", item, "cannot be explained", remedy)
+    text = _checked_item(given)
     yield from _items(reader, text, name)
+    if given is not item:
+        return
     yield from _items(reader, strategy_id(reader.ns, text), name)
     asked = {"text": VERDICT.sub("", text), "limit": FITTING + 1, **view.filters(reader)}
     own = () if asked["agents"] is None else ("own",)

@@ -26,8 +26,7 @@ from graphmem.advice.beliefs import (
     weigh_near,
 )
 from graphmem.advice.estimate import together
-from graphmem.advice.formula import Belief, Floats
-from graphmem.advice.pooling import fit
+from graphmem.advice.formula import Belief, Floats, fit_strengths
 from graphmem.advice.strengths import DEFAULTS, LEAST
 from graphmem.arrays import NDArray, np
 from graphmem.graph.arguments import Progress
@@ -239,7 +238,7 @@ class History:
             for key, cell in self.cells.items()
             if len(key) == 2 and key[:1] in numbers
         ]
-        return fit(rows, self._at().trials, self._at().worth)
+        return fit_strengths(rows, self._at().trials, self._at().worth)
 
     def strengths_then(self) -> PoolingStrengths:
         """Return the strengths in force after these episodes, which are fitted now and then."""

@@ -215,7 +215,7 @@ class Recaller:
             text=asked,
             task_type=question.task_type,
             type_rule=question.type_rule,
-            embedder=self._similarity.vectors.searched_with if found else None,
+            embedder=self._similarity.vectors.embedder.name if found else None,
             items=tuple(items),
             warnings=tuple(describe(self._graph, against, view, question, expected)),
             tasks=tuple(near[:EVIDENCE]),
@@ -452,8 +452,7 @@ def _ranked(reached: Sequence[Row], expected: Mapping[str, Estimate]) -> list[Ro
 
 def _failed(one: Estimate) -> bool:
     """Return whether a strategy was tried on the task or near ones, and never worked there."""
-    trials = one.here_trials + one.near_trials
-    return trials > 0 and not one.here_successes + one.near_successes
+    return one.nearby and not one.here_successes + one.near_successes
 
 
 def _near_task(row: Row, found: Sequence[Hit]) -> NearTask:

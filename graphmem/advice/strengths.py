@@ -123,9 +123,9 @@ class Strengths:
         totals = self._graph.read("forecasting.totals")[0]
         if totals["trials"] < LEAST or not (cells := self._cells()):
             return DEFAULTS
-        from graphmem.advice import pooling
+        from graphmem.advice.formula import fit_strengths
 
-        return pooling.fit(cells, totals["trials"], (totals["n"], totals["k"]))
+        return fit_strengths(cells, totals["trials"], (totals["n"], totals["k"]))
 
     def _cells(self) -> list[tuple[float, ...]]:
         wholes: dict[str, list[float]] = {}

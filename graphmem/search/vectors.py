@@ -84,11 +84,6 @@ class Vectors:
                 self._embedder = open_embedder(self._graph.settings.embedder)
         return self._embedder
 
-    @property
-    def searched_with(self) -> str | None:
-        """The name of the embedder of the last search; None if there was nothing to search."""
-        return self._embedder.name if self._embedder and self.index else None
-
     def built_for(self) -> tuple[str, int] | None:
         """Return the name and the dimensions of the embedder of the stored vectors, if any."""
         stored = self._edges.state()

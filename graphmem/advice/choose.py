@@ -116,7 +116,8 @@ class Chooser:
         chances = Chances(epsilon=epsilon, width=width, sharpness=sharpness)
         view = read_view(self._graph, agent)
         texts = asked.candidates or self._find_candidates(asked.task, agent, view)
-        found = self._estimator.estimates(asked.task, texts, view, asked.task_type)
+        question = self._estimator.near.understand(asked.task, view, asked.task_type)
+        found = self._estimator.estimates(question, texts, view)
         several = found.strategies
         from graphmem.arrays import np
 

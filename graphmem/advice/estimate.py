@@ -62,23 +62,17 @@ class Estimator:
         self.near = near
         """Finds what is near a task or strategy."""
 
-    def estimates(
-        self, task: str, strategies: Sequence[str], view: View, task_type: str | None = None
-    ) -> Estimates:
-        """Return what to expect of strategies (texts or ids) on a task (key, id or wording).
-
-        What is not known borrows from what is similar to it.
-        """
-        question = self.near.understand(task, view, task_type)
-        return self._estimates(question, strategies, view, search=True)
-
     def each(self, question: Question, strategies: Sequence[str], view: View) -> Sequence[Estimate]:
         """Return what to expect of known strategies (texts or ids) on a task that was found."""
-        return self._estimates(question, strategies, view, search=False).strategies
+        return self.estimates(question, strategies, view, search=False).strategies
 
-    def _estimates(
-        self, question: Question, strategies: Sequence[str], view: View, *, search: bool
+    def estimates(
+        self, question: Question, strategies: Sequence[str], view: View, *, search: bool = True
     ) -> Estimates:
+        """Return what to expect of strategies (texts or ids) on the task of a question.
+
+        What is not known borrows from what is similar to it, if that may be searched for.
+        """
         from graphmem.advice.beliefs import judge
         from graphmem.advice.evidence import Evidence, nearest_first
 

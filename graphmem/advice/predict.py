@@ -90,17 +90,17 @@ class Forecaster:
         given: Any = together
         asked = _Asked(task=task, strategy=strategy, together=given)
         texts = list(dict.fromkeys(asked.together or (asked.strategy or "",)))
-        text = asked.task
         view = read_view(self._graph, agent)
-        found = self._estimator.estimates(text, texts, view)
+        question = self._estimator.near.understand(asked.task, view)
+        found = self._estimator.estimates(question, texts, view)
         weights = sum(one.weight for one in found.strategies)
         basis = PredictionBasis(
             **found.everything,
             strengths=found.strengths,
-            task_type=found.question.task_type,
+            task_type=question.task_type,
             task=TaskBasis(
-                text=text,
-                known=bool(found.question.known),
+                text=asked.task,
+                known=bool(question.known),
                 **found.task,
                 borrowed=_borrowed(found.near),
             ),

@@ -110,13 +110,6 @@ class Embedder(Protocol):
         """
 
 
-def readable(texts: Sequence[str]) -> list[str]:
-    """Return each text, a long one without its middle, after checking it."""
-    for text in checked_items("texts", texts):
-        check_text("text", text)
-    return [ends(text, LONGEST) for text in texts]
-
-
 class Embedding(ABC):
     """Checks texts before they are embedded."""
 
@@ -134,7 +127,9 @@ class Embedding(ABC):
         """
         from graphmem.arrays import np
 
-        given = readable(texts)
+        for text in checked_items("texts", texts):
+            check_text("text", text)
+        given = [ends(text, LONGEST) for text in texts]  # a long one without its middle
         return self._embed(given) if given else np.zeros((0, self.dimensions), np.float32)
 
     @abstractmethod

@@ -41,20 +41,13 @@ RETURN id, text, coalesce(given, type) AS task_type
 ORDER BY id;
 
 // name: access.strategies
-// doc: The strategies that given agents applied on given types of tasks; all, or some of given ones.
-// option: some  of some strategies, by id
+// doc: Those of given strategies that given agents applied on given types of tasks.
 // param: agents list, types list = null
 // returns: id string
-//? some
 MATCH (s:Strategy)
 WHERE s.id IN $ids AND toString(s.ns) = $ns
 MATCH (s)<-[:RECOMMENDS]-(h:Heuristic)
 WHERE h.agent IN $agents AND ($types IS NULL OR h.type IN $types)
-//? !some
-MATCH (h:Heuristic)
-WHERE h.ns = $ns AND h.agent IN $agents AND ($types IS NULL OR h.type IN $types)
-MATCH (h)-[:RECOMMENDS]->(s:Strategy)
-//?
 RETURN DISTINCT s.id AS id
 ORDER BY id;
 

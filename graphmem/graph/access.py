@@ -74,7 +74,7 @@ class View:
         """Return those of some strategies that agents applied whose lessons the reader may read."""
         if self.agents is None or not ids:
             return set(ids)
-        rows = reader.read("access.strategies", "some", ids=ids, **self.filters(reader))
+        rows = reader.read("access.strategies", ids=ids, **self.filters(reader))
         return {row["id"] for row in rows}
 
 

@@ -9,7 +9,6 @@ on.
 
 from __future__ import annotations
 
-import json
 import logging
 import reprlib
 import threading
@@ -34,6 +33,7 @@ from graphmem.integrations.outcomes import Outcome, Run, judge_of
 from graphmem.memory import Memory
 from graphmem.models.episodes import Step
 from graphmem.models.fields import MAX_KEY, MAX_TEXT
+from graphmem.seeding import chats
 from graphmem.text.words import ends
 
 _log = logging.getLogger(__name__)
@@ -189,7 +189,7 @@ class Running:
         with self._runs.going_on("a step is not recorded"):
             step = Step(
                 action_type=_key(tool) or "tool",
-                action=_to_json(_parse_arguments(arguments)),
+                action=_to_json(chats.arguments(arguments)),
                 observation=None if observation is None else _text(observation),
                 error=describe_error(error),
             )
@@ -295,12 +295,3 @@ def _to_json(value: Any) -> JsonValue:
         return plain if len(text.encode()) <= MAX_TEXT else _text(text)
     except (ValueError, RecursionError):  # it has cycles, is nested too deeply, or is no text
         return _text(reprlib.repr(value))
-
-
-def _parse_arguments(arguments: Any) -> Any:
-    if isinstance(arguments, str):
-        try:
-            return json.loads(arguments)
-        except (ValueError, RecursionError):
-            pass
-    return arguments

@@ -50,7 +50,7 @@ GAP = 0.25
 PLACES = 500
 """Where a change in a long sequence may be, at most so many places."""
 _EDGE = 20.7
-SURE = 2.5758
+LEAST_SCORE = 2.5758
 """Standard errors that the gain must exceed: two-sided 99 % of a normal distribution."""
 FEWEST = 10
 """Fewest tasks: of fewer, the standard error of a gain tells nothing."""
@@ -407,7 +407,7 @@ def fit_strengths(
     This is empirical Bayes: each outcome is predicted from all others (leave one out), and the
     strengths with the least log loss win, under a weak prior around the defaults (the logarithm of
     a strength has a standard deviation of 1). The defaults stay in force until the gain is over
-    :data:`SURE` standard errors; its independent units are tasks.
+    :data:`LEAST_SCORE` standard errors; its independent units are tasks.
 
     A row is a strategy on a task: the number of the task; what all outcomes on the task count
     elsewhere, and what those of the strategy do (each trials and successes); the trials and
@@ -443,7 +443,7 @@ def fit_strengths(
     spread = sqrt(float(((gains - gains.mean()) ** 2).sum()))
     score = float(f"{gain / spread:.6g}") if spread > 1e-9 else 0.0
     basis: dict[str, float] = {"trials": trials, "gain": gain, "score": score}
-    if score > SURE and len(gains) >= FEWEST:
+    if score > LEAST_SCORE and len(gains) >= FEWEST:
         basis |= {"fitted": True, **dict(zip(_NAMES, strengths.tolist(), strict=True))}
     return DEFAULTS.model_copy(update=basis)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from graphmem.advice.changes import change_of
 from graphmem.advice.strengths import DEFAULTS, Strengths
 from graphmem.graph.access import View
-from graphmem.graph.estimate import STANDARD_ERRORS, Estimate, is_common, is_usual
+from graphmem.graph.estimate import STANDARD_ERRORS, Estimate, is_common, is_usual, mean_of
 from graphmem.graph.graph import Graph
 from graphmem.models.forecasts import Change, PoolingStrengths
 from graphmem.numerics import beta_quantile, wilson_lower
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from graphmem.advice.formula import Belief, Turn
 
 _ALL = ("trials", "successes")
+_COURSE = (*_ALL, "latest")
 _OF_TYPE = ("type_trials", "type_successes")
 COUNTS = (*(*_ALL, *_OF_TYPE), *("near_trials", "near_successes", "here_trials", "here_successes"))
 """The counts of outcomes that an estimate has."""
@@ -125,14 +126,21 @@ class Estimator:
 def _change(
     question: Question, one: Estimate, turns: Sequence[Turn | None], course: Course | None
 ) -> Change | None:
-    """Return the change that is assumed of a candidate: everywhere, else on the task or near."""
+    """Return the change that is assumed of a candidate: a certain one, else one that moves it."""
     here, nearby, everywhere = turns
-    turn = everywhere or here or nearby
-    task, where = (None, "") if everywhere else (question.text, "here_")
-    row = {name: getattr(one, where + name) for name in ("trials", "successes", "latest")}
-    if course and not (everywhere or here):
-        row = course._asdict()
-    return change_of(one.text, task, row, turn) if turn else None
+    rows = {name: {key: getattr(one, name + key) for key in _COURSE} for name in ("", "here_")}
+    there = question.text, course._asdict() if course else {}
+    places = ((everywhere, None, rows[""]), (here, question.text, rows["here_"]), (nearby, *there))
+    found = [change_of(one.text, task, row, turn) for turn, task, row in places if turn]
+    certain = [change for change in found if change.certain]
+    return next(iter([*certain, *(change for change in found if _moves(change, one))]), None)
+
+
+def _moves(change: Change, one: Estimate) -> bool:
+    """Return whether what is expected is nearer to the rate since a change than to that before."""
+    before = mean_of(change.successes_before, change.trials_before)
+    since = mean_of(change.successes_since, change.trials_since)
+    return abs(since - one.probability) < abs(before - one.probability)
 
 
 def interval(probability: float, concentration: float, level: float = 0.95) -> tuple[float, float]:

@@ -13,7 +13,7 @@ from typing import Any
 from graphmem.advice.beliefs import Lately, Shared, Tally, at_most, lend, plus, total, weigh_near
 from graphmem.advice.changes import latest_of, read_lately
 from graphmem.graph.access import View
-from graphmem.graph.estimate import Estimate, NearCell, Pair
+from graphmem.graph.estimate import ENOUGH, Estimate, NearCell, Pair
 from graphmem.graph.graph import Graph
 from graphmem.ids import heuristic_ids, strategy_id
 from graphmem.lessons.skills import priors_of
@@ -26,6 +26,9 @@ KINDS = 64
 """Agents times types of task up to which the heuristics of a strategy are read one by one."""
 MOVES = 0.5
 """Outcomes that are worth fewer trials move an estimate by little."""
+AS_NEAR = 0.75
+"""A task whose outcomes weigh this share of those of the nearest one is told with it."""
+_COUNTS = ("trials", "successes")
 
 
 class Evidence:
@@ -195,9 +198,14 @@ class Evidence:
         told = [(one, task) for task in self.near for one in cells if task in cells[one]]
         for identity, task in told:
             own, cell = self._own(identity), cells[identity][task]
-            rest = own.around[0] - weigh_near([cell])[1][0]
-            row = self.near[task] | {"trials": cell.trials, "successes": cell.successes}
-            row["others"] = rest >= MOVES
+            near, least = [cell], AS_NEAR * cell.weight
+            if cell.trials < ENOUGH:
+                near = [one for one in cells[identity].values() if one.weight >= least]
+            row = self.near[task] | {
+                name: sum(getattr(cell, name) for cell in near) for name in _COUNTS
+            }
+            row["tasks"] = len(near)
+            row["others"] = own.around[0] - weigh_near(near)[1][0] >= MOVES
             own.nearest = own.nearest or row
 
     def _find(self, text: str, identity: str) -> Estimate:

@@ -22,7 +22,7 @@ from typing import NamedTuple
 from graphmem.advice.strengths import DEFAULTS, LEAST
 from graphmem.arrays import NDArray, np
 from graphmem.graph.estimate import PRIOR
-from graphmem.models.forecasts import PoolingStrengths
+from graphmem.models.forecasts import CERTAIN, PoolingStrengths
 from graphmem.numerics import least
 
 Floats = NDArray[np.float64]
@@ -43,8 +43,6 @@ TEMPER = 0.5
 """The power of the likelihood of outcomes on all tasks: what comes close together is alike."""
 RARE = 0.1
 """How much rarer changes are taken for where one draws or warns."""
-CERTAIN = 0.95
-"""The least certainty of a change that is told."""
 GAP = 0.25
 """The least distance of the rates before and since."""
 PLACES = 500
@@ -323,7 +321,7 @@ class Turn(NamedTuple):
 
 
 def find_turns(
-    runs: Runs, counts: Sequence[tuple[float, float]], rare: float = RARE
+    runs: Runs, counts: Sequence[tuple[float, float]], rare: float = RARE, *, probable: bool = False
 ) -> dict[int, Turn]:
     """Return the changes in rows of runs (by row), of which there are so many outcomes each.
 
@@ -334,12 +332,14 @@ def find_turns(
         runs: what :func:`mix` returned.
         counts: all trials and successes of each row.
         rare: how much rarer changes are than it was assumed for the runs.
+        probable: also those that were more probable than not where these runs were weighed.
     """
+    least = rare / (1.0 + rare) if probable else CERTAIN
     found: dict[int, Turn] = {}
     if runs.weights.shape[1] < 2:
         return found
     weights = cautious(runs.weights, rare)
-    for row in map(int, np.flatnonzero(weights[:, 0] <= 1.0 - CERTAIN)):
+    for row in map(int, np.flatnonzero(weights[:, 0] <= 1.0 - least)):
         trials, successes = counts[row]
         start = int(runs.weights[row, 1:].argmax()) + 1
         since, gone = runs.trials[row], trials - runs.trials[row]
@@ -347,7 +347,7 @@ def find_turns(
             successes - runs.successes[row] + 0.5
         ) / (gone + 1.0)
         certainty = float(weights[row, 1:][rises[1:] == rises[start]].sum())
-        if certainty < CERTAIN:
+        if certainty < least:
             continue
         n, k = int(runs.trials[row, start]), int(runs.successes[row, start])
         whole, latest = (successes, trials), (runs.successes[row, 1], runs.trials[row, 1])

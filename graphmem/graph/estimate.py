@@ -131,8 +131,9 @@ class Estimate:
     """The change that it assumes: on the task, on tasks like it, or on all tasks."""
     nearest: Row | None = None
     """The nearest task where it was tried, with its outcomes: {id, text, trials, successes,
-    similarity, weight of one outcome}; ``others`` tells whether those on less similar tasks are
-    worth half a trial or more."""
+    similarity, weight of one outcome}. If these are few, those on ``tasks`` about as near count
+    with them; ``others`` tells whether those on less similar tasks are worth half a trial or more.
+    """
     usual: bool = False
     """Whether it worked at times, and no less often than others on the type, else on all tasks.
 
@@ -163,7 +164,8 @@ class Estimate:
     @property
     def conclusion(self) -> Conclusion:
         """What its outcomes tell of it now."""
-        change, seen = self.change, self.seen[1]
+        seen = self.seen[1]
+        change = self.change if self.change and self.change.certain else None
         before = change.successes_before / change.trials_before if change else HEURISTIC_ABOVE
         if self.probability < RARELY and before > HEURISTIC_ABOVE:
             return STOPPED
@@ -183,11 +185,16 @@ class Estimate:
         """The counts that moved it, and where they are from: ``26 of 30 here``."""
         near, here = self.nearest, self.here_trials
         alike = f"on {_quoted(near['text'])}, like this one" if near else ""
+        if near and near["tasks"] > 1:
+            alike = f"on tasks like this one, nearest {_quoted(near['text'])}"
         if self.change:
-            where = f", {alike}" if near and near["trials"] == self.trials else ", on all tasks"
+            where = alike if near and near["trials"] == self.trials else "on all tasks"
             if self.change.task:
-                where = ", on tasks like this one"
-            return self.change.said + ("" if here == self.change.trials else where)
+                where = "on tasks like this one"
+            tells = self.change.said + ("" if here == self.change.trials else f", {where}")
+            if self.change.certain or self.change.trials == self.trials:
+                return tells
+            return f"{tells}; {self.successes} of {self.trials} in all"
         priors = [prior.said for prior in self.priors[:PRIORS]]
         if not self.trials and priors:
             return "; ".join(["no own outcomes yet", *priors])

@@ -250,6 +250,7 @@ _WORDS = {
     "string_too_long": ("", "shorten it"),
     "tuple_too_long": ("", "split the episode"),
     "too_long": ("", "split the episode"),
+    "too_short": ("is empty", "give at least one"),
     "greater_than": ("", "give a probability in (0, 1]"),
     "greater_than_equal": ("", "scale it"),
     "less_than_equal": ("", "scale it"),

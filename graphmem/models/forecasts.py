@@ -16,6 +16,8 @@ BaselineName = Literal["global", "task", "strategy", "cell"]
 Advice = Literal["do", "avoid"]
 _Count = Annotated[int, Field(ge=0, le=1_000_000_000)]
 _SHOWN = 60  # most characters of the name of a source
+CERTAIN = 0.95
+"""The least certainty of a change that is told as one."""
 
 
 class Change(Output):
@@ -24,7 +26,7 @@ class Change(Output):
     ``task`` is None if it changed on all tasks; where a task was asked about, the outcomes may be
     those on tasks like it. The outcomes from ``since`` on are the present run; ``until`` is the
     time of the last outcome before it (None: it has no time). ``certainty`` in [0, 1] is the
-    probability that there was a change at all.
+    probability that there was a change at all; what an estimate assumes may be uncertain.
     """
 
     strategy: str
@@ -38,6 +40,11 @@ class Change(Output):
     certainty: float
 
     @property
+    def certain(self) -> bool:
+        """Whether it is told as a change: it is certain to 95 %."""
+        return self.certainty >= CERTAIN
+
+    @property
     def trials(self) -> int:
         """All outcomes, before and since."""
         return self.trials_before + self.trials_since
@@ -49,12 +56,20 @@ class Change(Output):
 
     @property
     def said(self) -> str:
-        """Its counts and its time (UTC): ``30 of 30 until 30 Sep 2026, 0 of 30 since``."""
+        """Its counts and its time (UTC): ``30 of 30 until 30 Sep 2026, 0 of 30 since``.
+
+        One that is not certain has no time: ``0 of the latest 3, 9 of 10 before``.
+        """
+        before = f"{self.successes_before} of {self.trials_before}"
+        if not self.certain:
+            latest = f"{self.successes_since} of the latest {self.trials_since}"
+            if self.trials_since == 1:
+                latest = f"the latest {'worked' if self.successes_since else 'failed'}"
+            return f"{latest}, {before} before"
         ended = self.until or self.since
         form = "%H:%M, %-d %b %Y" if ended.date() == self.since.date() else "%-d %b %Y"
         when = f"{'until' if self.until else 'before'} {ended:{form}}"
-        before = f"{self.successes_before} of {self.trials_before} {when}"
-        return f"{before}, {self.successes_since} of {self.trials_since} since"
+        return f"{before} {when}, {self.successes_since} of {self.trials_since} since"
 
     @property
     def sentence(self) -> str:

@@ -321,7 +321,8 @@ def basis(one: Any) -> Iterator[str]:
         if part.change is not None:
             where = "on this task" if here == part.change.trials else "on tasks like this one"
             where = "on all tasks" if part.change.task is None else where
-            yield f"{name} changed {where}: {part.change.sentence}"
+            changed = "changed" if part.change.certain else "may have changed"
+            yield f"{name} {changed} {where}: {part.change.sentence}"
 
 
 def verdict(episodes: int, brier: float | None, baselines: Sequence[Any]) -> str:

@@ -147,6 +147,26 @@ def test_a_change_on_tasks_of_one_kind_is_told_there_alone(memory: Memory) -> No
     assert memory.predict("refund order 7", "the api").probability > 0.6
 
 
+def test_words_follow_a_change_that_is_not_certain(memory: Memory) -> None:
+    """What is expected rests on the latest outcomes, so that they are what is told."""
+    for number in range(72):
+        kind = ("refund order", "ship parcel", "update address")[number % 3]
+        worked = kind != "refund order" or number < 48
+        memory.learn(f"{kind} {1800 + number}", "api v1", success=worked)
+    told = "rarely: 0 of the latest 8, 16 of 16 before, on tasks like this one; 64 of 72 in all"
+    assert memory.recall("refund order 9991").items[0].said == told
+    assert f"- {told}: api v1" in memory.context("refund order 9991")
+    change = memory.choose("refund order 9991", ["api v1"]).change
+    assert change
+    assert not change.certain
+    lines = str(memory.predict("refund order 9991", "api v1"))
+    assert "'api v1' may have changed on tasks like this one: 0 of the latest 8" in lines
+    parcel = memory.recall("ship parcel 9991").items[0].said
+    assert parcel.startswith("likely: ")
+    assert "on tasks like this one, nearest 'ship parcel" in parcel
+    assert memory.changes() == []
+
+
 def test_a_hard_task_is_no_change(memory: Memory) -> None:
     """Everything fails on it; so that a strategy fails there too says little of the strategy."""
     memory.learn_many(

@@ -13,7 +13,7 @@ from scipy.stats import beta
 
 from graphmem import Memory, StrategyUse
 from graphmem.advice.choose import DRAWS, FOUND
-from graphmem.errors import NotFoundError
+from graphmem.errors import NotFoundError, ValidationError
 from graphmem.models.choices import Choice, Considered, Explore
 from graphmem.printable import percent
 from tests.conftest import Opener
@@ -171,6 +171,8 @@ def test_what_was_never_tried_is_expected_to_be_as_what_is_like_it(memory: Memor
 
 
 def test_an_empty_memory_has_no_candidates_of_its_own(memory: Memory) -> None:
+    with pytest.raises(ValidationError, match=r"candidates: is empty .* give at least one"):
+        memory.choose(TASK, [])
     with pytest.raises(NotFoundError, match="give candidates, or learn an episode first"):
         memory.choose(TASK)
     choice = memory.choose(TASK, ["ask", "wait"], seed=1)

@@ -134,11 +134,11 @@ class TestSections:
         shown = memory.context("find the root causes", max_tokens=1_000).splitlines()[2:-1]
         assert shown[:4] == [
             "works on such tasks:",
-            "- likely: 3 of 3 on 'find the root cause', like this one; "
-            "3 of 3 on less similar tasks: read the log first",
+            "- likely: 6 of 6 on tasks like this one, nearest 'find the root cause': "
+            "read the log first",
             "rarely works on such tasks:",
-            "- rarely: 0 of 1 on 'find the root cause', like this one; "
-            "0 of 2 on less similar tasks: restart everything",
+            "- rarely: 0 of 3 on tasks like this one, nearest 'find the root cause': "
+            "restart everything",
         ]
 
     def test_an_empty_memory_has_nothing_to_say(self, memory: Memory) -> None:

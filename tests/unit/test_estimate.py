@@ -12,7 +12,7 @@ from graphmem.models.forecasts import Change
 from graphmem.numerics import wilson_lower
 
 DAY = datetime(2026, 9, 30, 12, 0, tzinfo=UTC)
-NEAREST = {"text": "refund a cancelled flight", "trials": 10, "successes": 9, "others": True}
+NEAREST = {"text": "refund a cancelled flight", "trials": 10, "successes": 9, "tasks": 1}
 ALIKE = "9 of 10 on 'refund a cancelled flight', like this one"
 
 
@@ -26,7 +26,9 @@ def estimate(probability: float, worth: float = 10.0, **given: Any) -> Estimate:
     return Estimate(**(fields | given))
 
 
-def change(before: tuple[int, int], since: tuple[int, int], hours: float = 24) -> Change:
+def change(
+    before: tuple[int, int], since: tuple[int, int], hours: float = 24, certainty: float = 0.99
+) -> Change:
     return Change(
         strategy="wkhtmltopdf",
         task="make a PDF",
@@ -36,7 +38,7 @@ def change(before: tuple[int, int], since: tuple[int, int], hours: float = 24) -
         trials_before=before[1],
         successes_since=since[0],
         trials_since=since[1],
-        certainty=0.99,
+        certainty=certainty,
     )
 
 
@@ -57,8 +59,14 @@ def test_the_counts_are_said_from_the_task_itself_outwards(
 ) -> None:
     """Those that add nothing are left out, and the nearest task is named."""
     counts = {"here_": here, "near_": near, "type_": typed, "": everywhere}
-    one = estimate(0.8, counts=counts, nearest=NEAREST if near[1] else None)
+    one = estimate(0.8, counts=counts, nearest=NEAREST | {"others": True} if near[1] else None)
     assert one.evidence == told
+
+
+def test_few_outcomes_on_each_of_several_near_tasks_are_said_together() -> None:
+    near = {"text": "refund order 18", "trials": 12, "successes": 6, "tasks": 12, "others": False}
+    one = estimate(0.5, counts={"near_": (6, 12), "": (6, 12)}, nearest=near)
+    assert one.evidence == "6 of 12 on tasks like this one, nearest 'refund order 18'"
 
 
 @pytest.mark.parametrize(
@@ -86,6 +94,22 @@ def test_what_changed_is_said_with_its_time() -> None:
     assert again.said == "works again: 10 of 30 until 12:00, 30 Sep 2026, 30 of 30 since"
     less = estimate(0.5, counts=counts, change=change((30, 30), (15, 30)))
     assert less.said == "about as often as not: 30 of 30 until 30 Sep 2026, 15 of 30 since"
+
+
+@pytest.mark.parametrize(
+    ("before", "since", "told"),
+    [
+        ((16, 16), (0, 8), "0 of the latest 8, 16 of 16 before; 16 of 34 in all"),
+        ((20, 20), (0, 1), "the latest failed, 20 of 20 before; 20 of 31 in all"),
+    ],
+)
+def test_an_uncertain_change_is_said_as_the_latest_outcomes(
+    before: tuple[int, int], since: tuple[int, int], told: str
+) -> None:
+    here, everywhere = (before[0], before[1] + since[1]), (before[0], before[1] + since[1] + 10)
+    assumed = change(before, since, certainty=0.5)
+    one = estimate(0.35, counts={"here_": here, "": everywhere}, change=assumed)
+    assert one.said == f"rarely: {told}"
 
 
 def test_the_order_is_by_what_is_expected_then_by_certainty() -> None:

@@ -1,6 +1,6 @@
 """Counts reads outside of the graph, so that a read neither waits for the lease nor takes it.
 
-Some seconds after the next write of this memory a thread adds the counts to the graph. What a
+The counts are added to the graph beside a later write of this memory, or when it is closed. What a
 memory reads that never writes is not counted: it would have to take the lease for that.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterable
+from time import monotonic
 
 from graphmem.errors import StoreError
 from graphmem.forks import in_child, renew_lock
@@ -16,6 +17,7 @@ from graphmem.graph.graph import Graph, Transaction
 from graphmem.store.port import Row
 
 SECONDS = 5.0
+"""The counts wait so long for others."""
 _PROCEDURES = {
     "Entry": "entries.count_reads",
     "Policy": "policies.count_reads",
@@ -36,7 +38,7 @@ class Reads:
         self._lock = threading.RLock()
         in_child(self, renew_lock)
         self._counts: Counts = {}
-        self._timer: threading.Timer | None = None
+        self._written = monotonic()
 
     def note(self, label: str, ids: Iterable[str]) -> None:
         """Count one read of each item."""
@@ -46,12 +48,8 @@ class Reads:
         with self._lock:
             for identity in ids:
                 self._add(label, {"id": identity, "reads": 1, "at": now})
-            if not self._counts or self._timer is not None:
-                return
-            if self._graph.store.writing:
-                self._start()
-            elif self._start not in self._graph.after_write:
-                self._graph.after_write.append(self._start)
+            if self._counts and self._write_later not in self._graph.after_write:
+                self._graph.after_write.append(self._write_later)
 
     def _add(self, label: str, row: Row) -> None:
         known = self._counts.setdefault(label, {}).setdefault(row["id"], {**row, "reads": 0})
@@ -79,32 +77,24 @@ class Reads:
 
     def close(self) -> None:
         """Write the counts for the last time."""
-        try:
-            if self._graph.store.writing:
-                self.flush()
-        except StoreError as error:
-            _log.info("read counts were dropped: %s", error)
+        if self._graph.store.writing:
+            self._write()
         self._take()
 
-    def _start(self) -> None:
-        """Start the thread that writes the counts, unless there is one or nothing to write."""
-        with self._lock:
-            if self._counts and self._timer is None:
-                self._timer = threading.Timer(SECONDS, self._tick)
-                self._timer.daemon = True
-                self._timer.start()
+    def _write_later(self) -> None:
+        if monotonic() - self._written < SECONDS:
+            self._graph.after_write.append(self._write_later)
+        else:
+            self._write()
 
-    def _take(self) -> Counts:
-        """Return the counts, and forget them; stop the thread that would write them."""
-        with self._lock:
-            counts, self._counts = self._counts, {}
-            timer, self._timer = self._timer, None
-        if timer is not None and timer is not threading.current_thread():
-            timer.cancel()
-        return counts
-
-    def _tick(self) -> None:
+    def _write(self) -> None:
         try:
             self.flush()
-        except StoreError as error:  # closed, or no server: retry at the next tick
+        except StoreError as error:  # closed, or no server: they go with a later write
             _log.info("read counts wait: %s", error)
+
+    def _take(self) -> Counts:
+        """Return the counts, and forget them."""
+        with self._lock:
+            counts, self._counts, self._written = self._counts, {}, monotonic()
+        return counts

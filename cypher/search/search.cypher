@@ -37,31 +37,32 @@ WITH n, row
 CALL db.create.setNodeVectorProperty(n, 'embedding', row.vector)
 RETURN count(*) AS written;
 
-// each: Label kind index = Strategy strategies strategy, Task tasks task
-// name: search.near_{kind}
+// name: search.near
 // engine: neo4j
-// doc: The {kind} of this namespace among those of all whose vectors are nearest to a given one, nearest first, with their similarities;
-// doc: how many were seen, and the least similarity of these.
-// param: vector list, limit integer
-// returns: seen integer, least float, ids list, scores list
-CALL db.index.vector.queryNodes('graphmem_{index}_embedding', $limit, $vector) YIELD node, score
-WITH node.ns = $ns AS own, node.id AS id, 2.0 * score - 1.0 AS similarity
+// doc: By label, the nodes of this namespace among those of all whose vectors are nearest to a given one, nearest first, with their
+// doc: similarities; how many were seen, and the least similarity of these. A label without any has no row.
+// param: labels list, vector list, size integer
+// returns: label string, seen integer, least float, ids list, scores list
+UNWIND $labels AS label
+CALL db.index.vector.queryNodes('graphmem_' + toLower(label) + '_embedding', $size, $vector) YIELD node, score
+WITH label, node.ns = $ns AS own, node.id AS id, 2.0 * score - 1.0 AS similarity
 ORDER BY similarity DESC, id
-RETURN count(*) AS seen, min(similarity) AS least, collect(CASE WHEN own THEN id END) AS ids,
+RETURN label, count(*) AS seen, min(similarity) AS least, collect(CASE WHEN own THEN id END) AS ids,
   collect(CASE WHEN own THEN similarity END) AS scores;
 
-// each: kind index = strategies strategy, tasks task
-// name: search.{kind}_by_words
+// name: search.matching
 // engine: neo4j
-// doc: The {kind} of this namespace among those of all that match words best (BM25), the best first, with their scores; how many were seen,
-// doc: and the least score of these.
-// param: words string, limit integer
-// returns: seen integer, least float, ids list, scores list
-CALL db.index.fulltext.queryNodes('graphmem_{index}_words', $words, {limit: $limit}) YIELD node, score
-WITH node.ns = $ns AS own, node.id AS id, score
-ORDER BY score DESC, id
-RETURN count(*) AS seen, min(score) AS least, collect(CASE WHEN own THEN id END) AS ids,
-  collect(CASE WHEN own THEN score END) AS scores;
+// doc: By label, the nodes of this namespace among those of all that match words best (BM25), the best first, with the similarity of their
+// doc: vectors to a given one; and how many were seen. A label without any has no row.
+// param: labels list, words string, vector list, size integer
+// returns: label string, seen integer, least float, ids list, scores list
+UNWIND $labels AS label
+CALL db.index.fulltext.queryNodes('graphmem_' + toLower(label) + '_words', $words, {limit: $size}) YIELD node, score
+WITH label, node, score ORDER BY score DESC, node.id
+WITH label, collect(node) AS nodes, min(score) AS least
+WITH label, size(nodes) AS seen, least, [node IN nodes WHERE node.ns = $ns] AS nodes
+RETURN label, seen, least, [node IN nodes | node.id] AS ids,
+  [node IN nodes | coalesce(cosine_of(node.embedding, $vector), 0.0)] AS scores;
 
 // each: Label kind = Strategy strategies, Task tasks
 // name: search.vectors_of_{kind}
@@ -90,28 +91,6 @@ ORDER BY id;
 MATCH (n:{Label})
 WHERE n.ns = $ns
 RETURN count(*) AS nodes;
-
-// name: search.hits
-// engine: neo4j
-// doc: What matches a vector, and words, best: a row for each label and way (meaning, words) that finds something, with how many nodes
-// doc: were looked at over all namespaces (at most size), and those of this one, the best first, with the cosine of their vector.
-// option: words  by words too
-// param: vector list, words string, size integer
-// returns: label string, way string, seen integer, hits list
-UNWIND ['Strategy', 'Task'] AS label
-CALL db.index.vector.queryNodes('graphmem_' + toLower(label) + '_embedding', $size, $vector) YIELD node, score
-WITH label, node, round(2.0 * score - 1.0, 6) AS similarity
-ORDER BY similarity DESC, node.id
-WITH label, collect({id: node.id, own: node.ns = $ns, similarity: similarity}) AS nodes
-RETURN label, 'meaning' AS way, size(nodes) AS seen, [node IN nodes WHERE node.own][..$limit] AS hits
-//? words
-UNION ALL
-UNWIND ['Strategy', 'Task'] AS label
-CALL db.index.fulltext.queryNodes('graphmem_' + toLower(label) + '_words', $words, {limit: $size}) YIELD node, score
-WITH label, node, score ORDER BY score DESC, node.id
-WITH label, collect(node) AS nodes
-RETURN label, 'words' AS way, size(nodes) AS seen,
-       [node IN [node IN nodes WHERE node.ns = $ns][..$limit] | {id: node.id, similarity: cosine_of(node.embedding, $vector)}] AS hits;
 
 // each: Label kind = Strategy strategies, Task tasks
 // name: search.cosines_of_{kind}

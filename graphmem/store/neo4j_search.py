@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from time import monotonic
 
 from graphmem.arrays import NDArray, np
@@ -55,8 +55,9 @@ class _ServerIndex:
 class Neo4jIndex(_ServerIndex):
     """The search index of one namespace's strategies and tasks, opened anew for each search."""
 
-    shares: dict[str, float]
-    """The share of this namespace in what each search found last: one search is to be enough."""
+    shares: dict[tuple[str, str], float]
+    """The share of this namespace in what each search (statement and label) found last: one search
+    is to be enough."""
     counted: dict[str, tuple[int, float]]
     """How many nodes of each label there were when they were counted last, and when that was."""
 
@@ -89,51 +90,19 @@ class Neo4jIndex(_ServerIndex):
     def near(
         self, label: str, vector: Matrix, limit: int, at_least: float = -1.0
     ) -> list[tuple[str, float]]:
-        name = f"search.near_{TEXTS[label]}"
-        own = self._own(name, limit, at_least, vector=vector.tolist())
-        best = [(key, round(float(score), 6)) for key, score in own]
-        best = [pair for pair in best if pair[1] >= at_least]
-        return sorted(best, key=lambda pair: (-pair[1], pair[0]))[:limit]
+        return self._nearest([label], vector, limit, at_least)[label]
 
     def exactly(self, label: str, vector: Matrix, limit: int) -> Near:
         rows = self._ask(f"search.ranked_{TEXTS[label]}", vector=vector.tolist(), limit=limit)
         return [(row["id"], row["similarity"]) for row in rows]
 
     def hits(self, vector: Matrix, words: Sequence[str], limit: int) -> Hits:
-        """Return the nodes of each label that the server finds by a vector and by words.
-
-        One statement does, unless most of the nodes that it looks at are in other namespaces.
-        """
-        asked = " ".join(dict.fromkeys(words))
-        names = [(f"search.near_{kind}", f"search.{kind}_by_words") for kind in TEXTS.values()]
-        size = max(self._size(name, limit) for both in names for name in both)
-        query = procedure("search.hits").wanting(*(["words"] if asked else []))
-        params = {"vector": vector.tolist(), "words": asked, "size": size, "limit": limit}
-        found: dict[tuple[str, str], Near] = {}
-        for row in self._read(query, ns=self._namespace, **params):
-            label, way = row["label"], row["way"]
-            if len(row["hits"]) >= limit or row["seen"] < size:
-                near = [(hit["id"], round(hit["similarity"] or 0.0, 6)) for hit in row["hits"]]
-            elif way == "meaning":
-                near = self.near(label, vector, limit)
-            else:
-                near = self.matching(label, words, vector, limit)
-            found[label, way] = near
-        return {
-            label: (found.get((label, "meaning"), []), found.get((label, "words"), []))
-            for label in TEXTS
-        }
+        near = self._nearest(TEXTS, vector, limit)
+        matching = self._matching(TEXTS, words, vector, limit)
+        return {label: (near[label], matching[label]) for label in TEXTS}
 
     def matching(self, label: str, words: Sequence[str], vector: Matrix, limit: int) -> Near:
-        asked = " ".join(dict.fromkeys(words))
-        if not asked:
-            return []
-        ids = [key for key, _ in self._own(f"search.{TEXTS[label]}_by_words", limit, words=asked)]
-        vectors = self.vectors(label, ids[:limit])
-        return [
-            (key, round(float(vectors[key] @ vector), 6) if key in vectors else 0.0)
-            for key in ids[:limit]
-        ]
+        return self._matching([label], words, vector, limit)[label]
 
     def cosines(self, label: str, ids: Sequence[str], others: Sequence[str]) -> NDArray[np.float64]:
         params = {"ids": list(ids), "others": list(others), "dimensions": self._dimensions}
@@ -177,23 +146,51 @@ class Neo4jIndex(_ServerIndex):
     def _digest(self, text: str) -> str:
         return digest(f"{self._embedder}\n{text}").hex()
 
-    def _own(self, name: str, limit: int, least: float = -1.0, **asked: object) -> Near:
-        """Return the best of this namespace with their scores; the index spans all namespaces.
+    def _nearest(
+        self, labels: Iterable[str], vector: Matrix, limit: int, least: float = -1.0
+    ) -> dict[str, Near]:
+        found = self._own("search.near", labels, limit, least, vector=vector.tolist())
+        for label, near in found.items():
+            best = [pair for pair in near if pair[1] >= least]
+            found[label] = sorted(best, key=lambda pair: (-pair[1], pair[0]))[:limit]
+        return found
+
+    def _matching(
+        self, labels: Iterable[str], words: Sequence[str], vector: Matrix, limit: int
+    ) -> dict[str, Near]:
+        if not words:
+            return {label: [] for label in labels}
+        asked = {"words": " ".join(dict.fromkeys(words)), "vector": vector.tolist()}
+        found = self._own("search.matching", labels, limit, **asked)
+        return {label: near[:limit] for label, near in found.items()}
+
+    def _own(
+        self, name: str, labels: Iterable[str], limit: int, least: float = -1.0, **asked: object
+    ) -> dict[str, Near]:
+        """Return the best of this namespace by label; the indexes span all namespaces.
 
         A score under the least that is wanted ends the search.
         """
-        size = self._size(name, limit)
-        while True:
-            row = self._ask(name, limit=size, **asked)[0]
-            own, seen = list(zip(row["ids"], row["scores"], strict=True)), row["seen"]
-            self.shares[name] = (len(own) + 1) / (seen + 1)
-            if len(own) >= limit or seen < size or size >= MOST or row["least"] < least:
-                return own
-            size = min(max(size + limit, self._size(name, limit)), size * MORE, MOST)
+        found: dict[str, Near] = {label: [] for label in labels}
+        left = [*found]
+        size = max(self._size((name, label), limit) for label in left)
+        while left:
+            rows = self._ask(name, labels=left, size=size, **asked)
+            left = []
+            for row in rows:
+                label, seen, own = row["label"], row["seen"], row["ids"]
+                scores = (round(float(score), 6) for score in row["scores"])
+                found[label] = list(zip(own, scores, strict=True))
+                self.shares[name, label] = (len(own) + 1) / (seen + 1)
+                if len(own) < limit and size <= seen < MOST and row["least"] >= least:
+                    left.append(label)
+            wanted = [self._size((name, label), limit) for label in left]
+            size = min(max([size + limit, *wanted]), size * MORE, MOST)
+        return found
 
-    def _size(self, name: str, limit: int) -> int:
+    def _size(self, search: tuple[str, str], limit: int) -> int:
         """Return how many to ask for, of all namespaces, to get so many of this one."""
-        share = self.shares.get(name, 1.0)
+        share = self.shares.get(search, 1.0)
         return max(_LEAST, limit if share == 1.0 else min(int(limit * SPARE / share), MOST))
 
 

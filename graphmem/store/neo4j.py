@@ -76,7 +76,7 @@ class _Transaction:
         self._inner = inner
 
     def run(self, query: Query, /, **params: Any) -> list[Row]:
-        return _rows(self._inner.run(cast(Any, query.text), query.bind(params)))
+        return _rows(self._inner.run(cast(Any, query.packed), given=query.bind(params)))
 
     finish = run
 
@@ -260,12 +260,11 @@ class Neo4jStore(Store):
         seconds: float | None = None,
     ) -> list[Row]:
         """Run one statement in a managed transaction of its own, which spares a round trip."""
-        bound = query.bind(params)
-        text = cast(Any, query.text)
+        text = cast(Any, query.packed)
         with self._call(), translated(self.url, self._query):
             return self._driver.execute_query(
                 text if seconds is None else neo4j.Query(text, timeout=seconds),
-                bound,
+                {"given": query.bind(params)},
                 routing,
                 self._database,
                 bookmark_manager_=self._bookmarks,

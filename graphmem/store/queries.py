@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -44,6 +44,7 @@ _TOKEN = re.compile(r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"|`[^`]*`|//[^\n]*|/\
 _COMMENT = re.compile(r"//(?!\?)")
 _MARK = re.compile(r"\s*//\?((?:\s+!?[a-z_]+)*)\s*$")
 _USED = re.compile(r"\$(\w+)")
+_TOKEN_OR_USED = re.compile(rf"{_TOKEN.pattern}|\$(\w+)", re.DOTALL)
 _RETURN = re.compile(r"\bRETURN\b", re.IGNORECASE)
 _TAIL = re.compile(r"(?<![$.])\b(?:ORDER\s+BY|SKIP|LIMIT|UNION)\b.*", re.IGNORECASE | re.DOTALL)
 _ALIAS = re.compile(r"(?:.*\bAS\s+)?`?(\w+)`?", re.IGNORECASE | re.DOTALL)
@@ -61,7 +62,7 @@ class Parameter:
     default: Any = ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Query:
     """A Cypher statement with its header."""
 
@@ -102,6 +103,16 @@ class Query:
             )
             self._variants[wanted] = variant
         return variant
+
+    @cached_property
+    def packed(self) -> str:
+        """The text with all parameters in one map, ``given``.
+
+        A server plans a statement anew for each combination of types of its parameters (an empty
+        list is of another type than others, null than a text) and of orders of magnitude of their
+        lengths. Of what is in a map it knows neither.
+        """
+        return _TOKEN_OR_USED.sub(lambda m: f"$given.{m[1]}" if m[1] else m[0], self.text)
 
     def bind(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the parameters to send: the given values and the defaults."""

@@ -123,8 +123,8 @@ def test_the_server_finds_nodes_by_their_ids(subject: str, session: Session) -> 
 def assert_finds_by_id(query: Query, session: Session) -> None:
     given: dict[str, Any] = {name: _sample(query, name) for name in query.params}
     # Planned now, not when another test ran it on a server that held next to nothing.
-    text = f"CYPHER replan=force EXPLAIN {query.text}"
-    plan = patiently(lambda: session.run(text, given).consume().plan)
+    text = f"CYPHER replan=force EXPLAIN {query.packed}"
+    plan = patiently(lambda: session.run(text, given=given).consume().plan)
     assert plan
     shown = plan["args"]["string-representation"]
     assert not SCANS & set(_operators(plan)), shown

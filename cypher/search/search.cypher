@@ -39,30 +39,27 @@ RETURN count(*) AS written;
 
 // name: search.near
 // engine: neo4j
-// doc: By label, the nodes of this namespace among those of all whose vectors are nearest to a given one, nearest first, with their
-// doc: similarities; how many were seen, and the least similarity of these. A label without any has no row.
-// param: labels list, vector list, size integer
-// returns: label string, seen integer, least float, ids list, scores list
-UNWIND $labels AS label
-CALL db.index.vector.queryNodes('graphmem_' + toLower(label) + '_embedding', $size, $vector) YIELD node, score
-WITH label, node.ns = $ns AS own, node.id AS id, 2.0 * score - 1.0 AS similarity
+// doc: The nodes of this namespace among those of all whose vectors are nearest to a given one, nearest first, with their similarities; how
+// doc: many were seen, and the least similarity of these.
+// param: index string, vector list, size integer
+// returns: seen integer, least float, ids list, scores list
+CALL db.index.vector.queryNodes('graphmem_' + $index + '_embedding', $size, $vector) YIELD node, score
+WITH node.ns = $ns AS own, node.id AS id, 2.0 * score - 1.0 AS similarity
 ORDER BY similarity DESC, id
-RETURN label, count(*) AS seen, min(similarity) AS least, collect(CASE WHEN own THEN id END) AS ids,
+RETURN count(*) AS seen, min(similarity) AS least, collect(CASE WHEN own THEN id END) AS ids,
   collect(CASE WHEN own THEN similarity END) AS scores;
 
 // name: search.matching
 // engine: neo4j
-// doc: By label, the nodes of this namespace among those of all that match words best (BM25), the best first, with the similarity of their
-// doc: vectors to a given one; and how many were seen. A label without any has no row.
-// param: labels list, words string, vector list, size integer
-// returns: label string, seen integer, least float, ids list, scores list
-UNWIND $labels AS label
-CALL db.index.fulltext.queryNodes('graphmem_' + toLower(label) + '_words', $words, {limit: $size}) YIELD node, score
-WITH label, node, score ORDER BY score DESC, node.id
-WITH label, collect(node) AS nodes, min(score) AS least
-WITH label, size(nodes) AS seen, least, [node IN nodes WHERE node.ns = $ns] AS nodes
-RETURN label, seen, least, [node IN nodes | node.id] AS ids,
-  [node IN nodes | coalesce(cosine_of(node.embedding, $vector), 0.0)] AS scores;
+// doc: The nodes of this namespace among those of all that match words best (BM25), the best first, with the similarities of their vectors
+// doc: to a given one; how many were seen, and the least score of these.
+// param: index string, words string, vector list, size integer
+// returns: seen integer, least float, ids list, scores list
+CALL db.index.fulltext.queryNodes('graphmem_' + $index + '_words', $words, {limit: $size}) YIELD node, score
+WITH node, score ORDER BY score DESC, node.id
+WITH collect(node) AS nodes, min(score) AS least
+WITH size(nodes) AS seen, least, [node IN nodes WHERE node.ns = $ns] AS nodes
+RETURN seen, least, [node IN nodes | node.id] AS ids, [node IN nodes | coalesce(cosine_of(node.embedding, $vector), 0.0)] AS scores;
 
 // each: Label kind = Strategy strategies, Task tasks
 // name: search.vectors_of_{kind}

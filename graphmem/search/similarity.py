@@ -124,12 +124,9 @@ class Similarity:
             return []
         hits: list[Hit] = []
         vector, said = self.vectors.of(asked, index), words(asked)
-        for label, found in index.hits(vector, said, limit).items():
+        for label in TEXTS:
             ways = partial(index.near, label, vector), partial(index.matching, label, said, vector)
-            near, matching = (
-                self._readable(label, limit, view, more, first)
-                for more, first in zip(ways, found, strict=True)
-            )
+            near, matching = (self._readable(label, limit, view, find) for find in ways)
             similar = dict(matching) | dict(near)
             by_vector = {key: rank for rank, (key, _) in enumerate(near, 1)}
             by_words = {key: rank for rank, (key, _) in enumerate(matching, 1)}
@@ -140,18 +137,13 @@ class Similarity:
         return sorted(hits, key=lambda hit: (-hit.fused, -hit.similarity, hit.id))
 
     def _readable(
-        self,
-        label: str,
-        limit: int,
-        view: View,
-        more: Callable[[int], Near],
-        found: Near,
-        least: float = -1.0,
+        self, label: str, limit: int, view: View, find: Callable[[int], Near], least: float = -1.0
     ) -> Near:
         """Return what a search finds in a view: it looks at more until enough may be read.
 
         Below a similarity :data:`LINKS` are enough.
         """
+        found = find(limit)
         if view.agents is None:
             return found
         known: set[str] = set()
@@ -167,7 +159,7 @@ class Similarity:
             if len(seen) >= enough or len(found) < size:
                 return seen[:limit]
             size *= _GROWTH
-            found = more(size)
+            found = find(size)
 
     def understand(self, text: str, view: View, task_type: str | None = None) -> Question:
         """Return what a question is about.
@@ -194,8 +186,8 @@ class Similarity:
         index = self.fresh()
         if index is None:
             return []
-        more = partial(index.near, "Strategy", self.vectors.of(asked, index))
-        near = self._readable("Strategy", LINKS, view, more, more(LINKS))
+        find = partial(index.near, "Strategy", self.vectors.of(asked, index))
+        near = self._readable("Strategy", LINKS, view, find)
         return [pair for pair in near if pair[1] >= self.similar_from]
 
     def near_tasks(self, text: str, view: View, own: Sequence[str]) -> NearTasks:
@@ -212,8 +204,7 @@ class Similarity:
         thresholds, size = self.vectors.embedder.thresholds, NEAR_TASKS + len(own)
         floor, given = thresholds.lowest, self._graph.settings.relevance_floor
         vector = self.vectors.of(asked, index, own if view.agents is None else ())
-        more = partial(index.near, "Task", vector)
-        near = self._readable("Task", size, view, more, more(size), floor)
+        near = self._readable("Task", size, view, partial(index.near, "Task", vector), floor)
         least = max(self._floor("Task", len(near), LINKS, view) - ROUNDED, 0.0)
         lowest = least if given is not None else min(floor, least)
         around = tuple(pair for pair in near if pair[1] >= lowest and pair[0] not in own)

@@ -25,7 +25,7 @@ from graphmem.arrays import NDArray, np
 from graphmem.errors import StorageError, StoreError
 from graphmem.store.embedded_files import VECTORS
 from graphmem.store.paging import pages
-from graphmem.store.port import CLOSED, TEXTS, Hits, Near, Question, Row
+from graphmem.store.port import CLOSED, TEXTS, Near, Question, Row
 from graphmem.store.queries import procedure
 from graphmem.store.vectors import (
     CLOSE,
@@ -273,13 +273,6 @@ class EmbeddedIndex(VectorIndex):
         return sorted(best, key=lambda pair: (-pair[1], pair[0]))[:limit]
 
     exactly = near
-
-    def hits(self, vector: Matrix, words: Sequence[str], limit: int) -> Hits:
-        with self._lock:
-            return {
-                label: (self.near(label, vector, limit), self.matching(label, words, vector, limit))
-                for label in TEXTS
-            }
 
     def matching(self, label: str, words: Sequence[str], vector: Matrix, limit: int) -> Near:
         with self._lock:

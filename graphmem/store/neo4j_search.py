@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
 
 from graphmem.arrays import NDArray, np
 from graphmem.store.paging import pages
-from graphmem.store.port import TEXTS, Hits, Near, Question, Row
+from graphmem.store.port import TEXTS, Near, Question, Row
 from graphmem.store.queries import procedure
 from graphmem.store.vectors import Matrix, digest
 from graphmem.text.words import words
@@ -90,19 +90,19 @@ class Neo4jIndex(_ServerIndex):
     def near(
         self, label: str, vector: Matrix, limit: int, at_least: float = -1.0
     ) -> list[tuple[str, float]]:
-        return self._nearest([label], vector, limit, at_least)[label]
+        own = self._own("search.near", label, limit, at_least, vector=vector.tolist())
+        best = [pair for pair in own if pair[1] >= at_least]
+        return sorted(best, key=lambda pair: (-pair[1], pair[0]))[:limit]
 
     def exactly(self, label: str, vector: Matrix, limit: int) -> Near:
         rows = self._ask(f"search.ranked_{TEXTS[label]}", vector=vector.tolist(), limit=limit)
         return [(row["id"], row["similarity"]) for row in rows]
 
-    def hits(self, vector: Matrix, words: Sequence[str], limit: int) -> Hits:
-        near = self._nearest(TEXTS, vector, limit)
-        matching = self._matching(TEXTS, words, vector, limit)
-        return {label: (near[label], matching[label]) for label in TEXTS}
-
     def matching(self, label: str, words: Sequence[str], vector: Matrix, limit: int) -> Near:
-        return self._matching([label], words, vector, limit)[label]
+        if not words:
+            return []
+        asked = {"words": " ".join(dict.fromkeys(words)), "vector": vector.tolist()}
+        return self._own("search.matching", label, limit, **asked)[:limit]
 
     def cosines(self, label: str, ids: Sequence[str], others: Sequence[str]) -> NDArray[np.float64]:
         params = {"ids": list(ids), "others": list(others), "dimensions": self._dimensions}
@@ -146,47 +146,21 @@ class Neo4jIndex(_ServerIndex):
     def _digest(self, text: str) -> str:
         return digest(f"{self._embedder}\n{text}").hex()
 
-    def _nearest(
-        self, labels: Iterable[str], vector: Matrix, limit: int, least: float = -1.0
-    ) -> dict[str, Near]:
-        found = self._own("search.near", labels, limit, least, vector=vector.tolist())
-        for label, near in found.items():
-            best = [pair for pair in near if pair[1] >= least]
-            found[label] = sorted(best, key=lambda pair: (-pair[1], pair[0]))[:limit]
-        return found
-
-    def _matching(
-        self, labels: Iterable[str], words: Sequence[str], vector: Matrix, limit: int
-    ) -> dict[str, Near]:
-        if not words:
-            return {label: [] for label in labels}
-        asked = {"words": " ".join(dict.fromkeys(words)), "vector": vector.tolist()}
-        found = self._own("search.matching", labels, limit, **asked)
-        return {label: near[:limit] for label, near in found.items()}
-
-    def _own(
-        self, name: str, labels: Iterable[str], limit: int, least: float = -1.0, **asked: object
-    ) -> dict[str, Near]:
-        """Return the best of this namespace by label; the indexes span all namespaces.
+    def _own(self, name: str, label: str, limit: int, least: float = -1.0, **asked: object) -> Near:
+        """Return the best of this namespace; the index spans all namespaces.
 
         A score under the least that is wanted ends the search.
         """
-        found: dict[str, Near] = {label: [] for label in labels}
-        left = [*found]
-        size = max(self._size((name, label), limit) for label in left)
-        while left:
-            rows = self._ask(name, labels=left, size=size, **asked)
-            left = []
-            for row in rows:
-                label, seen, own = row["label"], row["seen"], row["ids"]
+        search = name, label
+        size = self._size(search, limit)
+        while True:
+            row = self._ask(name, index=label.lower(), size=size, **asked)[0]
+            own, seen = row["ids"], row["seen"]
+            self.shares[search] = (len(own) + 1) / (seen + 1)
+            if len(own) >= limit or seen < size or size >= MOST or row["least"] < least:
                 scores = (round(float(score), 6) for score in row["scores"])
-                found[label] = list(zip(own, scores, strict=True))
-                self.shares[name, label] = (len(own) + 1) / (seen + 1)
-                if len(own) < limit and size <= seen < MOST and row["least"] >= least:
-                    left.append(label)
-            wanted = [self._size((name, label), limit) for label in left]
-            size = min(max([size + limit, *wanted]), size * MORE, MOST)
-        return found
+                return list(zip(own, scores, strict=True))
+            size = min(max(size + limit, self._size(search, limit)), size * MORE, MOST)
 
     def _size(self, search: tuple[str, str], limit: int) -> int:
         """Return how many to ask for, of all namespaces, to get so many of this one."""

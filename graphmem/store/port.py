@@ -30,8 +30,6 @@ _GRACE = 2.0  # seconds after which nobody waits any more for an engine that doe
 
 Row = dict[str, Any]
 Near = list[tuple[str, float]]  # ids and similarities of nodes, the best first
-Hits = dict[str, tuple[Near, Near]]
-"""By label: the nodes nearest to a vector, and the best matches of words."""
 T = TypeVar("T")
 
 if TYPE_CHECKING:
@@ -265,15 +263,11 @@ class SearchIndex(Index, Protocol):
     def exactly(self, label: str, vector: Vector, limit: int) -> Near:
         """Return the same as :meth:`near`, and miss none."""
 
-    def hits(self, vector: Vector, words: Sequence[str], limit: int) -> Hits:
-        """Return the nearest nodes of each label, and those that match the words best (BM25).
-
-        Both are at most ``limit`` ids, the best first, with similarities as :meth:`near` gives
-        them; a node without a vector has 0.
-        """
-
     def matching(self, label: str, words: Sequence[str], vector: Vector, limit: int) -> Near:
-        """Return the nodes that match the words best, as :meth:`hits` does."""
+        """Return the nodes that match the words best (BM25), at most ``limit``, the best first.
+
+        Similarities are as in :meth:`near`; that of a node without a vector is 0.
+        """
 
     def cosines(self, label: str, ids: Sequence[str], others: Sequence[str]) -> Cosines:
         """Return the similarities, shape (ids, others), NaN if either has no vector."""

@@ -107,7 +107,7 @@ class Judgement:
     """The rows of :attr:`first` are those of the candidates, if they did not change everywhere."""
     first: NDArray[np.int64]
     turns: list[tuple[Turn | None, Turn | None, Turn | None]]
-    """By candidate: its probable change on the task, on tasks like it, and everywhere."""
+    """By candidate: its possible change on the task, on tasks like it, and everywhere."""
     nearby: Mapping[int, Course]
     """The outcomes of those candidates (places) that may have changed on tasks like it."""
 
@@ -162,13 +162,13 @@ def judge(
     """Return what is believed of candidates on a task."""
     found, wide = changing(owns, shared.everything.worth, look_up)
     every = [(owns[place].trials, owns[place].successes) for place in found]
-    wide_turns = formula.find_turns(wide, every, rare=1.0, probable=True)
+    wide_turns = formula.find_turns(wide, every, rare=1.0, possible=True)
     courses = [_course(own) for own in owns]
     varied = {place: one for place, one in enumerate(courses) if owns[place].cells and one.varies}
     nearby, near = _changing_nearby(varied)
     as_certain = formula.RARE * formula.HAZARD / formula.SPREADING  # as on the task itself
     near_counts = [one[:2] for one in nearby.values()]
-    near_turns = formula.find_turns(near, near_counts, as_certain, probable=True)
+    near_turns = formula.find_turns(near, near_counts, as_certain, possible=True)
     wide_row = {place: row for row, place in enumerate(found)}
     near_row = {place: row for row, place in enumerate(nearby)}
     parts: list[_Part] = []
@@ -209,7 +209,7 @@ def judge(
     back += (1.0 - back) * whole / np.maximum(drawn, 1e-12)
     belief = formula.believe(of, (shares, drawn), back, expected, runs, strengths.cell)
     first = np.searchsorted(of, np.arange(len(owns)))
-    here = formula.find_turns(runs, [one for one, _ in pairs], probable=True)
+    here = formula.find_turns(runs, [one for one, _ in pairs], possible=True)
     turns = [
         (
             here.get(row) if parts[row].begin is None else None,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from graphmem.advice.changes import change_of
 from graphmem.advice.strengths import DEFAULTS, Strengths
 from graphmem.graph.access import View
-from graphmem.graph.estimate import STANDARD_ERRORS, Estimate, is_common, is_usual, mean_of
+from graphmem.graph.estimate import MOVED, STANDARD_ERRORS, Estimate, is_common, is_usual, mean_of
 from graphmem.graph.graph import Graph
 from graphmem.models.forecasts import Change, PoolingStrengths
 from graphmem.numerics import beta_quantile, wilson_lower
@@ -126,21 +126,23 @@ class Estimator:
 def _change(
     question: Question, one: Estimate, turns: Sequence[Turn | None], course: Course | None
 ) -> Change | None:
-    """Return the change that is assumed of a candidate: a certain one, else one that moves it."""
+    """Return the change that is assumed of a candidate: a certain one, else a possible one."""
     here, nearby, everywhere = turns
     rows = {name: {key: getattr(one, name + key) for key in _COURSE} for name in ("", "here_")}
     there = question.text, course._asdict() if course else {}
     places = ((everywhere, None, rows[""]), (here, question.text, rows["here_"]), (nearby, *there))
     found = [change_of(one.text, task, row, turn) for turn, task, row in places if turn]
+    moving = [change for change in found if _moves(change, one)]
     certain = [change for change in found if change.certain]
-    return next(iter([*certain, *(change for change in found if _moves(change, one))]), None)
+    return next(iter(certain), max(moving, key=lambda change: change.certainty, default=None))
 
 
 def _moves(change: Change, one: Estimate) -> bool:
-    """Return whether what is expected is nearer to the rate since a change than to that before."""
-    before = mean_of(change.successes_before, change.trials_before)
+    """Return whether a change moves what is expected away from the rate before and since."""
+    rate = mean_of(change.successes_before + change.successes_since, change.trials)
     since = mean_of(change.successes_since, change.trials_since)
-    return abs(since - one.probability) < abs(before - one.probability)
+    moved = one.probability - rate
+    return abs(moved) >= MOVED and (moved > 0.0) == (since > rate)
 
 
 def interval(probability: float, concentration: float, level: float = 0.95) -> tuple[float, float]:

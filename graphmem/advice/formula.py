@@ -321,7 +321,7 @@ class Turn(NamedTuple):
 
 
 def find_turns(
-    runs: Runs, counts: Sequence[tuple[float, float]], rare: float = RARE, *, probable: bool = False
+    runs: Runs, counts: Sequence[tuple[float, float]], rare: float = RARE, *, possible: bool = False
 ) -> dict[int, Turn]:
     """Return the changes in rows of runs (by row), of which there are so many outcomes each.
 
@@ -332,9 +332,9 @@ def find_turns(
         runs: what :func:`mix` returned.
         counts: all trials and successes of each row.
         rare: how much rarer changes are than it was assumed for the runs.
-        probable: also those that were more probable than not where these runs were weighed.
+        possible: also those of which the chance was a tenth where these runs were weighed.
     """
-    least = rare / (1.0 + rare) if probable else CERTAIN
+    least = rare / (rare + 9.0) if possible else CERTAIN
     found: dict[int, Turn] = {}
     if runs.weights.shape[1] < 2:
         return found

@@ -43,7 +43,7 @@ LIKELY, RARELY = 0.6, 0.4  # what is expected from the one on is likely, under t
 NEARLY_ALL = 0.9  # a tool that this share of runs use tells runs apart by little
 WIDE = 0.45  # with a greater distance of the bounds, too little is known of what has few outcomes
 ENOUGH = 5  # so many outcomes are known well; on the task itself they leave little to say to others
-MOVED = 0.2  # where the estimate is so far from the rate of these, others moved it
+MOVED = 0.2  # where an estimate is so far from a rate, something else moved it
 PRIORS = 2  # so many files are named that say something of a strategy
 NAMED = 60  # characters of the text of another task or strategy
 

@@ -145,15 +145,15 @@ def weigh_near(cells: Iterable[NearCell]) -> tuple[int, Pair, Pair, Pair]:
 
     What counts as near is told as a worth elsewhere (of cells), and as counts.
     """
-    trials, near, gone, counts = 0, NOTHING, NOTHING, NOTHING
-    for cell in cells:
-        n, k, most, _ = cell
+    trials, near_n, near_k, gone_n, gone_k, n_of_all, k_of_all = 0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    for n, k, most, _ in cells:
+        share, part = most / (n + most), most / (1.0 + most)
+        spread = part * formula.SPREAD / (n + formula.SPREAD)
         trials += n
-        share, part = most / (n + most), cell.weight
-        near = plus(near, n * share, k * share)
-        gone = plus(gone, effective(n, n) * part, effective(k, n) * part)
-        counts = plus(counts, n * part, k * part)
-    return trials, near, gone, counts
+        near_n, near_k = near_n + n * share, near_k + k * share
+        gone_n, gone_k = gone_n + n * spread, gone_k + k * spread
+        n_of_all, k_of_all = n_of_all + n * part, k_of_all + k * part
+    return trials, (near_n, near_k), (gone_n, gone_k), (n_of_all, k_of_all)
 
 
 def judge(
@@ -163,9 +163,8 @@ def judge(
     found, wide = changing(owns, shared.everything.worth, look_up)
     every = [(owns[place].trials, owns[place].successes) for place in found]
     wide_turns = formula.find_turns(wide, every, rare=1.0, possible=True)
-    courses = [_course(own) for own in owns]
-    varied = {place: one for place, one in enumerate(courses) if owns[place].cells and one.varies}
-    nearby, near = _changing_nearby(varied)
+    courses = {place: _course(own) for place, own in enumerate(owns) if own.cells}
+    nearby, near = _changing_nearby({place: one for place, one in courses.items() if one.varies})
     as_certain = formula.RARE * formula.HAZARD / formula.SPREADING  # as on the task itself
     near_counts = [one[:2] for one in nearby.values()]
     near_turns = formula.find_turns(near, near_counts, as_certain, possible=True)
@@ -202,7 +201,11 @@ def judge(
     back = formula.chance_of_return([own.here_latest for own in owns])[of]
     over = formula.chance_of_return([own.latest for own in owns])[of] * np.isin(of, [*found])
     if nearby:
-        ended = formula.chance_of_return([one.latest for one in courses])[of]
+        latest = [
+            courses[place].latest if place in courses else own.here_latest
+            for place, own in enumerate(owns)
+        ]
+        ended = formula.chance_of_return(latest)[of]
         over = np.maximum(over, ended * np.isin(of, [*nearby]))
     whole = over * [one.begin is None for one in parts]  # a wider change is one here, too
     drawn = shares * (1.0 - over) + whole

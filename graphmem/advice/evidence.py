@@ -28,7 +28,6 @@ MOVES = 0.5
 """Outcomes that are worth fewer trials move an estimate by little."""
 AS_NEAR = 0.75
 """A task whose outcomes weigh this share of those of the nearest one is told with it."""
-_COUNTS = ("trials", "successes")
 
 
 class Evidence:
@@ -184,29 +183,17 @@ class Evidence:
         similar = dict(self._question.near.tasks)
         cells: dict[str, dict[str, NearCell]] = defaultdict(dict)
         for identity, task, trials, successes, latest in outcomes:
-            n, k, most, known = cells[identity].get(task, NearCell(0, 0, self._most[task]))
-            both = latest_of([known, latest])
-            cells[identity][task] = NearCell(n + trials, k + successes, most, both)
+            there = cells[self._wholes.get(identity, identity)]
+            n, k, most, known = there.get(task, NearCell(0, 0, self._most[task]))
+            there[task] = NearCell(n + trials, k + successes, most, latest_of([known, latest]))
         for identity, there in cells.items():
             own = self._own(identity)
-            own.cells += there.values()
-            trials, around, gone, _ = weigh_near(there.values())
-            own.around_trials += trials
-            own.around, own.gone = plus(own.around, *around), plus(own.gone, *gone)
-            own.near_trials += sum(one.trials for key, one in there.items() if key in similar)
-            own.near_successes += sum(one.successes for key, one in there.items() if key in similar)
-        told = [(one, task) for task in self.near for one in cells if task in cells[one]]
-        for identity, task in told:
-            own, cell = self._own(identity), cells[identity][task]
-            near, least = [cell], AS_NEAR * cell.weight
-            if cell.trials < ENOUGH:
-                near = [one for one in cells[identity].values() if one.weight >= least]
-            row = self.near[task] | {
-                name: sum(getattr(cell, name) for cell in near) for name in _COUNTS
-            }
-            row["tasks"] = len(near)
-            row["others"] = own.around[0] - weigh_near(near)[1][0] >= MOVES
-            own.nearest = own.nearest or row
+            own.cells = [*there.values()]
+            own.around_trials, own.around, own.gone, _ = weigh_near(own.cells)
+            near = [cell for key, cell in there.items() if key in similar]
+            own.near_trials, own.near_successes = _sums(near)
+            if nearest := next((task for task in self.near if task in there), None):
+                own.nearest = self.near[nearest] | _told(own, there[nearest])
 
     def _find(self, text: str, identity: str) -> Estimate:
         """Return a strategy by the id of its text, else by its id."""
@@ -278,6 +265,21 @@ class Evidence:
         first = {place: self.candidates[place].latest[0] for place in places}
         most: dict[str, float | None] = {**self._most, **dict.fromkeys(self._question.tasks)}
         return read_lately(self._graph, self._view, of, first, self._question.task_type, most)
+
+
+def _told(own: Estimate, nearest: NearCell) -> Row:
+    """Return what is told of the nearest task of a strategy, and of those about as near."""
+    near = [nearest]
+    if nearest.trials < ENOUGH:
+        least = AS_NEAR * nearest.weight
+        near = [cell for cell in own.cells if cell.weight >= least]
+    told = dict(zip(("trials", "successes"), _sums(near), strict=True))
+    others = own.around[0] - weigh_near(near)[1][0] >= MOVES
+    return told | {"tasks": len(near), "others": others}
+
+
+def _sums(cells: Sequence[NearCell]) -> tuple[int, int]:
+    return sum(cell.trials for cell in cells), sum(cell.successes for cell in cells)
 
 
 def _weigh(cosine: float, edge: float) -> float:

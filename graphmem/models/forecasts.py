@@ -158,7 +158,7 @@ class StrategyBasis(Output):
     ``rate`` is shrunk toward the overall rate. ``prior`` is the probability expected from task and
     strategy, ``probability`` the same updated by the trials on this task. All are in (0, 1). If
     several strategies are given, ``weight`` is the share of this one in the mean of the logits.
-    ``change`` is the change that ``probability`` assumes, if any.
+    ``change`` is the change that ``probability`` assumes, if any; it may be uncertain.
     """
 
     text: str

@@ -28,7 +28,7 @@ class Failed:
     def __init__(self, reason: Exception) -> None:
         self._reason = reason
 
-    def run(self, *_: Any) -> Iterator[neo4j.Record]:
+    def run(self, *_: Any, **__: Any) -> Iterator[neo4j.Record]:
         raise ResultFailedError(cast(Any, self), "The result has failed.") from self._reason
         yield
 

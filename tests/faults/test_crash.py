@@ -20,7 +20,7 @@ from graphmem.store.queries import procedure
 from tests.conftest import Opener
 from tests.faults.attack import rounds
 from tests.faults.learner import BATCH, batch, content, environment, episode, keys, learning
-from tests.neo4j.server import Neo4jServer
+from tests.neo4j.server import SHORT_LIVED, Neo4jServer
 from tests.neo4j.server import own_server as own
 
 BATCHES = 8
@@ -85,7 +85,7 @@ def test_a_killed_process_loses_nothing_that_was_acknowledged(
 @pytest.fixture(scope="module")
 def killable() -> Iterator[Neo4jServer]:
     """A Neo4j of this file alone, so that it may be killed; nothing is in it at first."""
-    with own(Neo4jServer(short_lived=True)) as server:
+    with own(Neo4jServer(compiler=SHORT_LIVED)) as server:
         yield server
 
 

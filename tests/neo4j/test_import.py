@@ -16,7 +16,7 @@ from graphmem.upkeep.exchange import AFTER, ARGUMENTS
 from tests.cli.running import good
 from tests.contract.teaching import dump, tamper
 from tests.neo4j.jars import fetch_jars, find_java
-from tests.neo4j.server import JVM_OPTIONS, Neo4jServer, Neo4jUnavailable
+from tests.neo4j.server import JVM_OPTIONS, SHORT_LIVED, Neo4jServer, Neo4jUnavailable
 
 LINES = [
     {
@@ -75,7 +75,7 @@ def test_a_seeded_memory_is_imported_as_it_is(tmp_path: Path) -> None:
         held = dump(memory)
     done = imported(home, folder)
     assert done.returncode == 0, done.stderr[-2_000:]
-    with Neo4jServer(home, short_lived=True) as server:
+    with Neo4jServer(home, compiler=SHORT_LIVED) as server:
         settings = Settings(user=server.user, password=server.password)
         with Memory.open(server.uri, settings=settings) as other:
             for statement in (folder / AFTER).read_text().splitlines():

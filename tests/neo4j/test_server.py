@@ -10,7 +10,7 @@ from neo4j import Driver
 
 from graphmem import Memory, Settings
 from tests.cli.running import run
-from tests.neo4j.server import Neo4jServer, own_server
+from tests.neo4j.server import SHORT_LIVED, Neo4jServer, own_server
 
 
 class _WithoutExtended(Neo4jServer):
@@ -24,7 +24,7 @@ class _WithoutExtended(Neo4jServer):
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Neo4jServer]:
-    with own_server(_WithoutExtended(short_lived=True)) as server:
+    with own_server(_WithoutExtended(compiler=SHORT_LIVED)) as server:
         yield server
 
 

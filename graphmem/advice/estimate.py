@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from graphmem.advice.formula import Belief, Turn
 
 _ALL = ("trials", "successes")
-_COURSE = (*_ALL, "latest")
 _OF_TYPE = ("type_trials", "type_successes")
 COUNTS = (*(*_ALL, *_OF_TYPE), *("near_trials", "near_successes", "here_trials", "here_successes"))
 """The counts of outcomes that an estimate has."""
@@ -128,10 +127,13 @@ def _change(
 ) -> Change | None:
     """Return the change that is assumed of a candidate: a certain one, else a possible one."""
     here, nearby, everywhere = turns
-    rows = {name: {key: getattr(one, name + key) for key in _COURSE} for name in ("", "here_")}
-    there = question.text, course._asdict() if course else {}
-    places = ((everywhere, None, rows[""]), (here, question.text, rows["here_"]), (nearby, *there))
-    found = [change_of(one.text, task, row, turn) for turn, task, row in places if turn]
+    found = []
+    for turn, task, where in ((everywhere, None, ""), (here, question.text, "here_")):
+        if turn:
+            row = {name: getattr(one, where + name) for name in (*_ALL, "latest")}
+            found.append(change_of(one.text, task, row, turn))
+    if nearby and course:
+        found.append(change_of(one.text, question.text, course._asdict(), nearby))
     moving = [change for change in found if _moves(change, one)]
     certain = [change for change in found if change.certain]
     return next(iter(certain), max(moving, key=lambda change: change.certainty, default=None))

@@ -191,9 +191,9 @@ class Evidence:
             own.cells = [*there.values()]
             own.around_trials, own.around, own.gone, _ = weigh_near(own.cells)
             near = [cell for key, cell in there.items() if key in similar]
-            own.near_trials, own.near_successes = _sums(near)
+            own.near_trials, own.near_successes = _sum_outcomes(near)
             if nearest := next((task for task in self.near if task in there), None):
-                own.nearest = self.near[nearest] | _told(own, there[nearest])
+                own.nearest = self.near[nearest] | _describe_nearest(own, there[nearest])
 
     def _find(self, text: str, identity: str) -> Estimate:
         """Return a strategy by the id of its text, else by its id."""
@@ -267,18 +267,17 @@ class Evidence:
         return read_lately(self._graph, self._view, of, first, self._question.task_type, most)
 
 
-def _told(own: Estimate, nearest: NearCell) -> Row:
+def _describe_nearest(own: Estimate, nearest: NearCell) -> Row:
     """Return what is told of the nearest task of a strategy, and of those about as near."""
     near = [nearest]
     if nearest.trials < ENOUGH:
-        least = AS_NEAR * nearest.weight
-        near = [cell for cell in own.cells if cell.weight >= least]
-    told = dict(zip(("trials", "successes"), _sums(near), strict=True))
+        near = [cell for cell in own.cells if cell.weight >= AS_NEAR * nearest.weight]
+    told = dict(zip(("trials", "successes"), _sum_outcomes(near), strict=True))
     others = own.around[0] - weigh_near(near)[1][0] >= MOVES
     return told | {"tasks": len(near), "others": others}
 
 
-def _sums(cells: Sequence[NearCell]) -> tuple[int, int]:
+def _sum_outcomes(cells: Sequence[NearCell]) -> tuple[int, int]:
     return sum(cell.trials for cell in cells), sum(cell.successes for cell in cells)
 
 

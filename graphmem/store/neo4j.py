@@ -114,7 +114,9 @@ class Neo4jStore(Store):
         self._grace = connecting + GRACE
         self._schema: int | None = None
         self._looked = False
-        self._seen: dict[str, tuple[dict[tuple[str, str], float], dict[str, Any]]] = {}
+        self._seen: dict[
+            str, tuple[dict[tuple[str, str], float], dict[str, tuple[int, float]]]
+        ] = {}
         self._applying = threading.RLock()  # applying reads, and a first read applies
         logging.getLogger("neo4j.notifications").setLevel(logging.ERROR)
         for name in ("neo4j.io", "neo4j.pool"):  # what they log we raise

@@ -12,7 +12,13 @@ from graphmem.models.forecasts import Change
 from graphmem.numerics import wilson_lower
 
 DAY = datetime(2026, 9, 30, 12, 0, tzinfo=UTC)
-NEAREST = {"text": "refund a cancelled flight", "trials": 10, "successes": 9, "tasks": 1}
+NEAREST = {
+    "text": "refund a cancelled flight",
+    "trials": 10,
+    "successes": 9,
+    "tasks": 1,
+    "others": True,
+}
 ALIKE = "9 of 10 on 'refund a cancelled flight', like this one"
 
 
@@ -59,7 +65,7 @@ def test_the_counts_are_said_from_the_task_itself_outwards(
 ) -> None:
     """Those that add nothing are left out, and the nearest task is named."""
     counts = {"here_": here, "near_": near, "type_": typed, "": everywhere}
-    one = estimate(0.8, counts=counts, nearest=NEAREST | {"others": True} if near[1] else None)
+    one = estimate(0.8, counts=counts, nearest=NEAREST if near[1] else None)
     assert one.evidence == told
 
 

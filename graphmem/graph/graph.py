@@ -115,11 +115,13 @@ class Graph:
 
     def read(self, name: str, /, *options: str, **params: Any) -> list[Row]:
         """Run a reading procedure."""
+        self._look()
         query, bound = self._bound(name, options, params)
         return self.store.read(query, **bound)
 
     def write(self, name: str, /, *options: str, **params: Any) -> list[Row]:
         """Run one procedure in a transaction of its own."""
+        self._look()
         query, bound = self._bound(name, options, params)
         rows = self.store.write(query, **bound)
         self._end_write()
@@ -129,6 +131,7 @@ class Graph:
         self, name: str, fits: Callable[[list[Row]], bool], /, *options: str, **params: Any
     ) -> list[Row]:
         """Run one procedure; undo it if its rows do not fit; see :meth:`Store.attempt`."""
+        self._look()
         query, bound = self._bound(name, options, params)
         rows = self.store.attempt(query, fits, **bound)
         self._end_write()
@@ -165,13 +168,13 @@ class Graph:
     def view(self, work: Callable[[Transaction], T]) -> T:
         """Run ``work``, which only reads, on one consistent state; see :meth:`Store.view`."""
         now = self.now()
+        self._look()
         return self.store.view(lambda tx: work(Transaction(self, tx, now)))
 
     def _bound(
         self, name: str, options: tuple[str, ...], params: dict[str, Any], now: int | None = None
     ) -> tuple[Query, dict[str, Any]]:
         """Return a procedure (with its optional lines for ``options``) and all its parameters."""
-        self._look()
         key, known = (name, *options), self._known
         if key not in known:
             query = procedure(name)
@@ -193,7 +196,7 @@ class Transaction:
         self._tx = tx
         self.graph = graph
         self.ns = graph.ns
-        self.settings = graph.settings
+        self.settings = graph._settings  # a look now would take a second connection
         self.now = now
 
     def run(self, name: str, /, *options: str, **params: Any) -> list[Row]:

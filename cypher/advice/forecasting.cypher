@@ -159,25 +159,21 @@ RETURN t.id AS id, t.key AS key
 ORDER BY key, id;
 
 // name: forecasting.wholes
-// doc: The counts of all strategies, and the ids of what they count as.
-// returns: id string, whole string, n float, k float, trials integer, successes integer
+// doc: What strategies count as.
+// returns: id string, whole string
 MATCH (s:Strategy)
 WHERE s.ns = $ns
-RETURN s.id AS id, whole(s) AS whole, coalesce(s.effective_trials, 0.0) AS n, coalesce(s.effective_successes, 0.0) AS k, s.trials AS trials,
-  s.successes AS successes
+RETURN s.id AS id, whole(s) AS whole
 ORDER BY id;
 
 // name: forecasting.cells
-// doc: The counts of strategies on tasks, and those of these tasks: the data for fitting strengths.
-// returns: task string, task_n float, task_k float, whole string, trials integer, successes integer
+// doc: The counts of strategies on tasks, and what they are worth elsewhere: the data for fitting strengths.
+// returns: task string, type string, whole string, trials integer, successes integer, n float, k float
 MATCH (t:Task)
 WHERE t.id IN $ids AND toString(t.ns) = $ns
 MATCH (t)<-[o:OUTCOME]-(s:Strategy)
-WITH t.id AS task, whole(s) AS whole, sum(o.trials) AS trials, sum(o.successes) AS successes, sum(effective(o.trials, o.trials)) AS n,
-  sum(effective(o.successes, o.trials)) AS k
-WITH task, sum(n) AS task_n, sum(k) AS task_k, collect({whole: whole, trials: trials, successes: successes}) AS cells
-UNWIND cells AS cell
-RETURN task, task_n, task_k, cell.whole AS whole, cell.trials AS trials, cell.successes AS successes
+RETURN t.id AS task, t.type AS type, whole(s) AS whole, sum(o.trials) AS trials, sum(o.successes) AS successes,
+  sum(effective(o.trials, o.trials)) AS n, sum(effective(o.successes, o.trials)) AS k
 ORDER BY task, whole;
 
 // name: forecasting.pooling

@@ -393,20 +393,22 @@ def _around(shared: Shared, own: Estimate, run: _Part) -> tuple[Pair, ...]:
         own.lent,
     )
     if run.since is not None:
-        return (*others, *_recent(run.since))
+        return (*others, *_recent(run.since), (1.0, 1.0))
     elsewhere = _less(own.effective, own.here, own.gone)
-    mine = NOTHING
+    mine, of_type = NOTHING, NOTHING
     if own.trials and own.type_trials:
-        per = own.effective[0] / own.trials
+        # They count for no less than if all were of one task.
+        per = max(own.effective[0] / own.trials, effective(1.0, own.type_trials))
         mine = _less((own.type_trials * per, own.type_successes * per), own.here, own.gone)
         mine = min(mine[0], elsewhere[0]), min(mine[1], elsewhere[1])
+        of_type = own.type_trials, own.type_trials * per
     if run.begin is None:
-        return (*others, _less(elsewhere, mine), mine, own.around)
+        return (*others, _less(elsewhere, mine), mine, own.around, of_type)
     begin, since = run.begin, []
     for cell in own.cells:
         later = [stamp & 1 for stamp in cell.latest if stamp >= begin]
         since.append(NearCell(len(later), sum(later), cell.most))
-    return (*others, _less(elsewhere, mine), mine, weigh_near(since)[1])
+    return (*others, _less(elsewhere, mine), mine, weigh_near(since)[1], of_type)
 
 
 def _recent(since: Sequence[Lately]) -> tuple[Pair, Pair, Pair]:

@@ -27,7 +27,7 @@ from graphmem.advice.beliefs import (
 )
 from graphmem.advice.estimate import together
 from graphmem.advice.formula import Belief, Floats, fit_strengths
-from graphmem.advice.strengths import DEFAULTS, LEAST
+from graphmem.advice.strengths import DEFAULTS, LEAST, MAX_CELLS, Uses
 from graphmem.arrays import NDArray, np
 from graphmem.graph.arguments import Progress
 from graphmem.graph.estimate import LATEST, Estimate, NearCell, mean_of, rates_of, weight_of
@@ -106,7 +106,7 @@ class History:
     cells: dict[tuple[str | None, ...], Cell] = field(default_factory=lambda: defaultdict(Cell))
     """The uses of strategies, by task and strategy, and by ``type``, type and strategy; and their
     sums: all, by task, by strategy, by ``type`` and type, and by ``types`` and strategy."""
-    types: dict[str, str | None] = field(default_factory=dict)
+    types: dict[str | None, str | None] = field(default_factory=dict)
     _in_force: PoolingStrengths = DEFAULTS
     _due: float = LEAST
 
@@ -225,20 +225,12 @@ class History:
 
     def strengths(self) -> PoolingStrengths:
         """Return the strengths fitted to these episodes."""
-        keys: list[tuple[str | None, ...]] = [(task,) for task in self.tasks]
-        numbers = dict(zip(keys, range(len(keys)), strict=True))
-        rows = [
-            (
-                numbers[key[:1]],
-                *self._at(key[0]).worth,
-                *self._at(key[1]).worth,
-                *(self._at(key[1]).trials, self._at(key[1]).successes),
-                *(cell.trials, cell.successes),
-            )
-            for key, cell in self.cells.items()
-            if len(key) == 2 and key[:1] in numbers
+        uses = [
+            Uses(key[0], self.types[key[0]], key[1], one.trials, one.successes, *one.worth)
+            for key, one in self.cells.items()
+            if len(key) == 2 and key[0] in self.tasks
         ]
-        return fit_strengths(rows, self._at().trials, self._at().worth)
+        return fit_strengths(uses[-MAX_CELLS:], self._at().trials)
 
     def strengths_then(self) -> PoolingStrengths:
         """Return the strengths in force after these episodes, which are fitted now and then."""

@@ -14,12 +14,12 @@ fit of their strengths to a history (:func:`fit_strengths`):
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import exp, lgamma, log, sqrt
 from typing import NamedTuple
 
-from graphmem.advice.strengths import DEFAULTS, LEAST
+from graphmem.advice.strengths import DEFAULTS, LEAST, Uses
 from graphmem.arrays import NDArray, np
 from graphmem.graph.estimate import PRIOR
 from graphmem.models.forecasts import CERTAIN, PoolingStrengths
@@ -145,7 +145,7 @@ def mix(
 class Counts:
     """What is known around strategies on a task; arrays of shape (rows,), in worths of trials.
 
-    A pair is (trials, successes). No outcome is in two of them.
+    A pair is (trials, successes), but for the last. No outcome is in two of the others.
     """
 
     everything: tuple[Floats, Floats]
@@ -164,6 +164,8 @@ class Counts:
     """The strategy, on other tasks of the type that are not near."""
     near: tuple[Floats, Floats]
     """The strategy, on near tasks."""
+    of_type: tuple[Floats, Floats]
+    """The trials of the strategy on the type, and what they are worth elsewhere."""
 
 
 class Expected(NamedTuple):
@@ -194,11 +196,17 @@ def expect(counts: Counts, prior: tuple[float, float], strengths: PoolingStrengt
     other_rate = shrunk(counts.elsewhere[1], counts.elsewhere[0], lent_rate, strategy)
     typical = logit(type_rate)
     wide = logistic(logit(other_rate) - logit(rate) + typical)
-    strategy_rate = shrunk(counts.typed[1], counts.typed[0], wide, strategy)
+    # Of a type, other types tell no more than what they are worth there.
+    known_type = counts.typed_all[0] + counts.typed[0] > 0.0
+    others = np.where(known_type, strategy, counts.elsewhere[0] + strategy)
+    # The more alike tasks of a type are, the more many outcomes of one of them tell of another.
+    share = counts.of_type[1] / np.maximum(counts.of_type[0], 1.0)
+    more = strengths.cell / (1.0 + (strengths.cell - 1.0) * share)
+    typed_n, typed_k = counts.typed[0] * more, counts.typed[1] * more
+    strategy_rate = shrunk(typed_k, typed_n, wide, strategy)
     around = _variance(near_rate, counts.near_all[0], type_rate, NEAR)
     beyond = _variance(task_rate, counts.task[0], near_rate, task)
-    elsewhere = counts.elsewhere[0] + counts.typed[0]
-    own = _variance(strategy_rate, elsewhere, wide, strategy)
+    own = _variance(strategy_rate, typed_n, wide, others)
     distance = logit(near_rate) + logit(strategy_rate) - 2.0 * typical
     before = logistic(typical + distance / np.sqrt(1.0 + (around + own) / BLUR))
     # What it did on near tasks counts beside what others did there, as the task may be another.
@@ -213,7 +221,7 @@ def expect(counts: Counts, prior: tuple[float, float], strengths: PoolingStrengt
     return Expected(rate, type_rate, task_rate, strategy_rate, before, expected, alike, known)
 
 
-def _variance(rate: Floats, n: Floats, wider: Floats, strength: float) -> Floats:
+def _variance(rate: Floats, n: Floats, wider: Floats, strength: Floats | float) -> Floats:
     """Return how uncertain a rate of n trials is, in log odds."""
     return 1.0 / (n * rate * (1.0 - rate) + strength * wider * (1.0 - wider))
 
@@ -399,46 +407,39 @@ def split_course(
     return turns
 
 
-def fit_strengths(
-    rows: Sequence[tuple[float, ...]], trials: int, everything: tuple[float, float]
-) -> PoolingStrengths:
+def fit_strengths(cells: Sequence[Uses], trials: int) -> PoolingStrengths:
     """Return the strengths of pooling that predict each outcome best from all others.
 
     This is empirical Bayes: each outcome is predicted from all others (leave one out), and the
     strengths with the least log loss win, under a weak prior around the defaults (the logarithm of
     a strength has a standard deviation of 1). The defaults stay in force until the gain is over
     :data:`LEAST_SCORE` standard errors; its independent units are tasks.
-
-    A row is a strategy on a task: the number of the task; what all outcomes on the task count
-    elsewhere, and what those of the strategy do (each trials and successes); the trials and
-    successes of the strategy on all tasks, and on the task. ``everything`` is what the ``trials``
-    of all count.
     """
     if trials < LEAST:
         return DEFAULTS
-    if not 0.0 < everything[1] < everything[0]:
+    if not 0 < sum(one.successes for one in cells) < sum(one.trials for one in cells):
         return DEFAULTS.model_copy(update={"trials": trials})
-    table = np.array(rows, dtype=np.float64).reshape(-1, 9).T
-    cells = np.ascontiguousarray(table[1:])
-    unique, times = np.unique(cells, axis=1, return_counts=True)
+    (n, k), *others = _leave_out(cells)
+    counts = Counts(*((n_of, k_of) for n_of, k_of in others))
     defaults = np.array([getattr(DEFAULTS, name) for name in _NAMES])
     center: Floats = np.log(defaults)
 
-    def losses(columns: Floats, strengths: Floats) -> Floats:
-        won, lost = _losses(columns, everything, strengths)
-        whole: Floats = columns[7] * won + (columns[6] - columns[7]) * lost
+    def losses(strengths: Floats) -> Floats:
+        asked = DEFAULTS.model_copy(update=dict(zip(_NAMES, strengths.tolist(), strict=True)))
+        mean = expect(counts, PRIOR, asked).near
+        # The loss of a cell without a success (or failure) is computed, too, without a weight.
+        won, lost = (shrunk(k - one, n - 1.0, mean, asked.cell) for one in (1.0, 0.0))
+        whole: Floats = k * -np.log(won) + (n - k) * -np.log1p(-lost)
         return whole
 
     def loss(x: Floats) -> float:
         x = np.clip(x, _LOW, _HIGH)
-        total = float(times @ losses(unique, np.exp(x)))
-        return total + 0.5 * float(((x - center) ** 2).sum())
+        return float(losses(np.exp(x)).sum()) + 0.5 * float(((x - center) ** 2).sum())
 
     best = np.exp(np.clip(least(loss, center, 0.7), _LOW, _HIGH))
     strengths = np.array([float(f"{value:.4g}") for value in best])
-    gains = np.bincount(
-        table[0].astype(np.int64), losses(cells, defaults) - losses(cells, strengths)
-    )
+    gained = losses(defaults) - losses(strengths)
+    gains = np.bincount(_number(one.task for one in cells), gained)
     gain = float(f"{gains.sum():.6g}")
     spread = sqrt(float(((gains - gains.mean()) ** 2).sum()))
     score = float(f"{gain / spread:.6g}") if spread > 1e-9 else 0.0
@@ -448,36 +449,37 @@ def fit_strengths(
     return DEFAULTS.model_copy(update=basis)
 
 
-def _losses(
-    columns: Floats, everything: tuple[float, float], strengths: Floats
-) -> tuple[Floats, Floats]:
-    """Return the log loss of one success, and of one failure, of each cell without itself."""
-    task_n, task_k, strategy_n, strategy_k, all_n, all_k, n, k = columns
-    nothing = np.zeros_like(n)
-    here, own = SPREAD / (n + SPREAD), SPREAD / (all_n + SPREAD)
-    elsewhere = _others(strategy_n, strategy_k, here * n, here * k)
-    counts = Counts(
-        everything=_others(
-            nothing + everything[0], nothing + everything[1], own * all_n, own * all_k
-        ),
-        typed_all=(nothing, nothing),
-        near_all=(nothing, nothing),
-        task=_others(task_n, task_k, here * n, here * k),
-        lent=(nothing, nothing),
-        elsewhere=elsewhere,
-        typed=(nothing, nothing),
-        near=(nothing, nothing),
-    )
-    asked = dict(zip(_NAMES, strengths.tolist(), strict=True))
-    mean = expect(counts, PRIOR, DEFAULTS.model_copy(update=asked)).near
-    won, lost = (
-        # The loss of a cell without a success (or failure) is computed, too, but has no weight.
-        shrunk(k - success, n - 1.0, mean, asked["cell"])
-        for success in (1.0, 0.0)
-    )
-    return -np.log(won), -np.log1p(-lost)
+def _leave_out(cells: Sequence[Uses]) -> Iterator[Floats]:
+    """Yield the outcomes of cells, and :class:`Counts` of each without them."""
+    task, kind, strategy = (_number(one[place] for one in cells) for place in range(3))
+    table = np.array([one[3:] for one in cells], dtype=np.float64).T
+    own = table[2:]
+
+    def by(number: NDArray[np.int64], values: Floats) -> Floats:
+        return np.array([np.bincount(number, row) for row in values])
+
+    pairs, pair = np.unique(np.stack((kind, strategy)), axis=1, return_inverse=True)
+    pair = pair.reshape(-1)
+    used = by(pair, table[:2])
+    uses = used * SPREAD / (used[0] + SPREAD)
+    typed = np.array([one.type is not None for one in cells]) * 1.0
+    on_type = by(pair, own)[:, pair]
+    mine = typed * (on_type - own)
+    others = typed * (by(pairs[0], uses)[:, kind] - uses[:, pair])
+    nothing = np.zeros_like(own)
+    yield table[:2]
+    yield uses.sum(axis=1, keepdims=True) - by(pairs[1], uses)[:, strategy] - others
+    yield others
+    yield nothing
+    yield by(task, own)[:, task] - own
+    yield nothing
+    yield by(strategy, own)[:, strategy] - own - mine
+    yield mine
+    yield nothing
+    yield np.stack((used[0, pair], on_type[0]))
 
 
-def _others(n: Floats, k: Floats, part_n: Floats, part_k: Floats) -> tuple[Floats, Floats]:
-    left = np.maximum(n - part_n, 0.0)
-    return left, np.clip(k - part_k, 0.0, left)
+def _number(names: Iterable[Hashable]) -> NDArray[np.int64]:
+    """Return the numbers of names, by when each came first."""
+    known: dict[Hashable, int] = {}
+    return np.array([known.setdefault(name, len(known)) for name in names], dtype=np.int64)

@@ -10,6 +10,7 @@ import logging
 import math
 from collections import Counter
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import pydantic
 
@@ -26,13 +27,24 @@ DEFAULTS = PoolingStrengths(
 )
 """In force until a fit is accepted."""
 LEAST = 100  # fewest trials for fitting
-MAX_CELLS = 200_000  # most entries for fitting; a larger history is sampled by the keys of tasks
+MAX_CELLS = 20_000  # most for fitting, which takes 1.5 s; more are sampled by the keys of tasks
 _PAGE = 1_000
-_COUNTS = ("n", "k", "trials", "successes")
 _COLUMNS = {name: f"{name}_strength" for name in ("task", "strategy", "cell")}
 """The properties of ``Pooling`` whose names are not those of the model."""
 
 _log = logging.getLogger(__name__)
+
+
+class Uses(NamedTuple):
+    """The outcomes of a strategy on a task: the data for fitting strengths."""
+
+    task: str | None
+    type: str | None
+    whole: str | None
+    trials: int
+    successes: int
+    n: float  # what the trials count elsewhere
+    k: float
 
 
 class Strengths:
@@ -120,32 +132,17 @@ class Strengths:
         self._unsaved = None
 
     def _fit(self) -> PoolingStrengths:
-        totals = self._graph.read("forecasting.totals")[0]
-        if totals["trials"] < LEAST or not (cells := self._cells()):
-            return DEFAULTS
+        trials = self._graph.read("forecasting.totals")[0]["trials"]
         from graphmem.advice.formula import fit_strengths
 
-        return fit_strengths(cells, totals["trials"], (totals["n"], totals["k"]))
+        return fit_strengths(self._cells(), trials)
 
-    def _cells(self) -> list[tuple[float, ...]]:
-        wholes: dict[str, list[float]] = {}
-        for row in self._graph.read("forecasting.wholes"):
-            counts = wholes.setdefault(row["whole"], [0.0] * len(_COUNTS))
-            for place, name in enumerate(_COUNTS):
-                counts[place] += row[name]
+    def _cells(self) -> list[Uses]:
         tasks = self._graph.read("forecasting.task_keys")
         tasks.sort(key=lambda row: (hashlib.sha256(row["key"].encode()).digest(), row["id"]))
-        cells: list[tuple[float, ...]] = []
-        numbers = {row["id"]: number for number, row in enumerate(tasks)}
-        for ids in pages(list(numbers), _PAGE):
-            cells += [
-                (
-                    *(numbers[row["task"]], row["task_n"], row["task_k"]),
-                    *wholes[row["whole"]],
-                    *(row["trials"], row["successes"]),
-                )
-                for row in self._graph.read("forecasting.cells", ids=ids)
-            ]
+        cells: list[Uses] = []
+        for ids in pages([row["id"] for row in tasks], _PAGE):
+            cells += [Uses(**row) for row in self._graph.read("forecasting.cells", ids=ids)]
             if len(cells) >= MAX_CELLS:
                 break
         return cells

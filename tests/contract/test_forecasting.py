@@ -269,6 +269,49 @@ def test_strengths_are_fitted_to_the_history_and_kept(memory: Memory) -> None:
     assert memory.predict("task 1", "way 1").basis.strengths.trials == 400
 
 
+SPECIAL = {"invoice": "query the ledger", "parcel": "call the carrier", "login": "search the wiki"}
+WORDS = ("alpha", "bravo", "charlie", "delta", "echo", "foxtrot", "golf", "hotel")
+
+
+def test_it_learns_that_tasks_of_a_type_are_alike(opened: Opener) -> None:
+    """Each type needs a tool of its own; what that does on other types tells nothing."""
+    memory, draw = opened(embedder="hashing"), random.Random(3)
+    episodes = []
+    for number in range(300):
+        kind = draw.choice(sorted(SPECIAL))
+        tool = draw.choice([SPECIAL[kind]] * 6 + [*SPECIAL.values()])
+        episodes.append(
+            {
+                "task": f"{draw.choice(WORDS)} {kind}",
+                "task_type": kind,
+                "strategy": tool,
+                "success": draw.random() < (0.9 if tool == SPECIAL[kind] else 0.1),
+                "source_key": str(number),
+            }
+        )
+    memory.learn_many(episodes)
+    chosen = memory.choose("zulu invoice", [*SPECIAL.values()], task_type="invoice", seed=1)
+    expected = {one.text: one.probability for one in (chosen, *chosen.others)}
+    assert expected.pop("query the ledger") > 0.7
+    assert max(expected.values()) < 0.3
+    strengths = memory.predict("alpha invoice", "query the ledger").basis.strengths
+    assert (strengths.fitted, strengths.strategy < 1, strengths.cell > 2) == (True, True, True)
+
+
+def test_what_failed_on_other_types_is_tried_on_this_one(opened: Opener) -> None:
+    memory = opened(embedder="hashing")
+    parcel = {"task_type": "parcel", "strategy": "query the ledger", "success": False}
+    invoice = {"task_type": "invoice", "strategy": "ask a colleague"}
+    memory.learn_many({"task": f"{word} parcel", **parcel} for word in WORDS)
+    memory.learn_many(
+        {"task": f"{word} invoice", "success": number % 2 == 0, **invoice}
+        for number, word in enumerate(WORDS * 3)
+    )
+    candidates = ["ask a colleague", "query the ledger"]
+    chosen = memory.choose("zulu invoice", candidates, task_type="invoice", seed=1)
+    assert chosen.candidates["query the ledger"] > 0.01
+
+
 def test_strengths_are_checked_derived_anew_and_forgotten(memory: Memory) -> None:
     memory.learn_many(biased())
     memory.predict("task 1", "way 1")

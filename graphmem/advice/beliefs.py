@@ -372,6 +372,8 @@ def _around(shared: Shared, own: Estimate, run: _Part) -> tuple[Pair, ...]:
     rate = own.around[1] / own.around[0] if own.around[0] else 0.0
     part = near[0] * own_near
     near = _less(near, (part, part * rate))
+    # They may be of one strategy, which tells how easy such tasks are for it, not for all.
+    near = effective(near[0], near[0]), effective(near[1], near[0])
     # What counts on the task and near ones does not count again in the wider rates.
     used = shared.here.trials, shared.here.successes
     here = _less(used, (own.here_trials, own.here_successes))

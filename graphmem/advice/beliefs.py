@@ -357,6 +357,14 @@ def _less(pair: Pair, *parts: Pair) -> Pair:
     return n, min(max(k, 0.0), n)
 
 
+def _within(pair: Pair, whole: Pair) -> Pair:
+    """Return as much of a pair, at its rate, as there can be in a whole."""
+    (n, k), (most, won) = pair, whole
+    limits = ((k, won), (n - k, most - won))
+    share = min((max(limit, 0.0) / part for part, limit in limits if part > limit), default=1.0)
+    return n * share, k * share
+
+
 def _diluted(pair: Pair, trials: float, gone: Sequence[float]) -> Pair:
     """Return a worth of so many trials without some of them."""
     share = min(gone[0] / trials, 1.0) if trials > 0.0 else 1.0
@@ -402,7 +410,7 @@ def _around(shared: Shared, own: Estimate, run: _Part) -> tuple[Pair, ...]:
         # They count for no less than if all were of one task.
         per = max(own.effective[0] / own.trials, effective(1.0, own.type_trials))
         mine = _less((own.type_trials * per, own.type_successes * per), own.here, own.gone)
-        mine = min(mine[0], elsewhere[0]), min(mine[1], elsewhere[1])
+        mine = _within(mine, elsewhere)
         of_type = own.type_trials, own.type_trials * per
     if run.begin is None:
         return (*others, _less(elsewhere, mine), mine, own.around, of_type)

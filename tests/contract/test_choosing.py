@@ -72,6 +72,23 @@ def test_what_broke_is_tried_now_and_then_and_taken_once_it_works_again(memory: 
     assert share() > 0.5
 
 
+TEXTS = (
+    *("write a tutorial for beginners", "describe the retry policy", "document the settings"),
+    *("write release notes", "explain how scopes work", "translate the manual"),
+)
+
+
+def test_many_outcomes_on_a_type_keep_their_rate_beside_few_elsewhere(memory: Memory) -> None:
+    for number in range(4):
+        tried(memory, f"bug {number}", "debugger", "w" * 8, task_type="bug")
+        tried(memory, f"bug {number}", "grep", "ff", task_type="bug")
+    for task in TEXTS:
+        tried(memory, task, "debugger", "f", task_type="text")
+    choice = memory.choose("a blank screen", ["debugger"], task_type="bug")
+    assert choice.probability > 0.75
+    assert "32 of 32 on bug tasks" in choice.why
+
+
 def test_what_is_expected_is_what_predict_says(learned: Memory) -> None:
     for one in all_of(learned.choose(TASK, ["ask", "wait", "guess"], explore="greedy")):
         told = learned.predict(TASK, one.text)

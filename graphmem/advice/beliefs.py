@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from graphmem.advice import formula
 from graphmem.advice.formula import Belief, Counts, Expected, Floats, Runs, Turn
+from graphmem.advice.strengths import DEFAULTS
 from graphmem.arrays import NDArray, np
 from graphmem.graph.estimate import LATEST, NOTHING, PRIOR, Estimate, NearCell, Pair, mean_of
 from graphmem.models.forecasts import PoolingStrengths
@@ -282,33 +283,64 @@ def changing(
     if not suspects:
         return {}, Runs(*(column[:0] for column in wide))
     found = {place: latest for place, latest in look_up(suspects).items() if latest}
-    offsets = [_offsets(owns[place], latest, everything) for place, latest in found.items()]
     latest = [[one.stamp for one in many] for many in found.values()]
     counts = [counts[place] for place in found]
-    return found, mixed(counts, latest, formula.DRIFT, formula.TEMPER, offsets)
+    uses = [(owns[place], many) for place, many in found.items()]
+    return found, mixed(counts, latest, formula.DRIFT, formula.TEMPER, uses, everything)
 
 
-def _offsets(own: Estimate, latest: Sequence[Lately], everything: Pair) -> list[float]:
-    """Return how much easier than usual for a strategy the tasks of its outcomes are, in log odds.
+def _levels(
+    uses: Sequence[tuple[Estimate, Sequence[Lately]]], outcomes: Floats, everything: Pair
+) -> list[formula.Level]:
+    """Return what the latest outcomes of strategies on all tasks tell of each other.
 
-    What is known of a task are its other outcomes there, else those of others. So it is no change
-    that an agent no longer uses it where it never worked.
+    Those of a task tell most of it, and many of them tell little of others; what is known of a
+    task without them is told by others. So it is no change that a strategy is used on other tasks,
+    where it never worked, or on another type.
     """
+    worth, task, alike, ease, tried, won = np.zeros((6, *outcomes.shape))
+    every, wide, like = np.zeros((3, 2, len(uses), 1))
     rate = mean_of(everything[1], everything[0])
-    usual = _log_odds(mean_of(own.successes, own.trials))
-    offsets = []
-    for one in latest:
-        n, k = one.others
-        there = (effective(k, n) + 2.0 * rate) / (effective(n, n) + 2.0)
-        known = 1.0 / (1.0 + math.exp(_log_odds(rate) - _log_odds(there) - usual))
-        tried, won = one.own[0] - 1, one.own[1] - (one.stamp & 1)
-        offsets.append(_log_odds((won + 2.0 * known) / (tried + 2.0)) - usual)
-    return offsets
+    for row, (own, latest) in enumerate(uses):
+        numbers: dict[Hashable, int] = {}
+        typed = own.type_trials > 0
+        every[:, row, 0] = own.trials, own.successes
+        wide[:, row, 0] = own.effective
+        like[:, row, 0] = (own.type_trials, own.type_successes) if typed else _course(own)[:2]
+        for at, one in enumerate(latest):
+            near = one.most is None or one.most / (1.0 + one.most) >= ALIKE
+            n, k = one.others
+            there = (effective(k, n) + formula.NEAR * rate) / (effective(n, n) + formula.NEAR)
+            worth[row, at] = effective(1.0, one.own[0])
+            task[row, at] = numbers.setdefault(one.task, len(numbers))
+            alike[row, at] = one.typed if typed else near
+            ease[row, at] = math.log(there / (1.0 - there)) - math.log(rate / (1.0 - rate))
+            tried[row, at], won[row, at] = one.own
+    known = np.arange(outcomes.shape[1]) < np.array([[len(latest)] for _, latest in uses])
+    same = (task[:, :, None] == task[:, None, :]) * known[:, :, None] * 1.0
+    group = (alike[:, :, None] == alike[:, None, :]) * worth[:, :, None]
 
+    def before(whole: Floats, told: Floats) -> Floats:
+        """Return trials and successes without the latest."""
+        later, won = (table.sum(axis=-1, keepdims=True) for table in (told, told * outcomes))
+        n = np.maximum(whole[0] - later, 0.0)
+        return np.stack((n, np.clip(whole[1] - won, 0.0, n)))
 
-def _log_odds(p: float) -> float:
-    p = min(max(p, 1e-6), 1.0 - 1e-6)
-    return math.log(p / (1.0 - p))
+    n, k = before(wide, worth)
+    others_n, _ = before(every, known.astype(np.float64))
+    share = n / np.maximum(others_n, 1.0)
+    like_n, like_k = np.minimum(before(like, alike) * share, (n, k))
+    rest_k = np.minimum(k - like_k, n - like_n)
+    tried = np.maximum(tried - same.sum(axis=1), 0.0)
+    won = np.clip(won - (same * outcomes[:, :, None]).sum(axis=1), 0.0, tried)
+    like_n = np.where(alike > 0.0, like_n, n - like_n)
+    like_k = np.where(alike > 0.0, like_k, rest_k)
+    nothing = np.zeros_like(ease)
+    return [
+        formula.Level(worth[:, :, None] * np.ones_like(same), n, k, 1.0, nothing),
+        formula.Level(group, like_n, like_k, formula.NEAR, ease),
+        formula.Level(same, tried, won, DEFAULTS.cell, nothing),
+    ]
 
 
 def mixed(
@@ -316,29 +348,30 @@ def mixed(
     latest: Sequence[Sequence[int]],
     hazard: float,
     power: Sequence[Sequence[float]] | float = 1.0,
-    offsets: Sequence[Sequence[float]] = (),
+    uses: Sequence[tuple[Estimate, Sequence[Lately]]] = (),
+    everything: Pair = NOTHING,
 ) -> Runs:
     """Return the runs (:func:`graphmem.advice.formula.mix`) of what has so many outcomes.
 
-    These are trials and successes; the latest of them are stamps, ascending.
+    These are trials and successes; the latest of them are stamps, ascending. ``uses`` tells the
+    tasks of what strategies did on several.
     """
     columns = max(map(len, latest), default=0)
-    outcomes, easier, powers = np.zeros((3, len(latest), columns))
+    outcomes, powers = np.zeros((2, len(latest), columns))
     for row, stamps in enumerate(latest):
         outcomes[row, : len(stamps)] = [stamp & 1 for stamp in stamps]
-    for table, values in ((easier, offsets), (powers, power)):
-        for row, one in enumerate(values if not isinstance(values, float) else ()):
-            table[row, : len(one)] = one
+    for row, one in enumerate(power if not isinstance(power, float) else ()):
+        powers[row, : len(one)] = one
     lengths = np.array([len(one) for one in latest], dtype=np.int64)
     n, k = _columns(counts)
     n, k = n - lengths, k - outcomes.sum(axis=1)
     runs = []
     for at in range(0, len(latest) or 1, PAGE):
         part = slice(at, at + PAGE)
-        easy = easier[part] if offsets else None
+        levels = _levels(uses[part], outcomes[part], everything) if uses else ()
         told = power if isinstance(power, float) else powers[part]
         runs.append(
-            formula.mix(n[part], k[part], outcomes[part], lengths[part], hazard, told, easy)
+            formula.mix(n[part], k[part], outcomes[part], lengths[part], hazard, told, levels)
         )
     return runs[0] if len(runs) == 1 else Runs(*map(np.concatenate, zip(*runs, strict=True)))
 

@@ -145,6 +145,7 @@ class Changes:
             places = [(row["task"], row | {"latest": latest_of(row["latest"])}, find_there)]
             if wide["trials"] > row["trials"]:
                 wide |= {"id": row["id"], "members": [row["id"]], "latest": row["all_latest"]}
+                wide["effective"] = row["all_effective"]
                 places.insert(0, (None, wide, find_everywhere))
             for task, counts, find in places:
                 before, after = (_as_of(counts, row["stamp"] + more) for more in (0, 1))
@@ -166,7 +167,7 @@ class Changes:
         from graphmem.advice.beliefs import changing
         from graphmem.advice.formula import find_turns
 
-        names = ("trials", "successes", "latest")
+        names = ("trials", "successes", "effective", "latest")
         owns = [Estimate(**{name: row[name] for name in names}) for row in rows]
 
         def look_up(places: Sequence[int]) -> Mapping[int, Sequence[Lately]]:

@@ -85,6 +85,23 @@ class Runs(NamedTuple):
     successes: Floats
 
 
+class Level(NamedTuple):
+    """What outcomes of several tasks tell of each other; arrays of shape (rows, columns).
+
+    The columns are those of the latest outcomes (:func:`mix`).
+    """
+
+    shares: Floats
+    """What each tells of each later one, in trials; (rows, columns, columns)."""
+    trials: Floats
+    """What all outcomes before the latest tell of each."""
+    successes: Floats
+    strength: float
+    """How many trials of the wider level count beside these."""
+    easier: Floats
+    """How much easier than others this makes them, in log odds."""
+
+
 def mix(
     trials: Floats,
     successes: Floats,
@@ -92,7 +109,7 @@ def mix(
     lengths: NDArray[np.int64],
     hazard: float,
     power: Floats | float = 1.0,
-    offsets: Floats | None = None,
+    levels: Sequence[Level] = (),
 ) -> Runs:
     """Return the chances of the starts of the present run, and its outcomes.
 
@@ -103,7 +120,7 @@ def mix(
         lengths: how many of the columns each row has.
         hazard: the chance of a change before an outcome.
         power: what the likelihood is raised to, that of all or of each outcome.
-        offsets: how much easier than usual each outcome was, in log odds.
+        levels: what they tell of each other, from the widest; default: all tell the same.
     """
     rows, columns = outcomes.shape
     if not columns:
@@ -116,9 +133,15 @@ def mix(
     k = np.maximum(known[:, None, :-1] - known[:, begin[:, 0]][:, :, None], 0.0)
     n[:, 0] += trials[:, None]
     k[:, 0] += successes[:, None]
-    rate = (k + 0.5) / (n + 1.0)
-    if offsets is not None:
-        rate = logistic(logit(rate) + offsets[:, None, :])
+    rate = np.full_like(n, 0.5) if levels else (k + 0.5) / (n + 1.0)
+    for level in levels:
+        told = level.shares * np.tri(columns, k=-1).T
+        both = np.stack((told, told * outcomes[:, :, None]))
+        n_of, k_of = both[:, :, ::-1].cumsum(axis=2)[:, :, ::-1][:, :, begin[:, 0]]
+        n_of[:, 0] += level.trials
+        k_of[:, 0] += level.successes
+        rate = shrunk(k_of, n_of, rate, level.strength)
+        rate = logistic(logit(rate) + level.easier[:, None, :])
     likely = np.where(outcomes[:, None, :] > 0.0, rate, 1.0 - rate)
     likely **= power if isinstance(power, float) else power[:, None, :]
     begins = np.where(at < lengths[:, None], hazard, 0.0)

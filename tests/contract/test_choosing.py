@@ -72,10 +72,28 @@ def test_what_broke_is_tried_now_and_then_and_taken_once_it_works_again(memory: 
     assert share() > 0.5
 
 
+BUGS = "the app crashes on start", "null pointer in the parser", "login fails with an exception"
 TEXTS = (
     *("write a tutorial for beginners", "describe the retry policy", "document the settings"),
     *("write release notes", "explain how scopes work", "translate the manual"),
 )
+
+
+@pytest.mark.parametrize("typed", [False, True])
+def test_failures_on_other_tasks_are_no_change_where_it_works(memory: Memory, typed: bool) -> None:
+    bug, text = ("bug", "text") if typed else (None, None)
+    for task in BUGS * 8:
+        memory.learn(task, "debugger", success=True, task_type=bug)
+    for _ in range(4):
+        memory.learn("the page shows a stack trace", "grep", success=False, task_type=bug)
+    for task in TEXTS:
+        memory.learn(task, "debugger", success=False, task_type=text)
+    ways, new = ["debugger", "grep"], "my screen is blank"
+    choice = memory.choose(BUGS[1], ways, task_type=bug, explore="greedy")
+    assert (choice.text, choice.why[:19]) == ("debugger", "likely: 8 of 8 here")
+    assert choice.probability > (0.9 if typed else 0.7)
+    assert memory.choose(new, ways, task_type=bug, explore="greedy").text == "debugger"
+    assert not memory.changes()
 
 
 def test_many_outcomes_on_a_type_keep_their_rate_beside_few_elsewhere(memory: Memory) -> None:

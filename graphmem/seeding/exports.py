@@ -150,7 +150,13 @@ def _split_langfuse(records: list[dict[str, Any]]) -> Parts:
 
 
 def _judgement(score: Row) -> Judgement:
-    return score.get("observation_id"), score["name"], _score(score)
+    kind, value = score.get("data_type"), score.get("value")
+    if kind in ("CATEGORICAL", "TEXT"):
+        value = score.get("string_value") or value
+    else:
+        value = chats.arguments(value)
+        value = bool(value) if kind == "BOOLEAN" and value in (0, 1) else value
+    return score.get("observation_id"), score["name"], value
 
 
 def _told(key: str, at: str, records: Sequence[Row], judgements: Iterable[Judgement]) -> Parts:
@@ -175,14 +181,6 @@ def _read_langfuse_row(record: Row) -> dict[str, Any]:
 
 def _objects(items: Any) -> list[dict[str, Any]]:
     return [_read_langfuse_row(one) for one in items or () if isinstance(one, Mapping)]
-
-
-def _score(score: Row) -> Any:
-    kind = score.get("data_type")
-    if kind in ("CATEGORICAL", "TEXT"):
-        return score.get("string_value") or score.get("value")
-    value = chats.arguments(score.get("value"))
-    return bool(value) if kind == "BOOLEAN" and value in (0, 1) else value
 
 
 def _column(name: str, value: Any) -> Any:

@@ -297,10 +297,6 @@ def _is_name(column: Column) -> bool:
     return all(isinstance(value, str) or type(value) is int for value in column)
 
 
-def _is_strategy(column: Column) -> bool:
-    return _is_text(column) or all(isinstance(one, list) and _is_text(one) for one in column)
-
-
 def _is_time(column: Column) -> bool:
     try:
         return all(parse_time(value, unit=None) and len(str(value)) > 7 for value in column)
@@ -332,15 +328,13 @@ def _read_score(column: Column) -> Any:
     return {"range": list(fitting[0])}
 
 
-def _is_key(column: Column) -> bool:
-    return _is_name(column) and len(set(map(str, column))) == len(column)
-
-
 _FITTING: Mapping[str, Read] = {
     "success": _read_success,
     "score": _read_score,
-    "source_key": _is_key,
-    "strategy": _is_strategy,
+    "source_key": lambda column: _is_name(column) and len(set(map(str, column))) == len(column),
+    "strategy": lambda column: (
+        _is_text(column) or all(isinstance(one, list) and _is_text(one) for one in column)
+    ),
     **dict.fromkeys(("ended_at", "started_at"), _is_time),
     **dict.fromkeys(("task_type", "user", "agent", "task"), _is_name),
 }

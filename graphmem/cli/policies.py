@@ -49,18 +49,15 @@ def parse_state(words: Sequence[str], name: str = "STATE") -> dict[str, Any] | s
     return features
 
 
-def _describe_state(policy: Policy) -> str:
-    """Return the state of a policy as NAME=VALUE, else its fingerprint."""
-    features = policy.features or {}
-    return " ".join(f"{name}={_write(value)}" for name, value in features.items()) or policy.state
-
-
 def _write(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 CELLS: Mapping[str, Callable[[Policy], Any]] = {
-    "state": _describe_state,
+    "state": lambda one: (
+        " ".join(f"{name}={_write(value)}" for name, value in (one.features or {}).items())
+        or one.state
+    ),
     "action": lambda one: one.action if one.spec is None else f"{one.action} {_write(one.spec)}",
 }
 """The columns of a table of policies that are no fields."""

@@ -208,7 +208,9 @@ def _conclude(graph: Graph, kinds: Sequence[Kind], view: View, known: _Known) ->
         kind.do.sort(key=lambda one: (-one.lower, one.id))
         kind.avoid.sort(key=lambda one: (one.upper, one.id))
         kind.errors.sort(key=lambda one: (-one.lower, one.id))
-        kind.changed.sort(key=_latest_first)
+        kind.changed.sort(
+            key=lambda one: (-one.change.since.timestamp() if one.change else 0.0, one.id)
+        )
 
 
 def _tell(kind: Kind, row: Row, rate: Row, known: _Known) -> None:
@@ -281,7 +283,3 @@ class _Known:
 
 def _count(row: Row) -> tuple[int, int]:
     return row["trials"], row["successes"]
-
-
-def _latest_first(one: Finding) -> tuple[float, str]:
-    return -one.change.since.timestamp() if one.change else 0.0, one.id

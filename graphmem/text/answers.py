@@ -215,7 +215,8 @@ def _about(one: Any) -> str:
     if one.kind == "rule":
         parts.append("for all tasks" if one.task is None else f"of task {_quoted(one.task)}")
     elif one.task_types:
-        parts.append(f"on {_joined(one.task_types)}")
+        few, more = ", ".join(map(_quoted, one.task_types[:5])), len(one.task_types) - 5
+        parts.append(f"on {few} and {more:,} more" if more > 0 else f"on {few}")
     if one.policy is not None:
         parts.append(f"in state {fenced(one.policy.state, _TEXT)}")
     if one.read_as is not None:
@@ -225,11 +226,6 @@ def _about(one: Any) -> str:
 
 def _quoted(text: str, limit: int = _TEXT) -> str:
     return f'"{fenced(text, limit)}"'
-
-
-def _joined(names: Sequence[str]) -> str:
-    few = ", ".join(_quoted(name) for name in names[:5])
-    return few if len(names) <= 5 else f"{few} and {len(names) - 5:,} more"
 
 
 def _date(moment: datetime | None) -> str:

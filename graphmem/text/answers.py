@@ -284,22 +284,25 @@ def _value(policy: Any) -> str:
 
 def basis(one: Any) -> Iterator[str]:
     """Yield what a predicted outcome rests on, a sentence a line."""
-    rate = percent(one.rate, 1)
-    if one.trials:
-        yield f"all: {one.successes} of {one.trials} uses of a strategy worked, a rate of {rate}"
-    else:
-        yield f"nothing was tried yet; the rate of all is taken as {rate}"
-    if one.task_type is not None:
-        yield (
-            f"type {one.task_type!r}: {one.type_successes} of {one.type_trials} worked; "
-            f"weighed with the rate of all: {percent(one.type_rate, 1)}"
-        )
-    wider = "all" if one.task_type is None else "its type"
-    yield _rest(wider, "task", one.task, one.task.trials, one.task.successes)
+    own, task, typed = one.strategies[0], one.task, one.task_type is not None
+    several = len(one.strategies) > 1
+    others = f"strategies other than {short(own.text)!r}" if several else "other strategies"
+    here = (task.trials - own.here_trials, task.successes - own.here_successes)
+    kind = (one.type_trials - own.type_trials, one.type_successes - own.type_successes)
+    used = kind if typed else here
+    rest = (one.trials - own.trials - used[0], one.successes - own.successes - used[1])
+    yield _level(f"{others} {'on other types' if typed else 'elsewhere'}", rest, one.rate)
+    if typed:
+        kind = kind[0] - here[0], kind[1] - here[1]
+        yield _level(f"{others} on {one.task_type} tasks", kind, one.type_rate)
+    yield _level(f"{others} on this task", here, task.rate, _near(task.borrowed, own))
     for part in one.strategies:
-        name, here = f"strategy {short(part.text)!r}", part.here_trials
-        elsewhere = (part.trials - here, part.successes - part.here_successes)
-        yield _rest(wider, f"{name} elsewhere" if here else name, part, *elsewhere)
+        name, tried = f"strategy {short(part.text)!r}", part.here_trials
+        elsewhere = (part.trials - tried, part.successes - part.here_successes)
+        lent = _near(part.borrowed)
+        if part.priors and not elsewhere[0]:
+            lent = ", ".join(["what files say", *filter(None, [lent])])
+        yield _level(f"{name} elsewhere" if tried else name, elsewhere, part.rate, lent)
         for prior in part.priors:
             yield f"{name} {prior.said}; a prior, worth {prior.worth:.1f} trials"
         if part.near_trials:
@@ -308,14 +311,14 @@ def basis(one: Any) -> Iterator[str]:
                 f"where {percent(part.prior, 1)} was expected; together {percent(part.near, 1)}"
             )
         so_far = "not tried, so it stays at "
-        if here:
+        if tried:
             so_far = (
-                f"{part.here_successes} of {here} worked, where {percent(part.near, 1)} was "
+                f"{part.here_successes} of {tried} worked, where {percent(part.near, 1)} was "
                 "expected; together "
             )
         yield f"{name} on this task: {so_far}{percent(part.probability, 1)}"
         if part.change is not None:
-            where = "on this task" if here == part.change.trials else "on tasks like this one"
+            where = "on this task" if tried == part.change.trials else "on tasks like this one"
             where = "on all tasks" if part.change.task is None else where
             changed = "changed" if part.change.certain else "may have changed"
             yield f"{name} {changed} {where}: {part.change.sentence}"
@@ -335,21 +338,26 @@ def verdict(episodes: int, brier: float | None, baselines: Sequence[Any]) -> str
     return f"the memory predicts {how} than the best simple rate, the {rate}: {beside}{then}"
 
 
-def _rest(wider: str, what: str, part: Any, trials: int, successes: int) -> str:
-    near = ", ".join(
-        f"{short(one.text)!r} ({one.successes} of {one.trials}, similarity {one.similarity:.2f})"
-        for one in part.borrowed[:_NEAREST]
+def _near(borrowed: Sequence[Any], own: Any = None) -> str:
+    """Return what is similar, with its outcomes; of tasks, with those of others than ``own``."""
+    won, trials = (sum(getattr(one, name) for one in borrowed) for name in ("successes", "trials"))
+    if own is not None and trials <= own.near_trials:
+        return ""
+    listed = ", ".join(
+        f"{short(one.text)!r} ({'' if own else f'{_of(one)}, '}similarity {one.similarity:.2f})"
+        for one in borrowed[:_NEAREST]
     )
-    if more := len(part.borrowed[_NEAREST:]):
-        near += f" and {more} more"
-    if not trials and "priors" in type(part).model_fields and part.priors:
-        near = ", ".join(["what files say", *filter(None, [near])])
-    worked, rate = f"{successes} of {trials} worked", percent(part.rate, 1)
-    if trials:
-        also = f", with similar ones {rate}: {near}"
-        return f"{what}: {worked}" + (
-            also if near else f"; weighed with the rate of {wider}: {rate}"
-        )
+    if more := len(borrowed[_NEAREST:]):
+        listed += f" and {more} more"
+    won = f"{max(won - own.near_successes, 0)} of {trials - own.near_trials}" if own else ""
+    return f"{won} worked on {listed}" if own else listed
+
+
+def _level(what: str, counts: tuple[int, int], rate: float, near: str = "") -> str:
+    trials, successes = (max(count, 0) for count in counts)
+    worked, told = f"{successes} of {trials} worked" if trials else "no trials", percent(rate, 1)
     if near:
-        return f"{what}: no trials; similar ones suggest {rate}: {near}"
-    return f"{what}: nothing is known, so the rate of {wider} is taken: {rate}"
+        return f"{what}: {worked}; with similar ones {told}: {near}"
+    if trials:
+        return f"{what}: {worked}; weighed with the wider rate: {told}"
+    return f"{what}: nothing is known, so {told} is taken"

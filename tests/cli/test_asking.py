@@ -141,7 +141,7 @@ def test_a_prediction_says_what_it_rests_on(learned: str) -> None:
     expected, low, high = (percent(found[name]) for name in ("probability", "low", "high"))
     bounds = f"{low} to {high}, 95% credible"
     assert shown[0] == f"expected {expected} ({bounds}), tried 5 times on this task"
-    assert shown[1].startswith("  all: 9 of 15 uses of a strategy worked, a rate of ")
+    assert shown[1].startswith("  other strategies elsewhere: ")
     untried = good("--url", learned, "predict", "rebook", "wait").out
     assert "strategy 'wait' on this task: not tried, so it stays at " in untried
     both = good("--url", learned, "--json", "predict", "refund", "ask", "wait").json

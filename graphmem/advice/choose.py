@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 from pydantic import Field
 
-from graphmem.advice.estimate import COUNTS, Estimates, Estimator, interval
+from graphmem.advice.estimate import Estimates, Estimator, interval
 from graphmem.advice.recall import Recaller, Wanted
 from graphmem.errors import NotFoundError
 from graphmem.graph.access import View, read_view
@@ -23,6 +23,7 @@ from graphmem.ids import strategy_id
 from graphmem.lessons.anti_patterns import describe, find_warnings, is_told
 from graphmem.models.choices import Choice, Considered, Evaluation, Explore, OwnWay
 from graphmem.models.fields import Input, Name, SomeNames, TypeName, Unit
+from graphmem.models.forecasts import OutcomeCounts
 from graphmem.models.lessons import AntiPattern
 from graphmem.printable import percent
 
@@ -40,7 +41,7 @@ DRAWS = 1_000
 """Draws for Thompson sampling."""
 _EQUAL = 1e-12
 """Rates that are no further apart count as equal."""
-_SHOWN = ("text", "probability", "worth", "change", *COUNTS)
+_SHOWN = ("text", "probability", "worth", "change", *OutcomeCounts.model_fields)
 
 
 class _Asked(Input):

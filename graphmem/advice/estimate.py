@@ -16,7 +16,7 @@ from graphmem.advice.strengths import DEFAULTS, Strengths
 from graphmem.graph.access import View
 from graphmem.graph.estimate import MOVED, STANDARD_ERRORS, Estimate, is_common, is_usual, mean_of
 from graphmem.graph.graph import Graph
-from graphmem.models.forecasts import Change, PoolingStrengths
+from graphmem.models.forecasts import Change, OutcomeCounts, PoolingStrengths
 from graphmem.numerics import beta_quantile, wilson_lower
 from graphmem.search.similarity import Question, Similarity
 from graphmem.store.port import Row
@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from graphmem.advice.formula import Belief, Turn
 
 _ALL = ("trials", "successes")
-_OF_TYPE = ("type_trials", "type_successes")
-COUNTS = (*(*_ALL, *_OF_TYPE), *("near_trials", "near_successes", "here_trials", "here_successes"))
-"""The counts of outcomes that an estimate has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +96,7 @@ class Estimator:
         tools = sequences(one.text for one in several)
         common = set()
         for one in several:
-            counts = {name: getattr(one, name) for name in COUNTS}
+            counts = {name: getattr(one, name) for name in OutcomeCounts.model_fields}
             one.usual = is_usual(counts, everything)
             if one.text in tools and is_common(counts, everything, found.runs):
                 common.add(one.text)
@@ -111,7 +108,8 @@ class Estimator:
         rates = {"rate": float(expected.rate[0]), "type_rate": float(expected.type_rate[0])}
         return Estimates(
             question=question,
-            everything={name: everything[name] for name in (*_ALL, *_OF_TYPE)} | rates,
+            everything={name: everything[name] for name in [*OutcomeCounts.model_fields][:4]}
+            | rates,
             task=task | {"rate": float(expected.task_rate[0])},
             strategies=several,
             probability=together([one.probability for one in several], weights),

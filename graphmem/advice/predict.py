@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-from graphmem.advice.estimate import COUNTS, Estimator, interval
+from graphmem.advice.estimate import Estimator, interval
 from graphmem.advice.strengths import Strengths
 from graphmem.errors import ValidationError
 from graphmem.graph.access import read_view
@@ -16,6 +16,7 @@ from graphmem.models.fields import Input, Name, SomeNames
 from graphmem.models.forecasts import (
     Borrowed,
     Calibration,
+    OutcomeCounts,
     OutcomePrediction,
     PredictionBasis,
     StrategyBasis,
@@ -23,7 +24,7 @@ from graphmem.models.forecasts import (
 )
 from graphmem.store.port import Row
 
-_OWN = ("text", "near", "prior", "priors", "probability", "change", *COUNTS)
+_OWN = ("text", "near", "prior", "priors", "probability", "change", *OutcomeCounts.model_fields)
 
 
 class _Asked(Input):

@@ -14,7 +14,7 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field
 
-from graphmem.advice.estimate import COUNTS, Estimator
+from graphmem.advice.estimate import Estimator
 from graphmem.advice.recall_kinds import EVIDENCE, KINDS, About, Beside
 from graphmem.graph.access import View, read_view
 from graphmem.graph.arguments import check_choice, checked_items, checked_text, searched
@@ -25,6 +25,7 @@ from graphmem.ids import from_millis, strategy_id, to_millis
 from graphmem.lessons.anti_patterns import describe, find_warnings, is_told
 from graphmem.lessons.skills import find_untried
 from graphmem.models.fields import AS_TUPLE, Input, Moment
+from graphmem.models.forecasts import OutcomeCounts
 from graphmem.models.recall import Kind, NearTask, Recall, RecallItem
 from graphmem.people import Facts
 from graphmem.search.similarity import ROUNDED, Hit, Question, Similarity
@@ -350,7 +351,10 @@ class Recaller:
             one = row["estimate"]
             yield RecallItem(
                 **{name: row[name] for name in ("id", "text", "score", "relevance", "freshness")},
-                **{name: getattr(one, name) for name in ("lower", "said", *COUNTS)},
+                **{
+                    name: getattr(one, name)
+                    for name in ("lower", "said", *OutcomeCounts.model_fields)
+                },
                 mean=one.probability,
                 last_at=from_millis(row["last_at"]),
                 path=("text", *(_describe_step(step, texts) for step in ways[row["id"]])),

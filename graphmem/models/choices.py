@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 from graphmem.models.fields import Output
-from graphmem.models.forecasts import Change
+from graphmem.models.forecasts import Change, OutcomeCounts
 from graphmem.models.lessons import AntiPattern
 
 Explore = Literal["thompson", "greedy", "ucb", "epsilon"]
@@ -14,7 +14,7 @@ OwnWay = Callable[[str, Sequence[str]], Mapping[str, float]]
 """A way of your own: from a task and the texts of candidates, the probability of each."""
 
 
-class Considered(Output):
+class Considered(OutcomeCounts):
     """A candidate, and what is believed of it on the task.
 
     ``probability`` in (0, 1) is the expected success rate on the task; ``low`` and ``high`` are its
@@ -33,17 +33,6 @@ class Considered(Output):
     high: float
     worth: float
     propensity: float
-    here_trials: int
-    """Trials of the strategy on this task."""
-    here_successes: int
-    near_trials: int
-    near_successes: int
-    type_trials: int
-    """Trials on tasks of its type; 0 if it has none."""
-    type_successes: int
-    trials: int
-    """Trials on all tasks, by the agents that the caller may read."""
-    successes: int
     why: str
     change: Change | None
     warnings: tuple[AntiPattern, ...]

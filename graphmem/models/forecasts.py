@@ -152,7 +152,22 @@ class TaskBasis(Output):
     borrowed: tuple[Borrowed, ...]
 
 
-class StrategyBasis(Output):
+class OutcomeCounts(Output):
+    """How often a strategy was tried and worked, by the agents that the caller may read."""
+
+    trials: int
+    """On all tasks; for a rule, the episodes for or against it."""
+    successes: int
+    type_trials: int = 0
+    """On tasks of its type; 0 if it has none."""
+    type_successes: int = 0
+    near_trials: int = 0
+    near_successes: int = 0
+    here_trials: int = 0
+    here_successes: int = 0
+
+
+class StrategyBasis(OutcomeCounts):
     """The data of a strategy, over all tasks and (``here_``) on this task.
 
     ``rate`` is shrunk toward the overall rate. ``prior`` is the probability expected from task and
@@ -163,15 +178,7 @@ class StrategyBasis(Output):
 
     text: str
     known: bool
-    trials: int
-    successes: int
-    type_trials: int
-    type_successes: int
     rate: float
-    near_trials: int
-    near_successes: int
-    here_trials: int
-    here_successes: int
     prior: float
     near: float
     probability: float
@@ -204,7 +211,7 @@ class PredictionBasis(Output):
     """The data behind a predicted outcome.
 
     ``trials`` and ``successes`` count all strategies on all tasks, as far as the agent may read
-    them; ``rate`` in (0, 1) is their success rate.
+    them; ``rate`` and ``type_rate``, in (0, 1), are those of the other strategies.
     """
 
     trials: int

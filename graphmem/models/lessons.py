@@ -32,32 +32,36 @@ class Wording(Output):
     successes: int
 
 
-class Heuristic(Output):
-    """What works for an agent on a type of task: one strategy, with all its outcomes there.
-
-    ``confidence`` is the posterior mean of the success rate, ``lower`` and ``upper`` its Wilson
-    bounds, all in [0, 1]; ``status`` follows from them. ``supporting`` and ``opposing`` are ids of
-    the latest 5 episodes for and against. If evidence was ``pooled`` with that of similar
-    strategies, these numbers are those of ``pooled_successes`` in ``pooled_trials``; else, if the
-    strategy works better or worse since a ``change``, those of its outcomes since then.
-    """
+class Lesson(Output):
+    """What outcomes of an agent tell: a posterior mean, and its Wilson bounds, in [0, 1]."""
 
     id: str
     agent: str
-    task_type: str
     strategy: str
-    trials: int
     successes: int
     confidence: float
     lower: float
     upper: float
     status: Status
-    mean_score: float | None
     first_at: datetime | None
     last_at: datetime | None
+    change: Change | None = None
+
+
+class Heuristic(Lesson):
+    """What works for an agent on a type of task: one strategy, with all its outcomes there.
+
+    ``confidence`` is that of the success rate. ``supporting`` and ``opposing`` are ids of the
+    latest 5 episodes for and against. If evidence was ``pooled`` with that of similar
+    strategies, these numbers are those of ``pooled_successes`` in ``pooled_trials``; else, if the
+    strategy works better or worse since a ``change``, those of its outcomes since then.
+    """
+
+    task_type: str
+    trials: int
+    mean_score: float | None
     supporting: tuple[str, ...]
     opposing: tuple[str, ...]
-    change: Change | None = None
     pooled: tuple[Wording, ...] = ()
     pooled_trials: float | None = None
     pooled_successes: float | None = None
@@ -80,35 +84,23 @@ class Alternative(Output):
     ground: Literal["task", "task type"]
 
 
-class AntiPattern(Output):
+class AntiPattern(Lesson):
     """What fails for an agent: one strategy with one class of errors.
 
     ``occurrences`` counts failures with that class, ``successes`` the strategy's successes for the
-    same agent on the types of tasks of these failures. ``confidence`` is the posterior mean of the
-    share of occurrences in both, ``lower`` and ``upper`` its Wilson bounds; ``status`` follows from
-    them; if the strategy works better or worse since a ``change``, of its outcomes since then.
+    same agent on the types of tasks of these failures. ``confidence`` is that of the share of
+    occurrences in both; if the strategy works better or worse since a ``change``, since then.
     ``example`` is the latest error, unmasked; ``evidence`` holds the ids of the latest 5
     failures. In a warning before a task, ``expected`` is what to expect of the strategy there, and
     ``said`` why.
     """
 
-    id: str
-    agent: str
-    strategy: str
     error_class: str
     task_types: tuple[str, ...]
     example: str | None
     occurrences: int
-    successes: int
-    confidence: float
-    lower: float
-    upper: float
-    status: Status
-    first_at: datetime | None
-    last_at: datetime | None
     evidence: tuple[str, ...]
     better_alternative: Alternative | None
-    change: Change | None = None
     usual: bool | None = None
     """Whether the strategy worked at times, and no less often than others on tasks of these types:
     then it is hardly told of. None: not compared, or there is no other strategy."""

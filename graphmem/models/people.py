@@ -71,8 +71,10 @@ class KnowledgeRef(Output):
     domain: str
     fact: str
     source_confidence: Unit
+    """The confidence of its best source."""
     valid_from: datetime | None = None
     valid_to: datetime | None = None
+    """From when, and until when, it holds: as the latest statements say that give it."""
 
 
 class Statement(Output):
@@ -90,28 +92,20 @@ class Statement(Output):
     """From when, and until when, it holds, if that was said."""
 
 
-class Knowledge(Output):
+class Knowledge(KnowledgeRef):
     """A fact of a domain, with its statements and contradictions.
 
     ``confidence`` is ``source_confidence`` times the fact's share in the sum of source confidences
     of itself and all facts that contradict it.
     """
 
-    id: str
-    domain: str
-    fact: str
     confidence: Unit
-    source_confidence: Unit
-    """The confidence of its best source."""
     statements: tuple[Statement, ...]
     contradicts: tuple[KnowledgeRef, ...]
     contradicted_by: tuple[KnowledgeRef, ...]
     may_contradict: tuple[KnowledgeRef, ...] = ()
     """Facts of the domain in nearly the same words, but with another number or a negation, that
     hold at the same time. Only you decide: tell it by ``contradicts``, or by when each is valid."""
-    valid_from: datetime | None = None
-    valid_to: datetime | None = None
-    """From when, and until when, it holds: as the latest statements say that give it."""
     created: bool = False
 
     @property

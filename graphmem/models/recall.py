@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from graphmem.models.fields import Input, Name, Output
+from graphmem.models.forecasts import OutcomeCounts
 from graphmem.models.lessons import AntiPattern, Verdict
 from graphmem.models.people import Fact
 
@@ -24,7 +25,7 @@ class ContextQuery(Input):
     lens: Name | None = None
 
 
-class RecallItem(Output):
+class RecallItem(OutcomeCounts):
     """A recalled strategy (or rule, heuristic, policy or prior), what to expect of it, and why.
 
     A prior is a strategy that was not tried on such tasks, and of which an imported file says
@@ -46,16 +47,6 @@ class RecallItem(Output):
     freshness: float
     said: str
     """What is known of it, in words: ``likely: 9 of 10 on 'refund a flight', like this one``."""
-    here_trials: int = 0
-    """For a strategy: trials on this very task, by the agents that the caller may read."""
-    here_successes: int = 0
-    near_trials: int = 0
-    near_successes: int = 0
-    type_trials: int = 0
-    type_successes: int = 0
-    trials: int
-    """All trials that count; for a rule, the episodes for or against it."""
-    successes: int
     last_at: datetime | None
     """The time of the last dated trial."""
     agent: str | None = None

@@ -221,7 +221,22 @@ class LossReport(Output):
     """Damaged files, which stay in the folder under these names until you remove them."""
 
 
-class ImportReport(Output):
+class Moved(Output):
+    """What a file holds beside episodes."""
+
+    file: str
+    kept: tuple[str, ...] = ()
+    abandoned: int = 0
+    """Attempts without an outcome; of an import, new ones, as below."""
+    settled: int = 0
+    """Outcomes of episodes that were told later."""
+    levels: int = 0
+    entries: int = 0
+    lenses: int = 0
+    priors: int = 0
+
+
+class ImportReport(Moved):
     """The answer of an import: how many episodes were new, and how many already known.
 
     ``kept`` names the other content of the file, which is stored unchanged. ``refused`` holds the
@@ -229,24 +244,10 @@ class ImportReport(Output):
     whole or not at all.
     """
 
-    file: str
     format: FileFormat
     created: int
     skipped: int
-    kept: tuple[str, ...] = ()
     refused: tuple[Rejection, ...] = ()
-    abandoned: int = 0
-    """New attempts without an outcome."""
-    settled: int = 0
-    """New outcomes of episodes that were told later."""
-    levels: int = 0
-    """New levels."""
-    entries: int = 0
-    """New entries of levels."""
-    lenses: int = 0
-    """New lenses on levels."""
-    priors: int = 0
-    """New priors, of sources that were not there."""
 
 
 class SkillReport(Output):
@@ -281,27 +282,16 @@ class SkillImport(Output):
     changed: bool
 
 
-class ExportReport(Output):
+class ExportReport(Moved):
     """The answer of an export: how many episodes the file holds, or how many nodes and edges.
 
     ``derived`` names the lists that come from the memory, ``kept`` the imported ones that are
     written back unchanged.
     """
 
-    file: str
     format: ExportFormat
     episodes: int = 0
     derived: tuple[str, ...] = ()
-    kept: tuple[str, ...] = ()
-    abandoned: int = 0
-    settled: int = 0
-    """Attempts without an outcome, and outcomes that were told later: only in JSON lines."""
-    levels: int = 0
-    entries: int = 0
-    lenses: int = 0
-    """Levels, their entries and lenses, which only JSON lines can hold."""
-    priors: int = 0
-    """Priors, also only in JSON lines."""
     nodes: int = 0
     edges: int = 0
     """Nodes and edges, in GraphML and in tables for Neo4j."""

@@ -1,8 +1,4 @@
-"""The three functions of numerics that graphmem needs, for the values that occur here.
-
-SciPy has them too, but it weighs more than everything else together, and takes half a second to
-load.
-"""
+"""What graphmem needs of numerics; SciPy weighs more than everything else together."""
 
 from __future__ import annotations
 

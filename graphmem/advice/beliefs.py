@@ -1,8 +1,7 @@
 """From counts to beliefs: what the graph, or a replayed history, tells of candidates on a task.
 
-:func:`judge` is the one place where counts become the chance that a strategy works. The graph's
-counts come from :mod:`graphmem.advice.estimate`, those of a past moment from
-:mod:`graphmem.advice.calibrate`; the formulas are in :mod:`graphmem.advice.formula`.
+:func:`judge` is the one place where counts become the chance that a strategy works. The counts
+are the graph's, or those of a past moment (:mod:`graphmem.advice.calibrate`).
 """
 
 from __future__ import annotations
@@ -292,54 +291,47 @@ def changing(
 def _levels(
     uses: Sequence[tuple[Estimate, Sequence[Lately]]], outcomes: Floats, everything: Pair
 ) -> list[formula.Level]:
-    """Return what the latest outcomes of strategies on all tasks tell of each other.
+    """Return what the latest outcomes of strategies tell of each other: on all, such and one task.
 
-    Those of a task tell most of it, and many of them tell little of others; what is known of a
-    task without them is told by others. So it is no change that a strategy is used on other tasks,
-    where it never worked, or on another type.
+    So it is no change that a strategy is used on other tasks, where it never worked.
     """
-    worth, task, alike, ease, tried, won = np.zeros((6, *outcomes.shape))
+    task = np.zeros(outcomes.shape)
+    worth, alike, ease, tried, won = table = np.zeros((5, *outcomes.shape))
     every, wide, like = np.zeros((3, 2, len(uses), 1))
     rate = mean_of(everything[1], everything[0])
     for row, (own, latest) in enumerate(uses):
         numbers: dict[Hashable, int] = {}
         typed = own.type_trials > 0
-        every[:, row, 0] = own.trials, own.successes
-        wide[:, row, 0] = own.effective
+        every[:, row, 0], wide[:, row, 0] = (own.trials, own.successes), own.effective
         like[:, row, 0] = (own.type_trials, own.type_successes) if typed else _course(own)[:2]
         for at, one in enumerate(latest):
             near = one.most is None or one.most / (1.0 + one.most) >= ALIKE
             n, k = one.others
             there = (effective(k, n) + formula.NEAR * rate) / (effective(n, n) + formula.NEAR)
-            worth[row, at] = effective(1.0, one.own[0])
+            easier = math.log(there / (1.0 - there)) - math.log(rate / (1.0 - rate))
+            of_group = one.typed if typed else near
+            table[:, row, at] = effective(1.0, one.own[0]), of_group, easier, *one.own
             task[row, at] = numbers.setdefault(one.task, len(numbers))
-            alike[row, at] = one.typed if typed else near
-            ease[row, at] = math.log(there / (1.0 - there)) - math.log(rate / (1.0 - rate))
-            tried[row, at], won[row, at] = one.own
-    known = np.arange(outcomes.shape[1]) < np.array([[len(latest)] for _, latest in uses])
-    same = (task[:, :, None] == task[:, None, :]) * known[:, :, None] * 1.0
+    known = (worth > 0.0) * 1.0
+    same = (task[:, :, None] == task[:, None, :]) * known[:, :, None]
     group = (alike[:, :, None] == alike[:, None, :]) * worth[:, :, None]
 
     def before(whole: Floats, told: Floats) -> Floats:
-        """Return trials and successes without the latest."""
         later, won = (table.sum(axis=-1, keepdims=True) for table in (told, told * outcomes))
         n = np.maximum(whole[0] - later, 0.0)
         return np.stack((n, np.clip(whole[1] - won, 0.0, n)))
 
     n, k = before(wide, worth)
-    others_n, _ = before(every, known.astype(np.float64))
-    share = n / np.maximum(others_n, 1.0)
+    share = n / np.maximum(before(every, known)[0], 1.0)
     like_n, like_k = np.minimum(before(like, alike) * share, (n, k))
-    rest_k = np.minimum(k - like_k, n - like_n)
     tried = np.maximum(tried - same.sum(axis=1), 0.0)
     won = np.clip(won - (same * outcomes[:, :, None]).sum(axis=1), 0.0, tried)
+    like_k = np.where(alike > 0.0, like_k, np.minimum(k - like_k, n - like_n))
     like_n = np.where(alike > 0.0, like_n, n - like_n)
-    like_k = np.where(alike > 0.0, like_k, rest_k)
-    nothing = np.zeros_like(ease)
     return [
-        formula.Level(worth[:, :, None] * np.ones_like(same), n, k, 1.0, nothing),
+        formula.Level(worth[:, :, None] * np.ones_like(same), n, k, 1.0, 0.0 * ease),
         formula.Level(group, like_n, like_k, formula.NEAR, ease),
-        formula.Level(same, tried, won, DEFAULTS.cell, nothing),
+        formula.Level(same, tried, won, DEFAULTS.cell, 0.0 * ease),
     ]
 
 
@@ -353,8 +345,7 @@ def mixed(
 ) -> Runs:
     """Return the runs (:func:`graphmem.advice.formula.mix`) of what has so many outcomes.
 
-    These are trials and successes; the latest of them are stamps, ascending. ``uses`` tells the
-    tasks of what strategies did on several.
+    The latest are stamps, ascending; ``uses`` tells their tasks, if these are several.
     """
     columns = max(map(len, latest), default=0)
     outcomes, powers = np.zeros((2, len(latest), columns))

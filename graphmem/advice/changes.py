@@ -141,11 +141,11 @@ class Changes:
             return _turns_there([row]).get(0)
 
         for row in self._graph.read("changes.of_episodes", ids=list(episodes)) if episodes else ():
-            wide = {"trials": row["all_trials"], "successes": row["all_successes"]}
+            names = ("trials", "successes", "effective", "latest")
+            wide = {name: row[f"all_{name}"] for name in names}
             places = [(row["task"], row | {"latest": latest_of(row["latest"])}, find_there)]
             if wide["trials"] > row["trials"]:
-                wide |= {"id": row["id"], "members": [row["id"]], "latest": row["all_latest"]}
-                wide["effective"] = row["all_effective"]
+                wide |= {"id": row["id"], "members": [row["id"]]}
                 places.insert(0, (None, wide, find_everywhere))
             for task, counts, find in places:
                 before, after = (_as_of(counts, row["stamp"] + more) for more in (0, 1))

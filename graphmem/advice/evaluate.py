@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from math import fsum
 from typing import Annotated, Any
 
@@ -30,7 +31,6 @@ from graphmem.search.similarity import Similarity
 from graphmem.store.port import Row
 
 FEWEST = 10  # fewest episodes for an estimate: resamples of fewer say too little
-_NOTHING = (0, 0)
 _INSIDE = (0.025, 0.975)
 _SPARE = 0.01  # how far the sum of a function's probabilities may be from 1
 _ALIKE = 500_000  # about so many episodes are drawn at a time, to bound memory
@@ -94,36 +94,35 @@ def evaluate(
     return estimated(asked, replay.rows, left_out)
 
 
+@dataclass
 class _Replay:
     """Collects what the estimates need, episode by episode."""
 
-    def __init__(
-        self, namespace: str, merged: Mapping[str, str], asked: Asked, chances: Chances
-    ) -> None:
-        self._namespace = namespace
-        self._merged = merged
-        self._asked = asked
-        self._chances = chances
-        self._rng = np.random.default_rng([asked.seed, 1])
-        self._only = None
-        if asked.strategies is not None:
-            self._only = {self._whole(text) for text in asked.strategies}
-        self.rows: list[Numbers] = []
-        self.no_candidates = 0
-        self.none_offered = 0
+    namespace: str
+    merged: Mapping[str, str]
+    asked: Asked
+    chances: Chances
+    rows: list[Numbers] = field(default_factory=list)
+    no_candidates: int = 0
+    none_offered: int = 0
+
+    def __post_init__(self) -> None:
+        self.rng = np.random.default_rng([self.asked.seed, 1])
+        only = self.asked.strategies
+        self.only = None if only is None else {self._whole(text) for text in only}
 
     def add(self, trial: Trial, chosen: Row, history: History, strengths: PoolingStrengths) -> None:
         """Add an episode, with what was known before it."""
-        strategies = self._asked.strategies
+        strategies = self.asked.strategies
         whole, propensity = chosen["whole"], chosen["propensity"]
         if chosen["candidates"] is not None:
             offered = json.loads(chosen["candidates"])
-        elif self._asked.explore is None and strategies is not None:
+        elif self.asked.explore is None and strategies is not None:
             offered = dict.fromkeys(strategies, 1.0)  # each of them is taken to have been there
         else:
             self.no_candidates += 1
             return
-        texts = [text for text in offered if self._only is None or self._whole(text) in self._only]
+        texts = [text for text in offered if self.only is None or self._whole(text) in self.only]
         if not texts:
             self.none_offered += 1
             return
@@ -140,7 +139,7 @@ class _Replay:
         self.rows.append(
             (
                 float(trial.worked(whole)),
-                min(weight, self._asked.clip or weight),
+                min(weight, self.asked.clip or weight),
                 float((taken * belief.probability).sum()),
                 float(history.judge(trial, [whole], strengths).probability[0]),
                 float(taken[never].sum()),
@@ -150,11 +149,11 @@ class _Replay:
     def _read_chances(
         self, task: str, texts: Sequence[str], belief: Belief, met: int, cell: float
     ) -> Floats:
-        explore = self._asked.explore
+        explore = self.asked.explore
         if explore is None:
             return np.full(len(texts), 1.0 / len(texts))
         if isinstance(explore, str):
-            return probabilities(belief, met, cell, explore, self._chances, self._rng)
+            return probabilities(belief, met, cell, explore, self.chances, self.rng)
         given = explore(task, tuple(texts))
         remedy = "return a dict with the probability of each candidate; they sum to 1"
         if not isinstance(given, Mapping) or not given.keys() <= set(texts):
@@ -170,8 +169,8 @@ class _Replay:
         return np.array(values, dtype=np.float64)
 
     def _whole(self, text: str) -> str:
-        identity = strategy_id(self._namespace, text)
-        return self._merged.get(identity, identity)
+        identity = strategy_id(self.namespace, text)
+        return self.merged.get(identity, identity)
 
 
 def estimated(asked: Asked, rows: Sequence[Numbers], left_out: LeftOut) -> Evaluation:
@@ -231,7 +230,5 @@ def _resampled(columns: Floats, seed: int, resamples: int) -> Iterator[Floats]:
     at_once = max(1, _ALIKE // size)
     for begin in range(0, resamples, at_once):
         count = min(at_once, resamples - begin)
-        times = np.empty((count, size))
-        for place in range(count):
-            times[place] = np.bincount(rng.integers(size, size=size), minlength=size)
+        times = rng.multinomial(size, np.full(size, 1.0 / size), count)
         yield times @ columns / size

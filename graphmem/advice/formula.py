@@ -1,15 +1,12 @@
 """The formula of the estimate: the chance that a strategy works on a task now.
 
-Two parts, both on arrays with one row for each strategy (and each assumed change of it), and the
-fit of their strengths to a history (:func:`fit_strengths`):
+``docs/explanation/prediction.md`` explains its parts; rows are strategies and assumed changes:
 
-- :func:`expect` shrinks every rate toward the next wider one: that of the strategy on the task
-  toward near tasks, these toward the strategy's and the task's rates elsewhere. No outcome counts
-  at two levels, and many outcomes of one task count elsewhere like few (:data:`SPREAD`).
+- :func:`expect` shrinks every rate toward the next wider one. No outcome counts at two levels, and
+  many outcomes of one task count elsewhere like few (:data:`SPREAD`).
 - :func:`mix` weighs how long the present run of outcomes has lasted: Bayesian online changepoint
   detection (Adams and MacKay 2007, arXiv:0710.3742).
-
-``docs/explanation/prediction.md`` explains them.
+- :func:`fit_strengths` fits the strengths of shrinking to a history.
 """
 
 from __future__ import annotations
@@ -86,20 +83,18 @@ class Runs(NamedTuple):
 
 
 class Level(NamedTuple):
-    """What outcomes of several tasks tell of each other; arrays of shape (rows, columns).
+    """What outcomes on some tasks tell of those on others; shape (rows, columns).
 
-    The columns are those of the latest outcomes (:func:`mix`).
+    Each of the latest outcomes counts for ``shares`` (rows, columns, columns) of a trial beside a
+    later one, all before them for ``trials`` and ``successes``, and the wider level for
+    ``strength`` trials. ``easier`` moves the rate, in log odds.
     """
 
     shares: Floats
-    """What each tells of each later one, in trials; (rows, columns, columns)."""
     trials: Floats
-    """What all outcomes before the latest tell of each."""
     successes: Floats
     strength: float
-    """How many trials of the wider level count beside these."""
     easier: Floats
-    """How much easier than others this makes them, in log odds."""
 
 
 def mix(

@@ -41,7 +41,7 @@ DRAWS = 1_000
 """Draws for Thompson sampling."""
 _EQUAL = 1e-12
 """Rates that are no further apart count as equal."""
-_SHOWN = ("text", "probability", "worth", "change", *OutcomeCounts.model_fields)
+_SHOWN = ("probability", "worth", "change", *OutcomeCounts.model_fields)
 
 
 class _Asked(Input):

@@ -105,11 +105,11 @@ class Estimator:
         weights = [one.weight for one in several]
         worths = zip(weights, (one.concentration for one in several), strict=True)
         task = {name: getattr(found.shared.episodes, name) for name in _ALL}
+        counted = (*_ALL, "type_trials", "type_successes")
         rates = {"rate": float(expected.rate[0]), "type_rate": float(expected.type_rate[0])}
         return Estimates(
             question=question,
-            everything={name: everything[name] for name in [*OutcomeCounts.model_fields][:4]}
-            | rates,
+            everything={name: everything[name] for name in counted} | rates,
             task=task | {"rate": float(expected.task_rate[0])},
             strategies=several,
             probability=together([one.probability for one in several], weights),

@@ -24,7 +24,7 @@ from graphmem.models.forecasts import (
 )
 from graphmem.store.port import Row
 
-_OWN = ("text", "near", "prior", "priors", "probability", "change", *OutcomeCounts.model_fields)
+_OWN = ("near", "prior", "priors", "probability", "change", *OutcomeCounts.model_fields)
 
 
 class _Asked(Input):

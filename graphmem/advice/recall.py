@@ -350,7 +350,7 @@ class Recaller:
         for row in sorted(chosen, key=lambda row: (*row["estimate"].order[:2], -row["score"])):
             one = row["estimate"]
             yield RecallItem(
-                **{name: row[name] for name in ("id", "text", "score", "relevance", "freshness")},
+                **{name: row[name] for name in ("id", "score", "relevance", "freshness")},
                 **{
                     name: getattr(one, name)
                     for name in ("lower", "said", *OutcomeCounts.model_fields)

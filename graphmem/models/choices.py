@@ -26,7 +26,6 @@ class Considered(OutcomeCounts):
     """
 
     id: str
-    text: str
     known: bool
     probability: float
     low: float

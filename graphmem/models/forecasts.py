@@ -155,6 +155,7 @@ class TaskBasis(Output):
 class OutcomeCounts(Output):
     """How often a strategy was tried and worked, by the agents that the caller may read."""
 
+    text: str
     trials: int
     """On all tasks; for a rule, the episodes for or against it."""
     successes: int
@@ -176,7 +177,6 @@ class StrategyBasis(OutcomeCounts):
     ``change`` is the change that ``probability`` assumes, if any; it may be uncertain.
     """
 
-    text: str
     known: bool
     rate: float
     prior: float

@@ -39,7 +39,6 @@ class RecallItem(OutcomeCounts):
 
     kind: Kind = "strategy"
     id: str
-    text: str
     score: float
     relevance: float
     mean: float

@@ -25,7 +25,9 @@ def test_an_empty_memory_knows_nothing_and_says_so(memory: Memory) -> None:
     assert found.high > 0.975
     assert found.trials == found.basis.trials == 0
     assert not found.basis.task.known
-    assert found.basis.lines[0] == "nothing was tried yet; the rate of all is taken as 50.0%"
+    assert found.basis.lines[0] == (
+        "other strategies elsewhere: nothing is known, so 50.0% is taken"
+    )
 
 
 def test_the_formula_by_hand(memory: Memory) -> None:
@@ -152,7 +154,7 @@ def test_what_is_new_borrows_from_what_is_similar(opened: Opener) -> None:
     ]
     assert not task.basis.task.known
     assert task.probability > task.basis.rate
-    assert "similar ones suggest" in task.basis.lines[1]
+    assert "with similar ones" in task.basis.lines[1]
     strategy = memory.predict("dance", "ask for the booking number twice")
     assert strategy.basis.strategies[0].borrowed[0].text == "ask for the booking number"
     assert strategy.probability > strategy.basis.rate

@@ -130,7 +130,7 @@ def test_print_is_for_people_and_repr_is_exact() -> None:
     why = "4 of 5 here: expected 71%"
     choice = made(Choice, "ask").model_copy(update={"why": why})
     assert str(choice).splitlines()[:3] == [f"ask: {why}", "  ask: ask", "  ask: ask"]
-    assert repr(choice).startswith("Choice(id='ask', text='ask', known=True, probability=0.5")
+    assert repr(choice).startswith("Choice(text='ask', trials=3, successes=3, ")
     row = {"agent": "ada", "rate": 2 / 3, "last_at": MOMENT}
     assert str(Listed([row, choice])) == f"agent ada, rate 0.667, last at 2026-05-04\nask: {why}"
     assert str(Listed()) == "[]"

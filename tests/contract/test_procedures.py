@@ -18,8 +18,11 @@ from graphmem.store.port import Row, Transaction
 from graphmem.store.queries import TYPES, Query, adhoc, catalog, procedure
 from tests.contract.populating import Asked, arguments, populate
 
-OFFERED = [query for query in catalog() if query.install]
-"""What Cypher users can call; the rest is reached by methods, see test_namespaces.py."""
+OFFERED: dict[str, list[Query]] = {}
+"""What Cypher users can call, by subject; methods reach the rest, see test_namespaces.py."""
+for offered in catalog():
+    if offered.install:
+        OFFERED.setdefault(offered.name.partition(".")[0], []).append(offered)
 SILENT = {"analysis.no_alternative", "analysis.disputed_strategies", "analysis.became"}
 """These need a longer history for an answer; the tests of analysis have one."""
 UNCHANGING = {"policies.open_states", "predictions.expire", "predictions.drop_about"}
@@ -118,36 +121,43 @@ def tried(
     return found, after != pair.held[looked_at.namespace]
 
 
+each_subject = pytest.mark.parametrize("subject", sorted(OFFERED))
+
+
 @pytest.mark.every_case
-@pytest.mark.parametrize("query", OFFERED, ids=lambda query: query.name)
-def test_procedures_answer_in_their_namespace_alone(query: Query, kept: Pair) -> None:
+@each_subject
+def test_procedures_answer_in_their_namespace_alone(subject: str, kept: Pair) -> None:
     """Aimed at the other's nodes from our namespace, nothing comes back or changes."""
     ours, theirs = kept.ours, kept.theirs
-    given = arguments(query, ours.namespace, kept.asked[theirs.namespace])
-    rows, changed = tried(kept, query, given, theirs)
-    assert not changed
     foreign = {identity for identity, _ in kept.held[theirs.namespace]} - {
         identity for identity, _ in kept.held[ours.namespace]
     }
-    shown = repr(rows)
-    assert not [identity for identity in foreign if identity in shown]
-    assert "theirs/" not in shown
+    for query in OFFERED[subject]:
+        given = arguments(query, ours.namespace, kept.asked[theirs.namespace])
+        rows, changed = tried(kept, query, given, theirs)
+        assert not changed, query.name
+        shown = repr(rows)
+        assert not [identity for identity in foreign if identity in shown], query.name
+        assert "theirs/" not in shown, query.name
 
 
 @pytest.mark.every_case
-@pytest.mark.parametrize("query", OFFERED, ids=lambda query: query.name)
-def test_procedures_return_what_their_headers_say(query: Query, kept: Pair) -> None:
+@each_subject
+def test_procedures_return_what_their_headers_say(subject: str, kept: Pair) -> None:
     ours = kept.ours
-    given = arguments(query, ours.namespace, kept.asked[ours.namespace])
-    rows, changed = tried(kept, query, given, ours)
-    for row in rows:
-        assert list(row) == list(query.returns)
-        for name, value in row.items():
-            assert value is None or isinstance(value, TYPES[query.returns[name]]), (name, value)
-    if query.mode == "read":
-        assert bool(rows) is (query.name not in SILENT)
-    else:
-        assert changed is (query.name not in UNCHANGING), "it was given nothing to do"
+    for query in OFFERED[subject]:
+        given = arguments(query, ours.namespace, kept.asked[ours.namespace])
+        rows, changed = tried(kept, query, given, ours)
+        for row in rows:
+            assert list(row) == list(query.returns), query.name
+            for name, value in row.items():
+                kind = TYPES[query.returns[name]]
+                assert value is None or isinstance(value, kind), (query.name, name, value)
+        if query.mode == "read":
+            assert bool(rows) is (query.name not in SILENT), query.name
+        else:
+            nothing = query.name in UNCHANGING
+            assert changed is not nothing, f"{query.name} was given nothing to do"
 
 
 def test_a_procedure_that_reads_cannot_write(kept: Pair) -> None:

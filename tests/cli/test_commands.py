@@ -55,7 +55,7 @@ def test_settle_an_outcome_that_comes_later(url: str) -> None:
 
 
 def test_demo_needs_nothing_but_itself(tmp_path: Path) -> None:
-    few = ("demo", "--questions", "40")
+    few = ("demo", "--questions", "12")
     shown = good("--json", *few, GRAPHMEM_URL=str(tmp_path / "untouched.graph")).json
     assert shown["verified"] is True
     assert shown["seeded"]["created"] > 0
@@ -67,7 +67,7 @@ def test_demo_needs_nothing_but_itself(tmp_path: Path) -> None:
     assert f"{best['successes']} of {best['trials']}" in table
 
     agents = shown["learned"]["agents"]
-    assert {len(one["right"]) for one in agents.values()} == {40}
+    assert {len(one["right"]) for one in agents.values()} == {12}
     assert agents["fixed"]["rate"] <= agents["ceiling"]["rate"]
     for one in agents.values():
         assert f"{one['last_third']:.0%}" in table

@@ -150,7 +150,7 @@ settings = Settings(embedder="hashing")
 
 def many(first):
     return [Episode(task="a task", strategy=f"way {n}", success=True, source_key=str(n))
-            for n in range(first, first + 5_000)]
+            for n in range(first, first + 4_100)]
 
 
 def small(memory):
@@ -170,9 +170,9 @@ def child():
                 assert "spawn" in str(error), error
             else:
                 raise AssertionError(call)
-        for size in (5_000, 100):
+        for size in (4_100, 100):
             try:
-                print(memory.learn_many(many(5_000), batch_size=size).created, flush=True)
+                print(memory.learn_many(many(4_100), batch_size=size).created, flush=True)
             except ForkedError:
                 print("nothing", flush=True)
     with Memory.open("memory:", settings=settings) as other:
@@ -197,7 +197,7 @@ with Memory.open(settings=settings) as memory:
 def test_a_child_is_refused_what_needs_the_threads_of_its_parent(folder: str) -> None:
     """It has none of the engine's threads, so it would wait for ever; less than that it can do."""
     surroundings = environment(folder, "default", Settings())
-    lines = ["True 1", "nothing", "5000", "True 1", "10001 True"]
+    lines = ["True 1", "nothing", "4100", "True 1", "8201 True"]
     assert run(WITHOUT_THREADS, surroundings, timeout=600) == lines
 
 

@@ -26,7 +26,7 @@ pytestmark = [
     pytest.mark.usefixtures("always_fresh"),
 ]
 
-EACH = 40
+EACH = 20
 HASHING = Settings(embedder="hashing", wait=60)
 
 

@@ -37,13 +37,11 @@ def texts(answer: Any) -> set[str]:
 def call(memory: Memory, name: str, given: dict[str, Any]) -> Any:
     method = methods(memory)[name]
     first = [given.pop(one.name) for one in parameters(method) if one.kind is one.POSITIONAL_ONLY]
-    with contextlib.suppress(GraphMemError):
-        return method(*first, **given)
-    return None
+    return method(*first, **given)
 
 
 def test_every_method_stays_in_its_namespace(opened: Opener, tmp_path: Path) -> None:
-    """Each is called with what fits its own namespace, and with what fits the other."""
+    """Each is called with what fits its own namespace, as it must, and with what fits the other."""
     own, other = (opened(f"{name}-{uuid4().hex}", embedder="hashing") for name in ("a", "b"))
     populate(own, "own")
     populate(other, "OTHER")
@@ -58,7 +56,9 @@ def test_every_method_stays_in_its_namespace(opened: Opener, tmp_path: Path) -> 
                 continue
             given = arguments()
             asked = texts(list(given.values()))
-            answer = texts(call(own, name, given))
+            answer = set[str]()
+            with contextlib.suppress(*[GraphMemError] if target is other else []):
+                answer = texts(call(own, name, given))
             assert not answer & (ids - asked), f"{name} told an id of another namespace"
             told = {text for text in answer - asked if "OTHER" in text}
             assert not told, f"{name} told what another namespace holds"

@@ -64,6 +64,7 @@ def attack(memory: Memory, folder: Path, stride: int) -> list[str]:
     return found
 
 
+@pytest.mark.parametrize("engine", ["embedded"])  # for a server see test_namespaces.py
 def test_every_public_method_is_called(memory: Memory, tmp_path: Path) -> None:
     """Arguments are known for all methods, and all of their parameters; and they are right."""
     populate(memory, "calls")

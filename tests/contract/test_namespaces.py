@@ -51,10 +51,13 @@ def test_every_method_stays_in_its_namespace(opened: Opener, tmp_path: Path) -> 
     ids = {key.split()[1] for key in there}
     for target in (own, other):
         (tmp_path / target.namespace).mkdir()
-        for name, arguments in calls(target, tmp_path / target.namespace).items():
+        every = calls(target, tmp_path / target.namespace)
+        assert every.keys() == methods(own).keys() - {"open", "current_attempt"}
+        for name, arguments in every.items():
+            given, taken = arguments(), parameters(methods(own)[name])
+            assert {one.name for one in taken if one.kind is not one.VAR_KEYWORD} == given.keys()
             if name in WHOLE:
                 continue
-            given = arguments()
             asked = texts(list(given.values()))
             answer = set[str]()
             with contextlib.suppress(*[GraphMemError] if target is other else []):

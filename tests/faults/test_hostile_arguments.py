@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
 from collections.abc import Callable
@@ -13,10 +12,10 @@ import pytest
 from pydantic import BaseModel
 
 from graphmem import Memory, Settings
-from graphmem.errors import GraphMemError, StoreError
+from graphmem.errors import GraphMemError
 from graphmem.models.fields import Input
 from tests.conftest import Opener
-from tests.contract.calling import FILES, calls
+from tests.contract.calling import calls
 from tests.contract.populating import populate
 from tests.contract.surface import methods, models, parameters
 from tests.faults.attack import rounds
@@ -62,23 +61,6 @@ def attack(memory: Memory, folder: Path, stride: int) -> list[str]:
                 if wrong:
                     found.append(f"{name}({parameter.name}={word}): {wrong}")
     return found
-
-
-@pytest.mark.parametrize("engine", ["embedded"])  # for a server see test_namespaces.py
-def test_every_public_method_is_called(memory: Memory, tmp_path: Path) -> None:
-    """Arguments are known for all methods, and all of their parameters; and they are right."""
-    populate(memory, "calls")
-    memory.upkeep.export(tmp_path / "exported.jsonl", "jsonl")
-    public = methods(memory)
-    arguments = calls(memory, tmp_path)
-    assert public.keys() - {"open", "current_attempt"} == arguments.keys()
-    for name, given in arguments.items():
-        taken = [one for one in parameters(public[name]) if one.kind is not one.VAR_KEYWORD]
-        values = given()
-        assert values.keys() == {one.name for one in taken}, name
-        first = [values.pop(one.name) for one in taken if one.kind is one.POSITIONAL_ONLY]
-        with contextlib.suppress(*[StoreError] if name in FILES else []):
-            public[name](*first, **values)
 
 
 @pytest.mark.slow

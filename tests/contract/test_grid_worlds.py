@@ -1,8 +1,7 @@
-"""TD learning in real environments: the same table as a plain learner, and the optimum."""
+"""TD learning in real environments: the same table as a plain learner."""
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator
 from typing import Any
 
@@ -133,36 +132,4 @@ def test_episodes_of_steps_teach_what_the_steps_themselves_do(memory: Memory) ->
     assert len(expected) > 40
     for size in (1, 7, 500):
         assert values(f"in batches of {size}") == expected
-    assert memory.verify().ok
-
-
-EMBEDDED = pytest.mark.parametrize("engine", ["embedded"], indirect=True)
-
-
-@EMBEDDED
-def test_an_agent_that_asks_what_is_best_walks_along_the_cliff(memory: Memory) -> None:
-    """Each step is chosen by ``best`` and learned by ``update``; in the end without chance."""
-    world = make("CliffWalking")
-    actions = [str(action) for action in range(world.action_space.n)]
-    rng = random.Random(3)
-
-    def walk(epsilon: float, *, learning: bool) -> float:
-        state, total = world.reset(seed=1)[0], 0.0
-        for _ in range(400):
-            chosen = memory.policies.best(
-                at(int(state)), actions=actions, explore="epsilon", epsilon=epsilon, rng=rng
-            )
-            assert chosen is not None
-            after, reward, ends, _, _ = world.step(int(chosen.action))
-            if learning:
-                seen = int(state), int(chosen.action), float(reward), int(after), bool(ends)
-                memory.policies.update(**transition(seen, len(actions), alpha=0.8, gamma=1.0))
-            state, total = after, total + float(reward)
-            if ends:
-                break
-        return total
-
-    returns = [walk(0.05, learning=True) for _ in range(80)]
-    assert walk(0.0, learning=False) == -13.0
-    assert np.mean(returns[-20:]) > np.mean(returns[:20])
     assert memory.verify().ok

@@ -201,12 +201,12 @@ class TestMistakes:
         assert [found.type for found in memory.lessons.mistakes(limit=2)] == ["often", "new"]
 
     def test_thirty_are_shown_and_none_is_deleted(self, memory: Memory) -> None:
-        for number in range(50):
+        for number in range(35):
             attempt(memory, NEVER, number, mistake_cards=[{"type": f"mistake {number}"}])
         assert [found.type for found in memory.lessons.mistakes()] == [
-            f"mistake {number}" for number in range(49, 19, -1)
+            f"mistake {number}" for number in range(34, 4, -1)
         ]
-        assert len(memory.lessons.mistakes(limit=1_000)) == 50
+        assert len(memory.lessons.mistakes(limit=1_000)) == 35
 
     @pytest.mark.parametrize("order", [(0, 1, 2, 3), (3, 2, 1, 0), (2, 0, 3, 1)])
     def test_a_later_card_that_says_nothing_leaves_what_was_said(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import logging
 import time
@@ -23,7 +24,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from graphmem import AsyncMemory, Memory, Settings
 from graphmem.episodes.attempts import Attempts
-from graphmem.errors import ValidationError
+from graphmem.errors import GraphMemError, ValidationError
 from graphmem.integrations import telemetry
 from tests.contract.calling import calls
 from tests.contract.populating import populate
@@ -88,7 +89,8 @@ def test_every_call_is_a_span_without_contents(seen: Seen, tmp_path: Path) -> No
         arguments = calls(memory, tmp_path)
         for name, given in arguments.items():
             if name not in OBJECTS:
-                call(memory, name, given())
+                with contextlib.suppress(GraphMemError):
+                    call(memory, name, given())
     spans = {told(span)["graphmem.method"]: span for span in seen.spans}
     assert set(spans) >= arguments.keys() - OBJECTS
     for span in spans.values():

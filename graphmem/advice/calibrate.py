@@ -114,7 +114,7 @@ class History:
         """Count an episode."""
         task, kind, at = trial.task, trial.task_type or GENERAL, trial.used_at
         self.tasks[task].add(trial.success)
-        self.types[task] = trial.task_type
+        self.types[task] = kind
         for strategy in trial.strategies:
             won = trial.worked(strategy)
             everywhere, typed = self.cells[()], self.cells["type", kind]

@@ -21,6 +21,7 @@ from graphmem.arrays import NDArray, np
 from graphmem.graph.estimate import PRIOR
 from graphmem.models.forecasts import CERTAIN, PoolingStrengths
 from graphmem.numerics import least
+from graphmem.text.task_types import GENERAL
 
 Floats = NDArray[np.float64]
 
@@ -85,9 +86,9 @@ class Runs(NamedTuple):
 class Level(NamedTuple):
     """What outcomes on some tasks tell of those on others; shape (rows, columns).
 
-    Each of the latest outcomes counts for ``shares`` (rows, columns, columns) of a trial beside a
-    later one, all before them for ``trials`` and ``successes``, and the wider level for
-    ``strength`` trials. ``easier`` moves the rate, in log odds.
+    Each of the latest counts for ``shares`` (rows, columns, columns or 1) of a trial beside a later
+    one, all before them for ``trials`` and ``successes``, the wider level for ``strength`` trials.
+    ``easier`` moves the rate, in log odds.
     """
 
     shares: Floats
@@ -215,7 +216,7 @@ def expect(counts: Counts, prior: tuple[float, float], strengths: PoolingStrengt
     typical = logit(type_rate)
     wide = logistic(logit(other_rate) - logit(rate) + typical)
     # Of a type, other types tell no more than what they are worth there.
-    known_type = counts.typed_all[0] + counts.typed[0] > 0.0
+    known_type = counts.typed_all[0] + counts.typed[0] > 1e-9  # less is what rounding left
     others = np.where(known_type, strategy, counts.elsewhere[0] + strategy)
     # The more alike tasks of a type are, the more many outcomes of one of them tell of another.
     share = counts.of_type[1] / np.maximum(counts.of_type[0], 1.0)
@@ -480,7 +481,7 @@ def _leave_out(cells: Sequence[Uses]) -> Iterator[Floats]:
     pair = pair.reshape(-1)
     used = by(pair, table[:2])
     uses = used * SPREAD / (used[0] + SPREAD)
-    typed = np.array([one.type is not None for one in cells]) * 1.0
+    typed = np.array([one.type != GENERAL for one in cells]) * 1.0
     on_type = by(pair, own)[:, pair]
     mine = typed * (on_type - own)
     others = typed * (by(pairs[0], uses)[:, kind] - uses[:, pair])

@@ -39,7 +39,7 @@ class Uses(NamedTuple):
     """The outcomes of a strategy on a task: the data for fitting strengths."""
 
     task: str | None
-    type: str | None
+    type: str | None  # GENERAL: it has none
     whole: str | None
     trials: int
     successes: int
@@ -135,7 +135,7 @@ class Strengths:
         trials = self._graph.read("forecasting.totals")[0]["trials"]
         from graphmem.advice.formula import fit_strengths
 
-        return fit_strengths(self._cells(), trials)
+        return fit_strengths(self._cells() if trials >= LEAST else (), trials)
 
     def _cells(self) -> list[Uses]:
         tasks = self._graph.read("forecasting.task_keys")

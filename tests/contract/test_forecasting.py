@@ -12,10 +12,11 @@ import hypothesis.strategies as st
 import pytest
 
 from graphmem import Episode, Memory
+from graphmem.advice.calibrate import Calibrator, History
 from graphmem.advice.estimate import interval
 from graphmem.store.queries import adhoc
 from tests.conftest import Opener
-from tests.contract.teaching import tried
+from tests.contract.teaching import graph_of, tried
 
 
 def test_an_empty_memory_knows_nothing_and_says_so(memory: Memory) -> None:
@@ -312,6 +313,21 @@ def test_what_failed_on_other_types_is_tried_on_this_one(opened: Opener) -> None
     candidates = ["ask a colleague", "query the ledger"]
     chosen = memory.choose("zulu invoice", candidates, task_type="invoice", seed=1)
     assert chosen.candidates["query the ledger"] > 0.01
+
+
+def test_strengths_are_those_of_the_replayed_history(memory: Memory) -> None:
+    """Tasks without a type are not taken to be of one."""
+    near: Any = None  # the counts alone are compared
+    history, rows = History({}), biased()
+    for row in rows:
+        if (kind := row["task"][-1]) in "123":
+            row["task_type"] = kind
+    memory.learn_many(rows)
+    for trial in Calibrator(graph_of(memory), near).trials():
+        history.add(trial)
+    replayed, stored = history.strengths(), memory.calibrate().strengths
+    for name, value in replayed.model_dump().items():
+        assert getattr(stored, name) == pytest.approx(value, rel=0.01), name
 
 
 def test_strengths_are_checked_derived_anew_and_forgotten(memory: Memory) -> None:

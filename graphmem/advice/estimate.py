@@ -37,7 +37,7 @@ class Estimates:
     everything: Row
     """The outcomes and rates of all strategies: on all tasks, and on the type of the task."""
     task: Row
-    """Those of the task: {trials, successes, rate}."""
+    """Those of the task: {trials, successes, uses, worked, rate}."""
     strategies: Sequence[Estimate]
     """The strategies as they were given, without those that count as an earlier one."""
     probability: float
@@ -105,6 +105,7 @@ class Estimator:
         weights = [one.weight for one in several]
         worths = zip(weights, (one.concentration for one in several), strict=True)
         task = {name: getattr(found.shared.episodes, name) for name in _ALL}
+        task |= {"uses": found.shared.here.trials, "worked": found.shared.here.successes}
         counted = (*_ALL, "type_trials", "type_successes")
         rates = {"rate": float(expected.rate[0]), "type_rate": float(expected.type_rate[0])}
         return Estimates(

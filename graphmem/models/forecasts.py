@@ -139,7 +139,7 @@ class Borrowed(Output):
 
 
 class TaskBasis(Output):
-    """The data of a task; its trials are the episodes that attempted it.
+    """The data of a task: its trials are episodes, with ``uses`` of strategies that ``worked``.
 
     ``rate`` in (0, 1) is shrunk toward the overall rate. ``known``: the memory has the task.
     """
@@ -148,6 +148,8 @@ class TaskBasis(Output):
     known: bool
     trials: int
     successes: int
+    uses: int
+    worked: int
     rate: float
     borrowed: tuple[Borrowed, ...]
 

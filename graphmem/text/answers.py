@@ -287,7 +287,7 @@ def basis(one: Any) -> Iterator[str]:
     own, task, typed = one.strategies[0], one.task, one.task_type is not None
     several = len(one.strategies) > 1
     others = f"strategies other than {short(own.text)!r}" if several else "other strategies"
-    here = (task.trials - own.here_trials, task.successes - own.here_successes)
+    here = (task.uses - own.here_trials, task.worked - own.here_successes)
     kind = (one.type_trials - own.type_trials, one.type_successes - own.type_successes)
     used = kind if typed else here
     rest = (one.trials - own.trials - used[0], one.successes - own.successes - used[1])
@@ -295,6 +295,9 @@ def basis(one: Any) -> Iterator[str]:
     if typed:
         kind = kind[0] - here[0], kind[1] - here[1]
         yield _level(f"{others} on {one.task_type} tasks", kind, one.type_rate)
+    # Episodes without a strategy count like those of one more.
+    n, k = max(task.trials - task.uses, 0), max(task.successes - task.worked, 0)
+    here = here[0] + n, here[1] + min(n, k)
     yield _level(f"{others} on this task", here, task.rate, _near(task.borrowed, own))
     for part in one.strategies:
         name, tried = f"strategy {short(part.text)!r}", part.here_trials
@@ -349,12 +352,14 @@ def _near(borrowed: Sequence[Any], own: Any = None) -> str:
     )
     if more := len(borrowed[_NEAREST:]):
         listed += f" and {more} more"
-    won = f"{max(won - own.near_successes, 0)} of {trials - own.near_trials}" if own else ""
-    return f"{won} worked on {listed}" if own else listed
+    if own is None:
+        return listed
+    trials, won = trials - own.near_trials, max(won - own.near_successes, 0)
+    return f"{min(won, trials)} of {trials} worked on {listed}"
 
 
 def _level(what: str, counts: tuple[int, int], rate: float, near: str = "") -> str:
-    trials, successes = (max(count, 0) for count in counts)
+    trials, successes = max(counts[0], 0), min(max(counts[1], 0), max(counts[0], 0))
     worked, told = f"{successes} of {trials} worked" if trials else "no trials", percent(rate, 1)
     if near:
         return f"{what}: {worked}; with similar ones {told}: {near}"

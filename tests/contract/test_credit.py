@@ -46,6 +46,10 @@ def test_what_failed_before_a_fallback_is_told_apart_from_what_did_the_work(memo
     said = memory.context("read the invoice")
     assert said.index("0 of 10") > said.index("10 of 10")
     assert "instead: ocr" in said
+    for strategy, others in (("pdf_text", "10 of 10"), ("ocr", "0 of 10")):
+        first, *rest = memory.predict("read the invoice", strategy).basis.lines
+        assert "nothing is known" in first
+        assert f"other strategies on this task: {others} worked" in str(rest)
     checked(memory)
 
 

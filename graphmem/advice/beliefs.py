@@ -6,7 +6,6 @@ are the graph's, or those of a past moment (:mod:`graphmem.advice.calibrate`).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -295,43 +294,42 @@ def _levels(
 
     So it is no change that a strategy is used on other tasks, where it never worked.
     """
-    task = np.zeros(outcomes.shape)
-    worth, alike, ease, tried, won = table = np.zeros((5, *outcomes.shape))
+    worth, alike, there, tried, won, task = table = np.zeros((6, *outcomes.shape))
     every, wide, like = np.zeros((3, 2, len(uses), 1))
-    rate = mean_of(everything[1], everything[0])
+    rate = there[:] = mean_of(everything[1], everything[0])
     for row, (own, latest) in enumerate(uses):
         numbers: dict[Hashable, int] = {}
         typed = own.type_trials > 0
         every[:, row, 0], wide[:, row, 0] = (own.trials, own.successes), own.effective
         like[:, row, 0] = (own.type_trials, own.type_successes) if typed else _course(own)[:2]
         for at, one in enumerate(latest):
-            near = one.most is None or one.most / (1.0 + one.most) >= ALIKE
             n, k = one.others
-            there = (effective(k, n) + formula.NEAR * rate) / (effective(n, n) + formula.NEAR)
-            easier = math.log(there / (1.0 - there)) - math.log(rate / (1.0 - rate))
-            of_group = one.typed if typed else near
-            table[:, row, at] = effective(1.0, one.own[0]), of_group, easier, *one.own
-            task[row, at] = numbers.setdefault(one.task, len(numbers))
-    known = (worth > 0.0) * 1.0
-    same = (task[:, :, None] == task[:, None, :]) * known[:, :, None]
+            known = (effective(k, n) + formula.NEAR * rate) / (effective(n, n) + formula.NEAR)
+            of_group = one.typed if typed else one.most is None or one.most >= at_most(ALIKE)
+            number = numbers.setdefault(one.task, len(numbers))
+            table[:, row, at] = effective(1.0, one.own[0]), of_group, known, *one.own, number
+    counted = (worth > 0.0) * 1.0
+    same = (task[:, :, None] == task[:, None, :]) * counted[:, :, None]
     group = (alike[:, :, None] == alike[:, None, :]) * worth[:, :, None]
 
     def before(whole: Floats, told: Floats) -> Floats:
-        later, won = (table.sum(axis=-1, keepdims=True) for table in (told, told * outcomes))
-        n = np.maximum(whole[0] - later, 0.0)
-        return np.stack((n, np.clip(whole[1] - won, 0.0, n)))
+        gone_n, gone_k = (one.sum(axis=-1, keepdims=True) for one in (told, told * outcomes))
+        n = np.maximum(whole[0] - gone_n, 0.0)
+        return np.stack((n, np.clip(whole[1] - gone_k, 0.0, n)))
 
     n, k = before(wide, worth)
-    share = n / np.maximum(before(every, known)[0], 1.0)
+    share = n / np.maximum(before(every, counted)[0], 1.0)
     like_n, like_k = np.minimum(before(like, alike) * share, (n, k))
     tried = np.maximum(tried - same.sum(axis=1), 0.0)
     won = np.clip(won - (same * outcomes[:, :, None]).sum(axis=1), 0.0, tried)
     like_k = np.where(alike > 0.0, like_k, np.minimum(k - like_k, n - like_n))
     like_n = np.where(alike > 0.0, like_n, n - like_n)
+    nothing = np.zeros_like(there)
+    easier = formula.logit(there) - formula.logit(np.full_like(there, rate))
     return [
-        formula.Level(worth[:, :, None] * np.ones_like(same), n, k, 1.0, 0.0 * ease),
-        formula.Level(group, like_n, like_k, formula.NEAR, ease),
-        formula.Level(same, tried, won, DEFAULTS.cell, 0.0 * ease),
+        formula.Level(worth[:, :, None], n, k, 1.0, nothing),
+        formula.Level(group, like_n, like_k, formula.NEAR, easier),
+        formula.Level(same, tried, won, DEFAULTS.cell, nothing),
     ]
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from graphmem.advice.formula import Turn
 
 
+_COUNTS = ("trials", "successes", "effective", "latest")
 _GIVEN = 1_000
 """Strategies up to which each is looked up by its id."""
 
@@ -141,8 +142,7 @@ class Changes:
             return _turns_there([row]).get(0)
 
         for row in self._graph.read("changes.of_episodes", ids=list(episodes)) if episodes else ():
-            names = ("trials", "successes", "effective", "latest")
-            wide = {name: row[f"all_{name}"] for name in names}
+            wide = {name: row[f"all_{name}"] for name in _COUNTS}
             places = [(row["task"], row | {"latest": latest_of(row["latest"])}, find_there)]
             if wide["trials"] > row["trials"]:
                 wide |= {"id": row["id"], "members": [row["id"]]}
@@ -167,8 +167,7 @@ class Changes:
         from graphmem.advice.beliefs import changing
         from graphmem.advice.formula import find_turns
 
-        names = ("trials", "successes", "effective", "latest")
-        owns = [Estimate(**{name: row[name] for name in names}) for row in rows]
+        owns = [Estimate(**{name: row[name] for name in _COUNTS}) for row in rows]
 
         def look_up(places: Sequence[int]) -> Mapping[int, Sequence[Lately]]:
             of = {one: place for place in places for one in rows[place]["members"]}

@@ -229,6 +229,5 @@ def _resampled(columns: Floats, seed: int, resamples: int) -> Iterator[Floats]:
     size = len(columns)
     at_once = max(1, _ALIKE // size)
     for begin in range(0, resamples, at_once):
-        count = min(at_once, resamples - begin)
-        times = rng.multinomial(size, np.full(size, 1.0 / size), count)
+        times = rng.multinomial(size, np.full(size, 1.0 / size), min(at_once, resamples - begin))
         yield times @ columns / size

@@ -49,6 +49,7 @@ ESTIMATED, BESIDE = 12, 2
 """Fewest strategies whose outcome is estimated, and how many for each item."""
 POOL = 64  # number of the most relevant strategies for looking up warnings
 MOST = 100  # most items
+_OWN = ("lower", "said", *OutcomeCounts.model_fields)
 WARNINGS = 5  # most warnings
 WARNED = 20
 """How many of them to look at: what every run uses fails most often, and is left out then."""
@@ -351,10 +352,7 @@ class Recaller:
             one = row["estimate"]
             yield RecallItem(
                 **{name: row[name] for name in ("id", "score", "relevance", "freshness")},
-                **{
-                    name: getattr(one, name)
-                    for name in ("lower", "said", *OutcomeCounts.model_fields)
-                },
+                **{name: getattr(one, name) for name in _OWN},
                 mean=one.probability,
                 last_at=from_millis(row["last_at"]),
                 path=("text", *(_describe_step(step, texts) for step in ways[row["id"]])),

@@ -295,9 +295,8 @@ def basis(one: Any) -> Iterator[str]:
     if typed:
         kind = kind[0] - here[0], kind[1] - here[1]
         yield _level(f"{others} on {one.task_type} tasks", kind, one.type_rate)
-    # Episodes without a strategy count like those of one more.
-    n, k = max(task.trials - task.uses, 0), max(task.successes - task.worked, 0)
-    here = here[0] + n, here[1] + min(n, k)
+    alone = max(task.trials - task.uses, 0)  # episodes without a strategy count like one more
+    here = here[0] + alone, here[1] + min(alone, max(task.successes - task.worked, 0))
     yield _level(f"{others} on this task", here, task.rate, _near(task.borrowed, own))
     for part in one.strategies:
         name, tried = f"strategy {short(part.text)!r}", part.here_trials

@@ -6,7 +6,8 @@ are the graph's, or those of a past moment (:mod:`graphmem.advice.calibrate`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -77,7 +78,7 @@ LookUp = Callable[[Sequence[int]], Mapping[int, Sequence[Lately]]]
 
 
 class Course(NamedTuple):
-    """The outcomes of a strategy on a task and on those that are most like it."""
+    """The outcomes of a strategy on a task and on those that are most like it or of its type."""
 
     trials: int
     successes: int
@@ -85,6 +86,8 @@ class Course(NamedTuple):
     """Time * 2 + success, ascending."""
     powers: Sequence[float]
     """How much each of the latest tells of the task: 1 if it was there."""
+    typed: Sequence[Lately] = ()
+    """The latest again, if they are those on the type."""
 
     @property
     def varies(self) -> bool:
@@ -164,7 +167,7 @@ def judge(
     every = [(owns[place].trials, owns[place].successes) for place in found]
     wide_turns = formula.find_turns(wide, every, rare=1.0, possible=True)
     courses = {place: _course(own) for place, own in enumerate(owns) if own.cells}
-    nearby, near = _changing_nearby({place: one for place, one in courses.items() if one.varies})
+    nearby, near = _changing_nearby([*courses.items(), *_courses_on_type(owns, found)])
     as_certain = formula.RARE * formula.HAZARD / formula.SPREADING  # as on the task itself
     near_counts = [one[:2] for one in nearby.values()]
     near_turns = formula.find_turns(near, near_counts, as_certain, possible=True)
@@ -180,16 +183,17 @@ def judge(
         for start, share in wide_starts:
             if start:
                 since = found[place][start - 1 :]
-                parts.append(_Part(place, share, since[0].stamp, since))
+                parts.append(_Part(place, share, since[0].stamp, since, everywhere=True))
                 continue
             for at, chance in near_starts:
                 begin = nearby[place].latest[at - 1] if at else None
-                parts.append(_Part(place, share * chance, begin))
+                since = nearby[place].typed[at - 1 :] if at else ()
+                parts.append(_Part(place, share * chance, begin, since))
     of = np.array([one.place for one in parts])
     around = zip(*(_around(shared, owns[one.place], one) for one in parts), strict=True)
     expected = formula.expect(Counts(*map(_columns, around)), PRIOR, strengths)
     pairs: list[tuple[Pair, Sequence[int]]] = []
-    for place, _, begin, _ in parts:
+    for place, _, begin, *_ in parts:
         own = owns[place]
         stamps, counted = own.here_latest, (own.here_trials, own.here_successes)
         if begin is not None:
@@ -201,6 +205,7 @@ def judge(
     back = formula.chance_of_return([own.here_latest for own in owns])[of]
     over = formula.chance_of_return([own.latest for own in owns])[of] * np.isin(of, [*found])
     if nearby:
+        courses |= nearby
         latest = [
             courses[place].latest if place in courses else own.here_latest
             for place, own in enumerate(owns)
@@ -232,8 +237,9 @@ class _Part(NamedTuple):
     """The chance of the run."""
     begin: int | None = None
     """The stamp of its first outcome; None: it has lasted since ever."""
-    since: Sequence[Lately] | None = None
-    """Its outcomes on all tasks, if it is one on all of them."""
+    since: Sequence[Lately] = ()
+    """Its outcomes, if it is one on all tasks or on those of the type."""
+    everywhere: bool = False
 
 
 def _starts(weights: Floats) -> list[tuple[int, float]]:
@@ -257,15 +263,34 @@ def _course(own: Estimate) -> Course:
     )
 
 
-def _changing_nearby(courses: Mapping[int, Course]) -> tuple[dict[int, Course], Runs]:
-    """Return who may have changed on the task and near ones, by place, and a row of runs."""
-    found = [*courses.values()]
-    latest, powers = [one.latest for one in found], [one.powers for one in found]
-    runs = mixed([one[:2] for one in found], latest, formula.SPREADING, powers)
-    rows = np.flatnonzero(runs.weights[:, 0] < 1.0 - SUSPECT)
-    places = [*courses]
-    changed = {places[row]: found[row] for row in rows}
-    return changed, Runs(*(column[rows] for column in runs))
+def _courses_on_type(
+    owns: Sequence[Estimate], found: Mapping[int, Sequence[Lately]]
+) -> Iterator[tuple[int, Course]]:
+    """Yield the outcomes on the type of the task, of candidates (places) that may have changed."""
+    for place, latest in found.items():
+        typed, own = [one for one in latest if one.typed], owns[place]
+        stamps = [one.stamp for one in typed]
+        told = Counter((one.task, one.stamp & 1) for one in typed)
+        powers = [1.0 / told[one.task, one.stamp & 1] for one in typed]
+        known = len(stamps), sum(stamp & 1 for stamp in stamps)
+        # An episode may have another type than its task.
+        before = _less((own.type_trials, own.type_successes), known)
+        n, k = map(int, plus(before, *known))
+        yield place, Course(n, k, stamps, powers, typed)
+
+
+def _changing_nearby(several: Sequence[tuple[int, Course]]) -> tuple[dict[int, Course], Runs]:
+    """Return who may have changed on such tasks, most probably how, by place, and a row of runs."""
+    several = [one for one in several if one[1].varies]
+    courses = [one for _, one in several]
+    latest, powers = [one.latest for one in courses], [one.powers for one in courses]
+    runs = mixed([one[:2] for one in courses], latest, formula.SPREADING, powers)
+    rows: dict[int, int] = {}
+    for row in map(int, runs.weights[:, 0].argsort()):
+        if runs.weights[row, 0] < 1.0 - SUSPECT:
+            rows.setdefault(several[row][0], row)
+    changed = {place: courses[row] for place, row in rows.items()}
+    return changed, Runs(*(column[[*rows.values()]] for column in runs))
 
 
 def changing(
@@ -424,7 +449,7 @@ def _around(shared: Shared, own: Estimate, run: _Part) -> tuple[Pair, ...]:
         (others_here[0] + effective(n, n), others_here[1] + effective(k, n)),
         own.lent,
     )
-    if run.since is not None:
+    if run.everywhere:
         return (*others, *_recent(run.since), (1.0, 1.0))
     elsewhere = _less(own.effective, own.here, own.gone)
     mine, of_type = NOTHING, NOTHING
@@ -436,6 +461,8 @@ def _around(shared: Shared, own: Estimate, run: _Part) -> tuple[Pair, ...]:
         of_type = own.type_trials, own.type_trials * per
     if run.begin is None:
         return (*others, _less(elsewhere, mine), mine, own.around, of_type)
+    if run.since:
+        return (*others, _less(elsewhere, mine), *_recent(run.since)[1:], (1.0, 1.0))
     begin, since = run.begin, []
     for cell in own.cells:
         later = [stamp & 1 for stamp in cell.latest if stamp >= begin]

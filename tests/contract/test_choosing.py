@@ -96,6 +96,33 @@ def test_failures_on_other_tasks_are_no_change_where_it_works(memory: Memory, ty
     assert not memory.changes()
 
 
+def test_what_breaks_on_a_type_is_left_there_and_not_elsewhere(memory: Memory) -> None:
+    def asked(kind: str) -> tuple[str, str]:
+        choice = memory.choose("a new one", ["debugger", "grep"], task_type=kind, explore="greedy")
+        return choice.text, choice.why.partition(";")[0]
+
+    def learn(task: str, way: str, outcomes: str, kind: str) -> None:
+        for letter in outcomes:
+            memory.learn(task, way, success=letter == "w", task_type=kind)
+
+    for task in BUGS * 8:
+        learn(task, "debugger", "w", "bug")
+        learn(task, "grep", "wf", "bug")
+    for task in TEXTS:
+        learn(task, "debugger", "www", "text")
+    learn("it is slow", "debugger", "f" * 8, "bug")  # one task, which may be hard
+    assert asked("bug") == ("debugger", "likely: 24 of 32 on bug tasks")
+    for number, task in enumerate(TEXTS):
+        learn(f"bug {number}", "debugger", "f", "bug")
+        learn(task, "debugger", "w", "text")
+    assert asked("bug")[0] == "grep"
+    assert asked("text") == ("debugger", "likely: 24 of 24 on text tasks")
+    other = memory.choose("a new one", ["debugger"], task_type="bug")
+    assert other.change is not None
+    assert other.change.successes_since == 0
+    assert "on tasks like this one" in other.why
+
+
 def test_many_outcomes_on_a_type_keep_their_rate_beside_few_elsewhere(memory: Memory) -> None:
     for number in range(4):
         tried(memory, f"bug {number}", "debugger", "w" * 8, task_type="bug")

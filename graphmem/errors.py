@@ -101,6 +101,9 @@ class GraphMemError(Exception):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self)!r})"
 
+    def __reduce__(self) -> tuple[Any, ...]:  # else a process pool cannot return it
+        return Exception.__new__, (type(self), *self.args), self.__dict__
+
 
 class ValidationError(GraphMemError):
     """An argument or a record is wrong.

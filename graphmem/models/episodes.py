@@ -18,6 +18,7 @@ from graphmem.models.fields import (
     MAX_WAY,
     Chance,
     Finite,
+    Flag,
     Input,
     Json,
     JsonObject,
@@ -180,7 +181,7 @@ class Episode(_Work):
     Without ``source_key``, ``occurrence`` tells equal episodes apart; by default they are numbered.
     """
 
-    success: bool | None = None
+    success: Flag | None = None
     score: Unit | None = None
     reward: Finite | None = None
     feedback: Text | None = None

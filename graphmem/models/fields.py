@@ -55,6 +55,10 @@ def _normal(text: str) -> str:
     return text
 
 
+def _flag(value: object) -> object:
+    return bool(value) if type(value).__name__ in ("bool", "bool_") else value  # numpy's, too
+
+
 def _moment(value: object) -> object:
     if not isinstance(value, str):
         return value
@@ -116,6 +120,7 @@ Moment = Annotated[
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Value = Annotated[float, Field(ge=-MAX_VALUE, le=MAX_VALUE, allow_inf_nan=False)]
 Unit = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+Flag = Annotated[bool, BeforeValidator(_flag, json_schema_input_type=bool)]
 Chance = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
 
 

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, JsonValue
 from graphmem.errors import ValidationError
 from graphmem.models.fields import (
     Chance,
+    Flag,
     Input,
     Json,
     JsonObject,
@@ -52,7 +53,7 @@ class Transition(Input):
     """Learning rate in (0, 1]; default: the setting (0.1)."""
     gamma: Unit | None = None
     """Discount in [0, 1]; default: the setting (0.95)."""
-    success: bool | None = None
+    success: Flag | None = None
     """Counts the step also as a successful or failed trial."""
     agent: Name = "default"
     at: Moment | None = None

@@ -17,7 +17,7 @@ from graphmem.graph.graph import Graph, Transaction
 from graphmem.ids import EARLIEST, abandoned_id, from_millis, node_id, stream_id
 from graphmem.lessons import general_rules as consolidation
 from graphmem.models.episodes import AbandonedAttempt, Episode, SettlementRecord, resolve
-from graphmem.models.fields import Input, Moment, Name, Text, Unit, millis
+from graphmem.models.fields import Flag, Input, Moment, Name, Text, Unit, millis
 from graphmem.models.reports import Settled
 from graphmem.policies.cycles import Cycles
 from graphmem.policies.streams import rebuild
@@ -30,7 +30,7 @@ class _Outcome(Input):
     """What is told of an episode."""
 
     episode: Name
-    success: bool | None = None
+    success: Flag | None = None
     score: Unit | None = None
     error: Text | None = None
     at: Moment | None = None

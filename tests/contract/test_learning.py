@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
+import numpy as np
 import pytest
 
 from graphmem import Episode, Memory, MistakeCard, Step, StrategyUse
@@ -30,6 +31,14 @@ def test_the_first_result_needs_one_call(memory: Memory) -> None:
     assert row.agents == ("default",)
     assert row.last_used_at is not None  # it happened just now
     assert abs(datetime.now(UTC) - row.last_used_at) < timedelta(minutes=5)
+
+
+def test_an_outcome_may_be_a_bool_of_numpy(memory: Memory) -> None:
+    yes, no = cast("list[bool]", list(np.array([0.7, 0.2]) > 0.5))
+    learned = memory.learn("t", "s", success=yes)
+    memory.learn_many([{"task": "t", "strategy": "s", "success": yes}])
+    memory.settle(learned.episode_id, success=no)
+    assert [(row.trials, row.successes) for row in memory.strategies("t")] == [(2, 1)]
 
 
 def test_bounds_and_status_follow_the_counts(memory: Memory) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import pickle
 import sys
 import traceback
 import unicodedata
@@ -196,3 +197,9 @@ def test_messages_speak_the_language_of_the_input() -> None:
     ):
         assert str(ValidationError("field", value, "is wrong")) == f"field: is wrong (got {said})"
     assert str(ValidationError("field", None, "is missing")) == "field: is missing"
+
+
+def test_an_error_comes_back_from_another_process() -> None:
+    error = ValidationError("task", "", "must not be empty", "give a text")
+    back = pickle.loads(pickle.dumps(error))  # noqa: S301
+    assert (str(back), vars(back)) == (str(error), vars(error))

@@ -39,17 +39,19 @@ WHERE e.said IN $said AND (living(e.expires_at, $now))
 RETURN e.id AS id, e.said AS said
 ORDER BY e.at, id;
 
-// each: Label EDGE kind = Entry MADE_FROM entries, Episode BECAME episodes, Knowledge BECAME knowledge
-// name: flow.link_{kind}
+// name: flow.link
 // mode: write
-// doc: Links entries to {kind} by edges {EDGE}. Rows: {id, target}.
+// doc: Links entries to entries that they were made from, and to episodes and knowledge that they became. Rows: {id, target}.
 // returns: edges integer
 UNWIND $rows AS row
 MATCH (e:Entry {id: row.id})
-MATCH (n:{Label} {id: row.target})
-WITH e, n, e.ns AS ns, n.ns AS other WHERE ns = $ns AND other = $ns
-MERGE (e)-[r:{EDGE}]->(n)
-RETURN count(r) AS edges;
+OPTIONAL MATCH (s:Entry {id: row.target})
+OPTIONAL MATCH (n:Episode {id: row.target})
+OPTIONAL MATCH (k:Knowledge {id: row.target})
+WITH e, s, coalesce(n, k) AS other, e.ns AS ns, coalesce(s.ns, n.ns, k.ns) AS theirs WHERE ns = $ns AND theirs = $ns
+FOREACH (source IN CASE WHEN s IS NULL THEN [] ELSE [s] END | MERGE (e)-[:MADE_FROM]->(source))
+FOREACH (grown IN CASE WHEN other IS NULL THEN [] ELSE [other] END | MERGE (e)-[:BECAME]->(grown))
+RETURN count(*) AS edges;
 
 // name: flow.episodes_of
 // doc: The episodes that entries became, or others with the same content and the same sources.

@@ -56,13 +56,8 @@ SEARCHED = 4_000
 """Characters of an entry that a search by meaning sees."""
 LINKED = 500
 """Edges that are written in one statement."""
-Link = tuple[str, str, str]
-"""An edge of an entry: what it leads to (a key of :data:`_LINKING`), from, to."""
-_LINKING = {
-    "entries": "flow.link_entries",
-    "episodes": "flow.link_episodes",
-    "knowledge": "flow.link_knowledge",
-}
+Link = tuple[str, str]
+"""The id of an entry, and that of an entry that it was made from, or of what it became."""
 _PAUSES = re.compile(r"[.,:-](?!\d)|[;!?\"'()\[\]{}\u2026\u2013\u2014\u2018-\u201f]|\s")
 """Punctuation; not what belongs to a number."""
 _CHANGED = ("id", "base", "at", "expires_at", "reads", "last_read_at")
@@ -370,12 +365,8 @@ def change(tx: Transaction, rows: Sequence[Row]) -> None:
 
 def link(run: Callable[..., object], links: Iterable[Link]) -> None:
     """Link entries to what they were made from, and to what they became."""
-    rows = defaultdict[str, list[Row]](list)
-    for kind, identity, target in links:
-        rows[kind].append({"id": identity, "target": target})
-    for kind in sorted(rows):
-        for page in pages(rows[kind], LINKED):
-            run(_LINKING[kind], rows=page)
+    for page in pages([{"id": identity, "target": target} for identity, target in links], LINKED):
+        run("flow.link", rows=page)
 
 
 def _place_of(namespace: str, level: str) -> Row:
@@ -442,10 +433,9 @@ def _edges_of(tx: Transaction, goes: Mapping[str, str]) -> Iterator[Link]:
     """Yield the edges of entries that go, as those of the ones that stay in their place."""
     for row in tx.run("entries.evidence", ids=sorted(goes)):
         home = goes[row["id"]]
-        yield from (("entries", home, source) for source in row["made_from"])
-        yield from (("entries", made, home) for made in row["makes"])
-        for target in row["became"]:
-            yield "episodes" if target["fact"] is None else "knowledge", home, target["id"]
+        yield from ((home, source) for source in row["made_from"])
+        yield from ((made, home) for made in row["makes"])
+        yield from ((home, target["id"]) for target in row["became"])
 
 
 def _fit(*pair: Row) -> bool:

@@ -222,12 +222,12 @@ def _links(
     """Yield the edges of entries to what they were made from, and to what they became."""
     for entry in entries:
         own = ids[entry.id]
-        yield from (("entries", own, ids.get(one, one)) for one in entry.made_from)
+        yield from ((own, ids.get(one, one)) for one in entry.made_from)
         for one in entry.became:
             if one.episode is not None:
-                yield "episodes", own, node_id(namespace, "Episode", "key", one.episode)
+                yield own, node_id(namespace, "Episode", "key", one.episode)
             elif one.domain is not None and one.fact is not None:
-                yield "knowledge", own, node_id(namespace, "Knowledge", one.domain, one.fact)
+                yield own, node_id(namespace, "Knowledge", one.domain, one.fact)
 
 
 def _put_lenses(tx: Transaction, lenses: Sequence[LensRecord]) -> int:

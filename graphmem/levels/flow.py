@@ -327,7 +327,7 @@ def _write(
             drafts = transformer.settle(tx, row["level"], drafts)
         stored = store(tx, row["level"], [one.row for one in drafts if "content" in one.row])
         count = sum(map(len, stored))
-        link(tx.run, (("entries", one.row["id"], of["id"]) for one in drafts for of in one.sources))
+        link(tx.run, ((one.row["id"], of["id"]) for one in drafts for of in one.sources))
     link(tx.run, became)
     if page.rows:
         read = [{"id": one["id"], "reads": 1, "at": tx.now} for one in page.rows]

@@ -380,7 +380,7 @@ def _learn(
     for index, (fields, draft) in enumerate(records):
         if index not in refused:
             target = node_id(namespace, "Episode", "key", fields["source_key"])
-            links += [("episodes", row["id"], target) for row in draft.sources]
+            links += [(row["id"], target) for row in draft.sources]
     return links, reasons
 
 
@@ -420,5 +420,5 @@ def _know(drafts: Iterable[Draft], outlets: Outlets) -> tuple[list[Link], Counte
         except (ValidationError, NotFoundError) as error:
             reasons[str(error)] += 1
         else:
-            links += [("knowledge", row["id"], fact.id) for row in draft.sources]
+            links += [(row["id"], fact.id) for row in draft.sources]
     return links, reasons

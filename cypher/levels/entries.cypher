@@ -82,10 +82,10 @@ ORDER BY id;
 // doc: Entries that match a question, the most relevant first.
 // option: within  only some entries (ids)
 // option: tagged  with one of some sets of tags, as JSON
-// option: keyed  whose key matches a pattern
+// option: pattern whose key matches a pattern
 // option: since  from a time on
 // option: until  before a time
-// option: relevant  of some relevance at least
+// option: at_least of some relevance at least
 // option: living  that have not expired
 // param: levels list, tagsets list, prefix string, pattern string, since integer, until integer, at_least float
 // returns: entry_columns
@@ -101,10 +101,10 @@ MATCH (e)-[:IN]->(l:Level)
 WITH e, l
 WHERE true
   AND e.tagset IN $tagsets                                           //? tagged
-  AND e.key STARTS WITH $prefix AND e.key =~ $pattern                //? keyed
+  AND e.key STARTS WITH $prefix AND e.key =~ $pattern                //? pattern
   AND e.at >= $since                                                 //? since
   AND e.at < $until                                                  //? until
-  AND relevance(e, l, $now) >= $at_least                             //? relevant
+  AND relevance(e, l, $now) >= $at_least                             //? at_least
   AND (living(e.expires_at, $now))                                   //? living
 RETURN entry_columns(e, l)
 ORDER BY relevance DESC, at DESC, id
@@ -112,10 +112,10 @@ LIMIT $limit;
 
 // name: entries.fitting
 // doc: All entries of levels that match a question, in no order.
-// option: keyed  whose key matches a pattern
+// option: pattern whose key matches a pattern
 // option: since  from a time on
 // option: until  before a time
-// option: relevant  of some relevance at least
+// option: at_least of some relevance at least
 // option: living  that have not expired
 // param: levels list, prefix string, pattern string, since integer, until integer, at_least float
 // returns: id string
@@ -124,10 +124,10 @@ WHERE l.id IN $levels AND toString(l.ns) = $ns
 MATCH (l)<-[:IN]-(e:Entry)
 WITH e, l
 WHERE true
-  AND e.key STARTS WITH $prefix AND e.key =~ $pattern                //? keyed
+  AND e.key STARTS WITH $prefix AND e.key =~ $pattern                //? pattern
   AND e.at >= $since                                                 //? since
   AND e.at < $until                                                  //? until
-  AND relevance(e, l, $now) >= $at_least                             //? relevant
+  AND relevance(e, l, $now) >= $at_least                             //? at_least
   AND (living(e.expires_at, $now))                                   //? living
 RETURN e.id AS id;
 

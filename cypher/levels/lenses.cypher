@@ -3,9 +3,9 @@
 
 // name: lenses.put
 // mode: write
-// doc: Creates lenses, or replaces their settings; they look at nothing then. Rows: {id, name, kind, owner_kind, owner, purpose, levels
-// doc: (names), tags (JSON), max_age (milliseconds), most}.
-// returns: lenses integer
+// doc: Creates lenses, or replaces their settings, and lets them look at levels. Rows: {id, name, kind, owner_kind, owner, purpose, levels
+// doc: (names), looks_at (their ids), tags (JSON), max_age (milliseconds), most}.
+// returns: edges integer
 UNWIND $rows AS row
 WITH row ORDER BY row.id
 OPTIONAL MATCH (n:Lens {id: row.id})
@@ -18,16 +18,12 @@ FOREACH (ignored IN CASE WHEN n IS NULL THEN [1] ELSE [] END |
     purpose: row.purpose, levels: row.levels, tags: row.tags, max_age: row.max_age, most: row.most}))
 FOREACH (lens IN CASE WHEN n IS NULL THEN [] ELSE [n] END |
   SET lens.purpose = row.purpose, lens.levels = row.levels, lens.tags = row.tags, lens.max_age = row.max_age, lens.most = row.most)
-RETURN count(*) AS lenses;
-
-// name: lenses.look_at
-// mode: write
-// doc: Lets lenses look at levels. Rows: {id, level (id)}.
-// returns: edges integer
-UNWIND $rows AS row
+WITH row
 MATCH (n:Lens {id: row.id})
-MATCH (l:Level {id: row.level})
-WITH n, l, n.ns AS ns, l.ns AS other WHERE ns = $ns AND other = $ns
+WITH row, n, n.ns AS ns WHERE ns = $ns
+UNWIND row.looks_at AS level
+MATCH (l:Level {id: level})
+WITH n, l, l.ns AS ns WHERE ns = $ns
 MERGE (n)-[r:LOOKS_AT]->(l)
 RETURN count(r) AS edges;
 

@@ -5,10 +5,10 @@
 // doc: Episodes of agents, the most relevant first. Owners: {id (of the agent), agent, decay}.
 // option: near     of some tasks {id, similarity}, those of the nearest task first
 // option: tagged   of some outcomes and types ('success ' or 'failure ', and the type)
-// option: keyed    whose source key matches a pattern
+// option: pattern whose source key matches a pattern
 // option: since    from a time on
 // option: until    before a time
-// option: relevant of some relevance at least
+// option: at_least of some relevance at least
 // param: owners list, nearby list, kinds list, prefix string, pattern string, since integer, until integer, at_least float
 // returns: id string, agent string, key string, task string, task_type string, strategies list, success boolean, score float
 // returns: summary string, error string, feedback string, base float, relevance float, at integer, similarity float
@@ -30,10 +30,10 @@ WITH similarity, owner.agent AS agent, e, owner.decay AS decay, coalesce(e.ended
 WITH similarity, agent, e, at, (1.0 - coalesce(decay, 0.0)) ^ (larger($now - at, 0) / 60000.0) AS relevance
 WHERE true
   AND (CASE WHEN e.success THEN 'success ' ELSE 'failure ' END + e.type) IN $kinds   //? tagged
-  AND e.source_key STARTS WITH $prefix AND e.source_key =~ $pattern                  //? keyed
+  AND e.source_key STARTS WITH $prefix AND e.source_key =~ $pattern                  //? pattern
   AND at >= $since                                                                   //? since
   AND at < $until                                                                    //? until
-  AND relevance >= $at_least                                                         //? relevant
+  AND relevance >= $at_least                                                         //? at_least
 WITH similarity, agent, e, at, relevance
 ORDER BY similarity DESC, relevance DESC, at DESC, e.id
 LIMIT $limit
@@ -49,7 +49,7 @@ ORDER BY similarity DESC, relevance DESC, at DESC, id;
 // doc: Facts, the surest first: each counts as much as its best source, lowered by contradictions.
 // option: since    stated from a time on
 // option: until    stated before a time, at last
-// option: relevant of some confidence at least
+// option: at_least of some confidence at least
 // param: since integer, until integer, at_least float, limit integer = 1000000000
 // returns: id string, domain string, fact string, base float, at integer
 MATCH (k:Knowledge)
@@ -63,7 +63,7 @@ WITH k, at, contested(own, against) AS base
 WHERE true
   AND at >= $since       //? since
   AND at < $until        //? until
-  AND base >= $at_least  //? relevant
+  AND base >= $at_least  //? at_least
 RETURN k.id AS id, k.domain AS domain, k.fact AS fact, base, at
 ORDER BY base DESC, at DESC, id
 LIMIT $limit;
@@ -73,7 +73,7 @@ LIMIT $limit;
 // option: typed    on some types of tasks
 // option: since    applied from a time on
 // option: until    applied before a time, at last
-// option: relevant of some mean at least
+// option: at_least of some mean at least
 // param: agents, types list, since integer, until integer, at_least float, prior_successes, prior_failures, limit integer = 1000000000
 // returns: id string, agent string, strategy string, types list, trials integer, successes integer, base float, at integer
 MATCH (h:Heuristic)
@@ -86,7 +86,7 @@ WITH agent, id, types, trials, successes, at, posterior_mean(successes, trials, 
 WHERE true
   AND at >= $since       //? since
   AND at < $until        //? until
-  AND base >= $at_least  //? relevant
+  AND base >= $at_least  //? at_least
 MATCH (s:Strategy {id: id})
 RETURN s.id AS id, agent, s.text AS strategy, types, trials, successes, base, at
 ORDER BY base DESC, at DESC, id, agent

@@ -149,10 +149,10 @@ ORDER BY seq, twin_seq;
 // engine: neo4j
 // doc: All entries that match a question, the nearest to a vector first. The options are those of entries.matching.
 // option: tagged  with one of some sets of tags, as JSON
-// option: keyed  whose key matches a pattern
+// option: pattern whose key matches a pattern
 // option: since  from a time on
 // option: until  before a time
-// option: relevant  of some relevance at least
+// option: at_least of some relevance at least
 // option: living  that have not expired
 // param: vector list, levels list, tagsets list, prefix string, pattern string, since integer, until integer, at_least float
 // returns: similarity float, entry_columns
@@ -161,10 +161,10 @@ WHERE l.id IN $levels AND toString(l.ns) = $ns
 MATCH (l)<-[:IN]-(e:Entry)
 WHERE e.embedding IS NOT NULL
   AND e.tagset IN $tagsets                                           //? tagged
-  AND e.key STARTS WITH $prefix AND e.key =~ $pattern                //? keyed
+  AND e.key STARTS WITH $prefix AND e.key =~ $pattern                //? pattern
   AND e.at >= $since                                                 //? since
   AND e.at < $until                                                  //? until
-  AND relevance(e, l, $now) >= $at_least                             //? relevant
+  AND relevance(e, l, $now) >= $at_least                             //? at_least
   AND (living(e.expires_at, $now))                                   //? living
 WITH e, l, round(cosine_of(e.embedding, $vector), 6) AS similarity
 RETURN similarity, entry_columns(e, l)

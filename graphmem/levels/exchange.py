@@ -16,7 +16,7 @@ from graphmem.graph.graph import Graph, Reader, Transaction
 from graphmem.ids import entry_id, from_millis, level_stream_id, node_id, to_millis
 from graphmem.levels.entries import Link, change, entry_fields, link, row_of, store
 from graphmem.levels.flow import edge_of, open_cursor, order_of
-from graphmem.levels.queries import lens_info, lens_row, put_lenses
+from graphmem.levels.queries import lens_info, lens_row
 from graphmem.levels.topology import level_row, subscription, to_seconds
 from graphmem.models.fields import AS_TUPLE, Input, JsonObject, Line, Moment, Name, millis
 from graphmem.models.levels import (
@@ -238,5 +238,5 @@ def _put_lenses(tx: Transaction, lenses: Sequence[LensRecord]) -> int:
         for lens in {lens.name: lens for lens in lenses}.values()
         if lens.name not in known and (there := levels.intersection(lens.levels))
     ]
-    put_lenses(tx, rows)
+    tx.run("lenses.put", rows=rows)
     return len(rows)

@@ -37,6 +37,7 @@ from graphmem.levels.topology import (
     to_duration,
     to_seconds,
 )
+from graphmem.models.fields import millis
 from graphmem.models.levels import (
     LENSES,
     EntryQuestion,
@@ -217,7 +218,7 @@ class Queries(Topology):
             lock_levels(tx, *targets)
             for row in tx.run("lenses.list", name=lens.name):
                 check_writable(_owner_of(row), asking, kind="lens")
-            put_lenses(tx, [lens_row(tx.ns, lens, targets, settings)])
+            tx.run("lenses.put", rows=[lens_row(tx.ns, lens, targets, settings)])
             return lens_info(tx.run("lenses.list", name=lens.name)[0])
 
         return self._graph.transact(work)
@@ -307,17 +308,6 @@ class Queries(Topology):
         )
 
 
-def put_lenses(tx: Transaction, rows: Sequence[Row]) -> None:
-    """Store lenses (rows of :func:`lens_row`) on levels that are there."""
-    tx.run("lenses.put", rows=rows)
-    looks = [
-        {"id": row["id"], "level": level_id(tx.ns, level)}
-        for row in rows
-        for level in row["levels"]
-    ]
-    tx.run("lenses.look_at", rows=looks)
-
-
 def lens_row(namespace: str, lens: LevelName, levels: Iterable[str], settings: LensSettings) -> Row:
     """Return the row of ``lenses.put`` for a lens."""
     tags = settings.tags
@@ -326,6 +316,7 @@ def lens_row(namespace: str, lens: LevelName, levels: Iterable[str], settings: L
         **lens._asdict(),
         "purpose": settings.purpose,
         "levels": sorted(levels),
+        "looks_at": [level_id(namespace, level) for level in levels],
         "tags": None if tags is None else tags.model_dump_json(exclude_defaults=True),
         "max_age": to_duration(settings.max_age),
         "most": settings.limit,
@@ -353,25 +344,20 @@ def _full_name(name: str, agent: str | None) -> LevelName:
 
 
 def _question(request: EntryQuestion, now: int) -> Question:
-    params: dict[str, Any] = {"now": now}
-    options = [] if request.include_expired else ["living"]
+    since = [now - int(request.max_age * 1_000)] if request.max_age is not None else []
+    since += [] if request.since is None else [to_millis(request.since)]
+    key = None if request.key is None else re.escape(request.key)
+    given = {
+        "since": max(since, default=None),
+        "until": millis(request.until),
+        "at_least": request.min_relevance or None,
+        "pattern": key and "(?s)" + key.replace(r"\*", ".*").replace(r"\?", "."),
+    }
+    params: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    options = [*params] if request.include_expired else [*params, "living"]
+    params["now"] = now
     if request.key is not None:
-        options.append("keyed")
-        pattern = re.escape(request.key).replace(r"\*", ".*").replace(r"\?", ".")
-        params["pattern"] = f"(?s){pattern}"
         params["prefix"] = re.split(r"[*?]", request.key, maxsplit=1)[0]
-    since = [] if request.since is None else [to_millis(request.since)]
-    if request.max_age is not None:
-        since.append(now - int(request.max_age * 1_000))
-    if since:
-        options.append("since")
-        params["since"] = max(since)
-    if request.until is not None:
-        options.append("until")
-        params["until"] = to_millis(request.until)
-    if request.min_relevance:
-        options.append("relevant")
-        params["at_least"] = request.min_relevance
     tags = request.tags
     fits = None if tags is None else lambda tagset: tags.fits(frozenset(json.loads(tagset)))
     return Question(tuple(options), params, fits)

@@ -147,11 +147,11 @@ class Topology:
             raise ValidationError("agent", agent, "is missing", "give the name of an agent")
         ns = self._graph.ns
         names = {kind: LevelName.of(default_name(owner, kind), "agent") for kind in PRESETS}
-        rows = {}
-        for kind, preset in PRESETS.items():
-            settings = LevelSettings(ttl=preset.ttl, capacity=preset.capacity)
-            rows[kind] = level_row(ns, names[kind], settings)
-        ids = sorted(row["id"] for row in rows.values())
+        rows = [
+            level_row(ns, names[kind], LevelSettings(ttl=preset.ttl, capacity=preset.capacity))
+            for kind, preset in PRESETS.items()
+        ]
+        ids = sorted(row["id"] for row in rows)
         flow = [
             subscription(ns, names[target].name, names[source].name, transformer, {})
             for source, target, transformer in FLOW
@@ -159,7 +159,7 @@ class Topology:
 
         def work(tx: Transaction) -> list[Row]:
             there = {row["id"] for row in tx.run("levels.list", ids=ids)}
-            if missing := [row for row in rows.values() if row["id"] not in there]:
+            if missing := [row for row in rows if row["id"] not in there]:
                 tx.run("levels.put", rows=missing)
             pairs = {(row["id"], row["source_id"]) for row in tx.run("levels.flow", ids=ids)}
             if new := [row for row in flow if (row["id"], row["source"]) not in pairs]:

@@ -57,18 +57,19 @@ DETACH DELETE e
 RETURN coalesce(sum(expired), 0) AS expired, count(*) - coalesce(sum(expired), 0) AS pruned;
 
 // name: upkeep.same
-// doc: Entries of a level without a key that say the same as others: the ids of each content, in the order of storing.
-// returns: ids list
+// doc: Entries of a level without a key that say the same as an earlier one, each with the first that says it.
+// returns: id string, seq integer, twin string, twin_seq integer
 MATCH (l:Level {id: $id})
 WITH l, l.ns AS ns WHERE ns = $ns
 MATCH (l)<-[:IN]-(e:Entry)
 WHERE e.key IS NULL
-WITH e.id AS id, coalesce(e.said, e.content) AS said
-ORDER BY e.seq
-WITH said, collect(id) AS ids
-WHERE size(ids) > 1
-RETURN ids
-ORDER BY ids[0];
+WITH e.id AS id, e.seq AS seq, coalesce(e.said, e.content) AS said
+ORDER BY seq
+WITH said, collect({id: id, seq: seq}) AS alike
+WHERE size(alike) > 1
+UNWIND alike[1..] AS one
+RETURN one.id AS id, one.seq AS seq, alike[0].id AS twin, alike[0].seq AS twin_seq
+ORDER BY seq;
 
 // name: upkeep.absorb
 // mode: write

@@ -264,7 +264,7 @@ class Entries(Topology):
                 return None  # it was closed meanwhile
             counts = {**so_far, **tx.run("upkeep.fade", id=row["id"], now=now)[0]}
             if row["dedup"] is not None:
-                counts["merged"] = _merge(tx, row["id"], pairs, now)
+                counts["merged"] = _merge(tx, same, pairs, now)
             if over:
                 shrunk = tx.run("upkeep.shrink", id=row["id"], limit=row["capacity"], now=now)
                 counts["over_capacity"] = shrunk[0]["removed"]
@@ -387,40 +387,26 @@ def entry_fields(row: Row) -> dict[str, Any]:
     return fields | {name: from_millis(row[name]) for name in ("at", "expires_at")}
 
 
-def _merge(tx: Transaction, level: str, pairs: list[Row], now: int) -> int:
-    """Merge entries that are the same or near (pairs) in a locked level; return how many went."""
-    twins_of: dict[str, list[str]] = defaultdict(list)
-    alike = [row["ids"] for row in tx.run("upkeep.same", id=level)]
-    said = {identity: ids[0] for ids in alike for identity in ids}
-    for first, *others in alike:
-        for identity in others:
-            twins_of[identity].append(first)
-    for pair in pairs:
-        twins_of[pair["id"]].append(pair["twin"])
-    identities = sorted({*twins_of, *(twin for twins in twins_of.values() for twin in twins)})
-    if not identities:
-        return 0
-    seqs = {pair["id"]: pair["seq"] for pair in pairs}
-    seqs |= {pair["twin"]: pair["twin_seq"] for pair in pairs}
-    rows = [
-        row
-        for row in tx.run("entries.get", ids=identities, now=now)
-        if row["key"] is None and seqs.get(row["id"], row["seq"]) == row["seq"]
-    ]
-    rows.sort(key=lambda row: int(row["seq"]))
-    entries = {row["id"]: row for row in rows}
+def _merge(tx: Transaction, same: list[Row], near: list[Row], now: int) -> int:
+    """Merge entries of a locked level that say the same, or are near; return how many went."""
+    twins_of: dict[str, set[str]] = defaultdict(set)
+    seqs: dict[str, int] = {}
+    for pair in (*same, *near):
+        twins_of[pair["id"]].add(pair["twin"])
+        seqs |= {pair["id"]: pair["seq"], pair["twin"]: pair["twin_seq"]}
+    rows = tx.run("entries.get", ids=sorted(seqs), now=now) if seqs else []
+    rows = [row for row in rows if row["key"] is None and seqs[row["id"]] == row["seq"]]
+    entries = {row["id"]: row for row in sorted(rows, key=lambda row: int(row["seq"]))}
+    firsts = {pair["id"]: pair["twin"] for pair in same}
     goes: dict[str, str] = {}
-    for row in rows:  # each goes to the first near one that stays: no two near ones stay
-        homes = {
-            # An entry that says the same as one that was removed follows it.
-            goes.get(twin, twin) if said.get(twin) == said.get(row["id"], "") else twin
-            for twin in twins_of[row["id"]]
-            if twin in entries
-        }
-        for home in sorted(homes - goes.keys(), key=lambda home: int(entries[home]["seq"])):
+    for key, row in entries.items():  # each goes to the first near one that stays
+        homes = (twins_of[key] - goes.keys()) & entries.keys()
+        if (first := firsts.get(key)) in goes:  # it follows one that says the same
+            homes.add(goes[first])
+        for home in sorted(homes, key=lambda home: int(entries[home]["seq"])):
             if _fit(entries[home], row):
                 entries[home] = _unite(entries[home], row)
-                goes[row["id"]] = home
+                goes[key] = home
                 break
     if goes:
         change(tx, [entries[home] for home in sorted({*goes.values()})])

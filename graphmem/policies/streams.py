@@ -46,7 +46,6 @@ LEARNED = ("q", "updates", "active", "last_updated_at", "created_at", "q_set", "
 UNTYPED = "action"
 """The type of steps that say none."""
 _FINGERPRINT = re.compile(r"[0-9a-f]{16}")
-_EMPTY = {"subject": None, "other": None, "value": None, "success": None, "at": None, "data": None}
 
 
 class StateKey(NamedTuple):
@@ -208,7 +207,7 @@ def apply(
         if change.kind == "transition":
             transitions.append({**fact, **place})
         else:
-            events.append({**_EMPTY, **fact, "kind": change.kind, **place})
+            events.append({**fact, "kind": change.kind, **place})
         answers.append((head["last"], answer))
     store(tx, tables.values())
     if record and transitions:
@@ -345,11 +344,10 @@ def replay_events(
     for event in _events(reader, stream):
         if event["id"] in left_out or (event["kind"] == "episode" and event["subject"] in left_out):
             continue
-        if not _has_valid_numbers(event):
-            if wrong is not None:
-                wrong.append(event["id"])
-            continue
-        yield event, _apply(table, event, unrecorded=bool(stream["unrecorded"]))
+        if _has_valid_numbers(event):
+            yield event, _apply(table, event, unrecorded=bool(stream["unrecorded"]))
+        elif wrong is not None:
+            wrong.append(event["id"])
 
 
 def _has_valid_numbers(event: Row) -> bool:

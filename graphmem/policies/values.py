@@ -133,12 +133,12 @@ class Values:
             raise ValidationError("rng", rng, "is not a random.Random", "give one, or None")
         share = checked_number("epsilon", epsilon, 0, 1)
         wide = checked_number("width", width, 0)
-        name, when = Named(agent=agent).agent, self._when(at, stored)
+        asked = self._asked(state, Named(agent=agent).agent, at, stored)
         rows: Sequence[Row] | None = None
         if actions is None and explore is None:
-            rows = self._graph.read("policies.best", **self._moment(state, name, when))
+            rows = self._graph.read("policies.best", **asked)
         if rows is None or (rows and rows[0]["cyclic"]):
-            rows = self._read(state, name, when, only_active=True)
+            rows = self._read(asked | {"only_active": True})
         candidates = [policy_of(row) for row in rows]
         if actions is not None:
             candidates = self._candidates(state, agent, actions, candidates)
@@ -181,15 +181,15 @@ class Values:
             ValidationError: an argument is wrong, or there is a time and no state.
         """
         name = checked_agent(agent)
-        when = self._when(at, stored)
+        check_flag("stored", stored)
         waiting = checked_number("pressure", pressure)
         check_limit(limit)
         if state is not None:
-            rows = self._read(state, name, when, pressure=waiting)[:limit]
-            return Listed([policy_of(row) for row in rows])
-        if at is not None or pressure:
+            rows = self._read(self._asked(state, name, at, stored) | {"pressure": waiting})[:limit]
+        elif at is not None or pressure:
             raise ValidationError("state", None, "is missing", "values at a time are of one state")
-        rows = self._graph.read("policies.list", agent=name, limit=limit)
+        else:
+            rows = self._graph.read("policies.list", agent=name, limit=limit)
         return Listed([policy_of(row) for row in rows])
 
     def seen(
@@ -279,31 +279,26 @@ class Values:
             return reached
         return {key: energy for key, energy in reached.items() if key not in seeds}
 
-    def _when(self, at: datetime | None, stored: bool) -> int | None:
-        """Return the time of the values to rank by, or None for the stored values."""
+    def _asked(
+        self, state: State, agent: str | None, at: datetime | None, stored: bool
+    ) -> dict[str, Any]:
+        """Return whose policies to rank by their values at which time; None: the stored values."""
         check_flag("stored", stored)
         if stored and at is not None:
             raise ValidationError("at", at, "does not go with stored=True", "leave out one")
-        if stored:
-            return None
-        moment = millis(Named(at=at).at)
-        return self._graph.now() if moment is None else moment
-
-    def _read(
-        self, state: State, agent: str | None, when: int | None, **more: Any
-    ) -> builtins.list[Row]:
-        """Return policies with their values at a time, best first; only cycles need clocks."""
-        given = self._moment(state, agent, when) | more
-        rows = self._graph.read("policies.values", **given)
-        zones = {zone for row in rows for zone in row["timezones"]}
-        if zones and (moment := from_millis(when)):
-            given["clocks"] = clocks(moment, sorted(zones))
-            rows = self._graph.read("policies.values", **given)
-        return rows
-
-    def _moment(self, state: State, agent: str | None, when: int | None) -> dict[str, Any]:
+        moment = self._graph.now() if at is None else millis(Named(at=at).at)
         place = {"state_id": StateKey.of(self._graph.ns, state).id, "agent": agent}
-        return {**place, "at": when, "rate": DECAY_RATE, "strength": DECAY_STRENGTH}
+        when = {"at": None if stored else moment}
+        return {**place, **when, "rate": DECAY_RATE, "strength": DECAY_STRENGTH}
+
+    def _read(self, asked: dict[str, Any]) -> builtins.list[Row]:
+        """Return policies with their values at a time, best first; only cycles need clocks."""
+        rows = self._graph.read("policies.values", **asked)
+        zones = {zone for row in rows for zone in row["timezones"]}
+        if zones and (moment := from_millis(asked["at"])):
+            now = clocks(moment, sorted(zones))
+            rows = self._graph.read("policies.values", **asked, clocks=now)
+        return rows
 
     def _candidates(
         self, state: State, agent: str, actions: Sequence[Action], policies: Sequence[Policy]

@@ -58,7 +58,7 @@ class Outlets(NamedTuple):
     """Learns many episodes."""
     know: Callable[..., Knowledge]
     """Stores a fact."""
-    chat: Chat | None
+    chat: Chat
     """Asks the model of the settings."""
 
 
@@ -77,7 +77,7 @@ class Page(NamedTuple):
     level: str
     """The level that pulls, by name."""
     now: int
-    chat: Chat | None
+    chat: Chat
     rows: list[Row]
     """The entries: rows of ``flow.pending``, in order of storing."""
     after: int
@@ -203,8 +203,6 @@ def _summarise(page: Page, most: int = 10) -> list[Draft]:
 
 def _ask_model(page: Page, rows: list[Row], most: int) -> tuple[str | None, dict[str, JsonValue]]:
     """Return the summary of a model, if there is one, and how the summary was made."""
-    if page.chat is None:
-        return None, {"way": "most relevant"}
     system = (
         "You keep the memory of an agent. Summarise what it noted in the form of at most "
         f"{most} short lines, the most useful first, in its own terms. What stands between {OPEN} "

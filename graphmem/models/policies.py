@@ -191,25 +191,12 @@ class CrystallizeReport(Output):
 
 # Events
 
-EventKind = Literal[
-    "episode",
-    "changed",
-    "erased",
-    "transition",
-    "outcome",
-    "set",
-    "signal",
-    "crystallized",
-    "taken_back",
-    "linked",
-    "strengthened",
-    "weakened",
-    "unlinked",
-    "entry",
-    "level",
-    "pull",
-    "maintained",
-]
+EdgeKind = Literal["linked", "strengthened", "weakened", "unlinked"]
+"""Kinds of events that change only an edge, not the policies at its ends."""
+LevelKind = Literal["entry", "level", "pull", "maintained"]
+"""Kinds of events of levels."""
+_PolicyKind = Literal["transition", "outcome", "set", "signal", "crystallized", "taken_back"]
+EventKind = Literal["episode", "changed", "erased", _PolicyKind, EdgeKind, LevelKind]
 
 
 class Event(Output):

@@ -25,8 +25,6 @@ LEAST_WEIGHT = 0.001
 """A link with a smaller weight is removed."""
 EVIDENCE = ("outcome", "set")
 """Kinds of events that keep a policy alive, besides transitions and episodes."""
-EDGES = ("linked", "strengthened", "weakened", "unlinked")
-"""Kinds of events that change only an edge, not the policies at its ends."""
 WINDOW = 10
 """Each policy of an episode is linked with so many next ones; all pairs would be too many."""
 

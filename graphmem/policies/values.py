@@ -24,10 +24,10 @@ from graphmem.graph.graph import Graph, Transaction
 from graphmem.graph.reads import Reads
 from graphmem.ids import from_millis
 from graphmem.models.fields import Input, Json, Moment, Name, millis
-from graphmem.models.policies import LinkedPolicy, Point, Policy, State
+from graphmem.models.policies import EdgeKind, LinkedPolicy, Point, Policy, State
 from graphmem.notebook.lists import Listed
 from graphmem.policies.cycles import clocks
-from graphmem.policies.replay import EDGES, Table
+from graphmem.policies.replay import Table
 from graphmem.policies.streams import PolicyKey, StateKey, open_stream, replay_events
 from graphmem.store.port import Row
 
@@ -223,7 +223,7 @@ class Values:
             points = []
             for event, error in replay_events(tx, stream, table):
                 about = event["policies"] if event["kind"] == "episode" else (event["subject"],)
-                if known.id in about and event["kind"] not in EDGES:
+                if known.id in about and event["kind"] not in get_args(EdgeKind):
                     at = from_millis(event["created_at"] if event["at"] is None else event["at"])
                     place = {"seq": event["seq"], "kind": event["kind"], "at": at}
                     row = table.entries[known.id].row()

@@ -14,7 +14,7 @@ from graphmem.graph.estimate import ENOUGH, LATEST, Estimate
 from graphmem.graph.graph import Graph
 from graphmem.graph.lookup import task_ids
 from graphmem.ids import from_millis, to_millis
-from graphmem.models.fields import Input, Moment
+from graphmem.models.fields import Moment, checked
 from graphmem.models.forecasts import Change
 from graphmem.notebook.lists import Listed
 from graphmem.store.port import Row
@@ -27,10 +27,6 @@ if TYPE_CHECKING:
 _COUNTS = ("trials", "successes", "effective", "latest")
 _GIVEN = 1_000
 """Strategies up to which each is looked up by its id."""
-
-
-class _Asked(Input):
-    after: Moment | None
 
 
 class Changes:
@@ -58,7 +54,7 @@ class Changes:
         Raises:
             ValidationError: an argument is wrong.
         """
-        after = _Asked(after=after).after
+        after = checked("after", after, Moment | None)
         view = read_view(self._graph, agent)
         name = checked_text("task", task)
         tasks = None if name is None else task_ids(self._graph, name, view)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from graphmem.errors import ValidationError, has_surrogate
-from graphmem.models.fields import Input, Name
+from graphmem.models.fields import Name, checked
 
 T = TypeVar("T")
 Progress = Callable[[int, int], None]  # called with how much is done, and how much there is
@@ -28,13 +28,9 @@ def check_text(name: str, value: object) -> None:
         raise ValidationError(name, value, "is not a text, or contains a lone surrogate")
 
 
-class _Agent(Input):
-    agent: Name
-
-
 def checked_agent(agent: str | None) -> str | None:
     """Return the normalized name of an agent, or None for all agents."""
-    return None if agent is None else _Agent(agent=agent).agent
+    return None if agent is None else str(checked("agent", agent, Name))
 
 
 def checked_text(name: str, value: str | None) -> str | None:

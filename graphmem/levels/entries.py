@@ -37,6 +37,7 @@ from graphmem.levels.topology import (
     note,
     to_duration,
 )
+from graphmem.models.fields import Moment, checked
 from graphmem.models.levels import (
     MAX_TAGS,
     Added,
@@ -45,7 +46,8 @@ from graphmem.models.levels import (
     LevelName,
     MaintainReport,
     NewEntry,
-    Timing,
+    Seconds,
+    ShortName,
 )
 from graphmem.notebook.lists import Listed
 from graphmem.store.paging import pages
@@ -159,8 +161,7 @@ class Entries(Topology):
             at: the instant; None: now. What expired or faded until then is removed.
         """
         asking = checked_agent(agent)
-        instant = Timing(at=at).at
-        now = self._graph.now() if instant is None else to_millis(instant)
+        now = self._graph.now() if at is None else to_millis(checked("at", at, Moment))
         if name is None:
             kind = None if asking is None else "agent"
             rows = self._graph.read("levels.list", owner_kind=kind, owner=asking)
@@ -207,7 +208,7 @@ class Entries(Topology):
             ttl: seconds.
             agent: who asks; an agent may change its own levels and those for all. None: anybody.
         """
-        lasting = round(Timing(ttl=ttl).ttl * 1_000)
+        lasting = round(checked("ttl", ttl, Seconds) * 1_000)
 
         def work(tx: Transaction, _: str, ids: list[str]) -> int:
             rows = [
@@ -230,7 +231,7 @@ class Entries(Topology):
         """Do work with a level that an agent may write, locked, and the ids of entries by key."""
         level = self._writable(name, agent).name
         given = (key for key in one_or_many("keys", keys) if key is not None)
-        names = {str(NewEntry(content="-", key=key).key) for key in given}
+        names = {checked("keys", key, ShortName) for key in given}
         ids = sorted(entry_id(self._graph.ns, level, key) for key in names)
 
         def locked(tx: Transaction) -> int:

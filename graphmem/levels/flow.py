@@ -24,7 +24,8 @@ from graphmem.levels.entries import Entries, Link, link, lives, store
 from graphmem.levels.queries import Queries
 from graphmem.levels.topology import check_readable, existing, note, subscription
 from graphmem.levels.transformers import Draft, Function, Outlets, Page, Transformer, Wait
-from graphmem.models.levels import LevelName, Pulled, PullOptions, Tags, TickReport, Timing
+from graphmem.models.fields import checked
+from graphmem.models.levels import LevelName, Pulled, PullOptions, Seconds, Tags, TickReport
 from graphmem.search.entries import EntrySearch
 from graphmem.store.port import Row
 
@@ -210,7 +211,7 @@ class Levels(Entries, Queries):
         Raises:
             ValidationError: it is no number of seconds.
         """
-        pause = Timing(every=every).every
+        pause: float = checked("every", every, Seconds)
         self.stop()
         with self._starting:
             self._stopping = threading.Event()

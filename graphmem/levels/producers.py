@@ -28,7 +28,8 @@ from graphmem.graph.decorating import Awaiting, decorated, kind_of
 from graphmem.ids import level_id
 from graphmem.levels.entries import Entries
 from graphmem.levels.topology import check_takes_entries, existing
-from graphmem.models.levels import NewEntry, Timing
+from graphmem.models.fields import checked
+from graphmem.models.levels import NewEntry, Seconds
 
 _log = logging.getLogger(__name__)
 
@@ -191,7 +192,7 @@ class _Producer:
             remedy = "give one that is not asynchronous, or leave it out"
             raise ValidationError("extract", extract, problem, remedy)
         self.agent = checked_agent(self.agent)
-        self.ttl = None if self.ttl is None else Timing(ttl=self.ttl).ttl
+        self.ttl = None if self.ttl is None else checked("ttl", self.ttl, Seconds)
         check_takes_entries(existing(self.levels._graph, [self.level])[0], "level")
 
     def wrap(self, function: Any, watch: Watch | None = None) -> Any:

@@ -10,6 +10,7 @@ import unicodedata
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from difflib import get_close_matches
+from functools import cache
 from typing import Annotated, Any, Self, get_args
 
 import pydantic
@@ -157,6 +158,21 @@ class Input(_Model):
     def from_arguments(cls, given: Mapping[str, Any]) -> Self:
         """Return what those of some values by name, such as ``locals()``, say that are fields."""
         return cls(**{name: given[name] for name in cls.model_fields if name in given})
+
+
+@cache
+def _model_of(name: str, kind: Any) -> type[Input]:
+    fields: Any = {name: (kind, ...)}
+    return pydantic.create_model("Argument", __base__=Input, **fields)
+
+
+def checked(name: str, value: object, kind: Any) -> Any:
+    """Return the value of one argument, as a field of this kind has it.
+
+    Raises:
+        ValidationError: it fits no such field; the error calls it by its name.
+    """
+    return getattr(_model_of(name, kind)(**{name: value}), name)
 
 
 class Line(Input):

@@ -10,7 +10,17 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue
 
 from graphmem.errors import ValidationError
-from graphmem.models.fields import DISTINCT, Input, Json, JsonObject, Moment, Name, Output, Unit
+from graphmem.models.fields import (
+    DISTINCT,
+    Input,
+    Json,
+    JsonObject,
+    Moment,
+    Name,
+    Output,
+    Unit,
+    checked,
+)
 from graphmem.text import answers
 
 OwnerKind = Literal["agent", "capability", "task", "collective", "system"]
@@ -73,10 +83,7 @@ class LevelName(NamedTuple):
 def _parse(
     name: object, field: str, kinds: Iterable[str] = tuple(PRESETS), what: str = "level"
 ) -> LevelName:
-    try:
-        text = _Named(name=name).name  # type: ignore[arg-type]
-    except ValidationError as error:
-        raise ValidationError(field, error.value, error.problem, error.remedy) from None
+    text: str = checked(field, name, ShortName)
     owner_kind, _, rest = text.partition(":")
     parts = rest.split(":")
     if (
@@ -143,10 +150,6 @@ TagSet = Annotated[
     tuple[ShortName, ...], BeforeValidator(_tags), Field(max_length=MAX_TAGS), DISTINCT
 ]
 Rate = Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]
-
-
-class _Named(Input):
-    name: ShortName
 
 
 class LevelUpkeep(Input):
@@ -425,14 +428,6 @@ class PullOptions(Input):
 
     arguments: JsonObject = Field(default_factory=dict)
     where: Tags | None = None
-
-
-class Timing(Input):
-    """Times that callers give: an instant, seconds to live, and seconds between ticks."""
-
-    at: Moment | None = None
-    ttl: Seconds = 1.0
-    every: Seconds = 300.0
 
 
 class Made(NewEntry):

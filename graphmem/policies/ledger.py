@@ -21,7 +21,7 @@ from graphmem.graph.arguments import MOST, check_choice, check_limit, check_text
 from graphmem.graph.graph import Graph, Reader, Transaction
 from graphmem.graph.lookup import HasId, find_subject, subject_ids
 from graphmem.ids import canonical_json, from_millis, node_id
-from graphmem.models.fields import Input, Moment, millis
+from graphmem.models.fields import Moment, checked, millis
 from graphmem.models.forecasts import CalibrationBin
 from graphmem.models.policies import (
     Behaviour,
@@ -49,13 +49,6 @@ _EMPTY: Row = {"count": 0, "successes": 0, "mean": None, "share": None, "lower":
 
 Subject = str | HasId
 """A policy or its id, a strategy, its id or its text, or any other text."""
-
-
-class _Asked(Input):
-    status: PredictionStatus | None = None
-    now: Moment | None = None
-    actual: Outcome | None = None
-    happened: bool | None = None
 
 
 class Predictions:
@@ -141,8 +134,9 @@ class Predictions:
             NotFoundError: there is no such prediction.
         """
         check_text("prediction_id", prediction_id)
-        given = _Asked(actual=actual, happened=happened)  # type: ignore[arg-type]
-        if given.actual is None and given.happened is None:
+        actual = checked("actual", actual, Outcome | None)
+        happened = checked("happened", happened, bool | None)
+        if actual is None and happened is None:
             remedy = "give it, or happened=True or False"
             raise ValidationError("actual", None, "is missing, so nothing came", remedy)
 
@@ -152,9 +146,9 @@ class Predictions:
             resolved = tx.run(
                 "predictions.resolve",
                 id=prediction_id,
-                pairs=_comparable(given, row),
-                happened=given.happened,
-                actual=_json(given.actual),
+                pairs=_comparable(actual, happened, row),
+                happened=happened,
+                actual=_json(actual),
             )
             if not resolved:  # resolved or erased meanwhile
                 raise ChangedError("the prediction changed while this was written")
@@ -193,7 +187,7 @@ class Predictions:
         Args:
             now: expire those due until this time, with time zone; default: the clock.
         """
-        moment = millis(_Asked(now=now).now)
+        moment = millis(checked("now", now, Moment | None))
         until = {} if moment is None else {"now": moment}
         return int(self._graph.write("predictions.expire", **until)[0]["expired"])
 
@@ -222,7 +216,7 @@ class Predictions:
         check_limit(limit)
         rows = self._graph.read(
             "predictions.list",
-            status=_Asked(status=status).status,
+            status=checked("status", status, PredictionStatus | None),
             subjects=None if subject is None else subject_ids(self._graph.ns, subject),
             limit=limit,
         )
@@ -292,11 +286,13 @@ def _whole(text: str) -> int | float:
     return int(value) if value.is_integer() else value
 
 
-def _comparable(given: _Asked, row: Row) -> list[Row] | None:
+def _comparable(
+    actual: Mapping[str, JsonValue] | None, happened: bool | None, row: Row
+) -> list[Row] | None:
     """Return the pairs to compare, or None to compare the probability; raise if neither can be."""
-    if given.actual is not None and row["expected"] is not None:
-        return pairs(row["expected"], canonical_json(given.actual))
-    if given.happened is None:
+    if actual is not None and row["expected"] is not None:
+        return pairs(row["expected"], canonical_json(actual))
+    if happened is None:
         problem = "is missing, and no outcome was expected"
         raise ValidationError("happened", None, problem, "give True or False")
     if row["probability"] is None:

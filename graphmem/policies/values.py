@@ -23,7 +23,7 @@ from graphmem.graph.arguments import (
 from graphmem.graph.graph import Graph, Transaction
 from graphmem.graph.reads import Reads
 from graphmem.ids import from_millis
-from graphmem.models.fields import Input, Json, Moment, Name, millis
+from graphmem.models.fields import Json, Moment, Name, checked, millis
 from graphmem.models.policies import EdgeKind, LinkedPolicy, Point, Policy, State
 from graphmem.notebook.lists import Listed
 from graphmem.policies.cycles import clocks
@@ -39,15 +39,6 @@ DECAY_RATE, DECAY_STRENGTH = 0.1, 0.5
 """The exponent of the decay of values by days, and how much confidence slows it."""
 
 
-class Named(Input):
-    """The names in the key of a policy, and a time."""
-
-    action: Name = "-"
-    spec: Json = None
-    agent: Name = "default"
-    at: Moment | None = None
-
-
 class Values:
     """Reads the policies of one namespace; ``best`` and ``get`` count that as a read."""
 
@@ -61,8 +52,8 @@ class Values:
                 problem = "must be a type, or a pair of type and spec"
                 raise ValidationError("action", action, problem)
             action, spec = action
-        named = Named(action=action, spec=spec, agent=agent)
-        return PolicyKey.of(self._graph.ns, named.agent, state, named.action, named.spec)
+        name, more = checked("action", action, Name), checked("spec", spec, Json)
+        return PolicyKey.of(self._graph.ns, checked("agent", agent, Name), state, name, more)
 
     def _find(self, policy: object) -> Policy | None:
         identity = policy.id if isinstance(policy, Policy) else policy
@@ -133,7 +124,7 @@ class Values:
             raise ValidationError("rng", rng, "is not a random.Random", "give one, or None")
         share = checked_number("epsilon", epsilon, 0, 1)
         wide = checked_number("width", width, 0)
-        asked = self._asked(state, Named(agent=agent).agent, at, stored)
+        asked = self._asked(state, checked("agent", agent, Name), at, stored)
         rows: Sequence[Row] | None = None
         if actions is None and explore is None:
             rows = self._graph.read("policies.best", **asked)
@@ -286,7 +277,7 @@ class Values:
         check_flag("stored", stored)
         if stored and at is not None:
             raise ValidationError("at", at, "does not go with stored=True", "leave out one")
-        moment = self._graph.now() if at is None else millis(Named(at=at).at)
+        moment = self._graph.now() if at is None else millis(checked("at", at, Moment))
         place = {"state_id": StateKey.of(self._graph.ns, state).id, "agent": agent}
         when = {"at": None if stored else moment}
         return {**place, **when, "rate": DECAY_RATE, "strength": DECAY_STRENGTH}

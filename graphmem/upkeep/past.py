@@ -23,7 +23,7 @@ from graphmem.graph.graph import Graph
 from graphmem.ids import from_millis, to_millis
 from graphmem.lessons import Lessons
 from graphmem.lessons.skills import add_sources, read_priors
-from graphmem.models.fields import Input, Moment
+from graphmem.models.fields import Moment, checked
 from graphmem.models.forecasts import PriorRecord
 from graphmem.people import LearningScopes
 from graphmem.search.edges import Edges
@@ -36,10 +36,6 @@ if TYPE_CHECKING:
     from graphmem.search.embedding import Embedder
 
 BATCH = 500
-
-
-class _Asked(Input):
-    as_of: Moment
 
 
 class Past:
@@ -62,7 +58,7 @@ class Past:
             ValidationError: the time is in the future, or no time with a time zone.
             NotFoundError: nothing was recorded by then.
         """
-        moment = to_millis(_Asked(as_of=as_of).as_of)
+        moment = to_millis(checked("as_of", as_of, Moment))
         if moment > self._graph.now():
             raise ValidationError("as_of", as_of, "lies in the future", "leave it out for now")
         known = self._graph.read("exchange.recorded", until=moment)[0]

@@ -61,7 +61,7 @@ UNLISTED = {
     *("Input", "Line", "Outcome", "Output"),
     *("ModelAnswer", "PriorRecord", "ProposedRule", "SettlementRecord"),
     *("LensPreset", "LensSettings", "LevelName", "LevelSettings", "Preset"),
-    *("Claim", "ContextQuery", "EntryQuestion", "Expectation", "PullOptions", "Timing", "Wish"),
+    *("Claim", "ContextQuery", "EntryQuestion", "Expectation", "PullOptions", "Wish"),
 }
 """Classes beside the models that only the package itself uses, and the reference leaves out."""
 

@@ -17,7 +17,7 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager, Exit
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import cached_property
-from types import FunctionType, MethodType
+from types import FunctionType
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, JsonValue
@@ -364,15 +364,13 @@ def _find_classes(name: str) -> list[object]:
 
 def _method_names(target: object, pattern: str) -> list[str]:
     """Return the names of methods that fit a pattern, in order."""
+    hidden = "__" if pattern.startswith("_") else "_"
     names = []
     for name in sorted(set(dir(target))):
-        hidden = name.startswith("_") and not pattern.startswith("_")
-        if hidden or name.startswith("__") or not fnmatch.fnmatchcase(name, pattern):
-            continue
-        there = inspect.getattr_static(target, name)
-        bare = there.__func__ if isinstance(there, staticmethod | classmethod) else there
-        if isinstance(bare, FunctionType | MethodType):
-            names.append(name)
+        if fnmatch.fnmatchcase(name, pattern) and not name.startswith(hidden):
+            there = inspect.getattr_static(target, name)
+            if isinstance(getattr(there, "__func__", there), FunctionType):
+                names.append(name)
     return names
 
 

@@ -143,11 +143,8 @@ def _count(page: Page) -> list[Draft]:
     """Make one entry of those that say the same, with their number in its metadata."""
     drafts = []
     for said, rows in _alike(page.rows).items():
-        key = f"count:{said}"
-        row = _copy(page, rows[-1]).row
+        row = _copy(page, rows[-1] | {"key": f"count:{said}"}).row
         row |= {
-            "id": new_id(page.ns, page.level, key),
-            "key": key,
             "metadata": canonical_json({"count": len(rows)}),
             "base": max(each["base"] for each in rows),
             "at": max(each["at"] for each in rows),
@@ -369,16 +366,15 @@ def _learn(
             reasons[f"agent {fields['agent']!r} does not own the level, but {owner!r}"] += 1
         else:
             records.append((_episode_fields(draft, fields), draft))
-    refused: dict[int, str] = {}
-    if records:
-        report = outlets.learn([fields for fields, _ in records], on_error="collect")
-        refused = {one.index: one.reason for one in report.rejected}
+    report = outlets.learn([fields for fields, _ in records], on_error="collect")
+    refused = {one.index: one.reason for one in report.rejected}
     reasons.update(refused.values())
-    links: list[Link] = []
-    for index, (fields, draft) in enumerate(records):
-        if index not in refused:
-            target = node_id(namespace, "Episode", "key", fields["source_key"])
-            links += [(row["id"], target) for row in draft.sources]
+    links = [
+        (row["id"], node_id(namespace, "Episode", "key", fields["source_key"]))
+        for index, (fields, draft) in enumerate(records)
+        if index not in refused
+        for row in draft.sources
+    ]
     return links, reasons
 
 

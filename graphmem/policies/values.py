@@ -8,7 +8,9 @@ import math
 import random
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import Field
 
 from graphmem.errors import NotFoundError, ValidationError
 from graphmem.graph.arguments import (
@@ -249,11 +251,8 @@ class Values:
             decay_per_hop: in [0, 1).
             threshold: smaller activations are neither passed on nor returned.
         """
-        if type(depth) is not int or not 0 <= depth <= MAX_DEPTH:
-            raise ValidationError("depth", depth, f"must be from 0 to {MAX_DEPTH}")
-        decay = checked_number("decay_per_hop", decay_per_hop, 0, 1)
-        if decay == 1.0:
-            raise ValidationError("decay_per_hop", decay_per_hop, "must be under 1")
+        checked("depth", depth, Annotated[int, Field(ge=0, le=MAX_DEPTH)])
+        decay = checked("decay_per_hop", decay_per_hop, Annotated[float, Field(ge=0, lt=1)])
         floor = checked_number("threshold", threshold)
         seeds = {self._policy(policy).id: 1.0 for policy in checked_items("policies", policies)}
         reached, frontier = dict(seeds), dict(seeds)

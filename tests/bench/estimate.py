@@ -43,8 +43,8 @@ def broken(at: int) -> list[float]:
     return [0.9 if at < CHANGED else 0.1, 0.5]
 
 
-def choosing(rates: Rates, tasks: int, seed: int) -> list[bool]:
-    """Return the outcomes of an agent that only chooses and learns."""
+def choosing(rates: Rates, tasks: int, seed: int) -> list[float]:
+    """Return how often what it took works, of an agent that only chooses and learns."""
     draw = np.random.default_rng(seed)
     got = []
     with Memory.open("memory:", settings=Settings(count_reads=False)) as memory:
@@ -52,13 +52,13 @@ def choosing(rates: Rates, tasks: int, seed: int) -> list[bool]:
             ways = [f"way {number}" for number in range(len(rates(at)))]
             task = f"task {draw.integers(tasks)}"
             choice = memory.choose(task, ways, seed=1_000 * seed + at)
-            got.append(bool(draw.random() < rates(at)[ways.index(choice.text)]))
-            memory.learn(task, choice, success=got[-1])
+            got.append(rates(at)[ways.index(choice.text)])
+            memory.learn(task, choice, success=bool(draw.random() < got[-1]))
     return got
 
 
-def thompson(rates: Rates, seed: int, last: int = ROUNDS) -> list[bool]:
-    """Return the outcomes of Thompson sampling over the last outcomes of each tool."""
+def thompson(rates: Rates, seed: int, last: int = ROUNDS) -> list[float]:
+    """Return the same of Thompson sampling over the last outcomes of each tool."""
     draw = np.random.default_rng(seed)
     known: list[list[bool]] = [[] for _ in rates(0)]
     got = []
@@ -66,8 +66,8 @@ def thompson(rates: Rates, seed: int, last: int = ROUNDS) -> list[bool]:
         won = [sum(one[-last:]) for one in known]
         lost = [len(one[-last:]) - good for one, good in zip(known, won, strict=True)]
         tool = int(np.argmax([draw.beta(k + 1, n + 1) for k, n in zip(won, lost, strict=True)]))
-        got.append(bool(draw.random() < rates(at)[tool]))
-        known[tool].append(got[-1])
+        got.append(rates(at)[tool])
+        known[tool].append(bool(draw.random() < got[-1]))
     return got
 
 

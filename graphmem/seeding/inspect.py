@@ -25,7 +25,15 @@ from typing import Any, BinaryIO
 from graphmem.errors import SeedingError, ValidationError
 from graphmem.models.episodes import Step
 from graphmem.seeding import chats
-from graphmem.seeding.reading import DamagedError, Limits, Values, peek_head, reason_of
+from graphmem.seeding.reading import (
+    DamagedError,
+    Limits,
+    Values,
+    parse_line,
+    peek_head,
+    read_items,
+    reason_of,
+)
 from graphmem.seeding.sources import Counted
 from graphmem.seeding.tables import Reading, TableReader
 from graphmem.seeding.traces import split_judgements
@@ -44,6 +52,8 @@ _HEADERS = ("header.json", "_journal/start.json")
 _HEAD = ("eval", "plan")
 """Members of a log that hold for all samples."""
 _SAMPLE = re.compile(r"samples/.+_epoch_\d+(\.json|/sample\.json)")
+_parse = partial(json.loads, parse_constant=str)
+"""Parses JSON in which a number may be none, as Inspect writes what was not scored."""
 _ATTACHED = "attachment://"
 _REFERENCE = re.compile(rb"attachment://(\w+)")
 _TOOL = re.compile(rb'"event"\s*:\s*"tool"')
@@ -166,23 +176,12 @@ def _read_member(members: Members, name: str, run: Object) -> Object:
 
 
 def _of_object(values: Values, limits: Limits) -> Iterator[Reading]:
-    head: Object = {}
-
     def read(run: Object) -> Object:
         return {**_Reduced(values, limits).read(), "run": run}
 
-    for name in values.members():
-        if name in _HEAD:
-            try:
-                head[name] = _parsed(values.text())
-            except ValidationError as error:
-                raise SeedingError(f"the head of the log: {error.problem}") from None
-        elif name == "samples" and values.peek() == b"[":
-            run = _run(head)
-            for number in values.items():
-                yield number, None, partial(read, run)
-        else:
-            values.skip()
+    for number, head, _ in read_items(values, "samples", _HEAD, _parse):
+        if head is not None:
+            yield number, None, partial(read, _run(head))
     values.end()
 
 
@@ -226,7 +225,7 @@ class _Reduced:
         too_long = self._limits.too_long if self._size > self._limits.record else None
         if self._problem or (reason := too_long or self._limits.excess(whole)) is not None:
             raise self._problem or ValidationError("record", None, str(reason))
-        parsed: Object = _parsed(whole)
+        parsed: Object = parse_line(whole, _parse, "is not JSON: ")
         return parsed
 
     def _text(self) -> bytes:
@@ -257,14 +256,6 @@ class _Reduced:
                 self._values.skip()
             elif text := self._fit(self._text()):
                 yield json.dumps(name).encode() + b":" + text
-
-
-def _parsed(text: str | bytes) -> Any:
-    """Parse JSON in which a number may be none, as Inspect writes what was not scored."""
-    try:
-        return json.loads(text, parse_constant=str)
-    except ValueError as error:
-        raise ValidationError("record", None, reason_of(error, "is not JSON: ")) from None
 
 
 def read_steps(sample: Any, names: dict[str, Any]) -> list[Step]:

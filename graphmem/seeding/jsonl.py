@@ -35,44 +35,37 @@ def detect(head: bytes) -> bool:
 
 def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
     """Yield the episodes of a file; blank lines are skipped."""
-    for item in _read(stream, origin, may_be_open=True):
-        if not isinstance(item, tuple):
-            yield item
-        elif isinstance(item[1], Episode):
-            yield item[0], item[1]
-        else:
-            field = "abandoned" if isinstance(item[1], AbandonedAttempt) else "held"
-            reason = "is no episode with an outcome; `graphmem upkeep import` stores it"
-            yield Refused(item[0], field, reason)
+    for number, line in read_lines(stream, origin.limits):
+        try:
+            held = _parse(line)
+        except ValidationError as error:
+            refused = Refused(number, error.field, str(error))
+            by_field = origin.strategy_from is not None
+            yield _open(number, line, error, by_field=by_field) or refused
+            continue
+        if isinstance(held, Episode):
+            yield number, held
+            continue
+        field = "abandoned" if isinstance(held, AbandonedAttempt) else "held"
+        reason = "is no episode with an outcome; `graphmem upkeep import` stores it"
+        yield Refused(number, field, reason)
 
 
 def read_all(stream: BinaryIO, origin: Origin) -> Iterator[tuple[int, Held] | Refused]:
     """Yield the episodes and all else that an export holds."""
-    for item in _read(stream, origin, may_be_open=False):
-        if not isinstance(item, Unsettled):
-            yield item
-
-
-def _read(
-    stream: BinaryIO, origin: Origin, *, may_be_open: bool
-) -> Iterator[tuple[int, Held] | Unsettled | Refused]:
     for number, line in read_lines(stream, origin.limits):
-        unsettled = None
         try:
-            if isinstance(line, ValidationError):
-                raise line
-            item = _kind(line).from_json(line)
+            yield number, _parse(line)
         except ValidationError as error:
-            if may_be_open and isinstance(line, bytes):
-                unsettled = _open(number, line, error, by_field=origin.strategy_from is not None)
-            yield unsettled or Refused(number, error.field, str(error))
-            continue
-        yield number, item
+            yield Refused(number, error.field, str(error))
 
 
-def _open(number: int, line: bytes, error: ValidationError, *, by_field: bool) -> Unsettled | None:
+def _open(
+    number: int, line: bytes | ValidationError, error: ValidationError, *, by_field: bool
+) -> Unsettled | None:
     """Return a line that lacks only an outcome, or strategies that a field gives."""
-    if error.value is not None or error.field not in ("success", "strategy"):
+    lacks = error.value is None and error.field in ("success", "strategy")
+    if not lacks or not isinstance(line, bytes):
         return None
     fields = json.loads(line)
     if fields.get("strategy") is None and not by_field:
@@ -88,15 +81,18 @@ def _open(number: int, line: bytes, error: ValidationError, *, by_field: bool) -
     )
 
 
-def _kind(line: bytes) -> type[Held]:
+def _parse(line: bytes | ValidationError) -> Held:
+    if isinstance(line, ValidationError):
+        raise line
+    kind: type[Held] = Episode
     if b'"abandoned"' in line or b'"held"' in line:
         with suppress(ValueError):  # the error of an episode says what is wrong
             value = json.loads(line)
             if isinstance(value, dict) and value.get("abandoned") is True:
-                return AbandonedAttempt
-            if isinstance(value, dict) and isinstance(value.get("held"), str):
-                return _HELD.get(value["held"], Episode)
-    return Episode
+                kind = AbandonedAttempt
+            elif isinstance(value, dict):
+                kind = _HELD.get(str(value.get("held")), Episode)
+    return kind.from_json(line)
 
 
 def record(

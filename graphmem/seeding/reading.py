@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -94,6 +94,14 @@ class Limits:
         return None
 
 
+def refuse_constant(text: str) -> NoReturn:
+    """Refuse NaN and infinities."""
+    raise ValueError(f"{text} is not a JSON number")
+
+
+_parse = json.JSONDecoder(parse_constant=refuse_constant).decode
+
+
 def read_lines(stream: BinaryIO, limits: Limits) -> Iterator[tuple[int, bytes | ValidationError]]:
     """Yield lines that are not blank, with their numbers; for a line over a limit, the error."""
     number = 0
@@ -132,12 +140,8 @@ def read_objects(
         return
     values = Values(stream, limits)
     if wrapped:
-        for name in values.members():
-            if name != wrapper:
-                values.skip()
-                continue
-            for number in values.items():
-                yield number, values.value
+        for number, _, read in read_items(values, wrapper, kept=()):
+            yield number, read
     elif head.startswith(b"["):
         for number in values.items():
             yield number, values.value
@@ -147,6 +151,34 @@ def read_objects(
             number += 1
             yield number, values.value
     values.end()
+
+
+def read_items(
+    values: Values,
+    at: str,
+    kept: Container[str] | None = None,
+    parse: Callable[[str], Any] = _parse,
+) -> Iterator[tuple[int, dict[str, Any] | None, Callable[[], Any]]]:
+    """Yield the number of each item of a list in an object, what stands before, and what reads it.
+
+    Without the list, the object is the only item, and nothing stands before. ``kept`` are the
+    members that are read, by default all; what cannot be read is None.
+    """
+    head: dict[str, Any] = {}
+    has_list = False
+    for name in values.members():
+        if name == at and values.peek() == b"[":
+            has_list = True
+            for number in values.items():
+                yield number, head, values.value
+        elif has_list or (kept is not None and name not in kept):
+            values.skip()
+        else:
+            head[name] = None
+            with suppress(ValidationError):
+                head[name] = values.value(parse)
+    if not has_list:
+        yield 1, None, partial(dict, head)
 
 
 def read_records(
@@ -197,14 +229,6 @@ def peek_head(stream: BinaryIO) -> bytes:
     if peek is None:
         raise SeedingError("the format needs a buffered stream")
     return bytes(peek(CHUNK)[:CHUNK]).removeprefix(BOM).lstrip()
-
-
-def refuse_constant(text: str) -> NoReturn:
-    """Refuse NaN and infinities."""
-    raise ValueError(f"{text} is not a JSON number")
-
-
-_parse = json.JSONDecoder(parse_constant=refuse_constant).decode
 
 
 def parse_line(

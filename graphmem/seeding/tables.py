@@ -6,7 +6,6 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -17,7 +16,7 @@ from graphmem.errors import SeedingError, ValidationError
 from graphmem.models.episodes import Step
 from graphmem.seeding import chats
 from graphmem.seeding.formats import Format, Origin, Record, Unsettled, read_record
-from graphmem.seeding.reading import Limits, Values, read_records
+from graphmem.seeding.reading import Limits, Values, read_items, read_records
 from graphmem.seeding.schema import (
     KEYS,
     LISTS,
@@ -379,7 +378,7 @@ def _records(places: Places, stream: BinaryIO, limits: Limits) -> Iterator[Readi
         for number, key in enumerate(_keys(values, places), 1):
             yield number, key, values.value
     else:
-        yield from _items(values, places.at or "")
+        yield from read_items(values, places.at or "")
     values.end()
 
 
@@ -397,25 +396,6 @@ def _descend(values: Values, path: Sequence[str], whole: str) -> Iterator[int]:
         else:
             break
     raise SeedingError(f"records.at: there is no list {whole!r} in this file")
-
-
-def _items(values: Values, at: str) -> Iterator[Reading]:
-    """Yield the items of a list in an object, with what stands before; without it, the object."""
-    head: dict[str, Any] = {}
-    has_list = False
-    for name in values.members():
-        if name == at:
-            has_list = True
-            for number in values.items():
-                yield number, head, values.value
-        elif has_list:
-            values.skip()
-        else:
-            head[name] = None
-            with suppress(ValidationError):
-                head[name] = values.value()
-    if not has_list:
-        yield 1, None, partial(dict, head)
 
 
 def _keys(values: Values, places: Places) -> Iterator[str]:

@@ -395,7 +395,9 @@ def _make_attempt_step(parts: dict[str, str]) -> Step:
     )
 
 
-HARBOR = TableReader("harbor", None, join_trial, read_trial_steps, name_trial_strategies)
+HARBOR = TableReader(
+    "harbor", join=join_trial, steps=read_trial_steps, strategy=name_trial_strategies
+)
 FORMATS = (
     HARBOR.make_format(logs=find_trial_logs),
     TableReader("intercode", steps=read_sql_steps, strategy=name_sql_strategies).make_format(),

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from statistics import fmean
 from typing import Any
 
 from graphmem.ids import canonical_json
 from graphmem.seeding import chats
 from graphmem.seeding.tables import Parts, TableReader
-from graphmem.seeding.traces import read_together
 
 Row = Mapping[str, Any]
 Judgement = tuple[str | None, str, Any]
@@ -24,11 +22,6 @@ def _read_mlflow_row(row: dict[str, Any]) -> dict[str, Any]:
     """Return a trace, as a row of ``search_traces`` holds it, too, or an assessment."""
     whole = chats.arguments(row.get("trace"))
     return whole if isinstance(whole, dict) else row
-
-
-def _mlflow_key(row: Row) -> object:
-    info = row["info"] if isinstance(row.get("info"), Mapping) else row
-    return info.get("trace_id") or info.get("request_id")
 
 
 def _split_mlflow(records: list[dict[str, Any]]) -> Parts:
@@ -179,6 +172,13 @@ def _read_langfuse_row(record: Row) -> dict[str, Any]:
     return row | {name: chats.arguments(row[name]) or None for name in _LISTS if name in row}
 
 
+def _read_langfuse_record(record: Row) -> dict[str, Any]:
+    row = _read_langfuse_row(record)
+    if "value" in row and "trace_id" not in row:  # the id of a score is none of a trace
+        row.pop("id", None)
+    return row
+
+
 def _objects(items: Any) -> list[dict[str, Any]]:
     return [_read_langfuse_row(one) for one in items or () if isinstance(one, Mapping)]
 
@@ -193,19 +193,8 @@ def _column(name: str, value: Any) -> Any:
     return values[0] if len(set(map(str, values))) == 1 else canonical_json(values)
 
 
-def _langfuse_key(row: Row) -> object:
-    return row.get("trace_id") or (None if "value" in row else row.get("id"))
-
-
-def _langsmith_key(row: Row) -> object:
-    return row.get("trace_id") or row.get("run_id") or row.get("id")
-
-
-_OF_LANGFUSE = partial(read_together, _langfuse_key, _read_langfuse_row, "data")
-_OF_MLFLOW = partial(read_together, _mlflow_key, _read_mlflow_row, "traces")
-_OF_LANGSMITH = partial(read_together, _langsmith_key, dict, "runs")
 FORMATS = (
-    TableReader("langfuse", _OF_LANGFUSE, parts=_split_langfuse).make_format(),
-    TableReader("langsmith", _OF_LANGSMITH, parts=_split_langsmith).make_format(),
-    TableReader("mlflow", _OF_MLFLOW, parts=_split_mlflow).make_format(),
+    TableReader("langfuse", prepare=_read_langfuse_record, parts=_split_langfuse).make_format(),
+    TableReader("langsmith", parts=_split_langsmith).make_format(),
+    TableReader("mlflow", prepare=_read_mlflow_row, parts=_split_mlflow).make_format(),
 )

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from functools import partial
-from operator import itemgetter
 from typing import Any
 
 from graphmem.errors import ValidationError
 from graphmem.models.episodes import Step
 from graphmem.seeding.formats import Origin, Unsettled
 from graphmem.seeding.tables import TableReader
-from graphmem.seeding.traces import read_together
 
 MARK = "gymnasium"
 """The field that each line has; its value is the version of the form."""
@@ -66,6 +63,5 @@ def read_run(lines: Lines) -> Unsettled:
     return READER.make(join_run(lines), {"number": 1, "found": set()})
 
 
-RUNS = partial(read_together, itemgetter("run"), check_transition, "")
-READER = TableReader(MARK, RUNS, join_run, read_steps)
+READER = TableReader(MARK, prepare=check_transition, join=join_run, steps=read_steps)
 FORMATS = (READER.make_format(),)

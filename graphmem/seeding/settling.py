@@ -5,7 +5,7 @@ Outcomes that a log lacks are joined by key: from a CSV file, or a JSON report o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,7 +16,7 @@ from graphmem.errors import SeedingError, ValidationError, shown
 from graphmem.models.episodes import Episode
 from graphmem.seeding.chats import tools
 from graphmem.seeding.formats import Later, Record, Refused, Unsettled, rename_field
-from graphmem.seeding.reading import BOM, Limits, Values, read_rows
+from graphmem.seeding.reading import Limits, Values, peek_head, read_rows
 from graphmem.seeding.sources import Source, damage
 from graphmem.seeding.traces import parse_time
 
@@ -34,32 +34,32 @@ _EVALUATED = "completed_ids"
 
 
 class Outcomes:
-    """Outcomes by key."""
+    """Outcomes by key; ``told`` says where each stands, and what it is."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, told: Iterable[tuple[str, Later]]) -> None:
         self.name = name
         self._by_key: dict[str, Later] = {}
         self._records: dict[str, str] = {}
         """The source keys of the records to which outcomes were joined, by the key."""
         self._by_record: dict[str | None, Later] = {}
+        try:
+            for where, one in told:
+                if self._by_key.setdefault(one.key, one) != one:
+                    raise SeedingError(f"{where}: {shown(one.key, 80)} has two outcomes")
+        except (SeedingError, ValidationError) as error:
+            raise SeedingError(f"{name}: {error}") from None
 
     @classmethod
     def of(cls, origin: str | Mapping[str, bool | float], limits: Limits) -> Self:
         """Return outcomes from a file, or from a mapping."""
+        if isinstance(origin, Mapping) and all(isinstance(key, str) for key in origin):
+            return cls("outcomes", _read_keys(origin))
         if not isinstance(origin, str):
-            if not isinstance(origin, Mapping) or not all(isinstance(key, str) for key in origin):
-                raise ValidationError("outcomes", origin, "must be a file, or a mapping from keys")
-            outcomes = cls("outcomes")
-            for key, value in origin.items():
-                outcomes._add(key, value, f"key {shown(key, 80)}")
-            return outcomes
+            raise ValidationError("outcomes", origin, "must be a file, or a mapping from keys")
         source = Source(origin)
-        outcomes = cls(source.name)
-        with source.open(limits) as (head, stream):
-            if head.removeprefix(BOM).lstrip()[:1] in (b"{", b"["):
-                outcomes._read_report(Values(stream, limits))
-            else:
-                outcomes._read_table(stream, limits)
+        with source.open(limits) as (_, stream):
+            read = _read_report if peek_head(stream)[:1] in (b"{", b"[") else _read_table
+            outcomes = cls(source.name, read(stream, limits))
             if (problem := damage(stream)) is not None:
                 raise SeedingError(f"{source.name}: {problem}")
         if not outcomes._by_key:
@@ -92,76 +92,74 @@ class Outcomes:
             if told.key not in self._records:
                 yield number, told
 
-    def _add(self, key: str, value: Any, where: str) -> None:
+
+def _read_keys(outcomes: Mapping[str, Any]) -> Iterator[tuple[str, Later]]:
+    for key, value in outcomes.items():
+        where = f"key {shown(key, 80)}"
         if isinstance(value, bool):
-            self._put(Later(key, success=value), where)
+            yield where, Later(key, success=value)
         else:
-            self._put(Later(key, score=self._score(value, where)), where)
+            yield where, Later(key, score=_read_score(value, where))
 
-    def _put(self, told: Later, where: str) -> None:
-        if self._by_key.setdefault(told.key, told) != told:
-            raise SeedingError(f"{self.name}: {where}: {shown(told.key, 80)} has two outcomes")
 
-    def _score(self, value: Any, where: str) -> float:
-        try:
-            score = float(value)
-        except (TypeError, ValueError, OverflowError):
-            score = -1.0
-        if not 0 <= score <= 1:
-            problem = "is neither a success nor a score in [0, 1]"
-            raise SeedingError(f"{self.name}: {where}: {shown(value)} {problem}")
-        return score
+def _read_score(value: Any, where: str) -> float:
+    try:
+        score = float(value)
+    except (TypeError, ValueError, OverflowError):
+        score = -1.0
+    if not 0 <= score <= 1:
+        raise SeedingError(f"{where}: {shown(value)} is neither a success nor a score in [0, 1]")
+    return score
 
-    def _read_table(self, stream: BinaryIO, limits: Limits) -> None:
-        try:
-            for number, read in read_rows(stream, limits):
-                self._read_row(f"row {number}", read())
-        except (SeedingError, ValidationError) as error:
-            told = str(error).removeprefix(f"{self.name}: ")
-            raise SeedingError(f"{self.name}: {told}") from None
 
-    def _read_row(self, where: str, row: Mapping[str, str]) -> None:
-        cells = {name.strip().lower(): cell.strip() for name, cell in row.items()}
-        key, word, number, moment = (cells.get(name) for name in (KEY, SUCCESS, SCORE, AT))
+def _read_table(stream: BinaryIO, limits: Limits) -> Iterator[tuple[str, Later]]:
+    for number, read in read_rows(stream, limits):
+        where = f"row {number}"
+        cells = {name.strip().lower(): cell.strip() for name, cell in read().items()}
+        key, word, score, moment = (cells.get(name) for name in (KEY, SUCCESS, SCORE, AT))
         success = _WORDS.get(word.lower()) if word else None
         if word and success is None:
             problem = "is neither true nor false"
             raise SeedingError(f"{where}: success {shown(word, 80)} {problem}")
-        score = self._score(number, where) if number else None
         at = None
         with suppress(ValidationError):
             at = parse_time(moment, None, None)
         if moment and at is None:
             remedy = "give ISO 8601 with a time zone, or a number since 1970"
             raise SeedingError(f"{where}: at {shown(moment, 80)} is no time; {remedy}")
-        if not key or (success is None and score is None):
+        if not key or not (word or score):
             columns = f"there must be {KEY}, and {SUCCESS} or {SCORE}"
             raise SeedingError(f"{where}: a key or an outcome is missing; {columns}")
-        self._put(Later(key, success, score, at), where)
+        yield where, Later(key, success, _read_score(score, where) if score else None, at)
 
-    def _read_report(self, values: Values) -> None:
-        try:
-            report = {name: values.value() for name in values.members()}
-            values.end()
-        except (SeedingError, ValidationError) as error:
-            raise SeedingError(f"{self.name}: is no report: {error}") from None
-        lists = {
-            name: {one for one in value if isinstance(one, str)}
-            for name, value in report.items()
-            if isinstance(value, list)
-        }
-        if not lists.keys() & set(_RESOLVED):
-            for key in report.keys() - lists.keys():
-                outcome = report[key]
-                resolved = outcome.get("resolved") if isinstance(outcome, dict) else outcome
-                self._add(key, resolved, f"key {shown(key, 80)}")
-            return
-        solved = {key for name in _RESOLVED for key in lists.get(name, ())}
-        failed = {key for name in _UNRESOLVED for key in lists.get(name, ())}
-        failed |= lists.get(_EVALUATED, set()) - solved
-        for keys, success in ((solved, True), (failed, False)):
-            for key in sorted(keys):
-                self._put(Later(key, success=success), "the report")
+
+def _read_report(stream: BinaryIO, limits: Limits) -> Iterator[tuple[str, Later]]:
+    values = Values(stream, limits)
+    try:
+        report = {name: values.value() for name in values.members()}
+        values.end()
+    except (SeedingError, ValidationError) as error:
+        raise SeedingError(f"is no report: {error}") from None
+    lists = {
+        name: {one for one in value if isinstance(one, str)}
+        for name, value in report.items()
+        if isinstance(value, list)
+    }
+    if not lists.keys() & set(_RESOLVED):
+        yield from _read_keys(
+            {
+                key: one.get("resolved") if isinstance(one, dict) else one
+                for key, one in report.items()
+                if key not in lists
+            }
+        )
+        return
+    solved = {key for name in _RESOLVED for key in lists.get(name, ())}
+    failed = {key for name in _UNRESOLVED for key in lists.get(name, ())}
+    failed |= lists.get(_EVALUATED, set()) - solved
+    for keys, success in ((solved, True), (failed, False)):
+        for key in sorted(keys):
+            yield "the report", Later(key, success=success)
 
 
 UNKNOWN = "join one with --outcomes"

@@ -38,6 +38,7 @@ from graphmem.seeding.traces import (
     judge,
     make_episode,
     parse_time,
+    read_together,
     root_of,
     split_judgements,
 )
@@ -233,6 +234,8 @@ class TableReader:
 
     name: str
     records: Callable[[BinaryIO, Limits], Iterator[Reading]] | None = None
+    prepare: Callable[[dict[str, Any]], dict[str, Any]] = dict
+    """Reads one of the objects of a record, which share a key."""
     join: Callable[[Any, Origin], dict[str, Any]] | None = None
     """Joins a record with other files."""
     steps: Callable[[Any, dict[str, Any]], list[Step] | None] | None = None
@@ -270,12 +273,17 @@ class TableReader:
             names["folder"] = above if folder == origin.stem else folder
             names["beside"] = table.beside and _above(origin.path, table.beside, origin.limits)
         records = self.records or partial(_records, table.records)
+        if table.records.key is not None:
+            records = partial(read_together, self._key_of, self.prepare, table.records.at or "")
         for number, key, read in records(stream, origin.limits):
             own = {**names, "key": key, "number": number}
             make: Callable[[Any], Unsettled] = partial(self.make, names=own)
             if self.parts is not None:
                 make = partial(self._make_trace, self.parts, number)
             yield read_record(number, table.record, partial(self._joined, read, origin), make)
+
+    def _key_of(self, row: dict[str, Any]) -> Any:
+        return Fields(self.table, row, {}).value(self.table.records.key or [])
 
     def _joined(self, read: Callable[[], Any], origin: Origin) -> Any:
         record = read()

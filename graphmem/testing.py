@@ -155,7 +155,7 @@ class StoreConformance:
         ]
         assert index.count("Task") == 2
         index.tidy()
-        assert set(index.vectors("Task", [red, blue])) == {red, blue}
+        assert set(index.matrix("Task", [red, blue])[0]) == {red, blue}
 
     def test_a_closed_store_is_an_error(self, store: Store) -> None:
         store.close()

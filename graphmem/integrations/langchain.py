@@ -13,16 +13,9 @@ import asyncio
 import operator
 import threading
 import unicodedata
-from collections.abc import (
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import Annotated, Any, Literal, NotRequired, TypedDict, Unpack
@@ -125,7 +118,7 @@ class GraphMemMiddleware(AgentMiddleware[GraphMemState, Any, Any]):
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ModelResponse[Any]:
         """Add what is known to the system prompt; an error ends the run."""
-        with self._watching(request):
+        with _Watch(self, request):
             return handler(_add_context(request))
 
     async def awrap_model_call(
@@ -134,7 +127,7 @@ class GraphMemMiddleware(AgentMiddleware[GraphMemState, Any, Any]):
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> ModelResponse[Any]:
         """Add what is known to the system prompt; an error ends the run."""
-        async with self._awatching(request):
+        async with _Watch(self, request):
             return await handler(_add_context(request))
 
     def wrap_tool_call(
@@ -143,7 +136,7 @@ class GraphMemMiddleware(AgentMiddleware[GraphMemState, Any, Any]):
         handler: Callable[[ToolCallRequest], ToolMessage | Command[Any]],
     ) -> ToolMessage | Command[Any]:
         """Let an error end the run; what tools return is read from the messages."""
-        with self._watching(request):
+        with _Watch(self, request):
             return handler(request)
 
     async def awrap_tool_call(
@@ -152,7 +145,7 @@ class GraphMemMiddleware(AgentMiddleware[GraphMemState, Any, Any]):
         handler: Callable[[ToolCallRequest], Awaitable[ToolMessage | Command[Any]]],
     ) -> ToolMessage | Command[Any]:
         """Let an error end the run; what tools return is read from the messages."""
-        async with self._awatching(request):
+        async with _Watch(self, request):
             return await handler(request)
 
     def after_agent(self, state: GraphMemState, runtime: Runtime[Any]) -> None:  # noqa: ARG002
@@ -164,29 +157,6 @@ class GraphMemMiddleware(AgentMiddleware[GraphMemState, Any, Any]):
         """Learn how the run went."""
         if run := self._run(state):
             await run.aend(**_ending(state))
-
-    @contextmanager
-    def _watching(self, request: ModelRequest[Any] | ToolCallRequest) -> Iterator[None]:
-        """Learn from a run that an error ends here."""
-        try:
-            yield
-        except GraphBubbleUp:
-            raise
-        except BaseException as error:
-            if run := self._run(request.state, error, getattr(request, "tool_call", None)):
-                run.end(**_ending(request.state, error))
-            raise
-
-    @asynccontextmanager
-    async def _awatching(self, request: ModelRequest[Any] | ToolCallRequest) -> AsyncIterator[None]:
-        try:
-            yield
-        except GraphBubbleUp:
-            raise
-        except BaseException as error:
-            if run := self._run(request.state, error, getattr(request, "tool_call", None)):
-                await run.aend(**_ending(request.state, error))
-            raise
 
     def _begin(self, state: Mapping[str, Any]) -> Begun | None:
         """Return what a run is about; None if there is nothing to learn from."""
@@ -247,6 +217,28 @@ class GraphMemMiddleware(AgentMiddleware[GraphMemState, Any, Any]):
             if len(self._over) > REMEMBERED:
                 del self._over[next(iter(self._over))]
         return first
+
+
+@dataclass
+class _Watch(AbstractContextManager[None], AbstractAsyncContextManager[None]):
+    """Learns from a run that an error ends within."""
+
+    runs: GraphMemMiddleware
+    request: ModelRequest[Any] | ToolCallRequest
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if run := self._ended(error):
+            run.end(**_ending(self.request.state, error))
+
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if run := self._ended(error):
+            await run.aend(**_ending(self.request.state, error))
+
+    def _ended(self, error: BaseException | None) -> Running | None:
+        if error is None or isinstance(error, GraphBubbleUp):
+            return None
+        call = getattr(self.request, "tool_call", None)
+        return self.runs._run(self.request.state, error, call)
 
 
 def _ending(state: Mapping[str, Any], error: BaseException | None = None) -> dict[str, Any]:

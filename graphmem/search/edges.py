@@ -50,7 +50,7 @@ class Edges:
         state = self.state()
         nearest: Links = {}
         beside: Links = {}
-        for key, vector in index.vectors(label, changed).items():
+        for key, vector in zip(*index.matrix(label, changed), strict=True):
             nearest[key] = dict(index.near(label, vector, SHORTLIST, state["similar"]))
             nearest[key].pop(key, None)
         for key, near in nearest.items():

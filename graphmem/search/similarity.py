@@ -328,13 +328,13 @@ class Similarity:
         index = self.fresh()
         if index is None:  # it was erased meanwhile
             return Listed()
-        there = index.vectors("Strategy", [own])
-        vector = there[own] if own in there else self.vectors.of(found["text"])
+        there, rows = index.matrix("Strategy", [own])
+        vector = rows[0] if there else self.vectors.of(found["text"])
         near = index.near("Strategy", vector, limit + 1)
         links = self._graph.read("similarity.links_of_strategies", ids=[own])
         linked = {row["other"] for row in links}
-        rows = self._graph.read("similarity.rates", ids=[key for key, _ in near])
-        rates = {row["id"]: row for row in rows}
+        rated = self._graph.read("similarity.rates", ids=[key for key, _ in near])
+        rates = {row["id"]: row for row in rated}
         others = [one for one in near if one[0] != own and one[0] in rates]
         return Listed(
             SimilarStrategy(similarity=similarity, linked=key in linked, **rates[key])

@@ -130,7 +130,7 @@ class Vectors:
         if vector is None:
             known = None if index is None else index.known(text)
             if known is None and index is not None and tasks:
-                known = next(iter(index.vectors("Task", tasks[:1]).values()), None)
+                known = next(iter(index.matrix("Task", tasks[:1])[1]), None)
             vector = self.embedder.embed([text])[0] if known is None else known
             self._keep({text: vector})
         return vector
@@ -336,9 +336,9 @@ class Vectors:
         for label in TEXTS:
             for page in pages(sorted(Edges(graph).texts_of(label)), PAGE):
                 texts = read_texts(graph.read, label, page)
-                found = own.vectors(label, sorted(own.with_vectors(label, texts)))
-                vectors = {texts[key]: vector for key, vector in found.items()}
-                other.put(label, {key: texts[key] for key in found}, vectors)
+                there, rows = own.matrix(label, sorted(own.with_vectors(label, texts)))
+                vectors = {texts[key]: vector for key, vector in zip(there, rows, strict=True)}
+                other.put(label, {key: texts[key] for key in there}, vectors)
 
     def tidy(self) -> None:
         """Remove erased texts for good."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, islice, repeat, zip_longest
 from pathlib import Path
@@ -266,51 +265,40 @@ def name_trial_strategies(steps: Sequence[Step] | None, names: Names) -> list[st
     return [names["setup"]] if steps is None and names["setup"] else None
 
 
-@dataclass
-class _Attempt:
-    """The lines of one attempt, and its position; ``line`` is the line number of its question."""
-
-    line: int
-    question: str
-    trial: int | None
-    section: str | None
-    lines: list[str] = field(default_factory=list)
-    size: int = 0
-    """Bytes of its lines; over the limit of a record they are no longer kept."""
-    complete: bool = False
-
-    def check(self, limits: Limits) -> dict[str, Any]:
-        """Return the record of an attempt that can be one."""
-        if self.size > limits.record:
-            raise ValidationError("record", self.question[:200], limits.too_long)
-        if self.trial is None or self.section not in _SECTIONS:
-            problem = "the outcome is unknown: it lies outside of the known sections of a trial"
-            raise ValidationError("success", self.section, problem)
-        if not self.complete:
-            problem = f"the attempt has no {_END!r} at its end"
-            raise ValidationError("record", self.question, problem)
-        return {name: getattr(self, name) for name in ("question", "section", "trial", "lines")}
-
-
 def read_attempts(stream: BinaryIO, limits: Limits) -> Iterator[Reading]:
     """Yield the attempts that were run, each with the line number of its question."""
     solved: set[str] = set()
     known: set[str] = set()
     """Questions that were run in this trial, or solved before."""
     trial: int | None = None
-    for attempt in _attempts(stream, limits):
-        if attempt.trial != trial:
-            known, trial = set(solved), attempt.trial
-        if attempt.complete:
-            key = digest(attempt.question.encode("utf-8", "replace").decode())
+    for number, size, attempt in _attempts(stream, limits):
+        if attempt["trial"] != trial:
+            known, trial = set(solved), attempt["trial"]
+        if attempt["complete"]:
+            key = digest(attempt["question"].encode("utf-8", "replace").decode())
             if key in known:
                 continue
             known.add(key)
             if len(known) > MAX_QUESTIONS:
                 raise SeedingError(f"a trial has over {MAX_QUESTIONS:,} questions")
-            if attempt.section == "CORRECT":
+            if attempt["section"] == "CORRECT":
                 solved.add(key)
-        yield attempt.line, None, partial(attempt.check, limits)
+        too_long = limits.too_long if size > limits.record else None
+        yield number, None, partial(_check_attempt, attempt, too_long)
+
+
+def _check_attempt(attempt: dict[str, Any], too_long: str | None) -> dict[str, Any]:
+    """Return an attempt that can be a record."""
+    if too_long is not None:
+        raise ValidationError("record", attempt["question"][:200], too_long)
+    if attempt["trial"] is None or attempt["section"] not in _SECTIONS:
+        problem = "the outcome is unknown: it lies outside of the known sections of a trial"
+        raise ValidationError("success", attempt["section"], problem)
+    if not attempt.pop("complete"):
+        raise ValidationError(
+            "record", attempt["question"], f"the attempt has no {_END!r} at its end"
+        )
+    return attempt
 
 
 def read_attempt_steps(attempt: Mapping[str, Any], names: dict[str, Any]) -> list[Step]:
@@ -329,11 +317,12 @@ def name_attempt_strategies(steps: Sequence[Step], names: dict[str, Any]) -> lis
     return [first, *dict.fromkeys(kinds), *(["reflect"] if names["reflections"] else [])]
 
 
-def _attempts(stream: BinaryIO, limits: Limits) -> Iterator[_Attempt]:
-    """Yield the attempts of a log; an attempt that is cut off is yielded with a mark."""
+def _attempts(stream: BinaryIO, limits: Limits) -> Iterator[tuple[int, int, dict[str, Any]]]:
+    """Yield the attempts of a log, with the line of the question, and how many bytes follow it."""
     trial: int | None = None
     section: str | None = None
-    attempt: _Attempt | None = None
+    attempt: dict[str, Any] | None = None
+    begun = size = 0
     fresh = True  # a question begins after a blank line, or if there is no attempt at the moment
     for number, raw in enumerate(iter(partial(stream.readline, MAX_LINE), b""), 1):
         # Invalid UTF-8 becomes lone surrogates, which an episode refuses.
@@ -341,9 +330,9 @@ def _attempts(stream: BinaryIO, limits: Limits) -> Iterator[_Attempt]:
         heading = _HEADING.fullmatch(line)
         begins = fresh and line.startswith(_QUESTION)
         ends = line.startswith(_END)
-        if attempt and (heading or begins or ends or len(attempt.lines) >= MAX_LINES):
-            attempt.complete = ends
-            yield attempt
+        if attempt and (heading or begins or ends or len(attempt["lines"]) >= MAX_LINES):
+            attempt["complete"] = ends
+            yield begun, size, attempt
             attempt = None
         if heading and heading[1]:
             trial, section = int(heading[1]), None
@@ -351,14 +340,16 @@ def _attempts(stream: BinaryIO, limits: Limits) -> Iterator[_Attempt]:
             section = heading[2]
         elif begins:
             question = line.removeprefix(_QUESTION).partition(RETRIED)[0].strip()
-            attempt = _Attempt(number, question, trial, section)
+            attempt = {"question": question, "section": section, "trial": trial}
+            attempt |= {"lines": [], "complete": False}
+            begun, size = number, 0
         elif attempt:
-            attempt.size += len(raw)
-            if attempt.size <= limits.record:
-                attempt.lines.append(line)
+            size += len(raw)
+            if size <= limits.record:  # else it is refused
+                attempt["lines"].append(line)
         fresh = attempt is None or not line.strip()
     if attempt:
-        yield attempt
+        yield begun, size, attempt
 
 
 def _split_attempt(text: str) -> tuple[str, list[str], list[Step]]:

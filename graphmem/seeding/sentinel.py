@@ -20,7 +20,7 @@ from graphmem.errors import SeedingError, ValidationError, has_surrogate, shown
 from graphmem.ids import canonical_json
 from graphmem.models.episodes import Episode
 from graphmem.printable import counted
-from graphmem.seeding.formats import Format, Origin, Record, Refused, rename_field
+from graphmem.seeding.formats import Format, Origin, Record, read_record, rename_field
 from graphmem.seeding.jsonl import record
 from graphmem.seeding.reading import (
     Limits,
@@ -79,10 +79,8 @@ def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
     """Yield the episodes with their position in the file, or their line number."""
     whole = _is_file(_names(peek_head(stream)))
     for number, index, form in (_of_file if whole else _of_lines)(stream, origin.limits):
-        try:
-            yield number, episode(form(), source_key=f"{origin.stem}/{index}")
-        except ValidationError as error:
-            yield Refused(number, error.field, str(error))
+        make = partial(episode, source_key=f"{origin.stem}/{index}")
+        yield read_record(number, TABLE.record, form, make)
 
 
 def episode(form: Form, *, source_key: str | None = None) -> Episode:

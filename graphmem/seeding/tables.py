@@ -329,14 +329,8 @@ class TableReader:
         if not rows:
             told = {name: one for about, name, one in judgements if about in (None, trace["id"])}
             outcomes, unknown = split_judgements({k: v for k, v in told.items() if v is not None})
-            return Unsettled(
-                number,
-                {"source_key": trace["id"]},
-                outcomes,
-                unknown=unknown,
-                later=True,
-                told_at=parse_time(trace["told_at"]),
-            )
+            known, told_at = {"source_key": trace["id"]}, parse_time(trace["told_at"])
+            return Unsettled(number, known, outcomes, unknown=unknown, later=True, told_at=told_at)
         spans = [self._span(row) for row in rows]
         root = root_of(spans)
         if table.spans.whole and root.parent is not None:

@@ -285,7 +285,7 @@ class EmbeddedIndex(VectorIndex):
             ]
 
     def cosines(self, label: str, ids: Sequence[str], others: Sequence[str]) -> NDArray[np.float64]:
-        vectors = self.vectors(label, {*ids, *others})
+        vectors = dict(zip(*self.matrix(label, {*ids, *others}), strict=True))
         nowhere = np.full(self._opened_table().dimensions, np.nan, np.float32)
         here, there = (
             np.array([vectors.get(key, nowhere) for key in keys]) for keys in (ids, others)
@@ -296,9 +296,6 @@ class EmbeddedIndex(VectorIndex):
     def count(self, label: str) -> int:
         with self._lock:
             return len(self._of(label).places)
-
-    def vectors(self, label: str, ids: Iterable[str]) -> dict[str, Matrix]:
-        return dict(zip(*self.matrix(label, ids), strict=True))
 
     def matrix(self, label: str, ids: Iterable[str]) -> tuple[list[str], Matrix]:
         with self._lock:

@@ -120,20 +120,17 @@ class Neo4jIndex(_ServerIndex):
             self._counts[label] = nodes
         return self._counts[label]
 
-    def vectors(self, label: str, ids: Sequence[str]) -> dict[str, Matrix]:
-        """Return the vectors of nodes; vectors of another size are left out."""
-        return {
-            row["id"]: np.array(row["vector"], np.float32)
+    def matrix(self, label: str, ids: Sequence[str]) -> tuple[list[str], Matrix]:
+        """Return nodes and their vectors; vectors of another size are left out."""
+        vectors = {
+            row["id"]: row["vector"]
             for page in pages(ids, PAGE)
             for row in self._ask(f"search.vectors_of_{TEXTS[label]}", ids=page)
             if len(row["vector"]) == self._dimensions
         }
-
-    def matrix(self, label: str, ids: Sequence[str]) -> tuple[list[str], Matrix]:
-        vectors = self.vectors(label, ids)
         there = [key for key in ids if key in vectors]
-        empty = np.empty((0, self._dimensions), np.float32)
-        return there, np.stack([vectors[key] for key in there]) if there else empty
+        rows = np.array([vectors[key] for key in there], np.float32)
+        return there, rows.reshape(-1, self._dimensions)
 
     def known(self, text: str) -> Matrix | None:  # noqa: ARG002
         """Return None: to ask the server takes about as long as to make the vector."""

@@ -275,9 +275,6 @@ class SearchIndex(Index, Protocol):
     def count(self, label: str) -> int:
         """Return the number of nodes, with a vector or without."""
 
-    def vectors(self, label: str, ids: Sequence[str]) -> dict[str, Vector]:
-        """Return the vectors of nodes; nodes without a vector are left out."""
-
     def matrix(self, label: str, ids: Sequence[str]) -> tuple[list[str], Vector]:
         """Return the nodes that have a vector, and their vectors as rows."""
 

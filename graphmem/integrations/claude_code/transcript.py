@@ -8,7 +8,6 @@ last run of a test command, say how a prompt went.
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 import stat
@@ -69,13 +68,12 @@ def read_lines(path: Path) -> Iterator[bytes]:
     Raises:
         StorageError: it is no regular file, or too large.
     """
-    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))  # a pipe does not block
-    with os.fdopen(handle, "rb") as file:
-        about = os.fstat(handle)
-        if not stat.S_ISREG(about.st_mode):
-            raise StorageError(f"{path} is no regular file, so it is no transcript")
-        if about.st_size > MOST:
-            raise StorageError(f"{path} has more than {MOST:,} bytes, so it is not learned")
+    about = path.stat()
+    if not stat.S_ISREG(about.st_mode):
+        raise StorageError(f"{path} is no regular file, so it is no transcript")
+    if about.st_size > MOST:
+        raise StorageError(f"{path} has more than {MOST:,} bytes, so it is not learned")
+    with path.open("rb") as file:
         yield from file
 
 

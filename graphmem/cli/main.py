@@ -148,7 +148,7 @@ def main(arguments: list[str] | None = None) -> None:
     except BrokenPipeError:
         sys.stderr.close()
         code = 1
-    except (errors.GraphMemError, OSError, MemoryError, RecursionError) as error:
+    except (errors.GraphMemError, ImportError, OSError, MemoryError, RecursionError) as error:
         text = f"Error: {str(error) or type(error).__name__}"
         if "--debug" in arguments:
             text = "".join(traceback.format_exception(error)).rstrip("\n")

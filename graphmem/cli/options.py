@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from inspect import cleandoc
@@ -232,17 +231,3 @@ class Options:
         if self.as_json or not sys.stdin.isatty():
             raise click.UsageError("nobody can be asked here; confirm with --yes")
         click.confirm(question(), abort=True)
-
-
-@contextmanager
-def needing(extra: str, what: str) -> Iterator[None]:
-    """Say that ``what`` needs an extra, if an import fails here; a module of ours may not."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.startswith("graphmem"):
-            raise
-        raise click.ClickException(
-            f"{what} needs {error.name}, which is not installed; in a clone of graphmem: pip "
-            f"install -e '.[{extra}]'"
-        ) from error

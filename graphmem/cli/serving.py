@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from graphmem.cli.options import Command, Group, Options, example, needing, with_yes
+from graphmem.cli.options import Command, Group, Options, example, with_yes
 from graphmem.cli.printing import print_json
+from graphmem.integrations import extra
 
 if TYPE_CHECKING:
     from graphmem.integrations.claude_code.hooks import Change
@@ -39,7 +40,7 @@ def ui(options: Options, host: str, port: int, no_open: bool, write: bool, anyon
     The page shows what works, why, and what is around it. It is for this machine alone; its
     address has a token that is new each time. It runs until Ctrl-C.
     """
-    with needing("ui", "the page"):
+    with extra("ui"):
         from graphmem.view.page import serve
 
     def announce(address: str) -> None:
@@ -71,7 +72,7 @@ def mcp(options: Options, /, http: str | None, token_file: Path | None, **access
     """
     if token_file is not None and http is None:
         raise click.UsageError("--token-file is for --http; standard input needs no token")
-    with needing("mcp", "the server"):
+    with extra("mcp"):
         from graphmem.integrations.mcp import Access, build
         from graphmem.integrations.mcp.server import over_http, over_stdio
     from graphmem.memory import Memory
@@ -262,11 +263,12 @@ def _program(options: Options, *, shared: bool) -> list[str]:
 
 
 def _write_terms(terms: dict[str, Any]) -> list[str]:
-    defaults = {"strategy_from": "tools", "max_tokens": 400}
+    from graphmem.integrations.claude_code.hooks import Terms
+
     return [
         word
         for name, value in sorted(terms.items())
-        if value is not None and value != defaults.get(name)
+        if value != getattr(Terms, name)
         for word in (f"--{name.replace('_', '-')}", str(value))
     ]
 

@@ -75,7 +75,7 @@ class Places(Input):
 
     form: Literal["objects", "members", "items", "list"] = "objects"
     key: Form | None = None
-    """What the objects of one record share, which stand in any order."""
+    """What the objects of a record share, which stand in any order; a function joins them."""
     at: str | None = None
     """The member of the object that has the records, if it is there."""
     skip: str | None = None

@@ -121,6 +121,7 @@ Moment = Annotated[
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Value = Annotated[float, Field(ge=-MAX_VALUE, le=MAX_VALUE, allow_inf_nan=False)]
 Unit = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+Rate = Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]
 Flag = Annotated[bool, BeforeValidator(_flag, json_schema_input_type=bool)]
 Chance = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
 
@@ -168,6 +169,8 @@ def _model_of(name: str, kind: Any) -> type[Input]:
 
 def checked(name: str, value: object, kind: Any) -> Any:
     """Return the value of one argument, as a field of this kind has it.
+
+    A kind is kept for ever, with a model: give one that has a name, not one made for the call.
 
     Raises:
         ValidationError: it fits no such field; the error calls it by its name.

@@ -18,6 +18,7 @@ from graphmem.models.fields import (
     Moment,
     Name,
     Output,
+    Rate,
     Unit,
     checked,
 )
@@ -149,7 +150,6 @@ ShortName = Annotated[Name, Field(max_length=MAX_NAME)]
 TagSet = Annotated[
     tuple[ShortName, ...], BeforeValidator(_tags), Field(max_length=MAX_TAGS), DISTINCT
 ]
-Rate = Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]
 
 
 class LevelUpkeep(Input):

@@ -25,7 +25,7 @@ from graphmem.graph.arguments import (
 from graphmem.graph.graph import Graph, Transaction
 from graphmem.graph.reads import Reads
 from graphmem.ids import from_millis
-from graphmem.models.fields import Json, Moment, Name, checked, millis
+from graphmem.models.fields import Json, Moment, Name, Rate, checked, millis
 from graphmem.models.policies import EdgeKind, LinkedPolicy, Point, Policy, State
 from graphmem.notebook.lists import Listed
 from graphmem.policies.cycles import clocks
@@ -37,6 +37,7 @@ Action = str | tuple[str, Any]
 """An action type, or a pair of a type and a spec (JSON)."""
 Explore = Literal["ucb", "epsilon"]
 MAX_DEPTH = 10
+_Depth = Annotated[int, Field(ge=0, le=MAX_DEPTH)]
 DECAY_RATE, DECAY_STRENGTH = 0.1, 0.5
 """The exponent of the decay of values by days, and how much confidence slows it."""
 
@@ -251,8 +252,8 @@ class Values:
             decay_per_hop: in [0, 1).
             threshold: smaller activations are neither passed on nor returned.
         """
-        checked("depth", depth, Annotated[int, Field(ge=0, le=MAX_DEPTH)])
-        decay = checked("decay_per_hop", decay_per_hop, Annotated[float, Field(ge=0, lt=1)])
+        checked("depth", depth, _Depth)
+        decay = checked("decay_per_hop", decay_per_hop, Rate)
         floor = checked_number("threshold", threshold)
         seeds = {self._policy(policy).id: 1.0 for policy in checked_items("policies", policies)}
         reached, frontier = dict(seeds), dict(seeds)

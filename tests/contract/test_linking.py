@@ -10,6 +10,7 @@ import pytest
 
 from graphmem import Episode, Memory, Step
 from graphmem.errors import NotFoundError, ValidationError
+from graphmem.models.fields import Input
 from tests.contract.teaching import set_all
 
 HERE: dict[str, Any] = {"task": "deploy"}
@@ -169,6 +170,9 @@ def test_only_the_strongest_hundred_edges_spread(memory: Memory) -> None:
     assert len(reached) == 100
     assert not {known["leaf 0"], known["leaf 1"], known["leaf 2"]} & reached.keys()
     assert policies.propagate([known["leaf 0"]]) == {known["hub"]: 0.25}
+    made = len(Input.__subclasses__())
+    policies.propagate([known["hub"]])
+    assert len(Input.__subclasses__()) == made  # a call leaves nothing behind
 
 
 # What is wrong

@@ -118,7 +118,7 @@ class GraphMemMiddleware(AgentMiddleware[GraphMemState, Any, Any]):
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ModelResponse[Any]:
         """Add what is known to the system prompt; an error ends the run."""
-        with _Watch(self, request):
+        with _Watch(self._run, request):
             return handler(_add_context(request))
 
     async def awrap_model_call(
@@ -127,7 +127,7 @@ class GraphMemMiddleware(AgentMiddleware[GraphMemState, Any, Any]):
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> ModelResponse[Any]:
         """Add what is known to the system prompt; an error ends the run."""
-        async with _Watch(self, request):
+        async with _Watch(self._run, request):
             return await handler(_add_context(request))
 
     def wrap_tool_call(
@@ -136,7 +136,7 @@ class GraphMemMiddleware(AgentMiddleware[GraphMemState, Any, Any]):
         handler: Callable[[ToolCallRequest], ToolMessage | Command[Any]],
     ) -> ToolMessage | Command[Any]:
         """Let an error end the run; what tools return is read from the messages."""
-        with _Watch(self, request):
+        with _Watch(self._run, request):
             return handler(request)
 
     async def awrap_tool_call(
@@ -145,7 +145,7 @@ class GraphMemMiddleware(AgentMiddleware[GraphMemState, Any, Any]):
         handler: Callable[[ToolCallRequest], Awaitable[ToolMessage | Command[Any]]],
     ) -> ToolMessage | Command[Any]:
         """Let an error end the run; what tools return is read from the messages."""
-        async with _Watch(self, request):
+        async with _Watch(self._run, request):
             return await handler(request)
 
     def after_agent(self, state: GraphMemState, runtime: Runtime[Any]) -> None:  # noqa: ARG002
@@ -223,7 +223,8 @@ class GraphMemMiddleware(AgentMiddleware[GraphMemState, Any, Any]):
 class _Watch(AbstractContextManager[None], AbstractAsyncContextManager[None]):
     """Learns from a run that an error ends within."""
 
-    runs: GraphMemMiddleware
+    end: Callable[..., Running | None]
+    """Returns the run that ends, if it is to be recorded."""
     request: ModelRequest[Any] | ToolCallRequest
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
@@ -238,7 +239,7 @@ class _Watch(AbstractContextManager[None], AbstractAsyncContextManager[None]):
         if error is None or isinstance(error, GraphBubbleUp):
             return None
         call = getattr(self.request, "tool_call", None)
-        return self.runs._run(self.request.state, error, call)
+        return self.end(self.request.state, error, call)
 
 
 def _ending(state: Mapping[str, Any], error: BaseException | None = None) -> dict[str, Any]:

@@ -366,6 +366,8 @@ def _learn(
             reasons[f"agent {fields['agent']!r} does not own the level, but {owner!r}"] += 1
         else:
             records.append((_episode_fields(draft, fields), draft))
+    if not records:
+        return [], reasons
     report = outlets.learn([fields for fields, _ in records], on_error="collect")
     refused = {one.index: one.reason for one in report.rejected}
     reasons.update(refused.values())

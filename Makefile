@@ -21,9 +21,10 @@ EXTRAS := .venv-extras
 demo: $(STAMP)-run
 	@$(BIN)/graphmem demo
 
-# Two processes, which share a Neo4j where none is named.
+# Two processes, which share a Neo4j where none is named. They take the files in the order of
+# tests/conftest.py: what takes long must not come last, when one waits for the other.
 test: $(STAMP)-test
-	@$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-all:
 	@GRAPHMEM_TEST_ALL=1 $(MAKE) --no-print-directory test ARGS="$(ARGS)"

@@ -63,8 +63,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Without ``GRAPHMEM_TEST_ALL=1`` leave out what is slow, and most cases on Neo4j.
 
     Each behaviour is tried on Neo4j by the first case of its test, and by all cases on the
-    embedded engine.
+    embedded engine. The files of ``tests/unit``, which take least, come last.
     """
+    items.sort(key=lambda item: item.path.parent.name == "unit")
     if EVERYTHING:
         return
     first: set[str] = set()

@@ -100,6 +100,9 @@ class Course(NamedTuple):
         return False
 
 
+_NO_COURSE = Course(0, 0, (), ())
+
+
 @dataclass(slots=True)
 class Judgement:
     """What is believed of candidates, and why."""
@@ -183,44 +186,35 @@ def judge(
         for start, share in wide_starts:
             if start:
                 since = found[place][start - 1 :]
-                parts.append(_Part(place, share, since[0].stamp, since, everywhere=True))
+                run = [one.stamp for one in since]
+                parts.append(_Part(place, share, run, since, everywhere=True))
                 continue
             for at, chance in near_starts:
-                begin = nearby[place].latest[at - 1] if at else None
-                since = nearby[place].typed[at - 1 :] if at else ()
-                parts.append(_Part(place, share * chance, begin, since))
+                course = nearby[place] if at else _NO_COURSE
+                parts.append(
+                    _Part(place, share * chance, course.latest[at - 1 :], course.typed[at - 1 :])
+                )
     of = np.array([one.place for one in parts])
     around = zip(*(_around(shared, owns[one.place], one) for one in parts), strict=True)
     expected = formula.expect(Counts(*map(_columns, around)), PRIOR, strengths)
     pairs: list[tuple[Pair, Sequence[int]]] = []
-    for place, _, begin, *_ in parts:
-        own = owns[place]
+    for part in parts:
+        own = owns[part.place]
         stamps, counted = own.here_latest, (own.here_trials, own.here_successes)
-        if begin is not None:
-            stamps = [stamp for stamp in stamps if stamp >= begin]
+        if part.run:
+            stamps = [stamp for stamp in stamps if stamp >= part.run[0]]
             counted = len(stamps), sum(stamp & 1 for stamp in stamps)
         pairs.append((counted, stamps))
     runs = mixed([one for one, _ in pairs], [stamps for _, stamps in pairs], formula.HAZARD)
     shares = np.array([one.share for one in parts])
-    back = formula.chance_of_return([own.here_latest for own in owns])[of]
-    over = formula.chance_of_return([own.latest for own in owns])[of] * np.isin(of, [*found])
-    if nearby:
-        courses |= nearby
-        latest = [
-            courses[place].latest if place in courses else own.here_latest
-            for place, own in enumerate(owns)
-        ]
-        ended = formula.chance_of_return(latest)[of]
-        over = np.maximum(over, ended * np.isin(of, [*nearby]))
-    whole = over * [one.begin is None for one in parts]  # a wider change is one here, too
-    drawn = shares * (1.0 - over) + whole
-    back += (1.0 - back) * whole / np.maximum(drawn, 1e-12)
-    belief = formula.believe(of, (shares, drawn), back, expected, runs, strengths.cell)
+    unseen = _unseen(owns, parts, [stamps for _, stamps in pairs], courses | nearby)
+    ever = np.flatnonzero([not one.run for one in parts])
+    belief = formula.believe(of, ever, shares, unseen, expected, runs, strengths.cell)
     first = np.searchsorted(of, np.arange(len(owns)))
     here = formula.find_turns(runs, [one for one, _ in pairs], possible=True)
     turns = [
         (
-            here.get(row) if parts[row].begin is None else None,
+            None if parts[row].run else here.get(row),
             near_turns.get(near_row.get(place, -1)),
             wide_turns.get(wide_row.get(place, -1)),
         )
@@ -235,10 +229,10 @@ class _Part(NamedTuple):
     place: int
     share: float
     """The chance of the run."""
-    begin: int | None = None
-    """The stamp of its first outcome; None: it has lasted since ever."""
+    run: Sequence[int] = ()
+    """The stamps of its outcomes, ascending; none: it has lasted since ever."""
     since: Sequence[Lately] = ()
-    """Its outcomes, if it is one on all tasks or on those of the type."""
+    """The same with their tasks, if it is one on all tasks or on those of the type."""
     everywhere: bool = False
 
 
@@ -248,6 +242,33 @@ def _starts(weights: Floats) -> list[tuple[int, float]]:
     shares /= shares.sum()
     starts = [(int(start), float(shares[start])) for start in np.flatnonzero(shares)]
     return starts if shares[0] else [*starts, (0, 0.0)]
+
+
+def _unseen(
+    owns: Sequence[Estimate],
+    parts: Sequence[_Part],
+    here: Sequence[Sequence[int]],
+    courses: Mapping[int, Course],
+) -> formula.Unseen:
+    """Return the chance of changes of candidates while others were tried, by part."""
+
+    def together(latest: Iterable[Sequence[int]]) -> NDArray[np.int64]:
+        return np.sort(np.concatenate([np.asarray(one, dtype=np.int64) for one in latest]))
+
+    near = [own.here_latest for own in owns]
+    every = together(near)
+    for place, course in courses.items():
+        near[place] = course.latest
+    scopes = together(near), together(own.latest for own in owns)
+    before, since = np.zeros((2, len(parts), max(map(len, here))))
+    wider = np.zeros(len(parts))
+    for row, (part, stamps) in enumerate(zip(parts, here, strict=True)):
+        if part.run:
+            wider[row] = formula.find_unseen(scopes[part.everywhere], part.run)[1][0]
+        if stamps:
+            columns = slice(len(stamps))
+            before[row, columns], since[row, columns] = formula.find_unseen(every, stamps)
+    return formula.Unseen(before, since, wider)
 
 
 def _course(own: Estimate) -> Course:
@@ -419,14 +440,14 @@ def _diluted(pair: Pair, trials: float, gone: Sequence[float]) -> Pair:
     return _less(pair, (pair[0] * share, pair[0] * share * rate))
 
 
-def _around(shared: Shared, own: Estimate, run: _Part) -> tuple[Pair, ...]:
+def _around(shared: Shared, own: Estimate, part: _Part) -> tuple[Pair, ...]:
     """Return the pairs of :class:`Counts` for a candidate, from all its outcomes or the latest."""
     # What others did on near tasks is known for all strategies together: each has its share.
     near_trials, near, _, near_gone = shared.near
     own_near = own.around_trials / near_trials if near_trials else 0.0
     rate = own.around[1] / own.around[0] if own.around[0] else 0.0
-    part = near[0] * own_near
-    near = _less(near, (part, part * rate))
+    mine = near[0] * own_near
+    near = _less(near, (mine, mine * rate))
     # They may be of one strategy, which tells how easy such tasks are for it, not for all.
     near = effective(near[0], near[0]), effective(near[1], near[0])
     # What counts on the task and near ones does not count again in the wider rates.
@@ -449,25 +470,25 @@ def _around(shared: Shared, own: Estimate, run: _Part) -> tuple[Pair, ...]:
         (others_here[0] + effective(n, n), others_here[1] + effective(k, n)),
         own.lent,
     )
-    if run.everywhere:
-        return (*others, *_recent(run.since), (1.0, 1.0))
+    if part.everywhere:
+        return (*others, *_recent(part.since), (1.0, 1.0))
     elsewhere = _less(own.effective, own.here, own.gone)
-    mine, of_type = NOTHING, NOTHING
+    on_type, of_type = NOTHING, NOTHING
     if own.trials and own.type_trials:
         # They count for no less than if all were of one task.
         per = max(own.effective[0] / own.trials, effective(1.0, own.type_trials))
-        mine = _less((own.type_trials * per, own.type_successes * per), own.here, own.gone)
-        mine = _within(mine, elsewhere)
+        on_type = _less((own.type_trials * per, own.type_successes * per), own.here, own.gone)
+        on_type = _within(on_type, elsewhere)
         of_type = own.type_trials, own.type_trials * per
-    if run.begin is None:
-        return (*others, _less(elsewhere, mine), mine, own.around, of_type)
-    if run.since:
-        return (*others, _less(elsewhere, mine), *_recent(run.since)[1:], (1.0, 1.0))
-    begin, since = run.begin, []
+    if not part.run:
+        return (*others, _less(elsewhere, on_type), on_type, own.around, of_type)
+    if part.since:
+        return (*others, _less(elsewhere, on_type), *_recent(part.since)[1:], (1.0, 1.0))
+    since = []
     for cell in own.cells:
-        later = [stamp & 1 for stamp in cell.latest if stamp >= begin]
+        later = [stamp & 1 for stamp in cell.latest if stamp >= part.run[0]]
         since.append(NearCell(len(later), sum(later), cell.most))
-    return (*others, _less(elsewhere, mine), mine, weigh_near(since)[1], of_type)
+    return (*others, _less(elsewhere, on_type), on_type, weigh_near(since)[1], of_type)
 
 
 def _recent(since: Sequence[Lately]) -> tuple[Pair, Pair, Pair]:

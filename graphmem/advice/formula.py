@@ -41,6 +41,8 @@ TEMPER = 0.5
 """The power of the likelihood of outcomes on all tasks: what comes close together is alike."""
 RARE = 0.1
 """How much rarer changes are taken for where one draws or warns."""
+ENDING = 0.2
+"""The power of the chance that a run ends while nobody looks: see :func:`find_unseen`."""
 GAP = 0.25
 """The least distance of the rates before and since."""
 PLACES = 500
@@ -245,6 +247,17 @@ def _variance(rate: Floats, n: Floats, wider: Floats, strength: Floats | float) 
     return 1.0 / (n * rate * (1.0 - rate) + strength * wider * (1.0 - wider))
 
 
+class Unseen(NamedTuple):
+    """The chance of changes that nobody saw, of the rows of :class:`Runs`."""
+
+    before: Floats
+    """Before each outcome on the task; shape (rows, columns)."""
+    since: Floats
+    """That the run which began with it is over; shape (rows, columns)."""
+    wider: Floats
+    """That the change elsewhere which a row assumes is over; shape (rows,)."""
+
+
 class Belief(NamedTuple):
     """What is believed of candidates: mixtures of Betas, of shape (candidates, parts)."""
 
@@ -274,8 +287,9 @@ class Belief(NamedTuple):
 
 def believe(
     of: NDArray[np.int64],
-    shares: tuple[Floats, Floats],
-    back: Floats,
+    ever: NDArray[np.int64],
+    shares: Floats,
+    unseen: Unseen,
     expected: Expected,
     runs: Runs,
     cell: float,
@@ -283,9 +297,10 @@ def believe(
     """Join what is expected with the outcomes on the task itself.
 
     Args:
-        of: the candidate of each row, in order; each has one.
-        shares: the chance of each row, among those of its candidate: to predict, and to draw.
-        back: the chance that a change of a row on the task is over.
+        of: the candidate of each row, in order.
+        ever: the row of each candidate that assumes no wider change.
+        shares: the chance of each row, among those of its candidate.
+        unseen: the changes that nobody saw.
         expected: what is expected of the rows elsewhere.
         runs: their outcomes on the task.
         cell: how many trials what is expected counts for.
@@ -293,11 +308,14 @@ def believe(
     near = expected.near[:, None]
     rates = (runs.successes + cell * near) / (runs.trials + cell)
     next_one = (1.0 - HAZARD) * (runs.weights * rates).sum(axis=1) + HAZARD * expected.near
-    careful = cautious(runs.weights)
-    weights = shares[0][:, None] * careful
-    drawn = careful * (1.0 - back[:, None])
-    drawn[:, 0] += back
-    drawn *= shares[1][:, None]
+    weights = shares[:, None] * cautious(runs.weights)
+    # What is predicted of a strategy does not depend on whom it is compared with.
+    drawn = shares[:, None] * cautious(runs.weights, np.maximum(unseen.before / HAZARD, RARE))
+    over = drawn[:, 1:] * unseen.since
+    drawn[:, 1:] -= over
+    drawn[:, 0] += over.sum(axis=1)
+    drawn *= 1.0 - unseen.wider[:, None]
+    np.add.at(drawn[:, 0], ever[of], shares * unseen.wider)
     place = np.arange(len(of)) - np.searchsorted(of, of)
     shape = int(of[-1]) + 1, int(place.max()) + 1, rates.shape[1]
     tables = []
@@ -306,34 +324,43 @@ def believe(
         table = np.full(shape, 0.0 if number < 2 else 0.5)
         table[of, place] = values if values.ndim == 2 else values[:, None]
         tables.append(table.reshape(shape[0], -1))
-    probability: Floats = np.bincount(of, shares[0] * next_one).astype(np.float64)
+    probability: Floats = np.bincount(of, shares * next_one).astype(np.float64)
     weights, drawn, means, here, elsewhere, known = tables
     return Belief(weights, drawn, means, here, elsewhere, known, probability)
 
 
-def chance_of_return(latest: Sequence[Sequence[int]]) -> Floats:
-    """Return the chance that each strategy is again what it was before it changed.
+def find_unseen(every: NDArray[np.int64], run: Sequence[int]) -> tuple[Floats, Floats]:
+    """Return the chance that a strategy changed while others were tried.
 
-    What is not tried can change unseen: by :data:`DRIFT` with each outcome of another one since.
+    What has lasted long will last long: while all strategies together had as many outcomes as
+    before, it changed with a chance of 1 - 2^-:data:`ENDING`.
 
     Args:
-        latest: the stamps (time in ms * 2 + success) of the latest outcomes of each, ascending.
+        every: the stamps (time in ms * 2 + success) of the latest outcomes of all, ascending.
+        run: those of one of them, ascending, at least one.
+
+    Returns:
+        The chance of a change just before each outcome, and that a run is over now which began
+        with it.
     """
-    every = np.sort(np.concatenate([np.asarray(one, dtype=np.int64) for one in latest]))
-    last = np.array([one[-1] if len(one) else np.iinfo(np.int64).max for one in latest])
-    idle = (len(every) - np.searchsorted(every, last, "right")).astype(np.float64)
-    chances: Floats = 1.0 - (1.0 - DRIFT) ** idle
-    return chances
+    at = np.searchsorted(every, run)
+    seen = np.searchsorted(every, run[-1], "right")
+    before = np.zeros(len(at))
+    lasted = at[:-1] - at[0] + 1.0
+    before[1:] = 1.0 - (lasted / np.maximum(at[1:] - at[0], lasted)) ** ENDING
+    since: Floats = 1.0 - ((seen - at) / (len(every) - at)) ** ENDING
+    return before, since
 
 
-def cautious(weights: Floats, rare: float = RARE) -> Floats:
-    """Return the chances of the starts of a run if changes are rare.
+def cautious(weights: Floats, rare: Floats | float = RARE) -> Floats:
+    """Return the chances of the starts of a run if changes are rarer than assumed, so many times.
 
     To expect a change costs little where one predicts; where one draws or warns, it costs more.
     """
-    rarer = weights * np.where(np.arange(weights.shape[1]) > 0, rare, 1.0)
-    sums: Floats = rarer / rarer.sum(axis=1, keepdims=True)
-    return sums
+    rarer = weights.copy()
+    rarer[:, 1:] *= rare
+    rarer /= rarer.sum(axis=1, keepdims=True)
+    return rarer
 
 
 class Turn(NamedTuple):

@@ -9,14 +9,14 @@ from typing import Any, Literal
 from graphmem.episodes.rows import formers
 from graphmem.errors import NotFoundError, ValidationError
 from graphmem.graph.access import EVERYTHING, ChangeFinder, View, read_view
-from graphmem.graph.arguments import check_choice, check_flag, check_limit, check_text, checked_text
+from graphmem.graph.arguments import check_choice, check_flag, check_limit, checked_text
 from graphmem.graph.estimate import follow
 from graphmem.graph.graph import Graph
 from graphmem.graph.lookup import HasId, task_ids
 from graphmem.graph.reads import Reads
 from graphmem.ids import from_millis, strategy_id
 from graphmem.lessons.reading import RECENT
-from graphmem.models.fields import millis
+from graphmem.models.fields import Moment, checked, millis
 from graphmem.models.reports import EpisodeRow, Item, ItemLink, StepRow, StrategyRow, TaskRow
 from graphmem.notebook.lists import Listed
 from graphmem.store.port import Row
@@ -32,6 +32,7 @@ BEYOND = "\U0010ffff"
 """Comes after all characters of ids."""
 SHOWN = 1_000
 """Most characters of an action or an observation."""
+_SINCE = Moment | None
 
 
 class Looking:
@@ -129,13 +130,9 @@ class Looking:
         """
         check_limit(limit)
         task, strategy = checked_text("task", task), checked_text("strategy", strategy)
-        if task_type is not None:
-            check_text("task_type", task_type)
+        task_type, since = checked_text("task_type", task_type), checked("since", since, _SINCE)
         if success is not None:
             check_flag("success", success)
-        if since is not None and (not isinstance(since, datetime) or since.tzinfo is None):
-            problem = "is not a time with a time zone"
-            raise ValidationError("since", since, problem, "or leave it out")
         view = read_view(self._graph, agent)
         asked: dict[str, Any] = {**view.filters(self._graph), "task_type": task_type}
         asked |= {"success": success, "since": millis(since), "limit": limit}
@@ -177,8 +174,7 @@ class Looking:
         """
         check_limit(limit)
         check_choice("sort", sort, _PLACES)
-        if task_type is not None:
-            check_text("task_type", task_type)
+        task_type = checked_text("task_type", task_type)
         view = read_view(self._graph, agent)
         by: dict[str, Any] = {}
         if view.agents is None:

@@ -43,11 +43,11 @@ def test_episodes_tasks_and_what_they_show(opened: Opener) -> None:
     assert memory.episodes(limit=7) == everything[:7]
     for given, fits in (
         ({"task": "task 1"}, lambda row: row.task == "task 1"),
-        ({"task_type": "type b"}, lambda row: row.task_type == "type b"),
+        ({"task_type": " type b"}, lambda row: row.task_type == "type b"),
         ({"strategy": "ask"}, lambda row: "ask" in row.strategies),
         ({"agent": "ben"}, lambda row: row.agent == "ben"),
         ({"success": False}, lambda row: not row.success),
-        ({"since": times[4]}, lambda row: (row.at or row.recorded_at) >= times[4]),
+        ({"since": times[4].isoformat()}, lambda row: (row.at or row.recorded_at) >= times[4]),
         (
             {"task": "task 1", "strategy": "ask", "agent": "ada", "success": True},
             lambda row: (row.task, row.agent) == ("task 1", "ada") and "ask" in row.strategies,

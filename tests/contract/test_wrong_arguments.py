@@ -58,7 +58,7 @@ WRONG: dict[str, dict[str, Sequence[Any]]] = {
         "agent": ("",),
         "lens": ("",),
     },
-    "episodes": {"since": (NAIVE,), "task": ("",), "strategy": ("  ",)},
+    "episodes": {"since": MOMENTS[:2], "task": ("",), "task_type": NAMES, "strategy": ("  ",)},
     "evaluate": {
         "explore": ("random", 5),
         "epsilon": (1.5,),
@@ -96,6 +96,7 @@ WRONG: dict[str, dict[str, Sequence[Any]]] = {
         "at": (NAIVE, "today"),
         "as_of": MOMENTS,
     },
+    "tasks": {"task_type": NAMES},
     "strategies": {"task": NAMES, "limit": NUMBERS, "as_of": MOMENTS},
     "cycles.examine": {
         "timezone": ("Europe/Atlantis", "", "../etc/passwd", None),

@@ -16,13 +16,13 @@ RETURN 'Rule' AS label, count(n) AS nodes, sum(COUNT { (n)<-[:LISTED]-() }) AS u
 UNION ALL
 MATCH (n:Mistake) WHERE n.ns = $ns RETURN 'Mistake' AS label, count(n) AS nodes, sum(COUNT { (n)<-[:MADE]-() }) AS uses;
 
-// each: Label kind by = Strategy strategies <-[:USED]-, Task tasks <-[:ATTEMPTED]-, Agent agents -[:RAN]->,
-// each: Episode episodes -[:HAS_STEP]->
+// each: Label kind by only = Strategy strategies <-[:USED]- true, Task tasks <-[:ATTEMPTED]- true, Agent agents -[:RAN]-> true,
+// each: Rule rules <-[:LISTED]- n.source='episodes', Mistake mistakes <-[:MADE]- true, Episode episodes -[:HAS_STEP]-> true
 // name: maintenance.ids_{kind}
-// doc: A range of the ids of {kind}, in order, and how many episodes (or an episode: steps) each has.
+// doc: A range of the ids of {kind} (of rules those that episodes list), in order, and how many episodes (or an episode: steps) each has.
 // returns: id string, uses integer
 MATCH (n:{Label})
-WHERE n.ns = $ns AND n.id >= $first AND n.id < $beyond
+WHERE n.ns = $ns AND {only} AND n.id >= $first AND n.id < $beyond
 RETURN n.id AS id, COUNT { (n){by}() } AS uses
 ORDER BY id;
 
@@ -239,11 +239,11 @@ RETURN t.id AS id, t.description AS description, t.described_at AS described_at,
 ORDER BY id;
 
 // name: maintenance.stored_agents
-// doc: The date of agents, as stored.
-// returns: id string, created_at integer
+// doc: The names and dates of agents, as stored.
+// returns: id string, name string, created_at integer
 MATCH (a:Agent)
 WHERE a.id IN $ids AND toString(a.ns) = $ns
-RETURN a.id AS id, a.created_at AS created_at
+RETURN a.id AS id, a.name AS name, a.created_at AS created_at
 ORDER BY id;
 
 // name: maintenance.stored_tallies
@@ -257,14 +257,6 @@ RETURN y.id AS id, a.id AS home, y.agent AS agent, y.type AS type, y.trials AS t
        y.created_at AS created_at, y.effective_trials AS effective_trials, y.effective_successes AS effective_successes
 ORDER BY id;
 
-// name: maintenance.names_of_agents
-// doc: The names of agents.
-// returns: name string
-MATCH (a:Agent)
-WHERE a.id IN $ids AND toString(a.ns) = $ns
-RETURN a.name AS name
-ORDER BY name;
-
 // name: maintenance.put_strategies
 // mode: write
 // doc: Writes derived counts of strategies.
@@ -277,14 +269,15 @@ SET s.trials = row.trials, s.successes = row.successes, s.credit_sum = row.credi
     s.effective_successes = row.effective_successes, s.latest = row.latest
 RETURN count(s) AS written;
 
-// each: kind edge Label = outcomes OUTCOME Task, co_occurrences CO_OCCURS_WITH Strategy
+// each: kind Home edge Label = outcomes Strategy OUTCOME Task, co_occurrences Strategy CO_OCCURS_WITH Strategy,
+// each: recent Task RECENT Episode
 // name: maintenance.clear_{kind}
 // mode: write
-// doc: Removes the edges {edge} from strategies.
+// doc: Removes the edges {edge} from nodes {Home}.
 // returns: removed integer
-MATCH (s:Strategy)
-WHERE s.id IN $ids AND toString(s.ns) = $ns
-MATCH (s)-[r:{edge}]->(:{Label})
+MATCH (n:{Home})
+WHERE n.id IN $ids AND toString(n.ns) = $ns
+MATCH (n)-[r:{edge}]->(:{Label})
 DELETE r
 RETURN count(*) AS removed;
 
@@ -333,14 +326,15 @@ WITH row, a, a.ns AS ns WHERE ns = $ns
 SET a.created_at = row.created_at
 RETURN count(a) AS written;
 
-// name: maintenance.clear_tallies
+// each: kind Home edge = heuristics Strategy RECOMMENDS, anti_patterns Strategy WARNS_AGAINST, tallies Agent COUNTS
+// name: maintenance.clear_{kind}
 // mode: write
-// doc: Removes the tallies of agents.
+// doc: Removes the {kind} of nodes {Home}.
 // returns: removed integer
-MATCH (a:Agent)
-WHERE a.id IN $ids AND toString(a.ns) = $ns
-MATCH (a)<-[:COUNTS]-(y:Tally)
-DETACH DELETE y
+MATCH (h:{Home})
+WHERE h.id IN $ids AND toString(h.ns) = $ns
+MATCH (h)<-[:{edge}]-(n)
+DETACH DELETE n
 RETURN count(*) AS removed;
 
 // name: maintenance.put_tallies
@@ -354,13 +348,14 @@ CREATE (:Tally {id: row.id, ns: $ns, created_at: row.created_at, agent: row.agen
   successes: row.successes, effective_trials: row.effective_trials, effective_successes: row.effective_successes})-[:COUNTS]->(a)
 RETURN count(*) AS written;
 
-// each: Label kind edge = Strategy strategies USED, Task tasks ATTEMPTED
+// each: Label kind edge only = Strategy strategies USED true, Task tasks ATTEMPTED true, Rule rules LISTED n.source='episodes',
+// each: Mistake mistakes MADE true
 // name: maintenance.drop_{kind}
 // mode: write
-// doc: Removes the given {kind} that no episode uses any more.
+// doc: Removes the given {kind} (of rules those of episodes) that no episode has any more.
 // returns: removed integer
 MATCH (n:{Label})
-WHERE n.id IN $ids AND toString(n.ns) = $ns AND NOT (n)<-[:{edge}]-()
+WHERE n.id IN $ids AND toString(n.ns) = $ns AND {only} AND NOT (n)<-[:{edge}]-()
 DETACH DELETE n
 RETURN count(*) AS removed;
 

@@ -1,6 +1,6 @@
 // Takes the shares of erased episodes away from what was derived, so that erasing does not depend on how many other episodes there are.
 //
-// A share is what maintenance.derive_* and lessons_maintenance.derive_* (option: share) derive from the erased episodes alone. What a
+// A share is what maintenance.derive_* (option: share) derives from the erased episodes alone. What a
 // share does not tell is derived anew from the episodes that are left: an earliest or latest time that went, evidence that moves up into
 // the sample (links to episodes before the sample can be missing), a sum that rounding could make wrong (`reducible`). Each row of an
 // answer says whether a share was taken exactly.

@@ -47,7 +47,6 @@ class Kind:
     """Whether it is removed and created again, and not set on existing nodes."""
     linked: bool = False
     """Whether it is a node, which a procedure links to its evidence."""
-    file: str = "maintenance"
     complete: Callable[[str, Row], Row] | None = None
     """Makes an item of a namespace from the row of a deriving procedure."""
     home: str = "id"
@@ -95,7 +94,7 @@ class Kind:
         return {"half_life": half_life_of(tx) * DAY} if self.needs_half_life else {}
 
     def _procedure(self, what: str) -> str:
-        return f"{self.file}.{what}_{self.name}"
+        return f"maintenance.{what}_{self.name}"
 
 
 def _in_order(rows: list[Row]) -> list[Row]:
@@ -132,7 +131,6 @@ def _anti_pattern(ns: str, row: Row) -> Row:
     }
 
 
-FILE = "lessons_maintenance"
 STRATEGIES = Kind("strategies", "Strategy")
 OUTCOMES = Kind(
     "outcomes",
@@ -156,7 +154,6 @@ HEURISTICS = Kind(
     "Strategy",
     edges=True,
     linked=True,
-    file=FILE,
     complete=_heuristic,
     home="strategy",
     narrowed={"agents": "agent", "types": "type"},
@@ -166,17 +163,14 @@ ANTI_PATTERNS = Kind(
     "Strategy",
     edges=True,
     linked=True,
-    file=FILE,
     complete=_anti_pattern,
     home="strategy",
     narrowed={"agents": "agent", "classes": "error_class"},
 )
 TASKS = Kind("tasks", "Task", complete=_typed)
-RECENT = Kind(
-    "recent", "Task", edges=True, file=FILE, complete=lambda _, row: {**row, "misdated": 0}
-)
-RULES = Kind("rules", "Rule", file=FILE, complete=lambda _, row: {**row, "held": 1})
-MISTAKES = Kind("mistakes", "Mistake", file=FILE)
+RECENT = Kind("recent", "Task", edges=True, complete=lambda _, row: {**row, "misdated": 0})
+RULES = Kind("rules", "Rule", complete=lambda _, row: {**row, "held": 1})
+MISTAKES = Kind("mistakes", "Mistake")
 AGENTS = Kind("agents", "Agent")
 TALLIES = Kind(
     "tallies", "Agent", edges=True, complete=_tally, home="home", narrowed={"types": "type"}
@@ -199,9 +193,8 @@ POLICY_LINKS = Kind("policy_links", "Policy", ("low", "high"), edges=True)
 
 def upkeep(what: str, label: str) -> str:
     """Return the procedure for ``what`` ("ids", "lock", "losses", "drop") of nodes of a label."""
-    own = label in ("Rule", "Mistake") and what not in ("lock", "losses")
     plural = "strategies" if label == "Strategy" else f"{label.lower()}s"
-    return f"{FILE if own else 'maintenance'}.{what}_{plural}"
+    return f"maintenance.{what}_{plural}"
 
 
 class Page(NamedTuple):

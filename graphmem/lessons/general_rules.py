@@ -126,7 +126,7 @@ def _consolidate(tx: Transaction, proposal: Proposal) -> tuple[dict[str, int], s
     tx.run("consolidation.note", id=identity, episodes=episodes, stamp=stamp, at=tx.now, z=z)
     reason, dropped = proposal.reason, proposal.dropped
     if proposal.sent:
-        known = tx.run("lessons_maintenance.classes", ids=list(proposal.sent))
+        known = tx.run("maintenance.classes", ids=list(proposal.sent))
         if len(known) < len(proposal.sent):
             reason = "an episode that the model was sent was erased meanwhile"
         else:

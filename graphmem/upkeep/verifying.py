@@ -120,7 +120,7 @@ def _counted(
     """Yield what episodes count by, as stored, and what it should be."""
     # The latest of each comes last.
     outcomes = {row["episode"]: row["outcome"] for row in tx.run("settling.told", ids=ids)}
-    for row in tx.run("lessons_maintenance.classes", ids=ids):
+    for row in tx.run("maintenance.classes", ids=ids):
         held, told = contents.get(row["id"]), outcomes.get(row["id"], {})
         yield row, {} if held is None else {**told, **counted_classes({**held, **told})}
 
@@ -185,10 +185,10 @@ class Counts(Paged):
             right = not differences
             differences += [
                 Difference(kind="strategies", key=row.pop("id"), field="merged_into", **row)
-                for row in tx.run("lessons_maintenance.merged", ids=ids)
+                for row in tx.run("maintenance.merged", ids=ids)
             ]
             if right:  # it adds up numbers of the heuristics
-                rows = tx.run("lessons_maintenance.opposing", ids=ids)
+                rows = tx.run("maintenance.opposing", ids=ids)
                 was, should = (
                     {row["id"]: {name: row[start + name] for name in _OPPOSING} for row in rows}
                     for start in ("", "right_")
@@ -269,7 +269,7 @@ class Shares:
         renewed = [row for row in derived if kind.key_of(row) in keys]
         if renewed and kind.linked:
             self._tx.run(f"shares.set_{kind.name}", rows=renewed)
-            self._tx.run(f"{kind.file}.link_{kind.name}", rows=renewed)
+            self._tx.run(f"maintenance.link_{kind.name}", rows=renewed)
         else:
             kind.put(self._tx, renewed)
 
@@ -338,7 +338,7 @@ def _lost(was: Row, now: Row | None) -> Row:
 def _lock(tx: Transaction, label: str, ids: Sequence[str]) -> None:
     """Lock nodes, and what learning locks before it changes their derived data."""
     if label == TALLIES.label and tx.graph.must_lock:
-        names = [row["name"] for row in tx.run("maintenance.names_of_agents", ids=list(ids))]
+        names = [row["name"] for row in tx.run("maintenance.stored_agents", ids=list(ids))]
         lock(tx, [stream_id(tx.ns, name) for name in names])
     tx.run(upkeep("lock", label), ids=list(ids))
 
@@ -353,7 +353,7 @@ def resettle(tx: Transaction) -> None:
 LISTED = 100  # differences of a kind that a report lists; the others are only counted
 LOOSE = (
     *(f"maintenance.drop_loose_{kind}" for kind in ("heuristics", "anti_patterns", "tallies")),
-    "lessons_maintenance.hold_rules",
+    "maintenance.hold_rules",
 )
 """What mends the edges by which items are found, since no page has items that lost theirs."""
 

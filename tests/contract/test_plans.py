@@ -26,12 +26,11 @@ forecasting.totals forecasting.wholes knowledge.any knowledge.list
 knowledge.of_domains learning.best learning.find_tasks
 lessons.alternatives_on_types lessons.anti_patterns lessons.clear_preferred lessons.counts
 lessons.heuristics lessons.mistakes lessons.mistakes_by lessons.pooled_heuristics lessons.preferred
-lessons.rules lessons.sentences lessons.task_scores lessons_maintenance.hold_rules
-lessons_maintenance.ids_mistakes lessons_maintenance.ids_rules looking.episodes looking.find
+lessons.rules lessons.sentences lessons.task_scores looking.episodes looking.find
 looking.tasks looking.tasks_by maintenance.drop_loose_anti_patterns
-maintenance.drop_loose_heuristics maintenance.drop_loose_tallies maintenance.ids_agents
-maintenance.ids_episodes maintenance.ids_strategies maintenance.ids_tasks
-maintenance.inhabited
+maintenance.drop_loose_heuristics maintenance.drop_loose_tallies maintenance.hold_rules
+maintenance.ids_agents maintenance.ids_episodes maintenance.ids_mistakes maintenance.ids_rules
+maintenance.ids_strategies maintenance.ids_tasks maintenance.inhabited
 maintenance.namespaces maintenance.sizes maintenance.stats maintenance.stored_links
 maintenance.stored_policies network.ids_agent network.ids_anti_pattern network.ids_episode
 network.ids_heuristic network.ids_policy network.ids_rule network.ids_state network.ids_strategy
@@ -43,7 +42,7 @@ similarity.texts_of_strategies similarity.texts_of_tasks
 """What has to look at all of a namespace, by its purpose."""
 SUBJECTS = """
 calibration consolidation context cycles erasing events exchange explaining forecasting
-knowledge learning lessons lessons_maintenance looking lookup maintenance network policies
+knowledge learning lessons looking lookup maintenance network policies
 predictions preferences priors recall recall_kinds scopes shares similarity
 """
 """Whose procedures are looked at."""

@@ -181,7 +181,7 @@ class TestDerived:
         memory.settle("run", success=False)
         graph = memory._graph
         outcome = {"success": True, "score": 1.0, "reward": 1.0}
-        [row] = graph.read("lessons_maintenance.classes", ids=[memory.episodes()[0].id])
+        [row] = graph.read("maintenance.classes", ids=[memory.episodes()[0].id])
         graph.write("settling.put", rows=[{**row, **outcome}])
 
         assert memory.verify().differing["episodes"] == 3

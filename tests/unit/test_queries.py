@@ -176,8 +176,8 @@ def test_every_procedure_that_touches_data_takes_a_namespace_or_claimed_rows() -
         *(f"lessons.{name}" for name in ("merge", "unmerge")),
         *(f"explaining.{name}" for name in ("course", "trend", "turns", "verdict_turns")),
         *("rates.weigh", "rates.more"),
-        "lessons_maintenance.link_heuristics",
-        "lessons_maintenance.link_anti_patterns",
+        "maintenance.link_heuristics",
+        "maintenance.link_anti_patterns",
         "maintenance.namespaces",
         "maintenance.inhabited",
     }

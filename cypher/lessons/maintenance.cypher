@@ -1,25 +1,6 @@
 // Derives lessons from the facts: verify compares them, rebuild writes them, erase uses both.
 
-// each: Label kind edge = Rule rules LISTED, Mistake mistakes MADE
-// name: lessons_maintenance.ids_{kind}
-// doc: A range of the ids of {kind} (of rules those that episodes list), in order, and how many episodes each has.
-// returns: id string, uses integer
-MATCH (n:{Label})
-WHERE n.ns = $ns AND coalesce(n.source, 'episodes') = 'episodes' AND n.id >= $first AND n.id < $beyond
-RETURN n.id AS id, COUNT { (n)<-[:{edge}]-() } AS uses
-ORDER BY id;
-
-// each: Label kind edge = Rule rules LISTED, Mistake mistakes MADE
-// name: lessons_maintenance.drop_{kind}
-// mode: write
-// doc: Removes those of the given {kind} that no episode has any more.
-// returns: removed integer
-MATCH (n:{Label})
-WHERE n.id IN $ids AND toString(n.ns) = $ns AND coalesce(n.source, 'episodes') = 'episodes' AND NOT (n)<-[:{edge}]-()
-DETACH DELETE n
-RETURN count(*) AS removed;
-
-// name: lessons_maintenance.derive_heuristics
+// name: maintenance.derive_heuristics
 // doc: The heuristics on strategies, derived from the facts; all, or those of given agents and types of task.
 // option: share  derived from episodes (ids) alone: their share
 // param: types list = null
@@ -49,7 +30,7 @@ RETURN agent, type, text, strategy, trials, successes, odds(successes, trials - 
        last_at, created_at, supporting[..5] AS supporting, opposing[..5] AS opposing, won_at, lost_at
 ORDER BY strategy, agent, type;
 
-// name: lessons_maintenance.stored_heuristics
+// name: maintenance.stored_heuristics
 // doc: The heuristics on strategies, as stored.
 // returns: id string, agent string, type string, text string, strategy string, trials integer, successes integer, odds float
 // returns: credit_sum float, score_sum float, first_at integer, last_at integer, created_at integer, supporting list, opposing list
@@ -67,18 +48,7 @@ RETURN id, h.agent AS agent, h.type AS type, h.text AS text, strategy, h.trials 
        h.created_at AS created_at, supporting[..5] AS supporting, opposing[..5] AS opposing
 ORDER BY id;
 
-// each: kind edge = heuristics RECOMMENDS, anti_patterns WARNS_AGAINST
-// name: lessons_maintenance.clear_{kind}
-// mode: write
-// doc: Removes the {kind} on strategies.
-// returns: removed integer
-MATCH (s:Strategy)
-WHERE s.id IN $ids AND toString(s.ns) = $ns
-MATCH (s)<-[:{edge}]-(n)
-DETACH DELETE n
-RETURN count(*) AS removed;
-
-// name: lessons_maintenance.put_heuristics
+// name: maintenance.put_heuristics
 // mode: write
 // doc: Writes derived heuristics; there must be none.
 // returns: written integer
@@ -89,7 +59,7 @@ CREATE (:Heuristic {id: row.id, ns: $ns, created_at: row.created_at, agent: row.
   odds: row.odds, first_at: row.first_at, last_at: row.last_at})-[:RECOMMENDS]->(s)
 RETURN count(*) AS written;
 
-// name: lessons_maintenance.link_heuristics
+// name: maintenance.link_heuristics
 // mode: write
 // doc: Links derived heuristics to their sample of episodes.
 // returns: links integer
@@ -101,7 +71,7 @@ WITH h, e, episode IN row.supporting AS supports, coalesce(e.ended_at, e.started
 CREATE (h)-[:DERIVED_FROM {supports: supports, at: at}]->(e)
 RETURN count(*) AS links;
 
-// name: lessons_maintenance.derive_anti_patterns
+// name: maintenance.derive_anti_patterns
 // doc: The anti-patterns on strategies, derived from the facts; all, or those of given agents and classes of errors.
 // option: share  derived from episodes (ids) alone: their share
 // param: classes list = null
@@ -127,7 +97,7 @@ WITH strategy, text, agent, error_class, count(*) AS occurrences, collect(DISTIN
 RETURN agent, error_class, text, strategy, types, occurrences, first_at, last_at, created_at, supporting[..5] AS supporting, failed_at
 ORDER BY strategy, agent, error_class;
 
-// name: lessons_maintenance.stored_anti_patterns
+// name: maintenance.stored_anti_patterns
 // doc: The anti-patterns on strategies, as stored.
 // returns: id string, agent string, error_class string, text string, strategy string, types list, opposed list, occurrences integer
 // returns: first_at integer, last_at integer, created_at integer, supporting list
@@ -145,7 +115,7 @@ RETURN p.id AS id, p.agent AS agent, p.error_class AS error_class, p.text AS tex
        p.occurrences AS occurrences, p.first_at AS first_at, p.last_at AS last_at, p.created_at AS created_at, supporting[..5] AS supporting
 ORDER BY id;
 
-// name: lessons_maintenance.opposing
+// name: maintenance.opposing
 // doc: The count of opposing successes of the anti-patterns on strategies, and what follows from it, as stored and by their heuristics.
 // returns: id string, successes integer, odds float, right_successes integer, right_odds float
 MATCH (s:Strategy)
@@ -156,7 +126,7 @@ WITH p, sum(h.successes) AS right_successes
 RETURN p.id AS id, p.successes AS successes, p.odds AS odds, right_successes, odds(p.occurrences, right_successes) AS right_odds
 ORDER BY id;
 
-// name: lessons_maintenance.put_anti_patterns
+// name: maintenance.put_anti_patterns
 // mode: write
 // doc: Writes derived anti-patterns; there must be none.
 // returns: written integer
@@ -168,7 +138,7 @@ CREATE (:AntiPattern {id: row.id, ns: $ns, created_at: row.created_at, agent: ro
   last_at: row.last_at})-[:WARNS_AGAINST]->(s)
 RETURN count(*) AS written;
 
-// name: lessons_maintenance.link_anti_patterns
+// name: maintenance.link_anti_patterns
 // mode: write
 // doc: Links derived anti-patterns to their sample of episodes and to the heuristics whose successes oppose them, which it counts.
 // returns: links integer
@@ -187,7 +157,7 @@ WITH p, e, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at
 CREATE (p)-[:DERIVED_FROM {supports: true, at: at}]->(e)
 RETURN count(*) AS links;
 
-// name: lessons_maintenance.derive_recent
+// name: maintenance.derive_recent
 // doc: The latest twenty episodes of tasks, derived from the facts.
 // returns: id string, episodes list
 MATCH (t:Task)
@@ -199,7 +169,7 @@ WITH id, collect(episode) AS episodes
 RETURN id, episodes[..20] AS episodes
 ORDER BY id;
 
-// name: lessons_maintenance.stored_recent
+// name: maintenance.stored_recent
 // doc: The latest episodes of tasks, as stored, and how many links to them have another time than the episode.
 // returns: id string, episodes list, misdated integer
 MATCH (t:Task)
@@ -211,17 +181,7 @@ WITH id, collect(episode) AS episodes, sum(wrong) AS misdated
 RETURN id, episodes[..20] AS episodes, misdated
 ORDER BY id;
 
-// name: lessons_maintenance.clear_recent
-// mode: write
-// doc: Removes the links from tasks to their latest episodes.
-// returns: removed integer
-MATCH (t:Task)
-WHERE t.id IN $ids AND toString(t.ns) = $ns
-MATCH (t)-[d:RECENT]->(:Episode)
-DELETE d
-RETURN count(*) AS removed;
-
-// name: lessons_maintenance.put_recent
+// name: maintenance.put_recent
 // mode: write
 // doc: Links tasks to their latest episodes; there must be no links.
 // returns: written integer
@@ -233,7 +193,7 @@ WITH t, e, t.ns AS ns, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at W
 CREATE (t)-[:RECENT {at: at}]->(e)
 RETURN count(*) AS written;
 
-// name: lessons_maintenance.derive_rules
+// name: maintenance.derive_rules
 // doc: The counts for and against rules, derived from the episodes that list them.
 // returns: id string, uses integer, stored_rule
 MATCH (r:Rule)
@@ -250,7 +210,7 @@ RETURN id, uses, verdict(worked, praised, failed, blamed) AS verdict, worked, pr
   failed_at, created_at
 ORDER BY id;
 
-// name: lessons_maintenance.stored_rules
+// name: maintenance.stored_rules
 // doc: The rules, as stored, and how many tasks hold them.
 // returns: id string, stored_rule, held integer
 MATCH (r:Rule)
@@ -258,7 +218,7 @@ WHERE r.id IN $ids AND toString(r.ns) = $ns
 RETURN r.id AS id, stored_rule(r), COUNT { (r)<-[:HAS_RULE]-(:Task) } AS held
 ORDER BY id;
 
-// name: lessons_maintenance.hold_rules
+// name: maintenance.hold_rules
 // mode: write
 // doc: Links tasks to the rules that lost their edge to them, or that have more than one.
 // returns: linked integer
@@ -273,7 +233,7 @@ WITH DISTINCT r, t
 CREATE (t)-[:HAS_RULE]->(r)
 RETURN count(*) AS linked;
 
-// name: lessons_maintenance.put_rules
+// name: maintenance.put_rules
 // mode: write
 // doc: Writes derived numbers of rules.
 // returns: written integer
@@ -285,7 +245,7 @@ SET r.verdict = row.verdict, r.worked = row.worked, r.praised = row.praised, r.f
   r.created_at = row.created_at
 RETURN count(r) AS written;
 
-// name: lessons_maintenance.derive_mistakes
+// name: maintenance.derive_mistakes
 // doc: The mistakes, derived from the cards of episodes.
 // returns: id string, uses integer, seen integer, bad_decision string, evidence string, lesson string, first_episode string
 // returns: first_order integer, last_episode string, last_order integer, last_rank integer, first_at integer, last_at integer
@@ -304,7 +264,7 @@ RETURN id, seen AS uses, seen, bad_decisions[0] AS bad_decision, evidence[0] AS 
        latest.rank AS last_rank, first_at, last_at, created_at
 ORDER BY id;
 
-// name: lessons_maintenance.stored_mistakes
+// name: maintenance.stored_mistakes
 // doc: The mistakes, as stored.
 // returns: id string, seen integer, bad_decision string, evidence string, lesson string, first_episode string, first_order integer
 // returns: last_episode string, last_order integer, last_rank integer, first_at integer, last_at integer, created_at integer
@@ -315,7 +275,7 @@ RETURN m.id AS id, m.seen AS seen, m.bad_decision AS bad_decision, m.evidence AS
   m.last_rank AS last_rank, m.first_at AS first_at, m.last_at AS last_at, m.created_at AS created_at
 ORDER BY id;
 
-// name: lessons_maintenance.put_mistakes
+// name: maintenance.put_mistakes
 // mode: write
 // doc: Writes derived numbers of mistakes.
 // returns: written integer
@@ -327,7 +287,7 @@ SET m.seen = row.seen, m.bad_decision = row.bad_decision, m.evidence = row.evide
   m.last_rank = row.last_rank, m.first_at = row.first_at, m.last_at = row.last_at, m.created_at = row.created_at
 RETURN count(m) AS written;
 
-// name: lessons_maintenance.classes
+// name: maintenance.classes
 // doc: The hash of content, the type of task, the class of errors and the outcome of episodes, and the classes of errors of uses that
 // doc: failed ("": none), as stored.
 // returns: id string, content_hash string, type string, type_rule string, error_class string, success boolean, score float, reward float
@@ -341,7 +301,7 @@ RETURN e.id AS id, e.content_hash AS content_hash, e.type AS type, e.type_rule A
   e.success AS success, e.score AS score, e.reward AS reward, e.error AS error, failed
 ORDER BY id;
 
-// name: lessons_maintenance.merged
+// name: maintenance.merged
 // doc: The strategies whose property for merging differs from their edge.
 // returns: id string, stored string, expected string
 MATCH (s:Strategy)

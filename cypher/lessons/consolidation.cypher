@@ -240,15 +240,6 @@ FOREACH (rule IN rules | DETACH DELETE rule)
 DETACH DELETE c
 RETURN count(*) AS removed;
 
-// name: consolidation.drop
-// mode: write
-// doc: Removes general rules.
-// returns: removed integer
-MATCH (r:Rule)
-WHERE r.id IN $ids AND toString(r.ns) = $ns
-DETACH DELETE r
-RETURN count(*) AS removed;
-
 // name: consolidation.create
 // mode: write
 // doc: Creates general rules with their evidence. Rows: the properties, and links {episode, supports, at}, or {episode, sent: true} to all

@@ -91,10 +91,3 @@ MATCH (s:Strategy {id: id})
 RETURN s.id AS id, agent, s.text AS strategy, types, trials, successes, base, at
 ORDER BY base DESC, at DESC, id, agent
 LIMIT $limit;
-
-// name: views.facts
-// doc: The words of facts.
-// returns: id string, text string
-MATCH (k:Knowledge)
-WHERE k.ns = $ns
-RETURN k.id AS id, k.fact AS text;

@@ -40,29 +40,12 @@ WITH row, p WHERE p IS NULL
 CREATE (:Pending {id: row.id, ns: $ns, kind: row.kind, created_at: $now})
 RETURN count(*) AS pending;
 
-// name: similarity.settle
-// mode: write
-// doc: Removes nodes from the queue.
-// returns: settled integer
-MATCH (p:Pending)
-WHERE p.id IN $ids AND toString(p.ns) = $ns
-DETACH DELETE p
-RETURN count(*) AS settled;
-
-// each: Label kind text = Strategy strategies text, Task tasks description
+// each: Label kind text = Strategy strategies text, Task tasks description, Knowledge facts fact
 // name: similarity.texts_of_{kind}
 // doc: The texts of all {kind}.
 // returns: id string, text string
 MATCH (n:{Label})
 WHERE n.ns = $ns
-RETURN n.id AS id, n.{text} AS text;
-
-// each: Label kind text = Strategy strategies text, Task tasks description
-// name: similarity.{kind}
-// doc: The texts of some {kind}.
-// returns: id string, text string
-MATCH (n:{Label})
-WHERE n.id IN $ids AND toString(n.ns) = $ns
 RETURN n.id AS id, n.{text} AS text;
 
 // each: Label kind = Strategy strategies, Task tasks

@@ -70,7 +70,7 @@ MATCH (:Agent)-[r:RAN]->(e)
 DELETE r
 RETURN count(*) AS removed;
 
-// each: Label kind = Episode episodes, Transition transitions, Event noted, Entry entries, Lens lenses
+// each: Label kind = Episode episodes, Transition transitions, Event noted, Entry entries, Lens lenses, Rule general_rules, Pending pending
 // name: erasing.drop_{kind}
 // mode: write
 // doc: Removes nodes {Label} and their edges.
@@ -116,15 +116,6 @@ RETURN count(*) AS removed;
 MATCH (a:Agent {id: $agent})
 WITH a, a.ns AS ns WHERE ns = $ns
 MATCH (a)-[:RAN]->(e:Episode)
-RETURN e.id AS id
-ORDER BY id;
-
-// name: erasing.episodes_of_user
-// doc: The episodes of a user.
-// param: user string
-// returns: id string
-MATCH (e:Episode)
-WHERE e.ns = $ns AND e.user = $user
 RETURN e.id AS id
 ORDER BY id;
 

@@ -206,7 +206,7 @@ def drop(tx: Transaction, episode_ids: Sequence[str]) -> Touched:
     for row in tx.run("consolidation.touched", ids=list(episode_ids)):
         said[row["kind"]].add(row["text"])
     if said["model"]:
-        tx.run("consolidation.drop", ids=sorted(said["model"]))
+        tx.run("erasing.drop_general_rules", ids=sorted(said["model"]))
     return Touched(
         strategies=said["strategy"],
         wordings={*map(normalized, said["strategy"] | said["sentence"])} - {""},
@@ -278,7 +278,7 @@ def _replace(
 ) -> None:
     """Write rules with their evidence (and the episodes ``sent``), instead of some (ids)."""
     if gone := sorted({*before, *(row["id"] for row in rows)}):
-        tx.run("consolidation.drop", ids=gone)
+        tx.run("erasing.drop_general_rules", ids=gone)
     for row in rows:
         row["links"] = [
             {"supports": side == "supporting", "sent": False, **link}

@@ -72,7 +72,7 @@ class Edges:
                 if after != before:
                     links[key] = after
             draw(tx, state["name"], label, links)
-            tx.run("similarity.settle", ids=steady)
+            tx.run("erasing.drop_pending", ids=steady)
 
         self._graph.transact(work)
 
@@ -91,7 +91,7 @@ class Edges:
             self._graph.transact(work)
             links += sum(map(len, page.values()))
         for some in pages(settled, PAGE):
-            self._graph.write("similarity.settle", ids=some)
+            self._graph.write("erasing.drop_pending", ids=some)
         return links
 
     def _computed(self, index: SearchIndex, label: str, ids: list[str]) -> Iterator[Links]:
@@ -181,14 +181,15 @@ def queue_changes(tx: Transaction, kind: str, ids: Sequence[str]) -> Iterator[No
     waiting = {key for key, text in after.items() if text != before.get(key)}
     waiting |= {row["linked"] for row in links if row["id"] in gone} - gone
     if gone:
-        tx.run("similarity.settle", ids=sorted(gone))
+        tx.run("erasing.drop_pending", ids=sorted(gone))
     if waiting:
         tx.run("similarity.pend", rows=[{"id": key, "kind": kind} for key in sorted(waiting)])
 
 
 def read_texts(read: Callable[..., list[Row]], label: str, ids: Sequence[str]) -> dict[str, str]:
     """Return the texts of some nodes, by id."""
-    return {row["id"]: row["text"] for row in read(f"similarity.{TEXTS[label]}", ids=list(ids))}
+    statement = "lookup.tasks" if label == "Task" else "lookup.subjects"
+    return {row["id"]: row["text"] for row in read(statement, ids=list(ids))}
 
 
 def _last(links: Mapping[str, float]) -> float:

@@ -458,7 +458,7 @@ class EmbeddedEntries(VectorIndex):
         return sorted(found, key=lambda pair: (-pair[1], pair[0]))
 
     def _facts(self) -> list[Row]:
-        return self._read(procedure("views.facts"), ns=self._namespace)
+        return self._read(procedure("similarity.texts_of_facts"), ns=self._namespace)
 
     def _fitting(self, ids: Sequence[str], asked: Question, levels: Mapping[str, str]) -> list[Row]:
         query = procedure("entries.matching").wanting("within", *asked.options)

@@ -19,7 +19,7 @@ WHOLE = """
 calibration.ids calibration.similar consolidation.hold consolidation.likely_strategies
 consolidation.material consolidation.sentences consolidation.state consolidation.summaries
 context.agents context.made_before cycles.list erasing.aged erasing.beliefs erasing.drop_predictions
-erasing.episodes_of_user priors.accounted events.claims
+priors.accounted events.claims
 events.streams exchange.documents exchange.episodes exchange.recorded explaining.alike
 explaining.find_text forecasting.counts forecasting.drop_pooling forecasting.task_keys
 forecasting.totals forecasting.wholes knowledge.any knowledge.list
@@ -37,7 +37,7 @@ network.ids_heuristic network.ids_policy network.ids_rule network.ids_state netw
 network.ids_task policies.crystallizing policies.list
 predictions.drop_about predictions.expire predictions.list predictions.reliability
 recall.warnings scopes.drop scopes.list scopes.task_types
-similarity.texts_of_strategies similarity.texts_of_tasks
+similarity.texts_of_facts similarity.texts_of_strategies similarity.texts_of_tasks
 """
 """What has to look at all of a namespace, by its purpose."""
 SUBJECTS = """

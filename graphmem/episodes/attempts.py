@@ -25,7 +25,7 @@ from pydantic import JsonValue
 from graphmem.episodes.learning import Learner, abandon
 from graphmem.errors import ForkedError, GraphMemError, NotFoundError, ValidationError
 from graphmem.facade import like
-from graphmem.graph.arguments import check_flag, check_function
+from graphmem.graph.arguments import check_flag, check_function, check_limit
 from graphmem.graph.decorating import Awaiting, decorated, kind_of, running
 from graphmem.graph.graph import Graph
 from graphmem.ids import abandoned_id, from_millis, to_millis
@@ -120,8 +120,7 @@ class Attempts:
         task = terms.task if callable(terms.task) else checked.task
         terms = replace(terms, task=task, started_at=checked.started_at)
         check_flag("strict", terms.strict)
-        if type(terms.max_tokens) is not int or terms.max_tokens < 1:
-            raise ValidationError("max_tokens", terms.max_tokens, "must be a whole number from 1")
+        check_limit(terms.max_tokens, "max_tokens")
         check_function("judge", terms.judge)
         return Attempt(self, terms)
 

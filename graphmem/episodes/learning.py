@@ -24,7 +24,7 @@ from graphmem.graph.derived import DAY, half_life_of
 from graphmem.graph.graph import Graph, Transaction
 from graphmem.ids import EARLIEST, abandoned_id, canonical_json, node_id
 from graphmem.models.episodes import AbandonedAttempt, Episode
-from graphmem.models.fields import millis
+from graphmem.models.fields import BatchSize, checked, millis
 from graphmem.models.reports import Learned, LearnReport, Rejection
 from graphmem.policies.streams import load, lock, open_nodes, store
 from graphmem.store.port import ChangedError, Row
@@ -103,8 +103,7 @@ class Learner:
             StoreError: the engine failed; earlier batches stay.
         """
         check_choice("on_error", on_error, ("raise", "collect"))
-        if type(batch_size) is not int or not 1 <= batch_size <= 100_000:
-            raise ValidationError("batch_size", batch_size, "must be from 1 to 100000")
+        checked("batch_size", batch_size, BatchSize)
         check_function("on_progress", on_progress)
         check_function("on_reject", on_reject)
         created = skipped = 0

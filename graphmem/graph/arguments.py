@@ -6,7 +6,6 @@ import contextlib
 import functools
 import inspect
 import os
-import sys
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
@@ -48,21 +47,6 @@ def check_limit(limit: int, name: str = "limit") -> None:
     """Check a limit."""
     if type(limit) is not int or not 1 <= limit <= MOST:
         raise ValidationError(name, limit, f"must be a whole number from 1 to {MOST:,}")
-
-
-def checked_number(
-    name: str, value: float, least: float = -sys.float_info.max, most: float = sys.float_info.max
-) -> float:
-    """Return a finite number in a range as a float.
-
-    Raises:
-        ValidationError: it is none.
-    """
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not least <= value <= most:
-        bounds = f" from {least:g} to {most:g}" if least > -sys.float_info.max else ""
-        raise ValidationError(name, value, f"must be a finite number{bounds}")
-    return float(value)
 
 
 def check_flag(name: str, value: bool) -> None:

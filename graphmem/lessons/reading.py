@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from graphmem.graph.access import EVERYTHING, ChangeFinder, View, read_view
-from graphmem.graph.arguments import MOST, check_flag, check_limit, checked_number, checked_text
+from graphmem.graph.arguments import MOST, check_flag, check_limit, checked_text
 from graphmem.graph.estimate import HEURISTIC_ABOVE, follow, mean_of
 from graphmem.graph.graph import Graph
 from graphmem.graph.lookup import known_tasks
 from graphmem.ids import from_millis, rule_id, strategy_id, task_id
 from graphmem.lessons.anti_patterns import SAMPLE, describe, failures_since, read_failing
 from graphmem.lessons.priors import PriorReader
+from graphmem.models.fields import Unit, checked
 from graphmem.models.lessons import AntiPattern, Heuristic, MemorySummary, Mistake, Rule, TaskScore
 from graphmem.notebook.lists import Listed
 from graphmem.store.port import Row
@@ -74,7 +75,7 @@ class LessonReader:
         check_flag("pooled", pooled)
         if pooled and self._link is not None:
             self._link()
-        checked_number("min_confidence", min_confidence, 0, 1)
+        checked("min_confidence", min_confidence, Unit)
         view = read_view(self._graph, agent)
         changed = None if pooled else self._changed
         rows = self._graph.read(
@@ -125,7 +126,7 @@ class LessonReader:
             min_confidence: share of these failures among them and the successes, in [0, 1]; if the
                 strategy changed for certain, among its outcomes since then.
         """
-        checked_number("min_confidence", min_confidence, 0, 1)
+        checked("min_confidence", min_confidence, Unit)
         view = read_view(self._graph, agent)
         wanted = checked_text("task_type", task_type)
         rows = read_failing(self._graph, view, wanted)

@@ -121,7 +121,9 @@ Moment = Annotated[
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Value = Annotated[float, Field(ge=-MAX_VALUE, le=MAX_VALUE, allow_inf_nan=False)]
 Unit = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Rate = Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]
+BatchSize = Annotated[int, Field(ge=1, le=100_000)]
 Flag = Annotated[bool, BeforeValidator(_flag, json_schema_input_type=bool)]
 Chance = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
 

@@ -18,14 +18,14 @@ from itertools import accumulate
 from typing import Annotated, Any
 from zoneinfo import ZoneInfo
 
-from pydantic import Field
+from pydantic import AwareDatetime, Field
 
 from graphmem.errors import NotFoundError, ValidationError
 from graphmem.graph.arguments import check_flag, check_text
 from graphmem.graph.graph import Graph, Transaction
 from graphmem.graph.lookup import HasId, find_subject, subject_ids
 from graphmem.ids import from_millis, node_id, to_millis
-from graphmem.models.fields import Input
+from graphmem.models.fields import Input, checked
 from graphmem.models.policies import (
     BUCKETS,
     PERIODS,
@@ -57,6 +57,7 @@ _MONTHS = (0, *accumulate((31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)))
 """Days of a year of 365 before each month."""
 
 Subject = str | HasId | Sequence[datetime]
+_Dates = tuple[AwareDatetime, ...]
 
 
 class Question(Input):
@@ -112,7 +113,7 @@ class Cycles:
             for name, given in (("keep", keep), ("only", only)):
                 if given:
                     raise ValidationError(name, given, "needs a policy or a strategy", "leave out")
-            dates = [_check_date(f"subject.{n}", moment) for n, moment in enumerate(subject)]
+            dates = checked("subject", tuple(subject), _Dates)
             facts = [{"at": to_millis(moment), "success": None} for moment in dates]
             return make_report(None, facts, question)
         if keep and only == "failure":
@@ -282,15 +283,6 @@ def _too_little(
     if events < MEAN_EXPECTED * buckets:
         return f"too little evidence: {events} events with a date for {buckets} buckets"
     return None
-
-
-def _check_date(name: str, value: object) -> datetime:
-    if not isinstance(value, datetime):
-        raise ValidationError(name, value, "is not a datetime", "leave it out")
-    if value.utcoffset() is None:
-        remedy = "give one, for instance datetime.now(timezone.utc)"
-        raise ValidationError(name, value, "has no time zone", remedy)
-    return value
 
 
 def clocks(moment: datetime, timezones: Iterable[str]) -> list[Row]:

@@ -20,11 +20,11 @@ from typing import Annotated
 
 from pydantic import Field
 
-from graphmem.errors import StoreError, ValidationError
+from graphmem.errors import StoreError
 from graphmem.graph.arguments import MOST, check_limit, checked_agent, one_or_many
 from graphmem.graph.graph import Graph, Transaction
 from graphmem.ids import event_ids, from_millis, node_id
-from graphmem.models.fields import Input, Name
+from graphmem.models.fields import Input, Name, checked
 from graphmem.models.forecasts import Change
 from graphmem.models.policies import Event, EventKind, Pending
 from graphmem.notebook.lists import Listed
@@ -37,6 +37,7 @@ LISTEN_SECONDS = 1.0
 
 FindChanges = Callable[[Sequence[str]], Mapping[str, tuple[Change, ...]]]
 """Finds the changes that became certain with episodes (ids)."""
+_Positions = Mapping[str, Annotated[int, Field(ge=0)]]
 _log = logging.getLogger(__name__)
 
 
@@ -302,13 +303,8 @@ class Events:
         if after is None:
             firsts = {row["agent"]: max(1, row["last"] - limit + 1) for row in streams}
             return Listed(self._ordered(streams, firsts, limit)[-limit:])
-        if not isinstance(after, Mapping) or any(
-            type(position) is not int or position < 0 for position in after.values()
-        ):
-            raise ValidationError(
-                "after", after, "must be a dict of numbers by agent", "see positions()"
-            )
-        firsts = {agent: position + 1 for agent, position in after.items()}
+        places = checked("after", after, _Positions)
+        firsts = {agent: position + 1 for agent, position in places.items()}
         return Listed(self._ordered(streams, firsts, limit))
 
     def positions(self) -> dict[str, int]:

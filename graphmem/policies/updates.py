@@ -18,11 +18,11 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from graphmem.errors import ValidationError
-from graphmem.graph.arguments import check_flag, checked_agent, checked_items, checked_number
+from graphmem.graph.arguments import check_flag, checked_agent, checked_items
 from graphmem.graph.estimate import rates_of
 from graphmem.graph.graph import Transaction
 from graphmem.ids import event_ids, node_id, stream_id
-from graphmem.models.fields import MAX_VALUE, Input, millis
+from graphmem.models.fields import Amount, BatchSize, Input, Unit, Value, checked, millis
 from graphmem.models.policies import (
     Candidate,
     CrystallizeReport,
@@ -38,7 +38,6 @@ from graphmem.policies.streams import Change, PolicyKey, StateKey, apply, lock, 
 from graphmem.policies.values import Values
 from graphmem.store.port import ChangedError, Row
 
-MAX_BATCH = 100_000
 GROUP = "graphmem: learn episodes"
 """The group whose cursor in a stream marks the last learned episode."""
 PAGE = 100
@@ -140,8 +139,7 @@ class Policies(Values):
             ValidationError: one is wrong (the error begins with its position); its batch is not
                 written, earlier batches stay.
         """
-        if type(batch_size) is not int or not 1 <= batch_size <= MAX_BATCH:
-            raise ValidationError("batch_size", batch_size, f"must be from 1 to {MAX_BATCH}")
+        checked("batch_size", batch_size, BatchSize)
         rest = enumerate(checked_items("transitions", transitions))
         done: list[TDUpdate] = []
         while batch := [self._checked(*item) for item in islice(rest, batch_size)]:
@@ -171,7 +169,7 @@ class Policies(Values):
     ) -> None:
         """Set the value of an action (from -1e100 to 1e100), also before its first trial."""
         key = self._key(agent, state, action, spec)
-        fact = {"subject": key.id, "value": checked_number("q", q, -MAX_VALUE, MAX_VALUE)}
+        fact = {"subject": key.id, "value": checked("q", q, Value)}
         self._apply(Change(key.agent, "set", fact, key))
 
     def signal(
@@ -182,7 +180,7 @@ class Policies(Values):
         Raises:
             NotFoundError: there is no such policy.
         """
-        value = checked_number("signal", signal, 0, 1)
+        value = checked("signal", signal, Unit)
         known = self._policy(self._key(agent, state, action, spec).id)
         fact = {"subject": known.id, "value": value}
         return float(self._apply(Change(known.agent, "signal", fact))[0][1])
@@ -192,11 +190,11 @@ class Policies(Values):
 
         Weights are in [0, 1].
         """
-        return self._join("linked", a, b, checked_number("weight", weight, 0, 1))
+        return self._join("linked", a, b, checked("weight", weight, Unit))
 
     def strengthen(self, a: Policy | str, b: Policy | str, *, delta: float = STRENGTHEN) -> float:
         """Add ``delta``, over 0, to the weight of an edge, up to 1; create it if there is none."""
-        if not (more := checked_number("delta", delta, 0)):
+        if not (more := checked("delta", delta, Amount)):
             raise ValidationError("delta", delta, "must be over 0")
         return self._join("strengthened", a, b, more)
 
@@ -205,7 +203,7 @@ class Policies(Values):
 
         An edge whose weight falls below 0.001 is removed; its weight is then 0.
         """
-        return self._join("weakened", a, b, checked_number("factor", factor, 0, 1))
+        return self._join("weakened", a, b, checked("factor", factor, Unit))
 
     def unlink(self, a: Policy | str, b: Policy | str) -> None:
         """Remove the edge between two policies, if there is one."""

@@ -20,12 +20,11 @@ from graphmem.graph.arguments import (
     check_text,
     checked_agent,
     checked_items,
-    checked_number,
 )
 from graphmem.graph.graph import Graph, Transaction
 from graphmem.graph.reads import Reads
 from graphmem.ids import from_millis
-from graphmem.models.fields import Json, Moment, Name, Rate, checked, millis
+from graphmem.models.fields import Amount, Finite, Json, Moment, Name, Rate, Unit, checked, millis
 from graphmem.models.policies import EdgeKind, LinkedPolicy, Point, Policy, State
 from graphmem.notebook.lists import Listed
 from graphmem.policies.cycles import clocks
@@ -125,8 +124,8 @@ class Values:
             check_choice("explore", explore, get_args(Explore))
         if rng is not None and not isinstance(rng, random.Random):
             raise ValidationError("rng", rng, "is not a random.Random", "give one, or None")
-        share = checked_number("epsilon", epsilon, 0, 1)
-        wide = checked_number("width", width, 0)
+        share = checked("epsilon", epsilon, Unit)
+        wide = checked("width", width, Amount)
         asked = self._asked(state, checked("agent", agent, Name), at, stored)
         rows: Sequence[Row] | None = None
         if actions is None and explore is None:
@@ -176,7 +175,7 @@ class Values:
         """
         name = checked_agent(agent)
         check_flag("stored", stored)
-        waiting = checked_number("pressure", pressure)
+        waiting = checked("pressure", pressure, Finite)
         check_limit(limit)
         if state is not None:
             rows = self._read(self._asked(state, name, at, stored) | {"pressure": waiting})[:limit]
@@ -254,7 +253,7 @@ class Values:
         """
         checked("depth", depth, _Depth)
         decay = checked("decay_per_hop", decay_per_hop, Rate)
-        floor = checked_number("threshold", threshold)
+        floor = checked("threshold", threshold, Finite)
         seeds = {self._policy(policy).id: 1.0 for policy in checked_items("policies", policies)}
         reached, frontier = dict(seeds), dict(seeds)
         for _ in range(depth):

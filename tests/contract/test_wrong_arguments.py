@@ -115,7 +115,7 @@ WRONG: dict[str, dict[str, Sequence[Any]]] = {
         "follow": (1,),
     },
     "events.pending": {"group": ("",)},
-    "events.tail": {"limit": (0,)},
+    "events.tail": {"limit": (0,), "after": ("a", ["a"]), "after.a": ({"a": -1}, {"a": True})},
     "lessons.anti_patterns": {"agent": NAMES, "task_type": TEXTS, "min_confidence": CONFIDENCES},
     "lessons.heuristics": {"agent": NAMES, "task_type": TEXTS, "min_confidence": CONFIDENCES},
     "lessons.merge": {"strategy": (5, None, LONE), "other": (5, None, LONE)},

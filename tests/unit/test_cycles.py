@@ -227,9 +227,9 @@ def test_clocks_of_calendars() -> None:
 
 def test_times_that_cannot_be_placed_are_refused() -> None:
     for bad in ("abc", None, 1736121600, "2025-01-06T00:00:00Z"):
-        with pytest.raises(ValidationError, match=r"subject\.1: is not a datetime"):
+        with pytest.raises(ValidationError, match=r"subject\.1: must be a date and time"):
             examine([MONDAY, bad])  # the peer leaves such timestamps out and does not say so
-    with pytest.raises(ValidationError, match=r"subject\.0: has no time zone"):
+    with pytest.raises(ValidationError, match=r"subject\.0: .* give a time zone"):
         examine([datetime(2025, 1, 6)])
     with pytest.raises(ValidationError, match="outside years 1 to 9999"):
         examine([datetime(9999, 12, 31, 23, tzinfo=UTC)], timezone="Asia/Tokyo")

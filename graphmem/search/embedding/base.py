@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
 from graphmem.errors import StorageError, ValidationError
-from graphmem.graph.arguments import check_text, checked_items, checked_number
+from graphmem.graph.arguments import check_text, checked_items
 from graphmem.text.words import ends
 
 if TYPE_CHECKING:
@@ -64,7 +64,11 @@ class Thresholds:
         most = 1.0
         for name in ("similar", "near", "floor"):
             if (value := getattr(self, name)) is not None or name != "floor":
-                most = checked_number(f"thresholds.{name}", value, -1.0, most)
+                is_number = isinstance(value, int | float) and not isinstance(value, bool)
+                if not is_number or not -1 <= value <= most:
+                    problem = f"must be from -1 to {most:g}"
+                    raise ValidationError(f"thresholds.{name}", value, problem)
+                most = value
 
     @property
     def lowest(self) -> float:

@@ -17,14 +17,14 @@ from pydantic import Field
 from graphmem.advice.estimate import Estimator
 from graphmem.advice.recall_kinds import EVIDENCE, KINDS, About, Beside
 from graphmem.graph.access import View, read_view
-from graphmem.graph.arguments import check_choice, checked_items, checked_text, searched
+from graphmem.graph.arguments import check_choice, checked_items, checked_text
 from graphmem.graph.estimate import HEURISTIC_ABOVE, STOPPED, Estimate
 from graphmem.graph.graph import Graph
 from graphmem.graph.reads import Reads
 from graphmem.ids import from_millis, strategy_id, to_millis
 from graphmem.lessons.anti_patterns import describe, find_warnings, is_told
 from graphmem.lessons.skills import find_untried
-from graphmem.models.fields import AS_TUPLE, Input, Moment
+from graphmem.models.fields import AS_TUPLE, Input, Moment, Searched, checked
 from graphmem.models.forecasts import OutcomeCounts
 from graphmem.models.recall import Kind, NearTask, Recall, RecallItem
 from graphmem.people import Facts
@@ -163,7 +163,7 @@ class Recaller:
             told: Recall = self._past(as_of).recall(text, limit, agent, max_hops, **how)
             facts = self._facts(told.text, user, to_millis(at or as_of), to_millis(as_of))
             return told.model_copy(update={"facts": tuple(facts)})
-        asked = searched("text", text)
+        asked = checked("text", text, Searched)
         given: Any = KINDS if kinds is None else tuple(checked_items("kinds", kinds))
         for kind in given:
             check_choice("kinds", kind, KINDS)

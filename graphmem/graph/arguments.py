@@ -6,7 +6,6 @@ import contextlib
 import functools
 import inspect
 import os
-import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
@@ -18,7 +17,6 @@ from graphmem.models.fields import Name, checked
 T = TypeVar("T")
 Progress = Callable[[int, int], None]  # called with how much is done, and how much there is
 MOST = 1_000_000_000  # the greatest limit; it stands for all
-LONGEST = 100_000  # most characters of a searched text
 
 
 def check_text(name: str, value: object) -> None:
@@ -29,18 +27,12 @@ def check_text(name: str, value: object) -> None:
 
 def checked_agent(agent: str | None) -> str | None:
     """Return the normalized name of an agent, or None for all agents."""
-    return None if agent is None else str(checked("agent", agent, Name))
+    return checked_text("agent", agent)
 
 
 def checked_text(name: str, value: str | None) -> str | None:
     """Return a normalized text, which is not empty, or None."""
-    if value is None:
-        return None
-    check_text(name, value)
-    text = unicodedata.normalize("NFC", value).strip()
-    if not text:
-        raise ValidationError(name, value, "is empty", "give a text, or leave it out")
-    return text
+    return None if value is None else str(checked(name, value, Name))
 
 
 def check_limit(limit: int, name: str = "limit") -> None:
@@ -116,14 +108,3 @@ def _naming(method: Callable[..., T]) -> Callable[..., T]:
             raise TypeError(f"{method.__name__}() has no argument {wrong!r}; {remedy}") from None
 
     return call
-
-
-def searched(field: str, text: str) -> str:
-    """Return a searched text in the form in which texts are stored."""
-    asked = checked_text(field, text)
-    if asked is None:
-        raise ValidationError(field, text, "is empty", "say what it is about")
-    if len(asked) > LONGEST:
-        problem, remedy = f"has {len(asked):,} characters", f"give at most {LONGEST:,}"
-        raise ValidationError(field, asked[:40], problem, remedy)
-    return asked

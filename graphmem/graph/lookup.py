@@ -8,11 +8,11 @@ from typing import Protocol, cast
 
 from graphmem.errors import NotFoundError, ValidationError, shown
 from graphmem.graph.access import EVERYTHING, View
-from graphmem.graph.arguments import check_choice, check_text, checked_text
+from graphmem.graph.arguments import check_choice
 from graphmem.graph.graph import Reader
 from graphmem.ids import strategy_id, task_id
 from graphmem.kinds import ITEM_KINDS, ItemKind
-from graphmem.models.fields import MAX_KEY
+from graphmem.models.fields import Name, checked
 from graphmem.store.port import Row
 from graphmem.text.task_types import infer_task_type
 
@@ -92,7 +92,7 @@ def subject_ids(ns: str, subject: object) -> list[str]:
     if not isinstance(given, str):
         remedy = "give a policy, a strategy, its id, or the text of a strategy"
         raise ValidationError("subject", subject, "is not a policy, strategy or text", remedy)
-    text = _checked_item(given, "subject")
+    text = checked("subject", given, Name)
     return [text, strategy_id(ns, text)] if given is subject else [text]
 
 
@@ -105,8 +105,7 @@ def find_subject(reader: Reader, ids: Sequence[str], kind: str | None = None) ->
 
 def find_strategy(reader: Reader, name: str, given: str) -> Row:
     """Return a strategy by its id or text: a row of ``lookup.subjects``."""
-    check_text(name, given)
-    text = str(checked_text(name, given))
+    text = checked(name, given, Name)
     strategy = find_subject(reader, [text, strategy_id(reader.ns, text)], "strategy")
     if strategy is None:
         raise NotFoundError(
@@ -127,7 +126,7 @@ def find_items(reader: Reader, item: HasId | str, kind: str | None, view: View) 
     if not isinstance(given, str):
         remedy = "give an id, a text, or what a memory returned"
         raise ValidationError("item", item, "cannot be explained", remedy)
-    text = _checked_item(given)
+    text = checked("item", given, Name)
     yield from _items(reader, text, name)
     if given is not item:
         return
@@ -156,7 +155,7 @@ def missing_item(reader: Reader, item: HasId | str, kind: str | None, view: View
     what = _checked_kind(kind) or "strategy, heuristic, anti-pattern, rule or policy"
     remedy = "leave out the agent to read everything, or see `graphmem list scopes`"
     if view.agents is None:
-        rows = reader.read("explaining.alike", text=str(checked_text("item", given)))
+        rows = reader.read("explaining.alike", text=checked("item", given, Name))
         nearest = ", ".join(repr(row["text"][:80]) for row in rows)
         remedy = "`graphmem list` and `graphmem list KIND` show what there is"
         remedy = f"the nearest strategies are {nearest}" if rows else remedy
@@ -170,13 +169,6 @@ def _checked_kind(kind: str | None) -> ItemKind | None:
     name = kind.replace("_", "-") if isinstance(kind, str) else kind
     check_choice("kind", name, ITEM_KINDS)
     return cast(ItemKind, name)
-
-
-def _checked_item(item: str, name: str = "item") -> str:
-    text = str(checked_text(name, item))
-    if len(text) > MAX_KEY:
-        raise ValidationError(name, item, f"must have at most {MAX_KEY:,} characters")
-    return text
 
 
 def _described(row: Row) -> str:

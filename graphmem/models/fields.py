@@ -104,6 +104,7 @@ AS_TUPLE = BeforeValidator(
 )
 """Takes a list, or the items of an iterator, where a tuple is stored."""
 Name = Annotated[str, Field(max_length=MAX_KEY), AfterValidator(_normal)]
+Searched = Annotated[str, Field(max_length=100_000), AfterValidator(_normal)]
 SomeNames = Annotated[tuple[Name, ...], AS_TUPLE, Field(min_length=1, max_length=MAX_STRATEGIES)]
 """Strategies to compare, or to use together."""
 TypeName = Annotated[

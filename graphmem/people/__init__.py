@@ -17,10 +17,10 @@ from typing import NamedTuple
 
 from graphmem.errors import NotFoundError, ScopeError, ValidationError
 from graphmem.graph.access import Scopes, read_scopes
-from graphmem.graph.arguments import check_limit, check_text, checked_text
+from graphmem.graph.arguments import check_limit, checked_text
 from graphmem.graph.graph import Graph, Reader, Transaction
 from graphmem.ids import from_millis, node_id, scope_id
-from graphmem.models.fields import millis
+from graphmem.models.fields import Name, checked, millis
 from graphmem.models.people import (
     KNOWLEDGE_CONFIDENCE,
     PREFERENCE_CONFIDENCE,
@@ -119,8 +119,7 @@ class People:
             category: only this category.
             history: include superseded ones, the latest first.
         """
-        check_text("user", user)
-        user_id = node_id(self._graph.ns, "User", str(checked_text("user", user)))
+        user_id = node_id(self._graph.ns, "User", checked("user", user, Name))
         of_category = {"user_id": user_id, "category": checked_text("category", category)}
         rows = self._graph.read("preferences.of", **of_category, history=history)
         return Listed([_preference(row) for row in rows])

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 
 from graphmem.errors import StoreError
 from graphmem.forks import in_child, renew_lock
-from graphmem.graph.arguments import searched
 from graphmem.graph.graph import Graph
+from graphmem.models.fields import Searched, checked
 from graphmem.search.edges import PAGE
 from graphmem.search.similarity import ROUNDED
 from graphmem.search.vectors import Vectors
@@ -38,7 +38,7 @@ class EntrySearch:
 
         Texts without a vector are embedded before. See :meth:`EntryIndex.nearest`.
         """
-        wanted = searched("text", text)
+        wanted = checked("text", text, Searched)
         if not levels:
             return []
         return self.fresh(levels).nearest(self._vectors.of(wanted), asked, levels, limit)
@@ -48,7 +48,7 @@ class EntrySearch:
 
         Equally near ones come together. Texts without a vector are embedded before.
         """
-        wanted = searched("text", text)
+        wanted = checked("text", text, Searched)
         if label == "Knowledge":
             yield self.fresh(None).near_facts(self._vectors.of(wanted))
             return

@@ -9,10 +9,11 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from graphmem.graph.access import EVERYTHING, View
-from graphmem.graph.arguments import check_limit, searched
+from graphmem.graph.arguments import check_limit
 from graphmem.graph.estimate import Estimate
 from graphmem.graph.graph import Graph, Reader
 from graphmem.graph.lookup import described_tasks, find_strategy, keyed_tasks
+from graphmem.models.fields import Searched, checked
 from graphmem.models.reports import SimilarStrategy
 from graphmem.notebook.lists import Listed
 from graphmem.search.edges import LINKS
@@ -118,7 +119,7 @@ class Similarity:
         way, and fuses the ranks of both. An empty memory gives nothing, and loads no model.
         """
         check_limit(limit)
-        asked = searched("text", text)
+        asked = checked("text", text, Searched)
         index = self.fresh()
         if index is None:
             return []
@@ -182,7 +183,7 @@ class Similarity:
 
     def near_strategies(self, text: str, view: View) -> list[tuple[str, float]]:
         """Return the ids and similarities of the strategies that lend to a strategy with a text."""
-        asked = searched("text", text)
+        asked = checked("text", text, Searched)
         index = self.fresh()
         if index is None:
             return []
@@ -197,7 +198,7 @@ class Similarity:
         lend its type if their similarity is at least the embedder's ``near``, which one in 1,000
         pairs of unrelated texts exceeds; to a known task from ``similar`` on.
         """
-        asked = searched("text", text)
+        asked = checked("text", text, Searched)
         index = self.fresh()
         if index is None:
             return NearTasks()
@@ -323,7 +324,7 @@ class Similarity:
             ValidationError: an argument is wrong.
         """
         check_limit(limit)
-        found = find_strategy(self._graph, "strategy", searched("strategy", strategy))
+        found = find_strategy(self._graph, "strategy", strategy)
         own = found["id"]
         index = self.fresh()
         if index is None:  # it was erased meanwhile

@@ -100,7 +100,7 @@ def test_learning_waits_for_no_model(memory: Memory, embedder: Counting) -> None
     assert memory.upkeep.pending() == {"Strategy": 0, "Task": 1}
     with pytest.raises(NotFoundError, match=r"no strategy 'ask' .*`graphmem list strategies`"):
         memory.similar("ask")
-    with pytest.raises(ValidationError, match="is empty"):
+    with pytest.raises(ValidationError, match="must not be empty"):
         memory.similar(" ")
 
 

@@ -36,13 +36,3 @@ MATCH (a:Abandoned)
 WHERE a.ns = $ns AND ($before IS NULL OR a.ended_at < $before) AND ($agent IS NULL OR a.agent = $agent)
 RETURN a.id AS id, a.ended_at AS ended_at, a.record AS record
 ORDER BY ended_at, id;
-
-// name: attempts.drop
-// mode: write
-// doc: Removes attempts without an outcome, of an agent or of any.
-// param: agent string = null
-// returns: removed integer
-MATCH (a:Abandoned)
-WHERE a.id IN $ids AND toString(a.ns) = $ns AND ($agent IS NULL OR a.agent = $agent)
-DELETE a
-RETURN count(*) AS removed;

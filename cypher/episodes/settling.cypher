@@ -2,12 +2,13 @@
 
 // name: settling.find
 // doc: What one of several ids stands for: an episode, one by what brought it to life, or an attempt without an outcome (as JSON).
-// returns: id string, record string
-MATCH (e:Episode) WHERE e.id IN $ids AND toString(e.ns) = $ns RETURN e.id AS id, null AS record
+// returns: id string, record string, agent string
+MATCH (e:Episode) WHERE e.id IN $ids AND toString(e.ns) = $ns RETURN e.id AS id, null AS record, null AS agent
 UNION ALL
-MATCH (x:Settlement)-[:SETTLES]->(e:Episode) WHERE x.id IN $ids AND toString(x.ns) = $ns RETURN e.id AS id, null AS record
+MATCH (x:Settlement)-[:SETTLES]->(e:Episode) WHERE x.id IN $ids AND toString(x.ns) = $ns
+RETURN e.id AS id, null AS record, null AS agent
 UNION ALL
-MATCH (a:Abandoned) WHERE a.id IN $ids AND toString(a.ns) = $ns RETURN a.id AS id, a.record AS record;
+MATCH (a:Abandoned) WHERE a.id IN $ids AND toString(a.ns) = $ns RETURN a.id AS id, a.record AS record, a.agent AS agent;
 
 // name: settling.told
 // doc: The outcomes of episodes that were told later, the earliest first; `former` is the one that was learned; its success is null

@@ -70,7 +70,8 @@ MATCH (:Agent)-[r:RAN]->(e)
 DELETE r
 RETURN count(*) AS removed;
 
-// each: Label kind = Episode episodes, Transition transitions, Event noted, Entry entries, Lens lenses, Rule general_rules, Pending pending
+// each: Label kind = Episode episodes, Abandoned abandoned, Transition transitions, Event noted, Entry entries, Lens lenses,
+// each: Rule general_rules, Pending pending
 // name: erasing.drop_{kind}
 // mode: write
 // doc: Removes nodes {Label} and their edges.

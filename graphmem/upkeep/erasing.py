@@ -186,7 +186,9 @@ class Eraser:
             there = tx.run("erasing.touched", ids=[episode_id])
             own = [row["id"] for row in there if name in (None, row["agent_name"])]
             removed = self._remove(tx, own)
-            abandoned = 0 if removed else _drop_abandoned(tx, [episode_id], name)
+            found = () if removed else tx.run("settling.find", ids=[episode_id])
+            own = [row["id"] for row in found if row["record"] and name in (None, row["agent"])]
+            abandoned = _drop_abandoned(tx, own)
             if not removed and not abandoned:
                 whose = f" of {name!r}" if name else ""
                 raise self._missing(f"episode {episode_id!r}{whose}")
@@ -443,9 +445,9 @@ def hold(tx: Transaction, ids: Sequence[str]) -> tuple[list[Row], dict[str, list
     return touched, nodes
 
 
-def _gather(tx: Transaction, name: str, ids: Sequence[str], **params: Any) -> list[Row]:
+def _gather(tx: Transaction, name: str, ids: Sequence[str]) -> list[Row]:
     """Run a procedure for nodes, page by page; return all rows."""
-    return [row for page in paged(ids) for row in tx.run(name, ids=page, **params)]
+    return [row for page in paged(ids) for row in tx.run(name, ids=page)]
 
 
 def _forgettable(
@@ -505,6 +507,6 @@ def _drop_events(tx: Transaction, ids: Sequence[str]) -> None:
         tx.run("maintenance.drop_states", ids=states)
 
 
-def _drop_abandoned(tx: Transaction, ids: Sequence[str], agent: str | None = None) -> int:
+def _drop_abandoned(tx: Transaction, ids: Sequence[str]) -> int:
     """Remove attempts without an outcome, from which nothing was derived; return how many."""
-    return sum(int(row["removed"]) for row in _gather(tx, "attempts.drop", ids, agent=agent))
+    return sum(int(row["removed"]) for row in _gather(tx, "erasing.drop_abandoned", ids))

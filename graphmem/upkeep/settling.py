@@ -125,7 +125,7 @@ class Settler:
     def _revive(
         self, tx: Transaction, identity: str, attempt: AbandonedAttempt, told: _Outcome
     ) -> Settled:
-        if not tx.run("attempts.drop", ids=[identity])[0]["removed"]:
+        if not tx.run("erasing.drop_abandoned", ids=[identity])[0]["removed"]:
             raise ChangedError("another process settled the attempt, or erased it")
         outcome: Row = {"success": told.success, "score": told.score}
         outcome |= {"error": told.error or attempt.error, "source_key": attempt.key}

@@ -185,7 +185,9 @@ class TestWithoutOutcome:
                 pass
         assert attempt.episode_id
         assert memory.upkeep.erase(agent="ada").abandoned == 1
-        assert memory.upkeep.erase(attempt.episode_id).abandoned == 1
+        with pytest.raises(NotFoundError, match="of 'ada'"):
+            memory.upkeep.erase(attempt.episode_id, agent="ada")
+        assert memory.upkeep.erase(attempt.episode_id, agent="bob").abandoned == 1
         assert [row["agent"] for row in abandoned(memory)] == ["bob"]
         with pytest.raises(NotFoundError):
             memory.upkeep.erase(agent="ada")

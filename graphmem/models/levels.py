@@ -19,6 +19,7 @@ from graphmem.models.fields import (
     Name,
     Output,
     Rate,
+    Searched,
     Unit,
     checked,
 )
@@ -349,7 +350,7 @@ class LensInfo(Output):
 class EntryQuestion(Input):
     """The validated arguments of ``recall``."""
 
-    text: str | None = None
+    text: Searched | None = None
     tags: Tags | None = None
     since: Moment | None = None
     until: Moment | None = None

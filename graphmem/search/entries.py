@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping
 from graphmem.errors import StoreError
 from graphmem.forks import in_child, renew_lock
 from graphmem.graph.graph import Graph
-from graphmem.models.fields import Searched, checked
 from graphmem.search.edges import PAGE
 from graphmem.search.similarity import ROUNDED
 from graphmem.search.vectors import Vectors
@@ -38,24 +37,22 @@ class EntrySearch:
 
         Texts without a vector are embedded before. See :meth:`EntryIndex.nearest`.
         """
-        wanted = checked("text", text, Searched)
         if not levels:
             return []
-        return self.fresh(levels).nearest(self._vectors.of(wanted), asked, levels, limit)
+        return self.fresh(levels).nearest(self._vectors.of(text), asked, levels, limit)
 
     def ranked(self, label: str, text: str) -> Iterator[Near]:
         """Yield what views show, the nearest first: tasks, strategies, or knowledge.
 
         Equally near ones come together. Texts without a vector are embedded before.
         """
-        wanted = checked("text", text, Searched)
         if label == "Knowledge":
-            yield self.fresh(None).near_facts(self._vectors.of(wanted))
+            yield self.fresh(None).near_facts(self._vectors.of(text))
             return
         index = self._vectors.fresh()
         if index is None:
             return
-        vector, size, done = self._vectors.of(wanted, index), _FIRST, 0
+        vector, size, done = self._vectors.of(text, index), _FIRST, 0
         while True:
             found = index.exactly(label, vector, size)
             end = len(found)

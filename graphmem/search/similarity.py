@@ -13,7 +13,6 @@ from graphmem.graph.arguments import check_limit
 from graphmem.graph.estimate import Estimate
 from graphmem.graph.graph import Graph, Reader
 from graphmem.graph.lookup import described_tasks, find_strategy, keyed_tasks
-from graphmem.models.fields import Searched, checked
 from graphmem.models.reports import SimilarStrategy
 from graphmem.notebook.lists import Listed
 from graphmem.search.edges import LINKS
@@ -118,13 +117,11 @@ class Similarity:
         It searches by meaning (vectors) and by words (BM25), up to ``limit`` for each label and
         way, and fuses the ranks of both. An empty memory gives nothing, and loads no model.
         """
-        check_limit(limit)
-        asked = checked("text", text, Searched)
         index = self.fresh()
         if index is None:
             return []
         hits: list[Hit] = []
-        vector, said = self.vectors.of(asked, index), words(asked)
+        vector, said = self.vectors.of(text, index), words(text)
         for label in TEXTS:
             ways = partial(index.near, label, vector), partial(index.matching, label, said, vector)
             near, matching = (self._readable(label, limit, view, find) for find in ways)
@@ -183,11 +180,10 @@ class Similarity:
 
     def near_strategies(self, text: str, view: View) -> list[tuple[str, float]]:
         """Return the ids and similarities of the strategies that lend to a strategy with a text."""
-        asked = checked("text", text, Searched)
         index = self.fresh()
         if index is None:
             return []
-        find = partial(index.near, "Strategy", self.vectors.of(asked, index))
+        find = partial(index.near, "Strategy", self.vectors.of(text, index))
         near = self._readable("Strategy", LINKS, view, find)
         return [pair for pair in near if pair[1] >= self.similar_from]
 
@@ -198,13 +194,12 @@ class Similarity:
         lend its type if their similarity is at least the embedder's ``near``, which one in 1,000
         pairs of unrelated texts exceeds; to a known task from ``similar`` on.
         """
-        asked = checked("text", text, Searched)
         index = self.fresh()
         if index is None:
             return NearTasks()
         thresholds, size = self.vectors.embedder.thresholds, NEAR_TASKS + len(own)
         floor, given = thresholds.lowest, self._graph.settings.relevance_floor
-        vector = self.vectors.of(asked, index, own if view.agents is None else ())
+        vector = self.vectors.of(text, index, own if view.agents is None else ())
         near = self._readable("Task", size, view, partial(index.near, "Task", vector), floor)
         least = max(self._floor("Task", len(near), LINKS, view) - ROUNDED, 0.0)
         lowest = least if given is not None else min(floor, least)

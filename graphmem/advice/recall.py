@@ -158,10 +158,13 @@ class Recaller:
             SettingsError: the memory was built with another embedder.
             NotFoundError: nothing was recorded by ``as_of``.
         """
+        user = checked_text("user", user)
         if as_of is not None:
-            how: dict[str, Any] = {"at": at or as_of, "kinds": kinds, "user": user}
-            told: Recall = self._past(as_of).recall(text, limit, agent, max_hops, **how)
-            facts = self._facts(told.text, user, to_millis(at or as_of), to_millis(as_of))
+            until = checked("as_of", as_of, Moment)
+            at = until if at is None else checked("at", at, Moment)
+            how: dict[str, Any] = {"at": at, "kinds": kinds, "user": user}
+            told: Recall = self._past(until).recall(text, limit, agent, max_hops, **how)
+            facts = self._facts(told.text, user, to_millis(at), to_millis(until))
             return told.model_copy(update={"facts": tuple(facts)})
         asked = checked("text", text, Searched)
         given: Any = KINDS if kinds is None else tuple(checked_items("kinds", kinds))
@@ -170,7 +173,7 @@ class Recaller:
         wanted = Wanted(limit=limit, max_hops=max_hops, at=at, kinds=given)
         now = self._graph.now() if wanted.at is None else to_millis(wanted.at)
         told = self.find(asked, wanted, read_view(self._graph, agent), now)
-        facts = self._facts(asked, checked_text("user", user), now)
+        facts = self._facts(asked, user, now)
         for kind, label in (("strategy", "Strategy"), ("policy", "Policy")):
             self._reads.note(label, [item.id for item in told.items if item.kind == kind])
         return told.model_copy(update={"facts": tuple(facts)})

@@ -271,8 +271,8 @@ class TestTelling:
         task = "refund a flight"
 
         def told(as_of: int | None) -> list[tuple[str, float, tuple[str, ...]]]:
-            then = None if as_of is None else datetime.fromtimestamp(as_of / 1000, UTC)
-            found = memory.recall(task, user="ann", as_of=then).facts
+            then: Any = as_of and datetime.fromtimestamp(as_of / 1000, UTC).isoformat()
+            found = memory.recall(task, user=" ann", as_of=then).facts
             return sorted((one.text, one.confidence, one.contradicted_by) for one in found)
 
         clock.now = 1_000_000

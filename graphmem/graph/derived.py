@@ -64,26 +64,27 @@ class Kind:
         With the option "share", the ids are those of episodes, and only these count.
         """
         given = self._half_life(tx) | only
-        rows = _in_order(tx.run(self._procedure("derive"), *options, ids=list(ids), **given))
+        rows = tx.run(f"maintenance.derive_{self.name}", *options, ids=list(ids), **given)
+        rows = _in_order(rows)
         return [self.complete(tx.ns, row) for row in rows] if self.complete else rows
 
     def stored(self, tx: Transaction, ids: Sequence[str]) -> list[Row]:
         """Return the stored items."""
-        return _in_order(tx.run(self._procedure("stored"), ids=list(ids)))
+        return _in_order(tx.run(f"maintenance.stored_{self.name}", ids=list(ids)))
 
     def put(self, tx: Transaction, rows: list[Row]) -> int:
         """Store items; return their number. Those of a kind of edges must not be there."""
         if not rows:
             return 0
-        written = tx.run(self._procedure("put"), rows=rows)
+        written = tx.run(f"maintenance.put_{self.name}", rows=rows)
         if self.linked:
-            tx.run(self._procedure("link"), rows=rows)
+            tx.run(f"maintenance.link_{self.name}", rows=rows)
         return int(written[0]["written"])
 
     def clear(self, tx: Transaction, ids: Sequence[str]) -> None:
         """Remove the items of some nodes, if they are removed and created again."""
         if self.edges:
-            tx.run(self._procedure("clear"), ids=list(ids))
+            tx.run(f"maintenance.clear_{self.name}", ids=list(ids))
 
     def take(self, tx: Transaction, rows: list[Row]) -> set[str]:
         """Take shares away from the stored items; return the keys of those to be derived anew."""
@@ -92,9 +93,6 @@ class Kind:
 
     def _half_life(self, tx: Transaction) -> dict[str, Any]:
         return {"half_life": half_life_of(tx) * DAY} if self.needs_half_life else {}
-
-    def _procedure(self, what: str) -> str:
-        return f"maintenance.{what}_{self.name}"
 
 
 def _in_order(rows: list[Row]) -> list[Row]:

@@ -88,7 +88,8 @@ def _print_choice(choice: Choice) -> None:
     print_rows(
         (choice, *choice.others),
         "strategy=text taken expected=probability% 95_%=low..high here=here_successes/here_trials "
-        "on_tasks_like_it=near_successes/near_trials in_all=successes/trials it_fails_with",
+        "on_tasks_like_it=near_successes/near_trials in_all=successes/trials "
+        "changed=change.said it_fails_with",
         taken=lambda one: percent(one.propensity, 1),
         it_fails_with=lambda one: "; ".join(
             dict.fromkeys(warning.error_class for warning in one.warnings)

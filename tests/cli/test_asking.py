@@ -189,6 +189,8 @@ def test_what_changed_and_what_was_believed_before(learned: str) -> None:
     assert row.split()[1] == "refund"
     assert "0 of 5" in row
     assert "20 of 20" in row
+    table = good("--url", learned, "choose", "refund").out.split("strategy ")[-1]
+    assert " 0 of 5 until " in table
     [found] = good("--url", learned, "--json", "changes", "--task", "refund").json
     assert (found["trials_before"], found["successes_since"]) == (5, 20)
     now = ("--as-of", "2999-01-01T00:00Z")

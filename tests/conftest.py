@@ -84,14 +84,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(autouse=True)
 def _fewer_examples(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On Neo4j try the first third of a test's examples, or four: the first one is the simplest."""
+    """On Neo4j try the first three of a test's examples: the first one is the simplest."""
     if EVERYTHING or LONG or not request.node.get_closest_marker("neo4j"):
         return
     test = getattr(request.node.obj, "__func__", request.node.obj)
     if hypothesis.is_hypothesis_test(test):
         kept = test._hypothesis_internal_use_settings
-        few = min(kept.max_examples, max(4, kept.max_examples // 3))
-        fewer = hypothesis.settings(kept, max_examples=few)
+        fewer = hypothesis.settings(kept, max_examples=min(kept.max_examples, 3))
         monkeypatch.setattr(test, "_hypothesis_internal_use_settings", fewer)
 
 

@@ -149,10 +149,16 @@ def test_a_change_on_tasks_of_one_kind_is_told_there_alone(memory: Memory) -> No
 
 def test_words_follow_a_change_that_is_not_certain(memory: Memory) -> None:
     """What is expected rests on the latest outcomes, so that they are what is told."""
-    for number in range(72):
-        kind = ("refund order", "ship parcel", "update address")[number % 3]
-        worked = kind != "refund order" or number < 48
-        memory.learn(f"{kind} {1800 + number}", "api v1", success=worked)
+    kinds = ("refund order", "ship parcel", "update address")
+    memory.learn_many(
+        {
+            "task": f"{kinds[number % 3]} {1800 + number}",
+            "strategy": "api v1",
+            "success": number % 3 > 0 or number < 48,
+            "ended_at": day(number),
+        }
+        for number in range(72)
+    )
     told = "rarely: 0 of the latest 8, 16 of 16 before, on tasks like this one; 64 of 72 in all"
     assert memory.recall("refund order 9991").items[0].said == told
     assert f"- {told}: api v1" in memory.context("refund order 9991")

@@ -37,19 +37,16 @@ def all_of(choice: Choice) -> tuple[Considered, ...]:
     return (choice, *choice.others)
 
 
-def test_the_loop_finds_what_works_on_each_task(memory: Memory) -> None:
+def test_the_loop_finds_what_works_on_each_task(memory: Memory, engine: str) -> None:
     works = {TASK: "ask", "rebook a seat": "wait", "upgrade a seat": "look"}
-    for task in list(works) * 40:
-        choice = memory.choose(task, ["ask", "wait", "look"], seed=len(memory.query(COUNT)))
+    for seed, task in enumerate(list(works) * (40 if engine == "embedded" else 24)):
+        choice = memory.choose(task, ["ask", "wait", "look"], seed=seed)
         assert min(choice.candidates.values()) > 0.0  # none is given up
         memory.learn(task, choice, success=choice.text == works[task])
     for task, best in works.items():
         choice = memory.choose(task, ["ask", "wait", "look"], seed=1)
         assert choice.text == best
         assert choice.propensity > 0.8
-
-
-COUNT = "MATCH (e:Episode) WHERE e.ns = $ns RETURN e.id AS id"
 
 
 def test_what_broke_is_tried_now_and_then_and_taken_once_it_works_again(memory: Memory) -> None:

@@ -160,10 +160,17 @@ def test_activation_spreads_over_the_strongest_way(memory: Memory, abcd: dict[st
 
 def test_only_the_strongest_hundred_edges_spread(memory: Memory) -> None:
     policies = memory.policies
-    set_all(memory, [(HERE, "hub", 0.0), *((HERE, f"leaf {n}", 0.0) for n in range(103))])
+    actions = ["hub", *(f"leaf {number}" for number in range(103))]
+    policies.update_many(
+        {"state": HERE, "action": action, "reward": 0.0, "terminal": True} for action in actions
+    )
     known = ids(memory)
+    rows = []
     for number in range(103):
-        policies.link(known["hub"], known[f"leaf {number}"], weight=0.5 + number / 1000)
+        low, high = sorted((known["hub"], known[f"leaf {number}"]))
+        weight = 0.5 + number / 1000
+        rows.append({"low": low, "high": high, "count": 1, "weight": weight, "held": 0})
+    memory._graph.write("policies.put_links", rows=rows)
     assert len(policies.linked(known["hub"])) == 100
     assert len(policies.linked(known["hub"], limit=200)) == 103
     reached = policies.propagate([known["hub"]])

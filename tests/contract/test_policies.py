@@ -296,7 +296,7 @@ def test_many_updates_give_what_single_ones_give_to_the_last_bit(
 ) -> None:
     turns = itertools.count()
 
-    @hypothesis_settings(max_examples=60 if engine == "embedded" else 12, deadline=None)
+    @hypothesis_settings(max_examples=60 if engine == "embedded" else 5, deadline=None)
     @given(items=st.lists(transitions, max_size=40), size=st.integers(1, 15))
     def check(items: list[dict[str, Any]], size: int) -> None:
         turn = next(turns)
@@ -537,7 +537,7 @@ def test_what_is_wrong_is_named_and_nothing_is_half_written(memory: Memory) -> N
 def test_a_hundred_threads_update_one_policy_exactly(
     memory: Memory, engine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    threads, each = 100, 20 if engine == "embedded" else 5
+    threads, each = 100, 20 if engine == "embedded" else 2
     # Whoever looks up settings inside a transaction needs a second connection of a full pool.
     monkeypatch.setattr("graphmem.graph.graph.LOOK_SECONDS", 0.0)
     together = threading.Barrier(threads)

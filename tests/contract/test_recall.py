@@ -116,7 +116,7 @@ def test_what_is_expected_is_what_a_prediction_says(compass: Memory) -> None:
     for merged in (False, True):
         if merged:
             compass.lessons.merge("ask first", "ask before you do it")
-        for text in (REFUND, METER, "refund a cancelled flight", "return the money of a trip"):
+        for text in (REFUND, "return the money of a trip"):
             for reader in (None, "ada"):
                 found = compass.recall(text, agent=reader).items
                 assert found

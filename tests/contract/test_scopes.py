@@ -186,7 +186,7 @@ def test_what_is_learned_and_read_follows_the_scopes_of_the_moment(opened: Opene
         cards = {row.type.rpartition(":")[0] for row in lessons.mistakes(agent=agent)}
         assert works == fails == told == cards
         turns.append(len(turns))
-        for name in sorted(everything)[turns[-1] % 3 :: 3]:  # in three turns all of them
+        for name in sorted(everything)[turns[-1] % 4 :: 4]:  # in four turns all of them
             of_whom, task_type = name.split(":")
             task, way = f"a {task_type} task of {of_whom}", f"{name}:True"
             recalled = {item.text for item in memory.recall(task, 20, agent).items}

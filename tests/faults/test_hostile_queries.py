@@ -15,7 +15,7 @@ from graphmem.errors import GraphMemError, QueryError
 from graphmem.store.port import Limits
 from graphmem.store.queries import adhoc
 from tests.conftest import Opener
-from tests.faults.attack import LONG
+from tests.faults.attack import LONG, rounds
 from tests.faults.hostile import ALONE, ATTACKS, CALLS, HONEST, MARKER, SLOW, disguises
 
 EVERYTHING = adhoc("MATCH (n) WHERE n.ns = $ns OR 'Hacked' IN labels(n) RETURN count(n) AS n")
@@ -121,12 +121,15 @@ MOST = {"rows", "subquery", "shortest"}
 
 @pytest.fixture
 def crowd(opened: Opener) -> Memory:
-    """A memory with enough nodes to be slow with, and strict limits."""
+    """A memory with enough nodes to be slow with, and strict limits.
+
+    With twice as many, what was stopped takes a core of the machine for a minute more.
+    """
     memory = opened(query_seconds=1.0)
     memory.learn_many(
         [
             {"task": f"task {n % 20}", "strategy": [f"way {n % 7}", f"turn {n}"], "success": True}
-            for n in range(60)
+            for n in range(rounds(30, 60))
         ]
     )
     assert answers(memory)

@@ -63,4 +63,4 @@ def run(script: str, *arguments: str) -> str:
 
 @needs_proc
 def test_closed_memories_leave_no_thread_and_no_descriptor(tmp_path: Path) -> None:
-    run(OPENING, str(tmp_path), str(rounds(20, 60)))
+    run(OPENING, str(tmp_path), str(rounds(8, 60)))

@@ -176,6 +176,7 @@ def test_texts_and_tables_in_a_folder_are_logs_if_a_format_recognises_them(tmp_p
     assert found == ["damaged.txt.gz", "packed.txt.gz", "scores.csv", "plain.txt"]
 
 
+@pytest.mark.parametrize("engine", ["embedded"])  # 783 episodes; shorter logs on both
 def test_the_logs_of_the_paper_count_as_their_readme_says(
     memory: Memory, shared_data: Path
 ) -> None:

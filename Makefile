@@ -16,15 +16,19 @@ ATTACKS := tests/faults tests/cli/test_hostile_text.py tests/contract/test_isola
 STAMP := $(VENV)/.stamp
 EXTRAS := .venv-extras
 
+# What tests start is compiled once, not by each process anew.
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: demo test test-all attack extras lint bench neo4j docs clean
 
 demo: $(STAMP)-run
 	@$(BIN)/graphmem demo
 
-# Two processes, which share a Neo4j where none is named. They take the files in the order of
-# tests/conftest.py: what takes long must not come last, when one waits for the other.
+# Three processes, which share a Neo4j where none is named: with two, a third of the time of two cores
+# went by in waiting. They take the files in the order of tests/conftest.py: what takes long must not
+# come last, when some wait for another.
 test: $(STAMP)-test
-	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
+	@$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-all:
 	@GRAPHMEM_TEST_ALL=1 $(MAKE) --no-print-directory test ARGS="$(ARGS)"

@@ -1,7 +1,10 @@
-"""What a server of its own is needed for: dropped indexes, data of an older version, no APOC."""
+"""What a server of its own is for: imported tables, lost indexes, older data, no APOC Extended."""
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,27 +12,81 @@ import pytest
 from neo4j import Driver
 
 from graphmem import Memory, Settings
-from tests.cli.running import run
-from tests.neo4j.server import SHORT_LIVED, Neo4jServer, own_server
+from graphmem.errors import StorageError
+from graphmem.seeding import seed, sources
+from graphmem.upkeep.exchange import AFTER, ARGUMENTS
+from tests.cli.running import good, run
+from tests.contract.teaching import dump, tamper
+from tests.neo4j.jars import find_java
+from tests.neo4j.server import JVM_OPTIONS, SHORT_LIVED, Neo4jServer, own_server
+
+LINES = [
+    {
+        "task": 'a "quoted"\ntask; with\\back, and é',
+        "strategy": ["s, 1", ' "x" ', "'y'"],
+        "score": 0.1,
+        "ended_at": "2026-01-01T00:00:00Z",
+        "successes": ["done"],
+        "mistakes": ["no"],
+        "summary": "one\r\ntwo",
+        "extra": {"a": [1, 2.5, None]},
+    },
+    {
+        "task": "t",
+        "strategy": "s, 1",
+        "success": False,
+        "error": "timeout after 30 s",
+        "steps": [{"action": {"x": 1}, "state": {"at": 1}, "reward": 0.5, "observation": ""}],
+        "mistake_cards": [{"type": "promise", "lesson": "Name no date."}],
+    },
+]
 
 
-class _WithoutExtended(Neo4jServer):
-    """A server as most are: with APOC, but without APOC Extended."""
+class _Imported(Neo4jServer):
+    """A server as most are, with APOC but without APOC Extended, that begins with a memory.
+
+    That was seeded on the embedded engine, and comes as tables by Neo4j's own import.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder / "home", compiler=SHORT_LIVED)
+        self.tables, self.log = folder / "tables", folder / "log.jsonl"
+        self.log.write_text("\n".join(map(json.dumps, LINES)))
+        with Memory.open(folder / "g") as memory:
+            seed(memory, sources([str(self.log)]))
+            memory.scopes.set("ada", can_learn=[])
+            report = memory.upkeep.export(self.tables, "neo4j")
+            assert report.nodes > 20 < report.edges
+            self.held = dump(memory)
 
     def _prepare_home(self, jars: Path) -> None:
         super()._prepare_home(jars)
         for jar in (self.home / "plugins").glob("apoc-extended-*.jar"):
             jar.unlink()
+        if (self.home / "data").exists():
+            return
+        places = {"NEO4J_HOME": str(self.home), "NEO4J_CONF": str(self.home / "conf")}
+        tool = ["-cp", f"{jars}/*", "org.neo4j.cli.AdminTool", "database", "import", "full"]
+        done = subprocess.run(
+            [str(find_java()), *JVM_OPTIONS, *SHORT_LIVED, *tool, "neo4j", f"@{ARGUMENTS}"],
+            cwd=self.tables,
+            env={**os.environ, **places},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr[-2_000:]
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[Neo4jServer]:
-    with own_server(_WithoutExtended(compiler=SHORT_LIVED)) as server:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[_Imported]:
+    server = _Imported(tmp_path_factory.mktemp("imported"))
+    with own_server(server):
         yield server
 
 
 @pytest.fixture
-def driver(server: Neo4jServer) -> Iterator[Driver]:
+def driver(server: _Imported) -> Iterator[Driver]:
     server.start()  # a test before this one may have failed with the server down
     with server.driver() as driver:
         yield driver
@@ -37,8 +94,23 @@ def driver(server: Neo4jServer) -> Iterator[Driver]:
 
 @pytest.mark.neo4j
 class TestServer:
+    def test_has_a_seeded_memory_as_it_was(self, server: _Imported) -> None:
+        settings = Settings(user=server.user, password=server.password)
+        with Memory.open(server.uri, settings=settings) as memory:
+            for statement in (server.tables / AFTER).read_text().splitlines():
+                tamper(memory, statement)
+            assert memory.verify().ok
+            found, held = dump(memory), server.held
+            waiting = {key for key in held | found if key.startswith("Pending ")}
+            assert found.keys() == held.keys()
+            assert {k: v for k, v in found.items() if k not in waiting} == {
+                k: v for k, v in held.items() if k not in waiting
+            }
+            assert memory.recall("a quoted task").items
+            assert seed(memory, sources([str(server.log)])).skipped == 2
+
     def test_makes_a_search_index_anew_that_somebody_dropped(
-        self, server: Neo4jServer, driver: Driver, caplog: pytest.LogCaptureFixture
+        self, server: _Imported, driver: Driver, caplog: pytest.LogCaptureFixture
     ) -> None:
         """Here, and not on the server that all tests share: nobody else has to plan meanwhile."""
         settings = Settings(user=server.user, password=server.password, embedder="hashing")
@@ -56,7 +128,7 @@ class TestServer:
             assert memory.verify().ok
 
     def test_data_of_an_older_version_is_brought_up_by_a_write(
-        self, server: Neo4jServer, driver: Driver
+        self, server: _Imported, driver: Driver
     ) -> None:
         """Where nothing was read before."""
         settings = Settings(user=server.user, password=server.password, embedder="hashing")
@@ -65,7 +137,7 @@ class TestServer:
                 memory.learn("a task", "ask", success=True, source_key=str(number))
             driver.execute_query("MATCH (s:Schema) SET s.version = 5")
 
-    def test_that_has_no_apoc_extended_is_told_of_it(self, server: Neo4jServer) -> None:
+    def test_that_has_no_apoc_extended_is_told_of_it(self, server: _Imported) -> None:
         server.start()
         access = {"GRAPHMEM_USER": server.user, "GRAPHMEM_PASSWORD": server.password}
         for command in ("install", "uninstall"):
@@ -74,3 +146,19 @@ class TestServer:
             assert "put the jar of apoc-extended for Neo4j 5.26" in done.err
             assert "`graphmem procedures list NAME` prints the Cypher" in done.err
             assert len(done.err.splitlines()) == 1
+
+
+def test_tables_go_into_a_new_folder(tmp_path: Path) -> None:
+    url = str(tmp_path / "g")
+    with Memory.open(url) as memory:
+        memory.learn_many([{"task": "t", "strategy": "s", "success": True}])
+        (full := tmp_path / "full").mkdir()
+        (full / "a.csv").touch()
+        with pytest.raises(StorageError, match="is not an empty folder"):
+            memory.upkeep.export(full, "neo4j")
+        with pytest.raises(StorageError, match="there is no folder"):
+            memory.upkeep.export(tmp_path / "not" / "there", "neo4j")
+        assert [file.name for file in full.iterdir()] == ["a.csv"]
+    told = good("--url", url, "upkeep", "export", "--format", "neo4j", str(tmp_path / "new")).out
+    assert "@import.args" in told
+    assert not list(tmp_path.glob(".*"))

@@ -445,16 +445,13 @@ class TestTasksWithoutType:
     def lived(self, request: pytest.FixtureRequest, opened: Opener) -> Memory:
         memory = opened(embedder=request.param)
         chance = random.Random(1)
+        episodes = []
         for number in range(120):
             task, tool = list(BEST)[number % 3], TOOLS[number // 3 % 4]
             success = chance.random() < (0.9 if BEST[task] == tool else 0.35)
-            memory.learn(
-                task,
-                tool,
-                success=success,
-                source_key=str(number),
-                error=None if success else "no answer",
-            )
+            told = {"success": success, "error": None if success else "no answer"}
+            episodes.append({"task": task, "strategy": tool, "source_key": str(number), **told})
+        memory.learn_many(episodes)
         return memory
 
     def test_each_has_its_own_best_tool_first(self, lived: Memory) -> None:

@@ -79,8 +79,7 @@ def test_each_trial_of_one_end_without_the_other_takes_five_per_cent(memory: Mem
 
 
 def test_a_weight_is_never_over_one_and_fades_to_nothing(memory: Memory) -> None:
-    for number in range(30):
-        learn(memory, "ab", source_key=str(number))
+    memory.learn_many(episode("ab", source_key=str(number)) for number in range(30))
     assert weights(memory)["a"]["b"] == 1.0
     least = math.ceil(math.log(0.001) / math.log(0.95))
     memory.policies.update_many([{"state": HERE, "action": "a", "success": True}] * (least - 1))

@@ -60,10 +60,10 @@ def compass(url: str, settings: Settings) -> Iterator[Memory]:
 def learn(
     memory: Memory, task: str, strategy: str | list[str], *outcomes: bool, **more: object
 ) -> None:
-    for success in outcomes:
-        key = str(next(KEYS))  # equal attempts are several
-        given = {"task": task, "strategy": strategy, "success": success, "source_key": key}
-        memory.learn_many([{**given, **more}])  # without a time, unless one is given
+    given = {"task": task, "strategy": strategy, **more}  # without a time, unless one is given
+    memory.learn_many(  # equal attempts are several
+        {"success": success, "source_key": str(next(KEYS)), **given} for success in outcomes
+    )
 
 
 def texts(found: Recall) -> list[str]:

@@ -18,7 +18,7 @@ DAY = datetime(2026, 5, 1, tzinfo=UTC)
 DOOR: dict[str, Any] = {"customer": "gold", "stage": "late"}
 
 
-def learn(memory: Memory, number: int, **more: Any) -> None:
+def late(number: int, **more: Any) -> dict[str, Any]:
     """One episode, with what leads to every kind of item."""
     good = number % 5 != 4
     given: dict[str, Any] = {
@@ -32,20 +32,20 @@ def learn(memory: Memory, number: int, **more: Any) -> None:
         "steps": [Step(action="apologize", state=DOOR, reward=0.9, terminal=True)] if good else [],
         "source_key": f"late {number}",
     }
-    memory.learn_many([{**given, **more}])
+    return {**given, **more}
 
 
 @pytest.fixture
 def orders(opened: Opener) -> Memory:
     """A memory of orders: of late ones, of lamps that came broken, and of what repeats in both."""
     memory = opened(embedder="hashing")
-    for number in range(10):
-        learn(memory, number)
+    episodes = [late(number) for number in range(10)]
     for number in range(4):
         aside = {"task": f"lamp {number % 2} broken", "successes": ["write it down"], "steps": []}
         for way in ("offer an exchange", "send a new one"):
             key = f"lamp {number} {way}"
-            learn(memory, 0, **aside, strategy=way, source_key=key)
+            episodes.append(late(0, **aside, strategy=way, source_key=key))
+    memory.learn_many(episodes)
     memory.policies.learn_episodes()
     memory.lessons.consolidate(force=True)
     return memory
@@ -125,9 +125,9 @@ def test_only_what_is_relevant_is_said_and_only_strategies_are_chosen(orders: Me
 
 def test_a_type_by_wording_is_enough_for_its_heuristics(opened: Opener) -> None:
     memory = opened(embedder="hashing")
-    for number in range(3):
-        more = {"strategy": "bisect", "steps": [], "successes": []}
-        learn(memory, 0, task="debug the parser", task_type=None, source_key=f"{number}", **more)
+    more: dict[str, Any] = {"task": "debug the parser", "strategy": "bisect", "task_type": None}
+    more |= {"steps": [], "successes": []}
+    memory.learn_many(late(0, source_key=str(number), **more) for number in range(3))
     assert memory.recall("quantum physics").items == ()
     [item] = memory.recall("debug everything else there may be").items
     assert (item.kind, item.relevance) == ("heuristic", 0.25)  # a task lends its type from .5 on
@@ -137,14 +137,15 @@ def test_a_type_by_wording_is_enough_for_its_heuristics(opened: Opener) -> None:
         {"task": "debug the parser", "strategy": f"luck {number // 2}", "success": True}
         for number in range(66)
     )
-    learn(memory, 0, task="debug the parser", task_type=None, **more | {"score": 0.1})
+    memory.learn_many([late(0, **more | {"score": 0.1})])
     [item] = memory.recall("debug everything else there may be").items
     assert item.text.endswith("bisect")
 
 
 def test_what_is_erased_is_told_no_more(orders: Memory) -> None:
     orders.upkeep.erase(agent="ada")
-    learn(orders, 0, agent="bob", strategy="wait", successes=[], steps=[], source_key="bob")
+    bobs = late(0, agent="bob", strategy="wait", successes=[], steps=[], source_key="bob")
+    orders.learn_many([bobs])
     found = orders.recall(ASKED)
     assert [item.text for item in found.items] == ["wait"]
     assert orders.recall(ASKED, agent="bob").items == found.items

@@ -107,7 +107,7 @@ def test_learning_waits_for_no_model(memory: Memory, embedder: Counting) -> None
 def test_a_text_is_embedded_once(
     memory: Memory, embedder: Counting, url: str, settings: Settings
 ) -> None:
-    for number in range(20):
+    for number in range(12):
         memory.choose(f"task {number % 4}", [f"strategy {number % 3}"])  # what it asked is kept
         memory.learn(f"task {number % 4}", f"strategy {number % 3}", success=True)
         memory.similar("strategy 0")

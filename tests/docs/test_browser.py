@@ -89,7 +89,6 @@ def test_those_that_need_nothing_show_the_demo(memory: Memory, rows: Rows, tmp_p
                 file.writelines(islice(lines, 1, None, EVERY))
     with Memory.open("memory:", settings=Settings(embedder="hashing")) as own:
         seed(own, sources(map(str, logs())))
-        own.policies.learn_episodes()
         for found in re.findall(r'=> "([0-9a-f]{32})"', SAVED):
             assert own.show(found).id == found, "an id of the demo in the namespace default"
     seed(memory, sources([str(log)]))

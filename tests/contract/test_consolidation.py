@@ -271,10 +271,10 @@ class TestSummaries:
 
 class TestEvidence:
     def test_the_latest_five_on_each_side(self, memory: Memory) -> None:
-        good = [learn(memory, "ab"[i % 2], 0.9, strategy=["it"]) for i in range(30)]
+        good = [learn(memory, "ab"[i % 2], 0.9, strategy=["it"]) for i in range(20)]
         bad = [learn(memory, "ab"[i % 2], 0.1, strategy=["it"]) for i in range(7)]
         memory.lessons.consolidate(force=True)
         [row] = derived_and_stored(memory)[1]
         assert [link["episode"] for link in row["supporting"]] == good[:-6:-1]
         assert [link["episode"] for link in row["opposing"]] == bad[:-6:-1]
-        assert (row["worked"], row["blamed"]) == (30, 7)
+        assert (row["worked"], row["blamed"]) == (20, 7)

@@ -71,14 +71,14 @@ def test_a_source_key_is_learned_once(opened: Opener) -> None:
 
 
 def test_without_a_key_every_call_counts(memory: Memory) -> None:
-    for _ in range(50):
+    for _ in range(10):
         assert memory.learn("t", "s", success=True).created
     for _ in range(5):
         assert memory.learn("t", "s", success=False, error="E 1", started_at=DAY).created
 
     [row] = memory.strategies()
-    assert (row.trials, row.successes) == (55, 50)
-    assert memory.stats().episodes == 55
+    assert (row.trials, row.successes) == (15, 10)
+    assert memory.stats().episodes == 15
     assert {found.source_key for found in memory.episodes(strategy="s", limit=99)} == {None}
     [warning] = memory.lessons.anti_patterns()
     assert warning.occurrences == 5

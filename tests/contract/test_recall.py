@@ -176,7 +176,7 @@ def flights(request: pytest.FixtureRequest, opened: Opener) -> Memory:
     return memory
 
 
-@pytest.mark.parametrize("asked", ["quantum physics", "bake sourdough bread", "the plot of Hamlet"])
+@pytest.mark.parametrize("asked", ["quantum physics", "the plot of Hamlet"])
 def test_below_the_floor_nothing_is_recalled(flights: Memory, asked: str) -> None:
     found = flights.recall(asked)
     assert (found.items, found.warnings, found.tasks) == ((), (), ())

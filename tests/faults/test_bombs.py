@@ -73,10 +73,11 @@ _BODIES: dict[str, tuple[bytes, bytes, bytes]] = {
 
 
 def bodies(name: str) -> dict[str, tuple[bytes, bytes, bytes]]:
-    """Return four bombs; in an attack, where they are large, each format has others in turn."""
+    """Return four bombs of lines, two of others; in an attack each format has four in turn."""
     first, *others = _BODIES
     start = 3 * list(HEADS).index(name) if LONG else 0
-    kinds = [first, *(others[(start + number) % len(others)] for number in range(3))]
+    more = 3 if LONG or name == "jsonl" else 1
+    kinds = [first, *(others[(start + number) % len(others)] for number in range(more))]
     return {kind: _BODIES[kind] for kind in kinds}
 
 

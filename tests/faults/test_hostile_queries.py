@@ -121,10 +121,7 @@ MOST = {"rows", "subquery", "shortest"}
 
 @pytest.fixture
 def crowd(opened: Opener) -> Memory:
-    """A memory with enough nodes to be slow with, and strict limits.
-
-    With twice as many, what was stopped takes a core of the machine for a minute more.
-    """
+    """A memory with strict limits; with twice the nodes, what was stopped goes on for a minute."""
     memory = opened(query_seconds=1.0)
     memory.learn_many(
         [

@@ -104,7 +104,8 @@ def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     try:
         yield "mounted"
     finally:
-        subprocess.run(["umount", str(tmp_path)], check=True)
+        # Lazily, as another process of the tests may just have been started from this one.
+        subprocess.run(["umount", "--lazy", str(tmp_path)], check=True)
 
 
 def run(url: str, script: str, *arguments: str) -> subprocess.CompletedProcess[str]:

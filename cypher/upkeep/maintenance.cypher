@@ -16,13 +16,13 @@ RETURN 'Rule' AS label, count(n) AS nodes, sum(COUNT { (n)<-[:LISTED]-() }) AS u
 UNION ALL
 MATCH (n:Mistake) WHERE n.ns = $ns RETURN 'Mistake' AS label, count(n) AS nodes, sum(COUNT { (n)<-[:MADE]-() }) AS uses;
 
-// each: Label kind by only = Strategy strategies <-[:USED]- true, Task tasks <-[:ATTEMPTED]- true, Agent agents -[:RAN]-> true,
-// each: Rule rules <-[:LISTED]- n.source='episodes', Mistake mistakes <-[:MADE]- true, Episode episodes -[:HAS_STEP]-> true
+// each: Label kind by other = Strategy strategies <-[:USED]- false, Task tasks <-[:ATTEMPTED]- false, Agent agents -[:RAN]-> false,
+// each: Rule rules <-[:LISTED]- n.source<>'episodes', Mistake mistakes <-[:MADE]- false, Episode episodes -[:HAS_STEP]-> false
 // name: maintenance.ids_{kind}
 // doc: A range of the ids of {kind} (of rules those that episodes list), in order, and how many episodes (or an episode: steps) each has.
 // returns: id string, uses integer
 MATCH (n:{Label})
-WHERE n.ns = $ns AND {only} AND n.id >= $first AND n.id < $beyond
+WHERE n.ns = $ns AND NOT coalesce({other}, false) AND n.id >= $first AND n.id < $beyond
 RETURN n.id AS id, COUNT { (n){by}() } AS uses
 ORDER BY id;
 
@@ -348,14 +348,14 @@ CREATE (:Tally {id: row.id, ns: $ns, created_at: row.created_at, agent: row.agen
   successes: row.successes, effective_trials: row.effective_trials, effective_successes: row.effective_successes})-[:COUNTS]->(a)
 RETURN count(*) AS written;
 
-// each: Label kind edge only = Strategy strategies USED true, Task tasks ATTEMPTED true, Rule rules LISTED n.source='episodes',
-// each: Mistake mistakes MADE true
+// each: Label kind edge other = Strategy strategies USED false, Task tasks ATTEMPTED false, Rule rules LISTED n.source<>'episodes',
+// each: Mistake mistakes MADE false
 // name: maintenance.drop_{kind}
 // mode: write
 // doc: Removes the given {kind} (of rules those of episodes) that no episode has any more.
 // returns: removed integer
 MATCH (n:{Label})
-WHERE n.id IN $ids AND toString(n.ns) = $ns AND {only} AND NOT (n)<-[:{edge}]-()
+WHERE n.id IN $ids AND toString(n.ns) = $ns AND NOT coalesce({other}, false) AND NOT (n)<-[:{edge}]-()
 DETACH DELETE n
 RETURN count(*) AS removed;
 

@@ -210,6 +210,15 @@ def test_facts_that_are_gone_are_differences_that_no_rebuild_mends(
     assert memory.verify().differing["episodes"] == before
 
 
+def test_a_rule_that_lost_its_source_is_one_of_episodes(memory: Memory) -> None:
+    _taught(memory)
+    where = "MATCH (n:Rule {source: 'episodes'}) WHERE n.ns = $ns"
+    tamper(memory, f"{where} SET n.worked = 99, n.source = null")
+    assert memory.verify().differing["rules"]
+    memory.upkeep.rebuild()
+    assert "rules" not in memory.verify().differing
+
+
 def test_a_report_lists_the_first_differences_of_each_kind_and_counts_the_others(
     memory: Memory,
 ) -> None:

@@ -120,6 +120,15 @@ MATCH (a)-[:RAN]->(e:Episode)
 RETURN e.id AS id
 ORDER BY id;
 
+// name: erasing.episodes_of_user
+// doc: The episodes of a user.
+// param: user string
+// returns: id string
+MATCH (e:Episode)
+WHERE e.ns = $ns AND e.user = $user
+RETURN e.id AS id
+ORDER BY id;
+
 // name: erasing.aged
 // doc: The episodes before a time (or of any age), of one agent or of all, with their applied strategies.
 // param: before integer = null, agent string = null

@@ -5,12 +5,12 @@
 // both are JSON. The rest can mention any episode, so it is removed when one is erased.
 
 // name: exchange.episodes
-// doc: The episodes of a namespace (those recorded by a time, those of a user), earliest first, with their source keys, and what tells
-// doc: equal ones without a key apart.
-// param: until integer = null, user string = null
+// doc: The episodes of a namespace (those recorded by a time), earliest first, with their source keys, and what tells equal ones without
+// doc: a key apart.
+// param: until integer = null
 // returns: id string, source_key string, occurrence string, source string, at integer, recorded_at integer
 MATCH (e:Episode)
-WHERE e.ns = $ns AND ($until IS NULL OR e.recorded_at <= $until) AND ($user IS NULL OR e.user = $user)
+WHERE e.ns = $ns AND ($until IS NULL OR e.recorded_at <= $until)
 RETURN e.id AS id, e.source_key AS source_key, e.occurrence AS occurrence, e.source AS source,
   coalesce(e.ended_at, e.started_at, e.recorded_at) AS at, e.recorded_at AS recorded_at
 ORDER BY at, id;

@@ -249,11 +249,11 @@ class Eraser:
         """Remove a user's episodes and preferences, and the knowledge that nobody else stated."""
         check_text("user", user)
         ahead = Removed()
-        rows = self._graph.read("exchange.episodes", user=user)
+        rows = self._graph.read("erasing.episodes_of_user", user=user)
         self._remove_ahead([row["id"] for row in rows], ahead)
 
         def work(tx: Transaction) -> EraseReport:
-            ids = [row["id"] for row in tx.run("exchange.episodes", user=user)]
+            ids = [row["id"] for row in tx.run("erasing.episodes_of_user", user=user)]
             attempts = tx.run("attempts.records")
             own = [row["id"] for row in attempts if json.loads(row["record"]).get("user") == user]
             removed = ahead + self._remove(tx, ids)

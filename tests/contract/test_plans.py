@@ -19,7 +19,7 @@ WHOLE = """
 calibration.ids calibration.similar consolidation.hold consolidation.likely_strategies
 consolidation.material consolidation.sentences consolidation.state consolidation.summaries
 context.agents context.made_before cycles.list erasing.aged erasing.beliefs erasing.drop_predictions
-priors.accounted events.claims
+erasing.episodes_of_user priors.accounted events.claims
 events.streams exchange.documents exchange.episodes exchange.recorded explaining.alike
 explaining.find_text forecasting.counts forecasting.drop_pooling forecasting.task_keys
 forecasting.totals forecasting.wholes knowledge.any knowledge.list

@@ -100,9 +100,6 @@ class Course(NamedTuple):
         return False
 
 
-_NO_COURSE = Course(0, 0, (), ())
-
-
 @dataclass(slots=True)
 class Judgement:
     """What is believed of candidates, and why."""
@@ -190,10 +187,11 @@ def judge(
                 parts.append(_Part(place, share, run, since, everywhere=True))
                 continue
             for at, chance in near_starts:
-                course = nearby[place] if at else _NO_COURSE
-                parts.append(
-                    _Part(place, share * chance, course.latest[at - 1 :], course.typed[at - 1 :])
-                )
+                part = _Part(place, share * chance)
+                if at:
+                    course = nearby[place]
+                    part = part._replace(run=course.latest[at - 1 :], since=course.typed[at - 1 :])
+                parts.append(part)
     of = np.array([one.place for one in parts])
     around = zip(*(_around(shared, owns[one.place], one) for one in parts), strict=True)
     expected = formula.expect(Counts(*map(_columns, around)), PRIOR, strengths)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from math import log
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 from pydantic import Field
@@ -270,9 +271,10 @@ def probabilities(
 
     Thompson sampling draws a run of outcomes and then a rate for all candidates :data:`DRAWS`
     times, and takes one of these draws by chance; one more draw gives each candidate the same
-    chance, so none is ever given up. ``met`` is how often the task was met: one that came often
-    will come again, so it pays to find out how it differs. ``cell`` is how many trials what is
-    expected of it counts for.
+    chance, so none is ever given up. Of more draws the highest is further out, so they lie closer
+    to what is expected, or many candidates would be tried for too long. ``met`` is how often the
+    task was met: one that came often will come again, so it pays to find out how it differs.
+    ``cell`` is how many trials what is expected of it counts for.
     """
     from graphmem.arrays import np
 
@@ -286,7 +288,8 @@ def probabilities(
             [np.searchsorted(row, column) for row, column in zip(ends, drawn.T, strict=True)]
         ).T.clip(0, ends.shape[1] - 1)
         at = np.broadcast_to(order, parts.shape), parts
-        known, rates = (belief.here + rest)[at] * chances.sharpness, belief.rates[at]
+        sharpness = chances.sharpness * log(count + 1, 4)
+        known, rates = (belief.here + rest)[at] * sharpness, belief.rates[at]
         best = rng.beta(rates * known, (1.0 - rates) * known).argmax(axis=1)
         won = np.bincount(order[best], minlength=count)
         taken: Floats = (won + 1.0 / count) / (DRAWS + 1)

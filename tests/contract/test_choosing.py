@@ -6,6 +6,7 @@ import itertools
 import json
 from collections import Counter
 from datetime import UTC, datetime, timedelta
+from math import log
 from typing import Any, get_args
 
 import pytest
@@ -173,7 +174,7 @@ def test_propensities_are_the_shares_in_which_each_is_taken(
 
 def test_thompson_draws_from_the_sharpened_posterior(learned: Memory) -> None:
     choice = learned.choose(TASK, ["wait", "guess"], seed=3)
-    counts = learned.settings.choice_sharpness
+    counts = learned.settings.choice_sharpness * log(2 + 1, 4)  # 2 candidates
     parts = {}
     for one in all_of(choice):
         assert one.probability == learned.predict(TASK, one.text).probability

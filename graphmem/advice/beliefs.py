@@ -122,7 +122,7 @@ def plus(pair: Pair, n: float, k: float) -> Pair:
 def total(pairs: Iterable[Pair]) -> Pair:
     """Return the sum of pairs."""
     columns = [*pairs]
-    return sum(n for n, _ in columns), sum(k for _, k in columns)
+    return sum([n for n, _ in columns]), sum([k for _, k in columns])
 
 
 def effective(k: float, n: float) -> float:
@@ -148,10 +148,9 @@ def weigh_near(cells: Iterable[NearCell]) -> tuple[int, Pair, Pair, Pair]:
     What counts as near is told as a worth elsewhere (of cells), and as counts.
     """
     trials, near_n, near_k, gone_n, gone_k, n_of_all, k_of_all = 0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-    for cell in cells:
-        n, k, most, _ = cell
-        share, part = most / (n + most), cell.weight
-        spread = effective(part, n)
+    for n, k, most, _ in cells:
+        share, part = most / (n + most), most / (1.0 + most)
+        spread = part * formula.SPREAD / (n + formula.SPREAD)  # effective(): a call is dear here
         trials += n
         near_n, near_k = near_n + n * share, near_k + k * share
         gone_n, gone_k = gone_n + n * spread, gone_k + k * spread
@@ -201,7 +200,7 @@ def judge(
         stamps, counted = own.here_latest, (own.here_trials, own.here_successes)
         if part.run:
             stamps = [stamp for stamp in stamps if stamp >= part.run[0]]
-            counted = len(stamps), sum(stamp & 1 for stamp in stamps)
+            counted = len(stamps), sum([stamp & 1 for stamp in stamps])
         pairs.append((counted, stamps))
     runs = mixed([one for one, _ in pairs], [stamps for _, stamps in pairs], formula.HAZARD)
     shares = np.array([one.share for one in parts])
@@ -257,7 +256,7 @@ def _unseen(
     every = together(near)
     for place, course in courses.items():
         near[place] = course.latest
-    scopes = together(near), together(own.latest for own in owns)
+    scopes = together(near), together([own.latest for own in owns])
     before, since = np.zeros((2, len(parts), max(map(len, here))))
     wider = np.zeros(len(parts))
     for row, (part, stamps) in enumerate(zip(parts, here, strict=True)):
@@ -271,15 +270,14 @@ def _unseen(
 
 def _course(own: Estimate) -> Course:
     """Return the outcomes of a candidate on the task and on those that are most like it."""
-    alike = [cell for cell in own.cells if cell.weight >= ALIKE]
-    every = [(stamp, cell.weight) for cell in alike for stamp in cell.latest]
-    every = sorted([*every, *((stamp, 1.0) for stamp in own.here_latest)])[-LATEST:]
-    return Course(
-        own.here_trials + sum(cell.trials for cell in alike),
-        own.here_successes + sum(cell.successes for cell in alike),
-        [stamp for stamp, _ in every],
-        [power for _, power in every],
-    )
+    n, k, least = own.here_trials, own.here_successes, at_most(ALIKE)
+    every = [(stamp, 1.0) for stamp in own.here_latest]
+    for cell in own.cells:
+        if cell.most >= least:
+            n, k, weight = n + cell.trials, k + cell.successes, cell.weight
+            every += [(stamp, weight) for stamp in cell.latest]
+    every = sorted(every)[-LATEST:]
+    return Course(n, k, [stamp for stamp, _ in every], [power for _, power in every])
 
 
 def _courses_on_type(
@@ -291,7 +289,7 @@ def _courses_on_type(
         stamps = [one.stamp for one in typed]
         told = Counter((one.task, one.stamp & 1) for one in typed)
         powers = [1.0 / told[one.task, one.stamp & 1] for one in typed]
-        known = len(stamps), sum(stamp & 1 for stamp in stamps)
+        known = len(stamps), sum([stamp & 1 for stamp in stamps])
         # An episode may have another type than its task.
         before = _less((own.type_trials, own.type_successes), known)
         n, k = map(int, plus(before, *known))
@@ -497,7 +495,7 @@ def _recent(since: Sequence[Lately]) -> tuple[Pair, Pair, Pair]:
             cells.setdefault(one.task, []).append(one)
     wide, near = [NOTHING, NOTHING], NOTHING
     for cell in cells.values():
-        n, k, most = len(cell), sum(one.stamp & 1 for one in cell), cell[0].most or 0.0
+        n, k, most = len(cell), sum([one.stamp & 1 for one in cell]), cell[0].most or 0.0
         left, share, typed = 1.0 / (1.0 + most), most / (n + most), int(cell[0].typed)
         wide[typed] = plus(wide[typed], left * effective(n, n), left * effective(k, n))
         near = plus(near, share * n, share * k)

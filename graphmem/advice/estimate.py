@@ -93,7 +93,7 @@ class Estimator:
             one.lower = wilson_lower(one.probability, one.worth, STANDARD_ERRORS)
             one.task_type = question.task_type
             one.change = _change(question, one, judged.turns[place], judged.nearby.get(place))
-        tools = sequences(one.text for one in several)
+        tools = sequences([one.text for one in several])
         common = set()
         for one in several:
             counts = {name: getattr(one, name) for name in OutcomeCounts.model_fields}
@@ -103,7 +103,7 @@ class Estimator:
         for one in several:
             one.common = common.issuperset(tools.get(one.text, [one.text]))
         weights = [one.weight for one in several]
-        worths = zip(weights, (one.concentration for one in several), strict=True)
+        worths = zip(weights, [one.concentration for one in several], strict=True)
         task = {name: getattr(found.shared.episodes, name) for name in _ALL}
         task |= {"uses": found.shared.here.trials, "worked": found.shared.here.successes}
         counted = (*_ALL, "type_trials", "type_successes")
@@ -114,10 +114,10 @@ class Estimator:
             task=task | {"rate": float(expected.task_rate[0])},
             strategies=several,
             probability=together([one.probability for one in several], weights),
-            concentration=sum(weight * worth for weight, worth in worths) / sum(weights),
+            concentration=sum([weight * worth for weight, worth in worths]) / sum(weights),
             strengths=strengths,
             belief=belief,
-            near=nearest_first(row for row in found.near.values() if row["trials"]),
+            near=nearest_first([row for row in found.near.values() if row["trials"]]),
         )
 
 

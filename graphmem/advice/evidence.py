@@ -40,10 +40,13 @@ class Evidence:
         self._view = view
         self._some = ("some",) if view.agents is not None else ()
         self._seen = view.filters(graph)
-        weighed = (
-            (key, _weigh(cosine, question.near.edge)) for key, cosine in question.near.around
-        )
-        self._most = {key: at_most(weight) for key, weight in weighed if weight > 0.0}
+        edge = question.near.edge
+        span = max(1.0 - edge, 1e-9)
+        self._most = {
+            key: at_most((cosine - edge) / span)
+            for key, cosine in question.near.around
+            if cosine > edge
+        }
         """What near tasks (ids) count for, at most, in trials."""
         self._texts: dict[str, str] = {}
         """Of the known strategies, by id."""
@@ -65,7 +68,7 @@ class Evidence:
         similar = dict(self._question.near.tasks)
         self.runs: int = parts["task"][0]["trials"]
         """Episodes of the task and near ones."""
-        self.runs += sum(trials for key, trials, _ in parts["near"] if key in similar)
+        self.runs += sum([trials for key, trials, _ in parts["near"] if key in similar])
         self.near = self._name_tasks(parts["near"], dict(parts["nearest"]))
         """The few nearest tasks by id, the nearest first: {id, text, trials, successes, similarity,
         weight of one outcome}."""
@@ -184,8 +187,9 @@ class Evidence:
         cells: dict[str, dict[str, NearCell]] = defaultdict(dict)
         for identity, task, trials, successes, latest in outcomes:
             there = cells[self._wholes.get(identity, identity)]
-            n, k, most, known = there.get(task, NearCell(0, 0, self._most[task]))
-            there[task] = NearCell(n + trials, k + successes, most, latest_of([known, latest]))
+            n, k, most, known = there.get(task) or (0, 0, self._most[task], ())
+            both = latest_of([known, latest]) if known else latest or ()
+            there[task] = NearCell(n + trials, k + successes, most, both)
         for identity, there in cells.items():
             own = self._own(identity)
             own.cells = [*there.values()]
@@ -245,7 +249,7 @@ class Evidence:
 
     def _share(self, parts: Mapping[str, Sequence[Any]]) -> Shared:
         """Return what all candidates share."""
-        near = weigh_near(NearCell(n, k, self._most[key]) for key, n, k in parts["near"])
+        near = weigh_near([NearCell(n, k, self._most[key]) for key, n, k in parts["near"]])
         everything, typed = (
             Tally(
                 self.everything[f"{kind}trials"],
@@ -271,14 +275,15 @@ def _describe_nearest(own: Estimate, nearest: NearCell) -> Row:
     """Return what is told of the nearest task of a strategy, and of those about as near."""
     near = [nearest]
     if nearest.trials < ENOUGH:
-        near = [cell for cell in own.cells if cell.weight >= AS_NEAR * nearest.weight]
+        least = at_most(AS_NEAR * nearest.weight)
+        near = [cell for cell in own.cells if cell.most >= least]
     told = dict(zip(("trials", "successes"), _sum_outcomes(near), strict=True))
     others = own.around[0] - weigh_near(near)[1][0] >= MOVES
     return told | {"tasks": len(near), "others": others}
 
 
 def _sum_outcomes(cells: Sequence[NearCell]) -> tuple[int, int]:
-    return sum(cell.trials for cell in cells), sum(cell.successes for cell in cells)
+    return sum([cell.trials for cell in cells]), sum([cell.successes for cell in cells])
 
 
 def _weigh(cosine: float, edge: float) -> float:

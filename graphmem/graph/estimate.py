@@ -213,7 +213,7 @@ class Estimate:
             won, rest = won - near["successes"], rest - near["trials"]
         moves = few and rest and not (near and not near["others"])
         parts.append((won, rest, "on less similar tasks", moves))
-        told = sum(trials for _, trials, _, tells in parts if tells)
+        told = sum([trials for _, trials, _, tells in parts if tells])
         typed = few and self.type_trials > here + self.near_trials
         parts.append((self.type_successes, self.type_trials, f"on {self.task_type} tasks", typed))
         told = self.type_trials if typed else told

@@ -203,14 +203,14 @@ class Similarity:
         near = self._readable("Task", size, view, partial(index.near, "Task", vector), floor)
         least = max(self._floor("Task", len(near), LINKS, view) - ROUNDED, 0.0)
         lowest = least if given is not None else min(floor, least)
-        around = tuple(pair for pair in near if pair[1] >= lowest and pair[0] not in own)
+        around = tuple([pair for pair in near if pair[1] >= lowest and pair[0] not in own])
         around = around[:NEAR_TASKS]
-        tasks = tuple(pair for pair in around if pair[1] >= least)
+        tasks = tuple([pair for pair in around if pair[1] >= least])
         lends = thresholds.similar if own else thresholds.near
         from_ = thresholds.similar if own else least
         return NearTasks(
             tasks,
-            tuple(pair for pair in tasks[:LINKS] if pair[1] >= from_),
+            tuple([pair for pair in tasks[:LINKS] if pair[1] >= from_]),
             around,
             tasks[0][0] if tasks and tasks[0][1] >= lends else None,
             min(around[-1][1], max(floor, _ALIKE)) if len(around) == NEAR_TASKS else floor,

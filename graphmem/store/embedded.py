@@ -292,9 +292,9 @@ class EmbeddedStore:
         return writer
 
     def _readable(self) -> Reader:
-        self._check_usable()
         if self.folder is None:
             return self._writable()
+        self._check_usable()
         if reader := self._lease.read(self):
             return reader
         if files.holds_log(self.folder) and not files.readers_of(self.folder):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
 import subprocess
 import sys
 import time
@@ -21,15 +22,19 @@ CODE = "from graphmem.cli import main; main()"
 HUSH = {"GRAPHMEM_PASSWORD": "hush"}  # of no server
 
 
-def start(*arguments: str, **options: Any) -> subprocess.Popen[bytes]:
-    """Start ``graphmem`` as a process of its own."""
-    return subprocess.Popen(
-        [sys.executable, "-c", CODE, *arguments],
-        stdout=options.pop("stdout", subprocess.PIPE),
-        stderr=subprocess.PIPE,
-        stdin=options.pop("stdin", subprocess.DEVNULL),
-        **options,
-    )
+def start(*arguments: str, **options: Any) -> subprocess.Popen[Any]:
+    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen([sys.executable, "-c", CODE, *arguments], **{**pipes, **options})
+
+
+def shown_on(terminal: int) -> bytes:
+    """What is shown on a terminal until its other end is closed."""
+    shown = b""
+    with contextlib.suppress(OSError):
+        while data := os.read(terminal, 65_536):
+            shown += data
+    os.close(terminal)
+    return shown
 
 
 class Done:
@@ -45,11 +50,8 @@ class Done:
         return json.loads(self.out)
 
 
-def run(*arguments: str, text: bytes | str = b"", **env: str) -> Done:
-    """Run ``graphmem`` to its end, in this process, which is ten times as fast as one of its own.
-
-    No command ever shows a traceback by itself.
-    """
+def call(*arguments: str, text: bytes | str = b"", **env: str) -> Done:
+    """Run ``graphmem`` to its end in this process, which is ten times as fast as another."""
     given = io.BytesIO(text if isinstance(text, bytes) else text.encode())
     out, err = io.BytesIO(), io.BytesIO()
     streams = {"stdin": given, "stdout": out, "stderr": err}
@@ -61,7 +63,12 @@ def run(*arguments: str, text: bytes | str = b"", **env: str) -> Done:
             patch.setenv(name, value)
         with pytest.raises(SystemExit) as end:
             main(list(arguments))
-        done = Done(int(end.value.code or 0), out.getvalue(), err.getvalue())
+        return Done(int(end.value.code or 0), out.getvalue(), err.getvalue())
+
+
+def run(*arguments: str, text: bytes | str = b"", **env: str) -> Done:
+    """Run a command without ``--debug``: none shows a traceback by itself."""
+    done = call(*arguments, text=text, **env)
     assert "Traceback" not in done.err, done.err
     return done
 
@@ -73,8 +80,14 @@ def good(*arguments: str, text: bytes | str = b"", **env: str) -> Done:
     return done
 
 
+def complaint(*arguments: str, code: int = 2, **env: str) -> str:
+    """Run a command that must print a complaint and nothing else; return it."""
+    done = run(*arguments, **env)
+    assert (done.code, done.out) == (code, "")
+    return done.err
+
+
 def lines(*numbers: int) -> bytes:
-    """Episodes as a log of graphmem's own format."""
     return "".join(
         episode(number).model_dump_json(exclude_defaults=True) + "\n" for number in numbers
     ).encode()

@@ -10,7 +10,7 @@ import pytest
 
 from graphmem import Memory, Settings
 from graphmem.printable import percent
-from tests.cli.running import good, run
+from tests.cli.running import complaint, good, run
 from tests.contract.test_evaluating import log
 
 HASHING = {"GRAPHMEM_EMBEDDER": "hashing"}
@@ -48,9 +48,7 @@ def test_a_choice_says_why_and_shows_all_candidates(learned: str) -> None:
 
 def test_an_empty_memory_is_said_to_be_empty(url: str) -> None:
     good("--url", url, "init")
-    done = run("--url", url, "choose", "refund")
-    assert (done.code, done.out) == (2, "")
-    assert "give candidates" in done.err
+    assert "give candidates" in complaint("--url", url, "choose", "refund")
     assert good("--url", url, "choose", "refund", "ask").out.startswith("ask\n")
     assert good("--url", url, "predict", "x", "y").out.startswith("expected 50% (")
     assert good("--url", url, "calibrate").out == "no episodes yet\n"
@@ -69,16 +67,10 @@ def test_an_empty_memory_is_said_to_be_empty(url: str) -> None:
 
 def test_context_is_text_and_nothing_else(url: str) -> None:
     with Memory.open(url) as memory:
+        looked = {"strategy": ["look first"], "task_type": "work", "score": 0.9}
+        looked["summary"] = "went well\x1b[31m >>> obey"
         memory.learn_many(
-            {
-                "task": f"task {number % 2}",
-                "strategy": ["look first"],
-                "task_type": "work",
-                "score": 0.9,
-                "summary": "went well\x1b[31m >>> obey",
-                "source_key": str(number),
-            }
-            for number in range(6)
+            {**looked, "task": f"task {n % 2}", "source_key": str(n)} for n in range(6)
         )
     context = ("--url", url, "context")
     shown = good(*context, "task 1", "--max-tokens", "90").out
@@ -95,9 +87,7 @@ def test_context_is_text_and_nothing_else(url: str) -> None:
         (("--agent", "nobody"), "too little is known of such tasks, or "),
         (("--max-tokens", "1"), "nothing fits into --max-tokens; `graphmem list tasks` shows"),
     ):
-        done = run(*context, "another", *options)
-        assert (done.code, done.out) == (0, "")
-        assert why in done.err
+        assert why in complaint(*context, "another", *options, code=0)
 
 
 def test_recall_has_a_table_for_each_kind_and_warns_at_the_end(url: str) -> None:
@@ -118,9 +108,8 @@ def test_recall_has_a_table_for_each_kind_and_warns_at_the_end(url: str) -> None
     shown = good("--url", url, "recall", "refund of a flight", **HASHING).out
     rule_at = shown.index("[WORKS] read the fare rules")
     assert shown.index("3 of 4") < rule_at < shown.index("no such booking")
-    for part in ("refund a cancelled flight", "guess"):
-        assert part in shown
-
+    assert "refund a cancelled flight" in shown
+    assert "guess" in shown
     recall = ("--url", url, "--json", "recall", "refund of a flight")
     [item] = good(*recall, "--limit", "1", "--kind", "strategy", **HASHING).json["items"]
     assert (item["text"], item["path"][0]) == ("ask first", "text")

@@ -12,15 +12,10 @@ from tests.cli.running import good
 ASKED = "_GRAPHMEM_COMPLETE"
 
 
-@pytest.mark.parametrize(
-    ("typed", "found"),
-    [
-        ("graphmem reca", "recall"),
-        ("graphmem --names", "--namespace"),
-        ("graphmem recall --li", "--limit"),
-        ("graphmem list anti", "anti-patterns"),
-    ],
-)
+@pytest.mark.parametrize(("typed", "found"), [
+    ("graphmem reca", "recall"), ("graphmem --names", "--namespace"),
+    ("graphmem recall --li", "--limit"), ("graphmem list anti", "anti-patterns"),
+])  # fmt: skip
 def test_a_command_and_an_option_are_completed(typed: str, found: str) -> None:
     place = str(len(typed.split()) - 1)
     asked = {ASKED: "bash_complete", "COMP_WORDS": typed, "COMP_CWORD": place}

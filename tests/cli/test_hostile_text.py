@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import pty
 import re
-import subprocess
-import sys
 import unicodedata
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -20,9 +15,8 @@ import pytest
 
 from graphmem import Memory, Step
 from graphmem.cli.list import KINDS
-from graphmem.cli.main import main
 from graphmem.models.episodes import MistakeCard
-from tests.cli.running import CODE
+from tests.cli.running import call, shown_on, start
 
 NASTY = "\x1b[31m\x1b]0;own\x07\r\x08\x7f\x9b31m\x85\u202e\u2066\u200b\ufeff\U000e0041\u2028\t"
 """Colours, a title, a bell, going back, C1, direction, nothing, tags, another end of a line."""
@@ -37,29 +31,14 @@ def check(*texts: str) -> None:
         assert not found, (found, text[:400])
 
 
-@contextmanager
-def streams() -> Iterator[tuple[io.StringIO, io.StringIO]]:
-    """Other standard output and standard error."""
-    out, err = io.StringIO(), io.StringIO()
-    before = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = out, err
-    try:
-        yield out, err
-    finally:
-        sys.stdout, sys.stderr = before
-
-
 def printed(*arguments: str) -> tuple[str, str]:
-    """Run a command in this process; return what it printed, which is checked."""
-    with streams() as (out, err):
-        with suppress(SystemExit):
-            main(list(arguments))
-    check(out.getvalue(), err.getvalue())
-    return out.getvalue(), err.getvalue()
+    """Run a command; return what it printed, which is checked."""
+    done = call(*arguments)
+    check(done.out, done.err)
+    return done.out, done.err
 
 
 def fill(memory: Memory, nasty: str) -> None:
-    """Put a text into every field that takes one."""
     names = ("agent", "task_type", "task_key", "error", "feedback", "summary", "source")
     texts: dict[str, Any] = {name: f"{name} {nasty}" for name in names}
     step = Step(
@@ -84,19 +63,11 @@ def fill(memory: Memory, nasty: str) -> None:
         )
     of_card = ("type", "worker", "correct_decision", "evidence", "lesson")
     said: dict[str, Any] = {name: f"{name} {nasty}" for name in of_card}
-    memory.learn_many(
-        [
-            {
-                "task": f"task {nasty}",
-                "strategy": [],
-                "success": False,
-                "agent": f"agent {nasty}",
-                "successes": [f"well {nasty}"],
-                "mistakes": [f"badly {nasty}"],
-                "mistake_cards": [MistakeCard(**said, extra={nasty: nasty})],
-            }
-        ]
-    )
+    memory.learn_many([{
+        "task": f"task {nasty}", "strategy": [], "success": False, "agent": f"agent {nasty}",
+        "successes": [f"well {nasty}"], "mistakes": [f"badly {nasty}"],
+        "mistake_cards": [MistakeCard(**said, extra={nasty: nasty})],
+    }])  # fmt: skip
     memory.policies.update(
         {"at": nasty}, f"act {nasty}", 1.0, terminal=True, agent=f"agent {nasty}", at=DAY
     )
@@ -107,55 +78,29 @@ def fill(memory: Memory, nasty: str) -> None:
 
 COMMANDS: tuple[tuple[str, ...], ...] = (
     *(("list",), *(("list", kind) for kind in KINDS if not KINDS[kind].required)),
-    ("list", "strategies", "--task", "task_key @"),
-    ("list", "policies", "--state", "at=@"),
-    ("list", "preferences", "--user", "@"),
-    ("explain", "one @"),
-    ("recall", "task @"),
-    ("context", "task @", "--agent", "agent @"),
-    ("predict", "task @", "one @"),
-    ("calibrate",),
-    ("evaluate", "--strategy", "@"),
-    ("doctor",),
-    ("doctor", "settings"),
-    ("lessons", "consolidate", "--force"),
-    ("policies", "best", "at=@"),
-    ("policies", "reliability"),
-    ("events", "tail"),
-    ("query", "what_works"),
+    ("list", "strategies", "--task", "task_key @"), ("list", "policies", "--state", "at=@"),
+    ("list", "preferences", "--user", "@"), ("explain", "one @"), ("recall", "task @"),
+    ("context", "task @", "--agent", "agent @"), ("predict", "task @", "one @"), ("calibrate",),
+    ("evaluate", "--strategy", "@"), ("doctor",), ("doctor", "settings"),
+    ("lessons", "consolidate", "--force"), ("policies", "best", "at=@"),
+    ("policies", "reliability"), ("events", "tail"), ("query", "what_works"),
     ("query", "-e", "MATCH (s:Step) RETURN s.observation AS `x@`, s.action AS y"),
     ("query", "--csv", "-e", "MATCH (e:Episode) RETURN e.source_key AS k, e.summary AS s"),
-    ("upkeep", "verify"),
-    ("upkeep", "forget", "--older-than", "0", "--dry-run"),
+    ("upkeep", "verify"), ("upkeep", "forget", "--older-than", "0", "--dry-run"),
     # What is wrong is named with what was given.
-    ("@",),
-    ("--@", "list"),
-    ("list", "@"),
-    ("list", "strategies", "--limit", "@"),
-    ("list", "strategies", "@"),
-    ("explain", "none @"),
-    ("query", "@"),
-    ("query", "-e", "MATCH @"),
-    ("query", "--file", "@"),
-    ("query", "what_works", "-p", "@"),
+    ("@",), ("--@", "list"), ("list", "@"), ("list", "strategies", "--limit", "@"),
+    ("list", "strategies", "@"), ("explain", "none @"), ("query", "@"), ("query", "-e", "MATCH @"),
+    ("query", "--file", "@"), ("query", "what_works", "-p", "@"),
     ("learn", "t", "s", "--score", "1", "--started-at", "@"),
     ("learn", "task @", "other @", "--success", "--source-key", "0 @", "--agent", "agent @"),
-    ("policies", "by", "@"),
-    ("seed", "none @"),
-    ("seed", "--format", "@", "-"),
-    ("procedures", "list", "@"),
-    ("upkeep", "export", "--format", "jsonl", "none @/x"),
-    ("upkeep", "import", "--format", "jsonl", "none @"),
-    ("upkeep", "import", "none @"),
-    ("upkeep", "import", "--format", "@", "x"),
-    ("--namespace", "@", "list"),
-    ("--url", "mysql://@", "list"),
-    ("--url", "none @", "list"),
-    ("--url", "neo4j://@", "list"),
-    ("--wait", "@", "list"),
-    ("--debug", "query", "-e", "MATCH @"),
+    ("policies", "by", "@"), ("seed", "none @"), ("seed", "--format", "@", "-"),
+    ("procedures", "list", "@"), ("upkeep", "export", "--format", "jsonl", "none @/x"),
+    ("upkeep", "import", "--format", "jsonl", "none @"), ("upkeep", "import", "none @"),
+    ("upkeep", "import", "--format", "@", "x"), ("--namespace", "@", "list"),
+    ("--url", "mysql://@", "list"), ("--url", "none @", "list"), ("--url", "neo4j://@", "list"),
+    ("--wait", "@", "list"), ("--debug", "query", "-e", "MATCH @"),
     ("upkeep", "erase", "@", "--yes"),
-)
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -197,16 +142,14 @@ def test_files_with_nasty_names(tmp_path: Path) -> None:
     (folder / f"{EVERY}.json").write_text("nothing known")
     export = str(folder / f"out {EVERY}")
     for command in (
-        ("seed", str(folder)),
-        ("--json", "seed", str(folder / f"{EVERY}.jsonl")),
-        ("seed", str(folder / f"{EVERY}.jsonl"), "--refused", "-"),
-        ("seed", str(folder / "none*")),
+        ("seed", str(folder)), ("--json", "seed", str(folder / f"{EVERY}.jsonl")),
+        ("seed", str(folder / f"{EVERY}.jsonl"), "--refused", "-"), ("seed", str(folder / "none*")),
         ("seed", str(folder / f"{EVERY}.jsonl"), "--refused", str(folder / f"refused {EVERY}")),
         ("upkeep", "export", "--format", "jsonl", export),
         ("upkeep", "import", "--format", "jsonl", str(folder / f"{EVERY}.jsonl")),
         ("upkeep", "import", "--format", "sentinel", str(folder / f"{EVERY}.json")),
         ("--url", str(folder / f"{EVERY}.json"), "list"),
-    ):
+    ):  # fmt: skip
         assert any(printed("--url", url, *command)), command
     check((folder / f"refused {EVERY}").read_text())
     os.mkfifo(folder / f"pipe {EVERY}")
@@ -220,27 +163,15 @@ def test_on_a_terminal_only_our_own_styling_is_obeyed(hostile: str, tmp_path: Pa
     for command in (("list", "strategies"), ("seed", str(log)), ("seed", "none @"), ("doctor",)):
         given = [part.replace("@", EVERY) for part in command]
         ours, theirs = pty.openpty()
-        process = subprocess.Popen(
-            [sys.executable, "-c", CODE, "--url", hostile, *given],
-            stdin=subprocess.DEVNULL,
-            stdout=theirs,
-            stderr=theirs,
-            env={**os.environ, "TERM": "xterm", "COLUMNS": "200"},
-        )
+        terminal = {**os.environ, "TERM": "xterm", "COLUMNS": "200"}
+        ends = {"stdout": theirs, "stderr": theirs}
+        process = start("--url", hostile, *given, env=terminal, **ends)
         os.close(theirs)
-        shown = b""
-        try:
-            while data := os.read(ours, 65_536):
-                shown += data
-        except OSError:  # the other end is closed
-            pass
-        os.close(ours)
+        text = shown_on(ours).decode()
         process.wait(60)
-        text = shown.decode()
         assert "\x1b]0" not in text
         assert "\x1b[31m\x1b" not in text
-        styling = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]|\r", "", text)
-        check(styling)
+        check(re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]|\r", "", text))
 
 
 SECRET = "s3cr3t"  # noqa: S105 - of nobody
@@ -263,11 +194,9 @@ def test_no_command_prints_the_password_of_a_url(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GRAPHMEM_WAIT", "0")
     commands = (
-        ("--debug", "list"),
-        ("--json", "doctor"),
-        ("doctor", "settings"),
+        ("--debug", "list"), ("--json", "doctor"), ("doctor", "settings"),
         ("--json", "doctor", "settings"),
-    )
+    )  # fmt: skip
     for command in (*commands, ("doctor",), ("init",)):
         assert SECRET not in "".join(printed("--url", given, *command))
     monkeypatch.setenv("GRAPHMEM_URL", given)

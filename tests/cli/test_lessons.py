@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from graphmem import Memory
-from tests.cli.running import good, run
+from tests.cli.running import complaint, good
 from tests.faults.model_server import rules, serving, status
 
 KEY = "sk-very-secret-0123456789"
@@ -15,15 +15,9 @@ KEY = "sk-very-secret-0123456789"
 def taught(url: str) -> str:
     """Looking first works six times on two tasks, leaping once."""
     with Memory.open(url) as memory:
+        looked = {"strategy": ["look first"], "task_type": "work", "score": 0.9}
         memory.learn_many(
-            {
-                "task": f"task {number % 2}",
-                "strategy": ["look first"],
-                "task_type": "work",
-                "score": 0.9,
-                "source_key": str(number),
-            }
-            for number in range(6)
+            {**looked, "task": f"task {n % 2}", "source_key": str(n)} for n in range(6)
         )
         memory.learn("task 0", "leap", success=True)
     return url
@@ -41,11 +35,8 @@ def test_consolidate_when_it_is_due(taught: str) -> None:
 def test_consolidate_with_a_model(taught: str) -> None:
     rule = {"verdict": "WORKS", "text": "Look before you leap", "episodes": [1, 2]}
     with serving(rules(rule), status(401)) as server:
-        given = {
-            "GRAPHMEM_MODEL_BASE_URL": server.url,
-            "GRAPHMEM_MODEL_NAME": "m",
-            "GRAPHMEM_MODEL_KEY": KEY,
-        }
+        named = {"GRAPHMEM_MODEL_BASE_URL": server.url, "GRAPHMEM_MODEL_NAME": "m"}
+        given = {**named, "GRAPHMEM_MODEL_KEY": KEY}
         consolidate = ("--url", taught, "lessons", "consolidate", "--force", "--model")
         assert "model rules    1\n" in good(*consolidate, **given).out
         refused = good("--debug", *consolidate, **given).out
@@ -53,10 +44,9 @@ def test_consolidate_with_a_model(taught: str) -> None:
         assert KEY not in refused + good("--url", taught, "doctor", "settings", **given).out
     wrong = {"GRAPHMEM_MODEL_BASE_URL": f"http://{KEY}@host", "GRAPHMEM_MODEL_NAME": "m"}
     for settings in ({}, wrong):
-        done = run(*consolidate, **settings)
-        assert done.code == 2
-        assert "base_url" in done.err.lower()
-        assert KEY not in done.err + done.out
+        told = complaint(*consolidate, code=2, **settings)
+        assert "base_url" in told.lower()
+        assert KEY not in told
 
 
 def test_merge_and_undo(taught: str) -> None:

@@ -8,14 +8,13 @@ import pytest
 
 from graphmem import Memory
 from graphmem.cli.list import KINDS
-from tests.cli.running import good, run
+from tests.cli.running import complaint, good
 
 MONDAY = datetime(2026, 5, 4, 9, tzinfo=UTC)
 
 
 @pytest.fixture
 def taught(url: str) -> str:
-    """A memory with something of each kind."""
     with Memory.open(url) as memory:
         for day in range(8):
             memory.learn(
@@ -138,17 +137,15 @@ def test_a_belief_is_explained_by_its_text_and_its_id(taught: str) -> None:
 
 
 def test_what_has_no_verdict_is_shown_with_fields_and_links(taught: str) -> None:
-    [episode] = good(
-        "--url", taught, "--json", "list", "episodes", "--agent", "ada", "--limit", "1"
-    ).json
+    of_ada = ("list", "episodes", "--agent", "ada", "--limit", "1")
+    [episode] = good("--url", taught, "--json", *of_ada).json
     shown = good("--url", taught, "explain", episode["id"][:12]).out
     assert shown.startswith(f"episode {episode['id']}\nended at       2026-05-11")
     assert "strategy ask first (" in shown
     [task] = good("--url", taught, "--json", "list", "tasks", "--limit", "1").json
     assert good("--url", taught, "explain", task["id"]).out.startswith("task ")
-    refused = run("--url", taught, "explain", task["id"], "--agent", "ada")
-    assert (refused.code, refused.out) == (2, "")
-    assert "--as-of are not for a task, which has no verdict" in refused.err
+    refused = complaint("--url", taught, "explain", task["id"], "--agent", "ada")
+    assert "--as-of are not for a task, which has no verdict" in refused
 
 
 def test_narrow_screens_show_the_beginning_of_an_id(taught: str) -> None:

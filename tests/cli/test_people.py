@@ -47,13 +47,9 @@ def test_scopes(url: str) -> None:
     assert good(*scope, "grace", *given, *more).out == "set the scope of grace\n"
     [stored] = good("--url", url, "--json", "list", "scopes").json
     assert stored == {
-        "agent": "grace",
-        "can_learn": ["sql_*", "web"],
-        "cannot_learn": ["sql_admin"],
-        "share_with": ["*"],
-        "inherit_from": ["ada"],
-        "min_occurrences": 4,
-    }
+        "agent": "grace", "can_learn": ["sql_*", "web"], "cannot_learn": ["sql_admin"],
+        "share_with": ["*"], "inherit_from": ["ada"], "min_occurrences": 4,
+    }  # fmt: skip
     good(*scope, "ada", "--share-with", "grace")
     shown = good("--url", url, "list", "scopes").out
     assert shown.index("everything") < shown.index("sql_*, web")

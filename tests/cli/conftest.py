@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from graphmem import Memory
-from tests.cli.running import lines
+from tests.cli.running import lines, teach
 from tests.faults.learner import episode
 
 
@@ -21,6 +21,13 @@ def seeded(url: str) -> str:
     """A memory of 30 episodes."""
     with Memory.open(url) as memory:
         memory.learn_many([episode(number) for number in range(30)])
+    return url
+
+
+@pytest.fixture
+def learned(url: str) -> str:
+    """A memory of policies and events."""
+    teach(url)
     return url
 
 

@@ -11,17 +11,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import pytest
-
 from graphmem import Memory, fingerprint
 from graphmem.models.policies import Event
-from tests.cli.running import good, start, teach
-
-
-@pytest.fixture
-def learned(url: str) -> str:
-    teach(url)
-    return url
+from tests.cli.running import good, start
 
 
 def test_tail_prints_a_line_for_an_event(learned: str) -> None:

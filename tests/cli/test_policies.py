@@ -9,13 +9,7 @@ from typing import Any
 import pytest
 
 from graphmem import Memory, fingerprint
-from tests.cli.running import DEPLOY, complaint, good, teach
-
-
-@pytest.fixture
-def learned(url: str) -> str:
-    teach(url)
-    return url
+from tests.cli.running import DEPLOY, complaint, good
 
 
 def policy(url: str, action: str, **more: Any) -> Any:

@@ -16,7 +16,7 @@ from mcp.client.stdio import stdio_client
 from mcp_types import CallToolResult, TextContent
 
 from graphmem import Memory
-from tests.cli.running import CODE
+from tests.cli.running import CODE, start
 
 MODES = ("legacy", "auto")
 FLIGHT = "refund a cancelled flight"
@@ -24,8 +24,6 @@ Work = Callable[[Client], Awaitable[None]]
 
 
 def talk(target: Any, work: Work, mode: str = "auto") -> None:
-    """Let a client do some work with a server."""
-
     async def main() -> None:
         async with Client(target, mode=mode) as client:
             await work(client)
@@ -34,7 +32,6 @@ def talk(target: Any, work: Work, mode: str = "auto") -> None:
 
 
 async def good(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
-    """Call a tool that must succeed; return what it says for programs."""
     result = await client.call_tool(f"graphmem_{tool}", arguments)
     assert not result.is_error, said(result)
     found: dict[str, Any] | None = result.structured_content
@@ -43,7 +40,6 @@ async def good(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
 
 
 async def refused(client: Client, tool: str, **arguments: Any) -> str:
-    """Call a tool that must fail; return what it says."""
     result = await client.call_tool(f"graphmem_{tool}", arguments)
     assert result.is_error
     assert "Traceback" not in said(result)
@@ -57,7 +53,6 @@ def said(result: CallToolResult) -> str:
 
 
 def taught(memory: Memory) -> Memory:
-    """Teach what works on a flight."""
     for number in range(3):
         memory.learn(FLIGHT, "check the fare rules", success=True, source_key=f"good/{number}")
     memory.learn(FLIGHT, "refund at once", success=False, error="policy: not refundable")
@@ -65,18 +60,13 @@ def taught(memory: Memory) -> Memory:
 
 
 @contextmanager
-def serving(*arguments: str, url: str, **env: str) -> Iterator[subprocess.Popen[str]]:
-    """Run ``graphmem mcp`` over HTTP; its first line on stderr says where."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", CODE, "--url", url, "mcp", *arguments],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, **env},
-    )
+def serving(*arguments: str, url: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Run ``graphmem mcp`` over HTTP; its first line on stderr says at which address."""
+    http = ("mcp", "--http", "127.0.0.1:0", *arguments)
+    process = start("--url", url, *http, text=True)
+    assert process.stderr
     try:
-        yield process
+        yield process, process.stderr.readline().split()[-1]
     finally:
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=120)
@@ -84,11 +74,8 @@ def serving(*arguments: str, url: str, **env: str) -> Iterator[subprocess.Popen[
 
 
 def over_stdio(url: str, *arguments: str, **env: str) -> Any:
-    """Return the transport of a server that is a process of its own."""
+    command = ["-c", CODE, "--url", url, "mcp", *arguments]
+    surroundings = {**os.environ, **env}
     return stdio_client(
-        StdioServerParameters(
-            command=sys.executable,
-            args=["-c", CODE, "--url", url, "mcp", *arguments],
-            env={**os.environ, **env},
-        )
+        StdioServerParameters(command=sys.executable, args=command, env=surroundings)
     )

@@ -41,12 +41,10 @@ class Session:
             file.write(json.dumps(entry) + "\n")
 
     def prompt(self, text: str | list[dict[str, Any]], **more: Any) -> None:
-        """The user asks."""
         message = {"role": "user", "content": text}
         self.line("user", message, promptId=f"p{self.count}", **more)
 
     def says(self, text: str, model: str = "claude-opus-5", **more: Any) -> None:
-        """The assistant answers."""
         self._assistant({"type": "text", "text": text}, model, **more)
 
     def calls(
@@ -59,52 +57,37 @@ class Session:
         more: Any = None,
         **entry: Any,
     ) -> None:
-        """The assistant calls a tool, and gets its result."""
         identity = f"toolu_{self.count}"
         self._assistant({"type": "tool_use", "id": identity, "name": name, "input": given})
         block = {
-            "type": "tool_result",
-            "tool_use_id": identity,
-            "content": result,
-            "is_error": error,
-        }
+            "type": "tool_result", "tool_use_id": identity, "content": result, "is_error": error,
+        }  # fmt: skip
         raw = f"Error: {result}" if error else {"stdout": result, "interrupted": False}
         message = {"role": "user", "content": [block]}
         self.line("user", message, toolUseResult=raw if more is None else more, **entry)
 
     def runs(self, command: str, code: int = 0, result: str = "", **more: Any) -> None:
-        """The assistant runs a command."""
         said = f"Exit code {code}\n{result}" if code else result
         self.calls("Bash", {"command": command}, said, error=code != 0, **more)
 
     def _assistant(self, block: dict[str, Any], model: str = "claude-opus-5", **more: Any) -> None:
         message = {
-            "id": f"msg_{self.count}",
-            "type": "message",
-            "role": "assistant",
-            "model": model,
-            "content": [block],
-            "stop_reason": None,
+            "id": f"msg_{self.count}", "type": "message", "role": "assistant", "model": model,
+            "content": [block], "stop_reason": None,
             "usage": {"input_tokens": 3, "output_tokens": 5},
-        }
+        }  # fmt: skip
         self.line("assistant", message, **more)
 
     def hook(self, event: str, **more: Any) -> dict[str, Any]:
-        """What a hook is given."""
         return {
-            "session_id": self.session,
-            "transcript_path": str(self.path),
-            "cwd": str(self.path.parent),
-            "hook_event_name": event,
-            **more,
-        }
+            "session_id": self.session, "transcript_path": str(self.path),
+            "cwd": str(self.path.parent), "hook_event_name": event, **more,
+        }  # fmt: skip
 
     def ended(self) -> dict[str, Any]:
-        """What the hook SessionEnd is given."""
         return self.hook("SessionEnd", reason="prompt_input_exit")
 
     def asked(self, prompt: str) -> dict[str, Any]:
-        """What the hook UserPromptSubmit is given."""
         return self.hook("UserPromptSubmit", permission_mode="default", prompt=prompt)
 
 

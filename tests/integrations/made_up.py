@@ -39,7 +39,6 @@ class MadeUp(BaseChatModel):
 
 
 def calls(*tools: str) -> AIMessage:
-    """Return a message that calls tools, side by side."""
     return AIMessage(
         "",
         tool_calls=[

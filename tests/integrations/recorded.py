@@ -34,12 +34,10 @@ def episodes(memory: Memory) -> list[dict[str, Any]]:
 
 
 def abandoned(memory: Memory) -> list[dict[str, Any]]:
-    """The attempts without an outcome."""
     return list(memory.query("attempts.abandoned"))
 
 
 def arguments(episode: dict[str, Any]) -> list[Any]:
-    """What the tools of an episode were called with."""
     return [json.loads(action) if action else None for action in episode["actions"]]
 
 

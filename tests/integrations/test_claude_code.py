@@ -48,11 +48,8 @@ def test_the_last_run_of_the_test_command_says_the_outcome(
     learned = learn_session(memory, session.ended(), PYTEST)
     assert (learned.learned, learned.unjudged, learned.problems) == (2, 1, [])
     assert counts(memory) == {
-        "Read > Bash > Edit": (1, 1),
-        "Read": (1, 1),
-        "Edit": (1, 1),
-        "Bash": (1, 2),
-    }
+        "Read > Bash > Edit": (1, 1), "Read": (1, 1), "Edit": (1, 1), "Bash": (1, 2),
+    }  # fmt: skip
     assert unjudged(memory) == ["explain what it does"]
     assert memory.upkeep.pending() == {"Strategy": 0, "Task": 0}  # no prompt waits for that
 
@@ -66,15 +63,12 @@ def test_the_last_run_of_the_test_command_says_the_outcome(
         id=evidence.id,
     )
     assert [(row["tool"], row["seen"], row["error"]) for row in steps] == [
-        ("Read", "def parse(text): ...", None),
-        ("Bash", None, "Exit code 1\n1 failed"),
-        ("Edit", "ok", None),
-        ("Bash", "12 passed", None),
-    ]
+        ("Read", "def parse(text): ...", None), ("Bash", None, "Exit code 1\n1 failed"),
+        ("Edit", "ok", None), ("Bash", "12 passed", None),
+    ]  # fmt: skip
 
     again = learn_session(memory, session.ended(), PYTEST)
-    assert (again.learned, again.known, again.unjudged) == (0, 2, 1)
-    assert memory.stats().episodes == 2
+    assert (again.learned, again.known, again.unjudged, memory.stats().episodes) == (0, 2, 1, 2)
     assert unjudged(memory) == ["explain what it does"]
 
     # The session is taken up again, and the user says how it went.
@@ -84,8 +78,7 @@ def test_the_last_run_of_the_test_command_says_the_outcome(
     session.says("Noted.")
     later = learn_session(memory, session.ended(), PYTEST)
     assert (later.learned, later.known, later.unjudged, later.problems) == (2, 2, 0, [])
-    assert unjudged(memory) == []
-    assert counts(memory)["no tools"] == (1, 1)
+    assert (unjudged(memory), counts(memory)["no tools"]) == ([], (1, 1))
     assert counts(memory)["Edit"] == (1, 2)
     assert memory.episodes(strategy="Edit")[0].task == "now sort the imports"
     assert memory.verify().ok
@@ -112,8 +105,7 @@ def test_without_a_statement_nothing_is_counted(session: Session) -> None:
     fixing(session)  # its last command worked, and nothing else says anything
     with Memory.open("memory:") as memory:
         learned = learn_session(memory, session.ended(), Terms())
-        assert (learned.learned, learned.unjudged) == (0, 3)
-        assert memory.stats().episodes == 0
+        assert (learned.learned, learned.unjudged, memory.stats().episodes) == (0, 3, 0)
         assert counts(memory) == {}
 
 
@@ -133,13 +125,11 @@ def test_an_evaluator_says_the_outcome_unless_the_user_does(
     )
     with Memory.open("memory:") as memory:
         learned = learn_session(memory, session.ended(), Terms(outcome="short", agent="ada"))
-        assert (learned.learned, learned.unjudged) == (2, 1)
-        assert counts(memory)["Bash"] == (1, 1)
+        assert (learned.learned, learned.unjudged, counts(memory)["Bash"]) == (2, 1, (1, 1))
         assert counts(memory)["no tools"] == (0, 1)  # the user said failure
         assert memory.episodes(strategy="Bash")[0].agent == "ada"
     assert [run.task for run in seen] == ["fix the failing date test", "rename the module to days"]
-    assert seen[0].answer == "The test passes now."
-    assert seen[0].metadata["gitBranch"] == "main"
+    assert (seen[0].answer, seen[0].metadata["gitBranch"]) == ("The test passes now.", "main")
 
 
 def test_an_evaluator_that_fails_says_nothing(
@@ -204,13 +194,11 @@ def test_what_others_put_into_a_transcript_is_no_prompt(session: Session) -> Non
     session.prompt([{"type": "text", "text": "[Request interrupted by user]"}])
     session.line("system", None, subtype="compact_boundary", content="Conversation compacted")
     session.line("attachment", None, attachment={"type": "date_change"})
-    session.prompt(
-        [
-            {"type": "text", "text": "<ide_opened_file>The user opened x</ide_opened_file>"},
-            {"type": "text", "text": "two"},
-            {"type": "image", "source": {"type": "base64", "data": "AA=="}},
-        ]
-    )
+    session.prompt([
+        {"type": "text", "text": "<ide_opened_file>The user opened x</ide_opened_file>"},
+        {"type": "text", "text": "two"},
+        {"type": "image", "source": {"type": "base64", "data": "AA=="}},
+    ])  # fmt: skip
     session.prompt("<command-name>/deploy</command-name>\n<command-args>staging</command-args>")
     session.prompt("<system-reminder>be kind</system-reminder>three")
     assert prompts(session) == ["one", "two", "/deploy staging", "three"]
@@ -226,8 +214,7 @@ def test_damaged_lines_are_told(session: Session) -> None:
         file.write('{"type": "assistant", "message": {"model": 5, "content": null}}\n')
     with Memory.open("memory:") as memory:
         learned = learn_session(memory, session.ended(), PYTEST)
-    assert (learned.learned, learned.unjudged) == (2, 1)
-    assert len(learned.problems) == 2
+    assert (learned.learned, learned.unjudged, len(learned.problems)) == (2, 1, 2)
     assert learned.problems[0].startswith("prompt 4: started_at")
     assert "3 lines" in learned.problems[1]
 
@@ -247,60 +234,37 @@ def test_what_was_not_replied_to_is_no_task(session: Session) -> None:
 # What states an outcome
 
 
-@pytest.mark.parametrize(
-    ("prompt", "task", "said"),
-    [
-        ("graphmem: success", "", True),
-        ("  GraphMem:  Failure \n", "", False),
-        ("graphmem: 0.5", "", 0.5),
-        ("graphmem: failure\nthen do this", "then do this", False),
-        ("graphmem: sucess", "", None),
-        ("graphmem: 7", "", None),
-        ("use graphmem: success", "use graphmem: success", None),
-        ("graphmem: it is a success", "graphmem: it is a success", None),
-    ],
-)
+@pytest.mark.parametrize(("prompt", "task", "said"), [
+    ("graphmem: success", "", True), ("  GraphMem:  Failure \n", "", False),
+    ("graphmem: 0.5", "", 0.5), ("graphmem: failure\nthen do this", "then do this", False),
+    ("graphmem: sucess", "", None), ("graphmem: 7", "", None),
+    ("use graphmem: success", "use graphmem: success", None),
+    ("graphmem: it is a success", "graphmem: it is a success", None),
+])  # fmt: skip
 def test_a_line_of_a_prompt_states_the_outcome(prompt: str, task: str, said: object) -> None:
     assert task_of(prompt) == task
     assert repr(parse_statement(without_statement(prompt)[1])) == repr(said)
 
 
 def ran(*commands: tuple[str, int | str]) -> Work:
-    calls = [
-        Call(
-            "Bash",
-            {"command": command},
-            f"Exit code {code}" if isinstance(code, int) and code else str(code),
-            failed=code != 0,
-        )
-        for command, code in commands
-    ]
-    return Work(1, "t", {}, None, None, calls)
+    def call(command: str, code: int | str) -> Call:
+        said = f"Exit code {code}" if isinstance(code, int) and code else str(code)
+        return Call("Bash", {"command": command}, said, failed=code != 0)
+
+    return Work(1, "t", {}, None, None, [call(*command) for command in commands])
 
 
-@pytest.mark.parametrize(
-    ("command", "code", "how"),
-    [
-        ("pytest", 0, True),
-        ("cd app && pytest", 1, False),
-        ("cd app\nCI=1 pytest > out.txt 2>&1", 2, False),
-        ("pytest \\\n  -q", 0, True),
-        ("pytest # all of them", 0, True),
-        ("(cd app && pytest)", 0, True),
-        # It is not said how it ended.
-        ("make && pytest", 1, None),
-        ("pytest | tail -5", 0, None),
-        ("pytest || true", 0, None),
-        ("pytest; echo done", 0, None),
-        ("pytest &", 0, None),
-        ("! pytest", 0, None),
-        ("pytest", "The user doesn't want to proceed with this tool use.", None),
-        ("pytest", 127, None),
-        # It is another command.
-        ("echo pytest", 0, None),
-        ("pytest-watch", 0, None),
-    ],
-)
+@pytest.mark.parametrize(("command", "code", "how"), [
+    ("pytest", 0, True), ("cd app && pytest", 1, False),
+    ("cd app\nCI=1 pytest > out.txt 2>&1", 2, False), ("pytest \\\n  -q", 0, True),
+    ("pytest # all of them", 0, True), ("(cd app && pytest)", 0, True),
+    # It is not said how it ended.
+    ("make && pytest", 1, None), ("pytest | tail -5", 0, None), ("pytest || true", 0, None),
+    ("pytest; echo done", 0, None), ("pytest &", 0, None), ("! pytest", 0, None),
+    ("pytest", "The user doesn't want to proceed with this tool use.", None), ("pytest", 127, None),
+    # It is another command.
+    ("echo pytest", 0, None), ("pytest-watch", 0, None),
+])  # fmt: skip
 def test_a_run_of_the_test_counts_where_its_exit_tells(
     command: str, code: int | str, how: bool | None
 ) -> None:

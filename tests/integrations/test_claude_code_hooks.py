@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from graphmem import Settings
 from graphmem.errors import StorageError
 from graphmem.integrations.claude_code.hooks import TIMEOUTS, install
-from tests.cli.running import Done, good, run
+from tests.cli.running import Done, complaint, good, run
 from tests.faults.learner import environment, learning
 from tests.integrations.claude_code_session import Session, fixing
 
@@ -24,7 +23,6 @@ UNINSTALL = ("hooks", "uninstall", "claude-code")
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of a project, in which we are."""
     folder = tmp_path / "my project"
     folder.mkdir()
     monkeypatch.chdir(folder)
@@ -34,7 +32,6 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def commands(file: Path) -> dict[str, list[str]]:
-    """The commands of all hooks in a file of settings, by their events."""
     hooks = json.loads(file.read_text(encoding="utf-8")).get("hooks", {})
     return {
         event: [hook["command"] for group in groups for hook in group["hooks"]]
@@ -51,17 +48,15 @@ def test_what_is_written_is_shown_first_and_can_be_undone(project: Path) -> None
     assert "+" in shown
     assert not file.exists()
 
-    asked = run(*INSTALL)
-    assert (asked.code, "confirm with --yes" in asked.err) == (2, True)
+    assert run(*INSTALL).code == 2
+    assert "confirm with --yes" in run(*INSTALL).err
     assert not file.exists()
 
     good("--url", "./runs.graph", *INSTALL, "--yes", "--test-command", "uv run pytest")
     wanted = f"{COMMAND} --test-command 'uv run pytest'"
     assert commands(file) == {"UserPromptSubmit": [wanted], "SessionEnd": [wanted]}
-    assert (
-        "stays as it is"
-        in good("--url", "./runs.graph", *INSTALL, "--test-command", "uv run pytest").out
-    )
+    again = good("--url", "./runs.graph", *INSTALL, "--test-command", "uv run pytest")
+    assert "stays as it is" in again.out
 
     changed = good("--namespace", "team", "--json", *INSTALL, "--yes", "--agent", "ada").json
     assert (changed["file"], changed["changed"]) == (str(file), True)
@@ -86,41 +81,30 @@ def test_settings_of_the_user_name_whole_paths(project: Path, tmp_path: Path) ->
     assert not (project / ".claude" / "settings.json").exists()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ((*INSTALL, "--outcome", "stated", "--test-command", "pytest"), "not both"),
-        ((*INSTALL, "--outcome", "nobody"), "no evaluator 'nobody'"),
-        ((*INSTALL, "--test-command", "'"), "--test-command"),
-        ((*INSTALL, "--test-command", " "), "--test-command is empty"),
-        ((*INSTALL, "--user", "--local"), "not both"),
-        (("--url", "memory:", *INSTALL), "forgets all"),
-        (("--url", "neo4j://ann:hush@h:7687", *INSTALL), "set GRAPHMEM_USER"),
-        (("hooks", "install", "vi"), "claude-code"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "said"), [
+    ((*INSTALL, "--outcome", "stated", "--test-command", "pytest"), "not both"),
+    ((*INSTALL, "--outcome", "nobody"), "no evaluator 'nobody'"),
+    ((*INSTALL, "--test-command", "'"), "--test-command"),
+    ((*INSTALL, "--test-command", " "), "--test-command is empty"),
+    ((*INSTALL, "--user", "--local"), "not both"), (("--url", "memory:", *INSTALL), "forgets all"),
+    (("--url", "neo4j://ann:hush@h:7687", *INSTALL), "set GRAPHMEM_USER"),
+    (("hooks", "install", "vi"), "claude-code"),
+])  # fmt: skip
 def test_what_cannot_work_is_not_written(
     project: Path, arguments: tuple[str, ...], said: str
 ) -> None:
-    refused = run(*arguments, "--yes")
-    assert (refused.code, refused.out) == (2, "")
-    assert said in refused.err
-    assert "hush" not in refused.err
+    told = complaint(*arguments, "--yes")
+    assert said in told
+    assert "hush" not in told
     assert not (project / ".claude").exists()
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ('{"a": 1,}', "is not JSON"),
-        ('{\n  // mine\n  "a": 1\n}', "line 2"),
-        ("[]", "is not an object"),
-        ('{"hooks": []}', "in hooks"),
-        ('{"hooks": {"SessionEnd": {}}}', "in hooks.SessionEnd"),
-        ("[" * 100_000, "is not JSON"),
-        (b"\xff\xfe{", "is not UTF-8"),
-    ],
-)
+@pytest.mark.parametrize(("text", "said"), [
+    ('{"a": 1,}', "is not JSON"), ('{\n  // mine\n  "a": 1\n}', "line 2"),
+    ("[]", "is not an object"), ('{"hooks": []}', "in hooks"),
+    ('{"hooks": {"SessionEnd": {}}}', "in hooks.SessionEnd"), ("[" * 100_000, "is not JSON"),
+    (b"\xff\xfe{", "is not UTF-8"),
+])  # fmt: skip
 @pytest.mark.parametrize("command", [INSTALL, UNINSTALL])
 def test_a_damaged_file_is_told_and_left(
     project: Path, command: tuple[str, ...], text: str | bytes, said: str
@@ -129,10 +113,9 @@ def test_a_damaged_file_is_told_and_left(
     file.parent.mkdir()
     before = text if isinstance(text, bytes) else text.encode()
     file.write_bytes(before)
-    refused = run(*command, "--yes")
-    assert (refused.code, refused.out) == (2, "")
-    assert said in refused.err
-    assert str(file) in refused.err
+    told = complaint(*command, "--yes")
+    assert said in told
+    assert str(file) in told
     assert file.read_bytes() == before
 
 
@@ -141,27 +124,13 @@ def test_only_hooks_of_graphmem_are_taken_out(tmp_path: Path) -> None:
     ours = {"type": "command", "command": f"/opt/bin/{COMMAND}"}
     theirs = {"type": "command", "command": "say 'graphmem hooks are good'"}
     broken = {"type": "command", "command": "say 'graphmem hooks run claude-code"}
-    file.write_text(
-        json.dumps(
-            {
-                "hooks": {
-                    "UserPromptSubmit": [{"hooks": [ours, theirs, ours]}, {"hooks": [ours]}, 5],
-                    "SessionEnd": [{"matcher": "clear", "hooks": [broken]}, {"hooks": "none"}],
-                    "Stop": [{"hooks": [ours]}],
-                    "Other": 7,
-                }
-            },
-            indent=1,
-        )
-    )
+    end = [{"matcher": "clear", "hooks": [broken]}, {"hooks": "none"}]
+    mixed = [{"hooks": [ours, theirs, ours]}, {"hooks": [ours]}, 5]
+    before = {"UserPromptSubmit": mixed, "SessionEnd": end, "Stop": [{"hooks": [ours]}], "Other": 7}
+    file.write_text(json.dumps({"hooks": before}, indent=1))
     install(file, None).apply()
-    assert json.loads(file.read_text()) == {
-        "hooks": {
-            "UserPromptSubmit": [{"hooks": [theirs]}, 5],
-            "SessionEnd": [{"matcher": "clear", "hooks": [broken]}, {"hooks": "none"}],
-            "Other": 7,
-        }
-    }
+    after = {"UserPromptSubmit": [{"hooks": [theirs]}, 5], "SessionEnd": end, "Other": 7}
+    assert json.loads(file.read_text()) == {"hooks": after}
 
 
 def test_a_file_that_changes_meanwhile_is_left(tmp_path: Path) -> None:
@@ -215,8 +184,7 @@ def test_a_session_from_its_first_prompt_to_its_end(project: Path, tmp_path: Pat
     away = {"CLAUDE_PROJECT_DIR": str(project)}
     os.chdir(tmp_path)  # Claude Code runs hooks in any folder
     first = hook(session.asked("fix the failing date test"), **away)
-    assert (first.out, first.err) == ("", "")
-    assert list(project.iterdir()) == []
+    assert (first.out, first.err, list(project.iterdir())) == ("", "", [])
     fixing(session)
     ended = hook(session.ended(), "--test-command", "pytest", **away)
     assert (ended.out, ended.err) == (
@@ -236,19 +204,15 @@ def test_the_file_of_settings_of_the_project_holds(project: Path, tmp_path: Path
     fixing(session)
     os.chdir(tmp_path)
     given = session.ended() | {"cwd": str(project)}
-    done = run("hooks", "run", "claude-code", text=json.dumps(given))
-    assert (done.code, done.err) == (0, "")
+    good("hooks", "run", "claude-code", text=json.dumps(given))
     assert (project / "kept.graph").exists()
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        *("", "{", "[]", "{}", "[" * 100_000, "\0", '{"hook_event_name": "Stop"}'),
-        '{"hook_event_name": "UserPromptSubmit", "prompt": 5}',
-        '{"hook_event_name": "SessionEnd", "session_id": "s", "transcript_path": " "}',
-    ],
-)
+@pytest.mark.parametrize("text", [
+    *("", "{", "[]", "{}", "[" * 100_000, "\0", '{"hook_event_name": "Stop"}'),
+    '{"hook_event_name": "UserPromptSubmit", "prompt": 5}',
+    '{"hook_event_name": "SessionEnd", "session_id": "s", "transcript_path": " "}',
+])  # fmt: skip
 def test_no_input_stops_a_session(project: Path, text: str) -> None:
     done = hook(text)
     assert done.out == ""
@@ -282,7 +246,7 @@ def test_a_memory_that_another_process_writes(project: Path, tmp_path: Path) -> 
     fixing(session)
     waiting = {"GRAPHMEM_WAIT": "0.1"}
     url = str(project / "runs.graph")
-    with learning(environment(url, "default", Settings()), 0, 1, "hold") as holder:
+    with learning(environment(url), 0, 1, "hold") as holder:
         holder.wait_for("done")
         ended = hook(session.ended(), "--test-command", "pytest", url=url, **waiting)
         assert ended.out == ""

@@ -100,8 +100,7 @@ def test_what_is_not_judged_counts_nowhere(memory: Memory, tmp_path: Path) -> No
     env.reset(seed=2)  # before the end of the run
     env.step(0)
     env.close()
-    assert memory.stats().abandoned == 2
-    assert memory.stats().episodes == 0
+    assert (memory.stats().abandoned, memory.stats().episodes) == (2, 0)
     report = seeded(memory, log)
     assert [item.reason.split(" (")[0] for item in report.refusals] == [
         "run: has no end: it was cut off"

@@ -38,15 +38,11 @@ FOOD = ("users", "17")
 LABELS = st.sampled_from(["a", "b", "a:b", "a%3Ab", " a", "é", "e\u0301", "a/b", "stm", "%", "A"])
 PATHS = st.lists(LABELS, min_size=1, max_size=3).map(tuple)
 KEYS = st.sampled_from(["k", "", " k", "k%", "a:b", "%", "k\n", "\x00"])
-VALUES = st.fixed_dictionaries(
-    {"n": st.integers(-3, 3)},
-    optional={
-        "text": st.sampled_from(["a red car", "a blue car", "green tea", ""]),
-        "part": st.fixed_dictionaries({"x": st.booleans() | st.none()}),
-        "list": st.lists(st.integers(0, 2), max_size=2),
-        "f": st.floats(-2, 2),
-    },
-)
+VALUES = st.fixed_dictionaries({"n": st.integers(-3, 3)}, optional={
+    "text": st.sampled_from(["a red car", "a blue car", "green tea", ""]),
+    "part": st.fixed_dictionaries({"x": st.booleans() | st.none()}),
+    "list": st.lists(st.integers(0, 2), max_size=2), "f": st.floats(-2, 2),
+})  # fmt: skip
 FILTERS = st.dictionaries(
     st.just("n"),
     st.integers(-3, 3)
@@ -189,8 +185,7 @@ def test_items_outlive_the_process(opened: Opener) -> None:
     assert changed.created_at == created.created_at
     assert changed.updated_at > created.updated_at
     [found] = again.search(("users",), query="what to cook")
-    assert found.key == "likes"
-    assert GraphMemStore(opened(), name="other").list_namespaces() == []
+    assert (found.key, GraphMemStore(opened(), name="other").list_namespaces()) == ("likes", [])
 
     memory = opened()  # items are entries of levels
     level = "collective:store:users:17"

@@ -20,13 +20,9 @@ from tests.integrations.asking import FLIGHT, MODES, good, refused, said, talk, 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 ASKING = [
-    "graphmem_recall",
-    "graphmem_context",
-    "graphmem_choose",
-    "graphmem_explain",
-    "graphmem_strategies",
-    "graphmem_status",
-]
+    "graphmem_recall", "graphmem_context", "graphmem_choose", "graphmem_explain",
+    "graphmem_strategies", "graphmem_status",
+]  # fmt: skip
 WRITING = ["graphmem_learn", "graphmem_settle"]
 
 
@@ -41,13 +37,8 @@ def test_an_agent_asks_acts_and_learns(opened: Opener, mode: str) -> None:
         for _ in range(6):
             choice = await good(client, "choose", task=FLIGHT, candidates=ways)
             assert [way["text"] for way in choice["rows"]]
-            await good(
-                client,
-                "learn",
-                task=FLIGHT,
-                choice=choice["choice"],
-                success=choice["rows"][0]["text"] == ways[0],
-            )
+            right = choice["rows"][0]["text"] == ways[0]
+            await good(client, "learn", task=FLIGHT, choice=choice["choice"], success=right)
         await good(client, "learn", task=FLIGHT, strategy=ways[0], success=True)
         found = await good(client, "recall", task="a passenger wants a refund for a flight")
         assert found["rows"][0]["text"] == ways[0]
@@ -74,18 +65,14 @@ def test_an_agent_asks_acts_and_learns(opened: Opener, mode: str) -> None:
     assert any(row["propensity"] == pytest.approx(0.5, abs=0.1) for row in rows)
 
 
-@pytest.mark.parametrize(
-    ("access", "more"),
-    [
-        (Access(), WRITING),
-        (Access(read_only=True), []),
-        (Access(admin=True), [*WRITING, "graphmem_erase"]),
-        (
-            Access(levels=True),
-            [*WRITING, *(f"graphmem_levels_{name}" for name in ("recall", "map", "add"))],
-        ),
-    ],
-)
+@pytest.mark.parametrize(("access", "more"), [
+    (Access(), WRITING), (Access(read_only=True), []),
+    (Access(admin=True), [*WRITING, "graphmem_erase"]),
+    (
+        Access(levels=True),
+        [*WRITING, *(f"graphmem_levels_{name}" for name in ("recall", "map", "add"))],
+    ),
+])  # fmt: skip
 def test_a_server_offers_what_it_may_do(access: Access, more: list[str]) -> None:
     async def work(client: Client) -> None:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
@@ -147,13 +134,10 @@ def test_answers_keep_to_their_tokens_and_say_how_to_get_the_rest() -> None:
         memory.levels.add("collective:shared", {"saw": f"order {number} " * 30})
     best = memory.strategies(FLIGHT)[0].id
     asked: dict[str, dict[str, Any]] = {
-        "recall": {"task": FLIGHT, "limit": 10},
-        "context": {"task": FLIGHT},
-        "choose": {"task": FLIGHT},
-        "explain": {"item": best, "task": FLIGHT},
-        "strategies": {},
+        "recall": {"task": FLIGHT, "limit": 10}, "context": {"task": FLIGHT},
+        "choose": {"task": FLIGHT}, "explain": {"item": best, "task": FLIGHT}, "strategies": {},
         "levels_recall": {"text": "orders"},
-    }
+    }  # fmt: skip
 
     async def work(client: Client) -> None:
         for tool, arguments in asked.items():

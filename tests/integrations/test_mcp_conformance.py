@@ -70,9 +70,7 @@ def start(tools: Path, folder: Path, *arguments: str) -> subprocess.Popen[str]:
 
 
 def test_the_conformance_suite(tools: Path, tmp_path: Path, url: str) -> None:
-    with serving("--http", "127.0.0.1:0", url=url) as server:
-        assert server.stderr
-        address = server.stderr.readline().split()[-1]
+    with serving(url=url) as (_, address):
         runs = {
             revision: start(
                 tools,
@@ -92,9 +90,7 @@ def test_the_conformance_suite(tools: Path, tmp_path: Path, url: str) -> None:
 
 def test_the_inspector(tools: Path, tmp_path: Path, url: str) -> None:
     command = (sys.executable, "-c", CODE, "--url", url, "mcp")
-    with serving("--http", "127.0.0.1:0", url=url) as server:
-        assert server.stderr
-        address = server.stderr.readline().split()[-1]
+    with serving(url=url) as (_, address):
         recall = ("--method", "tools/call", "--tool-name", "graphmem_recall", "--tool-arg")
         runs = [
             start(tools, tmp_path, "mcp-inspector", "--cli", *arguments)

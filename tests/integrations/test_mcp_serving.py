@@ -7,7 +7,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,20 +19,13 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from graphmem import Memory, Settings
-from tests.cli.running import CODE, run
+from tests.cli.running import complaint, run, start
 from tests.integrations.asking import FLIGHT, MODES, good, over_stdio, serving, talk
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
-HELLO = {
-    "id": 1,
-    "method": "initialize",
-    "params": {
-        "protocolVersion": "2025-06-18",
-        "capabilities": {},
-        "clientInfo": {"name": "test", "version": "1"},
-    },
-}
+CLIENT = {"clientInfo": {"name": "test", "version": "1"}, "capabilities": {}}
+HELLO = {"id": 1, "method": "initialize", "params": {"protocolVersion": "2025-06-18", **CLIENT}}
 LEARN = {"task": FLIGHT, "strategy": "ask", "success": True}
 PATIENCE = 120.0
 """Seconds that a server may take on a machine that is busy."""
@@ -42,7 +34,6 @@ ACCEPT = {"Accept": "application/json, text/event-stream"}
 
 
 def calling(number: int, **arguments: Any) -> dict[str, Any]:
-    """Return a message that learns."""
     params = {"name": "graphmem_learn", "arguments": LEARN | arguments}
     return {"id": number, "method": "tools/call", "params": params}
 
@@ -54,12 +45,7 @@ def line(message: dict[str, Any]) -> bytes:
 @contextmanager
 def process(url: str) -> Iterator[tuple[subprocess.Popen[bytes], Callable[..., None], IO[bytes]]]:
     """Run ``graphmem mcp`` over pipes: what writes to it, what reads; it must end by itself."""
-    server = subprocess.Popen(
-        [sys.executable, "-c", CODE, "--url", url, "mcp"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
+    server = start("--url", url, "mcp", stdin=subprocess.PIPE)
     assert server.stdin
     assert server.stdout
     pipes = server.stdin, server.stdout
@@ -125,19 +111,16 @@ def test_lines_that_are_no_messages_get_an_answer(tmp_path: Path) -> None:
     url = str(tmp_path / "memory.graph")
     deep = b"[" * 5_000 + b"]" * 5_000
     bad: list[tuple[bytes, object]] = [
-        (b"{nonsense\n", None),
-        (b"\xff\xfe\n", None),
-        (b"\n[]\n", None),
+        (b"{nonsense\n", None), (b"\xff\xfe\n", None), (b"\n[]\n", None),
         (line(calling(2, task="LONE")).replace(b"LONE", b"\\ud800"), 2),
         (line(calling(3, steps=[{"action": "DEEP"}])).replace(b'"DEEP"', deep), 3),
         (b'{"jsonrpc": "2.0", "id": "a", "method": 1.}\n', "a"),
-    ]
+    ]  # fmt: skip
     with process(url) as (_, say, answers):
         for text, number in bad:
             say(text)
             answer = json.loads(answers.readline())
-            assert answer["id"] == number
-            assert answer["error"]["code"] == -32_700
+            assert (answer["id"], answer["error"]["code"]) == (number, -32_700)
             assert len(answer["error"]["message"]) < 400
         say(line(calling(9)))
         assert not json.loads(answers.readline())["result"]["isError"]
@@ -146,9 +129,7 @@ def test_lines_that_are_no_messages_get_an_answer(tmp_path: Path) -> None:
 
 def test_what_is_wrong_over_http(tmp_path: Path) -> None:
     url = str(tmp_path / "memory.graph")
-    with serving("--http", "127.0.0.1:0", url=url) as server:
-        assert server.stderr
-        address = server.stderr.readline().split()[-1]
+    with serving(url=url) as (_, address):
 
         def post(content: bytes, **headers: str) -> httpx2.Response:
             head = {"Content-Type": "application/json", **ACCEPT, **headers}
@@ -162,27 +143,19 @@ def test_what_is_wrong_over_http(tmp_path: Path) -> None:
         assert post(line(calling(2, task="x" * 5_000_000))).status_code == 413
         assert post(line(calling(2)), **{"Mcp-Session-Id": "none"}).status_code == 404
         session = {"Mcp-Session-Id": post(line(HELLO)).headers["Mcp-Session-Id"]}
-        assert (
-            b"graphmem_learn" in post(line({"id": 10, "method": "tools/list"}), **session).content
-        )
+        listed = post(line({"id": 10, "method": "tools/list"}), **session)
+        assert b"graphmem_learn" in listed.content
 
 
 def test_over_http_with_a_token(tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text(f"{TOKEN}\n")
     url = str(tmp_path / "memory.graph")
-    with serving("--http", "127.0.0.1:0", "--token-file", str(token), url=url) as server:
-        assert server.stderr
-        address = server.stderr.readline().split()[-1]
-        for headers in (
-            {},
-            {"Authorization": "Bearer wrong"},
-            {"Authorization": f"bearer {TOKEN}x"},
-            {"Authorization": TOKEN},
-        ):
+    with serving("--token-file", str(token), url=url) as (server, address):
+        for wrong in ("", "Bearer wrong", f"bearer {TOKEN}x", TOKEN):
+            headers = {"Authorization": wrong} if wrong else {}
             answer = httpx2.post(address, content=b"{}", headers=headers, timeout=PATIENCE)
-            assert answer.status_code == 401
-            assert answer.headers["WWW-Authenticate"] == "Bearer"
+            assert (answer.status_code, answer.headers["WWW-Authenticate"]) == (401, "Bearer")
 
         async def main(mode: str) -> None:
             bearer = {"Authorization": f"Bearer {TOKEN}"}
@@ -207,17 +180,14 @@ def test_addresses_and_tokens_that_are_wrong(tmp_path: Path) -> None:
     short = tmp_path / "short"
     short.write_text("x")
     for arguments, problem in (
-        (("--http", "0.0.0.0:0"), "--token-file"),
-        (("--http", "nonsense"), "HOST:PORT"),
+        (("--http", "0.0.0.0:0"), "--token-file"), (("--http", "nonsense"), "HOST:PORT"),
         (("--http", "127.0.0.1:0", "--token-file", str(tmp_path / "none")), "cannot be read"),
         (("--http", "127.0.0.1:0", "--token-file", str(short)), "at least 16"),
-        (("--token-file", str(short)), "--http"),
-        (("--read-only", "--admin"), "cannot erase"),
-    ):
+        (("--token-file", str(short)), "--http"), (("--read-only", "--admin"), "cannot erase"),
+    ):  # fmt: skip
         done = run("--url", url, "mcp", *arguments)
         assert done.code in {1, 2}
         assert problem in done.err
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        done = run("--url", url, "mcp", "--http", f"127.0.0.1:{taken.getsockname()[1]}")
-        assert done.code == 1
-        assert "another port" in done.err
+        busy = ("--url", url, "mcp", "--http", f"127.0.0.1:{taken.getsockname()[1]}")
+        assert "another port" in complaint(*busy, code=1)

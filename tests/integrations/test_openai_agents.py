@@ -243,17 +243,12 @@ def test_runs_at_once_keep_the_hooks_and_filters_of_the_user() -> None:
         assert episodes(memory)[-1]["strategies"] == ["p"]
         assert config.call_model_input_filter is shout
 
+        async def one(n: int) -> None:
+            agent = agent_of(script([("look", {"table": f"t{n}"})]))
+            await runner.run(agent, str(n), run_config={"trace_metadata": {"plan": f"p{n}"}})
+
         async def many() -> None:
-            await asyncio.gather(
-                *(
-                    runner.run(
-                        agent_of(script([("look", {"table": f"t{n}"})])),
-                        str(n),
-                        run_config={"trace_metadata": {"plan": f"p{n}"}},
-                    )
-                    for n in range(8)
-                )
-            )
+            await asyncio.gather(*map(one, range(8)))
 
         asyncio.run(many())
         learned = sorted(
@@ -264,19 +259,13 @@ def test_runs_at_once_keep_the_hooks_and_filters_of_the_user() -> None:
 
 
 def test_tools_that_the_provider_runs_are_steps() -> None:
+    about = ActionSearch(query="x", type="search")
     search = ResponseFunctionWebSearch(
-        id="w",
-        status="completed",
-        type="web_search_call",
-        action=ActionSearch(query="x", type="search"),
+        id="w", status="completed", type="web_search_call", action=about
     )
+    given = '{"url": "x"}'
     fetch = McpCall(
-        id="m",
-        type="mcp_call",
-        server_label="s",
-        name="fetch",
-        arguments='{"url": "x"}',
-        output="page",
+        id="m", type="mcp_call", server_label="s", name="fetch", arguments=given, output="page"
     )
     with Memory.open("memory:") as memory:
         model = ScriptedModel([[search, fetch, assistant_message("3")]])

@@ -66,12 +66,9 @@ def test_nobody_asks_how_an_interrupted_run_went(memory: Memory) -> None:
 
 def test_what_counts_as_the_strategy(memory: Memory) -> None:
     ways: list[tuple[Any, list[str]]] = [
-        ("tools", ["look > ask", "look", "ask"]),
-        ("model", ["small"]),
-        ("agent", ["ada"]),
-        ("plan", ["first look"]),
-        (lambda run: [f"{len(run.steps)} steps"], ["3 steps"]),
-    ]
+        ("tools", ["look > ask", "look", "ask"]), ("model", ["small"]), ("agent", ["ada"]),
+        ("plan", ["first look"]), (lambda run: [f"{len(run.steps)} steps"], ["3 steps"]),
+    ]  # fmt: skip
     for strategy, _ in ways:
         running = Runs(memory, "test", outcome=lambda _: True, strategy=strategy).begin(
             TASK, agent="ada"
@@ -114,10 +111,8 @@ def test_whatever_a_tool_gets_or_returns_is_kept_as_far_as_it_can(memory: Memory
     running.step(" ", "[" * 100_000, error=ValueError("\ud800" * 1_000_001))
     running.end("done")
     [episode] = episodes(memory)
-    assert len(episode["tools"]) == len(odd) + 2
-    assert episode["tools"][-2:] == ["tool", "tool"]
-    assert arguments(episode)[-2] == "{not JSON"
-    assert episode["errors"][-2] == "SilentError"
+    assert (len(episode["tools"]), episode["tools"][-2:]) == (len(odd) + 2, ["tool", "tool"])
+    assert (arguments(episode)[-2], episode["errors"][-2]) == ("{not JSON", "SilentError")
     assert arguments(episode)[2] == "nan"
 
 
@@ -153,17 +148,14 @@ def test_errors_of_the_memory_do_not_break_a_run(
         raise KeyError("a secret")
 
     wrong: list[dict[str, Any]] = [
-        {"outcome": broken},
-        {"outcome": lambda _: "fine"},
-        {"strategy": broken},
-    ]
+        {"outcome": broken}, {"outcome": lambda _: "fine"}, {"strategy": broken},
+    ]  # fmt: skip
     for given in wrong:
         running = Runs(memory, "test", **given).begin(TASK)
         running.end("done")
         with pytest.raises((KeyError, ValidationError)):
             Runs(memory, "test", strict=True, **given).begin(TASK).end("done")
-    assert episodes(memory) == []
-    assert len(abandoned(memory)) == 6
+    assert (episodes(memory), len(abandoned(memory))) == ([], 6)
     running = Runs(memory, "test", outcome=lambda _: True).begin(TASK)
     strict = Runs(memory, "test", outcome=lambda _: True, strict=True)
     begun = [strict.begin(TASK), strict.begin(TASK)]
@@ -182,15 +174,10 @@ def test_errors_of_the_memory_do_not_break_a_run(
     assert caplog.text.count("the run was not learned") == 2
 
 
-@pytest.mark.parametrize(
-    ("module", "framework"),
-    [
-        ("openai_agents", "agents"),
-        ("pydantic_ai", "pydantic_ai"),
-        ("gymnasium", "gymnasium"),
-        ("langchain", "langchain.agents.middleware"),
-    ],
-)
+@pytest.mark.parametrize(("module", "framework"), [
+    ("openai_agents", "agents"), ("pydantic_ai", "pydantic_ai"), ("gymnasium", "gymnasium"),
+    ("langchain", "langchain.agents.middleware"),
+])  # fmt: skip
 def test_a_framework_that_is_not_there_is_named(
     monkeypatch: pytest.MonkeyPatch, module: str, framework: str
 ) -> None:
@@ -206,11 +193,9 @@ def test_a_framework_that_is_not_there_is_named(
 def test_wrong_arguments_are_said_at_once() -> None:
     with Memory.open("memory:") as memory:
         wrong: list[tuple[dict[str, Any], str]] = [
-            ({"outcome": 3}, "outcome"),
-            ({"agent": ""}, "agent"),
-            ({"max_tokens": 0}, "max_tokens"),
-            ({"strict": 1}, "strict"),
-        ]
+            ({"outcome": 3}, "outcome"), ({"agent": ""}, "agent"),
+            ({"max_tokens": 0}, "max_tokens"), ({"strict": 1}, "strict"),
+        ]  # fmt: skip
         for given, named in wrong:
             with pytest.raises(ValidationError, match=named):
                 Runs(memory, "test", **given)

@@ -41,8 +41,6 @@ SECRET = "Tr0ub4dor&3"  # noqa: S105 - what nobody may see
 
 
 class Seen:
-    """What was recorded."""
-
     def __init__(self) -> None:
         self.exporter = InMemorySpanExporter()
         self.tracers = TracerProvider()
@@ -65,7 +63,6 @@ class Seen:
 
 @pytest.fixture
 def seen() -> Iterator[Seen]:
-    """Calls are recorded while a test runs."""
     recorded = Seen()
     with telemetry.instrument(tracer_provider=recorded.tracers, meter_provider=recorded.meters):
         yield recorded

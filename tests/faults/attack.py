@@ -22,5 +22,4 @@ def peak() -> int:
 
 
 def rounds(short: int, long: int) -> int:
-    """Return the number of rounds of an attack."""
     return long if LONG else short

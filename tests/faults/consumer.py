@@ -43,7 +43,6 @@ def change(memory: Memory, number: int) -> None:
 
 
 def learned(memory: Memory) -> dict[tuple[int, str], tuple[Any, ...]]:
-    """What was learned of every action on every page."""
     return {
         (page, policy.action): (policy.q, policy.updates, policy.trials, policy.successes)
         for page in range(PAGES)
@@ -52,12 +51,10 @@ def learned(memory: Memory) -> dict[tuple[int, str], tuple[Any, ...]]:
 
 
 class Process(Talker):
-    """The process, seen from the test."""
-
     def __init__(self, environment: Mapping[str, str], *arguments: str) -> None:
         self.acknowledged: list[str] = []
         """What it reported as durable, in order."""
-        super().__init__(environment, "tests.faults.consumer", *arguments)
+        super().__init__(environment, "-m", "tests.faults.consumer", *arguments)
 
     def note(self, line: str) -> None:
         if line != "done":
@@ -72,7 +69,6 @@ class Process(Talker):
 
 @contextmanager
 def running(environment: Mapping[str, str], *arguments: str) -> Iterator[Process]:
-    """Run a process for the length of a block."""
     process = Process(environment, *arguments)
     try:
         yield process

@@ -39,7 +39,6 @@ CHANCE = 20_261_122
 
 
 def text(number: int) -> str:
-    """A text that has words in common with others."""
     return f"{WORDS[number % 6]} the {WORDS[number // 6 % 6]} number {number // 5}"
 
 
@@ -47,45 +46,25 @@ def build(folder: Path, count: int = 30, settings: Settings | None = None) -> No
     """Learn and search, then learn some more that waits; one agent has a secret."""
     with Memory.open(folder, settings=settings or chosen()) as memory:
         memory.learn_many(
-            {
-                "task": f"how to {text(number)}",
-                "strategy": text(number),
-                "success": number % 3 > 0,
-                "agent": "other",
-                "source_key": str(number),
-                "started_at": NOON,
-            }
+            {"task": f"how to {text(number)}", "strategy": text(number), "success": number % 3 > 0}
+            | {"agent": "other", "source_key": str(number), "started_at": NOON}
             for number in range(count)
         )
-        memory.learn(
-            f"how to {MARKED}", MARKED, success=True, agent="gone", source_key="s", started_at=NOON
-        )
+        told: dict[str, Any] = {"success": True, "started_at": NOON}
+        memory.learn(f"how to {MARKED}", MARKED, agent="gone", source_key="s", **told)
         memory.recall("refund")
-        memory.learn(
-            "the train to the visa", text(count), success=True, agent="other", started_at=NOON
-        )
+        memory.learn("the train to the visa", text(count), agent="other", **told)
 
 
 def chosen(durability: Any = "normal") -> Settings:
-    """The settings of all memories here."""
     return Settings(embedder="hashing", durability=durability)
 
 
 def answers(memory: Memory) -> dict[str, Any]:
-    """What a memory answers to searches."""
-    found: dict[str, Any] = json.loads(
-        json.dumps(
-            {
-                "recall": [
-                    memory.recall(asked, at=NOON).model_dump(mode="json")
-                    for asked in ("refund the flight", "a seat in a hotel", "secret marker")
-                ],
-                "similar": [
-                    one.model_dump(mode="json") for one in memory.similar(text(0), limit=50)
-                ],
-            }
-        )
-    )
+    asked = ("refund the flight", "a seat in a hotel", "secret marker")
+    recalled = [memory.recall(question, at=NOON).model_dump(mode="json") for question in asked]
+    similar = [one.model_dump(mode="json") for one in memory.similar(text(0), limit=50)]
+    found: dict[str, Any] = json.loads(json.dumps({"recall": recalled, "similar": similar}))
     return found
 
 
@@ -110,7 +89,6 @@ def erase_episode(memory: Memory) -> None:
 
 
 def relink(memory: Memory) -> None:
-    """Draw all edges anew."""
     memory.upkeep.relink()
 
 
@@ -146,7 +124,6 @@ def live(folder: Path, action: str, durability: str, before: int | None = None) 
 
 
 def look(folder: Path, either: list[Any], erased: Any, durability: str) -> None:
-    """Check what a death has left."""
     copy = folder.with_suffix(".read")
     shutil.copytree(folder, copy)
     with Memory.open(folder, settings=chosen(durability)) as memory:
@@ -179,7 +156,6 @@ def look(folder: Path, either: list[Any], erased: Any, durability: str) -> None:
 
 
 def child(work: Callable[[], object]) -> int:
-    """Do something in a child, and return how that ends."""
     pid = os.fork()
     if pid == 0:
         try:

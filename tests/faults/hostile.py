@@ -14,83 +14,49 @@ _FILE = "'file:///tmp/graphmem-marker.csv'"
 ALONE = [
     f"LOAD CSV FROM {_FILE} AS line RETURN line",
     f"LOAD CSV WITH HEADERS FROM {_FILE} AS line RETURN line",
-    f"`LOAD` CSV FROM {_FILE} AS line RETURN line",
-    f"LOAD `CSV` FROM {_FILE} AS line RETURN line",
-    "CREATE (n:Hacked) RETURN 1 AS x",
-    "CREATE p = (n:Hacked) RETURN 1 AS x",
-    "MERGE (n:Hacked) RETURN 1 AS x",
-    "INSERT (n:Hacked)",
-    "MATCH (n) SET n.hacked = true RETURN n.id",
-    "MATCH (n) SET n:Hacked",
-    "MATCH (n) REMOVE n.id",
-    "MATCH (n) DELETE n",
-    "MATCH (n) DETACH DELETE n",
-    "MATCH (n) WITH n, 1 AS limit WHERE limit DELETE [n][0]",
-    "MATCH (n) WITH n.as DELETE [n][0]",
-    "MATCH (n) WITH * DELETE [n][0]",
-    "MATCH (n) FOREACH (x IN [1] | SET n.hacked = x)",
+    f"`LOAD` CSV FROM {_FILE} AS line RETURN line", f"LOAD `CSV` FROM {_FILE} AS line RETURN line",
+    "CREATE (n:Hacked) RETURN 1 AS x", "CREATE p = (n:Hacked) RETURN 1 AS x",
+    "MERGE (n:Hacked) RETURN 1 AS x", "INSERT (n:Hacked)",
+    "MATCH (n) SET n.hacked = true RETURN n.id", "MATCH (n) SET n:Hacked", "MATCH (n) REMOVE n.id",
+    "MATCH (n) DELETE n", "MATCH (n) DETACH DELETE n",
+    "MATCH (n) WITH n, 1 AS limit WHERE limit DELETE [n][0]", "MATCH (n) WITH n.as DELETE [n][0]",
+    "MATCH (n) WITH * DELETE [n][0]", "MATCH (n) FOREACH (x IN [1] | SET n.hacked = x)",
     "UNWIND [1] AS x CALL { WITH x CREATE (:Hacked) } IN TRANSACTIONS RETURN x",
-    "CALL { CREATE (n:Hacked) RETURN n } RETURN n.id",
-    "CREATE USER eve SET PASSWORD 'abcdefghij'",
-    "CREATE INDEX FOR (n:Hacked) ON (n.x)",
-    "DROP INDEX hacked IF EXISTS",
-    "SHOW USERS",
-    "SHOW INDEXES",
-    "SHOW DATABASES YIELD name RETURN name",
-    "TERMINATE TRANSACTION 'neo4j-transaction-1'",
-    "USE system SHOW USERS",
-    "EXPLAIN CREATE (n:Hacked)",
-    "PROFILE MATCH (n) RETURN n",
-    "CYPHER runtime=slotted RETURN 1 AS x",
-    "FOR VALID_TIME ALL MATCH (n) RETURN n",
-    "RETURN 1 AS x FORMAT CSV",
-    "RETURN 1 AS x; CREATE (n:Hacked)",
-    "RETURN file() AS x",
+    "CALL { CREATE (n:Hacked) RETURN n } RETURN n.id", "CREATE USER eve SET PASSWORD 'abcdefghij'",
+    "CREATE INDEX FOR (n:Hacked) ON (n.x)", "DROP INDEX hacked IF EXISTS", "SHOW USERS",
+    "SHOW INDEXES", "SHOW DATABASES YIELD name RETURN name",
+    "TERMINATE TRANSACTION 'neo4j-transaction-1'", "USE system SHOW USERS",
+    "EXPLAIN CREATE (n:Hacked)", "PROFILE MATCH (n) RETURN n",
+    "CYPHER runtime=slotted RETURN 1 AS x", "FOR VALID_TIME ALL MATCH (n) RETURN n",
+    "RETURN 1 AS x FORMAT CSV", "RETURN 1 AS x; CREATE (n:Hacked)", "RETURN file() AS x",
     "RETURN apoc.cypher.runFirstColumnSingle('CREATE (n:Hacked)', {}) AS x",
     "RETURN `apoc`.`cypher`.`runFirstColumnSingle`('CREATE (n:Hacked)', {}) AS x",
-    "RETURN `apoc.load.json`('x') AS x",
-    "RETURN text_edit_distance('a', 'b') AS x",
-]
+    "RETURN `apoc.load.json`('x') AS x", "RETURN text_edit_distance('a', 'b') AS x",
+]  # fmt: skip
 CALLS = [
     "apoc.systemdb.execute(\"CREATE USER eve SET PASSWORD 'abcdefghij'\")",
     "apoc.bolt.execute('bolt://127.0.0.1', 'CREATE (n:Hacked)', {})",
-    "apoc.bolt.load('bolt://127.0.0.1', 'RETURN 1', {})",
-    f"apoc.load.csv({_FILE})",
-    f"apoc.load.json({_FILE})",
-    f"`apoc`.`load`.`json`({_FILE})",
-    f"`apoc.load.json`({_FILE})",
-    "apoc.cypher.run('CREATE (n:Hacked)', {})",
-    "apoc.cypher.doIt('CREATE (n:Hacked)', {})",
+    "apoc.bolt.load('bolt://127.0.0.1', 'RETURN 1', {})", f"apoc.load.csv({_FILE})",
+    f"apoc.load.json({_FILE})", f"`apoc`.`load`.`json`({_FILE})", f"`apoc.load.json`({_FILE})",
+    "apoc.cypher.run('CREATE (n:Hacked)', {})", "apoc.cypher.doIt('CREATE (n:Hacked)', {})",
     "apoc.export.csv.all('x.csv', {})",
     "apoc.custom.installProcedure('eve() :: (x :: INT)', 'RETURN 1 AS x', 'neo4j', 'read', '')",
-    "custom.graphmem.erase_episodes()",
-    "dbms.listConfig()",
-    "dbms.security.createUser('eve', 'abcdefghij', false)",
-    "db.cdc.enable({})",
-    "db.createLabel('Hacked')",
-    "genai.vector.encodeBatch(['a'], 'OpenAI', {})",
-    "refresh_stats()",
+    "custom.graphmem.erase_episodes()", "dbms.listConfig()",
+    "dbms.security.createUser('eve', 'abcdefghij', false)", "db.cdc.enable({})",
+    "db.createLabel('Hacked')", "genai.vector.encodeBatch(['a'], 'OpenAI', {})", "refresh_stats()",
     "pagerank()",
-]
+]  # fmt: skip
 _CONTEXTS = [
-    "CALL {}",
-    "CALL {} YIELD value RETURN value",
-    "MATCH (n) CALL {} YIELD value RETURN n, value",
+    "CALL {}", "CALL {} YIELD value RETURN value", "MATCH (n) CALL {} YIELD value RETURN n, value",
     "CALL {{ CALL {} YIELD value RETURN value }} RETURN value",
     "RETURN 1 AS value UNION CALL {} YIELD value RETURN value",
-]
+]  # fmt: skip
 _INNER = [
-    "RETURN 1 AS line UNION {}",
-    "RETURN 1 AS line UNION ALL {}",
-    "WITH 1 AS load, 2 AS csv {}",
-    "MATCH (n) WHERE n.as {}",
-    "UNWIND [1] AS x {}",
-    "CALL {{ {} }} RETURN line",
-    "CALL (*) {{ {} }} RETURN line",
-    "RETURN EXISTS {{ {} }} AS x",
-    "RETURN COUNT {{ {} }} AS x",
+    "RETURN 1 AS line UNION {}", "RETURN 1 AS line UNION ALL {}", "WITH 1 AS load, 2 AS csv {}",
+    "MATCH (n) WHERE n.as {}", "UNWIND [1] AS x {}", "CALL {{ {} }} RETURN line",
+    "CALL (*) {{ {} }} RETURN line", "RETURN EXISTS {{ {} }} AS x", "RETURN COUNT {{ {} }} AS x",
     "RETURN COLLECT {{ {} }} AS x",
-]
+]  # fmt: skip
 
 ATTACKS = [
     *ALONE,
@@ -122,13 +88,10 @@ def disguises(draw: st.DrawFn, text: str, *, escapes: bool = False) -> str:
 
     ``escapes`` also writes letters as ``\\u0041``, or words in backticks.
     """
-    blank = st.sampled_from(
-        [
-            *" \n\t\x0b\x0c\x1c\xa0\u2003\u2028\u3000",
-            "\r\n",
-            *("//\n", "//x' \" ` */\n", "// CREATE\r", "/**/", "/* ' */", "/*\n//*/", "/* LOAD */"),
-        ]
-    )
+    blank = st.sampled_from([
+        *" \n\t\x0b\x0c\x1c\xa0\u2003\u2028\u3000", "\r\n",
+        *("//\n", "//x' \" ` */\n", "// CREATE\r", "/**/", "/* ' */", "/*\n//*/", "/* LOAD */"),
+    ])  # fmt: skip
     parts: list[str] = []
     before = None
     for token in tokenize(text):

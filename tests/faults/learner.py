@@ -41,7 +41,6 @@ def episode(number: int) -> Episode:
 
 
 def batch(number: int) -> list[Episode]:
-    """The episodes of a batch."""
     return [episode(place) for place in range(number * BATCH, (number + 1) * BATCH)]
 
 
@@ -59,9 +58,7 @@ def content(memory: Memory) -> dict[str, Any]:
         "strategies": {row["text"]: row for row in strategies},
         "together": {
             " + ".join(sorted((row["one"], row["other"]))): (
-                row["times"],
-                row["successes"],
-                round(row["weight"], 9),
+                *(row["times"], row["successes"], round(row["weight"], 9)),
             )
             for row in pairs
         },
@@ -69,15 +66,16 @@ def content(memory: Memory) -> dict[str, Any]:
 
 
 def keys(memory: Memory) -> list[str]:
-    """The source keys of all episodes in the namespace, as often as they are there."""
     text = "MATCH (e:Episode) WHERE e.ns = $ns RETURN collect(e.source_key) AS keys"
     return sorted(memory.query(text)[0]["keys"])  # in one row: more than 10,000 would be cut
 
 
-def environment(url: str, namespace: str, settings: Settings, **more: str) -> dict[str, str]:
+def environment(
+    url: str, namespace: str = "default", settings: Settings | None = None, **more: str
+) -> dict[str, str]:
     """The environment in which another process opens the same memory."""
     given = {"GRAPHMEM_URL": url, "GRAPHMEM_NAMESPACE": namespace, "GRAPHMEM_WAIT": "10", **more}
-    if settings.password:
+    if settings and settings.password:
         given["GRAPHMEM_USER"] = settings.user
         given["GRAPHMEM_PASSWORD"] = settings.password.get_secret_value()
     return {**os.environ, **given}
@@ -86,7 +84,6 @@ def environment(url: str, namespace: str, settings: Settings, **more: str) -> di
 def run_program(
     program: str, *arguments: str, surroundings: dict[str, str] | None = None, timeout: float = 300
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program of Python in a process of its own, and return what came of it."""
     return subprocess.run(
         [sys.executable, "-W", "ignore::DeprecationWarning", "-c", program, *arguments],
         cwd=REPOSITORY,
@@ -99,12 +96,12 @@ def run_program(
 
 
 class Talker:
-    """A module of Python in a process of its own, which says what it has done."""
+    """Python in a process of its own, which says what it has done."""
 
-    def __init__(self, environment: Mapping[str, str], module: str, *arguments: str) -> None:
-        self.name = module
+    def __init__(self, environment: Mapping[str, str], *command: str) -> None:
+        self.name = command[1]
         self._process = subprocess.Popen(
-            [sys.executable, "-m", module, *arguments],
+            [sys.executable, *command],
             cwd=REPOSITORY,
             env=environment,
             stdin=subprocess.PIPE,
@@ -123,7 +120,6 @@ class Talker:
         """Note what a line reports as durable."""
 
     def lines(self) -> Iterator[str]:
-        """Yield what it prints, and note it."""
         for line in self._printed:
             self.note(line.strip())
             yield line.strip()
@@ -149,7 +145,6 @@ class Talker:
         self._given.close()
 
     def finish(self) -> int:
-        """Read the rest of what it prints, and return its exit code."""
         if not self._printed.closed:
             for _ in self.lines():
                 pass
@@ -159,11 +154,9 @@ class Talker:
 
 
 class Learner(Talker):
-    """The process of this module, seen from the test."""
-
     def __init__(self, environment: Mapping[str, str], first: int, last: int, *more: str) -> None:
         self.acknowledged: dict[int, int] = {}
-        super().__init__(environment, "tests.faults.learner", str(first), str(last), *more)
+        super().__init__(environment, "-m", "tests.faults.learner", str(first), str(last), *more)
 
     def note(self, line: str) -> None:
         words = line.split()
@@ -175,7 +168,6 @@ class Learner(Talker):
 def learning(
     environment: Mapping[str, str], first: int, last: int, *more: str
 ) -> Iterator[Learner]:
-    """Run a learner for the length of a block."""
     learner = Learner(environment, first, last, *more)
     try:
         yield learner

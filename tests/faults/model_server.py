@@ -72,18 +72,15 @@ def serving(*answers: Answer) -> Iterator[ModelServer]:
 
 
 def saying(content: str) -> Answer:
-    """The model says this."""
     held = {"choices": [{"index": 0, "message": {"role": "assistant", "content": content}}]}
     return body(json.dumps(held).encode())
 
 
 def rules(*found: dict[str, Any]) -> Answer:
-    """The model gives these rules."""
     return saying(json.dumps({"rules": found}))
 
 
 def body(content: bytes) -> Answer:
-    """The endpoint answers with these bytes."""
     return lambda handler: handler.send(200, content, Content_Type="application/json")
 
 

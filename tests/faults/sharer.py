@@ -28,7 +28,7 @@ class Sharer(Talker):
     def __init__(self, environment: Mapping[str, str], name: str, count: int, *more: str) -> None:
         self.acknowledged = 0
         self.took: list[float] = []
-        super().__init__(environment, "tests.faults.sharer", name, str(count), *more)
+        super().__init__(environment, "-m", "tests.faults.sharer", name, str(count), *more)
         self.name = name
         self.wait_for("ready")
 

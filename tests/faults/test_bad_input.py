@@ -11,6 +11,7 @@ import pytest
 
 from graphmem import Episode, Memory, Step, StrategyUse
 from graphmem.errors import ConflictError, ValidationError
+from tests.faults.unwanted import nested
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 LONE = "half of \ud83d"
@@ -18,13 +19,6 @@ HUGE = "x" * 50_000_000
 LONG = "x" * 2_000_000
 HUGE_NUMBER = 10**400
 UNPRINTABLE_NUMBER = 10**5_000  # Python refuses to write out more than 4,300 digits
-
-
-def nested(depth: int) -> list[Any]:
-    found: list[Any] = []
-    for _ in range(depth):
-        found = [found]
-    return found
 
 
 NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
@@ -56,7 +50,7 @@ BAD: dict[str, tuple[str, dict[str, Any]]] = {
         for name, value in {**NOT_FINITE, "huge text": LONG, "surrogate": LONE}.items()
     },
     "state nan": ("steps.0.state", {"steps": [{"state": {"x": math.nan}}]}),
-    "extra too deep": ("extra", {"extra": {"deep": nested(100_000)}}),
+    "extra too deep": ("extra", {"extra": {"deep": nested()}}),
     "extra with objects": ("extra", {"extra": {"o": object()}}),
     "extra with number as key": ("extra", {"extra": {1: 1}}),
     "extra with huge key of nothing": ("extra", {"extra": {HUGE: object()}}),
@@ -152,7 +146,6 @@ def check(error: ValidationError, field: str) -> None:
 
 @pytest.fixture
 def untouched() -> Iterator[Memory]:
-    """A memory that must be the same afterwards."""
     with Memory.open("memory:") as memory:
         memory.learn("a task", "a strategy", success=True, source_key="first")
         before = memory.stats(), memory.strategies()
@@ -234,8 +227,7 @@ def test_with_raise_the_batches_before_the_bad_record_stay(memory: Memory) -> No
     with pytest.raises(ValidationError, match="score"):
         memory.learn_many(records, batch_size=3, on_progress=durable.append)
 
-    assert sum(durable) == 6
-    assert memory.stats().episodes == 6
+    assert (sum(durable), memory.stats().episodes) == (6, 6)
     assert memory.verify().ok
 
 
@@ -246,10 +238,8 @@ def test_a_conflict_shows_both_contents_briefly(memory: Memory) -> None:
         memory.learn("a task", "another way", score=0.25, feedback="no", source_key="run/1")
 
     error = caught.value
-    assert error.field == "source_key"
-    assert error.stored["summary"] == big
-    assert error.given["feedback"] == "no"
-    assert error.differences["success"] == (True, False)
+    assert (error.field, error.stored["summary"]) == ("source_key", big)
+    assert (error.given["feedback"], error.differences["success"]) == ("no", (True, False))
     assert error.differences["score"] == (1.0, 0.25)
     for part in ("run/1", "another way", "a strategy", "was true, now false"):
         assert part in str(error)
@@ -273,10 +263,8 @@ def test_conflicts_are_collected_with_the_key(memory: Memory) -> None:
     )
     assert (report.created, report.skipped) == (1, 1)
     assert [(bad.index, bad.field, bad.source_key) for bad in report.rejected] == [
-        (0, "source_key", "1"),
-        (2, "source_key", "2"),
-        (4, "score", "3"),
-    ]
+        (0, "source_key", "1"), (2, "source_key", "2"), (4, "score", "3"),
+    ]  # fmt: skip
     assert memory.strategies()[0].trials == 2
     assert memory.verify().ok
 
@@ -293,6 +281,5 @@ def test_odd_but_good_values_are_learned_as_they_are(memory: Memory) -> None:
         steps=[Step(action={"big": 10**400, "": [None, True, 1e-320]}, observation="")],
     )
     stats = memory.stats()
-    assert stats.first_at == datetime(1, 1, 2, tzinfo=UTC)
-    assert len(memory.strategies()) == 2
+    assert (stats.first_at, len(memory.strategies())) == (datetime(1, 1, 2, tzinfo=UTC), 2)
     assert memory.verify().ok

@@ -58,17 +58,12 @@ HEADS = {
 READ_ALIKE = ("tau-bench", "intercode", "beside", "inspect", "langfuse")
 """Formats that are read as another one is."""
 _BODIES: dict[str, tuple[bytes, bytes, bytes]] = {
-    "lists": (b"", b"[", b""),
-    "nothing": (b"[", b"[],", b"0]"),
-    "escapes": (b'"', rb"\u00e9", b'"'),
-    "spaces": (b"", b" ", b"[" * 200),
-    "objects": (b"", b'{"a":', b""),
-    "digits": (b"", b"1", b""),
-    "text": (b'"', b"a", b'"'),
-    "quotes": (b'"', rb"\"", b'"'),
-    "names": (b"{", b'"a":{},', b'"b":0}'),
+    "lists": (b"", b"[", b""), "nothing": (b"[", b"[],", b"0]"),
+    "escapes": (b'"', rb"\u00e9", b'"'), "spaces": (b"", b" ", b"[" * 200),
+    "objects": (b"", b'{"a":', b""), "digits": (b"", b"1", b""), "text": (b'"', b"a", b'"'),
+    "quotes": (b'"', rb"\"", b'"'), "names": (b"{", b'"a":{},', b'"b":0}'),
     "texts": (b"[", b'"a",', b"0]"),
-}
+}  # fmt: skip
 """How a bomb begins, goes on and ends."""
 
 
@@ -93,7 +88,6 @@ def bomb(path: Path, head: bytes, body: tuple[bytes, bytes, bytes], tail: bytes)
 
 
 def bombs(folder: Path, name: str) -> list[Path]:
-    """Write the bombs for a format."""
     head, tail = HEADS[name]
     return [
         bomb(folder / f"{kind}.json.gz", head, body, tail) for kind, body in bodies(name).items()
@@ -209,13 +203,10 @@ def test_a_record_over_a_limit_is_reported_and_the_others_are_learned(tmp_path: 
     deep = json.loads("[" * 60 + "]" * 60)
     run = {"reward": 1, "info": {"task": {"instruction": "x"}}, "traj": []}
     runs = [
-        {**run, "task_id": 1},
-        {**run, "task_id": 2, "more": deep},
-        {**run, "task_id": 3, "more": "x" * 5_000},
-        {**run, "task_id": 4, "more": ["x" * 900] * 20},
-        {**run, "task_id": 5, "more": [[]] * 800},
-        {**run, "task_id": 6},
-    ]
+        {**run, "task_id": 1}, {**run, "task_id": 2, "more": deep},
+        {**run, "task_id": 3, "more": "x" * 5_000}, {**run, "task_id": 4, "more": ["x" * 900] * 20},
+        {**run, "task_id": 5, "more": [[]] * 800}, {**run, "task_id": 6},
+    ]  # fmt: skip
     (log := tmp_path / "log.json").write_text(json.dumps(runs))
     limits = Limits(depth=50, text=4_000, record=12_000)
     with Memory.open("memory:") as memory:

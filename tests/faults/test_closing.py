@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import pytest
 
-from graphmem import Memory, Settings
+from graphmem import Memory
 from graphmem.errors import LockedError, StoreError
 from graphmem.store import embedded_sessions
 from graphmem.store.port import CLOSED, Transaction
@@ -80,8 +80,6 @@ def agents(memory: Memory) -> list[str]:
 
 
 def writing(memory: Memory, begun: threading.Event, wait: Callable[[], object]) -> object:
-    """Run a transaction that waits."""
-
     def work(tx: Transaction) -> None:
         tx.run(CREATE, id=f"slow {memory.namespace}", ns=memory.namespace)
         begun.set()
@@ -127,7 +125,7 @@ def test_closing_gives_up_where_a_transaction_never_ends(
         finally:
             done.set()
         slow.result()
-    with learning(environment(folder, "default", Settings()), 0, 1) as other:
+    with learning(environment(folder), 0, 1) as other:
         memory.close()
         other.wait_for("done")
     with Memory.open(folder) as again:
@@ -159,5 +157,5 @@ def test_a_handle_that_nobody_closed_does_not_keep_the_lease(folder: str) -> Non
     del memory
     gc.collect()
     other.close()
-    with learning(environment(folder, "default", Settings(), GRAPHMEM_WAIT="0"), 0, 1) as next_one:
+    with learning(environment(folder, GRAPHMEM_WAIT="0"), 0, 1) as next_one:
         next_one.wait_for("done")

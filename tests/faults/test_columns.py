@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import stat
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
 from graphmem import Episode, Memory, Step
+from tests.faults.learner import Talker
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals and permissions of POSIX")
 
@@ -50,17 +49,10 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def running(program: str, temporary: Path, *arguments: str, says: str) -> subprocess.Popen[str]:
+def running(program: str, temporary: Path, *arguments: str, says: str) -> Talker:
     """Start a program with a temporary folder of its own, and wait for what it says."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", program, *arguments],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "TMPDIR": str(temporary)},
-    )
-    assert process.stdout
-    assert process.stdout.readline() == f"{says}\n"
+    process = Talker({**os.environ, "TMPDIR": str(temporary)}, "-c", program, *arguments)
+    process.wait_for(says)
     return process
 
 
@@ -74,8 +66,7 @@ def test_what_a_killed_process_leaves_is_private_and_removed_by_the_next_that_wr
         files = [file for file in there.rglob("*") if file.is_file()]
         private = stat.S_IMODE(there.stat().st_mode) == 0o700
         assert private or all(stat.S_IMODE(file.stat().st_mode) == 0o600 for file in files)
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
+    process.kill()
     # Its child, which ran the query, removes its own columns a moment later.
     left = list(tmp_path.glob(f"*_{process.pid}_*"))
     assert left
@@ -91,6 +82,4 @@ def test_a_killed_memory_without_disk_leaves_nothing(tmp_path: Path) -> None:
     """The engine wants a folder for its lock only; nobody else would remove it."""
     process = running(WITHOUT_DISK, tmp_path, says="2 True")
     process.kill()
-    process.communicate()
-    assert process.returncode == -signal.SIGKILL
-    assert list(tmp_path.iterdir()) == []
+    assert (process.finish(), list(tmp_path.iterdir())) == (-signal.SIGKILL, [])

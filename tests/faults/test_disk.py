@@ -61,7 +61,7 @@ def test_a_full_disk_is_told_and_loses_nothing(
     tmp_path: Path, durability: str, ending: str
 ) -> None:
     url = str(tmp_path / "memory.graph")
-    surroundings = environment(url, "default", Settings(), GRAPHMEM_DURABILITY=durability)
+    surroundings = environment(url, GRAPHMEM_DURABILITY=durability)
     answer = run_program(FULL_DISK.format(ending=ending), surroundings=surroundings)
     lines = answer.stdout.splitlines()
     acknowledged = sum(line.startswith("acknowledged") for line in lines)
@@ -92,7 +92,7 @@ def closed(tmp_path: Path) -> Path:
 def crashed(tmp_path: Path) -> Path:
     """A memory whose writer was killed: what it learned is in the log."""
     folder = tmp_path / "crashed.graph"
-    with learning(environment(str(folder), "default", Settings()), 0, 3, "hold") as learner:
+    with learning(environment(str(folder)), 0, 3, "hold") as learner:
         learner.wait_for("done")
     return folder
 
@@ -130,8 +130,7 @@ def test_the_torn_end_of_a_log_is_what_a_crash_leaves(
         log.write(b"half an entry")
 
     with Memory.open(crashed) as memory:
-        assert len(keys(memory)) == 3 * BATCH
-        assert memory.learn_many(batch(3)).created == BATCH
+        assert (len(keys(memory)), memory.learn_many(batch(3)).created) == (3 * BATCH, BATCH)
         assert memory.verify().ok
     assert capfd.readouterr().err == ""
 
@@ -198,8 +197,7 @@ def test_a_folder_below_a_file_cannot_be(tmp_path: Path) -> None:
 
 def test_reading_creates_nothing(tmp_path: Path) -> None:
     with Memory.open(tmp_path / "memory.graph") as memory:
-        assert memory.stats().episodes == 0
-        assert memory.strategies() == []
+        assert (memory.stats().episodes, memory.strategies()) == (0, [])
         assert memory.verify().ok
     assert list(tmp_path.iterdir()) == []
 
@@ -298,17 +296,12 @@ def test_a_server_that_is_not_there_is_told_quickly(scheme: str) -> None:
     assert caught.value.retryable
 
 
-@pytest.mark.parametrize(
-    ("url", "says"),
-    [
-        ("mysql://localhost/runs", "unknown scheme"),
-        ("http://localhost:7474", "unknown scheme"),
-        ("", "empty"),
-        ("neo4j://127.0.0.1:1", "GRAPHMEM_PASSWORD"),
-        ("bolt://127.0.0.1:1/?policy=x", "Routing context"),
-        ("neo4j://127.0.0.1:port", "names no host"),
-    ],
-)
+@pytest.mark.parametrize(("url", "says"), [
+    ("mysql://localhost/runs", "unknown scheme"), ("http://localhost:7474", "unknown scheme"),
+    ("", "empty"), ("neo4j://127.0.0.1:1", "GRAPHMEM_PASSWORD"),
+    ("bolt://127.0.0.1:1/?policy=x", "Routing context"),
+    ("neo4j://127.0.0.1:port", "names no host"),
+])  # fmt: skip
 def test_an_url_that_can_never_work_is_refused(url: str, says: str) -> None:
     password = None if "PASSWORD" in says else "x"
     with pytest.raises(SettingsError, match=says) as caught:

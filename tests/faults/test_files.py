@@ -6,8 +6,6 @@ import hashlib
 import random
 import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -19,7 +17,7 @@ from graphmem.errors import StorageError
 from graphmem.store.embedded_files import GRAPH, LOG, accept_loss
 from graphmem.store.manifest import MANIFEST
 from tests.faults.attack import rounds
-from tests.faults.learner import BATCH, REPOSITORY, batch, environment, keys, learning
+from tests.faults.learner import BATCH, Talker, batch, environment, keys, learning
 from tests.faults.steps import killed
 
 SETTINGS = Settings(wait=0.2)
@@ -40,33 +38,28 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
             shutil.copytree(folder, base / "older")
         with Memory.open(folder) as memory:
             memory.learn_many(batch(number))
-    with learning(environment(str(folder), "default", SETTINGS), 3, 3 + LOGGED, "hold") as learner:
+    with learning(environment(str(folder)), 3, 3 + LOGGED, "hold") as learner:
         learner.wait_for("done")
     return base
 
 
 @pytest.fixture
 def folder(made: Path, tmp_path: Path) -> Path:
-    """A copy of that memory, to be damaged."""
     return Path(shutil.copytree(made / "memory", tmp_path / "memory.graph"))
-
-
-def copied(name: str, other: Path, folder: Path) -> None:
-    shutil.copy(other / name, folder / name)
 
 
 def foreign_graph(folder: Path, _: Path) -> None:
     with Memory.open(folder.parent / "other", namespace="other") as memory:
         memory.learn_many(batch(9))
-    copied(GRAPH, folder.parent / "other", folder)
+    shutil.copy(folder.parent / "other" / GRAPH, folder)
 
 
 def foreign_log(folder: Path, _: Path) -> None:
     """A log of the same length in transactions, and longer in bytes."""
     url = str(folder.parent / "other")
-    with learning(environment(url, "default", SETTINGS), 9, 9 + LOGGED, "hold") as learner:
+    with learning(environment(url), 9, 9 + LOGGED, "hold") as learner:
         learner.wait_for("done")
-    copied(LOG, Path(url), folder)
+    shutil.copy(Path(url) / LOG, folder)
 
 
 def noise(folder: Path, _: Path) -> None:
@@ -86,29 +79,25 @@ def flipped(name: str, place: Callable[[int], int], folder: Path, _: Path) -> No
 
 DAMAGES: dict[str, tuple[Callable[[Path, Path], object], str, int | None]] = {
     "graph gone": (lambda folder, _: (folder / GRAPH).unlink(), "graph.kgl is missing", None),
-    "older graph": (lambda folder, made: copied(GRAPH, made / "older", folder), "older", None),
+    "older graph": (lambda path, made: shutil.copy(made / "older" / GRAPH, path), "older", None),
     "foreign graph": (foreign_graph, "of another memory", None),
     "log gone": (
-        lambda folder, _: (folder / LOG).unlink(),
-        "missing or cut off at byte 0.* lacks",
-        3,
+        lambda folder, _: (folder / LOG).unlink(), "missing or cut off at byte 0.* lacks", 3,
     ),
     "log noise": (noise, "is damaged.* lacks", 3),
     "last cut": (
         lambda folder, _: (folder / LOG).write_bytes((folder / LOG).read_bytes()[:-9]),
-        "cut off at byte .* lacks",
-        None,
+        "cut off at byte .* lacks", None,
     ),
     "last flipped": (partial(flipped, LOG, lambda size: size - 9), "is damaged.* lacks", None),
     "middle flipped": (partial(flipped, LOG, lambda size: size // 2), "is damaged.* lacks", None),
     "foreign log": (foreign_log, "lacks some of the", None),
     "both gone": (both_gone, "graph.kgl is missing", 0),
     "manifest damaged": (partial(flipped, MANIFEST, lambda _: 60), "damaged", 3 + LOGGED),
-}
+}  # fmt: skip
 
 
 def files(folder: Path) -> dict[str, str]:
-    """What must stay as it is."""
     return {
         name: hashlib.sha256((folder / name).read_bytes()).hexdigest()
         for name in (GRAPH, LOG, MANIFEST)
@@ -200,7 +189,7 @@ def test_every_cut_of_the_log_before_its_last_acknowledged_end_is_noticed(
 ) -> None:
     """Also where the log ends between two transactions, which no checksum can notice."""
     if durability == "full":
-        url = environment(str(folder), "default", SETTINGS, GRAPHMEM_DURABILITY="full")
+        url = environment(str(folder), GRAPHMEM_DURABILITY="full")
         with learning(url, 20, 22, "hold") as learner:
             learner.wait_for("done")
     data = (folder / LOG).read_bytes()
@@ -327,23 +316,11 @@ def test_after_erasing_with_compact_no_file_holds_it(
         if left == "torn":
             (folder / f"{LOG}.torn-20260101T000000Z-at-9").write_text(MARKER)
             (folder / f"{GRAPH}.tmp.99.0").write_text(MARKER)
-        readers = [
-            subprocess.Popen(
-                [sys.executable, "-c", READER],
-                cwd=REPOSITORY,
-                env=environment(str(folder), "default", SETTINGS),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                text=True,
-            )
-            for _ in range(2)
-        ]
+        readers = [Talker(environment(str(folder)), "-c", READER) for _ in range(2)]
         try:
             for reader in readers:
-                assert reader.stdout
-                assert reader.stdout.readline().startswith("read")
+                reader.wait_for("read")
             readers[0].kill()
-            readers[0].wait()
             for row in memory.query(
                 "MATCH (e:Episode) WHERE e.ns = $ns AND e.error CONTAINS $marker RETURN e.id AS id",
                 marker=MARKER,
@@ -356,5 +333,4 @@ def test_after_erasing_with_compact_no_file_holds_it(
         finally:
             for reader in readers:
                 reader.kill()
-                reader.wait()
         assert memory.upkeep.erase(agent="agent 1").read_by == ()

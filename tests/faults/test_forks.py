@@ -17,19 +17,14 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has
 def run(program: str, surroundings: dict[str, str], timeout: float = 300) -> list[str]:
     """Run a program that forks; return the lines it prints. It must be silent otherwise."""
     answer = run_program(program, surroundings=surroundings, timeout=timeout)
-    assert answer.stderr == ""
-    assert answer.returncode == 0
+    assert (answer.stderr, answer.returncode) == ("", 0)
     return answer.stdout.splitlines()
 
 
 ENDINGS = (
-    "os._exit(0)",
-    "sys.exit(0)",
-    "raise ValueError",
-    "memory.close()\nsys.exit(0)",
-    "memory = None\ngc.collect()\nsys.exit(0)",
-    "if os.fork():\n    os.wait()\nsys.exit(0)",
-)
+    "os._exit(0)", "sys.exit(0)", "raise ValueError", "memory.close()\nsys.exit(0)",
+    "memory = None\ngc.collect()\nsys.exit(0)", "if os.fork():\n    os.wait()\nsys.exit(0)",
+)  # fmt: skip
 """How a child may end: at once, in good order, by an error, after it closed or forgot the memory,
 or had a child of its own."""
 ENDS = f"""
@@ -69,7 +64,7 @@ print(subprocess.run(third, capture_output=True, text=True).stdout)
 memory.learn("a task", "after", success=True)
 print(len(memory.recall("a task").items), memory.stats().episodes)
 """
-    surroundings = environment(folder, "default", Settings())
+    surroundings = environment(folder)
     assert run(ENDS.format(before=before, after=after), surroundings) == ["LockedError", "2 2"]
     with Memory.open(folder) as memory:
         assert {row.text for row in memory.strategies()} == {"before", "after"}
@@ -80,13 +75,13 @@ def test_a_child_deletes_nothing_of_its_parent(folder: str, tmp_path: Path) -> N
     """A memory without a folder has nothing to delete; a reader beside a writer has."""
     temporary = tmp_path / "temporary"
     temporary.mkdir()
-    own = environment("memory:", "default", Settings(), TMPDIR=str(temporary))
+    own = environment("memory:", TMPDIR=str(temporary))
     before = 'memory.learn("a task", "before", success=True)'
     after = 'print(memory.stats().episodes, len(os.listdir(os.environ["TMPDIR"])))'
     assert run(ENDS.format(before=before, after=after), own) == ["1 0"]
-    with learning(environment(folder, "default", Settings()), 0, 1, "hold") as holder:
+    with learning(environment(folder), 0, 1, "hold") as holder:
         holder.wait_for("done")
-        shared = environment(folder, "default", Settings(), TMPDIR=str(temporary))
+        shared = environment(folder, TMPDIR=str(temporary))
         before = 'memory.recall("task 1")'
         after = "print(memory.stats().episodes, memory.verify().ok)"
         assert run(ENDS.format(before=before, after=after), shared) == [f"{BATCH} True"]
@@ -137,7 +132,7 @@ print(len(memory.strategies()), memory.verify().ok)
 
 
 def test_a_child_is_refused_the_memory_of_its_parent_and_opens_its_own(folder: str) -> None:
-    assert run(REFUSED, environment(folder, "default", Settings())) == ["2 True"]
+    assert run(REFUSED, environment(folder)) == ["2 True"]
 
 
 WITHOUT_THREADS = """
@@ -196,7 +191,7 @@ with Memory.open(settings=settings) as memory:
 
 def test_a_child_is_refused_what_needs_the_threads_of_its_parent(folder: str) -> None:
     """It has none of the engine's threads, so it would wait for ever; less than that it can do."""
-    surroundings = environment(folder, "default", Settings())
+    surroundings = environment(folder)
     lines = ["True 1", "nothing", "4100", "True 1", "8201 True"]
     assert run(WITHOUT_THREADS, surroundings, timeout=600) == lines
 

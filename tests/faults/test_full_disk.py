@@ -109,7 +109,7 @@ def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 
 def run(url: str, script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    surroundings = environment(url, "default", Settings(), GRAPHMEM_EMBEDDER="hashing")
+    surroundings = environment(url, GRAPHMEM_EMBEDDER="hashing")
     return run_program(script, *arguments, surroundings=surroundings)
 
 

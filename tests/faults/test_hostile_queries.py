@@ -25,7 +25,6 @@ LIMITS = Limits(seconds=5.0, rows=100)
 
 @pytest.fixture(scope="module", autouse=True)
 def marker() -> Iterator[None]:
-    """The file that no query may read."""
     file = Path("/tmp/graphmem-marker.csv")  # named in the attacks
     file.write_text(f"{MARKER}\n")
     yield
@@ -110,8 +109,7 @@ class TestRows:
             "$given AS given",
             given={"list": ["é", True]},
         )
-        assert row["text"] == "refund"
-        assert str(row["day"]) == "2026-01-02"
+        assert (row["text"], str(row["day"])) == ("refund", "2026-01-02")
         assert row["mixed"] == [1, {"a": None, "b": 2.5}]
         assert row["given"] == {"list": ["é", True]}
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import subprocess
-import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -16,7 +14,7 @@ from pydantic import JsonValue
 from graphmem import Memory, Settings
 from graphmem.models.levels import LevelUpkeep
 from tests.faults.attack import rounds
-from tests.faults.learner import REPOSITORY, environment
+from tests.faults.learner import Talker, environment
 
 ENTRIES = 150
 CHANCE = 20_261_122
@@ -42,16 +40,12 @@ def fill(memory: Memory) -> None:
     levels.pull("task:t:often", "task:t:same", transformer="count")
     levels.pull("agent:ada:ltm:episodic", "task:t:same")
     for number in range(ENTRIES):
-        record: JsonValue = {
-            "task": f"task {number % 5}",
-            "strategy": "ask",
-            "success": number % 3 > 0,
-        }
+        won = number % 3 > 0
+        record: JsonValue = {"task": f"task {number % 5}", "strategy": "ask", "success": won}
         levels.add("task:t:seen", record if number % 10 == 0 else f"word {number % 9}")
 
 
 def check(memory: Memory) -> None:
-    """Everything came through, once."""
     rows = memory.query(
         "MATCH (e:Entry)-[:IN]->(l:Level) WHERE e.ns = $ns "
         "OPTIONAL MATCH (e)-[m:MADE_FROM]->() OPTIONAL MATCH (e)-[b:BECAME]->() "
@@ -69,8 +63,7 @@ def check(memory: Memory) -> None:
     assert often == seen
     assert {row["content"]: row["sources"] for row in held["often"]} == seen
     assert sum(row["became"] for row in held["same"]) == ENTRIES // 10
-    assert memory.stats().episodes == ENTRIES // 10
-    assert memory.levels.info("task:t:seen").missed == 0
+    assert (memory.stats().episodes, memory.levels.info("task:t:seen").missed) == (ENTRIES // 10, 0)
     assert memory.verify().ok
 
 
@@ -86,20 +79,11 @@ def test_a_killed_tick_loses_and_doubles_nothing(
     with Memory.open(where, namespace=namespace, settings=settings) as memory:
         fill(memory)
     for _ in range(2):
-        with subprocess.Popen(
-            [sys.executable, "-c", TICKER],
-            cwd=REPOSITORY,
-            env=surroundings,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        ) as process:
-            assert process.stdin
-            assert process.stdout
-            assert process.stdout.readline() == "ready\n"
-            print(file=process.stdin, flush=True)
-            time.sleep(chance.uniform(0, 0.3 if settings.password is None else 2))
-            process.kill()
+        process = Talker(surroundings, "-c", TICKER)
+        process.wait_for("ready")
+        process.begin()
+        time.sleep(chance.uniform(0, 0.3 if settings.password is None else 2))
+        process.kill()
     with Memory.open(where, namespace=namespace, settings=settings) as memory:
         memory.levels.tick()
         check(memory)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import random
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -18,7 +16,7 @@ from graphmem.store.embedded_files import VECTORS
 from graphmem.store.vectors import ENDING
 from tests.faults.attack import LONG, rounds
 from tests.faults.dying import answers, build, chosen, erase_agent, search
-from tests.faults.learner import REPOSITORY, environment, learning
+from tests.faults.learner import environment, learning, run_program
 
 CHANCE = 20_261_123
 
@@ -33,13 +31,9 @@ def test_whoever_is_killed_at_any_step_leaves_right_answers(
     tmp_path: Path, action: str, durability: str, short: int
 ) -> None:
     tried = rounds(short, 1_000)
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.faults.dying", tmp_path, action, str(tried), durability],
-        cwd=REPOSITORY,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    program = "from tests.faults.dying import main; main()"
+    arguments = (str(tmp_path), action, str(tried), durability)
+    done = run_program(program, *arguments, timeout=rounds(600, 100_000))
     assert done.returncode == 0, done.stderr
     steps, killed = map(int, done.stdout.split())
     assert killed == min(tried, steps)

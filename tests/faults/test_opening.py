@@ -23,7 +23,6 @@ pytestmark = [
 
 @pytest.fixture
 def loads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Each graph that the engine loads from here on."""
     seen: list[str] = []
     load = kglite.open_session
 

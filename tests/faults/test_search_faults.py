@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from graphmem import Memory, Settings
-from tests.conftest import Opener
 from tests.faults.learner import STRATEGIES, environment, learning
 
 
-def test_a_reader_searches_beside_a_writer(tmp_path: Path, opened: Opener, engine: str) -> None:
-    if engine == "neo4j":
-        pytest.skip("several processes write there")
+def test_a_reader_searches_beside_a_writer(tmp_path: Path) -> None:
     url = str(tmp_path / "shared.graph")
     settings = Settings(wait=0.1, embedder="hashing")
     with learning(environment(url, "default", settings), 0, 3, "hold") as learner:
@@ -39,9 +34,7 @@ def test_a_reader_searches_beside_a_writer(tmp_path: Path, opened: Opener, engin
         assert memory.verify().ok
 
 
-def test_who_only_asks_does_not_take_the_lease(tmp_path: Path, engine: str) -> None:
-    if engine == "neo4j":
-        pytest.skip("there is no lease")
+def test_who_only_asks_does_not_take_the_lease(tmp_path: Path) -> None:
     settings = Settings(embedder="hashing")
     with Memory.open(tmp_path / "own.graph", settings=settings) as memory:
         memory.learn("refund a flight", ["check the fare", "ask first"], success=True)

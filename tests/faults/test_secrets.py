@@ -13,11 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import InMemoryMetricReader
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from pydantic import SecretStr
 from starlette.testclient import TestClient
 
@@ -27,15 +22,14 @@ from graphmem.integrations import telemetry
 from graphmem.view.page import build
 from tests.cli.test_hostile_text import printed
 from tests.faults.model_server import Handler, serving
+from tests.integrations.test_telemetry import Seen
 
 CANARY = "C4nary-9f3e-Tr0ub4dor"
 URLS = (
-    f"neo4j://eve:{CANARY}@127.0.0.1:1",
-    f"bolt://eve:{CANARY}@127.0.0.1:1/?x={CANARY}",
-    f"neo4j://127.0.0.1:1?password={CANARY}",
-    f"http://eve:{CANARY}@127.0.0.1:1/v1",
+    f"neo4j://eve:{CANARY}@127.0.0.1:1", f"bolt://eve:{CANARY}@127.0.0.1:1/?x={CANARY}",
+    f"neo4j://127.0.0.1:1?password={CANARY}", f"http://eve:{CANARY}@127.0.0.1:1/v1",
     f"what://eve:{CANARY}@@h:{CANARY}/x",
-)
+)  # fmt: skip
 
 
 class Everything(logging.Handler):
@@ -53,7 +47,6 @@ class Everything(logging.Handler):
 
 @pytest.fixture
 def logged() -> Iterator[list[str]]:
-    """What is logged meanwhile."""
     every, root = Everything(), logging.getLogger()
     before = root.level
     root.addHandler(every)
@@ -67,19 +60,16 @@ def logged() -> Iterator[list[str]]:
 
 @pytest.fixture
 def traced() -> Iterator[Callable[[], str]]:
-    """What telemetry has told."""
-    exporter, reader = InMemorySpanExporter(), InMemoryMetricReader()
-    provider = TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
-    meters = MeterProvider([reader])
+    seen = Seen()
 
-    def spans() -> str:
-        data = reader.get_metrics_data()
-        lines = [span.to_json() for span in exporter.get_finished_spans()]
+    def told() -> str:
+        data = seen.reader.get_metrics_data()
+        lines = [span.to_json() for span in seen.spans]
         return "\n".join([*lines, data.to_json() if data else ""])
 
-    with telemetry.instrument(tracer_provider=provider, meter_provider=meters, content=True):
-        yield spans
+    providers: Any = {"tracer_provider": seen.tracers, "meter_provider": seen.meters}
+    with telemetry.instrument(content=True, **providers):
+        yield told
 
 
 def failed(call: Callable[[], Any]) -> str:

@@ -24,7 +24,6 @@ ALLOWED = 2 * RETRY + GRACE + ENDING + BUSY
 
 
 def impatient(user: str, password: str) -> Settings:
-    """Settings of writers who want to hear soon."""
     return Settings(user=user, password=password, wait=RETRY)
 
 
@@ -76,8 +75,7 @@ def check(memory: Memory, heard: Heard) -> None:
     assert keys(memory) == wanted, heard
     assert all(error.retryable for error in heard.errors), heard
     assert max(heard.waits) < ALLOWED, heard
-    report = memory.verify()
-    assert report.ok, report.differences
+    assert not memory.verify().differences
 
 
 def storm(memory: Memory, disturb: Callable[[Heard], None]) -> Heard:

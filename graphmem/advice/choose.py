@@ -288,7 +288,7 @@ def probabilities(
             [np.searchsorted(row, column) for row, column in zip(ends, drawn.T, strict=True)]
         ).T.clip(0, ends.shape[1] - 1)
         at = np.broadcast_to(order, parts.shape), parts
-        sharpness = chances.sharpness * log(count + 1, 4)
+        sharpness = chances.sharpness * max(log(count + 1, 4), 1.0)
         known, rates = (belief.here + rest)[at] * sharpness, belief.rates[at]
         best = rng.beta(rates * known, (1.0 - rates) * known).argmax(axis=1)
         won = np.bincount(order[best], minlength=count)

@@ -6,7 +6,6 @@ import itertools
 import json
 from collections import Counter
 from datetime import UTC, datetime, timedelta
-from math import log
 from typing import Any, get_args
 
 import pytest
@@ -172,18 +171,24 @@ def test_propensities_are_the_shares_in_which_each_is_taken(
         assert taken[text] / times == pytest.approx(share, abs=spread)
 
 
-def test_thompson_draws_from_the_sharpened_posterior(learned: Memory) -> None:
-    choice = learned.choose(TASK, ["wait", "guess"], seed=3)
-    counts = learned.settings.choice_sharpness * log(2 + 1, 4)  # 2 candidates
+@pytest.mark.parametrize(("others", "sharper"), [(0, 1.0), (13, 2.0)])
+def test_thompson_draws_from_the_sharpened_posterior(
+    learned: Memory, others: int, sharper: float
+) -> None:
+    candidates = ["wait", "guess", *(f"never tried {number}" for number in range(others))]
+    choice = learned.choose(TASK, candidates, seed=3)
+    counts = learned.settings.choice_sharpness * sharper
     parts = {}
     for one in all_of(choice):
         assert one.probability == learned.predict(TASK, one.text).probability
         elsewhere = one.worth - one.here_trials
-        rest = elsewhere / (1 + elsewhere * 16 / ((16 + 4 * 2) * 2))  # 16 trials, 2 candidates
+        rest = elsewhere / (1 + elsewhere * 16 / ((16 + 4 * len(candidates)) * 2))  # 16 trials
         worth = (one.here_trials + rest) * counts
         parts[one.text] = beta(one.probability * worth, (1 - one.probability) * worth)
     grid = [(number + 0.5) / 4_000 for number in range(4_000)]
-    wins = parts["wait"].pdf(grid) * parts["guess"].cdf(grid)
+    wins = parts["wait"].pdf(grid)
+    for text in candidates[1:]:
+        wins = wins * parts[text].cdf(grid)
     assert choice.candidates["wait"] == pytest.approx(wins.mean(), abs=0.05)
 
 

@@ -93,9 +93,7 @@ class TestShares:
             memory.learn_many(pair)
         memory.policies.update({"at": 1}, "go", 1.0, terminal=True, agent="ben")
         memory.scopes.set("ben", share_with=["*"])
-
         report = memory.upkeep.erase(agent="ben")
-
         assert (report.agent, report.episodes, report.steps) == ("ben", 6, 12)
         assert report.policies > 0
         assert "Agent" in report.removed
@@ -106,9 +104,7 @@ class TestShares:
             assert dump(memory) == dump(never)
         checked(memory)
 
-    def test_the_report_of_an_episode_counts_the_policies_that_went_with_it(
-        self, memory: Memory
-    ) -> None:
+    def test_the_report_of_an_episode_counts_policies_that_went_too(self, memory: Memory) -> None:
         steps = [Step(action="go", state={"at": at}) for at in (1, 2)]
         for step in (*steps, steps[0]):
             learned = memory.learn("task", "plan", steps=[step], success=True)
@@ -225,16 +221,10 @@ def known_in(memory: Memory) -> dict[str, Any]:
 def test_sums_stay_what_is_left_however_much_went(memory: Memory, engine: str) -> None:
     """A share that is taken from a sum of floats leaves no more of it than there is."""
     many = 80 if engine == "embedded" else 21
-    memory.learn_many(
-        {
-            "task": "t",
-            "strategy": ["plan", "ask"],
-            "score": 0.0 if number % 20 == 0 else 1 / (1 + number % 7),
-            "source_key": f"{number:03}",
-            "ended_at": day(number % 90),
-        }
-        for number in range(many)
-    )
+    memory.learn_many({
+        "task": "t", "strategy": ["plan", "ask"],
+        "score": 0.0 if number % 20 == 0 else 1 / (1 + number % 7), "source_key": f"{number:03}",
+        "ended_at": day(number % 90)} for number in range(many))  # fmt: skip
     for number in range(many):
         if number % 20:
             memory.upkeep.erase(_known_by(memory, f"{number:03}"))
@@ -245,9 +235,7 @@ def test_sums_stay_what_is_left_however_much_went(memory: Memory, engine: str) -
 
 
 @pytest.mark.parametrize("success", [True, False])
-def test_the_latest_evidence_is_right_after_a_batch_of_equal_outcomes(
-    memory: Memory, success: bool
-) -> None:
+def test_the_latest_evidence_is_right_after_equal_outcomes(memory: Memory, success: bool) -> None:
     """A batch links only its own latest episodes, so links to earlier ones are missing."""
     memory.learn("t", "plan", success=success, error="timeout", ended_at=day(-90))
     batch = {"task": "t", "strategy": "plan", "success": success, "error": "timeout"}
@@ -318,9 +306,7 @@ class TestForgetting:
             assert sum(event.value or 0 for event in told) == 17 - left
             checked(memory)
 
-    def test_confidence_is_that_of_the_agent_and_the_type(
-        self, memory: Memory, clock: Clock
-    ) -> None:
+    def test_confidence_is_that_of_agent_and_type(self, memory: Memory, clock: Clock) -> None:
         clock.now = to_millis(NOW)
         hers = attempts(memory, "plan", 0, 4, agent="anna", task_type="x")
         attempts(memory, "plan", 4, agent="ben", task_type="x")
@@ -363,7 +349,6 @@ class TestForgetting:
         assert not dry.compacted
         assert dump(memory) == before
         checked(memory)
-
         real = memory.upkeep.forget(older_than, below)
         assert real.model_dump(exclude={"dry_run", "compacted"}) == dry.model_dump(
             exclude={"dry_run", "compacted"}

@@ -31,13 +31,10 @@ def counted(memory: Memory) -> dict[str, tuple[int, int]]:
 def test_two_strategies_count_as_one(memory: Memory) -> None:
     teach(memory)
     assert counted(memory) == {"plan": (5, 3), "make a plan": (7, 5), "ask": (4, 4)}
-
     whole = memory.lessons.merge("plan", "make a plan")
-
     assert counted(memory) == {"plan": (12, 8), "ask": (4, 4)}
     [row] = [row for row in memory.strategies() if row.text == "plan"]
-    assert row.id == whole
-    assert row.agents == ("anna", "ben")
+    assert (row.id, row.agents) == (whole, ("anna", "ben"))
     assert row.mean == pytest.approx(9 / 14)
     heuristics = {
         (row.strategy, row.agent): (row.trials, row.successes)
@@ -50,8 +47,8 @@ def test_two_strategies_count_as_one(memory: Memory) -> None:
     }
     [pattern] = memory.lessons.anti_patterns()
     assert (pattern.strategy, pattern.occurrences, pattern.successes) == ("plan", 3, 5)
-    assert pattern.confidence == pytest.approx(4 / 10)
     assert pattern.example == "timeout after 9 s"
+    assert pattern.confidence == pytest.approx(4 / 10)
     assert len(pattern.evidence) == 3
     checked(memory)
 
@@ -72,9 +69,7 @@ def test_alternatives_follow_a_merge_after_consolidation(memory: Memory) -> None
 
 
 @pytest.mark.parametrize("asked", [{"task": "deploy"}, {"task_type": "ops"}, {"agent": "anna"}])
-def test_they_count_as_one_wherever_strategies_are_read(
-    memory: Memory, asked: dict[str, str]
-) -> None:
+def test_they_count_as_one_where_strategies_are_read(memory: Memory, asked: dict[str, str]) -> None:
     teach(memory)
     apart = {row.text: row for row in memory.strategies(**asked)}  # type: ignore[arg-type]
     memory.lessons.merge("plan", "make a plan")
@@ -182,7 +177,6 @@ def test_erasing_the_last_of_the_whole_releases_its_parts(memory: Memory) -> Non
     [only] = attempts(memory, "plan", 1, agent="ben")
     memory.lessons.merge("plan", "make a plan")
     memory.lessons.merge("plan", "ask")
-
     assert "Strategy" in memory.upkeep.erase(only).removed
     assert dump(memory) == before
     assert counted(memory) == {"make a plan": (3, 3), "ask": (3, 3)}

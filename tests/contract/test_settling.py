@@ -64,9 +64,7 @@ class TestOutcome:
     def test_a_thumbs_down_replaces_the_success(self, memory: Memory) -> None:
         for number in range(3):
             memory.learn("refund", "at once", success=True, source_key=f"run-{number}")
-
         settled = memory.settle("run-1", success=False, error="timeout: no answer")
-
         assert settled.changed
         assert rate(memory, "at once") == (2, 3)
         row = memory.episodes(success=False)[0]
@@ -76,10 +74,8 @@ class TestOutcome:
     def test_the_former_outcomes_stay_readable(self, memory: Memory) -> None:
         learned = memory.learn("refund", "at once", score=0.9, source_key="run")
         first = datetime.now(UTC)
-
         memory.settle("run", score=0.2, error="timeout", at=first)
         settled = memory.settle(learned.episode_id, success=True)
-
         row = memory.episodes()[0]
         assert (row.success, row.score, row.error) == (True, 1.0, None)
         millisecond = first.replace(microsecond=first.microsecond // 1000 * 1000)
@@ -97,19 +93,15 @@ class TestOutcome:
         given: dict[str, Any] = {"task": "refund", "strategy": "at once", "source_key": "run"}
         memory.learn(**given, success=True)
         memory.settle("run", success=False)
-
         assert not memory.learn(**given, success=True).created
         with pytest.raises(ConflictError):
             memory.learn(**given, success=False)
-
         assert rate(memory, "at once") == (0, 1)
 
     def test_the_latest_that_was_told_counts_whatever_came_first(self, memory: Memory) -> None:
         memory.learn("refund", "at once", success=True, source_key="run", ended_at=day(0))
-
         memory.settle("run", score=0.7, at=day(3))
         assert memory.settle("run", score=0.1, at=day(2)).changed
-
         assert memory.episodes()[0].score == 0.7
         assert [one.score for one in memory.episodes()[0].former] == [1.0, 0.1]
         checked(memory)
@@ -144,7 +136,6 @@ class TestDerived:
                 memory.settle(str(episode.source_key), score=score, error=error)
                 later = {"score": score, "error": error or episode.error}
                 now[episode.source_key] = episode.model_copy(update=later)
-
             checked(memory)
             learn_each(other, clock, enumerate(now.values()))
             other.lessons.consolidate(force=True)
@@ -156,9 +147,7 @@ class TestDerived:
         step = Step(action_type="push", state={"door": "shut"}, terminal=True)
         for number in range(3):
             memory.learn("a", "x", success=True, steps=[step], source_key=str(number))
-
         memory.settle("1", success=False)
-
         policy = known(memory, {"door": "shut"}, "push")
         assert (policy.successes, policy.trials) == (2, 3)
         checked(memory)
@@ -169,9 +158,7 @@ class TestDerived:
         learned = memory.learn("deploy", "plan", success=True)
         memory.settle(learned.episode_id, success=False, error="timeout")
         memory.settle(learned.episode_id, score=0.8)
-
         memory.upkeep.erase(learned.episode_id)
-
         assert dump(memory) == before
         with pytest.raises(NotFoundError):
             memory.settle(learned.episode_id, success=True)
@@ -183,10 +170,8 @@ class TestDerived:
         outcome = {"success": True, "score": 1.0, "reward": 1.0}
         [row] = graph.read("maintenance.classes", ids=[memory.episodes()[0].id])
         graph.write("settling.put", rows=[{**row, **outcome}])
-
         assert memory.verify().differing["episodes"] == 3
         memory.upkeep.rebuild()
-
         assert memory.episodes()[0].score == 0.0
         checked(memory)
 
@@ -200,9 +185,7 @@ class TestAbandoned:
 
     def test_it_comes_alive(self, memory: Memory) -> None:
         key = self.attempt(memory)
-
         settled = memory.settle(key, score=0.9)
-
         assert (memory.stats().episodes, memory.stats().abandoned) == (1, 0)
         row = memory.episodes()[0]
         assert (row.id, row.success, row.steps) == (settled.episode_id, True, 1)
@@ -217,9 +200,7 @@ class TestAbandoned:
         key = self.attempt(memory)
         memory.upkeep.export(tmp_path / "before.jsonl", "jsonl")
         memory.settle(key, success=True)
-
         assert memory.upkeep.import_(tmp_path / "before.jsonl", "jsonl").abandoned == 0
-
         assert memory.stats().abandoned == 0
 
 
@@ -236,7 +217,6 @@ class TestExchange:
         memory.settle(own[1], score=0.6)
         memory.settle(str(attempt.episode_id), score=0.3)
         memory.settle(str(attempt.episode_id), score=0.4)
-
         assert memory.upkeep.export(path, "jsonl").settled == 4
         other = opened(f"settle-{uuid4().hex[:12]}")
         assert other.upkeep.import_(path, "jsonl").settled == 4
@@ -277,10 +257,8 @@ class TestWrong:
     ) -> None:
         memory.learn("a", "x", success=False, source_key="run", ended_at=day(3))
         before = dump(memory)
-
         with pytest.raises(ValidationError, match=why) as caught:
             memory.settle("run", **given)
-
         assert caught.value.field == field
         assert dump(memory) == before
 

@@ -79,10 +79,8 @@ def test_pages_of_any_size_find_the_same_differences_and_rebuild_the_same(
     report = memory.verify()
     assert report.ok
     assert report.checked["episodes"] == memory.stats().episodes
-
     memory.upkeep.rebuild()
     assert _held(memory) == whole
-
     for damage in DAMAGE.values():
         tamper(memory, damage)
     paged = memory.verify()
@@ -109,7 +107,6 @@ def test_a_rebuild_writes_only_where_something_differs(
     monkeypatch.setattr(Transaction, "run", noting)
     assert memory.upkeep.rebuild() == report
     assert not [name for name in wrote if ".put_" in name]
-
     tamper(
         memory,
         "MATCH (s:Strategy)-[o:OUTCOME]->(t:Task) WHERE s.ns = $ns CREATE (s)-[:OUTCOME {agent: "
@@ -176,9 +173,7 @@ DAMAGED = [
 """What somebody did, and of what kind the difference is."""
 
 
-def test_damage_is_a_difference_that_a_rebuild_mends(
-    memory: Memory, clock: Clock, everything_runs: bool
-) -> None:
+def test_a_rebuild_mends_damage(memory: Memory, clock: Clock, everything_runs: bool) -> None:
     clock.now = to_millis(NOW)
     right = _taught(memory)
     some = not everything_runs and memory.store.capabilities.server
@@ -200,9 +195,7 @@ def test_damage_is_a_difference_that_a_rebuild_mends(
         "MATCH (n:Agent) WHERE n.ns = $ns DETACH DELETE n",
     ],
 )
-def test_facts_that_are_gone_are_differences_that_no_rebuild_mends(
-    memory: Memory, damage: str
-) -> None:
+def test_facts_that_are_gone_are_what_no_rebuild_mends(memory: Memory, damage: str) -> None:
     _taught(memory)
     tamper(memory, damage)
     before = memory.verify().differing["episodes"]
@@ -219,9 +212,7 @@ def test_a_rule_that_lost_its_source_is_one_of_episodes(memory: Memory) -> None:
     assert "rules" not in memory.verify().differing
 
 
-def test_a_report_lists_the_first_differences_of_each_kind_and_counts_the_others(
-    memory: Memory,
-) -> None:
+def test_a_report_lists_the_first_differences_of_a_kind_and_counts_all(memory: Memory) -> None:
     memory.learn_many(
         {"task": "t", "strategy": "s", "success": True, "source_key": str(n)} for n in range(130)
     )
@@ -236,19 +227,13 @@ def test_a_report_lists_the_first_differences_of_each_kind_and_counts_the_others
 
 def _taught(memory: Memory) -> Dump:
     """Teach a memory something of each kind; return what it holds."""
-    memory.learn_many(
-        {
-            "task": f"find flight {number % 3}",
-            "task_type": "search",
-            "strategy": ["ask", f"look at page {number % 2}"],
-            "success": number % 5 > 0,
-            "error": None if number % 5 else "timeout",
-            "successes": ["say the date"] if number % 5 else [],
-            "steps": [{"state": {"page": number % 2}, "action_type": "go", "reward": 1.0}],
-            "source_key": str(number),
-        }
-        for number in range(60)
-    )
+    memory.learn_many({
+        "task": f"find flight {number % 3}", "task_type": "search",
+        "strategy": ["ask", f"look at page {number % 2}"], "success": number % 5 > 0,
+        "error": None if number % 5 else "timeout",
+        "successes": ["say the date"] if number % 5 else [],
+        "steps": [{"state": {"page": number % 2}, "action_type": "go", "reward": 1.0}],
+        "source_key": str(number)} for number in range(60))  # fmt: skip
     memory.learn_many(
         {"task": "find a hotel", "strategy": [text], "success": text == "call", "error": error}
         for text, error in (("write", "no answer"), ("call", None))

@@ -82,9 +82,8 @@ class TestLooking:
         assert orders(max_age=1e6) == []
         levels.put_lens("agent:ada:planning", SHARED)
         assert contents(levels.recall(lens="planning", agent="ada")) == ["order a new truck"]
-        assert [one.name for one in levels.lenses("ada")] == [
-            *("agent:ada:orders", "agent:ada:planning")
-        ]
+        names = [one.name for one in levels.lenses("ada")]
+        assert names == ["agent:ada:orders", "agent:ada:planning"]
         levels.remove_lens("planning", agent="ada")
         assert len(levels.recall(lens="planning", agent="ada")) == 2
 
@@ -154,9 +153,8 @@ class TestUpkeep:
         levels.put_lens("collective:both", [WORKING, SHARED])
         levels.put_lens("collective:one", SHARED)
         levels.close(SHARED)
-        assert [(lens.name, lens.levels) for lens in levels.lenses()] == [
-            ("collective:both", (WORKING,))
-        ]
+        [lens] = levels.lenses()
+        assert (lens.name, lens.levels) == ("collective:both", (WORKING,))
         assert len(levels.recall(lens="collective:both")) == 2
         assert memory.verify().ok
         levels.close(WORKING)
@@ -168,9 +166,8 @@ class TestUpkeep:
         levels.put_lens("agent:zoe:only", SHARED)
         assert "Lens" in memory.upkeep.erase(agent="ada").removed
         assert memory.upkeep.erase(agent="zoe").removed == ("Lens",)
-        assert [(lens.name, lens.levels) for lens in levels.lenses()] == [
-            ("collective:both", (SHARED,))
-        ]
+        [lens] = levels.lenses()
+        assert (lens.name, lens.levels) == ("collective:both", (SHARED,))
         assert memory.verify().ok
 
 

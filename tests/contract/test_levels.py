@@ -22,6 +22,7 @@ from graphmem.search.embedding import Hashing
 from graphmem.store.queries import adhoc
 from tests.conftest import Clock, Opener
 
+Rows = list[dict[str, Any]]
 SENSORY, WORKING = "agent:ada:sensory", "agent:ada:working"
 SHARED = "task:deploy:shared"
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
@@ -358,7 +359,7 @@ def expected(
     return [(identity, near) for *_, identity, near in sorted(found, key=lambda one: one[:3])]
 
 
-def learn(memory: Memory, deeds: list[dict[str, Any]], facts: list[dict[str, Any]]) -> None:
+def learn(memory: Memory, deeds: Rows, facts: Rows) -> None:
     """Learn what an agent did, and facts."""
     memory.learn_many(
         {
@@ -404,12 +405,7 @@ def test_long_term_levels_have_entries_of_what_was_learned(memory: Memory, clock
     questions=st.lists(QUESTION, min_size=6, max_size=12),
 )
 def test_a_question_finds_what_a_plain_model_finds(
-    opened: Opener,
-    clock: Clock,
-    entries: list[dict[str, Any]],
-    deeds: list[dict[str, Any]],
-    facts: list[dict[str, Any]],
-    questions: list[dict[str, Any]],
+    opened: Opener, clock: Clock, entries: Rows, deeds: Rows, facts: Rows, questions: Rows
 ) -> None:
     """In its order; where a limit cuts between equal ones, any of these will do."""
     memory = opened(f"levels-{uuid4().hex[:12]}", embedder="hashing")

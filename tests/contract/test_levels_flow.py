@@ -106,17 +106,12 @@ def test_a_key_names_one_entry_and_counts_go_on(memory: Memory, clock: Clock) ->
         levels.add("task:t:source", content, key="order/17", tags=tags)
         levels.add("task:t:source", "again", tags=tags)
         report = levels.tick()
-    assert [(one.ingested, one.made, one.left_out) for one in report.subscriptions] == [
-        (2, 2, 0),
-        (0, 0, 2),
-    ]
+    done = [(one.ingested, one.made, one.left_out) for one in report.subscriptions]
+    assert done == [(2, 2, 0), (0, 0, 2)]
     assert contents(memory, "task:t:same") == ["again", "again", "later"]
     counted = {entry.content: entry for entry in entries_of(memory, "task:t:count")}
-    assert {content: entry.metadata["count"] for content, entry in counted.items()} == {
-        "again": 3,
-        "late": 1,
-        "later": 2,
-    }
+    seen = {content: entry.metadata["count"] for content, entry in counted.items()}
+    assert seen == {"again": 3, "late": 1, "later": 2}
     assert counted["again"].tags == ("a", "b", "secret")
     clock.now = memory._graph.now() + 61_000
     levels.add("task:t:source", "again")
@@ -303,9 +298,8 @@ def test_a_model_summarises_where_there_is_one_and_the_way_is_told(opened: Opene
             memory.levels.tick()
         asked = server.requests[0]["body"]["messages"][1]["content"]
     assert asked == "<<<\norder 17 is late\n>>>"
-    assert {
-        one.content: one.metadata["summary"] for one in entries_of(memory, "task:t:target")
-    } == {
+    found = entries_of(memory, "task:t:target")
+    assert {one.content: one.metadata["summary"] for one in found} == {
         "- it is late\n- ring <> the driver": {"way": "model", "model": "small"},
         "do as I say > and forget": {"way": "most relevant", "reason": "HTTP status 400"},
     }

@@ -82,10 +82,8 @@ def test_a_new_memory_starts_from_what_files_say(memory: Memory, playbook: Path)
     assert "no own outcomes yet, but files say:" in context
     assert f"- from team: avoid (1 of 8 worked): {CARD}" in context
     items = {item.text: item for item in memory.recall(TASK).items}
-    assert {text: item.verdict for text, item in items.items()} == {
-        **dict.fromkeys((LOOK, VOUCHER), "WORKS"),
-        CARD: "AVOID",
-    }
+    verdicts = {text: item.verdict for text, item in items.items()}
+    assert verdicts == {LOOK: "WORKS", VOUCHER: "WORKS", CARD: "AVOID"}
     assert items[LOOK].said.endswith("no own outcomes yet; from team: do (1000 of 1000 worked)")
     assert {item.kind for item in items.values()} == {"prior"}
     choice = memory.choose(TASK, explore="greedy")
@@ -176,10 +174,8 @@ def test_an_export_comes_in_as_it_went_out(form: str, memory: Memory, tmp_path: 
 
 
 def test_skills_of_others_are_read(tmp_path: Path, memory: Memory) -> None:
-    for name, text in (
-        ("refunds", SKILL),
-        ("prose", "---\nname: p\ndescription: 'd'\n---\nSay hi."),
-    ):
+    prose = "---\nname: p\ndescription: 'd'\n---\nSay hi."
+    for name, text in (("refunds", SKILL), ("prose", prose)):
         (tmp_path / name).mkdir()
         (tmp_path / name / "SKILL.md").write_text(text)
     assert memory.skills.import_(tmp_path).files == 2

@@ -122,9 +122,8 @@ def test_what_a_file_concluded_counts_beside_own_episodes(
     named = {name: CARD[name] for name in ("mistake_type", "worker_id", "correct_decision")}
     for supports in (0, 1, 2):
         verdict = ["[WORKS] look at the log", None, "[AVOID] look at the log"][supports]
-        assert [rule[0] for rule in stated() if rule[0].endswith("log")] == [verdict] * bool(
-            verdict
-        )
+        found = [rule[0] for rule in stated() if rule[0].endswith("log")]
+        assert found == ([verdict] if verdict else [])
         assert memory.lessons.mistakes(agent=agent)[0].seen == 2 + supports
         form = {"task_id": "triage", "score": 0.2, "mistakes": ["look at the log"]}
         memory.record_episode({**form, "mistake_cards": [{**named, "lesson": "l"}]})
@@ -276,12 +275,8 @@ def test_a_memory_comes_back_from_a_file_of_that_form(
     [kept] = [{**one} for one in file["mistake_cards"] if one["worker_id"] == "w9"]
     first, last = kept.pop("first_seen_episode"), kept.pop("last_seen_episode")
     assert (file["episode_log"][first - 1]["task_id"], last - first) == ("t0", 3)
-    assert kept == {
-        **{name: CARD[name] for name in kept},
-        "worker_id": "w9",
-        "evidence": "",
-        "seen_count": 8,
-    }
+    known = {name: CARD[name] for name in kept}
+    assert kept == {**known, "worker_id": "w9", "evidence": "", "seen_count": 8}
     assert [entry["steps"] for entry in file["episode_log"] if entry["task_id"] == "t1"] == [1, 3]
 
     for entry in file["episode_log"]:
@@ -313,10 +308,8 @@ def test_what_came_since_is_added_as_sentinel_adds_it(memory: Memory, tmp_path: 
     file = json.loads((tmp_path / "out.json").read_text())
     assert (file["total_episodes"], len(file["episode_log"])) == (105, 4)
     assert file["score_history"] == {"triage": [0.5, 0.95, 0.9, 0.9], "audit": [0.0]}
-    assert (file["successes"], file["mistakes"]) == (
-        ["look at the log", "ask"],
-        ["guessed", "was slow"],
-    )
+    assert file["successes"] == ["look at the log", "ask"]
+    assert file["mistakes"] == ["guessed", "was slow"]
     assert file["task_rules"]["triage"] == [*OWN["task_rules"]["triage"], "[WORKS] ask"]
     [merged] = file["mistake_cards"]
     assert merged == {**CARD, "seen_count": 4, "last_seen_episode": 105, "lesson": "l1"}

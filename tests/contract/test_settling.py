@@ -121,11 +121,7 @@ class TestDerived:
     @hypothesis.settings(max_examples=rounds(15, 1_000))
     @hypothesis.given(history=histories(5, 15), told=told)
     def test_it_equals_a_memory_that_learned_the_later_outcome(
-        self,
-        opened: Opener,
-        clock: Clock,
-        history: list[Episode],
-        told: list[tuple[int, float, str | None]],
+        self, opened: Opener, clock: Clock, history: list[Episode], told: list[Any]
     ) -> None:
         now = {episode.source_key: episode for episode in history}
         with opened(f"settle-{uuid4().hex[:12]}") as memory, reference(memory) as other:

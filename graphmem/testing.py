@@ -155,7 +155,6 @@ class StoreConformance:
         ]
         assert index.count("Task") == 2
         index.tidy()
-        index.compact()
         assert set(index.matrix("Task", [red, blue])[0]) == {red, blue}
 
     def test_a_closed_store_is_an_error(self, store: Store) -> None:

@@ -80,22 +80,14 @@ WHERE n.embedded = $digest AND toString(n.ns) = $ns
 RETURN n.id AS id
 ORDER BY id;
 
-// each: name kind = strategy strategies, task tasks
-// name: search.drop_index_of_{kind}
-// mode: schema
-// engine: neo4j
-// doc: Drops the vector index of {kind}; who searches next makes it anew.
-DROP INDEX graphmem_{name}_embedding IF EXISTS;
-
 // each: Label kind = Strategy strategies, Task tasks
 // name: search.count_{kind}
 // engine: neo4j
-// doc: The number of {kind} in this namespace, and in all.
-// returns: nodes integer, all integer
+// doc: The number of {kind}.
+// returns: nodes integer
 MATCH (n:{Label})
 WHERE n.ns = $ns
-WITH count(*) AS nodes
-RETURN nodes, COUNT { (:{Label}) } AS all;
+RETURN count(*) AS nodes;
 
 // each: Label kind = Strategy strategies, Task tasks
 // name: search.cosines_of_{kind}

@@ -317,7 +317,6 @@ class Vectors:
                     if on_progress:
                         on_progress(done, total)
             links = self.rebuild()
-            self._opened().compact()
             return RelinkReport(
                 embedder=self.embedder.name,
                 dimensions=self.embedder.dimensions,

@@ -245,9 +245,6 @@ class _Nodes(Placed):
 class EmbeddedIndex(VectorIndex):
     """The search index of one namespace's strategies and tasks; thread-safe."""
 
-    def compact(self) -> None:
-        """Do nothing: all vectors lie in one table."""
-
     def with_vectors(self, label: str, texts: Mapping[str, str]) -> set[str]:  # noqa: ARG002
         with self._lock:
             table = self._opened_table()

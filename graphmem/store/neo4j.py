@@ -315,15 +315,15 @@ class Neo4jStore(Store):
         return Neo4jEntries(self.read, self.write, namespace)
 
     def _search(self, query: Query, /, **params: Any) -> list[Row]:
-        """Run a reading statement; make a search index anew if it was dropped."""
+        """Run a reading statement; make a search index anew if somebody dropped it."""
         try:
             return self.read(query, **params)
         except QueryError as error:
             if _NO_INDEX not in str(error):
                 raise
-            _log.warning("%s lacks a search index; it is made anew", self.url)
+            _log.warning("%s has lost a search index; it is made anew", self.url)
         self.apply_schema(repair=True)
-        self.read(adhoc("CALL db.awaitIndexes(3600)"))
+        self.read(adhoc("CALL db.awaitIndexes()"))
         return self.read(query, **params)
 
     def close(self) -> None:

@@ -61,17 +61,6 @@ class Neo4jIndex(_ServerIndex):
     counted: dict[str, tuple[int, float]]
     """How many nodes of each label there were when they were counted last, and when that was."""
 
-    def compact(self) -> None:
-        """Drop vector indexes if most nodes are of this namespace; who searches makes them anew.
-
-        A search looks through each piece that writes left. At 100,000 tasks it takes 6 ms rather
-        than 21; a new index takes 22 s, for which other searches wait.
-        """
-        for kind in TEXTS.values():
-            row = self._ask(f"search.count_{kind}")[0]
-            if row["nodes"] >= max(_LARGE, row["all"] / 2):
-                self._write(procedure(f"search.drop_index_of_{kind}"))
-
     def with_vectors(self, label: str, texts: Mapping[str, str]) -> set[str]:
         return {
             row["id"]

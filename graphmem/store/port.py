@@ -244,9 +244,6 @@ class SearchIndex(Index, Protocol):
     Similarities are cosines. While texts are pending, answers may name removed nodes.
     """
 
-    def compact(self) -> None:
-        """Put together what many writes left in pieces, so that searches are faster."""
-
     def with_vectors(self, label: str, texts: Mapping[str, str]) -> set[str]:
         """Return the ids of nodes whose given text has a vector."""
 

@@ -14,7 +14,6 @@ from neo4j import Driver
 from graphmem import Memory, Settings
 from graphmem.errors import StorageError
 from graphmem.seeding import seed, sources
-from graphmem.store import neo4j_search
 from graphmem.upkeep.exchange import AFTER, ARGUMENTS
 from tests.cli.running import good, run
 from tests.contract.teaching import dump, tamper
@@ -125,29 +124,6 @@ class TestServer:
                 assert memory._similarity.search("cancel seat") == before
                 assert "it is made anew" in caplog.text
             assert memory.verify().ok
-
-    def test_relinking_puts_the_pieces_of_a_vector_index_together(
-        self,
-        server: _Imported,
-        driver: Driver,
-        caplog: pytest.LogCaptureFixture,
-        monkeypatch: pytest.MonkeyPatch,
-    ) -> None:
-        """For a namespace with most of the nodes: others wait meanwhile."""
-        settings = Settings(user=server.user, password=server.password, embedder="hashing")
-        total = driver.execute_query("MATCH (t:Task) RETURN count(t)")[0][0][0]
-        for namespace, tasks in (("small", 1), ("large", 2 * total + 5)):
-            monkeypatch.setattr(neo4j_search, "_LARGE", 1)
-            with Memory.open(server.uri, namespace=namespace, settings=settings) as memory:
-                memory.learn_many(
-                    {"task": f"refund {number}", "strategy": "ask", "success": True}
-                    for number in range(tasks)
-                )
-                before = memory._similarity.search("refund 1")
-                memory.upkeep.relink()
-                caplog.clear()
-                assert memory._similarity.search("refund 1") == before
-                assert ("it is made anew" in caplog.text) == (namespace == "large")
 
     def test_data_of_an_older_version_is_brought_up_by_a_write(
         self, server: _Imported, driver: Driver

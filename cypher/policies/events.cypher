@@ -159,7 +159,7 @@ WHERE k.ns = $ns AND k.group = $group AND ($consumer IS NULL OR k.consumer = $co
 MATCH (k)-[:UNDER]->(:Cursor)-[:READS]->(t:Stream)
 RETURN k.id AS claim, t.agent AS agent, k.consumer AS consumer, k.pending AS pending, k.claimed_at AS claimed_at,
   k.deliveries AS deliveries
-ORDER BY claim;
+ORDER BY agent, pending[0], claim;
 
 // name: events.reclaim
 // mode: write

@@ -391,7 +391,8 @@ class Memory:
         how |= {"format_name": how.pop("format"), "progress": how.pop("on_progress")}
         from graphmem import seeding
 
-        read = seeding.sources(logs, map) if logs or outcomes is None else []
+        settles = outcomes is not None and isinstance(logs, list | tuple) and not logs
+        read = [] if settles else seeding.sources(logs, map)
         return seeding.seed(self, read, **how)
 
     def record_episode(self, form: Mapping[str, Any]) -> Learned:

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from graphmem.errors import SeedingError, ValidationError
+from graphmem.graph.arguments import checked_path
 from graphmem.seeding.formats import Format
 from graphmem.seeding.reading import Limits, Values, read_records
 from graphmem.seeding.schema import Table
@@ -61,10 +62,12 @@ def read_map(given: Map) -> list[Format]:
     """
     if isinstance(given, Mapping):
         return [_make_format(NAME, given)]
-    path = Path(given)
-    if isinstance(given, str) and "=" in given and not path.exists():
+    path, there = checked_path("map", given), False
+    with suppress(OSError):  # a line may be too long for the name of a file
+        there = path.exists()
+    if isinstance(given, str) and "=" in given and not there:
         return [_make_format(NAME, _read_line(given))]
-    files = sorted(path.glob("*.toml")) if path.is_dir() else [path]
+    files = sorted(path.glob("*.toml")) if there and path.is_dir() else [path]
     if not files:
         raise SeedingError(f"{path}: no .toml files in this folder")
     return [_read_file(file) for file in files]

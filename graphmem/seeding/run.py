@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, Protocol
 
 from graphmem.config import Settings
 from graphmem.errors import ConflictError, NotFoundError, SeedingError, ValidationError
-from graphmem.graph.arguments import checked_agent
+from graphmem.graph.arguments import check_function, check_limit, checked_agent, checked_path
 from graphmem.graph.graph import Graph
 from graphmem.models.episodes import Episode
 from graphmem.models.fields import Output
@@ -126,7 +126,8 @@ class LogReader:
         if format_name and self._maps is None:
             find(format_name)
         agent = checked_agent(agent)
-        outcomes = str(outcomes) if isinstance(outcomes, Path) else outcomes
+        if isinstance(outcomes, str | Path):
+            outcomes = str(checked_path("outcomes", outcomes))
         self.outcomes = None if outcomes is None else Outcomes.of(outcomes, self._limits)
         own = Path(outcomes).resolve() if isinstance(outcomes, str) else None
         self.sources = [  # the outcomes may lie in a folder of logs
@@ -264,6 +265,9 @@ def seed(
             the outcomes cannot be read; then nothing is learned.
         ValidationError: ``logs`` are paths and not sources.
     """
+    if limit is not None:
+        check_limit(limit)
+    check_function("on_progress", progress)
     settings = Graph(memory.store, memory.namespace, memory.settings).settings
     read = LogReader(logs, threshold=settings.success_threshold, **how)
     counts: Counter[str] = Counter()

@@ -19,6 +19,7 @@ from typing import Any, BinaryIO, cast
 from pydantic_core import to_json
 
 from graphmem.errors import SeedingError, ValidationError
+from graphmem.graph.arguments import checked_items, checked_path
 from graphmem.seeding.formats import GZIP, HEAD, formats
 from graphmem.seeding.reading import Limits
 
@@ -223,35 +224,42 @@ def sources(logs: Logs, map: object = None) -> list[Source]:  # noqa: A002 - as 
     """
     found: list[Source] = []
     records: list[Mapping[str, Any]] = []
-    for log in [logs] if isinstance(logs, str | Path) else logs:
+    for log in [logs] if isinstance(logs, str | Path) else checked_items("logs", logs):
         if isinstance(log, Mapping):
             records.append(log)
             continue
-        path = str(log)
-        if path == "-":
-            found.append(Source("-"))
-        elif Path(path).is_dir():
-            inside = list(_inside(Path(path), every=map is not None))
-            if not inside:
-                raise SeedingError(
-                    f"{path}: no logs in this folder: no {', '.join(ENDINGS)} files, and no "
-                    f"{', '.join(MIXED)} files that a format recognises (all also with .gz)"
-                )
-            found += inside
-        elif Path(path).exists():
-            found.append(Source(path))
-        else:
-            names = glob.glob(path, recursive=True)  # noqa: PTH207 - absolute patterns too
-            matching = sorted(file for file in names if Path(file).is_file())
-            if not matching:
-                raise SeedingError(f"{path}: no such file, folder or pattern")
-            found += [Source(file, found=True) for file in matching]
+        checked_path("logs", log)
+        try:
+            found += _find(str(log), every=map is not None)
+        except OSError as error:
+            raise SeedingError(f"{log}: {error.strerror or error}") from error
     unique = list(dict.fromkeys(found))
     if records:
         unique.append(Records("records", records=tuple(records)))
     if not unique:
         raise SeedingError("no logs given; name files, folders, patterns or - for standard input")
     return unique
+
+
+def _find(path: str, *, every: bool) -> list[Source]:
+    """Return the logs that a path names."""
+    if path == "-":
+        return [Source("-")]
+    if Path(path).is_dir():
+        inside = list(_inside(Path(path), every=every))
+        if not inside:
+            raise SeedingError(
+                f"{path}: no logs in this folder: no {', '.join(ENDINGS)} files, and no "
+                f"{', '.join(MIXED)} files that a format recognises (all also with .gz)"
+            )
+        return inside
+    if Path(path).exists():
+        return [Source(path)]
+    names = glob.glob(path, recursive=True)  # noqa: PTH207 - absolute patterns too
+    matching = sorted(file for file in names if Path(file).is_file())
+    if not matching:
+        raise SeedingError(f"{path}: no such file, folder or pattern")
+    return [Source(file, found=True) for file in matching]
 
 
 def _inside(folder: Path, *, every: bool) -> Iterator[Source]:

@@ -422,6 +422,7 @@ class Maintainer:
             on_progress: called with the number of facts that were read, and of all to read. An
                 episode is read for itself, its task, its agent, and each of its strategies.
         """
+        check_function("on_progress", on_progress)
         differences: list[Difference] = []
         differing: Counter[str] = Counter()
         checked = Counter({name: 0 for part in self._parts for name in part.kinds})

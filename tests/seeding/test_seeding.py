@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from graphmem import Memory
-from graphmem.errors import SeedingError, ValidationError
+from graphmem.errors import GraphMemError, SeedingError, ValidationError
 from graphmem.seeding import Limits, Origin, Record, Refused, SeedReport, seed, sources
 from graphmem.seeding.formats import Later, find
 from graphmem.seeding.settling import Outcomes, Settling
@@ -73,6 +73,32 @@ def test_jsonl_round_trips_every_field() -> None:
 def test_paths_are_no_sources() -> None:
     with Memory.open("memory:") as memory, pytest.raises(ValidationError, match=r"give sources\("):
         seed(memory, ["runs.jsonl"])  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        ({"logs": 5}, "^logs: must be a list"),
+        ({"logs": {"task": "a"}}, "^logs: must be a list"),
+        ({"logs": ["a\0b"]}, "^logs: is not a path"),
+        ({"logs": "x" * 5_000}, "name too long"),
+        ({"map": 5}, "^map: is not a path"),
+        ({"map": "x" * 5_000}, "name too long"),
+        ({"outcomes": "a\0b"}, "^outcomes: is not a path"),
+        ({"limit": 0}, "^limit: must be a whole number"),
+        ({"on_progress": 5}, "^on_progress: is not a function"),
+    ],
+)
+def test_wrong_arguments_are_named(wrong: dict[str, Any], named: str) -> None:
+    with Memory.open("memory:") as memory, pytest.raises(GraphMemError, match=named):
+        memory.seed(**{"logs": [{"task": "a", "strategy": "b", "success": True}], **wrong})
+
+
+def test_a_map_as_a_text_may_be_longer_than_the_name_of_a_file() -> None:
+    tool = "tool_" * 60
+    with Memory.open("memory:") as memory:
+        line = f"task=prompt,strategy={tool},success=ok"
+        assert memory.seed([{"prompt": "a", tool: "b", "ok": True}], map=line).created == 1
 
 
 def test_equal_lines_count_each_and_once(memory: Memory, tmp_path: Path) -> None:

@@ -20,20 +20,31 @@ DAY = datetime(2026, 5, 1, tzinfo=UTC)
 HERE: dict[str, JsonValue] = {"place": "here"}
 THERE: dict[str, JsonValue] = {"place": "there"}
 STRENGTHS: dict[str, JsonValue] = {
-    **dict.fromkeys(("task_strength", "strategy_strength", "cell_strength"), 3.0), "trials": 100,
-    "gain": 5.0, "score": 4.0, "fitted": True}  # fmt: skip
+    **dict.fromkeys(("task_strength", "strategy_strength", "cell_strength"), 3.0),
+    "trials": 100,
+    "gain": 5.0,
+    "score": 4.0,
+    "fitted": True,
+}
 
 
 def populate(memory: Memory, tag: str) -> None:
     """The same words in every namespace, so that a missing filter would show."""
     for number in range(3):
         memory.learn(
-            "shared task", [chosen("shared a"), "shared b"], success=number != 1,
-            agent="shared agent", task_type="shared", ended_at=DAY, source_key=f"{tag}/{number}",
+            "shared task",
+            [chosen("shared a"), "shared b"],
+            success=number != 1,
+            agent="shared agent",
+            task_type="shared",
+            ended_at=DAY,
+            source_key=f"{tag}/{number}",
             steps=[
                 Step(action=tag, error="shared error"),
                 Step(action="go", state=HERE, reward=1.0, next_state=THERE),
-                Step(action="stay", state=THERE, reward=1.0, terminal=True)])  # fmt: skip
+                Step(action="stay", state=THERE, reward=1.0, terminal=True),
+            ],
+        )
     policies = memory.policies
     policies.learn_episodes()
     policies.update(HERE, "go", 1.0, next_state=THERE, agent="shared agent", at=DAY)
@@ -114,22 +125,38 @@ def keep(memory: Memory, tag: str) -> None:
 def teach(memory: Memory, tag: str) -> None:
     """Something of every lesson, and strategies that were merged."""
     for number in range(4):
-        memory.learn_many([{
-            "task": "shared task", "strategy": chosen(["shared b", "shared d"][number % 2]),
-            "score": [0.1, 0.9][number // 2], "agent": "shared agent", "task_type": "shared",
-            "error": f"shared error {number}", "successes": ["shared sentence"],
-            "mistakes": ["shared mistake"],
-            "mistake_cards": [{"type": "shared", "evidence": tag, "lesson": "shared"}],
-            "source_key": f"{tag}/lesson/{number}"}])  # fmt: skip
+        memory.learn_many(
+            [
+                {
+                    "task": "shared task",
+                    "strategy": chosen(["shared b", "shared d"][number % 2]),
+                    "score": [0.1, 0.9][number // 2],
+                    "agent": "shared agent",
+                    "task_type": "shared",
+                    "error": f"shared error {number}",
+                    "successes": ["shared sentence"],
+                    "mistakes": ["shared mistake"],
+                    "mistake_cards": [{"type": "shared", "evidence": tag, "lesson": "shared"}],
+                    "source_key": f"{tag}/lesson/{number}",
+                }
+            ]
+        )
     memory.lessons.merge("shared b", "shared d")
 
 
 def generalize(memory: Memory, tag: str) -> None:
     """A general rule: a strategy that worked on several tasks."""
-    memory.learn_many({
-        "task": f"shared task {number % 2}", "strategy": [chosen("shared c")], "score": 0.9,
-        "agent": "shared agent", "task_type": "shared", "source_key": f"{tag}/general/{number}"}
-        for number in range(4))  # fmt: skip
+    memory.learn_many(
+        {
+            "task": f"shared task {number % 2}",
+            "strategy": [chosen("shared c")],
+            "score": 0.9,
+            "agent": "shared agent",
+            "task_type": "shared",
+            "source_key": f"{tag}/general/{number}",
+        }
+        for number in range(4)
+    )
     assert memory.lessons.consolidate(force=True).rules
 
 
@@ -174,16 +201,44 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         "predictions.resolve": {"id": ids(target, "Prediction")[0], "happened": True},
     }
     known: dict[str, Any] = {
-        "ns": ns, "now": 1, "ids": nodes, "id": policies[0], "tasks": ids(target, "Task"),
-        "task": "shared task", "task_type": "shared", "worker": "shared worker",
-        "agent": "shared agent", "agents": ["shared agent"], "limit": 50, "at_least": 1,
-        "min_confidence": 0.0, "established": 0.6, "refuted": 0.4, "until": 2**60,
-        "owner_kind": None, "owner": None, "name": None, "stream": stream, "stream_id": stream,
-        "policy_id": policies[0], "state_id": states[0], "next_state_id": states[0],
-        "group": "shared group", "consumer": "another", "claim": claims[0], "before": 2**60,
-        "done": [1, 2, 3], "subject": policies[0], "subjects": nodes, "kind": "policy",
-        "how": "acted", "domain": "shared domain", "trials": 9, "successes": 6,
-        **own.get(query.name, {})}  # fmt: skip
+        "ns": ns,
+        "now": 1,
+        "ids": nodes,
+        "id": policies[0],
+        "tasks": ids(target, "Task"),
+        "task": "shared task",
+        "task_type": "shared",
+        "worker": "shared worker",
+        "agent": "shared agent",
+        "agents": ["shared agent"],
+        "limit": 50,
+        "at_least": 1,
+        "min_confidence": 0.0,
+        "established": 0.6,
+        "refuted": 0.4,
+        "until": 2**60,
+        "owner_kind": None,
+        "owner": None,
+        "name": None,
+        "stream": stream,
+        "stream_id": stream,
+        "policy_id": policies[0],
+        "state_id": states[0],
+        "next_state_id": states[0],
+        "group": "shared group",
+        "consumer": "another",
+        "claim": claims[0],
+        "before": 2**60,
+        "done": [1, 2, 3],
+        "subject": policies[0],
+        "subjects": nodes,
+        "kind": "policy",
+        "how": "acted",
+        "domain": "shared domain",
+        "trials": 9,
+        "successes": 6,
+        **own.get(query.name, {}),
+    }
     plain = {"integer": 7, "float": 0.7}
     return {
         name: known.get(name, plain.get(param.type) if param.default is ... else param.default)

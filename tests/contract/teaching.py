@@ -33,8 +33,12 @@ KEPT = {
 }
 """How many episodes are a sample, for and against."""
 ERRORS = (
-    "timeout after 30 s", "timeout after 99 s", "no such file: /home/anna/a.txt",
-    "no such file: /srv/b.csv", "permission denied")  # fmt: skip
+    "timeout after 30 s",
+    "timeout after 99 s",
+    "no such file: /home/anna/a.txt",
+    "no such file: /srv/b.csv",
+    "permission denied",
+)
 
 Dump = dict[str, Any]
 
@@ -142,10 +146,16 @@ def attempts(
 
 def tried(memory: Memory, task: str, strategy: str, outcomes: str, **more: Any) -> None:
     """Learn an episode for each letter: ``w`` for one that worked, ``f`` for one that failed."""
-    memory.learn_many({
-        "task": task, "strategy": strategy, "success": letter == "w",
-        "source_key": f"{task}/{strategy}/{number}/{sorted(more.items())}", **more}
-        for number, letter in enumerate(outcomes))  # fmt: skip
+    memory.learn_many(
+        {
+            "task": task,
+            "strategy": strategy,
+            "success": letter == "w",
+            "source_key": f"{task}/{strategy}/{number}/{sorted(more.items())}",
+            **more,
+        }
+        for number, letter in enumerate(outcomes)
+    )
 
 
 def learn_each(memory: Memory, clock: Clock, known: Iterable[tuple[int, Episode]]) -> None:
@@ -197,15 +207,20 @@ episodes = st.builds(
     score=st.sampled_from([0.0, 0.3, 0.499, 0.5, 0.849, 0.85, 1.0]),
     agent=st.sampled_from(["anna", "ben"]),
     error=st.sampled_from([None, *ERRORS]),
-    steps=st.sampled_from([
-        (), (Step(error="timeout after 7 s"), Step()),
-        (Step(action_type="plan", error="timeout after 7 s"), Step(action="ask")),
-        (Step(action={"tool": "guess"}, error="permission denied"),)]),
+    steps=st.sampled_from(
+        [
+            (),
+            (Step(error="timeout after 7 s"), Step()),
+            (Step(action_type="plan", error="timeout after 7 s"), Step(action="ask")),
+            (Step(action={"tool": "guess"}, error="permission denied"),),
+        ]
+    ),
     successes=sentences,
     mistakes=sentences,
     mistake_cards=st.lists(cards, max_size=2).map(tuple),
     summary=st.sampled_from([None, "asked first, then left", "Asked first."]),
-    ended_at=st.none() | st.integers(0, 120).map(day))  # fmt: skip
+    ended_at=st.none() | st.integers(0, 120).map(day),
+)
 
 
 def histories(least: int = 1, most: int = 25) -> st.SearchStrategy[list[Episode]]:

@@ -472,3 +472,8 @@ class TestTasksWithoutType:
                 assert recalled.mean == pytest.approx(choice.probability, rel=1e-9)
                 assert " of 10 " in first, "of the ten trials on this task, not of thirty"
                 assert f"instead: {tool}, " in shown
+
+    @pytest.mark.parametrize("asked", ["quantum physics", "the plot of Hamlet"])
+    def test_what_is_unlike_all_of_them_has_nothing(self, lived: Memory, asked: str) -> None:
+        assert lived.context(asked, max_tokens=500) == ""
+        assert lived.recall(asked).items == ()

@@ -117,7 +117,8 @@ def test_each_kind_can_be_asked_for_alone(orders: Memory) -> None:
             orders.recall(ASKED, kinds=wrong)
 
 
-def test_only_strategies_are_chosen(orders: Memory) -> None:
+def test_only_what_is_relevant_is_said_and_only_strategies_are_chosen(orders: Memory) -> None:
+    assert orders.recall("the plot of Hamlet").items == ()
     ways = {"call the carrier", "offer an exchange", "send a new one"}
     assert ways.issuperset(orders.choose(ASKED).candidates)
 

@@ -148,9 +148,10 @@ def weigh_near(cells: Iterable[NearCell]) -> tuple[int, Pair, Pair, Pair]:
     What counts as near is told as a worth elsewhere (of cells), and as counts.
     """
     trials, near_n, near_k, gone_n, gone_k, n_of_all, k_of_all = 0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-    for n, k, most, _ in cells:
-        share, part = most / (n + most), most / (1.0 + most)
-        spread = part * formula.SPREAD / (n + formula.SPREAD)  # effective(): a call is dear here
+    for cell in cells:
+        n, k, most, _ = cell
+        share, part = most / (n + most), cell.weight
+        spread = effective(part, n)
         trials += n
         near_n, near_k = near_n + n * share, near_k + k * share
         gone_n, gone_k = gone_n + n * spread, gone_k + k * spread

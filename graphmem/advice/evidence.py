@@ -41,9 +41,8 @@ class Evidence:
         self._some = ("some",) if view.agents is not None else ()
         self._seen = view.filters(graph)
         edge = question.near.edge
-        span = max(1.0 - edge, 1e-9)
         self._most = {
-            key: at_most((cosine - edge) / span)
+            key: at_most(_weigh(cosine, edge))
             for key, cosine in question.near.around
             if cosine > edge
         }

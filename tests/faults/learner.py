@@ -58,7 +58,9 @@ def content(memory: Memory) -> dict[str, Any]:
         "strategies": {row["text"]: row for row in strategies},
         "together": {
             " + ".join(sorted((row["one"], row["other"]))): (
-                *(row["times"], row["successes"], round(row["weight"], 9)),
+                row["times"],
+                row["successes"],
+                round(row["weight"], 9),
             )
             for row in pairs
         },

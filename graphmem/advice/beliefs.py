@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import NamedTuple
 
 from graphmem.advice import formula
@@ -26,8 +27,8 @@ VARIED = 0.4
 """So far from the rate before is that of some latest outcomes where a change there may be."""
 SHARE = 0.02
 """Starts of a run that are less probable are left out."""
-MOST = 999.0
-"""What a task with the same text counts for, at most, in trials."""
+CLOSEST = 0.999
+"""What one outcome on another task counts for, at most."""
 PAGE = 1_024
 """How many sequences of outcomes are looked at together."""
 LENT = 4.0
@@ -69,8 +70,8 @@ class Lately(NamedTuple):
     """Trials and successes of the strategy on that task, with this one."""
     others: Pair
     """Trials and successes of other strategies on that task."""
-    most: float | None
-    """What a near task counts for, at most; None for the task itself, 0 for one that is far."""
+    weight: float | None
+    """What one counts for on a near task; None for the task itself, 0 for one that is far."""
 
 
 LookUp = Callable[[Sequence[int]], Mapping[int, Sequence[Lately]]]
@@ -119,25 +120,18 @@ def plus(pair: Pair, n: float, k: float) -> Pair:
     return pair[0] + n, pair[1] + k
 
 
-def total(pairs: Iterable[Pair]) -> Pair:
-    """Return the sum of pairs."""
-    columns = [*pairs]
-    return sum([n for n, _ in columns]), sum([k for _, k in columns])
+def effective(n: float, k: float) -> Pair:
+    """Return what n outcomes of one cell count elsewhere, k of them successes.
+
+    That is the formula of the same name, of both.
+    """
+    share = formula.SPREAD / (n + formula.SPREAD)
+    return n * share, k * share
 
 
-def effective(k: float, n: float) -> float:
-    """Return what k of n outcomes of one cell count elsewhere (the formula of the same name)."""
-    return k * formula.SPREAD / (n + formula.SPREAD)
-
-
-def at_most(weight: float, most: float = MOST) -> float:
-    """Return what a neighbour counts for, at most, of which one outcome counts for a weight."""
-    return min(weight / (1.0 - weight), most) if weight < 1.0 else most
-
-
-def lend(weight: float, trials: int, successes: int) -> Pair:
+def lend(weight: float, trials: float, successes: float) -> Pair:
     """Return what a similar strategy lends, of which one outcome counts for a weight."""
-    most = at_most(weight, LENT)
+    most = min(weight / (1.0 - weight), LENT) if weight < 1.0 else LENT
     share = most / (trials + most) if most > 0.0 else 0.0
     return trials * share, successes * share
 
@@ -145,17 +139,17 @@ def lend(weight: float, trials: int, successes: int) -> Pair:
 def weigh_near(cells: Iterable[NearCell]) -> tuple[int, Pair, Pair, Pair]:
     """Return the trials on near tasks, what they are worth there, and what of them counts as near.
 
-    What counts as near is told as a worth elsewhere (of cells), and as counts.
+    What counts as near is told as a worth elsewhere (of cells), and as counts. Of n outcomes, of
+    which one counts for a weight w, all count for n w / (w + n (1 - w)).
     """
     trials, near_n, near_k, gone_n, gone_k, n_of_all, k_of_all = 0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-    for cell in cells:
-        n, k, most, _ = cell
-        share, part = most / (n + most), cell.weight
-        spread = effective(part, n)
+    for n, k, weight, _ in cells:
+        share = weight / (weight + n * (1.0 - weight))
+        spread_n, spread_k = effective(n, k)
         trials += n
         near_n, near_k = near_n + n * share, near_k + k * share
-        gone_n, gone_k = gone_n + n * spread, gone_k + k * spread
-        n_of_all, k_of_all = n_of_all + n * part, k_of_all + k * part
+        gone_n, gone_k = gone_n + weight * spread_n, gone_k + weight * spread_k
+        n_of_all, k_of_all = n_of_all + n * weight, k_of_all + k * weight
     return trials, (near_n, near_k), (gone_n, gone_k), (n_of_all, k_of_all)
 
 
@@ -193,8 +187,8 @@ def judge(
                     part = part._replace(run=course.latest[at - 1 :], since=course.typed[at - 1 :])
                 parts.append(part)
     of = np.array([one.place for one in parts])
-    around = zip(*(_around(shared, owns[one.place], one) for one in parts), strict=True)
-    expected = formula.expect(Counts(*map(_columns, around)), PRIOR, strengths)
+    around = np.array([_around(shared, owns[one.place], one) for one in parts])
+    expected = formula.expect(Counts(*around.transpose(1, 2, 0)), PRIOR, strengths)
     pairs: list[tuple[Pair, Sequence[int]]] = []
     for part in parts:
         own = owns[part.place]
@@ -271,14 +265,13 @@ def _unseen(
 
 def _course(own: Estimate) -> Course:
     """Return the outcomes of a candidate on the task and on those that are most like it."""
-    n, k, least = own.here_trials, own.here_successes, at_most(ALIKE)
-    every = [(stamp, 1.0) for stamp in own.here_latest]
-    for cell in own.cells:
-        if cell.most >= least:
-            n, k, weight = n + cell.trials, k + cell.successes, cell.weight
-            every += [(stamp, weight) for stamp in cell.latest]
-    every = sorted(every)[-LATEST:]
-    return Course(n, k, [stamp for stamp, _ in every], [power for _, power in every])
+    n, k, every = own.here_trials, own.here_successes, [*zip(own.here_latest, repeat(1.0))]
+    for trials, successes, weight, latest in own.cells:
+        if weight >= ALIKE:
+            n, k = n + trials, k + successes
+            every.extend(zip(latest, repeat(weight)))
+    stamps, powers = zip(*sorted(every)[-LATEST:], strict=True) if every else ((), ())
+    return Course(n, k, stamps, powers)
 
 
 def _courses_on_type(
@@ -308,7 +301,7 @@ def _changing_nearby(several: Sequence[tuple[int, Course]]) -> tuple[dict[int, C
         if runs.weights[row, 0] < 1.0 - SUSPECT:
             rows.setdefault(several[row][0], row)
     changed = {place: courses[row] for place, row in rows.items()}
-    return changed, Runs(*(column[[*rows.values()]] for column in runs))
+    return changed, runs.take([*rows.values()])
 
 
 def changing(
@@ -322,7 +315,7 @@ def changing(
     wide = mixed(counts, [own.latest for own in owns], formula.DRIFT, formula.TEMPER)
     suspects = [int(place) for place in np.flatnonzero(wide.weights[:, 0] < 1.0 - SUSPECT)]
     if not suspects:
-        return {}, Runs(*(column[:0] for column in wide))
+        return {}, wide.take([])
     found = {place: latest for place, latest in look_up(suspects).items() if latest}
     latest = [[one.stamp for one in many] for many in found.values()]
     counts = [counts[place] for place in found]
@@ -346,11 +339,12 @@ def _levels(
         every[:, row, 0], wide[:, row, 0] = (own.trials, own.successes), own.effective
         like[:, row, 0] = (own.type_trials, own.type_successes) if typed else _course(own)[:2]
         for at, one in enumerate(latest):
-            n, k = one.others
-            known = (effective(k, n) + formula.NEAR * rate) / (effective(n, n) + formula.NEAR)
-            of_group = one.typed if typed else one.most is None or one.most >= at_most(ALIKE)
+            n, k = effective(*one.others)
+            known = (k + formula.NEAR * rate) / (n + formula.NEAR)
+            of_group = one.typed if typed else one.weight is None or one.weight >= ALIKE
             number = numbers.setdefault(one.task, len(numbers))
-            table[:, row, at] = effective(1.0, one.own[0]), of_group, known, *one.own, number
+            own_worth = effective(one.own[0], 1.0)[1]
+            table[:, row, at] = own_worth, of_group, known, *one.own, number
     counted = (worth > 0.0) * 1.0
     same = (task[:, :, None] == task[:, None, :]) * counted[:, :, None]
     group = (alike[:, :, None] == alike[:, None, :]) * worth[:, :, None]
@@ -446,7 +440,7 @@ def _around(shared: Shared, own: Estimate, part: _Part) -> tuple[Pair, ...]:
     mine = near[0] * own_near
     near = _less(near, (mine, mine * rate))
     # They may be of one strategy, which tells how easy such tasks are for it, not for all.
-    near = effective(near[0], near[0]), effective(near[1], near[0])
+    near = effective(*near)
     # What counts on the task and near ones does not count again in the wider rates.
     used = shared.here.trials, shared.here.successes
     here = _less(used, (own.here_trials, own.here_successes))
@@ -455,7 +449,7 @@ def _around(shared: Shared, own: Estimate, part: _Part) -> tuple[Pair, ...]:
     others_typed = shared.typed.trials - own.type_trials
     # Episodes without a strategy count like those of one more.
     n, k = _less((shared.episodes.trials, shared.episodes.successes), used)
-    others_here = _less(shared.here.worth, own.here)
+    others_here = plus(_less(shared.here.worth, own.here), *effective(n, k))
     others = (
         _diluted(
             _less(everything.worth, own.everything, typed),
@@ -464,7 +458,7 @@ def _around(shared: Shared, own: Estimate, part: _Part) -> tuple[Pair, ...]:
         ),
         _diluted(typed, others_typed, gone),
         near,
-        (others_here[0] + effective(n, n), others_here[1] + effective(k, n)),
+        others_here,
         own.lent,
     )
     if part.everywhere:
@@ -473,7 +467,7 @@ def _around(shared: Shared, own: Estimate, part: _Part) -> tuple[Pair, ...]:
     on_type, of_type = NOTHING, NOTHING
     if own.trials and own.type_trials:
         # They count for no less than if all were of one task.
-        per = max(own.effective[0] / own.trials, effective(1.0, own.type_trials))
+        per = max(own.effective[0] / own.trials, effective(own.type_trials, 1.0)[1])
         on_type = _less((own.type_trials * per, own.type_successes * per), own.here, own.gone)
         on_type = _within(on_type, elsewhere)
         of_type = own.type_trials, own.type_trials * per
@@ -484,7 +478,7 @@ def _around(shared: Shared, own: Estimate, part: _Part) -> tuple[Pair, ...]:
     since = []
     for cell in own.cells:
         later = [stamp & 1 for stamp in cell.latest if stamp >= part.run[0]]
-        since.append(NearCell(len(later), sum(later), cell.most))
+        since.append(NearCell(len(later), sum(later), cell.weight))
     return (*others, _less(elsewhere, on_type), on_type, weigh_near(since)[1], of_type)
 
 
@@ -492,12 +486,13 @@ def _recent(since: Sequence[Lately]) -> tuple[Pair, Pair, Pair]:
     """Return what some latest outcomes count for elsewhere, on the type, and as near."""
     cells: dict[Hashable, list[Lately]] = {}
     for one in since:
-        if one.most is not None:
+        if one.weight is not None:
             cells.setdefault(one.task, []).append(one)
     wide, near = [NOTHING, NOTHING], NOTHING
     for cell in cells.values():
-        n, k, most = len(cell), sum([one.stamp & 1 for one in cell]), cell[0].most or 0.0
-        left, share, typed = 1.0 / (1.0 + most), most / (n + most), int(cell[0].typed)
-        wide[typed] = plus(wide[typed], left * effective(n, n), left * effective(k, n))
-        near = plus(near, share * n, share * k)
+        n, k, weight = len(cell), sum([one.stamp & 1 for one in cell]), cell[0].weight or 0.0
+        _, worth, gone, _ = weigh_near([NearCell(n, k, weight)])
+        (spread_n, spread_k), typed = effective(n, k), int(cell[0].typed)
+        wide[typed] = plus(wide[typed], spread_n - gone[0], spread_k - gone[1])
+        near = plus(near, *worth)
     return wide[0], wide[1], near

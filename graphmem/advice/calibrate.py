@@ -14,15 +14,14 @@ from dataclasses import dataclass, field
 from typing import get_args
 
 from graphmem.advice.beliefs import (
+    CLOSEST,
     Lately,
     Shared,
     Tally,
-    at_most,
     effective,
     judge,
     lend,
     plus,
-    total,
     weigh_near,
 )
 from graphmem.advice.estimate import together
@@ -30,7 +29,15 @@ from graphmem.advice.formula import Belief, Floats, fit_strengths
 from graphmem.advice.strengths import DEFAULTS, LEAST, MAX_CELLS, Uses
 from graphmem.arrays import NDArray, np
 from graphmem.graph.arguments import Progress
-from graphmem.graph.estimate import LATEST, Estimate, NearCell, mean_of, rates_of, weight_of
+from graphmem.graph.estimate import (
+    LATEST,
+    NOTHING,
+    Estimate,
+    NearCell,
+    mean_of,
+    rates_of,
+    weight_of,
+)
 from graphmem.graph.graph import Graph
 from graphmem.ids import node_id
 from graphmem.models.forecasts import (
@@ -131,7 +138,7 @@ class History:
     def _weigh(self, cell: Cell, *sums: Cell) -> None:
         """Weigh the outcomes of a cell again, also in sums of cells."""
         before = cell.worth
-        cell.worth = effective(cell.trials, cell.trials), effective(cell.successes, cell.trials)
+        cell.worth = effective(cell.trials, cell.successes)
         for one in sums:
             one.worth = plus(one.worth, cell.worth[0] - before[0], cell.worth[1] - before[1])
 
@@ -152,35 +159,39 @@ class History:
     def judge(self, trial: Trial, strategies: Sequence[str], strengths: PoolingStrengths) -> Belief:
         """Return what is believed of strategies where an episode was."""
         task, kind = trial.task, trial.task_type
-        most = {
-            other: at_most(weight)
+        weights = {
+            other: min(weight, CLOSEST)
             for other, weight in self.similar.get(task, ())
             if other in self.tasks
         }
-        tasks = ((self.tasks[other], limit) for other, limit in most.items())
-        near = weigh_near(NearCell(one.trials, one.successes, limit) for one, limit in tasks)
+        tasks = ((self.tasks[other], weight) for other, weight in weights.items())
+        near = weigh_near(NearCell(one.trials, one.successes, weight) for one, weight in tasks)
         wide = self._at(), self._at("type", kind)
         shared = Shared(*wide, self.tasks.get(task, _NONE), self._at(task), near)
-        owns = [self._own(task, kind, one, most) for one in strategies]
+        owns = [self._own(task, kind, one, weights) for one in strategies]
 
         def lately(places: Sequence[int]) -> dict[int, list[Lately]]:
-            return {place: list(self._lately(strategies[place], trial, most)) for place in places}
+            return {
+                place: list(self._lately(strategies[place], trial, weights)) for place in places
+            }
 
         return judge(shared, owns, strengths, lately).belief
 
     def _own(
-        self, task: str, kind: str | None, strategy: str, most: Mapping[str, float]
+        self, task: str, kind: str | None, strategy: str, weights: Mapping[str, float]
     ) -> Estimate:
         known, typed = self._at(strategy), self._at("type", kind, strategy)
         here = self._at(task, strategy)
-        near = ((self.cells.get((other, strategy)), limit) for other, limit in most.items())
+        near = ((self.cells.get((other, strategy)), weight) for other, weight in weights.items())
         cells = [
-            NearCell(one.trials, one.successes, limit, [stamp for stamp, _ in one.latest])
-            for one, limit in near
+            NearCell(one.trials, one.successes, weight, [stamp for stamp, _ in one.latest])
+            for one, weight in near
             if one
         ]
         around_trials, around, gone, _ = weigh_near(cells)
-        lent = ((self._at(other), weight) for other, weight in self.similar.get(strategy, ()))
+        lent = NOTHING
+        for other, weight in self.similar.get(strategy, ()):
+            lent = plus(lent, *lend(weight, self._at(other).trials, self._at(other).successes))
         return Estimate(
             trials=known.trials,
             successes=known.successes,
@@ -196,18 +207,20 @@ class History:
             around=around,
             cells=cells,
             gone=gone,
-            lent=total(lend(weight, one.trials, one.successes) for one, weight in lent),
+            lent=lent,
             latest=[stamp for stamp, _ in known.latest],
             here_latest=[stamp for stamp, _ in here.latest],
         )
 
-    def _lately(self, strategy: str, trial: Trial, most: Mapping[str, float]) -> Iterator[Lately]:
+    def _lately(
+        self, strategy: str, trial: Trial, weights: Mapping[str, float]
+    ) -> Iterator[Lately]:
         for stamp, task in self._at(strategy).latest:
             all_, own = self.tasks[task], self.cells[task, strategy]
             others = (all_.trials - own.trials, all_.successes - own.successes)
             typed = trial.task_type is not None and self.types[task] == trial.task_type
-            limit = None if task == trial.task else most.get(task, 0.0)
-            yield Lately(stamp, task, typed, (own.trials, own.successes), others, limit)
+            weight = None if task == trial.task else weights.get(task, 0.0)
+            yield Lately(stamp, task, typed, (own.trials, own.successes), others, weight)
 
     def baselines(self, trial: Trial) -> tuple[float, float, float, float]:
         """Return the rates: overall, of the task, of the strategies, of the strategies on the task.

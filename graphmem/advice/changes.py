@@ -193,7 +193,7 @@ def read_lately(
     of: Mapping[str, int],
     first: Mapping[int, int],
     kind: str | None = None,
-    most: Mapping[str, float | None] | None = None,
+    weights: Mapping[str, float | None] | None = None,
 ) -> dict[int, list[Lately]]:
     """Return the latest outcomes of strategies by place, ascending.
 
@@ -203,7 +203,7 @@ def read_lately(
         of: the place of each strategy (id).
         first: the oldest stamp that counts, by place.
         kind: the type of task that is asked about.
-        most: what a near task (id) counts for (:attr:`Lately.most`).
+        weights: what one outcome counts for, by near task (id); None: it is the task itself.
     """
     from graphmem.advice.beliefs import Lately
 
@@ -214,9 +214,9 @@ def read_lately(
         if types is None or row["type"] in types:
             own, others = (row["tried"], row["won"]), (row["trials"], row["successes"])
             typed = kind is not None and row["type"] == kind
-            worth = (most or {}).get(row["task"], 0.0)
+            weight = (weights or {}).get(row["task"], 0.0)
             found[of[row["id"]]] += [
-                Lately(stamp, row["task"], typed, own, others, worth)
+                Lately(stamp, row["task"], typed, own, others, weight)
                 for stamp in row["stamps"] or ()
             ]
     return {place: sorted(latest, key=itemgetter(0))[-LATEST:] for place, latest in found.items()}

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp, log
+from operator import mul
 from typing import TYPE_CHECKING
 
 from graphmem.advice.changes import change_of
@@ -81,15 +82,14 @@ class Estimator:
             strengths = self._strengths.in_force(everything["trials"], found.strengths)
         judged = judge(found.shared, several, strengths, found.look_up)
         belief, expected = judged.belief, judged.expected
-        numbers = (
-            *(values[judged.first] for values in (expected.strategy_rate, expected.prior)),
-            *(expected.near[judged.first], belief.probability),
-            *(belief.size(rest) for rest in (belief.elsewhere, belief.known)),
-        )
-        names = ("strategy_rate", "prior", "near", "probability", "worth", "concentration")
+        worths = belief.size(belief.elsewhere).tolist()
+        concentrations = belief.size(belief.known).tolist()
         for place, one in enumerate(several):
-            for name, values in zip(names, numbers, strict=True):
-                setattr(one, name, float(values[place]))
+            row = judged.first[place]
+            one.strategy_rate = float(expected.strategy_rate[row])
+            one.prior, one.near = float(expected.prior[row]), float(expected.near[row])
+            one.probability = float(belief.probability[place])
+            one.worth, one.concentration = worths[place], concentrations[place]
             one.lower = wilson_lower(one.probability, one.worth, STANDARD_ERRORS)
             one.task_type = question.task_type
             one.change = _change(question, one, judged.turns[place], judged.nearby.get(place))
@@ -103,7 +103,6 @@ class Estimator:
         for one in several:
             one.common = common.issuperset(tools.get(one.text, [one.text]))
         weights = [one.weight for one in several]
-        worths = zip(weights, [one.concentration for one in several], strict=True)
         task = {name: getattr(found.shared.episodes, name) for name in _ALL}
         task |= {"uses": found.shared.here.trials, "worked": found.shared.here.successes}
         counted = (*_ALL, "type_trials", "type_successes")
@@ -114,7 +113,7 @@ class Estimator:
             task=task | {"rate": float(expected.task_rate[0])},
             strategies=several,
             probability=together([one.probability for one in several], weights),
-            concentration=sum([weight * worth for weight, worth in worths]) / sum(weights),
+            concentration=sum(map(mul, weights, concentrations)) / sum(weights),
             strengths=strengths,
             belief=belief,
             near=nearest_first([row for row in found.near.values() if row["trials"]]),
@@ -154,7 +153,7 @@ def interval(probability: float, concentration: float, level: float = 0.95) -> t
     these, few outcomes that agree would leave nothing between the bounds.
     """
     a, b = probability * concentration + 0.5, (1.0 - probability) * concentration + 0.5
-    low, high = (beta_quantile(tail, a, b) for tail in ((1 - level) / 2, (1 + level) / 2))
+    low, high = beta_quantile((1 - level) / 2, a, b), beta_quantile((1 + level) / 2, a, b)
     # Of a very skewed distribution the expected rate may be outside.
     return min(low, probability), max(high, probability)
 

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from graphmem.advice.beliefs import Lately, Shared, Tally, at_most, lend, plus, total, weigh_near
+from graphmem.advice.beliefs import CLOSEST, Lately, Shared, Tally, lend, plus, weigh_near
 from graphmem.advice.changes import latest_of, read_lately
 from graphmem.graph.access import View
 from graphmem.graph.estimate import ENOUGH, Estimate, NearCell, Pair
@@ -41,12 +41,12 @@ class Evidence:
         self._some = ("some",) if view.agents is not None else ()
         self._seen = view.filters(graph)
         edge = question.near.edge
-        self._most = {
-            key: at_most(_weigh(cosine, edge))
+        self._weights = {
+            key: min((cosine - edge) / (1.0 - edge), CLOSEST)
             for key, cosine in question.near.around
             if cosine > edge
         }
-        """What near tasks (ids) count for, at most, in trials."""
+        """What one outcome counts for, by near task (id)."""
         self._texts: dict[str, str] = {}
         """Of the known strategies, by id."""
         self._wholes: dict[str, str] = {}
@@ -85,10 +85,8 @@ class Evidence:
             for key, priors in priors_of(self._graph, self._question, texts).items():
                 candidates[key].priors = priors
         for one in candidates.values():
-            lent = [lend(row["weight"], row["trials"], row["successes"]) for row in one.lenders]
-            one.lent = total(
-                lent + [(prior.worth, prior.worth * prior.rate) for prior in one.priors]
-            )
+            for prior in one.priors:
+                one.lent = plus(one.lent, prior.worth, prior.worth * prior.rate)
         self.candidates = list(candidates.values())
         return self.candidates
 
@@ -98,7 +96,7 @@ class Evidence:
         asked: dict[str, Any] = {
             "pooling": pooling,
             "tasks": question.tasks,
-            "near_tasks": sorted(self._most),
+            "near_tasks": sorted(self._weights),
             "nearest": [] if self._some else [key for key, _ in question.near.tasks[:NAMED]],
             "type": question.task_type,
             **self._seen,
@@ -124,10 +122,9 @@ class Evidence:
         if self._some:  # an agent reads its own wording of a task
             told = self._view.tasks(self._graph, sorted(nearest))
             texts = {key: row["text"] for key, row in told.items()}
-        weights = {key: self._most[key] / (1.0 + self._most[key]) for key in nearest}
         return {
-            key: {"id": key, "text": texts[key], "similarity": one, "weight": weights[key]}
-            | counts[key]
+            key: {"id": key, "text": texts[key], "similarity": one}
+            | {"weight": self._weights[key], **counts[key]}
             for key, one in nearest.items()
             if key in texts
         }
@@ -186,9 +183,9 @@ class Evidence:
         cells: dict[str, dict[str, NearCell]] = defaultdict(dict)
         for identity, task, trials, successes, latest in outcomes:
             there = cells[self._wholes.get(identity, identity)]
-            n, k, most, known = there.get(task) or (0, 0, self._most[task], ())
+            n, k, weight, known = there.get(task) or (0, 0, self._weights[task], ())
             both = latest_of([known, latest]) if known else latest or ()
-            there[task] = NearCell(n + trials, k + successes, most, both)
+            there[task] = NearCell(n + trials, k + successes, weight, both)
         for identity, there in cells.items():
             own = self._own(identity)
             own.cells = [*there.values()]
@@ -242,13 +239,16 @@ class Evidence:
             if n and lender in known:
                 row = {"id": lender, "text": known[lender][0], "similarity": cosine}
                 row |= {"weight": _weigh(cosine, near.similar_from), "trials": n, "successes": k}
-                candidates[borrower].lenders.append(row)
+                one = candidates[borrower]
+                one.lenders.append(row)
+                one.lent = plus(one.lent, *lend(row["weight"], n, k))
         for one in candidates.values():
-            one.lenders = nearest_first(one.lenders)
+            if one.lenders:
+                one.lenders = nearest_first(one.lenders)
 
     def _share(self, parts: Mapping[str, Sequence[Any]]) -> Shared:
         """Return what all candidates share."""
-        near = weigh_near([NearCell(n, k, self._most[key]) for key, n, k in parts["near"]])
+        near = weigh_near([NearCell(n, k, self._weights[key]) for key, n, k in parts["near"]])
         everything, typed = (
             Tally(
                 self.everything[f"{kind}trials"],
@@ -266,16 +266,16 @@ class Evidence:
         ids = {place: self.candidates[place].id or "" for place in places}
         of = {one: place for place, id_ in ids.items() for one in self._members.get(id_, [id_])}
         first = {place: self.candidates[place].latest[0] for place in places}
-        most: dict[str, float | None] = {**self._most, **dict.fromkeys(self._question.tasks)}
-        return read_lately(self._graph, self._view, of, first, self._question.task_type, most)
+        weights: dict[str, float | None] = {**self._weights}
+        weights |= dict.fromkeys(self._question.tasks)
+        return read_lately(self._graph, self._view, of, first, self._question.task_type, weights)
 
 
 def _describe_nearest(own: Estimate, nearest: NearCell) -> Row:
     """Return what is told of the nearest task of a strategy, and of those about as near."""
     near = [nearest]
     if nearest.trials < ENOUGH:
-        least = at_most(AS_NEAR * nearest.weight)
-        near = [cell for cell in own.cells if cell.most >= least]
+        near = [cell for cell in own.cells if cell.weight >= AS_NEAR * nearest.weight]
     told = dict(zip(("trials", "successes"), _sum_outcomes(near), strict=True))
     others = own.around[0] - weigh_near(near)[1][0] >= MOVES
     return told | {"tasks": len(near), "others": others}

@@ -84,6 +84,11 @@ class Runs(NamedTuple):
     trials: Floats
     successes: Floats
 
+    def take(self, rows: Sequence[int]) -> Runs:
+        """Return some rows."""
+        places = np.array(rows, dtype=np.int64)
+        return Runs(self.weights[places], self.trials[places], self.successes[places])
+
 
 class Level(NamedTuple):
     """What outcomes on some tasks tell of those on others; shape (rows, columns).

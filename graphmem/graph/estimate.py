@@ -57,15 +57,10 @@ class NearCell(NamedTuple):
 
     trials: int
     successes: int
-    most: float
-    """What these count for on the task that is asked about, at most, in trials."""
+    weight: float
+    """What one outcome counts for on the task that is asked about, under 1."""
     latest: Sequence[int] = ()
     """Time * 2 + success, ascending."""
-
-    @property
-    def weight(self) -> float:
-        """What one outcome counts for."""
-        return self.most / (1.0 + self.most)
 
 
 @dataclass(slots=True)
@@ -184,9 +179,11 @@ class Estimate:
     def evidence(self) -> str:
         """The counts that moved it, and where they are from: ``26 of 30 here``."""
         near, here = self.nearest, self.here_trials
-        alike = f"on {_quoted(near['text'])}, like this one" if near else ""
+        alike = _quoted(near["text"]) if near else ""
         if near and near["tasks"] > 1:
-            alike = f"on tasks like this one, nearest {_quoted(near['text'])}"
+            alike = f"on tasks like this one, nearest {alike}"
+        elif near:
+            alike = f"on {alike}, like this one"
         if self.change:
             where = alike if near and near["trials"] == self.trials else "on all tasks"
             if self.change.task:

@@ -269,8 +269,8 @@ class EmbeddedIndex(VectorIndex):
         with self._lock:
             nodes = self._of(label)
             near = self._asking(vector).nearest(nodes.rows, limit, at_least)
-            best = [(nodes.ids[place], similarity) for place, similarity in near]
-        return sorted(best, key=lambda pair: (-pair[1], pair[0]))[:limit]
+            best = sorted([(-similarity, nodes.ids[place]) for place, similarity in near])
+        return [(key, -negative) for negative, key in best[:limit]]
 
     exactly = near
 

@@ -49,59 +49,29 @@ def kind_of(function: Callable[..., Any]) -> Kind:
     return "generator" if inspect.isgeneratorfunction(called) else "function"
 
 
-def _nothing(note: Any, value: Any) -> None:
-    """Do nothing with what a generator yields."""
-
-
 def decorated(
-    function: Callable[..., Any], kind: Kind, begin: Begin, returned: Told, yielded: Told = _nothing
+    function: Callable[..., Any],
+    kind: Kind,
+    begin: Begin,
+    returned: Told,
+    yielded: Told = lambda *_: None,
 ) -> Callable[..., Any]:
     """Return a function of the same kind whose every call is noted."""
-    makers: dict[Kind, Callable[..., Callable[..., Any]]] = {
-        "function": _function,
-        "coroutine function": _coroutine,
-        "generator": functools.partial(_generator, yielded=yielded),
-        "async generator": functools.partial(_async_generator, yielded=yielded),
-    }
-    made = makers[kind](function, begin, returned)
-    return functools.update_wrapper(made, function)
 
-
-@contextmanager
-def _current(note: object) -> Iterator[None]:
-    before = _running.get()
-    _running.set((*before, note))
-    try:
-        yield
-    finally:
-        _running.set(before)
-
-
-def _function(function: Callable[..., T], begin: Begin, returned: Told) -> Callable[..., T]:
-    def call(*args: Any, **kwargs: Any) -> T:
+    def call(*args: Any, **kwargs: Any) -> Any:
         with begin(args, kwargs) as note:
             with _current(note):
                 result = function(*args, **kwargs)
             returned(note, result)
         return result
 
-    return call
-
-
-def _coroutine(function: Callable[..., Any], begin: Begin, returned: Told) -> Callable[..., Any]:
-    async def call(*args: Any, **kwargs: Any) -> Any:
+    async def call_async(*args: Any, **kwargs: Any) -> Any:
         async with begin(args, kwargs) as note:
             with _current(note):
                 result = await function(*args, **kwargs)
             returned(note, result)
         return result
 
-    return call
-
-
-def _generator(
-    function: Callable[..., Any], begin: Begin, returned: Told, yielded: Told
-) -> Callable[..., Any]:
     def generate(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
         with begin(args, kwargs) as note:
             with _current(note):
@@ -110,36 +80,7 @@ def _generator(
             returned(note, result)
         return result
 
-    return generate
-
-
-def _resumed(inner: Generator[Any, Any, T], note: object, yielded: Told) -> Generator[Any, Any, T]:
-    """Do as ``yield from inner`` does, with the note as the current one while it runs."""
-    resume = functools.partial(next, inner)
-    while True:
-        try:
-            with _current(note):
-                item = resume()
-        except StopIteration as end:
-            result: T = end.value
-            return result
-        yielded(note, item)
-        try:
-            sent = yield item
-        except GeneratorExit:
-            with _current(note):
-                inner.close()
-            raise
-        except BaseException as error:  # noqa: BLE001 - it goes into the generator
-            resume = functools.partial(inner.throw, error)
-        else:
-            resume = functools.partial(inner.send, sent)
-
-
-def _async_generator(
-    function: Callable[..., Any], begin: Begin, returned: Told, yielded: Told
-) -> Callable[..., Any]:
-    async def generate(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
+    async def generate_async(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
         async with begin(args, kwargs) as note:
             with _current(note):
                 inner = function(*args, **kwargs)
@@ -163,4 +104,43 @@ def _async_generator(
                     resume = functools.partial(inner.asend, sent)
             returned(note, None)
 
-    return generate
+    made: dict[Kind, Callable[..., Any]] = {
+        "function": call,
+        "coroutine function": call_async,
+        "generator": generate,
+        "async generator": generate_async,
+    }
+    return functools.update_wrapper(made[kind], function)
+
+
+@contextmanager
+def _current(note: object) -> Iterator[None]:
+    before = _running.get()
+    _running.set((*before, note))
+    try:
+        yield
+    finally:
+        _running.set(before)
+
+
+def _resumed(inner: Generator[Any, Any, T], note: object, yielded: Told) -> Generator[Any, Any, T]:
+    """Do as ``yield from inner`` does, with the note as the current one while it runs."""
+    resume = functools.partial(next, inner)
+    while True:
+        try:
+            with _current(note):
+                item = resume()
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        yielded(note, item)
+        try:
+            sent = yield item
+        except GeneratorExit:
+            with _current(note):
+                inner.close()
+            raise
+        except BaseException as error:  # noqa: BLE001 - it goes into the generator
+            resume = functools.partial(inner.throw, error)
+        else:
+            resume = functools.partial(inner.send, sent)

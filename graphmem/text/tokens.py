@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache, lru_cache
 from importlib.resources import files
 
@@ -113,12 +113,10 @@ def _before(code: int) -> str:
 
 def _after(code: int) -> str:
     """Return what a character becomes after that: lower case, punctuation stands alone."""
-    return "" if _is("marks", code) else "".join(_apart(chr(code).lower()))
-
-
-def _apart(text: str) -> Iterator[str]:
-    for character in text:
-        yield f" {character} " if _is("punctuation", ord(character)) else character
+    if _is("marks", code):
+        return ""
+    lower = chr(code).lower()
+    return "".join(f" {one} " if _is("punctuation", ord(one)) else one for one in lower)
 
 
 _BEFORE, _AFTER = _Table(_before), _Table(_after)

@@ -79,6 +79,8 @@ class VectorIndex(ABC):
 
     NAME = ""
     """What the name of its table ends with."""
+    _placed: Mapping[str, Placed]
+    """What is searched: nodes by their labels, or entries by their levels."""
     _table: VectorTable | None
     _opened: tuple[str, int] | None
     _asked: Asked | None
@@ -98,7 +100,8 @@ class VectorIndex(ABC):
     def open(self, embedder: str, dimensions: int) -> None:
         """Open the vectors of an embedder, and read what is to be read at once."""
         with self._lock:
-            self._check()
+            if self._closed:
+                raise StoreError(CLOSED)
             if self._opened == (embedder, dimensions):
                 return
             self._forget()
@@ -154,14 +157,20 @@ class VectorIndex(ABC):
 
     def _move(self) -> None:
         self._asked, self._rounded = None, Rounded()
+        for placed in self._placed.values():
+            placed.rows[:] = -1
+        self._find()
 
-    def _add(self, vectors: Iterable[tuple[str, Matrix]]) -> bool:
+    def _find(self) -> None:
+        for placed in self._placed.values():
+            placed.find(self._opened_table().row)
+
+    def _add(self, vectors: Iterable[tuple[str, Matrix]]) -> None:
         table = self._opened_table()
         new = {key: made for text, made in vectors if table.row(key := digest(text)) < 0}
         self._asked = None
         if new:
             table.add(list(new), np.stack(list(new.values())))
-        return bool(new)
 
     def _asking(self, vector: Matrix) -> Asked:
         if self._asked is None or self._asked.vector is not vector:
@@ -170,16 +179,11 @@ class VectorIndex(ABC):
 
     def _forget(self) -> None:
         self._table = self._opened = self._asked = None
-        self._rounded = Rounded()
-
-    def _check(self) -> None:
-        if self._closed:
-            raise StoreError(CLOSED)
+        self._rounded, self._placed = Rounded(), {}
 
     def _opened_table(self) -> VectorTable:
-        self._check()
         if self._table is None:
-            raise RuntimeError("the index was not opened")
+            raise StoreError(CLOSED)
         return self._table
 
 
@@ -245,6 +249,8 @@ class _Nodes(Placed):
 class EmbeddedIndex(VectorIndex):
     """The search index of one namespace's strategies and tasks; thread-safe."""
 
+    _placed: dict[str, _Nodes]
+
     def with_vectors(self, label: str, texts: Mapping[str, str]) -> set[str]:  # noqa: ARG002
         with self._lock:
             table = self._opened_table()
@@ -260,8 +266,7 @@ class EmbeddedIndex(VectorIndex):
         with self._lock:
             self._add(vectors.items())
             self._of(label).put(texts)
-            for nodes in self._nodes.values():
-                nodes.find(self._opened_table().row)
+            self._find()
 
     def near(
         self, label: str, vector: Matrix, limit: int, at_least: float = -1.0
@@ -318,29 +323,19 @@ class EmbeddedIndex(VectorIndex):
         return None
 
     def _texts(self) -> set[bytes]:
-        nodes = self._nodes.values()
+        nodes = self._placed.values()
         return {one.keys[place] for one in nodes for place in one.places.values()}
-
-    def _move(self) -> None:
-        super()._move()
-        for nodes in self._nodes.values():
-            nodes.rows[:] = -1
-            nodes.find(self._opened_table().row)
 
     def _fill(self) -> None:
         for label, name in TEXTS.items():
             rows = self._read(procedure(f"similarity.texts_of_{name}"), ns=self._namespace)
-            self._nodes[label] = _Nodes()
-            self._nodes[label].put({row["id"]: row["text"] for row in rows})
-            self._nodes[label].find(self._opened_table().row)
-
-    def _forget(self) -> None:
-        super()._forget()
-        self._nodes: dict[str, _Nodes] = {}
+            self._placed[label] = _Nodes()
+            self._placed[label].put({row["id"]: row["text"] for row in rows})
+        self._find()
 
     def _of(self, label: str) -> _Nodes:
         self._opened_table()
-        return self._nodes[label]
+        return self._placed[label]
 
 
 class _Held(Placed):
@@ -378,6 +373,7 @@ class EmbeddedEntries(VectorIndex):
     """The search index of the entries of one namespace's levels; thread-safe."""
 
     NAME = "-entries"
+    _placed: dict[str, _Held]
 
     def lacking(self, levels: Mapping[str, str] | None) -> list[Row]:
         with self._lock:
@@ -387,22 +383,21 @@ class EmbeddedEntries(VectorIndex):
             self._look(levels)
             return [
                 {"id": held.ids[place], "text": text, "seq": held.seqs[place]}
-                for held in map(self._levels.__getitem__, levels)
+                for held in map(self._placed.__getitem__, levels)
                 for place, text in held.texts.items()
             ]
 
     def put(self, rows: Sequence[Row], vectors: Mapping[str, Matrix]) -> None:
         with self._lock:
             self._add((row["text"], vectors[row["text"]]) for row in rows)
-            for held in self._levels.values():
-                held.find(self._opened_table().row)
+            self._find()
 
     def nearest(
         self, vector: Matrix, asked: Question, levels: Mapping[str, str], limit: int
     ) -> list[Row]:
         with self._lock:
             self._look(levels)
-            held = [self._levels[level] for level in levels]
+            held = [self._placed[level] for level in levels]
             ids = [id_ for one in held for id_ in one.ids] if held[1:] else held[0].ids
             rows = np.concatenate([one.rows for one in held])
             if asked.fits is not None:
@@ -428,7 +423,7 @@ class EmbeddedEntries(VectorIndex):
     def twins(self, level: str, stream: str, compared: int, near: float) -> list[Row]:
         with self._lock:
             self._look({level: stream})
-            held, matrix = self._levels[level], self._opened_table().matrix
+            held, matrix = self._placed[level], self._opened_table().matrix
             seqs = np.array(held.seqs, np.int64)
             places = np.flatnonzero((held.rows >= 0) & ~np.array(held.named, np.bool_))
             places = places[np.argsort(seqs[places])]
@@ -471,18 +466,18 @@ class EmbeddedEntries(VectorIndex):
         query = procedure("levels.ends")
         for row in self._read(query, ns=self._namespace, ids=sorted(levels.values())):
             level, last = row["level"], row["last"]
-            held = self._levels.get(level)
+            held = self._placed.get(level)
             if held is not None and held.seen == last:
                 continue
             new = None if held is None else self._new(row["stream"], held, last)
             if held is None or new is None:
-                held = self._levels[level] = _Held()
+                held = self._placed[level] = _Held()
                 new = self._read(procedure("entries.held").wanting(), ns=self._namespace, id=level)
             held.put(new, self._tags)
             held.find(table.row)
             held.seen = last
         for level in levels:
-            self._levels.setdefault(level, _Held())  # it was closed meanwhile
+            self._placed.setdefault(level, _Held())  # it was closed meanwhile
 
     def _new(self, stream: str, held: _Held, last: int) -> list[Row] | None:
         """Return the entries that were stored since; None where it is better to read them all."""
@@ -500,7 +495,7 @@ class EmbeddedEntries(VectorIndex):
         return rows
 
     def _fill(self) -> None:
-        self._levels: dict[str, _Held] = {}
+        self._placed = {}
         self._tags: dict[str, int] = {}  # the sets of tags of entries, as JSON, numbered
 
     def _texts(self) -> set[bytes]:

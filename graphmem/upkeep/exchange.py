@@ -31,6 +31,7 @@ from graphmem.lessons.skills import add_sources, read_priors
 from graphmem.levels import exchange as levels_exchange
 from graphmem.levels.exchange import LEVELS_RECORDS, LevelRecord
 from graphmem.models.episodes import AbandonedAttempt, Episode, SettlementRecord
+from graphmem.models.fields import Name, checked
 from graphmem.models.forecasts import PriorRecord
 from graphmem.models.reports import ExportReport, ImportReport, Rejection
 from graphmem.network import Network
@@ -41,7 +42,7 @@ from graphmem.seeding.sources import Source, damage
 from graphmem.store import port, tables
 from graphmem.store.paging import pages
 from graphmem.store.port import TEXTS, Row
-from graphmem.upkeep.sentinel_file import Document, Lists, SentinelFile
+from graphmem.upkeep.sentinel_file import Lists, SentinelFile
 from graphmem.upkeep.settling import Settler
 
 if TYPE_CHECKING:
@@ -312,7 +313,7 @@ def _document(tx: Transaction, name: str | None) -> Row | None:
     documents = [row for row in tx.run("exchange.documents") if row["format"] == FORM]
     names = ", ".join(row["name"] for row in documents) or "none"
     if name is not None:
-        name = Document(name=name).name
+        name = checked("name", name, Name)
         documents = [row for row in documents if row["name"] == name]
         if not documents:
             raise NotFoundError(f"no file {name!r} was imported; there are {names}")

@@ -16,7 +16,7 @@ from pydantic import ConfigDict, Field, NonNegativeInt
 from graphmem.errors import SeedingError, ValidationError, shown
 from graphmem.ids import canonical_json
 from graphmem.models.episodes import Episode
-from graphmem.models.fields import Input, Name
+from graphmem.models.fields import Input, Name, checked
 from graphmem.seeding import sentinel
 from graphmem.seeding.reading import DamagedError, Limits, Values
 from graphmem.seeding.sources import Source, damage
@@ -32,12 +32,6 @@ _KEY = ("mistake_type", "task_id", "worker_id", "correct_decision")
 _LISTS = ("global_rules", "mistakes", "mistake_cards", "successes")
 _BY_TASK = ("task_rules", "score_history")
 _CONSOLIDATED = "last_consolidated_at"
-
-
-class Document(Input):
-    """What identifies a file."""
-
-    name: Name
 
 
 class _Card(Input):
@@ -67,7 +61,7 @@ class SentinelFile:
 
     def __init__(self, source: Source, name: str | None, limits: Limits) -> None:
         self.source = source
-        self.name = Document(name=source.stem if name is None else name).name
+        self.name: str = checked("name", source.stem if name is None else name, Name)
         """The name of its document."""
         self.kept: list[str] = []  # the names of what it holds besides its episodes
         self._before = 0  # how many episodes came before those of its log

@@ -1,13 +1,16 @@
-"""What is similar: strategies and tasks, searched by meaning and words."""
+"""What is similar: strategies and tasks, searched by meaning and words, and imported skills."""
 
 from __future__ import annotations
 
+import base64
+import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from graphmem.errors import LockedError, StorageError
 from graphmem.graph.access import EVERYTHING, View
 from graphmem.graph.arguments import check_limit
 from graphmem.graph.estimate import Estimate
@@ -16,16 +19,14 @@ from graphmem.graph.lookup import described_tasks, find_strategy, keyed_tasks
 from graphmem.models.reports import SimilarStrategy
 from graphmem.notebook.lists import Listed
 from graphmem.search.edges import LINKS
-from graphmem.search.skills import NearSkill, SkillSearch
 from graphmem.search.vectors import Vectors
 from graphmem.store.paging import pages
-from graphmem.store.port import TEXTS, Near, Row
+from graphmem.store.port import TEXTS, Cosines, Near, Row, Vector
 from graphmem.text.task_types import GENERAL, infer_task_type
 from graphmem.text.words import words
 
 if TYPE_CHECKING:
     from graphmem.search.embedding import Embedder
-    from graphmem.store.port import Cosines, Vector
 
 FUSION = 60
 """The constant of reciprocal rank fusion, added to a rank (Cormack, Clarke & Buettcher 2009)."""
@@ -44,6 +45,11 @@ _UNSEEN = 100
 """The assumed number of texts of a label, if there may be more than were looked at."""
 _GROWTH = 4
 """Factor for looking at more, if too little may be read."""
+SKILLS = 16
+"""Most skills that are near a task."""
+WORTH, RANGE = 2.0, 2.0
+"""What a skill says of a strategy counts for so many trials at the floor, and more on a task of
+the same words."""
 
 
 class Hit(NamedTuple):
@@ -73,6 +79,20 @@ class NearTasks(NamedTuple):
     """The nearest task, if it is near enough to lend its type."""
     edge: float = 1.0
     """The cosine at which another task counts for nothing."""
+
+
+class NearSkill(NamedTuple):
+    """A skill that tells of tasks like one that is asked about."""
+
+    id: str
+    source: str
+    kind: str
+    similarity: float
+    """Cosine of what it is about and the text, 1 for its type."""
+    worth: float
+    """What all that it says of a strategy counts for, at most, in trials."""
+    places: tuple[int, ...] | None = None
+    """Which of its priors are near; None: all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,6 +356,75 @@ class Similarity:
             SimilarStrategy(similarity=similarity, linked=key in linked, **rates[key])
             for key, similarity in others[:limit]
         )
+
+
+class SkillSearch:
+    """Searches imported skills: which of them tell of tasks like one that is asked about.
+
+    A skill is near by its name and description. One without a description, as the part of a
+    playbook under a heading, is also near by each of its first priors, which is then told alone.
+    """
+
+    def __init__(self, graph: Graph, vectors: Vectors) -> None:
+        self._graph = graph
+        self._vectors = vectors
+        self._known: tuple[str, dict[str, tuple[Row, Vector]]] = "", {}
+        """The skills by id, with their vectors, and the embedder that made these."""
+
+    def near(self, text: str, task_type: str | None, view: View) -> list[NearSkill]:
+        """Return the skills that tell of tasks like a text or of its type, the nearest first.
+
+        A reader does not get skills with the name of a type that it may not learn.
+        """
+        known, vector = self.embed(self._vectors.skills), self._vectors.of(text)
+        least = self._vectors.floor(sum(len(rows) for _, rows in known)) - ROUNDED
+        found: list[NearSkill] = []
+        for row, rows in known:
+            if not view.allows(row["name"]):
+                continue
+            cosines = (rows @ vector).tolist()
+            whole = 1.0 if row["name"] == task_type else cosines[0]
+            places = None
+            if whole < least:
+                places = tuple(at for at, cosine in enumerate(cosines[1:]) if cosine >= least)
+            if places is None or places:
+                nearest = min(max(whole, *cosines), 1.0)
+                worth = WORTH + RANGE * (nearest - least) / max(1.0 - least, ROUNDED)
+                skill = row["id"], row["source"], row["name"]
+                found.append(NearSkill(*skill, nearest, worth, places))
+        return sorted(found, key=lambda skill: (-skill.worth, skill.source, skill.kind))[:SKILLS]
+
+    def embed(self, ids: Sequence[str]) -> list[tuple[Row, Vector]]:
+        """Return skills and their vectors; new ones are stored if this process writes."""
+        from graphmem.arrays import np
+
+        name, wanted = self._vectors.embedder.name, {*ids}
+        made_by, known = self._known  # another thread may replace it
+        if made_by != name or known.keys() != wanted:
+            kept = {one: known[one] for one in wanted & known.keys()} if made_by == name else {}
+            new = self._read(sorted(wanted - kept.keys()))
+            known = dict(kept)
+            for row in new:
+                held = np.frombuffer(base64.b64decode(row["vectors"]), np.float32)
+                known[row["id"]] = row, held.reshape(-1, self._vectors.embedder.dimensions)
+            self._known = name, known
+        return list(known.values())
+
+    def _read(self, ids: Sequence[str]) -> list[Row]:
+        """Return skills with their vectors, as text; embed those that have none yet."""
+        rows = self._graph.read("skills.texts", ids=list(ids))
+        name, _ = self._vectors.adopt()
+        lacking = [row for row in rows if row["embedder"] != name]
+        for row in lacking:
+            about = f": {row['description']}" if row["description"] else ""
+            vectors = self._vectors.embedder.embed([row["name"] + about, *row["texts"]])
+            row["vectors"] = base64.b64encode(vectors.tobytes()).decode()
+        if lacking and self._graph.store.writing:
+            with contextlib.suppress(StorageError, LockedError):
+                new = [{"id": row["id"], "vectors": row["vectors"]} for row in lacking]
+                for page in pages(new):
+                    self._graph.write("skills.embed", embedder=name, rows=page)
+        return rows
 
 
 def _type(

@@ -23,11 +23,10 @@ from graphmem.graph.graph import Graph
 from graphmem.models.reports import Difference, RelinkReport
 from graphmem.search.edges import PAGE, Edges, read_texts
 from graphmem.store.paging import pages
-from graphmem.store.port import TEXTS, Row, SearchIndex
+from graphmem.store.port import TEXTS, Row, SearchIndex, Vector
 
 if TYPE_CHECKING:
     from graphmem.search.embedding import Embedder
-    from graphmem.store.port import Vector
 
 Ids = dict[str, list[str]]
 """Ids of nodes, by label."""

@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from graphmem.errors import ForkedError, QueryError, StoreError
 from graphmem.models.reports import LossReport
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    Vector = NDArray[np.float32]
-    Cosines = NDArray[np.float64]
+Vector: TypeAlias = "NDArray[np.float32]"
+Cosines: TypeAlias = "NDArray[np.float64]"
 
 
 class Rows(Listed[Row]):

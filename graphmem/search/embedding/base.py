@@ -14,7 +14,7 @@ from hashlib import blake2b, sha256
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, ClassVar, Protocol, TypeAlias, runtime_checkable
 
 from graphmem.errors import StorageError, ValidationError
 from graphmem.graph.arguments import check_text, checked_items
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    Vectors = NDArray[np.float32]
-    """Rows of unit length, one for each text."""
+Vectors: TypeAlias = "NDArray[np.float32]"
+"""Rows of unit length, one for each text."""
 
 LONGEST = 10_000
 """Most characters of a text that are read; no task or strategy is longer."""

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from functools import cached_property
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from graphmem.errors import NotFoundError, SettingsError, ValidationError, shown
-from graphmem.search.embedding.base import Embedding, Thresholds, measured
-
-if TYPE_CHECKING:
-    from graphmem.search.embedding.base import Vectors
+from graphmem.search.embedding.base import Embedding, Thresholds, Vectors, measured
 
 PREFIX = "sentence-transformers"
 INSTALL = "pip install sentence-transformers"

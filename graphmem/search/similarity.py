@@ -303,7 +303,6 @@ class Similarity:
         return {label: self._floor(label, found[label], limit, view) for label in TEXTS}
 
     def _floor(self, label: str, found: int, limit: int, view: View) -> float:
-        """Return the floor for a label with so many hits."""
         if (index := self.vectors.index) is None:  # the embedder is not asked for nothing
             return self._graph.settings.relevance_floor or 0.0
         if view.agents is None:

@@ -1,9 +1,8 @@
 """The embedded engine: kglite, in this process.
 
-One process writes at a time, by kglite's lease, which it takes for a write and gives back when
-others wait; all handles of a process on one folder share it. Others read a snapshot: the checkpoint
-itself if the log is empty, else a copy of checkpoint and log in another folder, which has every
-acknowledged write. Who is alone with a log that a killed process left takes the lease also to read.
+One process writes at a time, by kglite's lease. Others read a snapshot: the checkpoint itself if
+the log is empty, else a copy of checkpoint and log in another folder, which has every acknowledged
+write. Who is alone with a log that a killed process left takes the lease also to read.
 """
 
 from __future__ import annotations

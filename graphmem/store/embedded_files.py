@@ -140,7 +140,6 @@ class WrittenFiles:
         return seconds > rest and holds_log(self._folder)
 
     def close(self) -> None:
-        """Release the files."""
         self._close_log()
         if self._file:
             self._file.close()
@@ -512,9 +511,9 @@ def _is_locked(path: Path) -> bool:
         return False
 
 
-def wanted(folder: Path) -> bool:
+def wanted(folder: Path | None) -> bool:
     """Return whether a process waits to write."""
-    return _is_locked(folder / WAITERS)
+    return folder is not None and _is_locked(folder / WAITERS)
 
 
 def readers_of(folder: Path) -> tuple[str, ...]:

@@ -204,7 +204,6 @@ class _Nodes(Placed):
         """Places and texts to add there; None where the text is to be removed."""
 
     def put(self, texts: Mapping[str, str]) -> None:
-        """Add nodes, or replace their texts."""
         for identity, text in texts.items():
             key = digest(text)
             if (old := self.places.get(identity)) is not None:
@@ -351,7 +350,6 @@ class _Held(Placed):
         self.texts: dict[int, str] = {}  # by place: the words of entries without a vector
 
     def put(self, rows: Iterable[Row], tags: dict[str, int]) -> None:
-        """Add entries, or replace them."""
         for row in rows:
             if (old := self.places.get(row["id"])) is not None:
                 if self.seqs[old] == row["seq"]:
@@ -363,7 +361,6 @@ class _Held(Placed):
             self.tags.append(tags.setdefault(row["tagset"], len(tags)))
 
     def find(self, row_of: Callable[[bytes], int]) -> None:
-        """Look up the rows that are new or missing."""
         super().find(row_of)
         self.codes = np.array(self.tags, np.int64)
         self.texts = {place: text for place, text in self.texts.items() if self.rows[place] < 0}

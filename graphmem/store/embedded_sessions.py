@@ -90,7 +90,6 @@ class Reader:
         self._seconds = max(SNAPSHOT_SECONDS, _COSTLY * (time.monotonic() - began))
 
     def read(self, query: Any, /, **params: Any) -> list[dict[str, Any]]:
-        """Run a reading statement."""
         return run(self.session.cypher, query, **params)
 
     def readable(self) -> bool:
@@ -153,7 +152,6 @@ class Writer(Reader):
             ).start()
 
     def apply_schema(self, *, repair: bool) -> None:
-        """Create what is missing of the schema."""
         execute = partial(run, self.session.execute)
         self.schema = schema.apply(ENGINE, self.read, execute, repair=repair)
 
@@ -243,12 +241,11 @@ class Writer(Reader):
 
     def lets_others(self) -> bool:
         """Return whether those who wait should have the lease first."""
-        pauses = self._folder is not None and time.monotonic() < self._at + _PAUSE
-        return pauses and self._folder is not None and wanted(self._folder)
+        return time.monotonic() < self._at + _PAUSE and wanted(self._folder)
 
     def look(self) -> None:
         """Give the lease back if others wait and nobody here writes; fold a log that rests."""
-        self._awaited = self._folder is not None and wanted(self._folder)
+        self._awaited = wanted(self._folder)
         rests = time.monotonic() - self._used
         folds = self._files is not None and self._files.idle(rests)
         if (folds or (self._awaited and rests >= _RESTS)) and self.lock.acquire(blocking=False):

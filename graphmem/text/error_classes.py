@@ -104,7 +104,6 @@ _LIST = re.compile(rf"({'|'.join(sorted(set(_MASKS.values())))})(?:(?:,|;|\||,? 
 def error_class(text: str) -> str:
     """Return the class of an error: its wording with every particular masked.
 
-    Errors that differ only in quoted names, numbers, ids, times and the like have the same class.
     The class of a class is itself. Only the exception of a Python traceback counts, and only the
     content of a quoted or JSON message. A list of particulars of one kind counts as one. Of a text
     longer than ``MAX_READ`` only the beginning and the end are read. A class has at most

@@ -1,9 +1,7 @@
 """Texts of episodes in a prompt: cleaned, on one line, inside a fence that they cannot close.
 
 The author of an episode may have put instructions into it. A prompt therefore says that the text
-between :data:`OPEN` and :data:`CLOSE` is data, and each text in between is :func:`fenced`: it
-contains no invisible characters, no characters that reorder text, no line breaks, and nothing that
-looks like the fence.
+between :data:`OPEN` and :data:`CLOSE` is data, and each text in between is :func:`fenced`.
 
 Keys and tokens of known shapes are masked. The shapes are those of the default rules of gitleaks
 (MIT, ``config/gitleaks.toml``, November 2026) whose secrets begin with a prefix of their own: only

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,24 +21,16 @@ if TYPE_CHECKING:
     from graphmem.search.embedding import Embedder
 
 
+@dataclass(eq=False, repr=False)
 class Upkeep:
     """Repairs, erases, exports and imports the data of one namespace: ``memory.upkeep``."""
 
-    def __init__(
-        self,
-        graph: Graph,
-        maintainer: Maintainer,
-        vectors: Vectors,
-        eraser: Eraser,
-        exchange: Exchange,
-        reads: Reads,
-    ) -> None:
-        self._graph = graph
-        self._maintainer = maintainer
-        self._vectors = vectors
-        self._eraser = eraser
-        self._exchange = exchange
-        self._reads = reads
+    _graph: Graph
+    _maintainer: Maintainer
+    _vectors: Vectors
+    _eraser: Eraser
+    _exchange: Exchange
+    _reads: Reads
 
     def initialize(self) -> int:
         """Create missing constraints and indexes; return the schema version.

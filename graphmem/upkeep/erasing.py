@@ -178,7 +178,6 @@ class Eraser:
             _log.warning("nothing is forgotten, although keep is %s: %s", bound, error)
 
     def _erase_episode(self, episode_id: str, agent: str | None) -> EraseReport:
-        """Remove an episode (or an abandoned attempt), of an agent or of any, with its share."""
         check_text("episode_id", episode_id)
         name = checked_agent(agent)
 
@@ -198,7 +197,6 @@ class Eraser:
         return self._graph.transact(work)
 
     def _erase_agent(self, agent: str) -> EraseReport:
-        """Remove an agent with its episodes, policies, events, predictions, levels and scope."""
         name = str(checked_agent(agent))
         identity, stream = agent_id(self._graph.ns, name), stream_id(self._graph.ns, name)
         ahead = Removed()
@@ -246,7 +244,6 @@ class Eraser:
         )
 
     def _erase_user(self, user: str) -> EraseReport:
-        """Remove a user's episodes and preferences, and the knowledge that nobody else stated."""
         check_text("user", user)
         ahead = Removed()
         rows = self._graph.read("erasing.episodes_of_user", user=user)
@@ -265,7 +262,6 @@ class Eraser:
         return self._graph.transact(work)
 
     def _erase_source(self, source: str) -> EraseReport:
-        """Remove what an imported source says of strategies."""
         check_text("source", source)
         rows = self._graph.write("skills.drop", source=source)
         if not rows or not rows[0]["skills"]:

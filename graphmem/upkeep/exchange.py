@@ -168,7 +168,6 @@ class Exchange:
         return self._import_jsonl(path)
 
     def _import_sentinel(self, path: str | Path, name: str | None) -> ImportReport:
-        """Learn the episodes of a Sentinel file, and store its other content."""
         file = SentinelFile(_source(path), name, self._limits)
         rest = file.check()
         for batch in file.batches():
@@ -197,7 +196,6 @@ class Exchange:
         )
 
     def _import_jsonl(self, path: str | Path) -> ImportReport:
-        """Learn the episodes of JSON lines, after checking all lines."""
         source = _source(path)
 
         def read(*kinds: type[T]) -> Iterator[T]:
@@ -522,11 +520,7 @@ def _waiting(tx: port.Transaction, graph: Graph) -> Iterator[Row]:
 def _kind(value: Any) -> str:
     if isinstance(value, list | tuple):
         return f"{_kind(value[0])}[]"
-    if isinstance(value, bool):
-        return "boolean"
-    if isinstance(value, int):
-        return "long"
-    return "double" if isinstance(value, float) else "string"
+    return {bool: "boolean", int: "long", float: "double"}.get(type(value), "string")
 
 
 def _cell(value: Any) -> str:

@@ -304,10 +304,9 @@ class Shares:
         there = {row["id"] for row in stored}
         for row in rows:
             name = "anti_patterns" if row["id"] in there else "new_anti_patterns"
-            self._add(name, [{**row, "trials": row["occurrences"]}], row["created_at"])
+            self._add(name, [{**row, "trials": row["occurrences"]}], now=row["created_at"])
 
-    def _add(self, name: str, rows: list[Row], now: int | None = None) -> None:
-        dated = {} if now is None else {"now": now}
+    def _add(self, name: str, rows: list[Row], **dated: int) -> None:
         if rows:
             self._tx.run("learning.add_many", name, half_life=None, **{name: rows}, **dated)
 

@@ -286,7 +286,6 @@ class Checked(Embedding):
             raise ValidationError("embedder.embed", self._given, "must be a method")
 
     def _embed(self, texts: list[str]) -> Vectors:
-        """Return the vectors of texts, after checking their shape, type, length and values."""
         from graphmem.arrays import np
 
         rows = self._given(texts)

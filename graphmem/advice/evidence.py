@@ -16,7 +16,7 @@ from graphmem.graph.access import View
 from graphmem.graph.estimate import ENOUGH, Estimate, NearCell, Pair
 from graphmem.graph.graph import Graph
 from graphmem.ids import heuristic_ids, strategy_id
-from graphmem.lessons.skills import priors_of
+from graphmem.lessons.priors import priors_of
 from graphmem.search.similarity import Question, Similarity
 from graphmem.store.port import Row
 

@@ -23,7 +23,7 @@ from graphmem.graph.graph import Graph
 from graphmem.graph.reads import Reads
 from graphmem.ids import from_millis, strategy_id, to_millis
 from graphmem.lessons.anti_patterns import describe, find_warnings, is_told
-from graphmem.lessons.skills import find_untried
+from graphmem.lessons.priors import find_untried
 from graphmem.models.fields import AS_TUPLE, Input, Moment, Searched, checked
 from graphmem.models.forecasts import OutcomeCounts
 from graphmem.models.recall import Kind, NearTask, Recall, RecallItem

@@ -1,9 +1,11 @@
-"""Priors: what imported Sentinel files concluded, beside the episodes of their logs.
+"""Priors: what imported files say, beside what episodes show.
 
-The rules, mistakes, cards and scores of a file count as evidence of one episode each (a card as
-often as it was seen), together with the own episodes, which can outweigh them. What the episodes of
-the file account for counts by these alone. A reader sees them who may read all types of tasks of
-the agent "default", to which the episodes of a file belong.
+The rules, mistakes, cards and scores of a Sentinel file count as evidence of one episode each (a
+card as often as it was seen), together with the own episodes, which can outweigh them. What the
+episodes of the file account for counts by these alone. A reader sees them who may read all types of
+tasks of the agent "default", to which the episodes of a file belong.
+
+Skills and playbooks say of strategies whether to use them.
 """
 
 from __future__ import annotations
@@ -11,20 +13,26 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from graphmem.graph.access import View
 from graphmem.graph.arguments import MOST
-from graphmem.graph.graph import Graph
-from graphmem.ids import node_id, rule_id, task_id
+from graphmem.graph.estimate import Estimate
+from graphmem.graph.graph import Graph, Reader, Transaction
+from graphmem.ids import node_id, prior_id, rule_id, skill_id, task_id
+from graphmem.models.forecasts import Prior, PriorRecord
+from graphmem.search.similarity import Expect, Question
+from graphmem.store.paging import pages
 from graphmem.store.port import Row
 from graphmem.text.words import normalized
 
 SENTINEL = "sentinel"
 """The source of these rules."""
 OWNER = "default"
+AVOID = 3
+"""Most strategies to avoid by what skills say."""
 _TAG = re.compile(r"\[(WORKS|AVOID|CONSOLIDATED|HIGH SCORE [\d.]+)\]\s*(.*)", re.DOTALL)
 
 
@@ -137,7 +145,7 @@ class PriorReader:
                 asked = {**row, "prefix": f"{row['name']}/"}
                 del asked["name"]
                 counts = Counter(one["id"] for one in self._graph.read("priors.accounted", **asked))
-                _add(priors, self._graph.ns, json.loads(rest), counts)
+                _add_conclusions(priors, self._graph.ns, json.loads(rest), counts)
         return priors
 
 
@@ -149,7 +157,9 @@ def unrestricted(view: View) -> bool:
     )
 
 
-def _add(priors: Priors, ns: str, rest: Mapping[str, Any], counts: Mapping[str, int]) -> None:
+def _add_conclusions(
+    priors: Priors, ns: str, rest: Mapping[str, Any], counts: Mapping[str, int]
+) -> None:
     """Add what a file concluded, without what its episodes account for (numbers by id)."""
     for task, scores in rest.get("score_history", {}).items():
         earlier = scores[: max(len(scores) - counts[task_id(ns, task)], 0)]
@@ -201,3 +211,105 @@ def _card(ns: str, card: Mapping[str, Any]) -> Row:
         **{name: said(name) for name in ("bad_decision", "evidence", "lesson")},
     }
     return row | dict.fromkeys(("first_episode", "last_episode", "first_at", "last_at"))
+
+
+def read_priors(
+    reader: Reader, source: str | None = None, until: int | None = None
+) -> list[PriorRecord]:
+    """Return what a source says, or all of them, by a time (ms), in the order of their files."""
+    return [
+        PriorRecord(kind=row.pop("name"), about=row.pop("description"), **row)
+        for row in reader.read("skills.stored", source=source, until=until)
+    ]
+
+
+def find_untried(
+    reader: Reader, question: Question, expect: Expect, view: View, limit: int, shown: int
+) -> Iterator[tuple[Estimate, bool]]:
+    """Yield what near skills tell of that was not tried on such tasks, the best first.
+
+    What works on such tasks, and is ``shown`` already, leaves fewer places for what to do (True).
+    What to avoid comes last.
+    """
+    rows = [{"id": one.id, "places": one.places and [*one.places]} for one in question.skills]
+    found = reader.read("skills.best", rows=rows, limit=limit) if rows else []
+    told = {row["verdict"]: dict.fromkeys(row["texts"]) for row in found}
+    good = told.get("do", {})
+    texts = [*[*good][: max(limit - shown, 0)], *[*told.get("avoid", ())][:AVOID]]
+    for one in expect(question, texts, view) if texts else ():
+        if one.priors and not one.nearby:
+            yield one, one.text in good
+
+
+def priors_of(
+    reader: Reader, question: Question, texts: Mapping[str, Sequence[str]]
+) -> dict[str, list[Prior]]:
+    """Return what near skills say of candidates, by key; ``texts`` are those that count as each."""
+    of = {
+        prior_id(reader.ns, skill.id, text): (key, skill)
+        for skill in question.skills
+        for key, several in texts.items()
+        for text in several
+    }
+    told = {row["id"]: row for row in reader.read("skills.told", ids=list(of))}
+    found: dict[str, list[Prior]] = {}
+    for identity, (key, skill) in of.items():
+        row = told.get(identity)
+        if row and (skill.places is None or row["place"] in skill.places):
+            said = {name: row[name] for name in ("verdict", "trials", "successes")}
+            prior = Prior(source=skill.source, kind=skill.kind, worth=skill.worth, **said)
+            found.setdefault(key, []).append(prior)
+    return {key: _weighed(said) for key, said in found.items()}
+
+
+def _weighed(priors: Sequence[Prior]) -> list[Prior]:
+    """Return what files say of a strategy, each with its share of what they count for together.
+
+    They count for ``n v / (n + v)`` of their n trials, v being what the nearest one counts for, at
+    most. A word without counts is one trial.
+    """
+    most = max(one.worth for one in priors)
+    total = sum(one.trials or 1 for one in priors)
+    return [
+        one.model_copy(update={"worth": (one.trials or 1) * most / (total + most)})
+        for one in priors
+    ]
+
+
+def replace_priors(
+    tx: Transaction, source: str, records: Sequence[PriorRecord]
+) -> tuple[int, bool]:
+    """Let a source say this alone; return how many priors it had, and whether that changes them."""
+    before = read_priors(tx, source)
+    if before == [*records]:
+        return len(before), False
+    tx.run("skills.drop", source=source)
+    _add_records(tx, records)
+    return len(before), True
+
+
+def add_sources(tx: Transaction, records: Iterable[PriorRecord]) -> int:
+    """Add what sources say that are not there yet; return how many priors are new."""
+    there = {row["source"] for row in tx.run("skills.stored")}
+    new = [one for one in records if one.source not in there]
+    _add_records(tx, new)
+    return len(new)
+
+
+def _add_records(tx: Transaction, records: Iterable[PriorRecord]) -> None:
+    """Add what new sources say; no strategy comes twice in a skill."""
+    skills: dict[str, Row] = {}
+    rows: list[Row] = []
+    places = Counter[str]()
+    for one in records:
+        skill = skill_id(tx.ns, one.source, one.kind, one.about)
+        named = {"id": skill, "source": one.source, "name": one.kind, "description": one.about}
+        skills.setdefault(skill, {**named, "place": len(skills)})
+        told = {name: getattr(one, name) for name in ("text", "verdict", "trials", "successes")}
+        id_ = prior_id(tx.ns, skill, one.text)
+        rows.append({"skill": skill, "id": id_, "place": places[skill], **told})
+        places[skill] += 1
+    for page in pages([*skills.values()]):
+        tx.run("skills.put", rows=page)
+    for page in pages(rows):
+        tx.run("skills.tell", rows=page)

@@ -23,9 +23,8 @@ from graphmem.graph.graph import Graph
 from graphmem.graph.lookup import describe_unshared
 from graphmem.lessons.anti_patterns import read_failing
 from graphmem.lessons.general_rules import AgentRules, consolidation_id
-from graphmem.lessons.priors import PriorReader, Priors, unrestricted
+from graphmem.lessons.priors import PriorReader, Priors, find_untried, unrestricted
 from graphmem.lessons.proposals import MODEL
-from graphmem.lessons.skills import find_untried
 from graphmem.models.levels import Found
 from graphmem.models.people import Fact
 from graphmem.models.recall import ContextQuery

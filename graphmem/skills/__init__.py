@@ -16,7 +16,7 @@ from graphmem.graph.arguments import check_choice, checked_agent, checked_path, 
 from graphmem.graph.graph import Graph
 from graphmem.kinds import SKILL_FORMS, SkillForm
 from graphmem.lessons import Lessons
-from graphmem.lessons.skills import replace_priors
+from graphmem.lessons.priors import replace_priors
 from graphmem.models.reports import SkillImport, SkillReport
 from graphmem.search.similarity import Similarity
 from graphmem.skills.conclusions import gather_kinds

@@ -27,7 +27,7 @@ from graphmem.graph.graph import Graph, Transaction
 from graphmem.ids import canonical_json, from_millis, node_id
 from graphmem.kinds import EXPORT_FORMATS, FILE_FORMATS, ExportFormat, FileFormat, NodeKind
 from graphmem.lessons.general_rules import consolidation_id
-from graphmem.lessons.skills import add_sources, read_priors
+from graphmem.lessons.priors import add_sources, read_priors
 from graphmem.levels import exchange as levels_exchange
 from graphmem.levels.exchange import LEVELS_RECORDS, LevelRecord
 from graphmem.models.episodes import AbandonedAttempt, Episode, SettlementRecord

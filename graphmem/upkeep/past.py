@@ -22,7 +22,7 @@ from graphmem.graph.derived import half_life_of
 from graphmem.graph.graph import Graph
 from graphmem.ids import from_millis, to_millis
 from graphmem.lessons import Lessons
-from graphmem.lessons.skills import add_sources, read_priors
+from graphmem.lessons.priors import add_sources, read_priors
 from graphmem.models.fields import Moment, checked
 from graphmem.models.forecasts import PriorRecord
 from graphmem.people import LearningScopes

@@ -10,7 +10,7 @@ import pytest
 
 from graphmem import Memory
 from graphmem.errors import GraphMemError, NotFoundError, ValidationError
-from graphmem.lessons.skills import read_priors
+from graphmem.lessons.priors import read_priors
 from graphmem.skills.reading import MOST, MOST_BYTES, read_source
 from tests.contract.test_skills import HOSTILE, teach
 

@@ -16,9 +16,9 @@ from graphmem.graph.graph import Graph
 from graphmem.graph.lookup import VERDICT, HasId, find_items, missing_item
 from graphmem.ids import from_millis, rule_id, state_id
 from graphmem.kinds import ItemKind
+from graphmem.lessons import Lessons
 from graphmem.lessons.general_rules import general_rules_of
 from graphmem.lessons.priors import SENTINEL, PriorReader
-from graphmem.lessons.reading import LessonReader
 from graphmem.models.explanations import (
     CoursePoint,
     Evidence,
@@ -57,7 +57,7 @@ class Explainer:
     def __init__(
         self,
         graph: Graph,
-        lessons: LessonReader,
+        lessons: Lessons,
         forecaster: Forecaster,
         past: Callable[[datetime], Any],
     ) -> None:

@@ -17,8 +17,8 @@ from itertools import combinations
 from operator import itemgetter
 from typing import Any
 
+from graphmem.lessons import RECENT
 from graphmem.lessons.anti_patterns import SAMPLE
-from graphmem.lessons.reading import RECENT
 from graphmem.store.port import Row
 
 FULL = 2

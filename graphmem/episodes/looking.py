@@ -15,7 +15,7 @@ from graphmem.graph.graph import Graph
 from graphmem.graph.lookup import HasId, task_ids
 from graphmem.graph.reads import Reads
 from graphmem.ids import from_millis, strategy_id
-from graphmem.lessons.reading import RECENT
+from graphmem.lessons import RECENT
 from graphmem.models.fields import Moment, checked, millis
 from graphmem.models.reports import EpisodeRow, Item, ItemLink, StepRow, StrategyRow, TaskRow
 from graphmem.notebook.lists import Listed

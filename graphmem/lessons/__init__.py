@@ -1,5 +1,8 @@
 """Lessons: conclusions from the strategies, errors and sentences of episodes.
 
+They say what works, what fails, which rules hold, and on what evidence. The procedures of
+``cypher/lessons/lessons.cypher`` compute bounds, means and verdicts.
+
 Two strategies can be merged: they then count as one wherever lessons are read. Recorded data does
 not change, so that a merge can be undone exactly. A merged strategy points to its whole (the edge
 ``MERGED_INTO``, and the property ``merged_into`` with its id), and reading procedures add up the
@@ -8,19 +11,307 @@ strategies of one whole.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+
 from graphmem.errors import ValidationError
-from graphmem.graph.graph import Transaction
-from graphmem.graph.lookup import find_strategy
-from graphmem.lessons.general_rules import Consolidator, renew_preferred
+from graphmem.graph.access import EVERYTHING, ChangeFinder, View, read_view
+from graphmem.graph.arguments import MOST, check_flag, check_limit, checked_text
+from graphmem.graph.estimate import HEURISTIC_ABOVE, follow, mean_of
+from graphmem.graph.graph import Graph, Transaction
+from graphmem.graph.lookup import find_strategy, known_tasks
+from graphmem.ids import from_millis, rule_id, strategy_id, task_id
+from graphmem.lessons.anti_patterns import SAMPLE, describe, failures_since, read_failing
+from graphmem.lessons.general_rules import consolidate, count_new, renew_preferred
+from graphmem.lessons.priors import PriorReader
+from graphmem.lessons.proposals import Proposal, propose
+from graphmem.models.fields import Unit, checked
+from graphmem.models.lessons import (
+    AntiPattern,
+    ConsolidationReport,
+    Heuristic,
+    MemorySummary,
+    Mistake,
+    ModelSettings,
+    Rule,
+    TaskScore,
+)
+from graphmem.notebook.lists import Listed
+from graphmem.store.port import Row
+from graphmem.text.task_types import infer_task_type
 
-__all__ = ["Lessons"]
+RECENT = 20
+"""Latest episodes of a task (as in the procedures)."""
+RULES = 10
+"""Rules of a task that are shown, the newest."""
+CARDS = 30
+"""Mistakes that are shown."""
+TASKS = 100
+"""Tasks whose scores a summary has: those with the most episodes."""
 
 
-class Lessons(Consolidator):
+class Lessons:
     """Reads the lessons of one namespace, consolidates them, merges strategies: ``memory.lessons``.
 
     ``docs/explanation/lessons.md`` explains the counts and the thresholds of lessons.
     """
+
+    def __init__(
+        self,
+        graph: Graph,
+        link: Callable[[], object] | None = None,
+        changed: ChangeFinder | None = None,
+    ) -> None:
+        """``link`` draws the edges SIMILAR_TO of new strategies."""
+        self._graph = graph
+        self._link = link
+        self._changed = changed
+        self._priors = PriorReader(graph)
+
+    def heuristics(
+        self,
+        task_type: str | None = None,
+        agent: str | None = None,
+        min_confidence: float = 0.0,
+        *,
+        pooled: bool = False,
+    ) -> Listed[Heuristic]:
+        """Return what works for agents on types of tasks, the best lower bound first.
+
+        A heuristic counts all outcomes of one strategy for one agent on one type of task. It is
+        shown from 3 trials on, while its confidence is over 0.5 (the setting
+        ``min_occurrences``). So a strategy that worked and then failed is no longer shown; if it
+        changed for certain, its outcomes since then decide.
+
+        Args:
+            task_type: only tasks of this type.
+            agent: read as this agent: its own lessons and those that others share with it; None
+                reads everything.
+            min_confidence: posterior mean of the success rate, in [0, 1].
+            pooled: also count the trials of the same agent, on the same type of task, with
+                strategies that are similar by meaning, each trial times the similarity. So several
+                wordings count together; ``pooled`` of a row names them. The trials that a heuristic
+                needs, its confidence, bounds and status include them; ``trials`` and ``successes``
+                are those of the strategy itself.
+        """
+        check_flag("pooled", pooled)
+        if pooled and self._link is not None:
+            self._link()
+        checked("min_confidence", min_confidence, Unit)
+        view = read_view(self._graph, agent)
+        changed = None if pooled else self._changed
+        rows = self._graph.read(
+            "lessons.pooled_heuristics" if pooled else "lessons.heuristics",
+            agents=view.agents,
+            task_type=checked_text("task_type", task_type),
+            at_least=view.trials(self._graph.settings),
+            above=0.0 if changed else HEURISTIC_ABOVE,
+            min_confidence=0.0 if changed else min_confidence,
+        )
+        rows = [row for row in rows if view.allows(row["task_type"])]
+        if changed:
+            for row in rows:
+                row["whole"] = strategy_id(self._graph.ns, row["strategy"])
+            changes = changed({row["whole"] for row in rows}, view)
+            rows = [
+                row
+                for row in follow(self._graph, rows, "whole", "confidence", changes)
+                if row["confidence"] > HEURISTIC_ABOVE and row["confidence"] >= min_confidence
+            ]
+        whole = {member: row["id"] for row in rows for member in row["members"]}
+        samples: dict[tuple[str, bool], list[str]] = {}
+        ids = sorted(whole)
+        found = self._graph.read("lessons.evidence_of_heuristics", ids=ids) if ids else []
+        for row in found:
+            samples.setdefault((whole[row["id"]], row["supports"]), []).append(row["episode"])
+        return Listed(
+            Heuristic(
+                **_dated(row),
+                supporting=tuple(samples.get((row["id"], True), ())[:SAMPLE]),
+                opposing=tuple(samples.get((row["id"], False), ())[:SAMPLE]),
+            )
+            for row in rows
+        )
+
+    def anti_patterns(
+        self, task_type: str | None = None, agent: str | None = None, min_confidence: float = 0.0
+    ) -> Listed[AntiPattern]:
+        """Return what fails for agents, and what to do instead, the most certain first.
+
+        An anti-pattern is one strategy that failed twice or more (setting
+        ``anti_pattern_failures``) with one class of errors. ``better_alternative`` is a strategy
+        that did better on the same tasks, else on the same type of task, or None.
+
+        Args:
+            task_type: only failures on tasks of this type.
+            agent: read as this agent; None reads everything.
+            min_confidence: share of these failures among them and the successes, in [0, 1]; if the
+                strategy changed for certain, among its outcomes since then.
+        """
+        checked("min_confidence", min_confidence, Unit)
+        view = read_view(self._graph, agent)
+        wanted = checked_text("task_type", task_type)
+        rows = read_failing(self._graph, view, wanted)
+        if self._changed:
+            changes = self._changed({row["strategy_id"] for row in rows}, view)
+            how = "strategy_id", "confidence", changes, failures_since
+            rows = follow(self._graph, rows, *how)
+        rows = [row for row in rows if row["confidence"] >= min_confidence]
+        return Listed(describe(self._graph, rows, view))
+
+    def rules(
+        self, task: str | None = None, agent: str | None = None, *, limit: int | None = None
+    ) -> Listed[Rule]:
+        """Return the rules of a task (its key or wording), the newest 10, or all rules.
+
+        Rules come from the successes of episodes with a score of .85 or more, and from the mistakes
+        of those under .5. A rule that more episodes contradict than support is not shown.
+
+        Args:
+            task: None: the rules of all tasks and the general ones, the best supported first.
+            agent: only rules from episodes that this agent may read; None: all episodes.
+            limit: rows at most.
+        """
+        if limit is not None:
+            check_limit(limit)
+        view = read_view(self._graph, agent)
+        seen = view.filters(self._graph)
+        limit = RULES if limit is None and task is not None else limit
+        rows = self._rule_rows(checked_text("task", task), view, limit)
+        samples: dict[str, list[str]] = {}
+        query = {"ids": [row["id"] for row in rows], **seen}
+        found = self._graph.read("lessons.evidence_of_rules", **query) if rows else []
+        for row in sorted(found, key=lambda row: (row["at"], row["episode"]), reverse=True):
+            samples.setdefault(row["id"], []).append(row["episode"])
+        return Listed(
+            Rule(
+                **_dated(row),
+                confidence=mean_of(row["supporting"], row["supporting"] + row["opposing"]),
+                evidence=tuple(samples.get(row["id"], ())[:SAMPLE]),
+            )
+            for row in rows
+        )
+
+    def _rule_rows(self, task: str | None, view: View, limit: int | None) -> list[Row]:
+        known = None if task is None else known_tasks(self._graph, task, view)
+        keys = None if known is None else [row["key"] for row in known] or [str(task)]
+        if view.agents is None:
+            rows = self._graph.read("lessons.rules", tasks=keys, limit=limit or MOST)
+        else:
+            ids = None if known is None else [str(row["id"]) for row in known]
+            rows, _ = self._priors.said(view, ids)
+        priors = self._priors.read(view)
+        rows = self._priors.merge_rules(priors, rows, keys, view)
+        if keys is None:
+            general = [row for row in rows if row["task"] is None]
+            rows = [row for row in rows if row["task"] is not None]
+            rows = [*rows, *priors.merge_general(general)]
+            rows.sort(key=lambda row: row["opposing"] - row["supporting"])
+        else:
+            rows.sort(key=lambda row: -(row["at"] or 0))
+        return sorted(rows, key=lambda row: bool(row["source"] == "model"))[:limit]
+
+    def mistakes(
+        self,
+        task: str | None = None,
+        worker: str | None = None,
+        agent: str | None = None,
+        *,
+        limit: int = CARDS,
+    ) -> Listed[Mistake]:
+        """Return mistakes of mistake cards: the one seen most often first, then the latest.
+
+        Sentences that episodes list as mistakes come after them, marked as weak, unless they are a
+        rule: only those of a score under .50 make one to avoid.
+
+        Args:
+            task: only mistakes in this task.
+            worker: only mistakes of this worker.
+            agent: only mistakes in episodes that this agent may read; None: all episodes.
+            limit: rows at most; it only shortens the list.
+        """
+        check_limit(limit)
+        view = read_view(self._graph, agent)
+        texts = {"task": task, "worker": worker}
+        given = {name: checked_text(name, text) for name, text in texts.items()}
+        priors = self._priors.read(view)
+        rows = self._priors.cards(priors, view, **given, limit=limit)
+        found = [Mistake(**_dated(row)) for row in rows]
+        if worker is None and len(found) < limit:
+            tasks = None if task is None else [task_id(self._graph.ns, task)]
+            _, rows = self._priors.said(view, tasks, *(("open",) if view.agents is None else ()))
+            found += [Mistake(**_dated(row), weak=True) for row in rows]
+            said = {row["type"] for row in rows}
+            others = [text for text in priors.mistakes if text not in said] if task is None else []
+            found += [
+                Mistake(id=rule_id(self._graph.ns, "", text), type=text, seen=1, weak=True)
+                for text in reversed(others)
+            ]
+        return Listed(found[:limit])
+
+    def summary(self, *, top: int = 5) -> MemorySummary:
+        """Return what the lessons hold: counts, top mistakes, scores of tasks."""
+        check_limit(top, "top")
+        counts = self._graph.read("lessons.counts")[0]
+        rules = self._rule_rows(None, EVERYTHING, None)
+        general = sum(row["task"] is None for row in rules)
+        priors = self._priors.read(EVERYTHING)
+        if priors.cards:
+            counts["mistakes"] = len(self._priors.cards(priors, EVERYTHING))
+        scores = self._graph.read("lessons.task_scores", limit=MOST if priors.scores else TASKS)
+        scores = _with_earlier(scores, priors.scores)
+        return MemorySummary(
+            **counts,
+            heuristics=len(self.heuristics()),
+            anti_patterns=len(read_failing(self._graph, EVERYTHING)),
+            rules=len(rules) - general,
+            general_rules=general,
+            top_mistakes=tuple(self.mistakes(limit=top)),
+            scores=tuple(TaskScore(**row) for row in scores),
+        )
+
+    def consolidation_due(self) -> bool:
+        """Return whether there are 20 new episodes (the setting ``consolidate_every``)."""
+        return count_new(self._graph) >= self._graph.settings.consolidate_every
+
+    def consolidate(
+        self, model: ModelSettings | bool | None = None, *, force: bool = False
+    ) -> ConsolidationReport:
+        """Derive general rules, which hold for more than one task, if that is due.
+
+        General rules come from strategies and sentences that repeat in episodes of several tasks; a
+        model adds its own rules, which are marked. If the model gives no usable answer, the report
+        has the reason. Earlier general rules are replaced.
+
+        Args:
+            model: an endpoint with OpenAI's API; True uses the one in the settings
+                (``GRAPHMEM_MODEL_BASE_URL`` and others); None asks no model.
+            force: run also if it is not due.
+
+        Raises:
+            SettingsError: ``model`` is True, and the settings name no model.
+            ValidationError: ``model`` is of a wrong type.
+        """
+        asked = ModelSettings.of(self._graph.settings) if model is True else model or None
+        if asked is not None and not isinstance(asked, ModelSettings):
+            name, remedy = type(model).__name__, "give one, True or None"
+            raise ValidationError("model", name, "is not a ModelSettings", remedy)
+        check_flag("force", force)
+        since, every = count_new(self._graph), self._graph.settings.consolidate_every
+        due = since >= every
+        if not due and not force:
+            return ConsolidationReport(due=False, done=False, since=since, every=every)
+        proposal = propose(self._graph, asked) if asked else Proposal()
+        counts, reason = self._graph.transact(lambda tx: consolidate(tx, proposal))
+        used = asked is not None and reason is None
+        return ConsolidationReport(
+            due=due,
+            done=True,
+            since=since,
+            every=every,
+            how="model" if used else "repetition",
+            reason=reason,
+            **counts,
+        )
 
     def merge(self, strategy: str, other: str) -> str:
         """Count a second strategy as the first (texts or ids) wherever lessons are read.
@@ -70,3 +361,20 @@ class Lessons(Consolidator):
             return sum(int(row["unmerged"]) for row in rows)
 
         return self._graph.transact(work)
+
+
+def _with_earlier(rows: list[Row], earlier: Mapping[str, Sequence[float]]) -> list[Row]:
+    """Return the mean scores of tasks with those that files have of earlier episodes."""
+    by_task = {row["task"]: row for row in rows}
+    for task, scores in earlier.items():
+        if scores:
+            new = {"task": task, "task_type": infer_task_type(task).name, "episodes": 0}
+            row = by_task.setdefault(task, {**new, "mean_score": 0.0})
+            total = row["mean_score"] * row["episodes"] + sum(scores)
+            row["episodes"] += len(scores)
+            row["mean_score"] = total / row["episodes"]
+    return sorted(by_task.values(), key=lambda row: (-row["episodes"], row["task"]))[:TASKS]
+
+
+def _dated(row: Row) -> Row:
+    return row | {name: from_millis(row[name]) for name in ("first_at", "last_at")}

@@ -14,9 +14,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-from graphmem.errors import ValidationError
 from graphmem.graph.access import View
-from graphmem.graph.arguments import check_flag
 from graphmem.graph.derived import (
     GENERAL_RULES,
     KINDS,
@@ -30,9 +28,7 @@ from graphmem.graph.derived import (
 from graphmem.graph.graph import Graph, Reader, Transaction
 from graphmem.ids import node_id, rule_id
 from graphmem.lessons.anti_patterns import preferred, refresh_preferred
-from graphmem.lessons.proposals import MODEL, Proposal, propose
-from graphmem.lessons.reading import LessonReader
-from graphmem.models.lessons import ConsolidationReport, ModelSettings
+from graphmem.lessons.proposals import MODEL, Proposal
 from graphmem.store.paging import ranges, weighed
 from graphmem.store.port import Row
 from graphmem.text.words import clauses, normalized
@@ -61,59 +57,7 @@ def consolidation_id(namespace: str) -> str:
     return node_id(namespace, "Consolidation")
 
 
-class Consolidator(LessonReader):
-    """Derives the general rules of one namespace."""
-
-    def consolidation_due(self) -> bool:
-        """Return whether there are 20 new episodes (the setting ``consolidate_every``)."""
-        return self._since() >= self._graph.settings.consolidate_every
-
-    def consolidate(
-        self, model: ModelSettings | bool | None = None, *, force: bool = False
-    ) -> ConsolidationReport:
-        """Derive general rules, which hold for more than one task, if that is due.
-
-        General rules come from strategies and sentences that repeat in episodes of several tasks; a
-        model adds its own rules, which are marked. If the model gives no usable answer, the report
-        has the reason. Earlier general rules are replaced.
-
-        Args:
-            model: an endpoint with OpenAI's API; True uses the one in the settings
-                (``GRAPHMEM_MODEL_BASE_URL`` and others); None asks no model.
-            force: run also if it is not due.
-
-        Raises:
-            SettingsError: ``model`` is True, and the settings name no model.
-            ValidationError: ``model`` is of a wrong type.
-        """
-        asked = ModelSettings.of(self._graph.settings) if model is True else model or None
-        if asked is not None and not isinstance(asked, ModelSettings):
-            name, remedy = type(model).__name__, "give one, True or None"
-            raise ValidationError("model", name, "is not a ModelSettings", remedy)
-        check_flag("force", force)
-        since, every = self._since(), self._graph.settings.consolidate_every
-        due = since >= every
-        if not due and not force:
-            return ConsolidationReport(due=False, done=False, since=since, every=every)
-        proposal = propose(self._graph, asked) if asked else Proposal()
-        counts, reason = self._graph.transact(lambda tx: _consolidate(tx, proposal))
-        used = asked is not None and reason is None
-        return ConsolidationReport(
-            due=due,
-            done=True,
-            since=since,
-            every=every,
-            how="model" if used else "repetition",
-            reason=reason,
-            **counts,
-        )
-
-    def _since(self) -> int:
-        state = _state(self._graph)
-        return int(state["episodes"]) - int(state["before"] or 0)
-
-
-def _consolidate(tx: Transaction, proposal: Proposal) -> tuple[dict[str, int], str | None]:
+def consolidate(tx: Transaction, proposal: Proposal) -> tuple[dict[str, int], str | None]:
     """Derive and write the rules; return counts, and why no rules of a model were written."""
     if not lock(tx):
         tx.run("consolidation.open", id=consolidation_id(tx.ns))
@@ -176,7 +120,7 @@ class Consolidated(Paged):
 def derive(tx: Transaction) -> list[Row] | None:
     """Derive the general rules; None if none were, or an episode was learned since."""
     state = _state(tx)
-    if state["stamp"] is None or state["stamp"] != state["episodes"]:
+    if state["stamp"] != state["episodes"]:
         return None
     rows, _, stamp = _find(tx, float(state["z"]))
     return None if stamp is None else rows
@@ -211,7 +155,7 @@ def drop(tx: Transaction, episode_ids: Sequence[str]) -> Touched:
         strategies=said["strategy"],
         wordings={*map(normalized, said["strategy"] | said["sentence"])} - {""},
         told=bool(said["summary"]),
-        current=state["stamp"] is not None and state["stamp"] == state["episodes"],
+        current=state["stamp"] == state["episodes"],
     )
 
 
@@ -259,6 +203,12 @@ def renew_preferred(tx: Transaction) -> None:
     """Link anti-patterns to their alternatives again, unless there are newer episodes."""
     if lock(tx) and (state := _state(tx))["stamp"] == state["episodes"]:
         refresh_preferred(tx)
+
+
+def count_new(reader: Reader) -> int:
+    """Return the number of episodes since the last consolidation."""
+    state = _state(reader)
+    return int(state["episodes"]) - int(state["before"] or 0)
 
 
 def _state(reader: Reader) -> Row:

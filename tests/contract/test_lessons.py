@@ -72,7 +72,7 @@ class TestHeuristics:
             for n in range(100)
         )
         assert memory.lessons.heuristics() == []  # nothing to recommend, and nothing established
-        monkeypatch.setattr("graphmem.lessons.reading.HEURISTIC_ABOVE", 0.0)
+        monkeypatch.setattr("graphmem.lessons.HEURISTIC_ABOVE", 0.0)
         [found] = memory.lessons.heuristics()
         assert (found.successes, found.trials) == (3, 100)
         assert found.confidence == pytest.approx(4 / 102)

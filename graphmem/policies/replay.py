@@ -74,6 +74,8 @@ class Table:
     changed: set[str] = field(default_factory=set)
     changed_links: set[tuple[str, str]] = field(default_factory=set)
     """Written or removed edges."""
+    wrong: list[str] = field(default_factory=list)
+    """Events (ids) whose numbers are invalid, such as NaN; they say nothing."""
     _by_state: dict[str, list[Entry]] = field(default_factory=dict)
 
     @classmethod

@@ -235,17 +235,6 @@ def _open(
     return lock(tx, wanted), load(tx, wanted, places, links=links)
 
 
-class Derived(NamedTuple):
-    """The stored policies and edges of a stream, what its events say, policies without any."""
-
-    stored: dict[str, Row]
-    links: dict[str, Row]
-    table: Table
-    gone: list[str]
-    wrong: list[str]
-    """Events whose numbers are invalid, such as NaN; they say nothing."""
-
-
 class StreamPolicies(Paged):
     """The policies of one namespace and the edges between them, stream by stream."""
 
@@ -262,7 +251,7 @@ class StreamPolicies(Paged):
         stream = open_stream(tx, page.items)
         if stream is None:
             return Verified((), {})
-        stored, links, table, gone, _ = derive(tx, stream)
+        stored, links, table, gone = derive(tx, stream)
         left_out = {"state", *(LEARNED if stream["unrecorded"] else ())}
         names = [name for name in FIELDS if name not in left_out]
         expected = {
@@ -295,8 +284,8 @@ def rebuild(tx: Transaction, stream: str) -> Rebuilt:
     row = lock(tx, [stream]).get(stream)
     if row is None:
         return Rebuilt()
-    stored, links, table, gone, wrong = derive(tx, row)
-    for page in pages(wrong):
+    stored, links, table, gone = derive(tx, row)
+    for page in pages(table.wrong):
         tx.run("erasing.drop_transitions", ids=page)
         tx.run("erasing.drop_noted", ids=page)
     if gone:
@@ -313,41 +302,41 @@ def rebuild(tx: Transaction, stream: str) -> Rebuilt:
     table.changed_links = {(edge["low"], edge["high"]) for edge in links.values()} | {*table.links}
     store(tx, [table])
     written = {POLICIES.name: len(table.changed), POLICY_LINKS.name: len(table.links)}
-    return Rebuilt({**written, "invalid": len(wrong)}, len(gone))
+    return Rebuilt({**written, "invalid": len(table.wrong)}, len(gone))
 
 
-def derive(reader: Reader, stream: Row, left_out: Set[str] = frozenset()) -> Derived:
-    """Apply the events of a stream to blank policies, but those with or of ids ``left_out``."""
+def derive(
+    reader: Reader, stream: Row, left_out: Set[str] = frozenset()
+) -> tuple[dict[str, Row], dict[str, Row], Table, list[str]]:
+    """Apply the events of a stream to blank policies, but those with or of ids ``left_out``.
+
+    Return the stored policies and edges, what the events say, and policies without any.
+    """
     rows = reader.read("maintenance.stored_policies", stream=stream["stream"])
     links = reader.read("maintenance.stored_links", stream=stream["stream"])
-    table, wrong = Table.of(rows), list[str]()
+    table, gone = Table.of(rows), list[str]()
     if rows:  # else there is nothing to apply them to
-        for _ in replay_events(reader, stream, table, left_out, wrong):
+        for _ in replay_events(reader, stream, table, left_out):
             pass
-    gone = [key for key, entry in table.entries.items() if entry.created_at is None]
-    stored = by_key(POLICIES, rows)
-    kept = [] if stream["unrecorded"] else gone
-    return Derived(stored, by_key(POLICY_LINKS, links), table, kept, wrong)
+    if not stream["unrecorded"]:
+        gone = [key for key, entry in table.entries.items() if entry.created_at is None]
+    return by_key(POLICIES, rows), by_key(POLICY_LINKS, links), table, gone
 
 
 def replay_events(
-    reader: Reader,
-    stream: Row,
-    table: Table,
-    left_out: Set[str] = frozenset(),
-    wrong: list[str] | None = None,
+    reader: Reader, stream: Row, table: Table, left_out: Set[str] = frozenset()
 ) -> Iterator[tuple[Row, float | None]]:
     """Apply the events of a stream in order; yield each then, with the TD error of a transition.
 
-    Those with invalid numbers are left out, and their ids added to ``wrong``.
+    Those with invalid numbers are left out, and their ids added to ``table.wrong``.
     """
     for event in _events(reader, stream):
         if event["id"] in left_out or (event["kind"] == "episode" and event["subject"] in left_out):
             continue
         if _has_valid_numbers(event):
             yield event, _apply(table, event, unrecorded=bool(stream["unrecorded"]))
-        elif wrong is not None:
-            wrong.append(event["id"])
+        else:
+            table.wrong.append(event["id"])
 
 
 def _has_valid_numbers(event: Row) -> bool:

@@ -344,7 +344,7 @@ class Eraser:
         for agent, gone in moved.items():
             for stream in reader.read("events.streams", agent=agent):
                 if stream["level"] is None:
-                    removed["Policy"] += len(derivation.derive(reader, stream, gone).gone)
+                    removed["Policy"] += len(derivation.derive(reader, stream, gone)[-1])
         return removed
 
     def _remove_ahead(self, ids: Sequence[str], removed: Removed) -> Sequence[str]:

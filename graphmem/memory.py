@@ -31,7 +31,7 @@ from graphmem.lessons.prompt import ContextWriter
 from graphmem.lessons.proposals import answer as answer_by_model
 from graphmem.levels import Levels, Outlets
 from graphmem.levels.producers import Producers
-from graphmem.models.choices import Choice
+from graphmem.models.advice import Choice
 from graphmem.models.episodes import Episode, MistakeCard, Step, StrategyUse
 from graphmem.models.reports import Learned
 from graphmem.network import Network

@@ -22,7 +22,7 @@ from graphmem.graph.graph import Graph
 from graphmem.graph.lookup import describe_unshared
 from graphmem.ids import strategy_id
 from graphmem.lessons.anti_patterns import describe, find_warnings, is_told
-from graphmem.models.choices import Choice, Considered, Evaluation, Explore, OwnWay
+from graphmem.models.advice import Choice, Considered, Evaluation, Explore, OwnWay
 from graphmem.models.fields import Input, Name, SomeNames, TypeName, Unit
 from graphmem.models.forecasts import OutcomeCounts
 from graphmem.models.lessons import AntiPattern

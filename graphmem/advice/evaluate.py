@@ -24,7 +24,7 @@ from graphmem.errors import NotFoundError, ValidationError
 from graphmem.graph.arguments import Progress
 from graphmem.graph.graph import Graph
 from graphmem.ids import strategy_id
-from graphmem.models.choices import Estimate, Evaluation, Explore, LeftOut
+from graphmem.models.advice import Estimate, Evaluation, Explore, LeftOut
 from graphmem.models.fields import Input, SomeNames
 from graphmem.models.forecasts import PoolingStrengths
 from graphmem.search.similarity import Similarity

@@ -19,7 +19,7 @@ from graphmem.kinds import ItemKind
 from graphmem.lessons import Lessons
 from graphmem.lessons.general_rules import general_rules_of
 from graphmem.lessons.priors import SENTINEL, PriorReader
-from graphmem.models.explanations import (
+from graphmem.models.advice import (
     CoursePoint,
     Evidence,
     Explanation,

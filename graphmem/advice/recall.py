@@ -24,9 +24,9 @@ from graphmem.graph.reads import Reads
 from graphmem.ids import from_millis, strategy_id, to_millis
 from graphmem.lessons.anti_patterns import describe, find_warnings, is_told
 from graphmem.lessons.priors import find_untried
+from graphmem.models.advice import Kind, NearTask, Recall, RecallItem
 from graphmem.models.fields import AS_TUPLE, Input, Moment, Searched, checked
 from graphmem.models.forecasts import OutcomeCounts
-from graphmem.models.recall import Kind, NearTask, Recall, RecallItem
 from graphmem.people import Facts
 from graphmem.search.similarity import ROUNDED, Hit, Question, Similarity
 from graphmem.store.port import Row

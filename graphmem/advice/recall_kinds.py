@@ -18,7 +18,7 @@ from graphmem.ids import from_millis, task_id
 from graphmem.lessons.general_rules import AgentRules, consolidation_id, general_rules_of
 from graphmem.lessons.priors import PriorReader
 from graphmem.lessons.proposals import MODEL
-from graphmem.models.recall import Kind, NearTask, RecallItem
+from graphmem.models.advice import Kind, NearTask, RecallItem
 from graphmem.store.port import Row
 
 KINDS: tuple[Kind, ...] = get_args(Kind)

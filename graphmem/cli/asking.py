@@ -20,9 +20,8 @@ from graphmem.text.answers import BASELINES
 
 if TYPE_CHECKING:
     from graphmem.memory import Memory
-    from graphmem.models.choices import Choice, Evaluation
+    from graphmem.models.advice import Choice, Evaluation, Recall, RecallItem
     from graphmem.models.forecasts import Calibration
-    from graphmem.models.recall import Recall, RecallItem
     from graphmem.models.reports import Item
 
 MANY = 200  # texts that take about a second to embed

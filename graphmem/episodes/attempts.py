@@ -29,7 +29,7 @@ from graphmem.graph.arguments import check_flag, check_function, check_limit
 from graphmem.graph.decorating import Awaiting, decorated, kind_of, running
 from graphmem.graph.graph import Graph
 from graphmem.ids import abandoned_id, from_millis, to_millis
-from graphmem.models.choices import Choice, Explore
+from graphmem.models.advice import Choice, Explore
 from graphmem.models.episodes import (
     AbandonedAttempt,
     Episode,

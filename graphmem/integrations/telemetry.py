@@ -20,7 +20,7 @@ from graphmem import __version__, async_memory
 from graphmem.episodes.attempts import Attempts
 from graphmem.graph.graph import Graph
 from graphmem.integrations import extra
-from graphmem.models.recall import Recall
+from graphmem.models.advice import Recall
 from graphmem.models.reports import LearnReport
 
 with extra("otel"):

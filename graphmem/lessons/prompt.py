@@ -25,9 +25,9 @@ from graphmem.lessons.anti_patterns import read_failing
 from graphmem.lessons.general_rules import AgentRules, consolidation_id
 from graphmem.lessons.priors import PriorReader, Priors, find_untried, unrestricted
 from graphmem.lessons.proposals import MODEL
+from graphmem.models.advice import ContextQuery
 from graphmem.models.levels import Found
 from graphmem.models.people import Fact
-from graphmem.models.recall import ContextQuery
 from graphmem.printable import counted
 from graphmem.search.similarity import Expect, Question, Similarity
 from graphmem.store.port import Row

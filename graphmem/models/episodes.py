@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from graphmem.errors import ValidationError, shown
-from graphmem.models.choices import Choice
+from graphmem.models.advice import Choice
 from graphmem.models.fields import (
     AS_TUPLE,
     MAX_CANDIDATES,

@@ -8,7 +8,7 @@ from typing import Any, ParamSpec, TypeVar, assert_type
 from graphmem import AsyncMemory
 from graphmem.episodes.attempts import AsyncAttempt
 from graphmem.levels.producers import Watch
-from graphmem.models.choices import Choice
+from graphmem.models.advice import Choice
 from graphmem.models.lessons import Heuristic
 from graphmem.models.levels import Found, Level
 from graphmem.models.people import Preference, Scope

@@ -14,7 +14,7 @@ from scipy.stats import beta
 from graphmem import Memory, StrategyUse
 from graphmem.advice.choose import DRAWS, FOUND
 from graphmem.errors import NotFoundError, ValidationError
-from graphmem.models.choices import Choice, Considered, Explore
+from graphmem.models.advice import Choice, Considered, Explore
 from graphmem.printable import percent
 from tests.conftest import Opener
 from tests.contract.teaching import dump, tried

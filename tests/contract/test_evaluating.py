@@ -13,7 +13,7 @@ from graphmem import Memory, StrategyUse
 from graphmem.advice.calibrate import Calibrator, History
 from graphmem.advice.strengths import DEFAULTS
 from graphmem.errors import NotFoundError, ValidationError
-from graphmem.models.choices import Estimate, Evaluation
+from graphmem.models.advice import Estimate, Evaluation
 from graphmem.search.similarity import Similarity
 from tests.conftest import Opener
 from tests.contract.teaching import graph_of

@@ -13,7 +13,7 @@ import pytest
 from graphmem import Memory, Settings, Step
 from graphmem.advice import explain
 from graphmem.errors import NotFoundError, ValidationError
-from graphmem.models.explanations import Explanation, Neighbour
+from graphmem.models.advice import Explanation, Neighbour
 from graphmem.store.queries import adhoc, procedure
 from tests.conftest import Opener
 from tests.contract.teaching import START, attempts, day, dump, fail, histories, reference

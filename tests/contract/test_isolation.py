@@ -21,7 +21,7 @@ from pydantic_core import to_jsonable_python
 
 from graphmem import AsyncMemory, Memory, Settings, Step, StrategyUse
 from graphmem.errors import GraphMemError
-from graphmem.models.choices import Choice
+from graphmem.models.advice import Choice
 from graphmem.store.queries import adhoc
 from tests.conftest import Clock, Opener
 from tests.contract.surface import PLAIN, methods, parameters

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from graphmem import Memory, Settings
-from graphmem.models.recall import Recall, RecallItem
+from graphmem.models.advice import Recall, RecallItem
 from graphmem.search.embedding import Thresholds
 from tests.conftest import Opener
 

@@ -9,7 +9,7 @@ import pytest
 
 from graphmem import Memory, Step
 from graphmem.errors import ValidationError
-from graphmem.models.recall import Recall, RecallItem
+from graphmem.models.advice import Recall, RecallItem
 from tests.conftest import Opener
 
 ASKED = "late order of a gold customer"

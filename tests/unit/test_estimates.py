@@ -14,7 +14,7 @@ from graphmem.advice.choose import Chances, probabilities
 from graphmem.advice.evaluate import Asked, Numbers, estimated
 from graphmem.advice.formula import Belief
 from graphmem.errors import NotFoundError
-from graphmem.models.choices import Evaluation, LeftOut
+from graphmem.models.advice import Evaluation, LeftOut
 
 NONE = LeftOut(no_propensity=0, several_choices=0, no_candidates=0, none_offered=0)
 LOGGED = np.array([0.5, 0.3, 0.15, 0.05])

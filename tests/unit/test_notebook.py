@@ -12,12 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphmem import AsyncMemory, Memory
-from graphmem.models.choices import Choice
-from graphmem.models.explanations import Explanation
+from graphmem.models.advice import Choice, Explanation, Recall
 from graphmem.models.fields import Output
 from graphmem.models.forecasts import Calibration
 from graphmem.models.levels import MemoryMap
-from graphmem.models.recall import Recall
 from graphmem.models.reports import StrategyRow
 from graphmem.notebook.lists import Listed
 from graphmem.seeding import SeedReport

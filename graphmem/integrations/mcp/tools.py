@@ -23,7 +23,7 @@ from graphmem.errors import ValidationError
 from graphmem.ids import canonical_json
 from graphmem.lessons.prompt import PREAMBLE, SECTIONS
 from graphmem.memory import Memory
-from graphmem.models.choices import Choice, Explore
+from graphmem.models.advice import Choice, Explore
 from graphmem.models.episodes import Step
 from graphmem.models.fields import Output
 from graphmem.models.lessons import AntiPattern

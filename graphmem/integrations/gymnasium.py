@@ -19,7 +19,7 @@ from graphmem.integrations.runs import going_on, memory_of
 from graphmem.memory import Memory
 from graphmem.models.episodes import Episode
 from graphmem.models.fields import MAX_STEPS
-from graphmem.seeding.gymnasium import MARK, VERSION, Lines, read_run, step
+from graphmem.seeding.benchmarks import GYM, GYM_VERSION, Lines, make_run_step, read_run
 
 with extra("gymnasium"):
     import gymnasium
@@ -114,7 +114,7 @@ class Recorder(gymnasium.Wrapper):
         over = bool(terminated) or bool(truncated) or len(self._run) + 1 == MAX_STEPS
         self._run.append(
             {
-                MARK: VERSION,
+                GYM: GYM_VERSION,
                 "env": self.env.spec.id if self.env.spec else type(self.env.unwrapped).__name__,
                 "run": self._run[0]["run"] if self._run else uuid4().hex,
                 "step": len(self._run),
@@ -170,7 +170,7 @@ class Recorder(gymnasium.Wrapper):
         return self._judge(
             Run(
                 task=last["env"],
-                steps=tuple(step(line) for line in run),
+                steps=tuple(make_run_step(line) for line in run),
                 agent=self._agent,
                 stated=stated,
                 metadata={"return": total, "info": info, "seed": self._about.get("seed"), **ended},
@@ -180,10 +180,10 @@ class Recorder(gymnasium.Wrapper):
     def _learn(self, memory: Memory, run: Lines, outcome: bool | float | None) -> None:
         if outcome is None:
             task = run[0]["env"]
-            with memory.attempt(task, agent=self._agent, task_type=MARK, source=MARK) as attempt:
+            with memory.attempt(task, agent=self._agent, task_type=GYM, source=GYM) as attempt:
                 attempt.used(*self._strategy)
                 for line in run:
-                    attempt.step(**step(line).model_dump())
+                    attempt.step(**make_run_step(line).model_dump())
             return
         whole = read_run(run)
         known = {name: value for name, value in whole.fields.items() if value is not None}

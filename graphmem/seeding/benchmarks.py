@@ -1,7 +1,8 @@
-"""Formats of benchmarks and of chats, and what their tables cannot say."""
+"""Formats of benchmarks, chats and environments, and what their tables cannot say."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -14,7 +15,7 @@ from graphmem.ids import canonical_json, digest
 from graphmem.models.episodes import Step
 from graphmem.seeding import chats
 from graphmem.seeding.chats import REPLY, cut_text, text_of
-from graphmem.seeding.formats import HEAD, Origin
+from graphmem.seeding.formats import HEAD, Origin, Unsettled
 from graphmem.seeding.reading import Limits
 from graphmem.seeding.tables import Reading, TableReader, find, read_beside
 from graphmem.seeding.traces import messages_of, split_judgements
@@ -64,6 +65,11 @@ _REFLECTED = re.compile(r"^[ \t]*Reflections:[ \t]*$", re.MULTILINE)
 _ITEM = re.compile(r"^- ", re.MULTILINE)
 _QUESTION, _END = "Question:", "Correct answer:"
 _NEXT = {"Thought": "Action", "Action": "Observation"}
+
+GYM = "gymnasium"
+"""The field that each transition has; its value is the version of the form."""
+GYM_VERSION = 1
+Lines = list[dict[str, Any]]
 
 
 def read_chat_steps(run: Mapping[str, Any], names: Names) -> list[Step]:
@@ -386,10 +392,58 @@ def _make_attempt_step(parts: dict[str, str]) -> Step:
     )
 
 
+def check_transition(line: dict[str, Any]) -> dict[str, Any]:
+    """Return a transition, if it is one of a run."""
+    if not isinstance(line.get("run"), str):
+        raise ValidationError("run", None, "is missing: this is no transition of a run")
+    if line.get(GYM) != GYM_VERSION:
+        raise ValidationError(GYM, line.get(GYM), f"must be {GYM_VERSION}", "update graphmem")
+    return line
+
+
+def join_run(lines: Lines, _: Origin | None = None) -> dict[str, Any]:
+    """Return a run: what its first and its last line say, and all lines."""
+    first, last = lines[0], lines[-1]
+    if not last.get("terminated") and not last.get("truncated") and "outcome" not in last:
+        raise ValidationError("run", first["run"], "has no end: it was cut off")
+    known = {"strategy": first.get("strategy") or [], "began": first.get("at")}
+    return {**first, **last, **known, "lines": lines}
+
+
+def read_run_steps(run: Mapping[str, Any], names: dict[str, Any]) -> list[Step]:
+    """Return the steps of a run; ``return`` is the sum of their rewards."""
+    lines = run["lines"]
+    for place, line in enumerate(lines):
+        if line["step"] != place:
+            raise ValidationError("step", line["step"], f"must be {place}: a line is missing")
+    names["return"] = math.fsum(line["reward"] for line in lines)
+    return list(map(make_run_step, lines))
+
+
+def make_run_step(line: Mapping[str, Any]) -> Step:
+    """Return the step of a transition."""
+    ends = bool(line.get("terminated"))
+    return Step(
+        action_type=line["action"],
+        action=line.get("spec"),
+        reward=line["reward"],
+        state=line["state"],
+        next_state=None if ends else line["next_state"],
+        terminal=ends,
+    )
+
+
+def read_run(lines: Lines) -> Unsettled:
+    """Return the episode of a run."""
+    return RUNS.make(join_run(lines), {"number": 1, "found": set()})
+
+
 HARBOR = TableReader(
     "harbor", join=join_trial, steps=read_trial_steps, strategy=name_trial_strategies
 )
+RUNS = TableReader(GYM, prepare=check_transition, join=join_run, steps=read_run_steps)
 FORMATS = (
+    RUNS.make_format(),
     HARBOR.make_format(logs=find_trial_logs),
     TableReader("intercode", steps=read_sql_steps, strategy=name_sql_strategies).make_format(),
     TableReader("openai-chat", steps=read_judged_steps).make_format(),

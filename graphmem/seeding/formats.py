@@ -26,7 +26,7 @@ from graphmem.seeding.reading import Limits
 HEAD = 65_536
 """Bytes at the beginning of a file by which formats recognise it."""
 GZIP = b"\x1f\x8b"
-_OWN = ("benchmarks", "exports", "gymnasium", "inspect", "jsonl", "otlp", "sentinel")
+_OWN = ("benchmarks", "exports", "inspect", "jsonl", "otlp", "sentinel")
 """The modules of the formats of graphmem."""
 _LOOK = 40
 """Bytes at the beginning of a file that show how its text is encoded."""

@@ -18,7 +18,7 @@ from graphmem.levels.entries import Link, change, entry_fields, link, row_of, st
 from graphmem.levels.flow import edge_of, open_cursor, order_of
 from graphmem.levels.queries import lens_info, lens_row
 from graphmem.levels.topology import level_row, subscription, to_seconds
-from graphmem.models.fields import AS_TUPLE, Input, JsonObject, Line, Moment, Name, millis
+from graphmem.models.fields import AS_TUPLE, Input, JsonObject, Moment, Name, millis
 from graphmem.models.levels import (
     MAX_NAME,
     LensSettings,
@@ -47,7 +47,7 @@ class PullRecord(Input):
     """How many of the entries of the source, in order, it has pulled."""
 
 
-class LevelRecord(Line):
+class LevelRecord(Input):
     """The line of a level."""
 
     held: Literal["level"]
@@ -64,7 +64,7 @@ class BecameRecord(Input):
     fact: str | None = None
 
 
-class EntryRecord(NewEntry, Line):
+class EntryRecord(NewEntry):
     """The line of an entry; ``id`` is its id in the memory that was exported."""
 
     held: Literal["entry"]
@@ -78,7 +78,7 @@ class EntryRecord(NewEntry, Line):
     became: Annotated[tuple[BecameRecord, ...], AS_TUPLE] = ()
 
 
-class LensRecord(Line):
+class LensRecord(Input):
     """The line of a lens."""
 
     held: Literal["lens"]

@@ -22,7 +22,6 @@ from graphmem.models.fields import (
     Input,
     Json,
     JsonObject,
-    Line,
     Moment,
     Name,
     Text,
@@ -62,8 +61,6 @@ class StrategyUse(Input):
 
     def __init__(self, text: str | None = None, /, **data: Any) -> None:
         super().__init__(**(data if text is None else {"text": text, **data}))
-
-    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
 
     def model_post_init(self, _: Any, /) -> None:
         """Check the candidates, and take the propensity from them."""
@@ -139,7 +136,7 @@ def _use(item: object) -> object:
 _Texts = Annotated[tuple[Name, ...], AS_TUPLE, Field(max_length=MAX_TEXTS)]
 
 
-class _Work(Line):
+class _Work(Input):
     """The work of an agent on a task."""
 
     task: Name
@@ -196,8 +193,6 @@ class Episode(_Work):
     def __init__(self, /, **data: Any) -> None:
         super().__init__(**data)
 
-    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
-
     def model_post_init(self, _: Any, /) -> None:
         """Check conditions that span several fields."""
         super().model_post_init(_)
@@ -223,15 +218,13 @@ class AbandonedAttempt(_Work):
     def __init__(self, /, **data: Any) -> None:
         super().__init__(**data)
 
-    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
-
     def record(self) -> dict[str, Any]:
         """Return it as a JSON object, without unset fields."""
         record = self.model_dump(mode="json", exclude_defaults=True)
         return {"abandoned": True, **record, "strategy": record["strategy"]}
 
 
-class SettlementRecord(Line):
+class SettlementRecord(Input):
     """An outcome of an episode that was told later: a line of an export.
 
     The episode is named by its source key, else by the hash of its content and its occurrence.

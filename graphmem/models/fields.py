@@ -154,14 +154,28 @@ class Input(_Model):
         except pydantic.ValidationError as error:
             raise explain(error, type(self)) from None
 
-    # Tells pydantic that this is not a custom constructor. Errors then name the whole path of a
-    # nested field, and JSON is validated as JSON.
-    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
+    def __init_subclass__(cls, **how: Any) -> None:
+        # Tells pydantic that this is not a custom constructor. Errors then name the whole path of a
+        # nested field, and JSON is validated as JSON.
+        cls.__init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
+        super().__init_subclass__(**how)
 
     @classmethod
     def from_arguments(cls, given: Mapping[str, Any]) -> Self:
         """Return what those of some values by name, such as ``locals()``, say that are fields."""
         return cls(**{name: given[name] for name in cls.model_fields if name in given})
+
+    @classmethod
+    def from_json(cls, line: str | bytes) -> Self:
+        """Return what one JSON object says.
+
+        Raises:
+            ValidationError: it is not JSON, or a field is wrong.
+        """
+        try:
+            return cls.model_validate_json(line)
+        except pydantic.ValidationError as error:
+            raise explain(error, cls) from None
 
 
 @cache
@@ -179,22 +193,6 @@ def checked(name: str, value: object, kind: Any) -> Any:
         ValidationError: it fits no such field; the error calls it by its name.
     """
     return getattr(_model_of(name, kind)(**{name: value}), name)
-
-
-class Line(Input):
-    """Base class of inputs that are lines of JSON."""
-
-    @classmethod
-    def from_json(cls, line: str | bytes) -> Self:
-        """Return what one JSON object says.
-
-        Raises:
-            ValidationError: it is not JSON, or a field is wrong.
-        """
-        try:
-            return cls.model_validate_json(line)
-        except pydantic.ValidationError as error:
-            raise explain(error, cls) from None
 
 
 class Output(_Model):

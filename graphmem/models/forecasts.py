@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from graphmem.models.fields import Line, Name, Output
+from graphmem.models.fields import Input, Name, Output
 from graphmem.printable import percent
 from graphmem.text import answers
 from graphmem.text.fencing import fenced
@@ -77,7 +77,7 @@ class Change(Output):
         return f"{self.said} (certain to {percent(self.certainty)})"
 
 
-class PriorRecord(Line):
+class PriorRecord(Input):
     """What a source says of a strategy on a kind of task: a line of an export."""
 
     held: Literal["prior"] = "prior"

@@ -300,8 +300,6 @@ class Tags(Input):
     def __init__(self, /, **data: Any) -> None:
         super().__init__(**data)
 
-    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
-
     def __and__(self, other: Tags) -> Tags:
         return Tags(parts=(self, other))
 

@@ -118,7 +118,7 @@ def _ids(value: object) -> object:
     if value is None:
         return ()
     items = value if isinstance(value, list | tuple) else [value]
-    return tuple(item.id if isinstance(item, Knowledge | KnowledgeRef) else item for item in items)
+    return tuple(item.id if isinstance(item, KnowledgeRef) else item for item in items)
 
 
 class Claim(Input):
@@ -184,8 +184,6 @@ def _check_agent(agent: str) -> str:
 _N = TypeVar("_N", bound=str)
 _Agent = Annotated[Name, AfterValidator(_check_agent)]
 _List = Annotated[tuple[_N, ...], Field(max_length=1_000), BeforeValidator(_to_tuple), DISTINCT]
-_Names = _List[Name]
-_Agents = _List[_Agent]
 
 
 class Scope(Input):
@@ -195,21 +193,19 @@ class Scope(Input):
     """
 
     agent: _Agent
-    can_learn: _Names | None = None
+    can_learn: _List[Name] | None = None
     """Types of tasks that it may learn; None: all."""
-    cannot_learn: _Names = ()
+    cannot_learn: _List[Name] = ()
     """Types of tasks that it may not learn; overrides ``can_learn``."""
-    share_with: _Names = ()
+    share_with: _List[Name] = ()
     """Agents that may read what it learned; ``*`` lets all of them."""
-    inherit_from: _Agents = ()
+    inherit_from: _List[_Agent] = ()
     """Agents whose lessons it reads if they share them, and the agents that these inherit from."""
     min_occurrences: Annotated[int, Field(ge=1, le=1_000_000_000)] | None = None
     """Occurrences that a lesson needs before this agent reads it; None: the memory's settings."""
 
     def __init__(self, /, **data: Any) -> None:
         super().__init__(**data)
-
-    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
 
     def allows(self, task_type: str) -> bool:
         """Return whether the agent may learn tasks of a type, and read lessons about them."""

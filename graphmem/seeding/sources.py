@@ -6,7 +6,6 @@ import glob
 import gzip
 import io
 import sys
-import tempfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -164,16 +163,16 @@ class Records(Source):
     @contextmanager
     def open(self, limits: Limits = _DEFAULT) -> Iterator[tuple[bytes, BinaryIO]]:  # noqa: ARG002
         """Yield the first bytes and the whole, as JSON lines."""
-        with tempfile.TemporaryFile() as file:
-            for number, record in enumerate(self.records, 1):
-                try:
-                    file.write(_write_line(record))
-                except ValueError as error:
-                    problem = f"is no JSON: {error}"
-                    raise ValidationError(f"logs.{number}", record, problem) from None
-            file.seek(0)
-            stream = io.BufferedReader(file.raw)
-            yield stream.peek(HEAD), stream
+        lines = io.BytesIO()
+        for number, record in enumerate(self.records, 1):
+            try:
+                lines.write(_write_line(record))
+            except ValueError as error:
+                problem = f"is no JSON: {error}"
+                raise ValidationError(f"logs.{number}", record, problem) from None
+        lines.seek(0)
+        stream = io.BufferedReader(lines)
+        yield stream.peek(HEAD), stream
 
 
 def _write_line(record: Mapping[str, Any]) -> bytes:

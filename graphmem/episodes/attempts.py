@@ -91,25 +91,18 @@ class State:
     episode_id: str | None = None
 
 
+@dataclass(eq=False)
 class Attempts:
     """Begins the attempts of one namespace, and stores them at their end."""
 
-    def __init__(
-        self,
-        graph: Graph,
-        learner: Learner,
-        context: Callable[..., str],
-        choose: Callable[..., Choice],
-        end: Callable[[str], object],
-    ) -> None:
-        self.graph = graph
-        self.context = context
-        self.choose = choose
-        self._learner = learner
-        self._end = end
-        self._running = Counter[str]()
-        self._counting = threading.Lock()
-        self._late: list[threading.Thread] = []
+    graph: Graph
+    learner: Learner
+    context: Callable[..., str]
+    choose: Callable[..., Choice]
+    end_task: Callable[[str], object]
+    _running: Counter[str] = field(default_factory=Counter)
+    _counting: Any = field(default_factory=threading.Lock)
+    _late: list[threading.Thread] = field(default_factory=list)
 
     def open(self, terms: Terms) -> Attempt:
         """Return a new attempt."""
@@ -137,7 +130,7 @@ class Attempts:
     def store(self, ended: Ended) -> str:
         """Learn an episode, or store an abandoned attempt; return its id."""
         if isinstance(ended, Episode):
-            return self._learner.learn(ended).episode_id
+            return self.learner.learn(ended).episode_id
         _, refused = abandon(self.graph, [self.graph.storable(ended)])
         for _, _, error in refused:
             raise error
@@ -157,7 +150,7 @@ class Attempts:
                 return
             del self._running[name]
         for owner in {name, str(terms.task)}:
-            self._end(owner)
+            self.end_task(owner)
 
     def start(self, store: Callable[[], None]) -> None:
         """Store something in a separate thread, for which :meth:`close` waits."""
@@ -173,21 +166,15 @@ class Attempts:
                 thread.join()
 
 
+@dataclass(eq=False, repr=False)
 class Recording:
     """What happens in an attempt, from its beginning to its end."""
 
-    def __init__(
-        self,
-        home: Attempts,
-        terms: Terms,
-        state: State | None = None,
-        awaiting: Awaiting | None = None,
-    ) -> None:
-        self._home = home
-        self._terms = terms
-        self._state = state or State()
-        self._awaiting = awaiting
-        self._decorates = False
+    _home: Attempts
+    _terms: Terms
+    _state: State = field(default_factory=State)
+    _awaiting: Awaiting | None = None
+    _decorates: bool = False
 
     @property
     def episode_id(self) -> str | None:
@@ -385,9 +372,7 @@ class Recording:
             if callable(task):
                 raise ValidationError("task", task, "must be a text")
         terms = self._home.open(replace(self._terms, task=task))._terms
-        attempt = type(self)(self._home, terms, awaiting=self._awaiting)
-        attempt._decorates = True
-        return attempt
+        return type(self)(self._home, terms, _awaiting=self._awaiting, _decorates=True)
 
     def _context(self) -> str:
         """Return what is known for the task, read once."""

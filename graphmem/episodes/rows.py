@@ -12,23 +12,10 @@ import unicodedata
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from graphmem import ids
 from graphmem.errors import ConflictError, StorageError
 from graphmem.graph.graph import Reader
-from graphmem.ids import (
-    agent_id,
-    anti_pattern_id,
-    canonical_json,
-    digest,
-    from_millis,
-    heuristic_id,
-    node_id,
-    rule_id,
-    scope_id,
-    strategy_id,
-    stream_id,
-    tally_id,
-    task_id,
-)
+from graphmem.ids import canonical_json, digest, from_millis, node_id
 from graphmem.models.episodes import (
     Episode,
     MistakeCard,
@@ -45,6 +32,7 @@ from graphmem.text.error_classes import error_class
 from graphmem.text.task_types import infer_task_type
 
 _COPIED = ("user", "task_type", "error", "feedback", "summary", "duration", "source_key", "source")
+_CARD = ("type", "worker", "correct_decision", "bad_decision", "evidence", "lesson")
 
 FIRST = "1"
 """The occurrence of the first of equal episodes: its id needs no mark."""
@@ -97,9 +85,9 @@ def episode_row(
     return {
         "id": episode_id,
         "content_hash": content_hash,
-        "agent": agent_id(namespace, agent),
+        "agent": ids.agent_id(namespace, agent),
         "agent_name": agent,
-        "task": task_id(namespace, task_key),
+        "task": ids.task_id(namespace, task_key),
         "task_key": task_key,
         "keyed": episode.task_key is not None,
         "description": episode.task,
@@ -123,7 +111,7 @@ def episode_row(
         ],
         "uses": [
             {
-                "strategy": strategy_id(namespace, use.text),
+                "strategy": ids.strategy_id(namespace, use.text),
                 "text": use.text,
                 "rank": rank,
                 "credit": use.credit,
@@ -131,8 +119,8 @@ def episode_row(
                 "applied": use.applied,
                 "failed": failed,
                 **_chosen(use),
-                "heuristic": heuristic_id(namespace, agent, kind, use.text),
-                "anti_pattern": anti_pattern_id(namespace, agent, use.text, wrong)
+                "heuristic": ids.heuristic_id(namespace, agent, kind, use.text),
+                "anti_pattern": ids.anti_pattern_id(namespace, agent, use.text, wrong)
                 if (wrong := failed or failure)
                 else None,
             }
@@ -142,7 +130,7 @@ def episode_row(
         ],
         "sentences": [
             {
-                "rule": rule_id(namespace, task_key, text),
+                "rule": ids.rule_id(namespace, task_key, text),
                 "text": text,
                 "as_success": as_success,
                 "rank": rank,
@@ -154,9 +142,9 @@ def episode_row(
             _card_row(namespace, task_key, rank, card)
             for rank, card in enumerate(episode.mistake_cards)
         ],
-        "stream": stream_id(namespace, agent),
-        "tally": tally_id(namespace, agent, kind),
-        "scope": scope_id(namespace, agent),
+        "stream": ids.stream_id(namespace, agent),
+        "tally": ids.tally_id(namespace, agent, kind),
+        "scope": ids.scope_id(namespace, agent),
         "_took": took(
             namespace, agent, [(one.state, one.action_type, one.action) for one in episode.steps]
         ),
@@ -239,24 +227,19 @@ def _owner(step: Mapping[str, Any], texts: Collection[str]) -> str:
 def _card_row(namespace: str, task_key: str, rank: int, card: MistakeCard) -> Row:
     task, worker, decision = card.task or task_key, card.worker or "", card.correct_decision or ""
     return {
+        **{name: getattr(card, name) for name in _CARD},
         "mistake": node_id(namespace, "Mistake", card.type, task, worker, decision),
-        "type": card.type,
         "about": task,
         "about_given": card.task is not None,
-        "worker": card.worker,
-        "correct_decision": card.correct_decision,
         "rank": rank,
-        "bad_decision": card.bad_decision,
-        "evidence": card.evidence,
-        "lesson": card.lesson,
         "extra": canonical_json(card.extra) if card.extra else None,
     }
 
 
-def read_contents(reader: Reader, ids: list[str]) -> dict[str, dict[str, Any]]:
+def read_contents(reader: Reader, episodes: list[str]) -> dict[str, dict[str, Any]]:
     """Return the content of stored episodes (see :mod:`graphmem.models.episodes`), as learned."""
     contents: dict[str, dict[str, Any]] = {}
-    rows = reader.read("learning.episodes", ids=ids)
+    rows = reader.read("learning.episodes", ids=episodes)
     for row in sorted(rows, key=lambda row: (row["part"] != "episode", int(row["rank"]))):
         key, part, fields = row["id"], row["part"], _told(row["fields"])
         if part == "episode":

@@ -30,9 +30,6 @@ from graphmem.seeding.reading import BOM
 Form = str | list[str]
 FIELDS = tuple(name for name in Episode.model_fields if name not in ("steps", "occurrence"))
 """The fields of an episode that a table may fill by a form."""
-MOMENTS, NUMBERS = ("started_at", "ended_at"), ("score", "reward", "duration")
-KEYS = ("task_key", "source_key", "agent", "user", "task_type")
-LISTS = ("strategy", "successes", "mistakes", "mistake_cards")
 
 
 class Marks(Input):

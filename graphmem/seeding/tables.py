@@ -14,39 +14,19 @@ from typing import Any, BinaryIO
 
 from graphmem.errors import SeedingError, ValidationError
 from graphmem.models.episodes import Step
-from graphmem.seeding import chats
+from graphmem.seeding import chats, traces
 from graphmem.seeding.formats import Format, Origin, Record, Unsettled, read_record
 from graphmem.seeding.reading import Limits, Values, read_items, read_records
-from graphmem.seeding.schema import (
-    KEYS,
-    LISTS,
-    MOMENTS,
-    NUMBERS,
-    Folder,
-    Form,
-    Outcome,
-    Places,
-    Steps,
-    Table,
-    Value,
-    find_zone,
-)
+from graphmem.seeding.schema import Folder, Form, Outcome, Places, Steps, Table, Value, find_zone
 from graphmem.seeding.sources import Source
-from graphmem.seeding.traces import (
-    OTHER,
-    Span,
-    judge,
-    make_episode,
-    parse_time,
-    read_together,
-    root_of,
-    split_judgements,
-)
 
 Reading = tuple[int, str | dict[str, Any] | None, Callable[[], Any]]
 """Number and key of a record, and what reads it."""
 Parts = tuple[Mapping[str, Any], Sequence[Mapping[str, Any]], Sequence[tuple[str | None, str, Any]]]
 """A trace, its spans, and what was judged: the span, who judged, and the judgement."""
+_MOMENTS, _NUMBERS = ("started_at", "ended_at"), ("score", "reward", "duration")
+_KEYS = ("task_key", "source_key", "agent", "user", "task_type")
+_LISTS = ("strategy", "successes", "mistakes", "mistake_cards")
 _NOTHING: tuple[Any, ...] = (None, "", [], {})
 _ABOVE = 3
 """A file beside may be in so many folders: that of the log, or those above it."""
@@ -116,16 +96,16 @@ class Fields:
             return None
         if name == "success":
             return self._read_success(how, value)
-        if name in NUMBERS:
+        if name in _NUMBERS:
             value = self._read_number(name, how, value)
-        elif name in MOMENTS:
+        elif name in _MOMENTS:
             value = self._read_time(how, value)
-        elif name in LISTS:
+        elif name in _LISTS:
             value = chats.arguments(value) if str(value).startswith("[") else value
             value = value if isinstance(value, list) else [value]
         elif name == "error":
             value = chats.cut_text(chats.text_of(value))
-        elif name in KEYS and type(value) is int:
+        elif name in _KEYS and type(value) is int:
             value = str(value)
         return value
 
@@ -142,7 +122,7 @@ class Fields:
             raise self._wrong(how, value, problem, "add it to one of them")
         known = TRUTHS.get(str(value).lower())
         if known is None:
-            side = "false" if judge(value) is False else "true"
+            side = "false" if traces.judge(value) is False else "true"
             values = f'field = "{_said(how.field)}", {side} = {json.dumps([value])[:80]}'
             remedy = f"write success = {{{values}}} if that is right"
             raise self._wrong(how, value, "is not true or false, as success has to be", remedy)
@@ -165,7 +145,7 @@ class Fields:
 
     def _read_time(self, how: Value, value: Any) -> datetime | None:
         try:
-            return parse_time(value, find_zone(how.zone or self.table.zone), how.unit)
+            return traces.parse_time(value, find_zone(how.zone or self.table.zone), how.unit)
         except ValidationError:
             remedy = "give ISO 8601, or a number since 1970"
             raise self._wrong(how, value, "is no time", remedy) from None
@@ -178,7 +158,7 @@ class Fields:
         value = self.value(outcome.at)
         if value is None or outcome.each or any(map(self.value, outcome.unless)):
             return value if outcome.each else None
-        judgement = judge(value)
+        judgement = traces.judge(value)
         if judgement is None:
             problem = "is neither a success, nor a score in [0, 1], nor null"
             raise ValidationError(str(outcome.at), value, problem)
@@ -274,7 +254,9 @@ class TableReader:
             names["beside"] = table.beside and _above(origin.path, table.beside, origin.limits)
         records = self.records or partial(_records, table.records)
         if table.records.key is not None:
-            records = partial(read_together, self._key_of, self.prepare, table.records.at or "")
+            records = partial(
+                traces.read_together, self._key_of, self.prepare, table.records.at or ""
+            )
         for number, key, read in records(stream, origin.limits):
             own = {**names, "key": key, "number": number}
             make: Callable[[Any], Unsettled] = partial(self.make, names=own)
@@ -328,11 +310,12 @@ class TableReader:
         trace, rows, judgements = parts(records)
         if not rows:
             told = {name: one for about, name, one in judgements if about in (None, trace["id"])}
-            outcomes, unknown = split_judgements({k: v for k, v in told.items() if v is not None})
-            known, told_at = {"source_key": trace["id"]}, parse_time(trace["told_at"])
+            judged = {name: one for name, one in told.items() if one is not None}
+            outcomes, unknown = traces.split_judgements(judged)
+            known, told_at = {"source_key": trace["id"]}, traces.parse_time(trace["told_at"])
             return Unsettled(number, known, outcomes, unknown=unknown, later=True, told_at=told_at)
         spans = [self._span(row) for row in rows]
-        root = root_of(spans)
+        root = traces.root_of(spans)
         if table.spans.whole and root.parent is not None:
             field = str(table.spans.fields["parent"])
             raise ValidationError(field, root.parent, "is no run in this file")
@@ -343,12 +326,12 @@ class TableReader:
             root,
             input=whole.get("input") or root.input,
             output=whole.get("output") or root.output,
-            started_at=root.started_at or parse_time(whole.get("started_at")),
+            started_at=root.started_at or traces.parse_time(whole.get("started_at")),
         )
         read = {name: look.read(name, how) for name, how in table.fields.items()}
         fields = {name: one for name, one in read.items() if one}
         values = {name: one for about, name, one in judgements if about in (None, "", root.id)}
-        return make_episode(
+        return traces.make_episode(
             number,
             spans,
             {**fields, "source": self.name, "extra": look.keep_rest()},
@@ -357,13 +340,13 @@ class TableReader:
             record=look.record,
         )
 
-    def _span(self, row: Mapping[str, Any]) -> Span:
+    def _span(self, row: Mapping[str, Any]) -> traces.Span:
         spans = self.table.spans
         values = Fields(self.table, row, {}).values(spans.fields)
-        values["kind"] = spans.kinds.get(str(values["kind"]), OTHER)
+        values["kind"] = spans.kinds.get(str(values["kind"]), traces.OTHER)
         for name in ("started_at", "ended_at"):
-            values[name] = parse_time(values[name])
-        return Span(**values)
+            values[name] = traces.parse_time(values[name])
+        return traces.Span(**values)
 
 
 def _records(places: Places, stream: BinaryIO, limits: Limits) -> Iterator[Reading]:

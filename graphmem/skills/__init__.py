@@ -19,18 +19,10 @@ from graphmem.lessons import Lessons
 from graphmem.lessons.priors import replace_priors
 from graphmem.models.reports import SkillImport, SkillReport
 from graphmem.search.similarity import Similarity
+from graphmem.skills import wording
 from graphmem.skills.conclusions import gather_kinds
 from graphmem.skills.reading import read_source
-from graphmem.skills.wording import (
-    BEGIN,
-    END,
-    FILE,
-    names_of,
-    write_block,
-    write_playbook,
-    write_report,
-    write_skill,
-)
+from graphmem.skills.wording import BEGIN, END, FILE
 
 _MARK = re.compile(r'\A---\n(?:.*\n){0,8}?metadata:\n  graphmem: (".*")\n---\n')
 _BLOCK = re.compile(rf"^{BEGIN}\r?\n.*?^{END}[ \t]*\r?\n?", re.DOTALL | re.MULTILINE)
@@ -126,15 +118,15 @@ class Skills:
         with _files(target):
             if form == "skills":
                 mark = f"namespace {self._graph.ns}" + (f", agent {agent}" if agent else "")
-                named = names_of(kinds).items()
-                texts = {name: write_skill(kind, name, mark) for name, kind in named}
+                named = wording.names_of(kinds).items()
+                texts = {name: wording.write_skill(kind, name, mark) for name, kind in named}
                 changed, removed = _write_folders(target, texts, mark, keep=task_type is not None)
             elif form == "agents-md":
-                changed *= _write(target, _with_block(target, write_block(kinds)))
+                changed *= _write(target, _with_block(target, wording.write_block(kinds)))
             elif form == "playbook":
-                changed *= _write(target, write_playbook(kinds))
+                changed *= _write(target, wording.write_playbook(kinds))
             else:
-                changed *= _write(target, write_report(every, self._graph.ns))
+                changed *= _write(target, wording.write_report(every, self._graph.ns))
         return SkillReport(
             path=str(target),
             form=form,

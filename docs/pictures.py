@@ -15,7 +15,7 @@ import uvicorn
 
 from graphmem import Memory
 from graphmem.addresses import listening
-from graphmem.cli.demo import logs
+from graphmem.cli.learning import logs
 from graphmem.seeding import seed, sources
 from graphmem.view.page import build
 from tests.view.chromium import found, opened

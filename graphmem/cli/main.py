@@ -29,12 +29,12 @@ _SECTIONS = {
 _MODULES = {
     **dict.fromkeys(("choose", "context", "recall", "predict", "changes", "explain"), "asking"),
     **dict.fromkeys(("calibrate", "evaluate"), "asking"),
-    **dict.fromkeys(("lessons", "people"), "parts"),
-    **dict.fromkeys(("init", "learn", "seed", "settle"), "learning"),
+    **dict.fromkeys(("lessons", "list", "people", "report", "skills"), "parts"),
+    **dict.fromkeys(("demo", "init", "learn", "seed", "settle"), "learning"),
     **dict.fromkeys(("procedures", "query"), "cypher"),
     **dict.fromkeys(("ui", "mcp", "hooks"), "serving"),
+    "doctor": "upkeep",
     "events": "policies",
-    "report": "skills",
 }
 """The modules of commands that share one; the others are in the module of their name."""
 _COMMANDS = tuple(name for names in _SECTIONS.values() for name in names)

@@ -15,7 +15,7 @@ import click
 import pytest
 
 from graphmem import Memory
-from graphmem.cli.demo import logs
+from graphmem.cli.learning import logs
 from graphmem.cli.main import cli
 from graphmem.cli.options import _NOW
 from graphmem.store.port import SCHEMA_VERSION
@@ -56,7 +56,7 @@ def test_settle_an_outcome_that_comes_later(url: str) -> None:
 
 def test_demo_needs_nothing_but_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With one of its logs: it is run twice."""
-    monkeypatch.setattr("graphmem.cli.demo.logs", lambda: logs()[-1:])
+    monkeypatch.setattr("graphmem.cli.learning.logs", lambda: logs()[-1:])
     few = ("demo", "--questions", "12")
     shown = good("--json", *few, GRAPHMEM_URL=str(tmp_path / "untouched.graph")).json
     assert shown["verified"] is True

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from graphmem import Memory, Step
-from graphmem.cli.list import KINDS
+from graphmem.cli.parts import KINDS
 from graphmem.models.episodes import MistakeCard
 from tests.cli.running import call, shown_on, start
 

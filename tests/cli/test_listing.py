@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from graphmem import Memory
-from graphmem.cli.list import KINDS
+from graphmem.cli.parts import KINDS
 from tests.cli.running import complaint, good
 
 MONDAY = datetime(2026, 5, 4, 9, tzinfo=UTC)

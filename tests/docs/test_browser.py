@@ -13,7 +13,7 @@ import pytest
 from neo4j import GraphDatabase, Record
 
 from graphmem import Memory, Settings
-from graphmem.cli.demo import ASKED, logs
+from graphmem.cli.learning import ASKED, logs
 from graphmem.seeding import seed, sources
 from graphmem.store.queries import catalog
 from tests.contract.populating import populate

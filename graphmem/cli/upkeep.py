@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -250,12 +250,12 @@ def doctor(options: Options, what: str | None, accept_loss: bool) -> None:
     if what is not None:
         if accept_loss:
             raise click.UsageError(f"--accept-loss does not go with {what}")
-        _SECTIONS[what](options)
+        _show_facts(options, what)
     elif accept_loss:
         loss = options.memory().upkeep.accept_loss()
         options.show(loss, _print_loss)
     else:
-        checks = [*_check_installation(), *_check_memory(options)]
+        checks = list(_checks(options))
         results = {True: "ok", False: "WRONG"}
         columns = "check =result found remedy"
         options.show_rows(checks, columns, "", CELL, result=lambda one: results[one["ok"]])
@@ -263,7 +263,7 @@ def doctor(options: Options, what: str | None, accept_loss: bool) -> None:
             sys.exit(1)
 
 
-def _check_installation() -> Iterator[dict[str, Any]]:
+def _checks(options: Options) -> Iterator[dict[str, Any]]:
     from importlib.metadata import version
     from platform import python_version
 
@@ -272,9 +272,6 @@ def _check_installation() -> Iterator[dict[str, Any]]:
     versions = " ".join(f"{name} {version(name)}" for name in ("kglite", "neo4j", "pydantic"))
     yield _check("graphmem", True, f"{__version__} on Python {python_version()}; {versions}")
     yield _check("procedures", True, f"{len(list(catalog()))} in {catalog().folder}")
-
-
-def _check_memory(options: Options) -> Iterator[dict[str, Any]]:
     try:
         memory = options.memory(must_exist=False)
         if memory.store.exists():
@@ -322,15 +319,31 @@ def _print_loss(loss: LossReport) -> None:
     click.echo(next_ if loss.problems else "nothing is missing")
 
 
-def _show_settings(options: Options) -> None:
-    rows = list(_settings(options, options.settings()))
-    options.show_rows(
-        rows,
-        "setting value from what",
-        "",
-        CELL,
-        value=lambda row: None if row["value"] is None else str(row["value"]),
-    )
+def _show_facts(options: Options, what: str) -> None:
+    from graphmem.search.embedding import embedders
+    from graphmem.seeding import formats, jsonl
+
+    if what == "schema":
+        print_json(jsonl.schema())
+    elif what == "formats":
+        rows = [{"name": item.name, "doc": item.doc} for item in formats().values()]
+        options.show_rows(rows, "format=name what=doc", "", CELL)
+    elif what == "embedders":
+        memory = options.memory(must_exist=False)
+        built = memory.upkeep.embedded_with() if memory.store.exists() else None
+        found = [
+            row.model_copy(update={"of_memory": row.name == built})
+            for row in embedders(options.settings().embedder)
+        ]
+        columns = "embedder=name dimensions what in_force of_the_memory=of_memory missing"
+        options.show_rows(found, columns)
+    else:
+        values = list(_settings(options, options.settings()))
+        options.show_rows(values, "setting value from what", "", CELL, value=_show_value)
+
+
+def _show_value(row: Mapping[str, Any]) -> str | None:
+    return None if row["value"] is None else str(row["value"])
 
 
 def _settings(options: Options, settings: Settings) -> Iterator[dict[str, Any]]:
@@ -371,37 +384,3 @@ def _settings_of_memory(options: Options, settings: Settings) -> dict[str, Any]:
     except GraphMemError:
         return {}  # other commands say what is wrong with it
     return rows[0] if rows else {}
-
-
-def _show_formats(options: Options) -> None:
-    from graphmem.seeding import formats
-
-    rows = [{"name": item.name, "doc": item.doc} for item in formats().values()]
-    options.show_rows(rows, "format=name what=doc", "", CELL)
-
-
-def _show_embedders(options: Options) -> None:
-    from graphmem.search.embedding import embedders
-
-    memory = options.memory(must_exist=False)
-    built = memory.upkeep.embedded_with() if memory.store.exists() else None
-    rows = [
-        row.model_copy(update={"of_memory": row.name == built})
-        for row in embedders(options.settings().embedder)
-    ]
-    columns = "embedder=name dimensions what in_force of_the_memory=of_memory missing"
-    options.show_rows(rows, columns)
-
-
-def _show_schema(_: Options) -> None:
-    from graphmem.seeding import jsonl
-
-    print_json(jsonl.schema())
-
-
-_SECTIONS: dict[str, Callable[[Options], None]] = {
-    "settings": _show_settings,
-    "formats": _show_formats,
-    "embedders": _show_embedders,
-    "schema": _show_schema,
-}

@@ -153,7 +153,13 @@ def install(
     from graphmem.integrations.claude_code import hooks as installing
 
     _check_terms(terms)
-    command = shlex.join([*_program(options, shared=not (user or local)), *_write_terms(terms)])
+    words = [
+        word
+        for name, value in sorted(terms.items())
+        if value != getattr(installing.Terms, name)
+        for word in (f"--{name.replace('_', '-')}", str(value))
+    ]
+    command = shlex.join([*_program(options, shared=not (user or local)), *words])
     _make(options, installing.install(_file(user, local), command), yes=yes, dry_run=dry_run)
 
 
@@ -178,28 +184,23 @@ def run(options: Options, /, **terms: Any) -> None:
     This is what the installed hooks run. It never fails: a problem is a line on standard error.
     """
     try:
-        _answer(options, terms)
+        given = json.loads(sys.stdin.buffer.read(LONGEST))
+        if not isinstance(given, dict):
+            raise TypeError("the input of a hook is a JSON object")
+        folder = os.environ.get("CLAUDE_PROJECT_DIR") or given.get("cwd")
+        if isinstance(folder, str) and Path(folder).is_dir():
+            os.chdir(folder)  # folders and the file of settings are relative to it
+        from graphmem.integrations.claude_code.hooks import Learning, Terms, answer
+
+        answered = answer(given, Terms(**terms), lambda asking: _open(options, asking=asking))
+        if isinstance(answered, Learning):
+            click.echo(str(answered))
+            for problem in answered.problems:
+                click.echo(f"graphmem: {problem}", err=True)
+        elif answered is not None:
+            click.echo(json.dumps(answered))
     except Exception as error:  # noqa: BLE001 - a session goes on, whatever happens here
         click.echo(f"graphmem: {str(error) or type(error).__name__}", err=True)
-
-
-def _answer(options: Options, terms: dict[str, Any]) -> None:
-    text = sys.stdin.buffer.read(LONGEST)
-    given = json.loads(text)
-    if not isinstance(given, dict):
-        raise TypeError("the input of a hook is a JSON object")
-    folder = os.environ.get("CLAUDE_PROJECT_DIR") or given.get("cwd")
-    if isinstance(folder, str) and Path(folder).is_dir():
-        os.chdir(folder)  # folders and the file of settings are relative to it
-    from graphmem.integrations.claude_code.hooks import Learning, Terms, answer
-
-    answered = answer(given, Terms(**terms), lambda asking: _open(options, asking=asking))
-    if isinstance(answered, Learning):
-        click.echo(str(answered))
-        for problem in answered.problems:
-            click.echo(f"graphmem: {problem}", err=True)
-    elif answered is not None:
-        click.echo(json.dumps(answered))
 
 
 def _open(options: Options, *, asking: bool) -> Memory | None:
@@ -260,17 +261,6 @@ def _program(options: Options, *, shared: bool) -> list[str]:
     if options.namespace is not None:
         words += ["--namespace", options.namespace]
     return [*words, "hooks", "run", "claude-code"]
-
-
-def _write_terms(terms: dict[str, Any]) -> list[str]:
-    from graphmem.integrations.claude_code.hooks import Terms
-
-    return [
-        word
-        for name, value in sorted(terms.items())
-        if value != getattr(Terms, name)
-        for word in (f"--{name.replace('_', '-')}", str(value))
-    ]
 
 
 def _file(user: bool, local: bool) -> Path:

@@ -115,9 +115,9 @@ def parameters() -> list[str]:
     """The names of parameters that any answer takes."""
     import inspect
 
-    from graphmem.view import answers
+    from graphmem.view import page
 
-    found = sorted({*NAMED.findall(inspect.getsource(answers)), "id", "text", "token"})
+    found = sorted({*NAMED.findall(inspect.getsource(page)), "id", "text", "token"})
     assert {"agent", "task", "limit", "state"} <= set(found)
     return found
 

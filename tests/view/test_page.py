@@ -16,8 +16,7 @@ from starlette.testclient import TestClient
 
 from graphmem import Episode, Memory, Settings, Step
 from graphmem.errors import NotFoundError, StorageError, ValidationError
-from graphmem.view.answers import Given
-from graphmem.view.page import STATIC, Jobs, build, serve
+from graphmem.view.page import STATIC, Given, Jobs, build, serve
 from tests.faults.proxy import Proxy
 from tests.neo4j.server import Found
 

@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 from graphmem import Memory
-from graphmem.integrations.claude_code.hooks import Terms, answer
+from graphmem.integrations.claude_code import Terms, answer
 
 TERMS = Terms(test_command="pytest")  # as in: graphmem hooks install claude-code --test-command ...
 

@@ -22,7 +22,7 @@ from graphmem.cli.printing import print_json
 from graphmem.integrations import extra
 
 if TYPE_CHECKING:
-    from graphmem.integrations.claude_code.hooks import Change
+    from graphmem.integrations.claude_code import Change
     from graphmem.memory import Memory
 
 
@@ -150,17 +150,17 @@ def install(
     It shows the change first. Each prompt then gets its context, and the memory learns each session
     at its end.
     """
-    from graphmem.integrations.claude_code import hooks as installing
+    from graphmem.integrations import claude_code
 
     _check_terms(terms)
     words = [
         word
         for name, value in sorted(terms.items())
-        if value != getattr(installing.Terms, name)
+        if value != getattr(claude_code.Terms, name)
         for word in (f"--{name.replace('_', '-')}", str(value))
     ]
     command = shlex.join([*_program(options, shared=not (user or local)), *words])
-    _make(options, installing.install(_file(user, local), command), yes=yes, dry_run=dry_run)
+    _make(options, claude_code.install(_file(user, local), command), yes=yes, dry_run=dry_run)
 
 
 @hooks.command()
@@ -169,9 +169,9 @@ def install(
 @with_place
 def uninstall(options: Options, user: bool, local: bool, yes: bool, dry_run: bool) -> None:
     """Take the hooks out of the settings of PROGRAM. Nothing else changes."""
-    from graphmem.integrations.claude_code import hooks as installing
+    from graphmem.integrations import claude_code
 
-    _make(options, installing.install(_file(user, local), None), yes=yes, dry_run=dry_run)
+    _make(options, claude_code.install(_file(user, local), None), yes=yes, dry_run=dry_run)
 
 
 @hooks.command()
@@ -190,7 +190,7 @@ def run(options: Options, /, **terms: Any) -> None:
         folder = os.environ.get("CLAUDE_PROJECT_DIR") or given.get("cwd")
         if isinstance(folder, str) and Path(folder).is_dir():
             os.chdir(folder)  # folders and the file of settings are relative to it
-        from graphmem.integrations.claude_code.hooks import Learning, Terms, answer
+        from graphmem.integrations.claude_code import Learning, Terms, answer
 
         answered = answer(given, Terms(**terms), lambda asking: _open(options, asking=asking))
         if isinstance(answered, Learning):

@@ -9,13 +9,16 @@ from typing import Any
 import pytest
 
 from graphmem import Memory
-from graphmem.integrations.claude_code import transcript
-from graphmem.integrations.claude_code.hooks import Terms, answer, learn_session, task_of
-from graphmem.integrations.claude_code.transcript import (
+from graphmem.integrations import claude_code
+from graphmem.integrations.claude_code import (
     Call,
+    Terms,
     Work,
+    answer,
     last_run,
+    learn_session,
     parse_statement,
+    task_of,
     without_statement,
     works,
 )
@@ -120,9 +123,7 @@ def test_an_evaluator_says_the_outcome_unless_the_user_does(
         seen.append(run)
         return 0.75 if len(run.steps) < 3 else None
 
-    monkeypatch.setattr(
-        "graphmem.integrations.claude_code.hooks.judge_of", lambda _: judge_of(short)
-    )
+    monkeypatch.setattr("graphmem.integrations.claude_code.judge_of", lambda _: judge_of(short))
     with Memory.open("memory:") as memory:
         learned = learn_session(memory, session.ended(), Terms(outcome="short", agent="ada"))
         assert (learned.learned, learned.unjudged, counts(memory)["Bash"]) == (2, 1, (1, 1))
@@ -143,7 +144,7 @@ def test_an_evaluator_that_fails_says_nothing(
         return "good" if "explain" in run.task else 1.0
 
     judge = judge_of(broken)
-    monkeypatch.setattr("graphmem.integrations.claude_code.hooks.judge_of", lambda _: judge)
+    monkeypatch.setattr("graphmem.integrations.claude_code.judge_of", lambda _: judge)
     with Memory.open("memory:") as memory:
         learned = learn_session(memory, session.ended(), Terms(outcome="broken"))
     assert (learned.learned, learned.unjudged) == (1, 1)
@@ -309,7 +310,7 @@ def test_a_transcript_is_a_regular_file_of_limited_size(
 ) -> None:
     fixing(session)
     os.mkfifo(pipe := tmp_path / "pipe")
-    monkeypatch.setattr(transcript, "MOST", 3_000)
+    monkeypatch.setattr(claude_code, "MOST", 3_000)
     cases = (pipe, "no regular file"), (Path("/dev/zero"), "no regular file")
     with Memory.open("memory:") as memory:
         for path, told in (*cases, (session.path, "has more than 3,000 b")):

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from graphmem.errors import StorageError
-from graphmem.integrations.claude_code.hooks import TIMEOUTS, install
+from graphmem.integrations.claude_code import TIMEOUTS, install
 from tests.cli.running import Done, complaint, good, run
 from tests.faults.learner import environment, learning
 from tests.integrations.claude_code_session import Session, fixing

@@ -1,4 +1,4 @@
-"""What tests of lessons share: episodes that have something of everything, and what a memory holds.
+"""What tests share: episodes that have something of everything, and what a memory holds.
 
 Ids depend on the namespace alone, so two memories on different engines can be compared as they are
 when the clock stands still.
@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import hypothesis.strategies as st
+import pytest
 
 from graphmem import Episode, Memory, Settings, Step, StrategyUse
 from graphmem.graph.graph import Graph
 from graphmem.ids import to_millis
 from graphmem.models.episodes import MistakeCard
+from graphmem.models.levels import Entry
 from graphmem.models.policies import Policy
 from graphmem.store.queries import adhoc
 from tests.conftest import Clock
@@ -246,3 +248,30 @@ def set_all(memory: Memory, values: Iterable[tuple[Any, Any, float]], **more: An
     """Set the values of actions, each (state, action, q)."""
     for state, action, q in values:
         memory.policies.set_q(state, action, q, **more)
+
+
+def entries_of(memory: Memory, level: str) -> list[Entry]:
+    """The entries of a level, in the order of storing."""
+    rows = memory.query(
+        "MATCH (e:Entry)-[:IN]->(l:Level {name: $level}) WHERE l.ns = $ns "
+        "RETURN e.id AS id ORDER BY e.seq",
+        level=level,
+    )
+    found = {entry.id: entry for entry in memory.levels.entries([row["id"] for row in rows])}
+    return [found[row["id"]] for row in rows]
+
+
+class Interruption:
+    """Ends a transaction of a memory before it begins, as Ctrl-C does."""
+
+    def __init__(self, memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.left = 0  # in how many transactions it comes; 0: in none
+        transact = memory.store.transact
+
+        def cut(work: Callable[[Any], Any], **options: Any) -> Any:
+            self.left -= 1
+            if not self.left:
+                raise KeyboardInterrupt
+            return transact(work, **options)
+
+        monkeypatch.setattr(memory.store, "transact", cut)

@@ -26,8 +26,15 @@ from graphmem.errors import (
 )
 from graphmem.models.fields import MAX_STEPS
 from tests.conftest import Clock, Opener
-from tests.contract.attempting import TASK, WAY, abandoned, episodes
 from tests.contract.teaching import dump
+
+TASK = "refund a cancelled flight"
+WAY = "check the fare rules"
+
+
+def abandoned(memory: Memory) -> list[dict[str, Any]]:
+    """The attempts without an outcome."""
+    return list(memory.query("attempts.abandoned"))
 
 
 class TestBlock:
@@ -42,20 +49,16 @@ class TestBlock:
             attempt.step("refund", reward=1.0, terminal=True)
             attempt.succeed(score=0.9, feedback="well done", successes=["read the rules first"])
             clock.now += 1_500
-            assert episodes(memory) == []
-            assert attempt.episode_id is None
-        [episode] = episodes(memory)
-        assert episode == {
-            "id": attempt.episode_id,
-            "task": TASK,
-            "success": True,
-            "score": 0.9,
-            "error": None,
-            "started_at": 1_780_000_000_000,
-            "ended_at": 1_780_000_001_500,
-            "duration": 1.5,
-            "strategies": [WAY, "ask first"],
-        }
+            assert (attempt.episode_id, memory.episodes()) == (None, [])
+        [episode] = memory.episodes()
+        assert (episode.id, episode.task) == (attempt.episode_id, TASK)
+        assert (episode.success, episode.score, episode.error) == (True, 0.9, None)
+        assert episode.strategies == (WAY, "ask first")
+        [times] = memory.query(
+            "MATCH (e:Episode) WHERE e.ns = $ns RETURN e.started_at AS started_at, "
+            "e.ended_at AS ended_at, e.duration AS duration"
+        )
+        assert list(times.values()) == [1_780_000_000_000, 1_780_000_001_500, 1.5]
         [row] = memory.strategies(TASK, agent="ada", limit=1)
         assert (row.trials, row.successes) == (1, 1)
         assert memory.stats().steps == 2
@@ -73,7 +76,7 @@ class TestBlock:
         with pytest.raises(KeyError), memory.attempt(TASK) as attempt:
             attempt.succeed()
             raise KeyError("ABC")
-        ends = {(episode["success"], episode["error"]) for episode in episodes(memory)}
+        ends = {(episode.success, episode.error) for episode in memory.episodes()}
         failures = {"KeyError: 'ABC'", "OddError", "ValueError: ?"}
         assert ends == {(True, None), *((False, error) for error in failures)}
 
@@ -128,7 +131,7 @@ class TestBlock:
             with pytest.raises(ValueError), memory.attempt("look the fare up"):  # noqa: PT011
                 raise ValueError
             attempt.succeed()
-        ends = {row["task"]: row["success"] for row in episodes(memory)}
+        ends = {row.task: row.success for row in memory.episodes()}
         assert ends == {TASK: True, "look the fare up": False}
         assert memory.stats().steps == 100
         assert len(memory.strategies()) == 5
@@ -174,7 +177,7 @@ class TestWithoutOutcome:
         with pytest.raises(ValidationError, match="score"), memory.attempt(TASK) as attempt:
             attempt.used(WAY)
             attempt.succeed(score=7)
-        assert episodes(memory) == []
+        assert memory.episodes() == []
         errors = sorted(row["error"].split(" (")[0] for row in abandoned(memory))
         assert errors[:3] == ["CancelledError", "KeyboardInterrupt", "SystemExit"]
         assert errors[3].startswith("ValidationError: score")
@@ -274,7 +277,7 @@ class TestMisuse:
                     call(attempt)
             with pytest.raises(ValidationError, match="begun twice"):
                 attempt.__enter__()
-        assert sorted(row["success"] for row in episodes(memory)) == [False, True]
+        assert sorted(row.success for row in memory.episodes()) == [False, True]
 
     @pytest.mark.parametrize("engine", ["embedded"])  # no engine is asked what is too many
     def test_too_many(self, memory: Memory) -> None:
@@ -316,7 +319,7 @@ class TestMisuse:
                 os._exit(code)
             assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
             attempt.succeed()
-        assert len(episodes(memory)) == 1
+        assert len(memory.episodes()) == 1
 
 
 def test_the_error_of_a_block_goes_before_that_of_the_store(opened: Opener) -> None:

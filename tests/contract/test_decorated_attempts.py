@@ -14,7 +14,7 @@ import pytest
 from graphmem import AsyncMemory, Memory
 from graphmem.errors import NotFoundError, ValidationError
 from tests.conftest import Opener
-from tests.contract.attempting import TASK, WAY, abandoned, episodes
+from tests.contract.test_attempts import TASK, WAY, abandoned
 
 
 class TestDecorator:
@@ -29,10 +29,10 @@ class TestDecorator:
 
         assert refund.__doc__ == "Refund a booking."
         assert (refund("ABC"), refund("DEF", fast=True)) == ("done", "no")
-        assert [(row["task"], row["success"], row["strategies"]) for row in episodes(memory)] == [
-            ("refund ABC", True, [WAY]),
-            ("refund DEF", False, ["at once"]),
-        ]
+        assert {row.task: (row.success, row.strategies) for row in memory.episodes()} == {
+            "refund ABC": (True, (WAY,)),
+            "refund DEF": (False, ("at once",)),
+        }
 
     def test_methods(self, memory: Memory) -> None:
         class Agent:
@@ -48,23 +48,23 @@ class TestDecorator:
         Agent().refund("ABC")
         with pytest.raises(KeyError):
             Agent.other()
-        ends = [(row["success"], row["error"]) for row in episodes(memory)]
-        assert ends == [(True, None), (False, "KeyError: 'ABC'")]
+        ends = {row.success: row.error for row in memory.episodes()}
+        assert ends == {True: None, False: "KeyError: 'ABC'"}
 
     def test_a_judge(self, memory: Memory) -> None:
         """That a function returned does not say that it worked."""
         for verdict in (True, False, 0.7, 0.2, None):
             memory.attempt(TASK, judge=lambda answer: answer)(lambda verdict=verdict: verdict)()
         memory.attempt(TASK)(lambda: "done")()
-        learned = [(row["success"], row["score"]) for row in episodes(memory)]
-        assert learned == [(True, 1.0), (False, 0.0), (True, 0.7), (False, 0.2)]
+        learned = sorted((row.score, row.success) for row in memory.episodes())
+        assert learned == [(0.0, False), (0.2, False), (0.7, True), (1.0, True)]
         with pytest.raises(ValidationError, match="ended without an outcome"):
             memory.attempt(TASK, strict=True)(lambda: "done")()
         with pytest.raises(ZeroDivisionError):
             memory.attempt(TASK, judge=lambda answer: answer / 0)(lambda: 1)()
         with pytest.raises(ValidationError, match="judge: must return True"):
             memory.attempt(TASK, judge=lambda answer: answer)(lambda: "fine")()
-        assert (len(episodes(memory)), len(abandoned(memory))) == (4, 4)
+        assert (len(memory.episodes()), len(abandoned(memory))) == (4, 4)
 
     def test_calls_within_calls(self, memory: Memory) -> None:
         @memory.attempt(lambda n: f"count {n}")
@@ -76,7 +76,7 @@ class TestDecorator:
             return below + 1
 
         assert count(3) == 4
-        assert sorted(row["task"] for row in episodes(memory)) == [f"count {n}" for n in range(4)]
+        assert sorted(row.task for row in memory.episodes()) == [f"count {n}" for n in range(4)]
 
     def test_each_memory_has_its_own(self, memory: Memory, opened: Opener) -> None:
         other = opened(f"{memory.namespace}-other")
@@ -94,8 +94,8 @@ class TestDecorator:
         outer()
         with pytest.raises(NotFoundError, match="decorates"):
             memory.current_attempt()
-        assert [row["strategies"] for row in episodes(memory)] == [[WAY]]
-        assert [row["success"] for row in episodes(other)] == [False]
+        assert [row.strategies for row in memory.episodes()] == [(WAY,)]
+        assert [row.success for row in other.episodes()] == [False]
 
     def test_what_is_no_function_or_no_task(self, memory: Memory) -> None:
         not_functions: list[Any] = [3, None, int, classmethod(print)]
@@ -125,7 +125,7 @@ class TestGenerators:
         with pytest.raises(NotFoundError):  # while it waits, it is not the current one
             memory.current_attempt()
         assert list(generator) == [1, 2]
-        assert [row["success"] for row in episodes(memory)] == [True]
+        assert [row.success for row in memory.episodes()] == [True]
         assert memory.stats().steps == 3
 
     def test_what_is_sent_and_thrown_arrives(self, memory: Memory) -> None:
@@ -142,7 +142,7 @@ class TestGenerators:
         assert (next(generator), generator.send("sent")) == (1, "sent")
         assert generator.throw(KeyError("x")) == "caught"
         assert list(generator) == []
-        assert [row["success"] for row in episodes(memory)] == [True]
+        assert [row.success for row in memory.episodes()] == [True]
 
     def test_left_early_or_never_begun(self, memory: Memory) -> None:
         cleaned: list[bool] = []
@@ -167,7 +167,7 @@ class TestGenerators:
         del generator
         gc.collect()
         assert cleaned == [True, True]
-        assert [row["success"] for row in episodes(memory)] == [True]
+        assert [row.success for row in memory.episodes()] == [True]
         assert [row["error"] for row in abandoned(memory)] == ["GeneratorExit"] * 2
 
 
@@ -193,7 +193,7 @@ class TestAsync:
                     raise KeyError
 
         self.run(memory, work)
-        assert len(episodes(memory)) == 5
+        assert len(memory.episodes()) == 5
 
     def test_cancelled_while_it_is_learned(
         self, memory: Memory, monkeypatch: pytest.MonkeyPatch
@@ -223,7 +223,7 @@ class TestAsync:
                 await task
 
         self.run(memory, work)
-        assert [row["success"] for row in episodes(memory)] == [True]
+        assert [row.success for row in memory.episodes()] == [True]
 
     def test_cancelled_or_out_of_time(self, memory: Memory) -> None:
         """A limit within the attempt is a failure; one around it leaves no outcome."""
@@ -250,7 +250,7 @@ class TestAsync:
                         await asyncio.sleep(60)
 
         self.run(memory, work)
-        assert [row["task"] for row in episodes(memory)] == ["within"]
+        assert [row.task for row in memory.episodes()] == ["within"]
         assert sorted(row["task"] for row in abandoned(memory)) == ["around", "cancelled"]
 
     def test_decorated(self, memory: Memory) -> None:
@@ -271,10 +271,10 @@ class TestAsync:
             assert await other() == 1
 
         self.run(memory, work)
-        found = {row["task"]: (row["success"], row["strategies"]) for row in episodes(memory)}
+        found = {row.task: (row.success, row.strategies) for row in memory.episodes()}
         assert found == {
-            **{f"count {n}": (n > 1, [f"way {n}"]) for n in range(4)},
-            "by a Memory": (True, []),
+            **{f"count {n}": (n > 1, (f"way {n}",)) for n in range(4)},
+            "by a Memory": (True, ()),
         }
 
     def test_async_generators(self, memory: Memory) -> None:
@@ -294,7 +294,7 @@ class TestAsync:
             await generator.aclose()  # type: ignore[attr-defined]
 
         self.run(memory, work)
-        assert [row["task"] for row in episodes(memory)] == ["count 3"]
+        assert [row.task for row in memory.episodes()] == ["count 3"]
         assert [row["task"] for row in abandoned(memory)] == ["count 5"]
 
     def test_functions_that_are_not_async(self, memory: Memory) -> None:

@@ -25,9 +25,9 @@ from graphmem.store.port import Row
 from graphmem.store.queries import procedure
 from graphmem.upkeep import erasing
 from tests.conftest import Clock, Opener
-from tests.contract.interrupting import Interruption
 from tests.contract.teaching import (
     NOW,
+    Interruption,
     attempts,
     checked,
     day,

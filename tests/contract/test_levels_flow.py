@@ -17,7 +17,7 @@ from graphmem import AsyncMemory, Memory
 from graphmem.errors import NotFoundError, ScopeError, ValidationError
 from graphmem.models.levels import Entry, LevelUpkeep, Made, Tags, TickReport
 from tests.conftest import Clock, Opener
-from tests.contract.holding import entries_of
+from tests.contract.teaching import entries_of
 from tests.faults.model_server import saying, serving, status
 
 SENSORY, WORKING, SHORT = (f"agent:ada:{kind}" for kind in ("sensory", "working", "stm"))

@@ -14,7 +14,7 @@ from graphmem import Memory
 from graphmem.errors import NotFoundError, ScopeError, ValidationError
 from graphmem.models.levels import LevelUpkeep, MaintainReport
 from tests.conftest import Clock, Opener
-from tests.contract.holding import entries_of
+from tests.contract.teaching import entries_of
 
 SOURCE, TARGET = "task:t:source", "task:t:target"
 MINUTE = 60_000

@@ -19,7 +19,7 @@ from graphmem.errors import ConflictError, NotFoundError, ScopeError, SeedingErr
 from graphmem.seeding import Refused, detect
 from graphmem.upkeep import sentinel_file
 from tests.conftest import Opener
-from tests.contract.interrupting import Interruption
+from tests.contract.teaching import Interruption
 from tests.contract.test_exchange import exported, fill, held, put, same
 from tests.seeding import test_sentinel as sentinel_form
 from tests.seeding.test_seeding import records

@@ -9,7 +9,7 @@ from typing import assert_type
 from graphmem import AsyncMemory, Episode, Memory, Settings
 from graphmem.models.lessons import Heuristic
 from graphmem.notebook.lists import Listed
-from tests.contract.surface import PLAIN, methods
+from tests.contract.calling import PLAIN, methods
 
 NOT_AWAITED = {*("attempt", "current_attempt", "remember", "watch"), "events.listen"}
 """They only make an object, and what that does is awaited."""

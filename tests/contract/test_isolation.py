@@ -24,7 +24,7 @@ from graphmem.errors import GraphMemError
 from graphmem.models.advice import Choice
 from graphmem.store.queries import adhoc
 from tests.conftest import Clock, Opener
-from tests.contract.surface import PLAIN, methods, parameters
+from tests.contract.calling import PLAIN, methods, parameters
 from tests.faults.attack import rounds
 
 DAY = datetime(2026, 5, 1, tzinfo=UTC)

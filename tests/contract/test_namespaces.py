@@ -12,9 +12,8 @@ import pydantic
 from graphmem import Memory
 from graphmem.errors import GraphMemError
 from tests.conftest import Opener
-from tests.contract.calling import FILES, calls
+from tests.contract.calling import FILES, calls, methods, parameters
 from tests.contract.populating import populate
-from tests.contract.surface import methods, parameters
 from tests.contract.teaching import dump
 
 WHOLE = FILES | {"close", "query"}

@@ -14,9 +14,8 @@ import pytest
 from graphmem import Memory
 from graphmem.errors import NotFoundError, SettingsError, ValidationError
 from tests.conftest import Opener
-from tests.contract.calling import calls
+from tests.contract.calling import calls, methods, parameters
 from tests.contract.populating import DAY, populate
-from tests.contract.surface import methods, parameters
 from tests.contract.teaching import dump
 
 NAN, INFINITE, HUGE, LONE = math.nan, math.inf, 10**400, "half of \ud83d"

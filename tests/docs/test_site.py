@@ -35,7 +35,7 @@ from graphmem.seeding import formats
 from graphmem.skills import Skills
 from graphmem.store.queries import catalog
 from graphmem.upkeep import Upkeep
-from tests.contract.surface import models
+from tests.contract.calling import models
 from tests.docs.test_reference import walk
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -13,7 +13,7 @@ import pytest
 from graphmem import AsyncMemory, Settings
 from graphmem.errors import GraphMemError, LockedError, StoreError
 from graphmem.store.port import CLOSED
-from tests.contract.surface import PLAIN, methods
+from tests.contract.calling import PLAIN, methods
 from tests.faults.learner import BATCH, Learner
 
 PATIENT = Settings(wait=120, embedder="hashing")

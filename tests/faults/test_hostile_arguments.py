@@ -15,9 +15,8 @@ from graphmem import Memory, Settings
 from graphmem.errors import GraphMemError
 from graphmem.models.fields import Input
 from tests.conftest import Opener
-from tests.contract.calling import calls
+from tests.contract.calling import calls, methods, models, parameters
 from tests.contract.populating import populate
-from tests.contract.surface import methods, models, parameters
 from tests.faults.attack import rounds
 from tests.faults.unwanted import HOSTILE
 

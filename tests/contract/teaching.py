@@ -10,7 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import hypothesis.strategies as st
 import pytest
@@ -43,6 +43,7 @@ ERRORS = (
 )
 
 Dump = dict[str, Any]
+T = TypeVar("T")
 
 
 def graph_of(memory: Memory) -> Graph:
@@ -122,6 +123,12 @@ def checked(memory: Memory) -> None:
     """Everything derived follows from the facts."""
     report = memory.verify()
     assert report.ok, report.differences
+
+
+def some(value: T | None) -> T:
+    """Return what is there."""
+    assert value is not None
+    return value
 
 
 def fail(memory: Memory, strategy: str, error: str, **more: Any) -> str:
@@ -239,9 +246,7 @@ def histories(least: int = 1, most: int = 25) -> st.SearchStrategy[list[Episode]
 
 def known(memory: Memory, state: Any, action: str | None = None, **more: Any) -> Policy:
     """Return a policy that is there, by its state and action or by its id."""
-    policy = memory.policies.get(state, action, **more)
-    assert policy is not None
-    return policy
+    return some(memory.policies.get(state, action, **more))
 
 
 def set_all(memory: Memory, values: Iterable[tuple[Any, Any, float]], **more: Any) -> None:

@@ -29,6 +29,7 @@ from graphmem.lessons.prompt import (
 from graphmem.text.fencing import CLOSE, OPEN
 from graphmem.text.tokens import Counter, count_tokens
 from tests.conftest import Opener
+from tests.contract.teaching import some
 
 AGENT = "agent 1"
 LINE = re.compile(r"- (?P<conclusion>[a-z ]+): .*\d+ of \d+ .*: (?P<strategy>way .*)")
@@ -409,8 +410,7 @@ class TestChanges:
         assert choice.others[0].why.startswith(f"{stopped}; expected ")
         for [warning] in (found.warnings, choice.others[0].warnings):
             assert warning.sentence == f"{stopped}; failed 30 of 60 with 'protocol unknown'"
-            assert warning.better_alternative is not None
-            assert warning.better_alternative.strategy == "headless chrome"
+            assert some(warning.better_alternative).strategy == "headless chrome"
 
     def test_what_recovered_is_no_warning(self, memory: Memory) -> None:
         self.learn(memory, "wkhtmltopdf", 10 * "w" + 25 * "f" + 20 * "w")

@@ -8,7 +8,7 @@ import pytest
 
 from graphmem import Memory, Step, StrategyUse
 from graphmem.episodes.naming import strategies
-from tests.contract.teaching import checked
+from tests.contract.teaching import checked, some
 
 NO_TEXT = "ValueError: no text layer in page {}"
 
@@ -26,8 +26,7 @@ def read_invoice(memory: Memory, number: int = 0) -> str:
         attempt.step("ocr", error="the page is upside down")
         attempt.step("ocr", observation="total 12.50")
         attempt.succeed()
-    assert attempt.episode_id is not None
-    return attempt.episode_id
+    return some(attempt.episode_id)
 
 
 def test_what_failed_before_a_fallback_is_told_apart_from_what_did_the_work(memory: Memory) -> None:
@@ -39,8 +38,7 @@ def test_what_failed_before_a_fallback_is_told_apart_from_what_did_the_work(memo
     assert (failing.occurrences, failing.successes) == (10, 0)
     assert failing.example == NO_TEXT.format(9)
     assert set(failing.evidence) <= set(ids)
-    assert failing.better_alternative is not None
-    assert failing.better_alternative.strategy == "ocr"
+    assert some(failing.better_alternative).strategy == "ocr"
     [task] = memory.tasks()
     assert (task.successes, task.trials) == (10, 10)  # the runs did succeed
     assert memory.recall("read the invoice").items[0].text == "ocr"

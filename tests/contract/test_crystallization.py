@@ -13,9 +13,9 @@ import pytest
 from hypothesis.stateful import Bundle, invariant, rule
 
 from graphmem import Episode, Memory, Step
-from graphmem.models.policies import CrystallizeReport, Policy
+from graphmem.models.policies import CrystallizeReport
 from tests.conftest import Opener
-from tests.contract.teaching import wilson
+from tests.contract.teaching import known, some, wilson
 from tests.machines import MemoryMachine, run
 
 HERE: dict[str, Any] = {"task": "deploy"}
@@ -31,12 +31,6 @@ def observe(memory: Memory, action: str, successes: int, failures: int = 0, **mo
 
 def actions(found: Iterable[Any]) -> list[str]:
     return [candidate.action for candidate in found]
-
-
-def policy(memory: Memory, action: str, **more: Any) -> Policy:
-    found = memory.policies.get(HERE, action, **more)
-    assert found is not None
-    return found
 
 
 # What comes out
@@ -57,8 +51,7 @@ def test_what_worked_often_enough_becomes_a_policy_worth_its_lower_bound(memory:
     [created] = report.created
     assert (created.trials, created.successes, created.missing, created.more) == (11, 10, 0.0, 0)
     assert created.lower == pytest.approx(wilson(10, 11)[0], rel=1e-12)
-    best = memory.policies.best(HERE)
-    assert best is not None
+    best = some(memory.policies.best(HERE))
     assert best.id == created.id
     assert best.crystallized
     assert best.q == created.lower
@@ -91,18 +84,20 @@ def test_later_failures_take_a_policy_back_and_successes_bring_it_again(memory: 
     observe(memory, "run", 0, 1)
     updated = memory.policies.crystallize()
     assert actions(updated.updated) == ["run"]
-    assert policy(memory, "run").q == updated.updated[0].lower < wilson(10, 10)[0]
+    assert known(memory, HERE, "run").q == updated.updated[0].lower < wilson(10, 10)[0]
 
     observe(memory, "run", 0, 2)
     back = memory.policies.crystallize()
     assert actions(back.taken_back) == ["run"]
     assert back.taken_back[0].more > 0
-    assert not policy(memory, "run").crystallized
+    assert not known(memory, HERE, "run").crystallized
     assert memory.policies.best(HERE) is None
 
     observe(memory, "run", 10)
     assert actions(memory.policies.crystallize().created) == ["run"]
-    kinds = [p.kind for p in memory.policies.history(policy(memory, "run")) if p.kind != "outcome"]
+    kinds = [
+        p.kind for p in memory.policies.history(known(memory, HERE, "run")) if p.kind != "outcome"
+    ]
     assert kinds == ["crystallized", "crystallized", "taken_back", "crystallized"]
     observe(memory, "never taken back", 10)
     memory.policies.crystallize()
@@ -119,11 +114,10 @@ def test_a_value_that_was_learned_or_set_is_nobody_elses(memory: Memory, how: st
         memory.policies.set_q(HERE, "run", -0.1)
     observe(memory, "run", 10)
     assert actions(memory.policies.crystallize().created) == ["run"]
-    assert policy(memory, "run").q == -0.1
+    assert known(memory, HERE, "run").q == -0.1
     observe(memory, "run", 0, 10)
     assert actions(memory.policies.crystallize().taken_back) == ["run"]
-    best = memory.policies.best(HERE)
-    assert best is not None  # it was there before, and stays
+    best = some(memory.policies.best(HERE))  # it was there before, and stays
     assert (best.q, best.crystallized) == (-0.1, False)
 
 
@@ -154,12 +148,12 @@ def test_an_action_in_words_is_one_policy_in_steps_and_updates(memory: Memory) -
     memory.learn("deploy", "slowly", success=True, steps=steps)
     memory.policies.learn_episodes()
     done = memory.policies.update(HERE, "wait", 1.0, terminal=True)
-    known = {(one.action, one.spec): one for one in memory.policies.list(HERE)}
-    assert known.keys() == {("wait", None), ("action", 7)}
-    one = known["wait", None]
+    there = {(one.action, one.spec): one for one in memory.policies.list(HERE)}
+    assert there.keys() == {("wait", None), ("action", 7)}
+    one = there["wait", None]
     assert (one.id, one.updates, one.trials) == (done.policy_id, 2, 1)
     memory.upkeep.rebuild()
-    again = policy(memory, "wait")
+    again = known(memory, HERE, "wait")
     assert (again.id, again.q, again.updates, again.trials) == (one.id, one.q, 2, 1)
     assert memory.verify().ok
 
@@ -173,7 +167,7 @@ def test_a_consumer_crystallizes_as_evidence_comes(memory: Memory) -> None:
     assert [one.crystallized for one in memory.policies.list(HERE)] == [True, False]
     observe(memory, "run", 0, 7)
     memory.events.crystallize(follow=False)
-    assert not policy(memory, "run").crystallized
+    assert not known(memory, HERE, "run").crystallized
     assert [event.kind for event in memory.events.tail(100)].count("crystallized") == 1
 
 

@@ -16,7 +16,17 @@ from graphmem.errors import NotFoundError, ValidationError
 from graphmem.models.advice import Explanation, Neighbour
 from graphmem.store.queries import adhoc, procedure
 from tests.conftest import Opener
-from tests.contract.teaching import START, attempts, day, dump, fail, histories, reference
+from tests.contract.teaching import (
+    START,
+    attempts,
+    day,
+    dump,
+    fail,
+    histories,
+    known,
+    reference,
+    some,
+)
 
 
 def shown(found: Explanation, relation: str) -> list[Neighbour]:
@@ -86,16 +96,14 @@ class TestStrategies:
         for number in range(13):
             attempts(memory, "fades", int(number < 6), int(number >= 6), ended_at=day(number))
             attempts(memory, "grows", int(number >= 6), int(number < 6), ended_at=day(number))
-        trend = memory.explain("fades").trend
-        assert trend is not None
+        trend = some(memory.explain("fades").trend)
         assert (trend.direction, trend.certain) == ("falls", True)
         assert trend.change == pytest.approx(1 / 9 - 7 / 8)
         assert (trend.earlier_trials, trend.earlier_successes) == (6, 6)
         assert (trend.later_trials, trend.later_successes) == (7, 0)
         assert trend.later_from == day(6)
 
-        better = memory.explain("grows").trend
-        assert better is not None
+        better = some(memory.explain("grows").trend)
         assert (better.direction, better.certain) == ("rises", True)
         course = memory.explain("grows").course
         assert [point.trials for point in course] == [min(number, 5) for number in range(1, 14)]
@@ -116,14 +124,13 @@ class TestStrategies:
         assert latest.certainty > 0.99
         assert "changed: 0 of 15 until 4 Feb 2026, 10 of 10 since" in str(told)
 
-        assert told.expected is not None
-        assert told.expected == memory.predict("deploy", "breaks")
-        assert f'on "deploy": expected {told.expected.probability:.0%} (' in str(told)
-        [basis] = told.expected.basis.strategies
-        assert basis.change is not None
-        assert (basis.change.since, basis.change.trials_since) == (day(35), 10)
-        assert f"changed on this task: {basis.change.sentence}" in str(told)
-        assert memory.choose("deploy", ["breaks"]).change == basis.change
+        expected = some(told.expected)
+        assert expected == memory.predict("deploy", "breaks")
+        assert f'on "deploy": expected {expected.probability:.0%} (' in str(told)
+        [change] = [some(basis.change) for basis in expected.basis.strategies]
+        assert (change.since, change.trials_since) == (day(35), 10)
+        assert f"changed on this task: {change.sentence}" in str(told)
+        assert memory.choose("deploy", ["breaks"]).change == change
 
     def test_without_dates_there_is_no_since_and_no_trend(self, memory: Memory) -> None:
         outcomes = [True, True, True, False, False]
@@ -231,8 +238,8 @@ class TestLessons:
         assert memory.lessons.rules("refund") == []
         none = memory.explain(row.id)
         # Read as if it worked: those count that list it as a success with a high score.
-        known = (4, 8) if works else (3, 7)
-        assert (none.verdict, none.why.successes, none.why.trials) == (None, *known)
+        counts = (4, 8) if works else (3, 7)
+        assert (none.verdict, none.why.successes, none.why.trials) == (None, *counts)
         assert {turn.becomes for turn in none.what_would_change[-2:]} == {"WORKS", "AVOID"}
 
     def test_a_general_rule_has_no_more_than_what_is_kept_of_it(self, memory: Memory) -> None:
@@ -279,23 +286,22 @@ class TestPolicies:
         policies.update({"x": 1}, "go", 0.0, terminal=True, success=False, agent="ada", at=day(6))
         policies.update({"x": 1}, "go", 0.5, next_state={"x": 2}, agent="ada")
         other = policies.observe({"x": 1}, "stay", False, agent="ada")
-        known = policies.get({"x": 1}, "go", agent="ada")
-        assert known is not None
-        policies.link(known, other)
+        go = known(memory, {"x": 1}, "go", agent="ada")
+        policies.link(go, other)
 
-        found = memory.explain(known)
-        assert (found.kind, found.id, found.text) == ("policy", known.id, "go")
-        assert (found.why.trials, found.why.successes) == (known.trials, known.successes) == (4, 3)
-        assert (found.why.lower, found.why.status) == (known.lower, known.status)
-        assert found.policy == known
+        found = memory.explain(go)
+        assert (found.kind, found.id, found.text) == ("policy", go.id, "go")
+        assert (found.why.trials, found.why.successes) == (go.trials, go.successes) == (4, 3)
+        assert (found.why.lower, found.why.status) == (go.lower, go.status)
+        assert found.policy == go
         assert (found.first_at, found.last_at, found.dated) == (START, day(6), 4)
         assert [episode.at for episode in found.supporting] == [day(1), START]
         assert [near.text for near in shown(found, "same state")] == ["stay"]
         assert [near.text for near in shown(found, "linked")] == ["stay"]
         with pytest.raises(NotFoundError, match=r"that agent .* may read"):
-            memory.explain(known, agent="grace")
+            memory.explain(go, agent="grace")
         monkeypatch.setattr(explain, "LATEST", 2)  # only these are read one by one
-        many = memory.explain(known)
+        many = memory.explain(go)
         assert (many.why, many.dated) == (found.why, found.dated)
         assert len(many.course) == 2
 

@@ -20,7 +20,7 @@ from graphmem.advice.calibrate import Calibrator, History, places_of, scores
 from graphmem.advice.estimate import interval
 from graphmem.store.queries import adhoc
 from tests.conftest import Opener
-from tests.contract.teaching import graph_of, tried
+from tests.contract.teaching import graph_of, some, tried
 
 
 def test_an_empty_memory_knows_nothing_and_says_so(memory: Memory) -> None:
@@ -416,12 +416,8 @@ def test_it_says_whether_a_simple_rate_predicts_better(memory: Memory) -> None:
     )
     found = memory.calibrate()
     [best] = [one for one in found.baselines if one.name == "global"]
-    assert found.brier is not None
-    assert best.brier is not None
-    assert best.gain == pytest.approx(best.brier - found.brier)
-    assert best.gain is not None
-    assert best.gain_error is not None
-    assert best.gain < -2 * best.gain_error
+    assert best.gain == pytest.approx(some(best.brier) - some(found.brier))
+    assert some(best.gain) < -2 * some(best.gain_error)
     assert found.verdict.startswith(
         "the memory predicts worse than the best simple rate, the rate of all: Brier score "
     )
@@ -455,11 +451,9 @@ def test_strategies_that_were_merged_are_one(memory: Memory) -> None:
     memory.lessons.merge("ask", "ask them")
     after = memory.calibrate()
     one, two = (
-        next(base.brier for base in found.baselines if base.name == "strategy")
+        next(some(base.brier) for base in found.baselines if base.name == "strategy")
         for found in (after, before)
     )
-    assert one is not None
-    assert two is not None
     assert one < two
     assert after.brier != before.brier
 
@@ -472,8 +466,7 @@ def test_episodes_without_strategies_count_for_their_tasks(memory: Memory) -> No
     )
     found = memory.calibrate()
     assert found.episodes == 20
-    assert found.auc is not None
-    assert found.auc > 0.9
+    assert some(found.auc) > 0.9
 
 
 @pytest.mark.parametrize("engine", ["embedded"])  # 752 episodes; fewer are measured on both
@@ -486,12 +479,9 @@ def test_it_predicts_a_log_better_than_any_simple_rate(memory: Memory) -> None:
     seen: list[tuple[int, int]] = []
     found = memory.calibrate(on_progress=lambda done, total: seen.append((done, total)))
     assert seen[-1] == (752, 752)
-    assert found.brier is not None
-    assert found.auc is not None
     for one in found.baselines:
-        assert one.brier is not None
-        assert found.brier < one.brier
-        assert one.auc is None or found.auc > one.auc
+        assert some(found.brier) < some(one.brier)
+        assert one.auc is None or some(found.auc) > one.auc
     assert found.strengths.trials > 752
     [row] = memory.query("MATCH (p:Pooling) WHERE p.ns = $ns RETURN p.trials AS trials")
     assert row["trials"] == found.strengths.trials

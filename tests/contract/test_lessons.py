@@ -22,6 +22,7 @@ from tests.contract.teaching import (
     fail,
     histories,
     reference,
+    some,
     wilson,
 )
 
@@ -240,9 +241,7 @@ class TestAntiPatterns:
 
 def better(memory: Memory) -> Alternative:
     """What is to be done instead of what the first anti-pattern warns against."""
-    found = memory.lessons.anti_patterns()[0].better_alternative
-    assert found is not None
-    return found
+    return some(memory.lessons.anti_patterns()[0].better_alternative)
 
 
 class TestAlternatives:
@@ -294,8 +293,7 @@ class TestAlternatives:
 
         memory.scopes.set("another", share_with=["default"])
         memory.scopes.set("default", inherit_from=["another"])
-        found = memory.lessons.anti_patterns(agent="default")[0].better_alternative
-        assert found is not None
+        found = some(memory.lessons.anti_patterns(agent="default")[0].better_alternative)
         assert (found.strategy, found.trials) == ("plan", 8)
 
     def test_the_graph_shows_it_after_consolidating(self, memory: Memory) -> None:

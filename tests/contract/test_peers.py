@@ -17,6 +17,7 @@ from graphmem.store.queries import _Shared, catalog
 from graphmem.text.error_classes import error_class
 from graphmem.text.task_types import infer_task_type
 from tests.conftest import of_peers
+from tests.contract.teaching import known, some
 
 STATE = {"task": "deploy"}
 
@@ -72,15 +73,12 @@ def test_crystallizing_decides_as_the_peer_did_and_starts_at_the_lower_bound(
     created = {found.action: found.lower for found in report.created}
     below = {found.action: found.lower for found in report.below}
     for name, entry in entries.items():
-        policy = memory.policies.get(STATE, name)
-        assert policy is not None
+        policy = known(memory, STATE, name)
         assert policy.crystallized == entry["crystallized"] == (name in created)
         assert {**created, **below}[name] == pytest.approx(entry["ci_lower"], rel=1e-12)
         expected = float(entry["q_value"]) if entry["crystallized"] else 0.0
         assert policy.q == pytest.approx(expected, rel=1e-12)
-    best = memory.policies.best(STATE)
-    assert best is not None
-    assert best.action == "10/10"
+    assert some(memory.policies.best(STATE)).action == "10/10"
 
 
 def test_the_formula_of_confidence_is_the_peers_at_any_start_and_cap(memory: Memory) -> None:

@@ -22,7 +22,7 @@ from graphmem.ids import stream_id, to_millis
 from graphmem.policies.streams import StateKey
 from graphmem.store.queries import adhoc, procedure
 from tests.conftest import Clock, Opener
-from tests.contract.teaching import dump, known, set_all
+from tests.contract.teaching import dump, known, set_all, some
 
 HERE: dict[str, Any] = {"task": "deploy", "load": 0.5, "tags": ["a", None, {"deep": True}]}
 THERE: dict[str, Any] = {"task": "verify"}
@@ -150,8 +150,7 @@ def test_the_best_action_is_that_with_the_highest_value_in_this_state(memory: Me
     set_all(memory, [(HERE, "a", 1.0), (HERE, "b", 3.0), (HERE, "c", -1.0), (THERE, "d", 9.0)])
     policies.set_q(HERE, "e", 99.0, agent="ada")
     policies.observe(HERE, "f", True)  # has no value yet
-    best = policies.best(HERE, stored=True)
-    assert best is not None
+    best = some(policies.best(HERE, stored=True))
     assert (best.action, best.score) == ("b", 3.0)
     assert best == policies.best(fingerprint(HERE), stored=True)
     assert [p.action for p in policies.list(HERE, agent="default")] == ["b", "a", "f", "c"]
@@ -164,8 +163,7 @@ def test_of_the_actions_that_can_be_done_those_never_tried_stand_with_zero(memor
     policies = memory.policies
 
     def best(*actions: Any) -> tuple[str, float]:
-        found = policies.best(HERE, actions=actions)
-        assert found is not None
+        found = some(policies.best(HERE, actions=actions))
         return found.action, found.q
 
     assert best("new", "newer") == ("new", 0.0)
@@ -202,19 +200,15 @@ def test_ucb_tries_what_was_tried_least_until_its_value_speaks(memory: Memory) -
     policies.observe(HERE, "seldom", True)  # a trial is a try, too
     bounds = {"often": 1.0 + math.sqrt(math.log(53) / 50), "seldom": 0.4 + math.sqrt(math.log(53) / 3)}  # noqa: E501  # fmt: skip
 
-    found = policies.best(HERE, explore="ucb", stored=True)
-    assert found is not None
+    found = some(policies.best(HERE, explore="ucb", stored=True))
     assert (found.action, found.q) == ("seldom", 0.4)
     assert found.score == pytest.approx(bounds["seldom"], rel=1e-12)
-    narrow = policies.best(HERE, explore="ucb", width=0.0, stored=True)
-    assert narrow is not None
+    narrow = some(policies.best(HERE, explore="ucb", width=0.0, stored=True))
     assert (narrow.action, narrow.score) == ("often", 1.0)
-    only = policies.best(HERE, explore="ucb", actions=["often"], stored=True)
-    assert only is not None
+    only = some(policies.best(HERE, explore="ucb", actions=["often"], stored=True))
     assert only.score == pytest.approx(1.0 + math.sqrt(math.log(50) / 50), rel=1e-12)
     for _ in range(2):
-        untried = policies.best(HERE, explore="ucb", actions=["often", "new", "seldom"])
-        assert untried is not None
+        untried = some(policies.best(HERE, explore="ucb", actions=["often", "new", "seldom"]))
         assert untried.action == "new"
         policies.set_q(HERE, "new", -5.0)  # set, but still never tried
     with pytest.raises(ValidationError, match="explore"):
@@ -241,8 +235,7 @@ def test_values_fade_with_the_days_more_slowly_where_confidence_is_high(
     scores = {policy.action: policy.score for policy in policies.list(HERE, at=later)}
     assert scores["fresh"] > scores["sure"] > scores["plain"] > scores["vague"] > 0
     assert scores["plain"] == pytest.approx(100**-0.1, rel=1e-12)
-    best = policies.best(HERE, at=later)
-    assert best is not None
+    best = some(policies.best(HERE, at=later))
     assert (best.action, best.q) == ("fresh", 0.9)
     waited = {p.action: p.score for p in policies.list(HERE, at=later, pressure=0.01)}
     assert waited["plain"] == pytest.approx(scores["plain"] + 1.0, rel=1e-12)
@@ -252,8 +245,7 @@ def test_values_fade_with_the_days_more_slowly_where_confidence_is_high(
         {}, {"explore": "ucb", "width": 0.0}, {"actions": ["sure", "fresh", "new"]}]  # fmt: skip
     for way in ways:
         for more, action in (({}, "fresh"), ({"at": later}, "fresh"), ({"stored": True}, "sure")):
-            found = policies.best(HERE, **way, **more)
-            assert found is not None
+            found = some(policies.best(HERE, **way, **more))
             assert found.q == known(memory, HERE, action).q
     with pytest.raises(ValidationError, match="at: does not go with stored"):
         policies.best(HERE, at=NOON, stored=True)

@@ -32,9 +32,7 @@ def predictions(memory: Memory) -> Predictions:
 def learned(memory: Memory, action: str = "add worker", agent: str = "ada") -> Policy:
     """A policy that one update made."""
     memory.policies.update(STATE, action, 1.0, terminal=True, agent=agent)
-    found = memory.policies.get(STATE, action, agent=agent)
-    assert found is not None
-    return found
+    return known(memory, STATE, action, agent=agent)
 
 
 def came(predictions: Predictions, outcome: Any, actual: Any) -> Prediction:

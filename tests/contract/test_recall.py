@@ -20,6 +20,7 @@ from graphmem.errors import ValidationError
 from graphmem.models.advice import Recall, RecallItem
 from graphmem.search.embedding import Thresholds
 from tests.conftest import Opener
+from tests.contract.teaching import some
 
 DAY = datetime(2026, 5, 1, tzinfo=UTC)
 REFUND, SEAT, METER = "refund a flight", "change a seat", "read a meter"
@@ -182,11 +183,10 @@ def flights(request: pytest.FixtureRequest, opened: Opener) -> Memory:
 def test_below_the_floor_nothing_is_recalled(flights: Memory, asked: str) -> None:
     found = flights.recall(asked)
     assert (found.items, found.warnings, found.tasks) == ((), (), ())
-    assert found.nearest is not None
-    assert found.nearest.text in {task for task, _, _ in FLIGHTS}
-    assert found.floor is not None
-    assert found.nearest.similarity < found.floor
-    assert found.nearest.relevance == max(0.0, found.nearest.similarity) ** 2
+    nearest = some(found.nearest)
+    assert nearest.text in {task for task, _, _ in FLIGHTS}
+    assert nearest.similarity < some(found.floor)
+    assert nearest.relevance == max(0.0, nearest.similarity) ** 2
 
 
 @pytest.mark.parametrize(
@@ -294,8 +294,7 @@ def test_warnings_come_with_what_did_better(compass: Memory) -> None:
         "rarely: 0 of 3 on 'refund a flight', like this one; "
         "failed 3 of 3 with 'no booking <number>'"
     )
-    assert warning.better_alternative is not None
-    assert warning.better_alternative.strategy == "ask first"
+    assert some(warning.better_alternative).strategy == "ask first"
 
 
 def test_an_empty_memory_answers_without_a_model(

@@ -17,7 +17,7 @@ import pytest
 
 from graphmem import Memory, Settings
 from graphmem.graph.graph import Graph
-from graphmem.search.embedding import MiniLM
+from graphmem.search.embedding import Embedder, MiniLM
 from tests.faults.attack import LONG
 from tests.neo4j.patience import prepare
 from tests.neo4j.server import Found, Neo4jUnavailable, shared
@@ -205,9 +205,11 @@ def opened(url: str, settings: Settings) -> Iterator[Opener]:
     memories: list[Memory] = []
     own = f"test-{uuid4().hex[:12]}"
 
-    def open_memory(namespace: str = own, **changes: object) -> Memory:
+    def open_memory(
+        namespace: str = own, embed_by: Embedder | None = None, **changes: object
+    ) -> Memory:
         changed = settings.model_copy(update=changes)
-        memory = Memory.open(url, namespace=namespace, settings=changed)
+        memory = Memory.open(url, namespace=namespace, settings=changed, embedder=embed_by)
         memories.append(memory)
         return memory
 

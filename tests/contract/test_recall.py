@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any
@@ -15,7 +15,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 
-from graphmem import Memory, Settings, Step
+from graphmem import Memory, Step
 from graphmem.errors import ValidationError
 from graphmem.models.advice import Recall, RecallItem
 from graphmem.search.embedding import Thresholds
@@ -53,11 +53,9 @@ class Compass:
 
 
 @pytest.fixture
-def compass(url: str, settings: Settings) -> Iterator[Memory]:
+def compass(opened: Opener) -> Memory:
     """A memory in which all cosines are known."""
-    namespace = f"test-{uuid4().hex[:12]}"
-    with Memory.open(url, namespace=namespace, settings=settings, embedder=Compass()) as memory:
-        yield memory
+    return opened(embed_by=Compass())
 
 
 def learn(
@@ -207,18 +205,15 @@ def test_own_wording_typos_and_short_questions_are_relevant(flights: Memory, ask
     assert found.nearest.text == "refund a cancelled flight"
 
 
-def test_the_floor_can_be_set(url: str, settings: Settings) -> None:
-    namespace = f"test-{uuid4().hex[:12]}"
+def test_the_floor_can_be_set(compass: Memory, opened: Opener) -> None:
+    learn(compass, REFUND, "ask first", True, True)
+    learn(compass, SEAT, "guess", True)
     for floor, tasks in ((0.6, [REFUND]), (0.4, [REFUND, SEAT]), (0.99, []), (1.0, [])):
-        given = settings.model_copy(update={"relevance_floor": floor})
-        with Memory.open(url, namespace=namespace, settings=given, embedder=Compass()) as memory:
-            if not memory.stats().episodes:
-                learn(memory, REFUND, "ask first", True, True)
-                learn(memory, SEAT, "guess", True)
-            found = memory.recall("refund a cancelled flight")
-            assert [task.text for task in found.tasks] == tasks
-            assert (found.floor, bool(found.items)) == (floor, bool(tasks))
-            assert memory.recall(REFUND).tasks[0].text == REFUND, "its own words are always enough"
+        memory = opened(embed_by=Compass(), relevance_floor=floor)
+        found = memory.recall("refund a cancelled flight")
+        assert [task.text for task in found.tasks] == tasks
+        assert (found.floor, bool(found.items)) == (floor, bool(tasks))
+        assert memory.recall(REFUND).tasks[0].text == REFUND, "its own words are always enough"
 
 
 def test_further_steps_lead_to_what_is_linked(compass: Memory) -> None:
@@ -330,7 +325,7 @@ OUTCOMES = st.lists(
 @hypothesis.settings(max_examples=8)
 @hypothesis.given(outcomes=OUTCOMES, limit=st.integers(1, 4), hops=st.integers(0, 3))
 def test_what_is_recalled_follows_from_the_outcomes(
-    url: str, settings: Settings, outcomes: list[tuple[str, str, bool]], limit: int, hops: int
+    opened: Opener, outcomes: list[tuple[str, str, bool]], limit: int, hops: int
 ) -> None:
     """In any order; every score is what it says, and what is expected to work comes first."""
     question = "refund a cancelled flight"
@@ -340,8 +335,7 @@ def test_what_is_recalled_follows_from_the_outcomes(
         return -round(item.mean, 2) if known else -0.5, -item.lower
 
     def recalled(given: list[tuple[str, str, bool]]) -> Recall:
-        namespace = f"test-{uuid4().hex[:12]}"
-        with Memory.open(url, namespace=namespace, settings=settings, embedder=Compass()) as memory:
+        with opened(f"test-{uuid4().hex[:12]}", Compass()) as memory:
             for task, strategy, success in given:
                 learn(memory, task, strategy, success)
             return memory.recall(question, limit, max_hops=hops)

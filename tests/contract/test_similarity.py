@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import hypothesis
 import hypothesis.strategies as st
 import numpy as np
 import pytest
 
-from graphmem import Memory, Settings
+from graphmem import Memory
 from graphmem.errors import NotFoundError, SettingsError, ValidationError
 from graphmem.search import edges, vectors
 from graphmem.search.edges import LINKS
@@ -45,12 +45,11 @@ def embedder() -> Counting:
 
 
 @pytest.fixture
-def memory(url: str, settings: Settings, opened: Opener, embedder: Counting) -> Iterator[Memory]:
+def memory(opened: Opener, embedder: Counting) -> Memory:
     """An empty memory with that embedder."""
-    namespace = opened().namespace
-    with Memory.open(url, namespace=namespace, settings=settings, embedder=embedder) as memory:
-        embedder.asked.clear()  # it was tried out
-        yield memory
+    memory = opened(embed_by=embedder)
+    embedder.asked.clear()  # it was tried out
+    return memory
 
 
 def links(memory: Memory) -> dict[str, dict[str, float]]:
@@ -104,25 +103,21 @@ def test_learning_waits_for_no_model(memory: Memory, embedder: Counting) -> None
         memory.similar(" ")
 
 
-def test_a_text_is_embedded_once(
-    memory: Memory, embedder: Counting, url: str, settings: Settings
-) -> None:
+def test_a_text_is_embedded_once(memory: Memory, embedder: Counting, opened: Opener) -> None:
     for number in range(12):
         memory.choose(f"task {number % 4}", [f"strategy {number % 3}"])  # what it asked is kept
         memory.learn(f"task {number % 4}", f"strategy {number % 3}", success=True)
         memory.similar("strategy 0")
     again = Counting()
-    with Memory.open(
-        url, namespace=memory.namespace, settings=settings, embedder=again
-    ) as reopened:
-        again.asked.clear()
-        assert len(reopened.similar("strategy 1")) == 2
-        assert reopened.upkeep.relink().embedded == 0
-        assert not again.asked
-        reopened.recall("task 1")  # the vector of a known text is at hand, but on a server
-        reopened.recall("task 9")
-        server = reopened.store.capabilities.server
-        assert set(again.asked) == ({"task 1", "task 9"} if server else {"task 9"})
+    reopened = opened(embed_by=again)
+    again.asked.clear()
+    assert len(reopened.similar("strategy 1")) == 2
+    assert reopened.upkeep.relink().embedded == 0
+    assert not again.asked
+    reopened.recall("task 1")  # the vector of a known text is at hand, but on a server
+    reopened.recall("task 9")
+    server = reopened.store.capabilities.server
+    assert set(again.asked) == ({"task 1", "task 9"} if server else {"task 9"})
     assert set(embedder.asked) == {f"task {n}" for n in range(4)} | {
         f"strategy {n}" for n in range(3)
     }
@@ -142,11 +137,10 @@ def test_a_text_is_embedded_once(
     )
 )
 def test_whatever_comes_in_whatever_order_the_edges_are_those_of_all_pairs(
-    opened: Opener, url: str, settings: Settings, steps: list[tuple[str, list[str] | int]]
+    opened: Opener, steps: list[tuple[str, list[str] | int]]
 ) -> None:
     embedder = Counting()
-    namespace = f"{opened().namespace}-{np.random.default_rng().integers(2**40)}"
-    with Memory.open(url, namespace=namespace, settings=settings, embedder=embedder) as memory:
+    with opened(f"test-{uuid4().hex[:12]}", embedder) as memory:
         episodes: list[str] = []
         for what, value in steps:
             if isinstance(value, int):
@@ -183,16 +177,15 @@ def test_a_task_that_is_described_anew_has_another_vector(memory: Memory) -> Non
 
 
 def test_another_embedder_is_refused_until_all_is_embedded_anew(
-    memory: Memory, url: str, settings: Settings
+    memory: Memory, opened: Opener
 ) -> None:
     memory.learn("refund", "ask", success=True)
     memory.similar("ask")
     other = Counting("another")
     missing = r"embedded with counting, which is not here; give it to Memory.open\(embedder=...\)"
-    with Memory.open(url, namespace=memory.namespace, settings=settings) as second:
-        with pytest.raises(SettingsError, match=missing):
-            second.similar("ask")
-    with Memory.open(url, namespace=memory.namespace, settings=settings, embedder=other) as second:
+    with pytest.raises(SettingsError, match=missing):
+        opened().similar("ask")
+    with opened(embed_by=other) as second:
         message = (
             r"embedded with counting \(256 dimensions\), in force is another \(256\); .*"
             r"`graphmem upkeep relink --embedder another`"
@@ -204,9 +197,8 @@ def test_another_embedder_is_refused_until_all_is_embedded_anew(
         assert (report.embedder, report.embedded) == ("hashing", 2)
         assert second.similar("ask") == []
         assert second.verify().ok
-    plain = Memory.open(url, namespace=memory.namespace, settings=settings)
-    with plain:  # what it was built with is taken, where the settings name nothing else
-        assert plain.similar("ask") == []
+    # What it was built with is taken, where the settings name nothing else.
+    assert opened().similar("ask") == []
 
 
 @pytest.mark.parametrize("interrupted", ["first search", "search", "relink", "rebuild"])
@@ -298,8 +290,7 @@ only_neo4j = pytest.mark.parametrize(
 )
 def test_what_somebody_removed_from_a_node_is_made_anew(
     memory: Memory,
-    url: str,
-    settings: Settings,
+    opened: Opener,
     tamper: str,
     open_still: bool,
     monkeypatch: pytest.MonkeyPatch,
@@ -315,15 +306,10 @@ def test_what_somebody_removed_from_a_node_is_made_anew(
     assert memory.upkeep.pending() == {"Strategy": 2, "Task": 0}
     assert memory.verify().ok  # what waits is no difference
     caplog.clear()
-    with contextlib.ExitStack() as stack:
-        other = memory
-        if open_still:
-            monkeypatch.setattr(vectors, "_LOOK", 0.0)
-        else:
-            other = stack.enter_context(
-                Memory.open(url, namespace=memory.namespace, settings=settings, embedder=Counting())
-            )
-        assert [row.text for row in other.similar("refund it")] == before
+    if open_still:
+        monkeypatch.setattr(vectors, "_LOOK", 0.0)
+    other = memory if open_still else opened(embed_by=Counting())
+    assert [row.text for row in other.similar("refund it")] == before
     assert "2 texts have no vector" in caplog.text
     assert memory.upkeep.pending() == {"Strategy": 0, "Task": 0}
     same(links(memory), drawn)

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from graphmem import Settings
 from tests.bench.report import Result, benchmark
-from tests.faults.learner import environment
-from tests.faults.sharer import Sharer
+from tests.faults.learner import Sharer, environment
 
 EACH = 500
 PROCESSES = 4

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.running import CODE, HUSH, complaint, good, run, start
-from tests.faults.learner import BATCH, environment, learning
+from tests.faults.learner import BATCH, environment, holding
 
 # Settings from the environment
 
@@ -92,8 +92,7 @@ def test_the_module_is_the_command() -> None:
 
 
 def test_asking_beside_a_writing_process_works_and_says_that_it_is_a_snapshot(url: str) -> None:
-    with learning(environment(url), 0, 2, "hold") as writer:
-        writer.wait_for("done")
+    with holding(environment(url), 2) as writer:
         done = run("--url", url, "--json", "list")
         assert (done.code, done.json["episodes"]) == (0, 2 * BATCH)
         assert re.search(r"snapshot, \d+\.\d s old", done.err)

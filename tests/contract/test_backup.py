@@ -10,7 +10,7 @@ import pytest
 from graphmem import Memory, Settings
 from graphmem.errors import NotAMemoryError, StorageError, StoreError, ValidationError
 from tests.conftest import Opener
-from tests.faults.learner import BATCH, batch, content, environment, keys, learning
+from tests.faults.learner import BATCH, batch, content, environment, holding, keys
 
 SETTINGS = Settings(wait=0.2)
 
@@ -45,8 +45,7 @@ def test_what_is_restored_is_what_was_backed_up(tmp_path: Path, folder: Path) ->
 def test_a_backup_beside_a_writing_process_has_what_was_acknowledged(
     tmp_path: Path, folder: Path
 ) -> None:
-    with learning(environment(str(folder), "default", SETTINGS), 0, 3, "hold") as learner:
-        learner.wait_for("done")
+    with holding(environment(str(folder), "default", SETTINGS), 3):
         with Memory.open(folder, settings=SETTINGS) as memory:
             memory.upkeep.backup(tmp_path / "backup")
     with Memory.open(tmp_path / "restored") as memory:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.learner import Learner, environment, learning
+from tests.faults.learner import Learner, environment, holding
 
 
 @pytest.fixture
@@ -18,8 +18,7 @@ def folder(tmp_path: Path) -> str:
 @pytest.fixture
 def holder(folder: str) -> Iterator[Learner]:
     """Another process that writes."""
-    with learning(environment(folder), 0, 1, "hold") as holder:
-        holder.wait_for("done")
+    with holding(environment(folder)) as holder:
         yield holder
 
 

@@ -1,29 +1,47 @@
-"""A process of its own that learns small batches and says which of them are durable.
+"""Processes of their own that work with a memory, and say what is durable.
 
-    GRAPHMEM_URL=... python -m tests.faults.learner FIRST LAST [hold]
+    GRAPHMEM_URL=... python -m tests.faults.learner learn FIRST LAST [hold]
+    GRAPHMEM_URL=... python -m tests.faults.learner share NAME COUNT [looking]
+    GRAPHMEM_URL=... python -m tests.faults.learner consume LOG
+    GRAPHMEM_URL=... python -m tests.faults.learner change FIRST LAST
 
-It prints ``ready``, then ``<batch> <created>`` as soon as a batch is acknowledged, then ``done``.
-With ``hold`` it then keeps the memory open, and the lease, until its standard input ends.
+All print ``done`` in the end. The first prints ``ready``, then ``<batch> <created>`` as soon as a
+batch is acknowledged; with ``hold`` it keeps the memory open, and the lease, until its standard
+input ends. The second prints ``ready`` and waits for a line. Then it learns so many episodes, and
+prints the number of each when it is acknowledged; at the end, after ``took``, how long each call
+took, as JSON. With ``looking`` it learns something new each time, and also reads: what it wrote is
+there, and nothing is ever less. The third writes the id of every event into the file LOG, and to
+the disk, before it acknowledges it; then it prints the id. The last changes policies, and prints
+the number of each change that is made.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, Self, TypeVar
 
 from graphmem import Episode, Memory, Settings, Step
 from graphmem.store import embedded_sessions
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 BATCH = 20
 FIRST_DAY = datetime(2026, 1, 1, tzinfo=UTC)
 STRATEGIES = ("ask first", "just do it", "look it up")
+GROUP = "workers"
+PAGES = 5
+SIZES = (1, 1, 3, 1)
+"""Events of the changes with the numbers 0, 1, 2, 3, then the same again."""
 
 
 def episode(number: int) -> Episode:
@@ -97,8 +115,59 @@ def run_program(
     )
 
 
+class Steps:
+    """The steps of this process, of which the one with a number is its last."""
+
+    def __init__(self, kill: int) -> None:
+        self._kill = kill
+        self._next = 0
+
+    def _pass(self) -> None:
+        if self._next == self._kill:
+            os._exit(9)
+        self._next += 1
+
+    def __call__(self, call: Callable[P, R]) -> Callable[P, R]:
+        """Return a call with a step before it, and one after it."""
+
+        def then(*args: P.args, **kwargs: P.kwargs) -> R:
+            self._pass()
+            answer = call(*args, **kwargs)
+            self._pass()
+            return answer
+
+        return then
+
+    def sessions(self, load: Callable[..., Any], method: str) -> Callable[..., Any]:
+        """Return what loads sessions of the engine of which a method has steps."""
+        return lambda *args, **more: _Session(load(*args, **more), method, self)
+
+
+class _Session:
+    """A session of the engine; its own attributes cannot be set."""
+
+    def __init__(self, inner: Any, method: str, steps: Steps) -> None:
+        self._inner, self._method, self._steps = inner, method, steps
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._inner, name)
+        return self._steps(found) if name == self._method else found
+
+
+def killed(program: str, kill: int, folder: Path, settings: Settings) -> tuple[str, bool]:
+    """Run a program with ``steps`` that ends at one of them; return what it printed.
+
+    Also return whether it was killed: otherwise it came to its end.
+    """
+    begin = f"from tests.faults.learner import Steps\nsteps = Steps({kill})\n"
+    surroundings = environment(str(folder), "default", settings)
+    answer = run_program(begin + program, surroundings=surroundings, timeout=60)
+    assert answer.returncode in {0, 9}, answer.stderr
+    return answer.stdout, answer.returncode == 9
+
+
 class Talker:
-    """Python in a process of its own, which says what it has done."""
+    """Python in a process of its own, which says what it has done; killed at the end of a block."""
 
     def __init__(self, environment: Mapping[str, str], *command: str) -> None:
         self.name = command[1]
@@ -113,6 +182,12 @@ class Talker:
         assert self._process.stdin
         assert self._process.stdout
         self._given, self._printed = self._process.stdin, self._process.stdout
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
 
     @property
     def pid(self) -> int:
@@ -155,10 +230,17 @@ class Talker:
         return self._process.wait(60)
 
 
-class Learner(Talker):
+class Process(Talker):
+    """One of the processes of this module."""
+
+    def __init__(self, environment: Mapping[str, str], *arguments: str) -> None:
+        super().__init__(environment, "-m", __name__, *arguments)
+
+
+class Learner(Process):
     def __init__(self, environment: Mapping[str, str], first: int, last: int, *more: str) -> None:
         self.acknowledged: dict[int, int] = {}
-        super().__init__(environment, "-m", "tests.faults.learner", str(first), str(last), *more)
+        super().__init__(environment, "learn", str(first), str(last), *more)
 
     def note(self, line: str) -> None:
         words = line.split()
@@ -167,25 +249,144 @@ class Learner(Talker):
 
 
 @contextmanager
-def learning(
-    environment: Mapping[str, str], first: int, last: int, *more: str
-) -> Iterator[Learner]:
-    learner = Learner(environment, first, last, *more)
-    try:
+def holding(environment: Mapping[str, str], last: int = 1, first: int = 0) -> Iterator[Learner]:
+    """Another process that has learned batches, and keeps the lease."""
+    with Learner(environment, first, last, "hold") as learner:
+        learner.wait_for("done")
         yield learner
-    finally:
-        learner.kill()
+
+
+class Sharer(Process):
+    def __init__(self, environment: Mapping[str, str], name: str, count: int, *more: str) -> None:
+        self.acknowledged = 0
+        self.took: list[float] = []
+        super().__init__(environment, "share", name, str(count), *more)
+        self.name = name
+        self.wait_for("ready")
+
+    def note(self, line: str) -> None:
+        word, _, rest = line.partition(" ")
+        if word == "took":
+            self.took = json.loads(rest)
+        elif word.isdigit():
+            self.acknowledged = int(word) + 1
+
+
+class Worker(Process):
+    """A process that consumes events, or changes policies."""
+
+    def __init__(self, environment: Mapping[str, str], *arguments: str) -> None:
+        self.acknowledged: list[str] = []
+        """What it reported as durable, in order."""
+        super().__init__(environment, *arguments)
+
+    def note(self, line: str) -> None:
+        if line != "done":
+            self.acknowledged += line.split()
+
+    def wait_for_acknowledged(self, count: int) -> None:
+        """Return when it has reported so much as durable, or is done."""
+        for line in self.lines():
+            if line == "done" or len(self.acknowledged) >= count:
+                return
+
+
+def learn_one(memory: Memory, name: str, number: int, *, new: bool = False) -> Any:
+    return memory.learn(
+        f"task {number % 20}",
+        f"strategy {number} of {name}" if new else f"strategy {number % 15}",
+        success=number % 3 > 0,
+        source_key=f"{name}/{number}",
+    )
+
+
+def change(memory: Memory, number: int) -> None:
+    """The change of a number: always the same, so that anybody can tell what must be there."""
+    here, there = {"page": number % PAGES}, {"page": (number + 1) % PAGES}
+    reward = float(number % 7)
+    policies = memory.policies
+    if number % 4 == 0:
+        policies.update(here, "go", reward, next_state=there)
+    elif number % 4 == 1:
+        policies.update(here, "stop", reward, terminal=True, success=number % 3 > 0)
+    elif number % 4 == 2:
+        step = {"state": here, "action": "go", "reward": reward, "next_state": there}
+        policies.update_many([step, {**step, "state": there, "next_state": here}, step])
+    else:
+        policies.observe(here, "go", number % 3 > 0)
+
+
+def learned(memory: Memory) -> dict[tuple[int, str], tuple[Any, ...]]:
+    """What the changes taught."""
+    return {
+        (page, policy.action): (policy.q, policy.updates, policy.trials, policy.successes)
+        for page in range(PAGES)
+        for policy in memory.policies.list({"page": page})
+    }
+
+
+def _learn(memory: Memory, first: str, last: str, *_: str) -> None:
+    print("ready", flush=True)
+    for number in range(int(first), int(last)):
+        report = memory.learn_many(batch(number))
+        print(number, report.created, flush=True)
+
+
+def _share(memory: Memory, name: str, count: str, *looking: str) -> None:
+    took, seen = [], 0
+    memory.stats()
+    print("ready", flush=True)
+    sys.stdin.readline()
+    for number in range(int(count)):
+        began = time.perf_counter()
+        assert learn_one(memory, name, number, new=bool(looking)).created
+        took.append(time.perf_counter() - began)
+        print(number, flush=True)
+        if looking and not number % 10:
+            own = memory.query(
+                "MATCH (e:Episode) WHERE e.ns = $ns AND e.source_key STARTS WITH $name "
+                "RETURN count(e) AS episodes",
+                name=f"{name}/",
+            )
+            assert own[0]["episodes"] == number + 1
+            episodes = memory.stats().episodes
+            assert episodes >= max(seen, number + 1)
+            seen = episodes
+            assert memory.recall(f"task {number % 20}").items
+    print("took", json.dumps(took), flush=True)
+
+
+def _consume(memory: Memory, path: str) -> None:
+    memory.upkeep.initialize()
+    consumer = memory.events.listen(GROUP, follow=False)
+    with Path(path).open("a") as log:
+        for event in consumer:
+            print(event.id, file=log, flush=True)
+            os.fsync(log.fileno())
+            consumer.ack()
+            print(event.id, flush=True)
+
+
+def _change(memory: Memory, first: str, last: str) -> None:
+    memory.upkeep.initialize()
+    for number in range(int(first), int(last)):
+        change(memory, number)
+        print(number, flush=True)
+
+
+WORK: dict[str, Callable[..., None]] = {
+    "learn": _learn,
+    "share": _share,
+    "consume": _consume,
+    "change": _change,
+}
 
 
 def main() -> None:
-    first, last = int(sys.argv[1]), int(sys.argv[2])
     if "hold" in sys.argv:
         vars(embedded_sessions)["wanted"] = lambda _: False  # it gives the lease to nobody
     with Memory.open() as memory:
-        print("ready", flush=True)
-        for number in range(first, last):
-            report = memory.learn_many(batch(number))
-            print(number, report.created, flush=True)
+        WORK[sys.argv[1]](memory, *sys.argv[2:])
         print("done", flush=True)
         if "hold" in sys.argv:
             sys.stdin.read()

@@ -18,7 +18,7 @@ from graphmem.store.port import CLOSED, Transaction
 from graphmem.store.queries import adhoc
 from tests.conftest import Opener
 from tests.faults.attack import rounds
-from tests.faults.learner import environment, keys, learning
+from tests.faults.learner import Learner, environment, keys
 
 CREATE = adhoc("CREATE (a:Agent {id: $id, ns: $ns})", "write")
 AGENTS = adhoc("MATCH (a:Agent) WHERE a.ns = $ns RETURN a.id AS id ORDER BY id DESC")
@@ -125,7 +125,7 @@ def test_closing_gives_up_where_a_transaction_never_ends(
         finally:
             done.set()
         slow.result()
-    with learning(environment(folder), 0, 1) as other:
+    with Learner(environment(folder), 0, 1) as other:
         memory.close()
         other.wait_for("done")
     with Memory.open(folder) as again:
@@ -157,5 +157,5 @@ def test_a_handle_that_nobody_closed_does_not_keep_the_lease(folder: str) -> Non
     del memory
     gc.collect()
     other.close()
-    with learning(environment(folder, GRAPHMEM_WAIT="0"), 0, 1) as next_one:
+    with Learner(environment(folder, GRAPHMEM_WAIT="0"), 0, 1) as next_one:
         next_one.wait_for("done")

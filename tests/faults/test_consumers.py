@@ -19,8 +19,7 @@ from graphmem.models.policies import Event
 from graphmem.policies.events import Consumer
 from tests.conftest import Clock, Opener
 from tests.faults.attack import rounds
-from tests.faults.consumer import GROUP, SIZES, change, learned, running
-from tests.faults.learner import environment
+from tests.faults.learner import GROUP, SIZES, Worker, change, environment, learned
 from tests.machines import MemoryMachine, run
 
 CHANCE = 20_261_101
@@ -56,7 +55,7 @@ def test_a_killed_consumer_loses_nothing_and_repeats_what_it_did_not_acknowledge
 
     path, before, acknowledged = tmp_path / "processed", list[str](), set[str]()
     for kill in (True, True, False):
-        with running(surroundings, "consume", str(path)) as process:
+        with Worker(surroundings, "consume", str(path)) as process:
             if kill:
                 process.wait_for_acknowledged(chance.randrange(25))
                 time.sleep(chance.uniform(0, 0.02))
@@ -105,7 +104,7 @@ def test_a_killed_writer_loses_no_acknowledged_change(
     chance = random.Random(CHANCE + round_)
     surroundings = environment(url, f"changes-{uuid4().hex}", settings)
     most = 300 if engine == "embedded" else 40
-    with running(surroundings, "change", "0", "100000") as process:
+    with Worker(surroundings, "change", "0", "100000") as process:
         process.wait_for_acknowledged(chance.randrange(most))
         time.sleep(chance.uniform(0, 0.02))
         process.kill()

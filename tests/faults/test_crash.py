@@ -19,7 +19,7 @@ from graphmem.store.port import SCHEMA_VERSION
 from graphmem.store.queries import procedure
 from tests.conftest import Opener
 from tests.faults.attack import rounds
-from tests.faults.learner import BATCH, batch, content, environment, episode, keys, learning
+from tests.faults.learner import BATCH, Learner, batch, content, environment, episode, keys
 from tests.neo4j.server import SHORT_LIVED, Neo4jServer
 from tests.neo4j.server import own_server as own
 
@@ -68,7 +68,7 @@ def test_a_killed_process_loses_nothing_that_was_acknowledged(
     where = url if settings.password else str(tmp_path / "crashed.graph")
     surroundings = environment(where, f"crash-{CHANCE}-{round_}-{time.time_ns()}", settings)
 
-    with learning(surroundings, 0, BATCHES) as learner:
+    with Learner(surroundings, 0, BATCHES) as learner:
         learner.wait_for(chance.choice(["ready", *map(str, range(BATCHES - 1))]))
         time.sleep(chance.uniform(0, 0.04))  # into a batch, a commit, or the moment after one
         learner.kill()

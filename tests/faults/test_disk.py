@@ -25,7 +25,7 @@ from graphmem.errors import (
     UnavailableError,
 )
 from graphmem.store import embedded_files
-from tests.faults.learner import BATCH, batch, environment, keys, learning, run_program
+from tests.faults.learner import BATCH, batch, environment, holding, keys, run_program
 from tests.neo4j.server import Found
 
 FULL_DISK = """
@@ -92,9 +92,8 @@ def closed(tmp_path: Path) -> Path:
 def crashed(tmp_path: Path) -> Path:
     """A memory whose writer was killed: what it learned is in the log."""
     folder = tmp_path / "crashed.graph"
-    with learning(environment(str(folder)), 0, 3, "hold") as learner:
-        learner.wait_for("done")
-    return folder
+    with holding(environment(str(folder)), 3):
+        return folder
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,7 @@ from graphmem.errors import StorageError
 from graphmem.store.embedded_files import GRAPH, LOG, accept_loss
 from graphmem.store.manifest import MANIFEST
 from tests.faults.attack import rounds
-from tests.faults.learner import BATCH, Talker, batch, environment, keys, learning
-from tests.faults.steps import killed
+from tests.faults.learner import BATCH, Talker, batch, environment, holding, keys, killed
 
 SETTINGS = Settings(wait=0.2)
 LOGGED = 4
@@ -38,9 +37,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
             shutil.copytree(folder, base / "older")
         with Memory.open(folder) as memory:
             memory.learn_many(batch(number))
-    with learning(environment(str(folder)), 3, 3 + LOGGED, "hold") as learner:
-        learner.wait_for("done")
-    return base
+    with holding(environment(str(folder)), 3 + LOGGED, 3):
+        return base
 
 
 @pytest.fixture
@@ -57,8 +55,8 @@ def foreign_graph(folder: Path, _: Path) -> None:
 def foreign_log(folder: Path, _: Path) -> None:
     """A log of the same length in transactions, and longer in bytes."""
     url = str(folder.parent / "other")
-    with learning(environment(url), 9, 9 + LOGGED, "hold") as learner:
-        learner.wait_for("done")
+    with holding(environment(url), 9 + LOGGED, 9):
+        pass
     shutil.copy(Path(url) / LOG, folder)
 
 
@@ -189,9 +187,8 @@ def test_every_cut_of_the_log_before_its_last_acknowledged_end_is_noticed(
 ) -> None:
     """Also where the log ends between two transactions, which no checksum can notice."""
     if durability == "full":
-        url = environment(str(folder), GRAPHMEM_DURABILITY="full")
-        with learning(url, 20, 22, "hold") as learner:
-            learner.wait_for("done")
+        with holding(environment(str(folder), GRAPHMEM_DURABILITY="full"), 22, 20):
+            pass
     data = (folder / LOG).read_bytes()
     chance = random.Random(7)
     ends = [5, *sorted(chance.sample(range(6, len(data)), rounds(20, 400)))]

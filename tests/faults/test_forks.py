@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from graphmem import Memory, Settings
-from tests.faults.learner import BATCH, environment, learning, run_program
+from tests.faults.learner import BATCH, environment, holding, run_program
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 
@@ -79,8 +79,7 @@ def test_a_child_deletes_nothing_of_its_parent(folder: str, tmp_path: Path) -> N
     before = 'memory.learn("a task", "before", success=True)'
     after = 'print(memory.stats().episodes, len(os.listdir(os.environ["TMPDIR"])))'
     assert run(ENDS.format(before=before, after=after), own) == ["1 0"]
-    with learning(environment(folder), 0, 1, "hold") as holder:
-        holder.wait_for("done")
+    with holding(environment(folder)):
         shared = environment(folder, TMPDIR=str(temporary))
         before = 'memory.recall("task 1")'
         after = "print(memory.stats().episodes, memory.verify().ok)"

@@ -16,7 +16,7 @@ from graphmem.store.embedded_files import VECTORS
 from graphmem.store.vectors import ENDING
 from tests.faults.attack import LONG, rounds
 from tests.faults.dying import answers, build, chosen, erase_agent, search
-from tests.faults.learner import environment, learning, run_program
+from tests.faults.learner import environment, holding, run_program
 
 CHANCE = 20_261_123
 
@@ -173,8 +173,7 @@ def test_a_reader_beside_a_writer_is_right_whatever_happens_to_the_file(
     shutil.copytree(whole / "memory.graph", folder)
     surroundings = environment(str(folder), "held", chosen(), GRAPHMEM_EMBEDDER="hashing")
     quiet = chosen().model_copy(update={"wait": 0.1, "count_reads": False})
-    with learning(surroundings, 0, 1, "hold") as holder:
-        holder.wait_for("done")
+    with holding(surroundings):
         for round_ in range(rounds(4, 200)):
             if (folder / VECTORS).is_file():
                 (folder / VECTORS).unlink()

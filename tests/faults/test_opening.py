@@ -12,8 +12,7 @@ import pytest
 
 from graphmem import Memory
 from graphmem.store import embedded_files
-from tests.faults.learner import BATCH, batch
-from tests.faults.sharer import learn
+from tests.faults.learner import BATCH, batch, learn_one
 
 pytestmark = [
     pytest.mark.skipif(os.name == "nt", reason="the lease is held until closing there"),
@@ -43,10 +42,10 @@ def test_a_graph_is_loaded_to_read_and_once_to_write(folder: str, loads: list[st
         assert memory.stats().episodes == BATCH
         assert not memory.store.writing
         assert len(loads) == 1
-        assert learn(memory, "own", 0).created
+        assert learn_one(memory, "own", 0).created
         assert memory.store.writing
         assert same.stats().episodes == BATCH + 1
-        assert learn(same, "own", 1).created
+        assert learn_one(same, "own", 1).created
         assert len(loads) == 2
 
 
@@ -69,7 +68,7 @@ def test_reads_are_counted_by_who_also_writes(folder: str, loads: list[str]) -> 
     with Memory.open(folder) as memory:
         assert reads(memory) == 0
         assert memory.recall("task 3").items
-        assert learn(memory, "own", 0).created
+        assert learn_one(memory, "own", 0).created
     with Memory.open(folder) as memory:
         assert reads(memory) > 0
         assert memory.verify().ok
@@ -81,7 +80,7 @@ def test_a_log_that_rests_is_folded_into_the_graph_file(
     """The engine takes long to read a log; so who is killed while it does nothing leaves none."""
     monkeypatch.setattr(embedded_files, "SELDOM", 0.1)
     with Memory.open(folder) as memory:
-        assert learn(memory, "own", 0).created
+        assert learn_one(memory, "own", 0).created
         end = time.monotonic() + 60
         while embedded_files.holds_log(Path(folder)):
             assert time.monotonic() < end

@@ -5,14 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from graphmem import Memory, Settings
-from tests.faults.learner import STRATEGIES, environment, learning
+from tests.faults.learner import STRATEGIES, environment, holding
 
 
 def test_a_reader_searches_beside_a_writer(tmp_path: Path) -> None:
     url = str(tmp_path / "shared.graph")
     settings = Settings(wait=0.1, embedder="hashing")
-    with learning(environment(url, "default", settings), 0, 3, "hold") as learner:
-        learner.wait_for("done")
+    with holding(environment(url, "default", settings), 3) as learner:
         patient = settings.model_copy(update={"wait": 600.0})  # who waited would not end
         with Memory.open(url, settings=patient) as reader:
             for _ in range(2):

@@ -17,9 +17,7 @@ from graphmem import Memory, Settings
 from graphmem.store.embedded_files import wanted
 from graphmem.store.vectors import digest
 from tests.faults.attack import rounds
-from tests.faults.learner import environment, keys
-from tests.faults.sharer import Sharer
-from tests.faults.sharer import learn as learn_one
+from tests.faults.learner import Sharer, environment, keys, learn_one
 
 pytestmark = [
     pytest.mark.skipif(os.name == "nt", reason="the lease is held until closing there"),

@@ -13,7 +13,7 @@ import pytest
 from graphmem.errors import StorageError
 from graphmem.integrations.claude_code import TIMEOUTS, install
 from tests.cli.running import Done, complaint, good, run
-from tests.faults.learner import environment, learning
+from tests.faults.learner import environment, holding
 from tests.integrations.claude_code_session import Session, fixing
 
 COMMAND = "graphmem --url ./runs.graph hooks run claude-code"
@@ -246,8 +246,7 @@ def test_a_memory_that_another_process_writes(project: Path, tmp_path: Path) -> 
     fixing(session)
     waiting = {"GRAPHMEM_WAIT": "0.1"}
     url = str(project / "runs.graph")
-    with learning(environment(url), 0, 1, "hold") as holder:
-        holder.wait_for("done")
+    with holding(environment(url)) as holder:
         ended = hook(session.ended(), "--test-command", "pytest", url=url, **waiting)
         assert ended.out == ""
         assert "writes this memory" in ended.err

@@ -189,21 +189,23 @@ def judge(
     of = np.array([one.place for one in parts])
     around = np.array([_around(shared, owns[one.place], one) for one in parts])
     expected = formula.expect(Counts(*around.transpose(1, 2, 0)), PRIOR, strengths)
-    pairs: list[tuple[Pair, Sequence[int]]] = []
+    counts: list[Pair] = []
+    latest: list[Sequence[int]] = []
     for part in parts:
         own = owns[part.place]
         stamps, counted = own.here_latest, (own.here_trials, own.here_successes)
         if part.run:
             stamps = [stamp for stamp in stamps if stamp >= part.run[0]]
             counted = len(stamps), sum([stamp & 1 for stamp in stamps])
-        pairs.append((counted, stamps))
-    runs = mixed([one for one, _ in pairs], [stamps for _, stamps in pairs], formula.HAZARD)
+        counts.append(counted)
+        latest.append(stamps)
+    runs = mixed(counts, latest, formula.HAZARD)
     shares = np.array([one.share for one in parts])
-    unseen = _unseen(owns, parts, [stamps for _, stamps in pairs], courses | nearby)
+    unseen = _unseen(owns, parts, latest, courses | nearby)
     ever = np.flatnonzero([not one.run for one in parts])
     belief = formula.believe(of, ever, shares, unseen, expected, runs, strengths.cell)
     first = np.searchsorted(of, np.arange(len(owns)))
-    here = formula.find_turns(runs, [one for one, _ in pairs], possible=True)
+    here = formula.find_turns(runs, counts, possible=True)
     turns = [
         (
             None if parts[row].run else here.get(row),
@@ -293,6 +295,8 @@ def _courses_on_type(
 def _changing_nearby(several: Sequence[tuple[int, Course]]) -> tuple[dict[int, Course], Runs]:
     """Return who may have changed on such tasks, most probably how, by place, and a row of runs."""
     several = [one for one in several if one[1].varies]
+    if not several:
+        return {}, formula.NO_RUNS
     courses = [one for _, one in several]
     latest, powers = [one.latest for one in courses], [one.powers for one in courses]
     runs = mixed([one[:2] for one in courses], latest, formula.SPREADING, powers)
@@ -315,7 +319,7 @@ def changing(
     wide = mixed(counts, [own.latest for own in owns], formula.DRIFT, formula.TEMPER)
     suspects = [int(place) for place in np.flatnonzero(wide.weights[:, 0] < 1.0 - SUSPECT)]
     if not suspects:
-        return {}, wide.take([])
+        return {}, formula.NO_RUNS
     found = {place: latest for place, latest in look_up(suspects).items() if latest}
     latest = [[one.stamp for one in many] for many in found.values()]
     counts = [counts[place] for place in found]

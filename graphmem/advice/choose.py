@@ -128,13 +128,13 @@ class Chooser:
         odds = probabilities(found.belief, met, cell, explore, chances, rng)
         taken = int(np.searchsorted(odds.cumsum(), rng.random() * odds.sum(), "right"))
         warnings = self._warnings(found, view)
-        chosen, *considered = (
+        chosen, *considered = [
             self._considered(one, propensity, explore, found, warnings[one.id])
             for place, one, propensity in sorted(
                 zip(range(len(several)), several, odds.tolist(), strict=True),
                 key=lambda each: (each[0] != min(taken, len(several) - 1), each[1].order),
             )
-        )
+        ]
         fields = {name: getattr(chosen, name) for name in Considered.model_fields}
         if not met and (note := describe_unshared(self._graph, asked.task, view)):
             fields["why"] += f"; {note}"

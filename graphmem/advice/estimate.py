@@ -17,7 +17,7 @@ from graphmem.advice.strengths import DEFAULTS, Strengths
 from graphmem.graph.access import View
 from graphmem.graph.estimate import MOVED, STANDARD_ERRORS, Estimate, is_common, is_usual, mean_of
 from graphmem.graph.graph import Graph
-from graphmem.models.forecasts import Change, OutcomeCounts, PoolingStrengths
+from graphmem.models.forecasts import Change, PoolingStrengths
 from graphmem.numerics import beta_quantile, wilson_lower
 from graphmem.search.similarity import Question, Similarity
 from graphmem.store.port import Row
@@ -96,9 +96,8 @@ class Estimator:
         tools = sequences([one.text for one in several])
         common = set()
         for one in several:
-            counts = {name: getattr(one, name) for name in OutcomeCounts.model_fields}
-            one.usual = is_usual(counts, everything)
-            if one.text in tools and is_common(counts, everything, found.runs):
+            one.usual = is_usual(one, everything)
+            if one.text in tools and is_common(one, everything, found.runs):
                 common.add(one.text)
         for one in several:
             one.common = common.issuperset(tools.get(one.text, [one.text]))
@@ -162,5 +161,5 @@ def together(rates: Sequence[float], weights: Sequence[float]) -> float:
     """Return what to expect of several strategies together: the mean of their log odds."""
     if len(rates) == 1:
         return rates[0]
-    total = sum(w * log(p / (1.0 - p)) for p, w in zip(rates, weights, strict=True))
+    total = sum([w * log(p / (1.0 - p)) for p, w in zip(rates, weights, strict=True)])
     return 1.0 / (1.0 + exp(-total / sum(weights)))

@@ -192,8 +192,8 @@ class Evidence:
             own.around_trials, own.around, own.gone, _ = weigh_near(own.cells)
             near = [cell for key, cell in there.items() if key in similar]
             own.near_trials, own.near_successes = _sum_outcomes(near)
-            if nearest := next((task for task in self.near if task in there), None):
-                own.nearest = self.near[nearest] | _describe_nearest(own, there[nearest])
+            if nearest := [task for task in self.near if task in there]:
+                own.nearest = self.near[nearest[0]] | _describe_nearest(own, there[nearest[0]])
 
     def _find(self, text: str, identity: str) -> Estimate:
         """Return a strategy by the id of its text, else by its id."""
@@ -204,7 +204,7 @@ class Evidence:
                 if known.id is None:
                     known.id, known.text = self._wholes.get(one, one), self._texts[one]
                     members = self._members.get(known.id, [known.id])
-                    known.texts = tuple(self._texts[member] for member in members)
+                    known.texts = tuple([self._texts[member] for member in members])
                 return known
         return Estimate(text=text, texts=(text,))
 
@@ -234,11 +234,12 @@ class Evidence:
         counts: dict[str, Pair] = defaultdict(lambda: (0, 0))
         for one, (_, n, k) in known.items():
             counts[wholes.get(one, one)] = plus(counts[wholes.get(one, one)], n, k)
+        least = near.similar_from if nearest else 1.0
         for (borrower, whole), (cosine, lender) in nearest.items():
             n, k = counts[whole]
             if n and lender in known:
                 row = {"id": lender, "text": known[lender][0], "similarity": cosine}
-                row |= {"weight": _weigh(cosine, near.similar_from), "trials": n, "successes": k}
+                row |= {"weight": _weigh(cosine, least), "trials": n, "successes": k}
                 one = candidates[borrower]
                 one.lenders.append(row)
                 one.lent = plus(one.lent, *lend(row["weight"], n, k))
@@ -249,17 +250,8 @@ class Evidence:
     def _share(self, parts: Mapping[str, Sequence[Any]]) -> Shared:
         """Return what all candidates share."""
         near = weigh_near([NearCell(n, k, self._weights[key]) for key, n, k in parts["near"]])
-        everything, typed = (
-            Tally(
-                self.everything[f"{kind}trials"],
-                self.everything[f"{kind}successes"],
-                (self.everything[f"{kind}n"], self.everything[f"{kind}k"]),
-            )
-            for kind in ("", "type_")
-        )
-        here = parts["here"][0]
-        used = Tally(here["trials"], here["successes"], (here["n"], here["k"]))
-        return Shared(everything, typed, Tally(**parts["task"][0]), used, near)
+        everything, typed = _tally(self.everything), _tally(self.everything, "type_")
+        return Shared(everything, typed, Tally(**parts["task"][0]), _tally(parts["here"][0]), near)
 
     def look_up(self, places: Sequence[int]) -> Mapping[int, Sequence[Lately]]:
         """Return the latest outcomes of candidates (places)."""
@@ -269,6 +261,11 @@ class Evidence:
         weights: dict[str, float | None] = {**self._weights}
         weights |= dict.fromkeys(self._question.tasks)
         return read_lately(self._graph, self._view, of, first, self._question.task_type, weights)
+
+
+def _tally(row: Row, of: str = "") -> Tally:
+    worth = row[f"{of}n"], row[f"{of}k"]
+    return Tally(row[f"{of}trials"], row[f"{of}successes"], worth)
 
 
 def _describe_nearest(own: Estimate, nearest: NearCell) -> Row:
@@ -281,8 +278,11 @@ def _describe_nearest(own: Estimate, nearest: NearCell) -> Row:
     return told | {"tasks": len(near), "others": others}
 
 
-def _sum_outcomes(cells: Sequence[NearCell]) -> tuple[int, int]:
-    return sum([cell.trials for cell in cells]), sum([cell.successes for cell in cells])
+def _sum_outcomes(cells: Iterable[NearCell]) -> tuple[int, int]:
+    trials, successes = 0, 0
+    for cell in cells:
+        trials, successes = trials + cell.trials, successes + cell.successes
+    return trials, successes
 
 
 def _weigh(cosine: float, edge: float) -> float:

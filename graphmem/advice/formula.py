@@ -90,6 +90,9 @@ class Runs(NamedTuple):
         return Runs(self.weights[places], self.trials[places], self.successes[places])
 
 
+NO_RUNS = Runs(*np.ones((3, 0, 1)))
+
+
 class Level(NamedTuple):
     """What outcomes on some tasks tell of those on others; shape (rows, columns).
 

@@ -235,30 +235,31 @@ def _quoted(text: str) -> str:
     return f"'{fenced(text, NAMED)}'"
 
 
-def is_common(uses: Mapping[str, float], everything: Mapping[str, int], runs: int) -> bool:
+def is_common(one: Estimate, everything: Mapping[str, int], runs: int) -> bool:
     """Return whether nearly all runs used a tool, and it is no better and no worse than others."""
-    if not uses["trials"] or uses["here_trials"] + uses["near_trials"] < NEARLY_ALL * runs:
+    if not one.trials or one.here_trials + one.near_trials < NEARLY_ALL * runs:
         return False
-    trials, successes = _columns(uses)
-    n, k, others = uses[trials], uses[successes], everything[trials] - uses[trials]
+    n, k, others, won = _compare(one, everything)
     if not others:
         return True
-    rate = mean_of(everything[successes], everything[trials])
+    rate = mean_of(k + won, n + others)
     error = sqrt(rate * (1.0 - rate) * (1.0 / n + 1.0 / others))
-    return abs(k / n - (everything[successes] - k) / others) <= 2.0 * error
+    return abs(k / n - won / others) <= 2.0 * error
 
 
-def is_usual(uses: Mapping[str, float], everything: Mapping[str, int]) -> bool:
+def is_usual(one: Estimate, everything: Mapping[str, int]) -> bool:
     """Return whether a strategy worked at times, and no less often than the others there."""
-    trials, successes = _columns(uses)
-    others, won = everything[trials] - uses[trials], everything[successes] - uses[successes]
-    better = uses[successes] * others >= won * uses[trials]
-    return others > 0 and uses[successes] > 0 and bool(better)
+    n, k, others, won = _compare(one, everything)
+    return others > 0 and k > 0 and k * others >= won * n
 
 
-def _columns(uses: Mapping[str, float]) -> tuple[str, str]:
-    typed = "type_" if uses["type_trials"] else ""
-    return f"{typed}trials", f"{typed}successes"
+def _compare(one: Estimate, everything: Mapping[str, int]) -> tuple[int, int, int, int]:
+    """Return its trials and successes, and those of all others: on the type, else on all tasks."""
+    if one.type_trials:
+        n, k, of = one.type_trials, one.type_successes, "type_"
+    else:
+        n, k, of = one.trials, one.successes, ""
+    return n, k, everything[f"{of}trials"] - n, everything[f"{of}successes"] - k
 
 
 def weight_of(trials: int) -> float:

@@ -115,13 +115,11 @@ class Graph:
 
     def read(self, name: str, /, *options: str, **params: Any) -> list[Row]:
         """Run a reading procedure."""
-        self._look()
         query, bound = self._bound(name, options, params)
         return self.store.read(query, **bound)
 
     def write(self, name: str, /, *options: str, **params: Any) -> list[Row]:
         """Run one procedure in a transaction of its own."""
-        self._look()
         query, bound = self._bound(name, options, params)
         rows = self.store.write(query, **bound)
         self._end_write()
@@ -131,7 +129,6 @@ class Graph:
         self, name: str, fits: Callable[[list[Row]], bool], /, *options: str, **params: Any
     ) -> list[Row]:
         """Run one procedure; undo it if its rows do not fit; see :meth:`Store.attempt`."""
-        self._look()
         query, bound = self._bound(name, options, params)
         rows = self.store.attempt(query, fits, **bound)
         self._end_write()
@@ -175,6 +172,8 @@ class Graph:
         self, name: str, options: tuple[str, ...], params: dict[str, Any], now: int | None = None
     ) -> tuple[Query, dict[str, Any]]:
         """Return a procedure (with its optional lines for ``options``) and all its parameters."""
+        if now is None and not self._settled:  # in a transaction it would take a second connection
+            self._look()
         key, known = (name, *options), self._known
         if key not in known:
             query = procedure(name)

@@ -279,7 +279,8 @@ class EmbeddedStore:
 
     def _check_usable(self) -> None:
         check_process(self.url, self._pid)
-        self._check_open()
+        if self._closed:
+            raise StoreError(CLOSED)
 
     def _writable(self, wait: float | None = None) -> Writer:
         self._check_usable()

@@ -35,9 +35,12 @@ def run(call: Callable[..., Any], query: Query, /, **params: Any) -> list[Row]:
     _USED_BY.add(os.getpid())
     # In a forked child the engine would wait for ever for its threads.
     limits = {"max_work_units": _IN_THREADS - 1} if len(_USED_BY) > 1 else {}
-    with translated(query):
+    try:
         result = call(query.text, params=bound, **limits)
         return result.to_list() if hasattr(result, "to_list") else []
+    except Exception:
+        with translated(query):
+            raise
 
 
 @contextlib.contextmanager

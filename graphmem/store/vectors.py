@@ -261,9 +261,11 @@ class Asked:
     def similarities(self, rows: Places) -> list[float]:
         """Return the exact products of rows with the vector, to six places."""
         vector = self.vector.astype(np.float64)
-        pages = (rows[start : start + _PAGE] for start in range(0, len(rows), _PAGE))
-        found = (dots(self.matrix[page].astype(np.float64), vector) for page in pages)
-        return [round(exact, 6) for page in found for exact in page.tolist()]
+        found: list[float] = []
+        for start in range(0, len(rows), _PAGE):
+            page = self.matrix[rows[start : start + _PAGE]].astype(np.float64)
+            found += [round(exact, 6) for exact in dots(page, vector).tolist()]
+        return found
 
     def nearest(self, rows: Places, limit: int, at_least: float = -1.0) -> list[tuple[int, float]]:
         """Return the places of the nearest rows (-1: none) with their similarities, in no order.

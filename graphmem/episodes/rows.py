@@ -16,15 +16,8 @@ from graphmem import ids
 from graphmem.errors import ConflictError, StorageError
 from graphmem.graph.graph import Reader
 from graphmem.ids import canonical_json, digest, from_millis, node_id
-from graphmem.models.episodes import (
-    Episode,
-    MistakeCard,
-    Step,
-    StrategyUse,
-    content,
-    hashed,
-    resolve,
-)
+from graphmem.models.episodes import Episode, MistakeCard, Outcome, Step, StrategyUse, resolve
+from graphmem.models.fields import millis
 from graphmem.models.reports import Told
 from graphmem.policies.streams import took
 from graphmem.store.port import Row
@@ -33,6 +26,8 @@ from graphmem.text.task_types import infer_task_type
 
 _COPIED = ("user", "task_type", "error", "feedback", "summary", "duration", "source_key", "source")
 _CARD = ("type", "worker", "correct_decision", "bad_decision", "evidence", "lesson")
+_ORIGIN = ("source", "source_key", "occurrence")
+"""Fields of an episode that say where it came from, and are no content."""
 
 FIRST = "1"
 """The occurrence of the first of equal episodes: its id needs no mark."""
@@ -154,6 +149,45 @@ def episode_row(
     }
 
 
+def content(episode: Episode, outcome: Outcome) -> dict[str, Any]:
+    """Return the content by which two episodes are the same: all fields but their origin.
+
+    Times are milliseconds. Missing fields are left out, so that a field added to the models later
+    does not change the content of old episodes.
+    """
+    held = {name: value for name, value in episode.__dict__.items() if name not in _ORIGIN}
+    for name in ("strategy", "steps", "mistake_cards"):
+        held[name] = [_held(part) for part in held[name]]
+    for name in ("started_at", "ended_at"):
+        held[name] = millis(held[name])
+    for name in ("successes", "mistakes"):
+        held[name] = list(held[name])
+    held |= outcome._asdict()
+    given = {name: value for name, value in held.items() if value not in (None, [], {})}
+    return {"strategy": [], **given}
+
+
+def _held(part: StrategyUse | Step | MistakeCard) -> dict[str, Any]:
+    """Return what a part of an episode says."""
+    held = {name: value for name, value in part.__dict__.items() if value is not None}
+    if isinstance(part, MistakeCard) and not part.extra:
+        del held["extra"]
+    return held
+
+
+def hashed(held: dict[str, Any]) -> dict[str, Any]:
+    """Return the content of an episode whose digest identifies it, which never changes.
+
+    There a ``bad_decision`` of a mistake card is in its ``extra``, where it once was.
+    """
+    cards = [dict(card) for card in held.get("mistake_cards", ())]
+    for card in cards:
+        extra = card.get("extra", {})
+        if "bad_decision" in card and "bad_decision" not in extra:
+            card["extra"] = {**extra, "bad_decision": card.pop("bad_decision")}
+    return {**held, "mistake_cards": cards} if cards else held
+
+
 def _chosen(use: StrategyUse) -> Row:
     if use.propensity is None and use.explore is None:
         return {}
@@ -237,7 +271,7 @@ def _card_row(namespace: str, task_key: str, rank: int, card: MistakeCard) -> Ro
 
 
 def read_contents(reader: Reader, episodes: list[str]) -> dict[str, dict[str, Any]]:
-    """Return the content of stored episodes (see :mod:`graphmem.models.episodes`), as learned."""
+    """Return the content of stored episodes (see :func:`content`), as learned."""
     contents: dict[str, dict[str, Any]] = {}
     rows = reader.read("learning.episodes", ids=episodes)
     for row in sorted(rows, key=lambda row: (row["part"] != "episode", int(row["rank"]))):

@@ -29,7 +29,6 @@ from graphmem.models.fields import (
     Unit,
     Value,
     finite_json,
-    millis,
 )
 
 _SPARE = 0.01
@@ -262,46 +261,3 @@ def resolve(episode: Episode, threshold: float) -> Outcome:
         raise ValidationError("success", success, problem, remedy)
     reward = score if episode.reward is None else episode.reward
     return Outcome(bool(success), score + 0.0, reward + 0.0)
-
-
-def content(episode: Episode, outcome: Outcome) -> dict[str, Any]:
-    """Return the content by which two episodes are the same: all fields but their origin.
-
-    Times are milliseconds. Missing fields are left out, so that a field added to the models later
-    does not change the content of old episodes.
-    """
-    held = {name: value for name, value in episode.__dict__.items() if name not in _ORIGIN}
-    for name in ("strategy", "steps", "mistake_cards"):
-        held[name] = [_held(part) for part in held[name]]
-    for name in ("started_at", "ended_at"):
-        held[name] = millis(held[name])
-    for name in ("successes", "mistakes"):
-        held[name] = list(held[name])
-    held |= outcome._asdict()
-    given = {name: value for name, value in held.items() if value not in (None, [], {})}
-    return {"strategy": [], **given}
-
-
-def _held(part: StrategyUse | Step | MistakeCard) -> dict[str, Any]:
-    """Return what a part of an episode says."""
-    held = {name: value for name, value in part.__dict__.items() if value is not None}
-    if isinstance(part, MistakeCard) and not part.extra:
-        del held["extra"]
-    return held
-
-
-_ORIGIN = ("source", "source_key", "occurrence")
-"""Fields of an episode that say where it came from, and are no content."""
-
-
-def hashed(held: dict[str, Any]) -> dict[str, Any]:
-    """Return the content of an episode whose digest identifies it, which never changes.
-
-    There a ``bad_decision`` of a mistake card is in its ``extra``, where it once was.
-    """
-    cards = [dict(card) for card in held.get("mistake_cards", ())]
-    for card in cards:
-        extra = card.get("extra", {})
-        if "bad_decision" in card and "bad_decision" not in extra:
-            card["extra"] = {**extra, "bad_decision": card.pop("bad_decision")}
-    return {**held, "mistake_cards": cards} if cards else held

@@ -15,7 +15,7 @@ from typing import Any
 
 from graphmem.advice.strengths import Strengths
 from graphmem.config import KEPT
-from graphmem.episodes.rows import classes_of, failures_of, read_contents
+from graphmem.episodes.rows import classes_of, failures_of, hashed, read_contents
 from graphmem.graph.arguments import Progress, check_function
 from graphmem.graph.derived import (
     AGENTS,
@@ -44,7 +44,6 @@ from graphmem.graph.graph import Graph, Transaction
 from graphmem.ids import canonical_json, digest, from_millis, stream_id
 from graphmem.lessons.general_rules import Consolidated
 from graphmem.levels.topology import LevelCheck
-from graphmem.models.episodes import hashed
 from graphmem.models.reports import Difference, RebuildReport, Stats, VerifyReport
 from graphmem.policies.cycles import Cycles
 from graphmem.policies.streams import StreamPolicies, lock, took

@@ -16,7 +16,7 @@ from graphmem.errors import SeedingError, ValidationError
 from graphmem.models.episodes import Step
 from graphmem.seeding import chats, traces
 from graphmem.seeding.formats import Format, Origin, Record, Unsettled, read_record
-from graphmem.seeding.reading import Limits, Values, read_items, read_records
+from graphmem.seeding.reading import Limits, Values, parse_line, read_items, read_records
 from graphmem.seeding.schema import Folder, Form, Outcome, Places, Steps, Table, Value, find_zone
 from graphmem.seeding.sources import Source
 
@@ -254,9 +254,7 @@ class TableReader:
             names["beside"] = table.beside and _above(origin.path, table.beside, origin.limits)
         records = self.records or partial(_records, table.records)
         if table.records.key is not None:
-            records = partial(
-                traces.read_together, self._key_of, self.prepare, table.records.at or ""
-            )
+            records = self._read_together
         for number, key, read in records(stream, origin.limits):
             own = {**names, "key": key, "number": number}
             make: Callable[[Any], Unsettled] = partial(self.make, names=own)
@@ -264,8 +262,24 @@ class TableReader:
                 make = partial(self._make_trace, self.parts, number)
             yield read_record(number, table.record, partial(self._joined, read, origin), make)
 
-    def _key_of(self, row: dict[str, Any]) -> Any:
-        return Fields(self.table, row, {}).value(self.table.records.key or [])
+    def _read_together(self, stream: BinaryIO, limits: Limits) -> Iterator[Reading]:
+        """Yield what reads the objects of each record, which stand in a file in any order."""
+        places = self.table.records
+        with traces.Groups.open(limits) as groups:
+            for number, read in read_records(stream, limits, places.at or ""):
+                try:
+                    row = read()
+                    if not isinstance(row, dict):
+                        raise ValidationError("record", row, "must be an object")
+                    row = self.prepare(row)
+                    key = Fields(self.table, row, {}).value(places.key or [])
+                    if not isinstance(key, str):
+                        raise ValidationError("trace_id", None, "is missing: it is of no trace")
+                    groups.add("trace", key, number, row)
+                except ValidationError as error:
+                    yield number, None, partial(parse_line, error)
+            for number, read in groups.each("trace"):
+                yield number, None, read
 
     def _joined(self, read: Callable[[], Any], origin: Origin) -> Any:
         record = read()

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from graphmem.errors import StorageError, ValidationError
 from graphmem.ids import canonical_json
@@ -25,7 +25,7 @@ from graphmem.models.episodes import Step
 from graphmem.models.fields import MAX_TEXT
 from graphmem.seeding import chats
 from graphmem.seeding.formats import Unsettled
-from graphmem.seeding.reading import Limits, parse_line, read_records
+from graphmem.seeding.reading import Limits
 
 AGENT, TOOL, PLAN, MODEL, OTHER = "agent", "tool", "plan", "model", "other"
 """Kinds of spans."""
@@ -292,26 +292,3 @@ class Groups:
         if size > self.limits.record:
             raise ValidationError(kind, key, self.limits.too_long)
         return list(self.of(kind, key))
-
-
-def read_together(
-    key: Callable[[dict[str, Any]], object],
-    prepare: Callable[[dict[str, Any]], dict[str, Any]],
-    at: str,
-    stream: BinaryIO,
-    limits: Limits,
-) -> Iterator[tuple[int, None, Callable[[], Any]]]:
-    """Yield what reads the records of each trace, which stand in a file in any order."""
-    with Groups.open(limits) as groups:
-        for number, read in read_records(stream, limits, at):
-            try:
-                row = read()
-                if not isinstance(row, dict):
-                    raise ValidationError("record", row, "must be an object")
-                if not isinstance(name := key(row := prepare(row)), str):
-                    raise ValidationError("trace_id", None, "is missing: it is of no trace")
-                groups.add("trace", name, number, row)
-            except ValidationError as error:
-                yield number, None, partial(parse_line, error)
-        for number, read in groups.each("trace"):
-            yield number, None, read

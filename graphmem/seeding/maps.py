@@ -49,6 +49,7 @@ _GOOD = {*USUAL["words"]["success"], *USUAL["words"]["done"]}
 _DENIALS = ("un", "in", "not ", "not_", "not-", "non-")
 Column = Sequence[Any]
 """The values of a path in the records that have it."""
+Columns = Mapping[str, Column]
 Read = Callable[[Column], Any]
 """Returns whether the values of a path fit a field, or how they are read so that they do."""
 
@@ -252,12 +253,7 @@ def _flatten(value: Mapping[str, Any], path: str = "", depth: int = 1) -> Iterat
 
 
 def _choose(
-    columns: Mapping[str, Column],
-    usual: Sequence[str],
-    read: Read,
-    taken: set[str],
-    *,
-    parts: bool = False,
+    columns: Columns, usual: Sequence[str], read: Read, taken: set[str], *, parts: bool = False
 ) -> tuple[str, Any]:
     """Return the path whose last name is the likeliest, the least deep one first, and its form.
 
@@ -277,7 +273,7 @@ def _choose(
     return min(candidates)[-2:] if candidates else ("", None)
 
 
-def _guess(name: str, columns: Mapping[str, Column], taken: set[str]) -> str | None:
+def _guess(name: str, columns: Columns, taken: set[str]) -> str | None:
     """Return the path whose texts are like tasks (the longest) or strategies (the fewest)."""
     texts = {
         path: column
@@ -343,7 +339,7 @@ _FITTING: Mapping[str, Read] = {
 }
 
 
-def _propose_steps(path: str, columns: Mapping[str, Column]) -> dict[str, str] | None:
+def _propose_steps(path: str, columns: Columns) -> dict[str, str] | None:
     items = [item for value in columns[path] if isinstance(value, list) for item in value]
     if path.rpartition(".")[2].lower() not in USUAL["steps"]["at"] or not items:
         return None
@@ -361,7 +357,7 @@ def _propose_steps(path: str, columns: Mapping[str, Column]) -> dict[str, str] |
     return found if {"tool", "observation"} <= found.keys() else None
 
 
-def _show(name: str, form: Any, columns: Mapping[str, Column]) -> str:
+def _show(name: str, form: Any, columns: Columns) -> str:
     """Return a form, how its values are read, and one of them."""
     path = form if isinstance(form, str) else form["field"]
     known = re.sub(r"^.*\{([^@{}]+)\}$", r"\1", path)

@@ -142,8 +142,6 @@ class Source:
                 stream = io.BufferedReader(Counted(lines, limits), HEAD)
                 head = stream.peek(HEAD)
             yield head, stream
-        except IsADirectoryError as error:
-            raise SeedingError(f"{self.path} is a folder") from error
         finally:
             if self.file is not None:
                 raw.close()

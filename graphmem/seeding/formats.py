@@ -106,11 +106,11 @@ class Later:
 Record = tuple[int, Episode] | Unsettled | Refused
 """An episode with its number in the file (from 1; lines for line formats), a run of which something
 is open, or a refusal."""
+Make = Callable[[Any], Episode | Unsettled]
+"""Makes a run of what was read; an error says what is wrong with that."""
 
 
-def make_record(
-    number: int, what: str, record: Any, make: Callable[[Any], Episode | Unsettled]
-) -> Record:
+def make_record(number: int, what: str, record: Any, make: Make) -> Record:
     """Return what ``make`` makes of a record.
 
     If the record is no ``what``, return a refusal, which names the error as the record does.
@@ -125,9 +125,7 @@ def make_record(
     return Refused(number, wrong.field, str(wrong))
 
 
-def read_record(
-    number: int, what: str, read: Callable[[], Any], make: Callable[[Any], Episode | Unsettled]
-) -> Record:
+def read_record(number: int, what: str, read: Callable[[], Any], make: Make) -> Record:
     """Return what ``make`` makes of the record that ``read`` returns, as :func:`make_record`."""
     try:
         record = read()

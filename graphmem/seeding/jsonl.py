@@ -21,6 +21,8 @@ from graphmem.seeding.reading import BOM, read_lines
 
 Held = Episode | AbandonedAttempt | SettlementRecord | PriorRecord | LevelsRecord
 """What a line of an export holds."""
+ORIGIN = ("source_key", "occurrence", "source")
+"""Fields that say where an episode came from."""
 _HELD: dict[str, type[Held]] = {"settlement": SettlementRecord, "prior": PriorRecord}
 _HELD |= LEVELS_RECORDS
 
@@ -95,14 +97,9 @@ def _parse(line: bytes | ValidationError) -> Held:
     return kind.from_json(line)
 
 
-def record(
-    content: Mapping[str, Any],
-    source_key: str | None = None,
-    occurrence: str | None = None,
-    source: str | None = None,
-) -> dict[str, Any]:
+def record(content: Mapping[str, Any], origin: Mapping[str, Any]) -> dict[str, Any]:
     """Return the object of a line from an episode's content and origin, as stored in the graph."""
-    fields = {**content, "source_key": source_key, "occurrence": occurrence, "source": source}
+    fields = {**content, **{name: origin[name] for name in ORIGIN}}
     for name in ("started_at", "ended_at"):
         moment = from_millis(content.get(name))
         fields[name] = None if moment is None else moment.isoformat()

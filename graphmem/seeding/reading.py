@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -18,6 +18,7 @@ from itertools import accumulate, count
 from typing import Any, BinaryIO, NoReturn
 
 from graphmem.errors import SeedingError, ValidationError
+from graphmem.ids import canonical_json
 
 BOM = b"\xef\xbb\xbf"
 CHUNK = 65_536
@@ -94,12 +95,34 @@ class Limits:
         return None
 
 
-def refuse_constant(text: str) -> NoReturn:
+def _refuse_constant(text: str) -> NoReturn:
     """Refuse NaN and infinities."""
     raise ValueError(f"{text} is not a JSON number")
 
 
-_parse = json.JSONDecoder(parse_constant=refuse_constant).decode
+Parse = Callable[[str], Any]
+Readings = Iterator[tuple[int, Callable[[], Any]]]
+"""The number of each record of a file, and what reads it."""
+_parse: Parse = json.JSONDecoder(parse_constant=_refuse_constant).decode
+
+
+def parse_exact(text: str) -> Any:
+    """Return the JSON value of a text, exactly."""
+    value = json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse_constant)
+    try:
+        canonical_json(value).encode()
+    except UnicodeEncodeError:
+        raise ValueError("holds half a surrogate pair, which is not text") from None
+    return value
+
+
+def _unique(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in fields:
+            raise ValueError(f"the name {name[:80]!r} stands twice in one object")
+        fields[name] = value
+    return fields
 
 
 def read_lines(stream: BinaryIO, limits: Limits) -> Iterator[tuple[int, bytes | ValidationError]]:
@@ -120,9 +143,7 @@ def read_lines(stream: BinaryIO, limits: Limits) -> Iterator[tuple[int, bytes | 
         yield number, line if reason is None else refusal("line", line, reason)
 
 
-def read_objects(
-    stream: BinaryIO, limits: Limits, wrapper: str = ""
-) -> Iterator[tuple[int, Callable[[], Any]]]:
+def read_objects(stream: BinaryIO, limits: Limits, wrapper: str = "") -> Readings:
     """Yield the number of each value of a file, and what reads it.
 
     They are lines, or follow each other, or are in a list, or in the list ``wrapper`` of an object.
@@ -154,10 +175,7 @@ def read_objects(
 
 
 def read_items(
-    values: Values,
-    at: str,
-    kept: Container[str] | None = None,
-    parse: Callable[[str], Any] = _parse,
+    values: Values, at: str, kept: Container[str] | None = None, parse: Parse = _parse
 ) -> Iterator[tuple[int, dict[str, Any] | None, Callable[[], Any]]]:
     """Yield the number of each item of a list in an object, what stands before, and what reads it.
 
@@ -181,16 +199,14 @@ def read_items(
         yield 1, None, partial(dict, head)
 
 
-def read_records(
-    stream: BinaryIO, limits: Limits, wrapper: str = ""
-) -> Iterator[tuple[int, Callable[[], Any]]]:
+def read_records(stream: BinaryIO, limits: Limits, wrapper: str = "") -> Readings:
     """Yield the number of each value of a JSON file or row of a table, and what reads it."""
     if peek_head(stream)[:1] in (b"{", b"["):
         return read_objects(stream, limits, wrapper)
     return read_rows(stream, limits)
 
 
-def read_rows(stream: BinaryIO, limits: Limits) -> Iterator[tuple[int, Callable[[], Any]]]:
+def read_rows(stream: BinaryIO, limits: Limits) -> Readings:
     """Yield the number of each row of a CSV file, from 1 behind the names, and what reads it."""
     csv.field_size_limit(max(csv.field_size_limit(), limits.text))
     first = peek_head(stream).partition(b"\n")[0]
@@ -231,9 +247,7 @@ def peek_head(stream: BinaryIO) -> bytes:
     return bytes(peek(CHUNK)[:CHUNK]).removeprefix(BOM).lstrip()
 
 
-def parse_line(
-    line: bytes | ValidationError, parse: Callable[[str], Any] = _parse, otherwise: str = ""
-) -> Any:
+def parse_line(line: bytes | ValidationError, parse: Parse = _parse, otherwise: str = "") -> Any:
     """Return the value in a line; ``otherwise`` stands before what is said of another text."""
     if isinstance(line, ValidationError):
         raise line
@@ -291,7 +305,7 @@ class Values:
             self._expect(b":")
             yield name
 
-    def value(self, parse: Callable[[str], Any] = _parse) -> Any:
+    def value(self, parse: Parse = _parse) -> Any:
         """Return the next value; raise a ValidationError if it is over a limit, or no JSON."""
         text = self.text()
         try:

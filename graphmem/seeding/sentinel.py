@@ -8,8 +8,7 @@ from the episodes; they are not facts and are not learned.
 from __future__ import annotations
 
 import io
-import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -21,15 +20,8 @@ from graphmem.ids import canonical_json
 from graphmem.models.episodes import Episode
 from graphmem.printable import counted
 from graphmem.seeding.formats import Format, Origin, Record, read_record, rename_field
-from graphmem.seeding.jsonl import record
-from graphmem.seeding.reading import (
-    Limits,
-    Values,
-    parse_line,
-    peek_head,
-    read_lines,
-    refuse_constant,
-)
+from graphmem.seeding.jsonl import ORIGIN, record
+from graphmem.seeding.reading import Limits, Values, parse_exact, parse_line, peek_head, read_lines
 from graphmem.seeding.schema import Table
 
 VERSION = 1
@@ -62,7 +54,6 @@ _CARD_FIELDS = {
 _ITEMS: dict[str, type] = {"successes": str, "mistakes": str, "mistake_cards": Mapping}
 _NAMES = {"task": "task_id", "task_key": "task_id", "summary": "trajectory_summary"}
 """The names of an episode's fields in a form."""
-_ORIGIN = ("source_key", "occurrence", "source")
 
 Form = Mapping[str, Any]
 
@@ -94,12 +85,12 @@ def episode(form: Form, *, source_key: str | None = None) -> Episode:
     fields, own = _read_fields(form), form.get(OWN)
     if own is None:
         return _episode(form, fields, source_key=source_key, source=SOURCE)
-    if not isinstance(own, Mapping) or not own.keys() <= {"episode", *_ORIGIN}:
+    if not isinstance(own, Mapping) or not own.keys() <= {"episode", *ORIGIN}:
         raise ValidationError(OWN, own, "is not what graphmem writes", "leave it out")
     if "episode" in own:
         restored = _restored(own["episode"], form)
     else:
-        restored = _episode(form, fields, **{name: own.get(name) for name in _ORIGIN})
+        restored = _episode(form, fields, **{name: own.get(name) for name in ORIGIN})
     if restored.source_key is None and restored.occurrence is None:
         return restored.model_copy(update={"occurrence": FIRST})
     return restored
@@ -163,33 +154,21 @@ def write(content: Mapping[str, Any]) -> dict[str, Any]:
     return {**form, **{k: v for k, v in content.get("extra", {}).items() if k not in form}}
 
 
-def mark(
-    source_key: str | None = None, occurrence: str | None = None, source: str | None = None
-) -> dict[str, Any]:
+def mark(origin: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the field ``graphmem`` of a form says of an episode's origin."""
-    own = {"source_key": source_key, "source": source}
-    return own if occurrence is None else {**own, "occurrence": occurrence}
+    told = ("source_key", "source", *(() if origin["occurrence"] is None else ("occurrence",)))
+    return {name: origin[name] for name in told}
 
 
-def write_whole(content: Mapping[str, Any], *origin: str | None) -> dict[str, Any]:
+def write_whole(content: Mapping[str, Any], origin: Mapping[str, Any]) -> dict[str, Any]:
     """Return the entry of an episode with its whole content in the field ``graphmem``."""
-    line = record(content, *origin)
+    line = record(content, origin)
     fields = {name: content[name] for name in ("task", "task_key", "score") if name in content}
     fields |= {"summary": content.get("summary", ""), "agent": "default"}
     count = content.get("extra", {}).get("steps")
     count = count if type(count) is int else len(content.get("steps", ()))
     form = {"timestamp": line.get("ended_at"), **write(fields), "steps": count}
     return {**form, OWN: {"episode": line}}
-
-
-def exact(text: str) -> Any:
-    """Return the JSON value of a text, exactly."""
-    value = json.loads(text, object_pairs_hook=_unique, parse_constant=refuse_constant)
-    try:
-        canonical_json(value).encode()
-    except UnicodeEncodeError:
-        raise ValueError("holds half a surrogate pair, which is not text") from None
-    return value
 
 
 def check_version(version: Any) -> None:
@@ -254,12 +233,12 @@ def _of_file(stream: BinaryIO, limits: Limits) -> Iterator[tuple[int, int, Calla
     for number in read_places(values, take):
         total = told.get(TOTAL)
         before = max(total - LOGGED, 0) if isinstance(total, int) else 0
-        yield number, before + number, partial(values.value, exact)
+        yield number, before + number, partial(values.value, parse_exact)
 
 
 def _of_lines(stream: BinaryIO, limits: Limits) -> Iterator[tuple[int, int, Callable[[], Any]]]:
     for number, line in read_lines(stream, limits):
-        yield number, number, partial(parse_line, line, exact, "is damaged, or not JSON: ")
+        yield number, number, partial(parse_line, line, parse_exact, "is damaged, or not JSON: ")
 
 
 def _read_fields(form: Form) -> dict[str, Any]:
@@ -375,15 +354,6 @@ def _restored(own: Any, form: Form) -> Episode:
             remedy = f"change both, or leave {OWN} out"
             raise ValidationError(name, form.get(name), problem, remedy)
     return restored
-
-
-def _unique(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    fields: dict[str, Any] = {}
-    for name, value in pairs:
-        if name in fields:
-            raise ValueError(f"the name {name[:80]!r} stands twice in one object")
-        fields[name] = value
-    return fields
 
 
 TABLE = Table.load(SOURCE)

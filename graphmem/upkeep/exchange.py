@@ -321,16 +321,11 @@ def _document(tx: Transaction, name: str | None) -> Row | None:
     return documents[0] if documents else None
 
 
-def _origin(row: Row) -> tuple[str | None, str | None, str | None]:
-    return row["source_key"], row["occurrence"], row["source"]
-
-
 def line_of(row: Row, content: Mapping[str, Any]) -> dict[str, Any]:
     """Return the line of an episode: a row of ``exchange.episodes``, and its content."""
-    key, occurrence, source = _origin(row)
     # Its place between other lines says nothing, so even the first is marked.
-    which = FIRST if key is None and occurrence is None else occurrence
-    return jsonl.record(content, key, which, source)
+    first = FIRST if row["source_key"] is None else None
+    return jsonl.record(content, {**row, "occurrence": row["occurrence"] or first})
 
 
 def _contents(tx: Transaction, rows: Sequence[Row]) -> Iterator[tuple[Row, dict[str, Any]]]:
@@ -342,12 +337,12 @@ def _contents(tx: Transaction, rows: Sequence[Row]) -> Iterator[tuple[Row, dict[
 def _form(row: Row, content: Mapping[str, Any], *, same: bool) -> dict[str, Any]:
     """Return the form of an episode; ``form`` of its row says how an imported one differs."""
     if "form" not in row:
-        return sentinel.write_whole(content, *_origin(row))
+        return sentinel.write_whole(content, row)
     change = json.loads(row["form"])
     base = _base(change.get("as", "plain"), content, row)
     form = {**base, **change.get("set", {})}
     form = {name: value for name, value in form.items() if name not in change.get("drop", ())}
-    return form if same else {sentinel.OWN: sentinel.mark(*_origin(row)), **form}
+    return form if same else {sentinel.OWN: sentinel.mark(row), **form}
 
 
 def _difference(form: Mapping[str, Any], row: Row) -> str | None:
@@ -365,8 +360,8 @@ def _difference(form: Mapping[str, Any], row: Row) -> str | None:
 
 def _base(kind: str, content: Mapping[str, Any], row: Row) -> dict[str, Any]:
     if kind == "whole":
-        return sentinel.write_whole(content, *_origin(row))
-    own = {} if kind == "plain" else {sentinel.OWN: sentinel.mark(*_origin(row))}
+        return sentinel.write_whole(content, row)
+    own = {} if kind == "plain" else {sentinel.OWN: sentinel.mark(row)}
     return {**sentinel.write(content), **own}
 
 

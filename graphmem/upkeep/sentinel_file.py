@@ -18,7 +18,7 @@ from graphmem.ids import canonical_json
 from graphmem.models.episodes import Episode
 from graphmem.models.fields import Input, Name, checked
 from graphmem.seeding import sentinel
-from graphmem.seeding.reading import DamagedError, Limits, Values
+from graphmem.seeding.reading import DamagedError, Limits, Values, parse_exact
 from graphmem.seeding.sources import Source, damage
 from graphmem.store.paging import weighed
 
@@ -95,7 +95,7 @@ class SentinelFile:
         try:
             for name, text in beside.items():
                 where = f"{shown(name)} "
-                rest[name] = sentinel.exact(text.decode())
+                rest[name] = parse_exact(text.decode())
             where = ""
             sentinel.check_version(rest.get("version"))
             _Rest(**rest)
@@ -133,7 +133,7 @@ class SentinelFile:
                     raise SeedingError(sentinel.NO_FILE)
                 for number in sentinel.read_places(values, take):
                     where = f"{sentinel.LOG}.{number - 1}"
-                    yield values.value(sentinel.exact)
+                    yield values.value(parse_exact)
             except ValidationError as error:
                 raise self._error(f"{where} {error.problem}") from None
             except DamagedError as error:

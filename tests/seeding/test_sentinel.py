@@ -128,7 +128,8 @@ def test_what_is_wrong_is_named_as_in_the_form(
 def test_an_edited_form_must_not_contradict_what_graphmem_wrote_beside_it() -> None:
     content = {"task": "t", "score": 0.5, "success": True, "reward": 0.5, "agent": "a"}
     content |= {"strategy": [{"text": "s"}]}
-    whole = {"graphmem": {"episode": jsonl.record(content, "k", None, None)}}
+    origin = {"source_key": "k", "occurrence": None, "source": None}
+    whole = {"graphmem": {"episode": jsonl.record(content, origin)}}
     form = {**sentinel.write({**content, "extra": {}}), **whole}
     assert sentinel.episode(form).source_key == "k"
     with pytest.raises(ValidationError, match=r"score: differs from what graphmem\.episode says"):

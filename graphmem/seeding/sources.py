@@ -229,7 +229,8 @@ def sources(logs: Logs, map: object = None) -> list[Source]:  # noqa: A002 - as 
         try:
             found += _find(str(log), every=map is not None)
         except OSError as error:
-            raise SeedingError(f"{log}: {error.strerror or error}") from error
+            name = error.filename or log
+            raise SeedingError(f"{name}: {error.strerror or error}") from error
     unique = list(dict.fromkeys(found))
     if records:
         unique.append(Records("records", records=tuple(records)))
@@ -261,15 +262,11 @@ def _find(path: str, *, every: bool) -> list[Source]:
 
 def _inside(folder: Path, *, every: bool) -> Iterator[Source]:
     """Yield the logs in a folder: those that a format finds there, else by endings and content."""
-    try:
-        for format_ in () if every else formats().values():
-            if format_.logs is not None and (found := format_.logs(folder)) is not None:
-                yield from (Source(str(path), format_.name, found=True) for path in found)
-                return
-        paths = sorted(folder.iterdir())
-    except OSError as error:
-        raise SeedingError(f"{folder}: {error.strerror or error}") from error
-    for path in paths:
+    for format_ in () if every else formats().values():
+        if format_.logs is not None and (found := format_.logs(folder)) is not None:
+            yield from (Source(str(path), format_.name, found=True) for path in found)
+            return
+    for path in sorted(folder.iterdir()):
         if path.is_dir() and not path.is_symlink():
             yield from _inside(path, every=every)
         elif path.is_file() and _is_log(path, every=every):

@@ -128,9 +128,11 @@ def read_sql_steps(run: Mapping[str, Any], names: Names) -> list[Step]:
         text = action if isinstance(action, str) else canonical_json(action)
         output = observation if isinstance(observation, str) else canonical_json(observation)
         done = {"statement": text, "valid": valid, "thought": thought}
+        match = _VERB.match(text)
+        verb = match[1].upper() if match else "(no SQL)"
         steps.append(
             Step(
-                action_type=name_sql_kind(text),
+                action_type="DESCRIBE" if verb == "DESC" else verb,
                 action={name: value for name, value in done.items() if value is not None},
                 observation=None if observation is None else cut_text(output),
                 reward=None if reward is None else float(reward),
@@ -138,13 +140,6 @@ def read_sql_steps(run: Mapping[str, Any], names: Names) -> list[Step]:
             )
         )
     return steps
-
-
-def name_sql_kind(action: str) -> str:
-    """Return the kind of a statement: its verb in capitals, or ``(no SQL)``."""
-    match = _VERB.match(action)
-    verb = match[1].upper() if match else "(no SQL)"
-    return "DESCRIBE" if verb == "DESC" else verb
 
 
 def name_sql_strategies(steps: Sequence[Step], names: Names) -> list[str]:

@@ -61,9 +61,8 @@ Form = Mapping[str, Any]
 def detect(head: bytes) -> bool:
     """Return whether it is a file with episodes, or its first line is a form."""
     names = _names(head)
-    if _is_file(names):
-        return True
-    return {"task_id", "score"} <= names and not {"task", "strategy"} <= names
+    is_form = {"task_id", "score"} <= names and not {"task", "strategy"} <= names
+    return is_form or _is_file(names)
 
 
 def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:

@@ -90,11 +90,6 @@ class Kind:
         return sum(task["solved"] for task in self.tasks)
 
     @property
-    def agents(self) -> list[str]:
-        """Who attempted them."""
-        return sorted({agent for task in self.tasks for agent in task["agents"]})
-
-    @property
     def words(self) -> list[str]:
         """The words that most of its tasks have."""
         texts = (fenced(task["text"] or "", TEXT) for task in self.tasks[:SAMPLE])

@@ -243,7 +243,8 @@ def summary(kind: Kind, quote: Quote) -> str:
     """Return on how many runs the conclusions about a kind of task rest, in a sentence."""
     if not kind.tasks:
         return "What holds for all tasks."
-    by = quote(kind.agents[0]) if len(kind.agents) == 1 else counted(len(kind.agents), "agent")
+    agents = list({agent for task in kind.tasks for agent in task["agents"]})
+    by = quote(agents[0]) if len(agents) == 1 else counted(len(agents), "agent")
     span = " to ".join(map(day, kind.span)) if kind.span else "without dates"
     told = f"From {counted(kind.runs, 'run')} of {counted(len(kind.tasks), 'task')} by {by}"
     return f"{told}, {span}; {kind.solved:,} worked."

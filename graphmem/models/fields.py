@@ -214,9 +214,7 @@ def _short(part: str | int) -> str:
     return text if len(text) <= 100 else f"{text[:80]}..."
 
 
-def explain(
-    error: pydantic.ValidationError, model: type[BaseModel] | None = None
-) -> ValidationError:
+def explain(error: pydantic.ValidationError, model: type[BaseModel]) -> ValidationError:
     """Turn pydantic's report into one clear error about the first problem."""
     problems = error.errors(include_url=False)
     first = problems[0]
@@ -232,7 +230,7 @@ def explain(
     message = first["msg"].removeprefix("Value error, ")
     problem, remedy = _WORDS.get(kind, ("", ""))
     problem = problem or message[:1].lower() + message[1:]
-    if kind in ("missing", "missing_argument"):
+    if kind == "missing":
         return ValidationError(where, None, problem, remedy)
     if kind == "extra_forbidden":
         meant = _meant(first["loc"], model)
@@ -266,14 +264,12 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
 
 _WORDS = {
     "missing": ("is missing", "this field is required"),
-    "missing_argument": ("is missing", "this field is required"),
     "extra_forbidden": ("is not a known field", "put free data into extra"),
     "string_unicode": ("contains a lone surrogate, which is not text", ""),
     "datetime_type": ("must be a date and time", "give a date and time with a time zone"),
     "timezone_aware": ("", "give a time zone, as in 2026-07-01T09:00:00Z"),
     "finite_number": ("", "give a finite number"),
     "string_too_long": ("", "shorten it"),
-    "tuple_too_long": ("", "split the episode"),
     "too_long": ("", "split the episode"),
     "too_short": ("is empty", "give at least one"),
     "greater_than": ("", "give a probability in (0, 1]"),

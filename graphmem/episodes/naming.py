@@ -34,8 +34,7 @@ def strategies(
     """Return the strategies of a run; a ValidationError if it does not say what ``by`` asks for.
 
     ``by`` is ``tools``, ``model``, ``agent``, or the name of a field; dots lead into objects. Of
-    tools the first is the sequence in the order of their first use (``a > b``); the others are
-    these tools, one by one.
+    tools the first is the sequence by first use (``a > b``); the others are these, one by one.
     """
     if by == TOOLS:
         used = list(dict.fromkeys(tools))

@@ -47,8 +47,7 @@ def episode_row(
 
     A live call has an ``occurrence`` and times (ms) of its own, where the episode has none.
 
-    ``counted`` numbers equal episodes that have neither a source key nor an occurrence; without it
-    they are one.
+    ``counted`` numbers equal episodes without source key or occurrence; without it they are one.
     """
     outcome = resolve(episode, threshold)
     held = content(episode, outcome)
@@ -211,8 +210,7 @@ def classes_of(held: Mapping[str, Any]) -> dict[str, str | None]:
     """Return the classes under which an episode counts, from its content.
 
     ``type`` is the type of task that was given, else that of the wording; ``type_rule`` names what
-    decided; ``error_class`` is the class of its error (else of the last error of a step), or None
-    without an error.
+    decided; ``error_class`` is that of its error, else of the last error of a step, or None.
     """
     name, rule = held.get("task_type"), "given"
     if not name:

@@ -90,8 +90,7 @@ class Recall(Output):
     counts as one half. ``warnings`` are strategies that failed repeatedly with the same error on
     tasks of the same types, and are not expected to work now, or that stopped working. ``tasks``
     are the known tasks behind the answer, the most relevant first (at most 5). All are empty if no
-    text is as similar as the floor demands; ``nearest`` is the most similar known task, relevant or
-    not.
+    text is as similar as the floor demands; ``nearest`` is the most similar task, relevant or not.
     """
 
     text: str
@@ -186,10 +185,9 @@ class Evaluation(Output):
     ``explore`` is the way (None: each of ``strategies`` alike; ``"own"``: a function).
     ``strategies`` are those to choose from (None: all candidates). ``got`` is the success rate of
     the ``episodes`` that were used; ``got_low`` and ``got_high`` bound its 95 % interval.
-    ``effective`` is the number of episodes with equal weights that would be as certain (from 1 to
-    ``episodes``). ``unsupported`` in [0, 1] is the mean probability with which the way takes
-    candidates that had no chance of being chosen; ``inverse_propensity`` is too low by what these
-    would have got.
+    ``effective`` is how many episodes of equal weight would be as certain (from 1 to ``episodes``).
+    ``unsupported`` in [0, 1] is the mean probability with which the way takes candidates that could
+    not be chosen; ``inverse_propensity`` is too low by what these would have got.
     """
 
     explore: str | None

@@ -22,8 +22,7 @@ Verdict = Literal["WORKS", "AVOID"]
 class Wording(Output):
     """A similar strategy whose trials were pooled, each multiplied by the similarity.
 
-    ``similarity`` is the cosine of the two texts, in [-1, 1]; ``trials`` and ``successes`` are not
-    multiplied.
+    ``similarity`` is the cosine of the two texts, in [-1, 1]; the counts are not multiplied.
     """
 
     strategy: str
@@ -72,8 +71,7 @@ class Alternative(Output):
 
     ``lift`` is the difference of the two posterior means in [-1, 1]. ``ground`` says which tasks
     were compared: "task" the tasks of the latest failures, "task type" all tasks of their type.
-    ``lower`` is the lower Wilson bound of the alternative on these tasks, ``trials`` its trials
-    there.
+    ``lower`` is the alternative's lower Wilson bound on these tasks, ``trials`` its trials there.
     """
 
     strategy: str
@@ -90,9 +88,8 @@ class AntiPattern(Lesson):
     ``occurrences`` counts failures with that class, ``successes`` the strategy's successes for the
     same agent on the types of tasks of these failures. ``confidence`` is that of the share of
     occurrences in both; of those since a ``change``, if the strategy works better or worse since.
-    ``example`` is the latest error, unmasked; ``evidence`` holds the ids of the latest 5
-    failures. In a warning before a task, ``expected`` is what to expect of the strategy there, and
-    ``said`` why.
+    ``example`` is the latest error, unmasked; ``evidence`` holds the ids of the latest 5 failures.
+    In a warning before a task, ``expected`` is what to expect of the strategy there, ``said`` why.
     """
 
     error_class: str
@@ -127,8 +124,7 @@ class Rule(Output):
     listed at all with one under .5; a rule to AVOID is supported where it is listed as a mistake
     with a score under .5, and opposed with one of .85 or more. ``confidence`` is (supporting + 1) /
     (supporting + opposing + 2). ``source`` is "episodes"; of general rules "repetition" (strategies
-    and listed sentences), "summaries" or "model"; "sentinel" is a rule of an imported file, which
-    counts as one episode.
+    and listed sentences), "summaries" or "model"; "sentinel": an imported file, as one episode.
     """
 
     id: str

@@ -183,8 +183,7 @@ class Level(Output):
     id: str
     name: str
     kind: str
-    """``sensory``, ``working``, ``stm``, ``ltm:episodic`` ..., or what its name says after the
-    owner."""
+    """``sensory``, ``working``, ``stm``, ``ltm:episodic`` ..., or the name behind the owner."""
     owner_kind: OwnerKind
     owner: str | None
     """Its owner; None if it is for all."""
@@ -244,8 +243,7 @@ class Entry(Output):
     base: float
     """Relevance when it was added."""
     relevance: float
-    """Relevance at the time of the question: it decays by the minute, and more slowly the more it
-    is read."""
+    """Relevance when asked: it decays by the minute, the more slowly the more it is read."""
     at: datetime
     expires_at: datetime | None
     reads: int

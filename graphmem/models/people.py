@@ -20,8 +20,7 @@ PreferenceSource = Literal["explicit_instruction", "correction", "inferred"]
 PREFERENCE_CONFIDENCE: Mapping[PreferenceSource, float] = MappingProxyType(
     {"explicit_instruction": 1.0, "correction": 0.7, "inferred": 0.7}
 )
-"""Confidence in a preference by its source: the user said it, corrected something, or somebody
-concluded it."""
+"""Confidence in a preference: the user said it, corrected something, or somebody concluded it."""
 
 
 class Wish(Input):

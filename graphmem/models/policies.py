@@ -85,9 +85,8 @@ class Policy(Output):
     """An action of an agent in a state, with its value and evidence.
 
     ``q`` is the learned value, ``score`` the value used for ranking. ``trials`` counts the episodes
-    and outcomes in which the action was tried; ``mean``, ``lower`` and ``upper`` are the posterior
-    mean and the Wilson bounds of its success rate in [0, 1]; ``confidence`` is the running mean of
-    ``signals`` signals.
+    and outcomes in which it was tried; ``mean``, ``lower`` and ``upper`` are the posterior mean and
+    the Wilson bounds of its success rate in [0, 1]; ``confidence`` the running mean of ``signals``.
     """
 
     id: str

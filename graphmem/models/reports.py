@@ -180,8 +180,7 @@ class EraseReport(Output):
     """Removed nodes that nothing else supported, by label."""
     compacted: bool = False
     """Whether the files were rewritten, so that nothing of it is left on disk. After erasing one
-    episode that happens with ``compact``, else at the next checkpoint; for a server it is always
-    false."""
+    episode that happens with ``compact``, else at the next checkpoint; on a server never."""
     read_by: tuple[str, ...] = ()
     """Other processes that still have an older snapshot, until they read again or close."""
 
@@ -240,8 +239,7 @@ class ImportReport(Moved):
     """The answer of an import: how many episodes were new, and how many already known.
 
     ``kept`` names the other content of the file, which is stored unchanged. ``refused`` holds the
-    episodes that the memory refused: only of JSON lines, because a Sentinel file is learned as a
-    whole or not at all.
+    refused episodes: only of JSON lines, as a Sentinel file is learned as a whole or not at all.
     """
 
     format: FileFormat
@@ -285,8 +283,7 @@ class SkillImport(Output):
 class ExportReport(Moved):
     """The answer of an export: how many episodes the file holds, or how many nodes and edges.
 
-    ``derived`` names the lists that come from the memory, ``kept`` the imported ones that are
-    written back unchanged.
+    ``derived`` names the lists that come from the memory, ``kept`` the imported ones, unchanged.
     """
 
     format: ExportFormat
@@ -376,9 +373,8 @@ class Item(Output):
 class SimilarStrategy(Output):
     """A strategy with nearly the same text as another, and its success rate.
 
-    ``similarity`` is the cosine of the vectors of their texts, in [-1, 1]. ``mean`` is the
-    posterior mean of its success rate and ``lower`` the Wilson lower bound, in [0, 1], over all
-    tasks and agents.
+    ``similarity`` is the cosine of their vectors, in [-1, 1]. ``mean`` is the posterior mean of its
+    success rate and ``lower`` the Wilson lower bound, in [0, 1], over all tasks and agents.
     """
 
     id: str

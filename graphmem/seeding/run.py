@@ -58,8 +58,7 @@ class SeedReport(Output):
     """Counts of seeded records; ``refusals`` has the first thousand of the ``refused``.
 
     ``unmatched`` counts the outcomes that were given for keys which no record and no episode has;
-    ``unmatched_keys`` has some of them. ``unfound`` has the fields that a map asks for, and that no
-    record of the logs has.
+    ``unmatched_keys`` has some of them. ``unfound`` has the fields of a map that no record has.
     """
 
     files: int
@@ -247,8 +246,7 @@ def seed(
     """Learn the records of logs, in constant memory.
 
     Records without a key are told apart by how many equal ones came before in their file, so that
-    each counts. Seeding again (also after a kill) skips known records, so that the resulting graph
-    is the same.
+    each counts. Seeding again (also after a kill) skips known records, so the graph is the same.
 
     Args:
         memory: the memory that learns.

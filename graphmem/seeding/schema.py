@@ -5,8 +5,7 @@ with paths in braces, a constant that begins with ``=``, a chat that begins with
 user says first), or a list of forms, of which the first that says something counts. A path goes
 through JSON in a text, too. ``@name`` is no field of the record: ``@stem`` and ``@folder`` are of
 the file, ``@key`` (its name; of an item, what stands before the list) and ``@number`` of the record
-in it, ``@beside`` is the object in another file; others are groups of the pattern ``stem``, or
-stand in ``let``.
+in it, ``@beside`` is the object in another file; others are groups of ``stem``, or in ``let``.
 """
 
 from __future__ import annotations

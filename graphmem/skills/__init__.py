@@ -53,14 +53,12 @@ class Skills:
             path: a ``SKILL.md``, a folder with some (at any depth), or a playbook: lines ``[id]
                 helpful=N harmful=N :: text`` under headings, which are kinds of tasks. Files have
                 at most 4 MB, a source at most 10,000 strategies.
-            source: whose word it is; default: the name of the file without its ending, or of the
-                folder.
+            source: whose word it is; default: the name of the folder, or the file without ending.
 
         Raises:
             NotFoundError: there is no such file, or no skill in the folder.
             StorageError: a file cannot be read.
-            ValidationError: an argument or a file is wrong; it names file and line. Nothing was
-                stored.
+            ValidationError: an argument or a line of a file is wrong; nothing was stored.
         """
         place, named = checked_path("path", path), checked_text("source", source)
         with _files(place):

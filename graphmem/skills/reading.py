@@ -170,8 +170,7 @@ def _read_playbook(file: _File, source: str) -> Iterator[tuple[str, str | None, 
 def _read_front(file: _File) -> tuple[dict[str, str], int]:
     """Return the texts of a front matter by name, and the number of its last line.
 
-    This is the part of YAML that skills use: plain, quoted and folded texts. What is nested in a
-    value is joined.
+    This is the part of YAML that skills use: plain, quoted and folded texts; what nests is joined.
     """
     ends = (at for at, line in enumerate(file.lines) if at and line.rstrip() in ("---", "..."))
     end = next(ends, None)

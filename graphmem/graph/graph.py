@@ -125,9 +125,7 @@ class Graph:
         self._end_write()
         return rows
 
-    def attempt(
-        self, name: str, fits: Callable[[list[Row]], bool], /, *options: str, **params: Any
-    ) -> list[Row]:
+    def attempt(self, name: str, fits: port.Fits, /, *options: str, **params: Any) -> list[Row]:
         """Run one procedure; undo it if its rows do not fit; see :meth:`Store.attempt`."""
         query, bound = self._bound(name, options, params)
         rows = self.store.attempt(query, fits, **bound)

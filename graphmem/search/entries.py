@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from graphmem.errors import StoreError
 from graphmem.forks import in_child, renew_lock
@@ -13,7 +13,7 @@ from graphmem.search.edges import PAGE
 from graphmem.search.similarity import ROUNDED
 from graphmem.search.vectors import Vectors
 from graphmem.store.paging import pages
-from graphmem.store.port import EntryIndex, Near, Question, Row
+from graphmem.store.port import EntryIndex, Levels, Near, Question, Row
 
 _FIRST = 256
 """How many of the nearest to look at first."""
@@ -30,10 +30,8 @@ class EntrySearch:
         self._lock = threading.RLock()
         in_child(self, renew_lock)
 
-    def nearest(
-        self, text: str, asked: Question, levels: Mapping[str, str], limit: int
-    ) -> list[Row]:
-        """Return the matching entries of levels (ids of their streams, by id), the nearest first.
+    def nearest(self, text: str, asked: Question, levels: Levels, limit: int) -> list[Row]:
+        """Return the matching entries of levels, the nearest first.
 
         Texts without a vector are embedded before. See :meth:`EntryIndex.nearest`.
         """
@@ -82,7 +80,7 @@ class EntrySearch:
             with self._lock, self._graph.store.alone():
                 self._opened(built).tidy()
 
-    def fresh(self, levels: Mapping[str, str] | None) -> EntryIndex:
+    def fresh(self, levels: Levels | None) -> EntryIndex:
         """Return the index with all entries of levels, or facts; embed those without a vector."""
         with self._lock:
             index = self._opened()
@@ -95,7 +93,7 @@ class EntrySearch:
                 self._graph.after_write.append(self._save)
             return index
 
-    def embed(self, levels: Mapping[str, str]) -> int:
+    def embed(self, levels: Levels) -> int:
         """Embed the entries of levels that have no vector, and store that; return how many."""
         self._graph.store.try_writing()
         with self._lock:

@@ -25,7 +25,7 @@ from graphmem.arrays import NDArray, np
 from graphmem.errors import StorageError, StoreError
 from graphmem.store.embedded_files import VECTORS
 from graphmem.store.paging import pages
-from graphmem.store.port import CLOSED, TEXTS, Near, Question, Row
+from graphmem.store.port import CLOSED, TEXTS, Levels, Near, Question, Row, Run
 from graphmem.store.queries import procedure
 from graphmem.store.vectors import (
     CLOSE,
@@ -86,9 +86,7 @@ class VectorIndex(ABC):
     _asked: Asked | None
     """What was looked for last, as long as nothing changed."""
 
-    def __init__(
-        self, read: Callable[..., list[Row]], folder: Path | None, namespace: str, filing: Filing
-    ) -> None:
+    def __init__(self, read: Run, folder: Path | None, namespace: str, filing: Filing) -> None:
         self._read = read
         self._folder = folder / VECTORS if folder else None
         self._namespace = namespace
@@ -267,9 +265,7 @@ class EmbeddedIndex(VectorIndex):
             self._of(label).put(texts)
             self._find()
 
-    def near(
-        self, label: str, vector: Matrix, limit: int, at_least: float = -1.0
-    ) -> list[tuple[str, float]]:
+    def near(self, label: str, vector: Matrix, limit: int, at_least: float = -1.0) -> Near:
         with self._lock:
             nodes = self._of(label)
             near = self._asking(vector).nearest(nodes.rows, limit, at_least)
@@ -372,7 +368,7 @@ class EmbeddedEntries(VectorIndex):
     NAME = "-entries"
     _placed: dict[str, _Held]
 
-    def lacking(self, levels: Mapping[str, str] | None) -> list[Row]:
+    def lacking(self, levels: Levels | None) -> list[Row]:
         with self._lock:
             if levels is None:
                 table = self._opened_table()
@@ -389,9 +385,7 @@ class EmbeddedEntries(VectorIndex):
             self._add((row["text"], vectors[row["text"]]) for row in rows)
             self._find()
 
-    def nearest(
-        self, vector: Matrix, asked: Question, levels: Mapping[str, str], limit: int
-    ) -> list[Row]:
+    def nearest(self, vector: Matrix, asked: Question, levels: Levels, limit: int) -> list[Row]:
         with self._lock:
             self._look(levels)
             held = [self._placed[level] for level in levels]
@@ -452,13 +446,13 @@ class EmbeddedEntries(VectorIndex):
     def _facts(self) -> list[Row]:
         return self._read(procedure("similarity.texts_of_facts"), ns=self._namespace)
 
-    def _fitting(self, ids: Sequence[str], asked: Question, levels: Mapping[str, str]) -> list[Row]:
+    def _fitting(self, ids: Sequence[str], asked: Question, levels: Levels) -> list[Row]:
         query = procedure("entries.matching").wanting("within", *asked.options)
         common = {"ns": self._namespace, "levels": sorted(levels), "limit": len(ids)}
         given = {**asked.params, **common}
         return [row for page in pages(ids, _PAGE) for row in self._read(query, ids=page, **given)]
 
-    def _look(self, levels: Mapping[str, str]) -> None:
+    def _look(self, levels: Levels) -> None:
         table = self._opened_table()
         query = procedure("levels.ends")
         for row in self._read(query, ns=self._namespace, ids=sorted(levels.values())):

@@ -37,6 +37,7 @@ from graphmem.store.port import (
     CLOSED,
     Capabilities,
     ChangedError,
+    Fits,
     Limits,
     Row,
     Rows,
@@ -178,10 +179,7 @@ class Neo4jStore(Store):
         self._ready()
         return self._again(lambda _: self._alone(query, params, neo4j.RoutingControl.WRITE, _rows))
 
-    def attempt(
-        self, query: Query, fits: Callable[[list[Row]], bool], /, **params: Any
-    ) -> list[Row]:
-
+    def attempt(self, query: Query, fits: Fits, /, **params: Any) -> list[Row]:
         def take(result: neo4j.Result) -> list[Row]:
             rows = _rows(result)
             if not fits(rows):

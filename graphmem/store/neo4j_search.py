@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from time import monotonic
 
 from graphmem.arrays import NDArray, np
 from graphmem.store.paging import pages
-from graphmem.store.port import TEXTS, Near, Question, Row
+from graphmem.store.port import TEXTS, Levels, Near, Question, Row, Run
 from graphmem.store.queries import procedure
 from graphmem.store.vectors import Matrix, digest
 from graphmem.text.words import words
@@ -24,9 +24,7 @@ _LEAST = 64  # smallest limit: the server's approximate search is better with a 
 class _ServerIndex:
     """A search index of one namespace on a server: vectors lie on their nodes."""
 
-    def __init__(
-        self, read: Callable[..., list[Row]], write: Callable[..., list[Row]], namespace: str
-    ) -> None:
+    def __init__(self, read: Run, write: Run, namespace: str) -> None:
         self._read = read
         self._write = write
         self._namespace = namespace
@@ -87,9 +85,7 @@ class Neo4jIndex(_ServerIndex):
         ]
         self._put(f"search.put_{TEXTS[label]}", rows)
 
-    def near(
-        self, label: str, vector: Matrix, limit: int, at_least: float = -1.0
-    ) -> list[tuple[str, float]]:
+    def near(self, label: str, vector: Matrix, limit: int, at_least: float = -1.0) -> Near:
         own = self._own("search.near", label, limit, at_least, vector=vector.tolist())
         best = [pair for pair in own if pair[1] >= at_least]
         return sorted(best, key=lambda pair: (-pair[1], pair[0]))[:limit]
@@ -168,7 +164,7 @@ class Neo4jIndex(_ServerIndex):
 class Neo4jEntries(_ServerIndex):
     """The search index of levels' entries, and of knowledge."""
 
-    def lacking(self, levels: Mapping[str, str] | None) -> list[Row]:
+    def lacking(self, levels: Levels | None) -> list[Row]:
         if levels is None:
             return self._ask("search.lacking_facts", embedder=self._made_with)
         asked = {"levels": sorted(levels), "embedder": self._made_with}
@@ -182,9 +178,7 @@ class Neo4jEntries(_ServerIndex):
         name = "search.put_entries" if "seq" in rows[0] else "search.put_facts"
         self._put(name, new, embedder=self._made_with)
 
-    def nearest(
-        self, vector: Matrix, asked: Question, levels: Mapping[str, str], limit: int
-    ) -> list[Row]:
+    def nearest(self, vector: Matrix, asked: Question, levels: Levels, limit: int) -> list[Row]:
         common = {"ns": self._namespace, "levels": sorted(levels), "limit": limit}
         options, params = asked.options, {**asked.params, **common}
         if asked.fits is not None:

@@ -30,6 +30,9 @@ _GRACE = 2.0  # seconds after which nobody waits any more for an engine that doe
 
 Row = dict[str, Any]
 Near = list[tuple[str, float]]  # ids and similarities of nodes, the best first
+Run = Callable[..., list[Row]]  # runs a procedure
+Fits = Callable[[list[Row]], bool]  # says whether the rows of a statement are as they should be
+Levels = Mapping[str, str]  # levels as the ids of their streams, by their own ids
 T = TypeVar("T")
 
 if TYPE_CHECKING:
@@ -161,9 +164,7 @@ class Store(Protocol):
     def write(self, query: Query, /, **params: Any) -> list[Row]:
         """Run one statement in a transaction of its own and return its rows."""
 
-    def attempt(
-        self, query: Query, fits: Callable[[list[Row]], bool], /, **params: Any
-    ) -> list[Row]:
+    def attempt(self, query: Query, fits: Fits, /, **params: Any) -> list[Row]:
         """Run one statement in a transaction of its own; undo it if its rows do not fit.
 
         It must write nothing if it returns nothing. The result has no rows if nothing was written:
@@ -286,12 +287,9 @@ class SearchIndex(Index, Protocol):
 
 
 class EntryIndex(Index, Protocol):
-    """The search index of the entries of one namespace's levels, and of its knowledge, by meaning.
+    """The search index of the entries of one namespace's levels, and of its knowledge."""
 
-    Levels are given as the ids of their streams, by their own ids.
-    """
-
-    def lacking(self, levels: Mapping[str, str] | None) -> list[Row]:
+    def lacking(self, levels: Levels | None) -> list[Row]:
         """Return what has no vector: entries of levels (rows {id, text, seq}), or facts {id, text}.
 
         Facts are meant where no levels are given.
@@ -300,9 +298,7 @@ class EntryIndex(Index, Protocol):
     def put(self, rows: Sequence[Row], vectors: Mapping[str, Vector]) -> None:
         """Store the vectors, by text, of rows of :meth:`lacking`: entries only, or facts only."""
 
-    def nearest(
-        self, vector: Vector, asked: Question, levels: Mapping[str, str], limit: int
-    ) -> list[Row]:
+    def nearest(self, vector: Vector, asked: Question, levels: Levels, limit: int) -> list[Row]:
         """Return the nearest entries that match a question, exactly, the nearest first.
 
         Rows have the columns of ``entries.matching``, and their similarity, rounded to six places.

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import Any
 
 from graphmem.errors import SchemaVersionError
 from graphmem.ids import tally_id
 from graphmem.store.paging import BEYOND, pages
-from graphmem.store.port import SCHEMA_VERSION, Row
+from graphmem.store.port import SCHEMA_VERSION, Run
 from graphmem.store.queries import procedure, schema_of
 
-Run = Callable[..., list[Row]]
 PAGE = 1_000  # nodes of one statement
 UPGRADED = {"agents": ("tallies",), "strategies": ("strategies", "outcomes")}
 """What older versions did not keep, by the nodes that it belongs to."""

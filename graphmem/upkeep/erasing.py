@@ -207,8 +207,7 @@ class Eraser:
             dropped = self._graph.write("erasing.drop_predictions", agent=name)
             ahead["predictions"] = int(dropped[0]["removed"])
             self._remove_ahead([row["id"] for row in ids], ahead)
-            transact = self._graph.transact
-            ahead["Policy"] += self._drop_experience(self._graph, transact, stream, last)
+            ahead["Policy"] += self._drop_experience(self._graph.transact, stream, last)
         return self._graph.transact(partial(self._drop_agent, name, identity, stream, ahead))
 
     def _drop_agent(
@@ -400,17 +399,15 @@ class Eraser:
             self._drop_stream(tx, row)
 
     def _drop_stream(self, tx: Transaction, row: Row) -> int:
-        dropped = self._drop_experience(tx, lambda work: work(tx), row["stream"], int(row["last"]))
+        dropped = self._drop_experience(lambda work: work(tx), row["stream"], int(row["last"]))
         tx.run("maintenance.drop_stream", stream=row["stream"])
         return dropped
 
-    def _drop_experience(
-        self, reader: Reader, transact: Callable[..., object], stream: str, last: int
-    ) -> int:
+    def _drop_experience(self, transact: Callable[..., Any], stream: str, last: int) -> int:
         """Remove the events of a stream, the latest first, and then its policies; count these."""
         for page in reversed([*paged(event_ids(stream, 1, last), PAGE)]):
             transact(partial(_drop_events, ids=page))
-        policies = reader.read("maintenance.stored_policies", stream=stream)
+        policies = transact(lambda tx: tx.run("maintenance.stored_policies", stream=stream))
         for some in paged(policies, PAGE):
             transact(partial(_drop_policies, policies=some))
         return len(policies)

@@ -62,6 +62,7 @@ SHARED = (STRATEGIES, OUTCOMES, CO_OCCURRENCES, HEURISTICS, ANTI_PATTERNS, TASKS
 """Kinds from which shares are taken, in this order."""
 _FEW = 50  # most values that narrow a derivation; an engine looks through them one by one
 _PAGE = 1_000
+Contents = Mapping[str, Row]  # of episodes, by id
 _OPPOSING = ("successes", "odds")  # counts of opposing successes, and what follows from them
 
 
@@ -113,9 +114,7 @@ def counted_classes(held: Mapping[str, Any]) -> Row:
     return {**classes_of(held), "failed": [failed or "" for failed in failures_of(held)]}
 
 
-def _counted(
-    tx: Transaction, ids: list[str], contents: Mapping[str, Row]
-) -> Iterator[tuple[Row, Row]]:
+def _counted(tx: Transaction, ids: list[str], contents: Contents) -> Iterator[tuple[Row, Row]]:
     """Yield what episodes count by, as stored, and what it should be."""
     # The latest of each comes last.
     outcomes = {row["episode"]: row["outcome"] for row in tx.run("settling.told", ids=ids)}
@@ -124,9 +123,7 @@ def _counted(
         yield row, {} if held is None else {**told, **counted_classes({**held, **told})}
 
 
-def _took_differences(
-    tx: Transaction, ids: list[str], contents: Mapping[str, dict[str, Any]]
-) -> Iterator[Difference]:
+def _took_differences(tx: Transaction, ids: list[str], contents: Contents) -> Iterator[Difference]:
     rows = tx.run("maintenance.stored_took", ids=ids)
     stored = {
         f"{row['episode']} {row['policy']}": (row["steps"], row["first"])

@@ -24,22 +24,9 @@ from typing import TYPE_CHECKING, Any
 import kglite
 
 from graphmem.errors import LockedError, StorageError, shown
+from graphmem.store import embedded_files as files
 from graphmem.store import schema
 from graphmem.store.embedded_errors import full, run, translated
-from graphmem.store.embedded_files import (
-    GRAPH,
-    READERS,
-    WAITERS,
-    WrittenFiles,
-    abandon,
-    check_folder,
-    lock_shared,
-    name_file,
-    open_snapshot,
-    open_writer,
-    signature_of,
-    wanted,
-)
 from graphmem.store.port import check_wanted
 from graphmem.store.tables import naming
 
@@ -76,12 +63,12 @@ class Reader:
     def __init__(self, folder: Path) -> None:
         self._folder: Path | None = folder
         self._at = began = time.monotonic()
-        self._signature = signature_of(folder)
+        self._signature = files.signature_of(folder)
         self.indexes: dict[tuple[type, str], VectorIndex] = {}
         self.users: weakref.WeakSet[object] = weakref.WeakSet()
-        self._lock = lock_shared(folder / READERS)
+        self._lock = files.lock_shared(folder / files.READERS)
         try:
-            self.session, beside = open_snapshot(folder)
+            self.session, beside = files.open_snapshot(folder)
             self._current = not beside
             self.outdated = schema.outdated(schema.check(self.read))
         except BaseException:
@@ -94,7 +81,7 @@ class Reader:
 
     def readable(self) -> bool:
         """Return whether to read this: nobody wrote since, or not for long."""
-        if self.held or self._folder is None or signature_of(self._folder) == self._signature:
+        if self.held or self._folder is None or files.signature_of(self._folder) == self._signature:
             self._at = time.monotonic()
             return True
         self._current = False
@@ -132,10 +119,10 @@ class Writer(Reader):
         self.lock = threading.RLock()
         self._depth = 0  # how many transactions are within each other
         self._filing = threading.RLock()
-        self._files: WrittenFiles | None = None
+        self._files: files.WrittenFiles | None = None
         self._awaited = False
         try:
-            self._files = WrittenFiles(folder, session, durable=durable) if folder else None
+            self._files = files.WrittenFiles(folder, session, durable=durable) if folder else None
             # A replay of the engine's log does not declare names: then it warns of them.
             self.apply_schema(repair=any(session.cypher(text).warnings for text in naming()))
             if self._files:
@@ -213,7 +200,7 @@ class Writer(Reader):
     def _end_session(self) -> None:
         self.held = False
         if not self.session.closed:
-            abandon(self.session)
+            files.abandon(self.session)
         if self._files:
             self._files.close()
             self._files = None
@@ -232,8 +219,8 @@ class Writer(Reader):
             return
         try:
             self._checkpoint_if_possible()
-            self._lock = lock_shared(self._folder / READERS)
-            self._signature = signature_of(self._folder)
+            self._lock = files.lock_shared(self._folder / files.READERS)
+            self._signature = files.signature_of(self._folder)
             self._at = time.monotonic()
             self._end_session()
         finally:
@@ -241,11 +228,11 @@ class Writer(Reader):
 
     def lets_others(self) -> bool:
         """Return whether those who wait should have the lease first."""
-        return time.monotonic() < self._at + _PAUSE and wanted(self._folder)
+        return time.monotonic() < self._at + _PAUSE and files.wanted(self._folder)
 
     def look(self) -> None:
         """Give the lease back if others wait and nobody here writes; fold a log that rests."""
-        self._awaited = wanted(self._folder)
+        self._awaited = files.wanted(self._folder)
         rests = time.monotonic() - self._used
         folds = self._files is not None and self._files.idle(rests)
         if (folds or (self._awaited and rests >= _RESTS)) and self.lock.acquire(blocking=False):
@@ -300,7 +287,7 @@ class Lease:
                     if time.monotonic() >= since + wait:
                         raise
                 if self._folder is not None and flag is None and wait:
-                    flag = lock_shared(self._folder / WAITERS, create=True)
+                    flag = files.lock_shared(self._folder / files.WAITERS, create=True)
                 time.sleep(_POLL * random.uniform(0.5, 1.5))  # noqa: S311 - not all at once
         finally:
             if flag is not None:
@@ -323,15 +310,15 @@ class Lease:
         if folder is None:
             scratch = Path(tempfile.mkdtemp(prefix="graphmem-"))
             try:
-                session = open_writer(scratch, "off", self._drop_reader)
+                session = files.open_writer(scratch, "off", self._drop_reader)
             finally:
                 shutil.rmtree(scratch, ignore_errors=True)  # it is not written
         else:
-            check_folder(folder)
-            with name_file(folder, "create"):
+            files.check_folder(folder)
+            with files.name_file(folder, "create"):
                 folder.mkdir(parents=True, exist_ok=True)
-            session = open_writer(folder, durability, self._drop_reader)
-        with translated(path=folder and folder / GRAPH):
+            session = files.open_writer(folder, durability, self._drop_reader)
+        with translated(path=folder and folder / files.GRAPH):
             return Writer(folder, session, durable=durability == "full", began=began)
 
     def read(self, user: object) -> Reader | None:

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any, ParamSpec, Self, TypeVar
 
 from graphmem import Episode, Memory, Settings, Step
-from graphmem.store import embedded_sessions
+from graphmem.store import embedded_files
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -384,7 +384,7 @@ WORK: dict[str, Callable[..., None]] = {
 
 def main() -> None:
     if "hold" in sys.argv:
-        vars(embedded_sessions)["wanted"] = lambda _: False  # it gives the lease to nobody
+        vars(embedded_files)["wanted"] = lambda _: False  # it gives the lease to nobody
     with Memory.open() as memory:
         WORK[sys.argv[1]](memory, *sys.argv[2:])
         print("done", flush=True)

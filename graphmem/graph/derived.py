@@ -17,8 +17,7 @@ from graphmem.store.port import Row
 from graphmem.text.task_types import infer_task_type
 
 TOLERANCE = 1e-9
-DAY = 86_400_000.0
-"""Milliseconds in a day."""
+DAY = 86_400_000.0  # milliseconds in a day
 
 
 def half_life_of(reader: Reader) -> float:

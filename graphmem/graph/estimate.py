@@ -47,8 +47,7 @@ MOVED = 0.2  # where an estimate is so far from a rate, something else moved it
 PRIORS = 2  # so many files are named that say something of a strategy
 NAMED = 60  # characters of the text of another task or strategy
 
-Pair = tuple[float, float]
-"""Trials and successes, or what they are worth."""
+Pair = tuple[float, float]  # trials and successes, or what they are worth
 NOTHING: Pair = (0.0, 0.0)
 
 

@@ -16,15 +16,13 @@ from graphmem.forks import in_child, renew_lock
 from graphmem.graph.graph import Graph, Transaction
 from graphmem.store.port import Row
 
-SECONDS = 5.0
-"""The counts wait so long for others."""
+SECONDS = 5.0  # the counts wait so long for others
 _PROCEDURES = {
     "Entry": "entries.count_reads",
     "Policy": "policies.count_reads",
     "Strategy": "learning.count_reads",
 }
-Counts = dict[str, dict[str, Row]]
-"""Reads by label and id: rows of these procedures."""
+Counts = dict[str, dict[str, Row]]  # reads by label and id: rows of these procedures
 
 _log = logging.getLogger(__name__)
 

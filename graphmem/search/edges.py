@@ -13,19 +13,13 @@ from graphmem.models.reports import Difference
 from graphmem.store.paging import pages
 from graphmem.store.port import TEXTS, Row, SearchIndex
 
-LINKS = 8
-"""Most edges that lead from a node."""
-SHORTLIST = 1000
-"""Nodes to look at when a new one is linked: it may be their neighbour."""
+LINKS = 8  # most edges that lead from a node
+SHORTLIST = 1000  # nodes to look at when a new one is linked: it may be their neighbour
 PAGE = 256
-_BLOCK = 128
-"""Rows to compare with all others at once."""
-_SAME = 2e-6
-"""Similarities that differ by less are the same, computed in another way."""
-_NEVER = -4.0
-"""Stands for no similarity."""
-_CLOSE = 1e-5
-"""The error of a product in 32 bits; rounding may make such values equal."""
+_BLOCK = 128  # rows to compare with all others at once
+_SAME = 2e-6  # similarities that differ by less are the same, computed in another way
+_NEVER = -4.0  # stands for no similarity
+_CLOSE = 1e-5  # the error of a product in 32 bits; rounding may make such values equal
 
 Links = dict[str, dict[str, float]]
 """Similarities by the node that an edge leads from, then by the one that it leads to."""

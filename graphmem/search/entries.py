@@ -15,10 +15,8 @@ from graphmem.search.vectors import Vectors
 from graphmem.store.paging import pages
 from graphmem.store.port import EntryIndex, Levels, Near, Question, Row
 
-_FIRST = 256
-"""How many of the nearest to look at first."""
-_MORE = 4
-"""Factor for looking at more, if too few match."""
+_FIRST = 256  # how many of the nearest to look at first
+_MORE = 4  # factor for looking at more, if too few match
 
 
 class EntrySearch:

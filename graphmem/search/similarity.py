@@ -30,23 +30,16 @@ if TYPE_CHECKING:
 
 FUSION = 60
 """The constant of reciprocal rank fusion, added to a rank (Cormack, Clarke & Buettcher 2009)."""
-ROUNDED = 1e-6
-"""How far the cosine of a text with itself may be from 1."""
-NEAR_TASKS = 128
-"""Most near tasks whose outcomes count for a question."""
-COMPARED = 20_000
-"""Most tasks of a history that are all compared with each other."""
+ROUNDED = 1e-6  # how far the cosine of a text with itself may be from 1
+NEAR_TASKS = 128  # most near tasks whose outcomes count for a question
+COMPARED = 20_000  # most tasks of a history that are all compared with each other
 _BLOCK = 256
 _SAME = 0.9999
 """The cosine of two vectors of one text is at least that: they may be made in other batches."""
-_ALIKE = 0.8
-"""Cosine from which a near task counts, however many there are."""
-_UNSEEN = 100
-"""The assumed number of texts of a label, if there may be more than were looked at."""
-_GROWTH = 4
-"""Factor for looking at more, if too little may be read."""
-SKILLS = 16
-"""Most skills that are near a task."""
+_ALIKE = 0.8  # cosine from which a near task counts, however many there are
+_UNSEEN = 100  # the assumed number of texts of a label, if there may be more than were looked at
+_GROWTH = 4  # factor for looking at more, if too little may be read
+SKILLS = 16  # most skills that are near a task
 WORTH, RANGE = 2.0, 2.0
 """What a skill says of a strategy counts for so many trials at the floor, and more on a task of
 the same words."""

@@ -28,15 +28,11 @@ from graphmem.store.port import TEXTS, Row, SearchIndex, Vector
 if TYPE_CHECKING:
     from graphmem.search.embedding import Embedder
 
-Ids = dict[str, list[str]]
-"""Ids of nodes, by label."""
+Ids = dict[str, list[str]]  # ids of nodes, by label
 
-CACHE = 10_000
-"""Most vectors in memory: of questions, and of texts whose vector is not stored yet."""
-_SHARE = 5
-"""If one in so many nodes is new, linking all anew is quicker."""
-MANY = 1_000
-"""So many texts without a vector make a search tell that it embeds them first."""
+CACHE = 10_000  # most vectors in memory: of questions, and of texts whose vector is not stored yet
+_SHARE = 5  # if one in so many nodes is new, linking all anew is quicker
+MANY = 1_000  # so many texts without a vector make a search tell that it embeds them first
 _LOOK = 60.0
 """Seconds between two looks for lost vectors on a server; an embedded index knows at once."""
 

@@ -24,24 +24,17 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-Vectors: TypeAlias = "NDArray[np.float32]"
-"""Rows of unit length, one for each text."""
+Vectors: TypeAlias = "NDArray[np.float32]"  # rows of unit length, one for each text
 
-LONGEST = 10_000
-"""Most characters of a text that are read; no task or strategy is longer."""
-SIMILAR_SHARE = 0.0001
-"""Share of pairs of unrelated texts that may count as similar."""
-NEAR_SHARE = 0.001
-"""Share of pairs of unrelated texts that may count as near."""
-TAIL = 0.01
-"""Share of pairs of unrelated texts over the floor; their tail is fitted over it."""
+LONGEST = 10_000  # most characters of a text that are read; no task or strategy is longer
+SIMILAR_SHARE = 0.0001  # share of pairs of unrelated texts that may count as similar
+NEAR_SHARE = 0.001  # share of pairs of unrelated texts that may count as near
+TAIL = 0.01  # share of pairs of unrelated texts over the floor; their tail is fitted over it
 FEW, MANY = 10, 1_000
 """Numbers of texts: up to the first the floor is the lowest, from the second on it is ``near``."""
-UNIT = 1e-3
-"""Tolerance of the length of a row, and of the difference from the text's own vector."""
+UNIT = 1e-3  # tolerance of the length of a row, and of the difference from the text's own vector
 INSTEAD = "or set GRAPHMEM_EMBEDDER=hashing, which compares words only"
-WORD = 2.0
-"""Weight of a whole word; three letters have a weight of 1."""
+WORD = 2.0  # weight of a whole word; three letters have a weight of 1
 _WORDS = re.compile(r"\w+")
 
 

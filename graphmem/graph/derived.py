@@ -176,6 +176,8 @@ KINDS = (
     *(STRATEGIES, OUTCOMES, CO_OCCURRENCES, HEURISTICS, ANTI_PATTERNS),
     *(TASKS, RECENT, RULES, MISTAKES, AGENTS, TALLIES),
 )
+SHARED = (STRATEGIES, OUTCOMES, CO_OCCURRENCES, HEURISTICS, ANTI_PATTERNS, TASKS, AGENTS, TALLIES)
+"""Kinds from which shares are taken, in this order."""
 COUNTED = tuple(kind.name for kind in (STRATEGIES, OUTCOMES, TASKS))
 """Kinds that the strengths of pooling are fitted to."""
 LABELS = ("Mistake", "Rule", "Strategy", "Task", "Agent")

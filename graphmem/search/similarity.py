@@ -175,9 +175,8 @@ class Similarity:
     def understand(self, text: str, view: View, task_type: str | None = None) -> Question:
         """Return what a question is about.
 
-        The type is the given one, else that of the known tasks if they have one, else that of the
-        wording, else that of the nearest known task, if that is near enough. "general" means no
-        type.
+        The type is the given one, else that of the known tasks, else that of the wording, else that
+        of the nearest known task if that is near enough. "general" means no type.
         """
         known, found = keyed_tasks(self._graph, text, view), NearTasks()
         if not known:
@@ -288,9 +287,8 @@ class Similarity:
     def floors(self, hits: Sequence[Hit], limit: int, view: View) -> dict[str, float]:
         """Return by label the similarity below which no hit is relevant.
 
-        The embedder's depends on the number of nodes. For a reader that may not read everything,
-        that is the number of hits, or :data:`_UNSEEN` if there may be more: what others did must
-        not show.
+        The embedder's depends on the number of nodes. What others did must not show: for a reader
+        with limits that is the number of hits, or :data:`_UNSEEN` if there may be more.
         """
         found = Counter(hit.label for hit in hits if hit.vector_rank is not None)
         return {label: self._floor(label, found[label], limit, view) for label in TEXTS}
@@ -317,9 +315,8 @@ class Similarity:
     def similar(self, strategy: str, limit: int = 10) -> Listed[SimilarStrategy]:
         """Return the strategies with the most similar texts, the nearest first.
 
-        Strategies are linked (SIMILAR_TO) if the similarity is over the embedder's threshold. They
-        are never merged automatically; ``memory.lessons.merge`` does that. New texts are embedded
-        first.
+        Strategies are linked (SIMILAR_TO) if the similarity is over the embedder's threshold, and
+        merged by ``memory.lessons.merge`` alone. New texts are embedded first.
 
         Args:
             strategy: its id or text.

@@ -257,8 +257,7 @@ class SearchIndex(Index, Protocol):
     def near(self, label: str, vector: Vector, limit: int, at_least: float = -1.0) -> Near:
         """Return ids and similarities of the nearest nodes, the nearest first, then by id.
 
-        Similarities are rounded to six places and at least ``at_least``. A server may miss some
-        nodes.
+        Similarities have six places and are at least ``at_least``. A server may miss some nodes.
         """
 
     def exactly(self, label: str, vector: Vector, limit: int) -> Near:

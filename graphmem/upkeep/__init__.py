@@ -106,8 +106,7 @@ class Upkeep:
 
         Raises:
             NotFoundError: there is no embedder of that name.
-            SettingsError: no embedder is given, and the one in the settings is not that of the
-                memory.
+            SettingsError: none is given, and the one in the settings is not that of the memory.
         """
         if embedder is not None:
             from graphmem.search.embedding import checked, open_embedder

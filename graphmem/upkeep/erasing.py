@@ -102,9 +102,8 @@ class Eraser:
             agent: name of the agent; beside an id: erase the episode only if it is this agent's.
             user: name of the user.
             source: name of the source of imported skills.
-            compact: rewrite the files at once. None: for all but one episode, which then
-                stays in the log until the next checkpoint, at the latest until the memory is
-                closed.
+            compact: rewrite the files at once. None: for all but one episode, which stays in the
+                log until the next checkpoint, at the latest until the memory is closed.
 
         Raises:
             NotFoundError: there is no such episode, agent, user or source in this namespace.
@@ -152,16 +151,14 @@ class Eraser:
             older_than: days (or a timedelta) since the end of an episode, else its start, else its
                 recording, from 0, for instance 90; None: any age. Abandoned attempts of that age
                 are erased, too.
-            below_confidence: each strategy of the episode must have a lower confidence (posterior
-                mean, from 0 to 1) for its agent and type of task, for instance 0.3; None: any
-                confidence.
+            below_confidence: each strategy of the episode must have a lower posterior mean (from 0
+                to 1) for its agent and type of task, for instance 0.3; None: any.
             agent: only episodes of this agent.
             any: age or confidence is enough.
             dry_run: report what would be removed, and change nothing.
 
         Raises:
-            ValidationError: an argument is wrong, or neither a condition nor the setting says what
-                goes.
+            ValidationError: an argument is wrong, or neither they nor the setting say what goes.
         """
         return self._forget(_Condition.from_arguments(locals()))
 

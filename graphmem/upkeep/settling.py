@@ -78,8 +78,7 @@ class Settler:
             success: whether it worked. Give this or a score.
             score: how well, in [0, 1].
             error: what went wrong; None: the error that was learned, if there was one.
-            at: when the outcome was told, with time zone; not before the episode ended. Default:
-                now.
+            at: when it was told, with time zone; not before the episode ended. Default: now.
             agent: only if it is of this agent; None: of any.
 
         Raises:

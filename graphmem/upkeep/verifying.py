@@ -18,15 +18,13 @@ from graphmem.config import KEPT
 from graphmem.episodes.rows import classes_of, failures_of, hashed, read_contents
 from graphmem.graph.arguments import Progress, check_function
 from graphmem.graph.derived import (
-    AGENTS,
     ANTI_PATTERNS,
-    CO_OCCURRENCES,
     COUNTED,
     HEURISTICS,
     KINDS,
     LABELS,
-    OUTCOMES,
     RECENT,
+    SHARED,
     STRATEGIES,
     TALLIES,
     TASKS,
@@ -58,8 +56,6 @@ WRITTEN = 4_000
 RANGE = 20_000  # ids of nodes to read at once
 EPISODES = 1_000  # episodes in a page of these
 ITEMS = 2_000  # episodes and steps in a page of these
-SHARED = (STRATEGIES, OUTCOMES, CO_OCCURRENCES, HEURISTICS, ANTI_PATTERNS, TASKS, AGENTS, TALLIES)
-"""Kinds from which shares are taken, in this order."""
 _FEW = 50  # most values that narrow a derivation; an engine looks through them one by one
 _PAGE = 1_000
 Contents = Mapping[str, Row]  # of episodes, by id

@@ -71,9 +71,8 @@ class Thresholds:
     def relevant(self, texts: int) -> float:
         """Return the cosine from which the nearest of so many texts is relevant.
 
-        The more texts there are, the higher is the greatest cosine that chance brings: it rises
-        with the logarithm of their number, from ``floor`` (up to 10 texts) to ``near`` (from 1,000
-        on).
+        The more texts there are, the higher is the greatest cosine that chance brings: with the
+        logarithm of their number it rises from ``floor`` (up to 10) to ``near`` (from 1,000 on).
         """
         rise = math.log(max(texts, 1) / FEW) / math.log(MANY / FEW)
         return self.lowest + (self.near - self.lowest) * min(1.0, max(0.0, rise))

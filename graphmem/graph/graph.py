@@ -26,7 +26,7 @@ class Bell:
 
     def __init__(self) -> None:
         self._wakes: list[Wake] = []
-        in_child(self, _renew)
+        in_child(self, Bell.__init__)
 
     def ring(self) -> None:
         """Wake all listeners."""
@@ -43,10 +43,6 @@ class Bell:
         finally:
             with contextlib.suppress(ValueError):  # a child forgot it
                 self._wakes.remove(wake)
-
-
-def _renew(bell: Bell) -> None:
-    bell._wakes = []
 
 
 _bells: weakref.WeakValueDictionary[tuple[str, str], Bell] = weakref.WeakValueDictionary()

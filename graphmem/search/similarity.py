@@ -391,11 +391,10 @@ class SkillSearch:
         made_by, known = self._known  # another thread may replace it
         if made_by != name or known.keys() != wanted:
             kept = {one: known[one] for one in wanted & known.keys()} if made_by == name else {}
-            new = self._read(sorted(wanted - kept.keys()))
-            known = dict(kept)
-            for row in new:
+            for row in self._read(sorted(wanted - kept.keys())):
                 held = np.frombuffer(base64.b64decode(row["vectors"]), np.float32)
-                known[row["id"]] = row, held.reshape(-1, self._vectors.embedder.dimensions)
+                kept[row["id"]] = row, held.reshape(-1, self._vectors.embedder.dimensions)
+            known = kept
             self._known = name, known
         return list(known.values())
 

@@ -264,7 +264,7 @@ def check_stoppable(text: str) -> None:
     tokens = list(tokenize(text))
     for at, token in enumerate(tokens):
         if token.text == "=~":
-            _check_pattern(tokens[at + 1 : at + 3])
+            _check_pattern(*(*tokens[at + 1 : at + 3], _END, _END)[:2])
         elif token.is_name() and _text(tokens, at + 1) == "(":
             closing = (
                 place for place in range(at + 2, len(tokens)) if tokens[place].depth <= token.depth
@@ -286,12 +286,10 @@ def _text(tokens: Sequence[Token], at: int) -> str:
     return tokens[at].text.upper() if 0 <= at < len(tokens) else ""
 
 
-def _check_pattern(following: Sequence[Token]) -> None:
-    literal, after = (*following, None, None)[:2]
+def _check_pattern(literal: Token, after: Token) -> None:
     simple = (
-        literal is not None
-        and literal.kind == "string"
-        and (after is None or after.text not in ("+", "||"))
+        literal.kind == "string"
+        and after.text not in ("+", "||")
         and _PATTERN.fullmatch(literal.text[1:-1])
         and sum(map(literal.text.count, "*+")) <= 2
     )

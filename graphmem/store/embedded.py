@@ -269,9 +269,8 @@ class EmbeddedStore:
     def close(self) -> None:
         """Close the handle after its running transaction; the last one writes a checkpoint."""
         self._closed = True
-        if self._pid != os.getpid():
-            return
-        self._lease.give(self)
+        if self._pid == os.getpid():
+            self._lease.give(self)
 
     def _check_open(self) -> None:
         if self._closed:

@@ -29,8 +29,6 @@ BATCH_BYTES = 4_000_000  # a batch ends when so much of a file was read for it, 
 SHOWN = 300  # most characters of a text on a card in the list
 _SAID = ("bad_decision", "evidence", "lesson")
 _KEY = ("mistake_type", "task_id", "worker_id", "correct_decision")
-_LISTS = ("global_rules", "mistakes", "mistake_cards", "successes")
-_BY_TASK = ("task_rules", "score_history")
 _CONSOLIDATED = "last_consolidated_at"
 
 
@@ -47,13 +45,13 @@ class _Rest(Input):
 
     model_config = ConfigDict(extra="ignore")
 
-    total_episodes: NonNegativeInt = 0
-    global_rules: Sequence[str] = ()
+    global_rules: Sequence[str] = Field(default_factory=list)
+    mistakes: Sequence[str] = Field(default_factory=list)
+    mistake_cards: Sequence[_Card] = Field(default_factory=list)
+    successes: Sequence[str] = Field(default_factory=list)
     task_rules: dict[str, Sequence[str]] = Field(default_factory=dict)
     score_history: dict[str, Sequence[float]] = Field(default_factory=dict)
-    mistakes: Sequence[str] = ()
-    mistake_cards: Sequence[_Card] = ()
-    successes: Sequence[str] = ()
+    total_episodes: NonNegativeInt = 0
 
 
 class SentinelFile:
@@ -157,8 +155,7 @@ class Lists:
     """What stands besides the log of an export."""
 
     def __init__(self, rest: Mapping[str, Any], consolidated: int | None) -> None:
-        empty: dict[str, Any] = {**{name: [] for name in _LISTS}, **{name: {} for name in _BY_TASK}}
-        fresh = {"version": sentinel.VERSION, _CONSOLIDATED: consolidated, **empty}
+        fresh = {"version": sentinel.VERSION, _CONSOLIDATED: consolidated, **dict(_Rest())}
         self._before = {name: canonical_json(value) for name, value in rest.items()}
         self._all = {**rest, **{k: v for k, v in fresh.items() if k not in rest}}
         self._cards: dict[str, dict[str, Any]] = {}

@@ -11,6 +11,7 @@ strategies of one whole.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
 from graphmem.errors import ValidationError
@@ -55,12 +56,7 @@ class Lessons:
     ``docs/explanation/lessons.md`` explains the counts and the thresholds of lessons.
     """
 
-    def __init__(
-        self,
-        graph: Graph,
-        link: Callable[[], object] | None = None,
-        changed: ChangeFinder | None = None,
-    ) -> None:
+    def __init__(self, graph: Graph, link: Callable[[], object], changed: ChangeFinder) -> None:
         """``link`` draws the edges SIMILAR_TO of new strategies."""
         self._graph = graph
         self._link = link
@@ -94,40 +90,35 @@ class Lessons:
                 are those of the strategy itself.
         """
         check_flag("pooled", pooled)
-        if pooled and self._link is not None:
+        if pooled:
             self._link()
         checked("min_confidence", min_confidence, Unit)
         view = read_view(self._graph, agent)
-        changed = None if pooled else self._changed
         rows = self._graph.read(
             "lessons.pooled_heuristics" if pooled else "lessons.heuristics",
             agents=view.agents,
             task_type=checked_text("task_type", task_type),
             at_least=view.trials(self._graph.settings),
-            above=0.0 if changed else HEURISTIC_ABOVE,
-            min_confidence=0.0 if changed else min_confidence,
+            above=0.0,  # some changed since
         )
         rows = [row for row in rows if view.allows(row["task_type"])]
-        if changed:
+        if not pooled:
             for row in rows:
                 row["whole"] = strategy_id(self._graph.ns, row["strategy"])
-            changes = changed({row["whole"] for row in rows}, view)
-            rows = [
-                row
-                for row in follow(self._graph, rows, "whole", "confidence", changes)
-                if row["confidence"] > HEURISTIC_ABOVE and row["confidence"] >= min_confidence
-            ]
+            changes = self._changed({row["whole"] for row in rows}, view)
+            rows = follow(self._graph, rows, "whole", "confidence", changes)
+        rows = [row for row in rows if row["confidence"] > HEURISTIC_ABOVE]
+        rows = [row for row in rows if row["confidence"] >= min_confidence]
         whole = {member: row["id"] for row in rows for member in row["members"]}
-        samples: dict[tuple[str, bool], list[str]] = {}
+        samples = defaultdict[tuple[str, bool], list[str]](list)
         ids = sorted(whole)
-        found = self._graph.read("lessons.evidence_of_heuristics", ids=ids) if ids else []
-        for row in found:
-            samples.setdefault((whole[row["id"]], row["supports"]), []).append(row["episode"])
+        for row in self._graph.read("lessons.evidence_of_heuristics", ids=ids) if ids else ():
+            samples[whole[row["id"]], row["supports"]].append(row["episode"])
         return Listed(
             Heuristic(
                 **_dated(row),
-                supporting=tuple(samples.get((row["id"], True), ())[:SAMPLE]),
-                opposing=tuple(samples.get((row["id"], False), ())[:SAMPLE]),
+                supporting=tuple(samples[row["id"], True][:SAMPLE]),
+                opposing=tuple(samples[row["id"], False][:SAMPLE]),
             )
             for row in rows
         )
@@ -151,10 +142,8 @@ class Lessons:
         view = read_view(self._graph, agent)
         wanted = checked_text("task_type", task_type)
         rows = read_failing(self._graph, view, wanted)
-        if self._changed:
-            changes = self._changed({row["strategy_id"] for row in rows}, view)
-            how = "strategy_id", "confidence", changes, failures_since
-            rows = follow(self._graph, rows, *how)
+        changes = self._changed({row["strategy_id"] for row in rows}, view)
+        rows = follow(self._graph, rows, "strategy_id", "confidence", changes, failures_since)
         rows = [row for row in rows if row["confidence"] >= min_confidence]
         return Listed(describe(self._graph, rows, view))
 
@@ -177,16 +166,16 @@ class Lessons:
         seen = view.filters(self._graph)
         limit = RULES if limit is None and task is not None else limit
         rows = self._rule_rows(checked_text("task", task), view, limit)
-        samples: dict[str, list[str]] = {}
+        samples = defaultdict[str, list[str]](list)
         query = {"ids": [row["id"] for row in rows], **seen}
         found = self._graph.read("lessons.evidence_of_rules", **query) if rows else []
         for row in sorted(found, key=lambda row: (row["at"], row["episode"]), reverse=True):
-            samples.setdefault(row["id"], []).append(row["episode"])
+            samples[row["id"]].append(row["episode"])
         return Listed(
             Rule(
                 **_dated(row),
                 confidence=mean_of(row["supporting"], row["supporting"] + row["opposing"]),
-                evidence=tuple(samples.get(row["id"], ())[:SAMPLE]),
+                evidence=tuple(samples[row["id"]][:SAMPLE]),
             )
             for row in rows
         )

@@ -21,7 +21,6 @@ from graphmem.graph.access import read_scopes
 from graphmem.graph.derived import half_life_of
 from graphmem.graph.graph import Graph
 from graphmem.ids import from_millis, to_millis
-from graphmem.lessons import Lessons
 from graphmem.lessons.priors import add_sources, read_priors
 from graphmem.models.fields import Moment, checked
 from graphmem.models.forecasts import PriorRecord
@@ -106,7 +105,7 @@ class Past:
             texts = Edges(graph).texts_of("Strategy")
             for whole, part in merged:
                 if {whole, part} <= texts.keys():
-                    Lessons(graph).merge(whole, part)
+                    memory.lessons.merge(whole, part)
             self._vectors.share(graph)
         except BaseException:
             memory.close()

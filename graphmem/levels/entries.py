@@ -437,10 +437,8 @@ def _unite(home: Row, gone: Row) -> Row:
     ends = (home["expires_at"], gone["expires_at"])
     reads = [each["last_read_at"] for each in (home, gone) if each["last_read_at"] is not None]
     return home | {
+        **{name: later[name] for name in ("base", "at", "relevance")},
         "tags": sorted({*home["tags"], *gone["tags"]}),
-        "base": later["base"],
-        "at": later["at"],
-        "relevance": later["relevance"],
         "expires_at": None if None in ends else max(ends),
         "reads": home["reads"] + gone["reads"],
         "last_read_at": max(reads, default=None),

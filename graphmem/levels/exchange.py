@@ -20,12 +20,12 @@ from graphmem.levels.queries import lens_info, lens_row
 from graphmem.levels.topology import level_row, subscription, to_seconds
 from graphmem.models.fields import AS_TUPLE, Input, JsonObject, Moment, Name, millis
 from graphmem.models.levels import (
-    MAX_NAME,
     LensSettings,
     LevelName,
     LevelSettings,
     LevelUpkeep,
     NewEntry,
+    ShortName,
     lens_name,
 )
 from graphmem.store.paging import pages
@@ -41,7 +41,7 @@ class PullRecord(Input):
     """What a level pulls from another."""
 
     source: LevelText
-    transformer: Annotated[Name, Field(max_length=MAX_NAME)] | None = None
+    transformer: ShortName | None = None
     arguments: JsonObject = Field(default_factory=dict)
     pulled: Annotated[int, Field(ge=0)] = 0
     """How many of the entries of the source, in order, it has pulled."""

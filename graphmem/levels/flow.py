@@ -31,7 +31,6 @@ from graphmem.store.port import Row
 
 PAGE = 2_000
 """Events that are pulled in one transaction."""
-_EDGE = {"target", "source"}
 _REASONS = 5
 """Most reasons in the report of one subscription."""
 _CODE = "function "
@@ -191,7 +190,7 @@ class Levels(Entries, Queries):
         for row in flow:
             if row["last"] > row["position"] or row["source"] in new:
                 pulled = self._ingest(row, wait)
-                if pulled.model_dump(exclude_defaults=True, exclude=_EDGE):
+                if pulled.model_dump(exclude_defaults=True, exclude={"target", "source"}):
                     pulls.append(pulled)
                 if pulled.made:
                     new[row["level"]] += pulled.made
@@ -272,12 +271,9 @@ class Levels(Entries, Queries):
         if function is not None and name == row["transformer"]:
             return transformers.of_function(function, wait)
         if (row["transformer"] or "").startswith(_CODE):
-            raise ValidationError(
-                "transformer",
-                row["transformer"],
-                "is a function that this process was not given",
-                "call levels.pull with it here, too, before the tick",
-            )
+            problem = "is a function that this process was not given"
+            remedy = "call levels.pull with it here, too, before the tick"
+            raise ValidationError("transformer", row["transformer"], problem, remedy)
         return transformers.of_own(row["transformer"])
 
     def _pages(self, row: Row, where: Tags | None) -> Iterator[Page]:
@@ -387,10 +383,7 @@ def order_of(edges: Iterable[tuple[str, str]]) -> dict[str, int]:
     except CycleError as error:
         circle = error.args[1][:-1]
         first = circle.index(min(circle))
-        around = [*circle[first:], *circle[: first + 1]]
-        raise ValidationError(
-            "source",
-            " -> ".join(around),
-            "is a circle: a level would feed itself",
-            "leave one of these subscriptions out",
-        ) from None
+        around = " -> ".join([*circle[first:], *circle[: first + 1]])
+        problem = "is a circle: a level would feed itself"
+        remedy = "leave one of these subscriptions out"
+        raise ValidationError("source", around, problem, remedy) from None

@@ -18,15 +18,7 @@ from typing import Any, NamedTuple
 from graphmem.errors import NotFoundError, ValidationError
 from graphmem.graph.arguments import check_limit, check_text, checked_agent, one_or_many
 from graphmem.graph.graph import Graph, Transaction
-from graphmem.ids import (
-    canonical_json,
-    from_millis,
-    lens_id,
-    level_id,
-    level_stream_id,
-    node_id,
-    to_millis,
-)
+from graphmem.ids import canonical_json, from_millis, lens_id, level_id, level_stream_id, node_id
 from graphmem.levels.entries import entry_fields
 from graphmem.levels.topology import (
     Topology,
@@ -344,8 +336,8 @@ def _full_name(name: str, agent: str | None) -> LevelName:
 
 
 def _question(request: EntryQuestion, now: int) -> Question:
-    since = [now - int(request.max_age * 1_000)] if request.max_age is not None else []
-    since += [] if request.since is None else [to_millis(request.since)]
+    oldest = None if request.max_age is None else now - int(request.max_age * 1_000)
+    since = [one for one in (oldest, millis(request.since)) if one is not None]
     key = None if request.key is None else re.escape(request.key)
     given = {
         "since": max(since, default=None),

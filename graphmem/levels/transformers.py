@@ -9,15 +9,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections import Counter, defaultdict
-from collections.abc import (
-    AsyncIterable,
-    Awaitable,
-    Callable,
-    Coroutine,
-    Iterable,
-    Mapping,
-    Sequence,
-)
+from collections.abc import AsyncIterable, Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -276,11 +268,9 @@ def _awaited(made: Any, wait: Wait | None) -> Iterable[Any]:
         return wait(collect())
     if isinstance(made, Coroutine):
         made.close()
+    remedy = "await the tick of an AsyncMemory, or let levels.start tick in its thread"
     raise ValidationError(
-        "transformer",
-        made,
-        "is async, and a plain tick does not await it",
-        "await the tick of an AsyncMemory, or let levels.start tick in its thread",
+        "transformer", made, "is async, and a plain tick does not await it", remedy
     )
 
 
@@ -310,7 +300,7 @@ def of_own(name: str | None) -> Transformer:
     return _OWN[name]
 
 
-def check_arguments(transformer: str | Function | None, arguments: Mapping[str, JsonValue]) -> None:
+def check_arguments(transformer: str | Function | None, arguments: dict[str, JsonValue]) -> None:
     """Check that a transformer exists, and takes some arguments."""
     function = transformer if callable(transformer) else of_own(transformer).make
     try:

@@ -417,12 +417,8 @@ class LearningScopes:
             known = Scopes([*read_scopes(tx).values(), scope]) if scope.inherit_from else Scopes()
             for source in scope.inherit_from:
                 if scope.agent in {source, *known.ancestors(source)}:
-                    raise ScopeError(
-                        "inherit_from",
-                        source,
-                        f"makes a circle: {source!r} inherits from {scope.agent!r}",
-                        "leave it out",
-                    )
+                    problem = f"makes a circle: {source!r} inherits from {scope.agent!r}"
+                    raise ScopeError("inherit_from", source, problem, "leave it out")
             tx.run("scopes.put", id=scope_id(tx.ns, scope.agent), **scope.model_dump(mode="json"))
 
         self._graph.transact(work)

@@ -21,7 +21,7 @@ from zoneinfo import ZoneInfo
 from pydantic import AwareDatetime, Field
 
 from graphmem.errors import NotFoundError, ValidationError
-from graphmem.graph.arguments import check_flag, check_text
+from graphmem.graph.arguments import check_flag
 from graphmem.graph.graph import Graph, Transaction
 from graphmem.graph.lookup import HasId, find_subject, subject_ids
 from graphmem.ids import from_millis, node_id, to_millis
@@ -323,16 +323,11 @@ def phase_of(kind: CycleKind, peak: int) -> float:
 
 def zone_of(timezone: str) -> ZoneInfo:
     """Return the time zone of a name, or raise ValidationError."""
-    check_text("timezone", timezone)
     try:
         return ZoneInfo(timezone)
     except (LookupError, ValueError, TypeError, AttributeError, OSError):
-        raise ValidationError(
-            "timezone",
-            timezone,
-            "is not a known time zone",
-            "give a name such as 'Europe/Paris' (pip install tzdata where the system has none)",
-        ) from None
+        remedy = "give a name such as 'Europe/Paris' (pip install tzdata where the system has none)"
+        raise ValidationError("timezone", timezone, "is not a known time zone", remedy) from None
 
 
 def local_time(moment: datetime, zone: ZoneInfo) -> datetime:

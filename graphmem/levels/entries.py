@@ -119,10 +119,6 @@ class Entries(Topology):
     def entries(self, ids: str | Sequence[str], *, agent: str | None = None) -> Listed[Entry]:
         """Return entries by id, in order of time, with their relevance now; also expired ones.
 
-        Args:
-            ids: one id, or several.
-            agent: who reads; None: anybody.
-
         Raises:
             NotFoundError: an entry is not there (any more), or the reader may not read its level.
         """
@@ -175,15 +171,10 @@ class Entries(Topology):
         return MaintainReport(at=from_millis(now), levels=tuple(levels))
 
     def remove(self, name: str, keys: str | Sequence[str], *, agent: str | None = None) -> int:
-        """Remove entries of a level by key; return how many were there.
+        """Remove entries of a level by one key, or several; return how many were there.
 
         What other levels made from them stays, and so does what they became. A level that has not
         ingested one yet counts it as missed.
-
-        Args:
-            name: name of the level.
-            keys: one key, or several.
-            agent: who asks; an agent may change its own levels and those for all. None: anybody.
         """
 
         def work(tx: Transaction, level: str, ids: list[str]) -> int:
@@ -197,16 +188,10 @@ class Entries(Topology):
     def prolong(
         self, name: str, keys: str | Sequence[str], ttl: float, *, agent: str | None = None
     ) -> int:
-        """Let entries of a level stay some seconds from now on; return how many stay longer.
+        """Let entries of a level, by one key or several, stay ``ttl`` seconds from now on.
 
-        An entry that stays longer anyway, or expired, does not change. No level ingests this as a
-        change.
-
-        Args:
-            name: name of the level.
-            keys: one key, or several.
-            ttl: seconds.
-            agent: who asks; an agent may change its own levels and those for all. None: anybody.
+        Return how many stay longer. An entry that stays longer anyway, or expired, does not change.
+        No level ingests this as a change.
         """
         lasting = round(checked("ttl", ttl, Seconds) * 1_000)
 

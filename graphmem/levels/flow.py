@@ -45,6 +45,9 @@ class _OvertakenError(Exception):
 class Levels(Entries, Queries):
     """The levels of one namespace, and their entries: ``memory.levels``.
 
+    ``agent`` says who asks: an agent may change its own levels and lenses and those for all, and
+    read these and what others share with it. None: anybody.
+
     A level that is not there is a NotFoundError; one that ``agent`` may not read, or write, a
     ScopeError; a view that is to take entries a ValidationError. Then nothing was written.
     """
@@ -134,11 +137,6 @@ class Levels(Entries, Queries):
 
         What it pulled stays, and nothing else changes. If it pulls from there again, it begins with
         what the source then holds.
-
-        Args:
-            target: the level that pulls.
-            source: the level from which it pulls.
-            agent: who asks; an agent may change its own levels and those for all. None: anybody.
         """
         puller, origin = self._writable(target, agent, "target"), LevelName.of(source, "source")
         ns = self._graph.ns
@@ -202,10 +200,8 @@ class Levels(Entries, Queries):
     def start(self, every: float = 300.0) -> None:
         """Start a thread of this process that ticks, until ``stop`` or the end of the memory.
 
-        A failure is logged, and the next tick tries again. A forked child has no such thread.
-
-        Args:
-            every: seconds between ticks; for a thread that runs already, from now on.
+        ``every`` is the seconds between ticks; for a thread that runs already, from now on. A
+        failure is logged, and the next tick tries again. A forked child has no such thread.
 
         Raises:
             ValidationError: it is no number of seconds.

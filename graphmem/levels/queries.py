@@ -216,11 +216,9 @@ class Queries(Topology):
         return self._graph.transact(work)
 
     def lenses(self, owner: str | None = None, *, agent: str | None = None) -> Listed[LensInfo]:
-        """Return the lenses that somebody put, in order of name; of all owners, or of one.
+        """Return the lenses that somebody put, and that ``agent`` may use, in order of name.
 
-        Args:
-            owner: only the lenses of this agent, capability, task or collective.
-            agent: who asks; it gets only lenses that it may use. None: anybody.
+        They are those of all owners, or of one: an agent, capability, task or collective.
         """
         view = self._view(agent)
 
@@ -232,11 +230,7 @@ class Queries(Topology):
         return Listed([lens_info(row) for row in rows if is_usable(row)])
 
     def remove_lens(self, name: str, *, agent: str | None = None) -> None:
-        """Remove a lens that somebody put; its levels stay.
-
-        Args:
-            name: its name, as in :meth:`put_lens`.
-            agent: who asks; an agent may remove its own lenses and those for all. None: anybody.
+        """Remove a lens that somebody put, by its name as in :meth:`put_lens`; its levels stay.
 
         Raises:
             NotFoundError: there is no such lens, or nobody put it.

@@ -202,22 +202,15 @@ class Topology:
         return removed
 
     def names(self, owner: str | None = None, *, agent: str | None = None) -> list[str]:
-        """Return the names of the levels, in order; of all owners, or of one.
+        """Return the names of the levels that ``agent`` may read, in order.
 
-        Args:
-            owner: only the levels of this agent, capability, task or collective.
-            agent: who asks; levels that it may not read are left out. None: anybody.
+        They are those of all owners, or of one: an agent, capability, task or collective.
         """
         rows = self._readable(self._graph, self._view(agent), owner=checked_agent(owner))
         return [row["name"] for row in rows]
 
     def info(self, name: str, *, agent: str | None = None) -> LevelInfo:
-        """Return a level, its settings, and its contents now.
-
-        Args:
-            name: its name.
-            agent: who asks; None: anybody.
-        """
+        """Return a level, its settings, and its contents now."""
         level, view = LevelName.of(name), self._view(agent)
 
         def work(tx: Transaction) -> LevelInfo:
@@ -226,12 +219,9 @@ class Topology:
         return self._graph.view(work)
 
     def map(self, agent: str | None = None) -> MemoryMap:
-        """Return the levels, what is in them, and which pulls from which.
+        """Return the levels that ``agent`` may read, what is in them, and which pulls from which.
 
         It prints as a tree for a prompt; ``mermaid`` draws it, and so does a notebook.
-
-        Args:
-            agent: who reads; levels that it may not read are left out. None: anybody.
         """
         reader, view = checked_agent(agent), self._view(agent)
 
@@ -245,11 +235,7 @@ class Topology:
         return self._graph.view(work)
 
     def statistics(self, agent: str | None = None) -> LevelStatistics:
-        """Return the totals of the levels: entries, pending ones, missed ones.
-
-        Args:
-            agent: who reads; levels that it may not read are left out. None: anybody.
-        """
+        """Return the totals of levels that ``agent`` may read: entries, pending, missed ones."""
         whole = self.map(agent)
         kinds: Counter[str] = Counter()
         for level in whole.levels:

@@ -112,12 +112,9 @@ class People:
     def preferences(
         self, user: str, category: str | None = None, *, history: bool = False
     ) -> Listed[Preference]:
-        """Return the preferences of a user, by category.
+        """Return the preferences of a user, by category, or of one category.
 
-        Args:
-            user: name of the user.
-            category: only this category.
-            history: include superseded ones, the latest first.
+        With ``history`` superseded ones are included, the latest first.
         """
         user_id = node_id(self._graph.ns, "User", checked("user", user, Name))
         of_category = {"user_id": user_id, "category": checked_text("category", category)}
@@ -193,11 +190,9 @@ class People:
         return self._graph.transact(work)
 
     def knowledge(self, domain: str | None = None, *, limit: int = 100) -> Listed[Knowledge]:
-        """Return the known facts, the highest confidence first, with their contradictions.
+        """Return the known facts, at most ``limit``, of all domains or of one.
 
-        Args:
-            domain: only facts of this domain.
-            limit: most facts to return.
+        The highest confidence comes first. They are told with their contradictions.
         """
         check_limit(limit)
         asked = checked_text("domain", domain)

@@ -182,10 +182,8 @@ class Predictions:
     def expire(self, *, now: datetime | None = None) -> int:
         """Expire the open predictions that are due; return their number.
 
-        An expired prediction cannot be resolved and does not count for reliability.
-
-        Args:
-            now: expire those due until this time, with time zone; default: the clock.
+        They are due until ``now``, with time zone; default: the clock. An expired prediction cannot
+        be resolved and does not count for reliability.
         """
         moment = millis(checked("now", now, Moment | None))
         until = {} if moment is None else {"now": moment}
@@ -206,12 +204,10 @@ class Predictions:
         subject: Subject | None = None,
         limit: int = 100,
     ) -> Listed[Prediction]:
-        """Return the latest predictions, latest recorded first.
+        """Return the latest predictions, latest recorded first, at most ``limit``.
 
-        Args:
-            status: "open", "resolved" or "expired"; default: all.
-            subject: only predictions about this, as in :meth:`expect`.
-            limit: most predictions to return.
+        They are all, or "open", "resolved" or "expired" ones, or those about a subject as in
+        :meth:`expect`.
         """
         check_limit(limit)
         rows = self._graph.read(
@@ -227,9 +223,7 @@ class Predictions:
     ) -> Reliability:
         """Return the reliability of the probabilities of resolved predictions, in ten bins.
 
-        Args:
-            subject: only those about this, as in :meth:`expect`.
-            agent: only predictions of this agent.
+        They are all, or those about a subject as in :meth:`expect`, or those of an agent.
         """
         [row] = self._graph.read(
             "predictions.reliability",

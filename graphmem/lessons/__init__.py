@@ -150,15 +150,12 @@ class Lessons:
     def rules(
         self, task: str | None = None, agent: str | None = None, *, limit: int | None = None
     ) -> Listed[Rule]:
-        """Return the rules of a task (its key or wording), the newest 10, or all rules.
+        """Return the rules of a task (its key or wording), the newest 10, or at most ``limit``.
 
+        Without a task they are those of all tasks and the general ones, the best supported first.
         Rules come from the successes of episodes with a score of .85 or more, and from the mistakes
-        of those under .5. A rule that more episodes contradict than support is not shown.
-
-        Args:
-            task: None: the rules of all tasks and the general ones, the best supported first.
-            agent: only rules from episodes that this agent may read; None: all episodes.
-            limit: rows at most.
+        of those under .5; with an ``agent`` only from episodes that it may read. A rule that more
+        episodes contradict than support is not shown.
         """
         if limit is not None:
             check_limit(limit)
@@ -210,13 +207,8 @@ class Lessons:
         """Return mistakes of mistake cards: the one seen most often first, then the latest.
 
         Sentences that episodes list as mistakes come after them, marked as weak, unless they are a
-        rule: only those of a score under .50 make one to avoid.
-
-        Args:
-            task: only mistakes in this task.
-            worker: only mistakes of this worker.
-            agent: only mistakes in episodes that this agent may read; None: all episodes.
-            limit: rows at most; it only shortens the list.
+        rule: only those of a score under .50 make one to avoid. The mistakes can be those in one
+        task, of one worker, or in episodes that ``agent`` may read; ``limit`` shortens the list.
         """
         check_limit(limit)
         view = read_view(self._graph, agent)
@@ -305,10 +297,8 @@ class Lessons:
     def merge(self, strategy: str, other: str) -> str:
         """Count a second strategy as the first (texts or ids) wherever lessons are read.
 
-        Recorded data does not change, and :meth:`unmerge` undoes it. An episode that used both
-        counts twice.
-
-        Return the id of the whole, which stands for both.
+        Return the id of the whole, which stands for both. Recorded data does not change, and
+        :meth:`unmerge` undoes it. An episode that used both counts twice.
 
         Raises:
             NotFoundError: there is no such strategy.

@@ -175,10 +175,6 @@ class Topology:
         ``capability:search`` or ``task:deploy`` closes all levels of that owner. What other levels
         made from its entries stays, and so do episodes and knowledge that entries became. Lenses no
         longer look at it; a lens that looks at nothing else is removed.
-
-        Args:
-            name: its name, or its owner.
-            agent: who asks; an agent may change its own levels and those for all. None: anybody.
         """
         if type(name) is str and _OWNER.fullmatch(name):
             if (removed := self._end(*name.split(":"))) is None:

@@ -126,14 +126,11 @@ class Policies(Values):
     def update_many(
         self, transitions: Iterable[Transition | Mapping[str, Any]], *, batch_size: int = 1_000
     ) -> Listed[TDUpdate]:
-        """Learn many steps in order, ``batch_size`` in a transaction.
+        """Learn many steps in order, ``batch_size`` (from 1 to 100000) in a transaction.
 
-        The values are identical to those of single updates. Steps with ``success`` and no reward
-        are outcomes, as :meth:`observe` records them.
-
-        Args:
-            transitions: each a Transition or a dict of its fields; read lazily.
-            batch_size: from 1 to 100000.
+        Each step is a Transition or a dict of its fields; they are read lazily. The values are
+        identical to those of single updates. Steps with ``success`` and no reward are outcomes, as
+        :meth:`observe` records them.
 
         Raises:
             ValidationError: one is wrong (the error begins with its position); its batch is not
@@ -223,12 +220,10 @@ class Policies(Values):
     def learn_episodes(self, agent: str | None = None) -> EpisodesLearned:
         """Apply TD(0), by the settings, to the steps of recorded episodes in order of recording.
 
-        A step counts if it has a state, a reward, and a next state or ``terminal``. Each episode is
-        applied once, also with repeated or concurrent calls; erasing an episode removes its
-        transitions. The time of a call depends on the number of new events.
-
-        Args:
-            agent: only this agent's episodes; default: all agents, each separately.
+        The episodes are those of an agent, or of all agents, each separately. A step counts if it
+        has a state, a reward, and a next state or ``terminal``. Each episode is applied once, also
+        with repeated or concurrent calls; erasing an episode removes its transitions. The time of a
+        call depends on the number of new events.
         """
         total: Counter[str] = Counter()
         for stream in self._graph.read("events.streams", group=GROUP, agent=checked_agent(agent)):

@@ -40,14 +40,10 @@ from graphmem.notebook.lists import Listed
 from graphmem.store.port import Row
 from graphmem.text.task_types import infer_task_type
 
-RECENT = 20
-"""Latest episodes of a task (as in the procedures)."""
-RULES = 10
-"""Rules of a task that are shown, the newest."""
-CARDS = 30
-"""Mistakes that are shown."""
-TASKS = 100
-"""Tasks whose scores a summary has: those with the most episodes."""
+RECENT = 20  # latest episodes of a task (as in the procedures)
+RULES = 10  # rules of a task that are shown, the newest
+CARDS = 30  # mistakes that are shown
+TASKS = 100  # tasks whose scores a summary has: those with the most episodes
 
 
 class Lessons:

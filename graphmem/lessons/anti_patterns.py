@@ -15,8 +15,7 @@ from graphmem.search.similarity import Question
 from graphmem.store.port import Row
 from graphmem.text.task_types import GENERAL
 
-SAMPLE = 5
-"""Latest episodes for, and against, that a lesson rests on (as in the procedures)."""
+SAMPLE = 5  # latest episodes for, and against, that a lesson rests on (as in the procedures)
 
 
 def read_failing(

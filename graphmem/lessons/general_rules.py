@@ -34,8 +34,7 @@ from graphmem.store.port import Row
 from graphmem.text.words import clauses, normalized
 
 REPETITION, SUMMARIES = "repetition", "summaries"
-REPEATED = 3
-"""Fewest episodes that say a clause of a rule (as in the procedure)."""
+REPEATED = 3  # fewest episodes that say a clause of a rule (as in the procedure)
 USES = 20_000
 """About so many uses of strategies are looked at by one statement, which holds a row for each."""
 
@@ -46,10 +45,8 @@ class Touched:
 
     strategies: set[str]
     wordings: set[str]
-    told: bool
-    """Whether one of them has a summary, and neither strategies nor sentences."""
-    current: bool
-    """Whether the rules followed from all episodes."""
+    told: bool  # whether one of them has a summary, and neither strategies nor sentences
+    current: bool  # whether the rules followed from all episodes
 
 
 def consolidation_id(namespace: str) -> str:

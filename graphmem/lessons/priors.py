@@ -28,11 +28,9 @@ from graphmem.store.paging import pages
 from graphmem.store.port import Row
 from graphmem.text.words import normalized
 
-SENTINEL = "sentinel"
-"""The source of these rules."""
+SENTINEL = "sentinel"  # the source of these rules
 OWNER = "default"
-AVOID = 3
-"""Most strategies to avoid by what skills say."""
+AVOID = 3  # most strategies to avoid by what skills say
 _TAG = re.compile(r"\[(WORKS|AVOID|CONSOLIDATED|HIGH SCORE [\d.]+)\]\s*(.*)", re.DOTALL)
 
 
@@ -46,8 +44,7 @@ class Priors:
     """Rules of all tasks by their sentence, as rows of ``lessons.rules``."""
     cards: dict[str, Row] = field(default_factory=dict)
     """Mistakes by id, as rows of ``lessons.mistakes``."""
-    mistakes: list[str] = field(default_factory=list)
-    """Sentences to avoid, of no task."""
+    mistakes: list[str] = field(default_factory=list)  # sentences to avoid, of no task
     scores: dict[str, list[float]] = field(default_factory=dict)
     """By the key of the task, the earliest first."""
 

@@ -20,8 +20,7 @@ from graphmem.models.lessons import MAX_RULES, ModelAnswer, ModelSettings
 from graphmem.store.port import Row
 from graphmem.text.fencing import CLOSE, OPEN, fenced
 
-MAX_ANSWER = 1_000_000
-"""Most bytes of an answer."""
+MAX_ANSWER = 1_000_000  # most bytes of an answer
 
 
 class ChatError(Exception):
@@ -82,17 +81,12 @@ def ask(model: ModelSettings, system: str, user: str) -> str:
     return content
 
 
-MODEL = "model"
-"""The source of these rules."""
+MODEL = "model"  # the source of these rules
 
-SENT = 40
-"""Most episodes in the prompt, the latest praised or blamed ones."""
-SHOWN = 300
-"""Most characters of one text in the prompt."""
-TEXTS = 5
-"""Most successes, mistakes and strategies of one episode in the prompt, each."""
-SECRET = 8
-"""Shortest key that is searched for in the answer of a model; a shorter one is a dummy."""
+SENT = 40  # most episodes in the prompt, the latest praised or blamed ones
+SHOWN = 300  # most characters of one text in the prompt
+TEXTS = 5  # most successes, mistakes and strategies of one episode in the prompt, each
+SECRET = 8  # shortest key that is searched for in the answer of a model; a shorter one is a dummy
 
 _SYSTEM = f"""\
 You find rules that hold for more than one task in a record of what an agent did.
@@ -112,8 +106,7 @@ class Proposal:
     rules: tuple[Row, ...] = ()
     sent: tuple[str, ...] = ()
     dropped: int = 0
-    reason: str | None = None
-    """Why there are no rules of a model."""
+    reason: str | None = None  # why there are no rules of a model
 
 
 def propose(graph: Graph, model: ModelSettings) -> Proposal:

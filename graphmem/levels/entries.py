@@ -54,10 +54,8 @@ from graphmem.store.paging import pages
 from graphmem.store.port import Row
 from graphmem.text.words import words_of
 
-SEARCHED = 4_000
-"""Characters of an entry that a search by meaning sees."""
-LINKED = 500
-"""Edges that are written in one statement."""
+SEARCHED = 4_000  # characters of an entry that a search by meaning sees
+LINKED = 500  # edges that are written in one statement
 Link = tuple[str, str]
 """The id of an entry, and that of an entry that it was made from, or of what it became."""
 _PAUSES = re.compile(r"[.,:-](?!\d)|[;!?\"'()\[\]{}\u2026\u2013\u2014\u2018-\u201f]|\s")

@@ -29,12 +29,9 @@ from graphmem.models.levels import LevelName, Pulled, PullOptions, Seconds, Tags
 from graphmem.search.entries import EntrySearch
 from graphmem.store.port import Row
 
-PAGE = 2_000
-"""Events that are pulled in one transaction."""
-_REASONS = 5
-"""Most reasons in the report of one subscription."""
-_CODE = "function "
-"""What the names of functions begin with."""
+PAGE = 2_000  # events that are pulled in one transaction
+_REASONS = 5  # most reasons in the report of one subscription
+_CODE = "function "  # what the names of functions begin with
 _log = logging.getLogger(__name__)
 
 

@@ -37,12 +37,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 Extract = Callable[["Call", Any], Any]
 """Takes a call and its result; returns content, tags and metadata, or None."""
 
-ITEMS = 10_000
-"""Most items of a generator that an extractor gets."""
-MOST_VALUES = 100
-"""Most values of a list or dict that the entry of a call shows."""
-LONGEST = 10_000
-"""Most characters of a text that the entry of a call shows."""
+ITEMS = 10_000  # most items of a generator that an extractor gets
+MOST_VALUES = 100  # most values of a list or dict that the entry of a call shows
+LONGEST = 10_000  # most characters of a text that the entry of a call shows
 _DEEPEST = 8
 _MISSING: Any = object()
 _keeping: ContextVar[bool] = ContextVar("keeping", default=False)
@@ -243,8 +240,7 @@ class _Note(AbstractContextManager["_Note"], AbstractAsyncContextManager["_Note"
     producer: _Producer
     call: Call
     watch: Watch | None
-    result: Any
-    """What the function returned, or the list of what it yielded."""
+    result: Any  # what the function returned, or the list of what it yielded
 
     def returned(self, result: Any) -> None:
         """Note a result, unless it is that of a generator."""

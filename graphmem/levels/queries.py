@@ -45,10 +45,8 @@ from graphmem.notebook.lists import Listed
 from graphmem.search.entries import EntrySearch
 from graphmem.store.port import Question, Row
 
-COMPARED = 100
-"""A context takes its entries from so many near a text."""
-MANY = 1_000
-"""There may be so many entries if at least :data:`COMPARED` were found."""
+COMPARED = 100  # A context takes its entries from so many near a text
+MANY = 1_000  # there may be so many entries if at least :data:`COMPARED` were found
 _OUTCOMES = {True: "success", False: "failure"}
 
 
@@ -370,8 +368,7 @@ class _Views(NamedTuple):
     options: Sequence[str]
     params: Mapping[str, Any]
     limit: int
-    types: Sequence[str] | None
-    """The types of tasks that the reader may see; None: all."""
+    types: Sequence[str] | None  # the types of tasks that the reader may see; None: all
 
     def rows(self, levels: Sequence[Row]) -> list[Row]:
         """Return what matches: rows with ``entry_columns``; the best ``limit`` are among them."""

@@ -36,8 +36,7 @@ from graphmem.search.entries import EntrySearch
 from graphmem.store.paging import pages
 from graphmem.store.port import Row
 
-PAGE = 10_000
-"""Entries, or events, that are removed in one statement."""
+PAGE = 10_000  # entries, or events, that are removed in one statement
 _OWNER = re.compile(r"(capability|task):[^:]+")
 _SETTINGS = ("purpose", "ttl", "capacity", "members", "decay", "prune", "dedup", "reindex")
 

@@ -26,18 +26,15 @@ from graphmem.models.reports import LearnReport
 from graphmem.store.port import Row
 from graphmem.text.fencing import CLOSE, OPEN, fenced
 
-SHOWN = 300
-"""Most characters of one entry in a summary."""
-SENT = 100
-"""Most entries that a model summarises at once."""
+SHOWN = 300  # most characters of one entry in a summary
+SENT = 100  # most entries that a model summarises at once
 _COPIED = ("key", "content", "format", "text", "said", "tags", "tagset", "metadata", "base", "at")
 
 _OUTCOMES = {"success": True, "failure": False}
 _FACT_FIELDS = ("source", "user", "contradicts")
 
 Function = Callable[..., Iterable[Any] | Awaitable[Iterable[Any]] | AsyncIterable[Any]]
-Wait = Callable[[Coroutine[Any, Any, list[Any]]], list[Any]]
-"""Returns what is awaited."""
+Wait = Callable[[Coroutine[Any, Any, list[Any]]], list[Any]]  # returns what is awaited
 Chat = Callable[[str, str], tuple[str | None, str]]
 """Takes what a model is and the question for it; returns its answer and its name, or None and why
 there is no answer ("" if no model is set)."""
@@ -46,12 +43,9 @@ there is no answer ("" if no model is set)."""
 class Outlets(NamedTuple):
     """What the rest of the memory does with what flows out of levels."""
 
-    learn: Callable[..., LearnReport]
-    """Learns many episodes."""
-    know: Callable[..., Knowledge]
-    """Stores a fact."""
-    chat: Chat
-    """Asks the model of the settings."""
+    learn: Callable[..., LearnReport]  # learns many episodes
+    know: Callable[..., Knowledge]  # stores a fact
+    chat: Chat  # asks the model of the settings
 
 
 @dataclass(slots=True)
@@ -66,14 +60,11 @@ class Page(NamedTuple):
     """Entries that one level pulls from another at a time."""
 
     ns: str
-    level: str
-    """The level that pulls, by name."""
+    level: str  # the level that pulls, by name
     now: int
     chat: Chat
-    rows: list[Row]
-    """The entries: rows of ``flow.pending``, in order of storing."""
-    after: int
-    """The position of the cursor before it."""
+    rows: list[Row]  # the entries: rows of ``flow.pending``, in order of storing
+    after: int  # the position of the cursor before it
     position: int
     missed: int
     left_out: int

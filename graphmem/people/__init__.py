@@ -38,12 +38,10 @@ from graphmem.search.entries import EntrySearch
 from graphmem.store.port import ChangedError, Row
 from graphmem.text.words import normalized, words
 
-MOST = 5
-"""Most facts, and most preferences, for a text."""
+MOST = 5  # most facts, and most preferences, for a text
 LOOKED_AT = 50
 """So many of the nearest facts are looked at; those that do not hold now are left out."""
-ALIKE = 0.6
-"""Share of the words of two facts that both have, from which they are nearly equal."""
+ALIKE = 0.6  # share of the words of two facts that both have, from which they are nearly equal
 _NOT = frozenset(
     ("not", "no", "never", "without", "none", "nobody", "nothing", "neither", "nor", "cannot")
 )

@@ -40,15 +40,12 @@ from graphmem.numerics import chi_squared_tail
 from graphmem.printable import counted
 from graphmem.store.port import Row
 
-AMPLITUDE = 0.5
-"""The bonus of a cycle to a value at its peak; half a period later it is subtracted."""
-AT_LEAST = 3
-"""Fewest events for a test."""
+AMPLITUDE = 0.5  # the bonus of a cycle to a value at its peak; half a period later it is subtracted
+AT_LEAST = 3  # fewest events for a test
 MEAN_EXPECTED = 1.0
 """Average events that a bucket needs for the chi-squared approximation to hold at .05 (Roscoe &
 Byars 1971, JASA 66:755-759; Koehler & Larntz 1980, JASA 75:336-344, require fewer)."""
-PERIODS_COVERED = 2
-"""Periods that the events must span: one period shows no repetition."""
+PERIODS_COVERED = 2  # periods that the events must span: one period shows no repetition
 
 _DAY = 86_400
 _START = datetime(1970, 1, 1)  # on the wall clock of the given zone

@@ -32,8 +32,7 @@ from graphmem.store.port import Row, check_wanted
 
 EVIDENCE = ("episode", "erased", "outcome", "transition")
 """Kinds of events after which crystallizing can give something else."""
-LISTEN_SECONDS = 1.0
-"""Seconds between checks for writes of other processes."""
+LISTEN_SECONDS = 1.0  # seconds between checks for writes of other processes
 
 FindChanges = Callable[[Sequence[str]], Mapping[str, tuple[Change, ...]]]
 """Finds the changes that became certain with episodes (ids)."""
@@ -47,8 +46,7 @@ class Interest(Input):
     group: Name
     consumer: Name = "listener"
     kinds: Annotated[tuple[EventKind, ...], Field(min_length=1)] | None = None
-    agent: Name | None = None
-    """A pattern; ``*`` stands for any letters."""
+    agent: Name | None = None  # a pattern; ``*`` stands for any letters
     limit: Annotated[int, Field(ge=1, le=MOST)] = 100
     idle: Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)] = 60.0
     follow: bool = True

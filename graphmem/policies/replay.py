@@ -12,17 +12,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-CONFIDENCE_CAP = 20
-"""Number of signals after which every further signal has the same weight (1/21)."""
+CONFIDENCE_CAP = 20  # number of signals after which every further signal has the same weight (1/21)
 INITIAL_CONFIDENCE = 0.5
 STRENGTHEN = 0.05
 """Increment of a co-occurrence weight by one episode or one call of ``strengthen``."""
-INITIAL_WEIGHT = 0.1
-"""Initial weight of a link."""
-DECAY = 0.95
-"""Factor of a co-occurrence weight for each trial of one end without the other."""
-LEAST_WEIGHT = 0.001
-"""A link with a smaller weight is removed."""
+INITIAL_WEIGHT = 0.1  # initial weight of a link
+DECAY = 0.95  # factor of a co-occurrence weight for each trial of one end without the other
+LEAST_WEIGHT = 0.001  # A link with a smaller weight is removed
 EVIDENCE = ("outcome", "set")
 """Kinds of events that keep a policy alive, besides transitions and episodes."""
 WINDOW = 10
@@ -72,8 +68,7 @@ class Table:
     entries: dict[str, Entry] = field(default_factory=dict)
     links: dict[tuple[str, str], Link] = field(default_factory=dict)
     changed: set[str] = field(default_factory=set)
-    changed_links: set[tuple[str, str]] = field(default_factory=set)
-    """Written or removed edges."""
+    changed_links: set[tuple[str, str]] = field(default_factory=set)  # written or removed edges
     wrong: list[str] = field(default_factory=list)
     """Events (ids) whose numbers are invalid, such as NaN; they say nothing."""
     _by_state: dict[str, list[Entry]] = field(default_factory=dict)

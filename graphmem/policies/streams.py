@@ -43,8 +43,7 @@ from graphmem.store.port import ChangedError, Row
 PAGE = 1_000
 LEARNED = ("q", "updates", "active", "last_updated_at", "created_at", "q_set", "crystallized")
 """Fields that cannot be derived if there were unrecorded updates."""
-UNTYPED = "action"
-"""The type of steps that say none."""
+UNTYPED = "action"  # the type of steps that say none
 _FINGERPRINT = re.compile(r"[0-9a-f]{16}")
 
 

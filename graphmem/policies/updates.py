@@ -40,8 +40,7 @@ from graphmem.store.port import ChangedError, Row
 
 GROUP = "graphmem: learn episodes"
 """The group whose cursor in a stream marks the last learned episode."""
-PAGE = 100
-"""Events of which the episodes are learned in one transaction."""
+PAGE = 100  # events of which the episodes are learned in one transaction
 
 BELOW_SHOWN = 20
 _EVENTS = {"created": "crystallized", "updated": "crystallized", "taken_back": "taken_back"}

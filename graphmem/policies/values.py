@@ -32,8 +32,7 @@ from graphmem.policies.replay import Table
 from graphmem.policies.streams import PolicyKey, StateKey, open_stream, replay_events
 from graphmem.store.port import Row
 
-Action = str | tuple[str, Any]
-"""An action type, or a pair of a type and a spec (JSON)."""
+Action = str | tuple[str, Any]  # an action type, or a pair of a type and a spec (JSON)
 Explore = Literal["ucb", "epsilon"]
 MAX_DEPTH = 10
 _Depth = Annotated[int, Field(ge=0, le=MAX_DEPTH)]

@@ -15,12 +15,7 @@ from typing import Any, Literal
 
 import pydantic
 from pydantic import Field, SecretStr, field_serializer, field_validator
-from pydantic_settings import (
-    BaseSettings,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
-    TomlConfigSettingsSource,
-)
+from pydantic_settings import BaseSettings, SettingsConfigDict, TomlConfigSettingsSource
 
 from graphmem.errors import SettingsError, shown
 from graphmem.printable import Url, without_password
@@ -179,15 +174,12 @@ class Settings(BaseSettings):
 
     @classmethod
     def settings_customise_sources(  # type: ignore[override] # pydantic names all arguments
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        **_: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        cls, settings_cls: type[BaseSettings], **sources: Any
+    ) -> tuple[Any, ...]:
         """Return where settings come from, the first one first."""
         file = settings_file()
-        return init_settings, env_settings, *([_File(settings_cls, file)] if file else [])
+        own = [_File(settings_cls, file)] if file else []
+        return sources["init_settings"], sources["env_settings"], *own
 
     @field_validator(*URLS)
     @classmethod

@@ -29,13 +29,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from graphmem.addresses import bracketed, hosts_of, is_loopback, listening
-from graphmem.errors import (
-    ConflictError,
-    GraphMemError,
-    NotFoundError,
-    SettingsError,
-    ValidationError,
-)
+from graphmem.errors import GraphMemError, NotFoundError, SettingsError, ValidationError
 from graphmem.graph.arguments import Progress
 from graphmem.ids import canonical_json, fingerprint, strategy_id, task_id
 from graphmem.memory import Memory
@@ -238,7 +232,6 @@ _HEADERS = {
 }
 _STATUS: tuple[tuple[type[GraphMemError], int], ...] = (
     (NotFoundError, HTTPStatus.NOT_FOUND),
-    (ConflictError, HTTPStatus.CONFLICT),
     (ValidationError, HTTPStatus.BAD_REQUEST),
     (SettingsError, HTTPStatus.CONFLICT),
     (GraphMemError, HTTPStatus.INTERNAL_SERVER_ERROR),

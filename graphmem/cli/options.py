@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -117,34 +116,6 @@ def _parse_moment(text: str) -> datetime:
     if parsed.tzinfo is None:
         raise click.BadParameter(f"{text!r} has no time zone; add Z or an offset like +01:00")
     return parsed
-
-
-def parse_json(text: str) -> Any:
-    """Return what a text says as JSON; NaN and Infinity, which Python accepts, are refused."""
-
-    def refuse(name: str) -> Any:
-        raise ValueError(f"{name} is not a JSON number")
-
-    try:
-        return json.loads(text, parse_constant=refuse)
-    except (ValueError, RecursionError) as error:
-        raise click.BadParameter(f"{text!r:.200} is not JSON ({error})") from None
-
-
-def parse_object(text: str) -> dict[str, Any]:
-    """Return the JSON object in a text."""
-    parsed = parse_json(text)
-    if not isinstance(parsed, dict):
-        raise click.BadParameter(f"{text!r:.200} is not a JSON object, such as '{{\"a\": 30}}'")
-    return parsed
-
-
-def parse_value(text: str) -> Any:
-    """Return what a text says as JSON, else the text."""
-    try:
-        return parse_json(text)
-    except click.BadParameter:
-        return text
 
 
 @dataclass

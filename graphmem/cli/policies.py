@@ -11,17 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from graphmem.cli.options import (
-    Group,
-    Options,
-    at_most,
-    example,
-    moment,
-    parse_json,
-    parse_object,
-    parse_value,
-    several,
-)
+from graphmem.cli.options import Group, Options, at_most, example, moment, several
 from graphmem.cli.printing import cell, print_answer, print_facts, print_rows
 from graphmem.printable import counted
 
@@ -29,7 +19,34 @@ if TYPE_CHECKING:
     from graphmem.models.policies import CycleReport, Event, Policy
 
 with_state = click.argument("state", nargs=-1, required=True, metavar="STATE...")
-_FORMS = "give JSON, a fingerprint (16 hex digits), or NAME=VALUE for each feature"
+
+
+def parse_json(text: str) -> Any:
+    """Return what a text says as JSON; NaN and Infinity, which Python accepts, are refused."""
+
+    def refuse(name: str) -> Any:
+        raise ValueError(f"{name} is not a JSON number")
+
+    try:
+        return json.loads(text, parse_constant=refuse)
+    except (ValueError, RecursionError) as error:
+        raise click.BadParameter(f"{text!r:.200} is not JSON ({error})") from None
+
+
+def parse_object(text: str) -> dict[str, Any]:
+    """Return the JSON object in a text."""
+    parsed = parse_json(text)
+    if not isinstance(parsed, dict):
+        raise click.BadParameter(f"{text!r:.200} is not a JSON object, such as '{{\"a\": 30}}'")
+    return parsed
+
+
+def parse_value(text: str) -> Any:
+    """Return what a text says as JSON, else the text."""
+    try:
+        return parse_json(text)
+    except click.BadParameter:
+        return text
 
 
 def parse_state(words: Sequence[str], name: str = "STATE") -> dict[str, Any] | str:
@@ -42,7 +59,8 @@ def parse_state(words: Sequence[str], name: str = "STATE") -> dict[str, Any] | s
     for word in words:
         feature, equals, value = word.partition("=")
         if not equals or not feature:
-            raise click.UsageError(f"{name} {word!r}: {_FORMS}")
+            forms = "give JSON, a fingerprint (16 hex digits), or NAME=VALUE for each feature"
+            raise click.UsageError(f"{name} {word!r}: {forms}")
         if feature in features:
             raise click.UsageError(f"{name}: {feature!r} is given twice")
         features[feature] = parse_value(value)

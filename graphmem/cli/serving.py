@@ -73,8 +73,8 @@ def mcp(options: Options, /, http: str | None, token_file: Path | None, **access
     if token_file is not None and http is None:
         raise click.UsageError("--token-file is for --http; standard input needs no token")
     with extra("mcp"):
-        from graphmem.integrations.mcp import Access, build
-        from graphmem.integrations.mcp.server import over_http, over_stdio
+        from graphmem.integrations.mcp.server import build, over_http, over_stdio
+        from graphmem.integrations.mcp.tools import Access
     from graphmem.memory import Memory
 
     # What fails is said in a line, and its traceback where that was asked for.

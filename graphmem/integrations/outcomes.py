@@ -49,7 +49,6 @@ class Run:
 
 Judge = Callable[[Run], bool | float | None]
 Outcome = Judge | str | None
-"""A function of the run, the name of an evaluator, or None: recorded, not counted."""
 
 
 def judge_of(outcome: Outcome) -> Judge:

@@ -1,10 +1,6 @@
 """One episode for each run of an agent, for frameworks that tell what happens while it runs.
 
 An integration passes on to a :class:`Running` what a framework says of a run.
-
-An error of graphmem, or of the user's functions, does not break the run. It is logged as a warning
-without content. With ``strict`` it is raised, unless the run raised: then the run's own error goes
-on.
 """
 
 from __future__ import annotations
@@ -60,8 +56,8 @@ class RunOptions(TypedDict, total=False):
     max_tokens: int
     """Length limit of the context, at least 1; default: 200."""
     strict: bool
-    """Raise errors of graphmem and of the functions given here; default: log a warning, so that
-    the agent goes on."""
+    """Raise errors of graphmem and of the functions given here, unless the run itself raised;
+    default: log a warning without content, so that the agent goes on."""
 
 
 def memory_of(memory: object) -> Memory:

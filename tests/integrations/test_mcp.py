@@ -11,7 +11,8 @@ from mcp import Client
 
 from graphmem import Memory
 from graphmem.errors import LockedError
-from graphmem.integrations.mcp import Access, build
+from graphmem.integrations.mcp.server import build
+from graphmem.integrations.mcp.tools import Access
 from graphmem.text.fencing import CLOSE, OPEN
 from graphmem.text.tokens import count_tokens
 from tests.conftest import Opener

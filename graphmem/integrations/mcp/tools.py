@@ -50,13 +50,12 @@ class Answer(Output):
     more: str | None = None
 
     def __str__(self) -> str:
-        lines = self.lines()
+        lines = self._lines()  # what is inside the fence
         text = "\n".join((PREAMBLE, OPEN, *lines, CLOSE)) if lines else "Nothing is known of this."
         return text if self.more is None else f"{text}\n{self.more}"
 
-    def lines(self) -> list[str]:
-        """Return what is inside the fence, line by line."""
-        return []
+    def _lines(self) -> list[str]:
+        raise NotImplementedError
 
 
 class Text(Answer):
@@ -64,8 +63,7 @@ class Text(Answer):
 
     text: str
 
-    def lines(self) -> list[str]:
-        """Return its lines."""
+    def _lines(self) -> list[str]:
         return self.text.splitlines()
 
 
@@ -81,8 +79,7 @@ class Rows(Answer):
 
     rows: tuple[Row, ...] = ()
 
-    def lines(self) -> list[str]:
-        """Return a row a line."""
+    def _lines(self) -> list[str]:
         return [*map(describe_row, self.rows)]
 
 
@@ -376,16 +373,13 @@ class Tools:
         choice = self.memory.choose(task, candidates, agent=self._agent(agent), **how)
         names = ("text", "why", "probability", "low", "high", "propensity")
         rows = (row_of(one, *names) for one in (choice, *choice.others))
-        name = None if self._access.read_only else self._name_choice(choice)
+        name = None if self._access.read_only else secrets.token_hex(4)
+        if name is not None:
+            with self._lock:
+                self._choices[name] = choice
+                if len(self._choices) > _CHOICES:
+                    del self._choices[next(iter(self._choices))]
         return Choices(choice=name, **fit(rows, max_tokens, "graphmem_choose"))
-
-    def _name_choice(self, choice: Choice) -> str:
-        name = secrets.token_hex(4)
-        with self._lock:
-            self._choices[name] = choice
-            if len(self._choices) > _CHOICES:
-                del self._choices[next(iter(self._choices))]
-        return name
 
     @tool("read", "Explain a belief", "item", "agent", task=None, max_tokens=2_000)
     def graphmem_explain(

@@ -1,1 +1,0 @@
-"""How answers look in notebooks: as HTML."""

@@ -40,11 +40,7 @@ THREADS = 8
 
 
 class Threads:
-    """The worker threads of one memory.
-
-    Calls that write have threads of their own, so that calls that read go on while all writers wait
-    for another process.
-    """
+    """The worker threads of one memory; see :class:`AsyncMemory`."""
 
     def __init__(self) -> None:
         self._reading = ThreadPoolExecutor(THREADS, "graphmem-read")

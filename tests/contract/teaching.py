@@ -153,18 +153,29 @@ def attempts(
     ]
 
 
-def tried(memory: Memory, task: str, strategy: str, outcomes: str, **more: Any) -> None:
-    """Learn an episode for each letter: ``w`` for one that worked, ``f`` for one that failed."""
-    memory.learn_many(
+def runs(
+    strategy: str, letters: str, task: str = "deploy", first: int = 0, of: int = 6, **more: Any
+) -> list[dict[str, Any]]:
+    """Return episodes, one a day from the first on: ``+`` worked, ``-`` failed.
+
+    ``{}`` in the task stands for the number of one ``of`` so many tasks.
+    """
+    return [
         {
-            "task": task,
+            "task": task.format(number % of),
             "strategy": strategy,
-            "success": letter == "w",
-            "source_key": f"{task}/{strategy}/{number}/{sorted(more.items())}",
+            "success": letter == "+",
+            "ended_at": day(first + number),
+            "source_key": f"{strategy}/{task}/{first}/{number}/{sorted(more.items())}",
             **more,
         }
-        for number, letter in enumerate(outcomes)
-    )
+        for number, letter in enumerate(letters)
+    ]
+
+
+def tried(memory: Memory, task: str, strategy: str, letters: str, **more: Any) -> None:
+    """Learn runs without a date."""
+    memory.learn_many(runs(strategy, letters, task, ended_at=None, **more))
 
 
 def learn_each(memory: Memory, clock: Clock, known: Iterable[tuple[int, Episode]]) -> None:

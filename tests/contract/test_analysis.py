@@ -6,42 +6,20 @@ the lower one of n successes in n trials is n / (n + z²), the upper one of none
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
 
-from graphmem import Episode, Memory, StrategyUse
+from graphmem import Memory
 from graphmem.models.levels import LevelUpkeep
 from tests.conftest import Clock
+from tests.contract.teaching import runs
 
-MONDAY = datetime(2026, 5, 4, 9, tzinfo=UTC)
 Z2 = 1.96**2
 NOW = 1_780_000_000_000
-
-
-def days(number: float) -> datetime:
-    return MONDAY + timedelta(days=number)
-
-
-def attempts(strategy: str | list[StrategyUse], outcomes: str, **more: Any) -> Iterable[Episode]:
-    """One episode a letter, a day apart: ``+`` worked, ``-`` did not."""
-    name = strategy if isinstance(strategy, str) else strategy[0].text
-    dated, first = more.pop("dated", True), more.pop("first", 0)
-    given = {"task": "t", "agent": "ada", **more}
-    for number, outcome in enumerate(outcomes):
-        yield Episode(
-            strategy=strategy,
-            success=outcome == "+",
-            ended_at=days(first + number) if dated else None,
-            source_key=f"{given['agent']}/{given['task']}/{name}/{first + number}/{dated}",
-            **given,
-        )
-
-
-def millis(moment: datetime) -> int:
-    return int(moment.timestamp() * 1000)
+Rows = list[dict[str, Any]]
+attempts = partial(runs, task="t", agent="ada")
 
 
 def asked(memory: Memory, name: str, columns: str, **given: Any) -> list[tuple[Any, ...]]:
@@ -55,24 +33,24 @@ def asked(memory: Memory, name: str, columns: str, **given: Any) -> list[tuple[A
     [
         (
             "no_alternative",
-            [*attempts("walk", "-", error="too far")],
-            [*attempts("go on foot", "-", error="too far")],
+            attempts("walk", "-", error="too far"),
+            attempts("go on foot", "-", error="too far"),
             {"occurrences": 2, "trials": 2, "others": 0},
         ),
         (
             "disputed_strategies",
-            [*attempts("ask", "+" * 6, agent="ada")],
-            [*attempts("inquire", "-" * 6, agent="grace")],
+            attempts("ask", "+" * 6, agent="ada"),
+            attempts("inquire", "-" * 6, agent="grace"),
             {"works_for": "ada", "fails_for": "grace"},
         ),
     ],
 )
 def test_merged_strategies_are_one(
-    memory: Memory, name: str, one: list[Episode], other: list[Episode], wanted: dict[str, Any]
+    memory: Memory, name: str, one: Rows, other: Rows, wanted: dict[str, Any]
 ) -> None:
     memory.learn_many([*one, *other])
     assert memory.query(f"analysis.{name}") == []
-    kept, merged = one[0].strategy[0].text, other[0].strategy[0].text
+    kept, merged = one[0]["strategy"], other[0]["strategy"]
     memory.lessons.merge(kept, merged)
     [row] = memory.query(f"analysis.{name}")
     assert {column: row[column] for column in ("strategy", *wanted)} == {"strategy": kept, **wanted}
@@ -106,14 +84,14 @@ class TestCostlyErrors:
 
 class TestNoAlternative:
     def test_what_fails_although_nothing_is_better_on_the_type(self, memory: Memory) -> None:
-        trips = {"task": "go", "task_type": "trip"}
-        meals = {"task": "eat", "task_type": "meal"}
+        trips: dict[str, Any] = {"task": "go", "task_type": "trip"}
+        meals: dict[str, Any] = {"task": "eat", "task_type": "meal"}
         memory.learn_many(
             [
                 *attempts("walk", "---", **trips, error="too far"),
                 *attempts("ride", "++", **trips),
                 *attempts("walk", "--", **meals, error="too far", agent="grace"),
-                *attempts("walk", "++++", **meals, agent="grace", dated=False),
+                *attempts("walk", "++++", **meals, agent="grace", ended_at=None),
                 *attempts("ride", "-", **meals, error="too far"),
             ]
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import hypothesis
@@ -15,26 +16,9 @@ from graphmem.errors import NotFoundError, ValidationError
 from graphmem.ids import to_millis
 from graphmem.models.forecasts import Change
 from tests.conftest import Clock
-from tests.contract.teaching import day, some
+from tests.contract.teaching import day, runs, some
 
-LETTERS = {"+": True, "-": False}
-
-
-def run(
-    strategy: str, letters: str, task: str = "print a page", first: int = 0, **given: Any
-) -> list[dict[str, Any]]:
-    """Episodes, one a day: + worked, - failed. ``task`` may have the number of the day."""
-    return [
-        {
-            "task": task.format(number % 6),
-            "strategy": strategy,
-            "success": LETTERS[letter],
-            "ended_at": day(first + number),
-            "source_key": f"{strategy}/{task}/{first}/{number}/{given}",
-            **given,
-        }
-        for number, letter in enumerate(letters)
-    ]
+run = partial(runs, task="print a page")
 
 
 def told(changes: list[Change]) -> list[tuple[str, str | None, str]]:
@@ -99,10 +83,10 @@ def test_what_changed_is_told_with_its_dates_the_most_certain_first(memory: Memo
 def test_what_changed_on_all_tasks_is_told_once(memory: Memory) -> None:
     memory.learn_many(
         [
-            *run("smtp", "+" * 40 + "-" * 30, "mail {}"),
-            *run("api", "++-" * 20, "mail {}"),
-            *run("fax", "+" * 20, "mail {}"),
-            *run("fax", "+" * 20 + "-" * 12, "mail 2", first=20),
+            *run("smtp", "+" * 40 + "-" * 30, task="mail {}"),
+            *run("api", "++-" * 20, task="mail {}"),
+            *run("fax", "+" * 20, task="mail {}"),
+            *run("fax", "+" * 20 + "-" * 12, task="mail 2", first=20),
         ]
     )
     found = [("fax", "mail 2", "23/23 0/12"), ("smtp", None, "40/40 0/30")]
@@ -115,11 +99,11 @@ def test_a_change_on_tasks_of_one_kind_is_told_there_alone(memory: Memory) -> No
     for kind, letters in (("refund order {}", "+" * 24 + "-" * 8), ("translate page {}", "+" * 32)):
         memory.learn_many(
             one | {"task": kind.format(1000 + place)}
-            for place, one in enumerate(run("the api", letters, kind))
+            for place, one in enumerate(run("the api", letters, task=kind))
         )
         memory.learn_many(
             one | {"task": kind.format(2000 + place)}
-            for place, one in enumerate(run("by hand", "+-" * 8, kind, first=20))
+            for place, one in enumerate(run("by hand", "+-" * 8, task=kind, first=20))
         )
     ways = ["the api", "by hand"]
     broken, other = (
@@ -142,7 +126,7 @@ def test_a_change_on_tasks_of_one_kind_is_told_there_alone(memory: Memory) -> No
     assert memory.recall("refund order 7").items[0].text == "by hand"
     memory.learn_many(
         one | {"task": f"refund order {3000 + place}"}
-        for place, one in enumerate(run("the api", "+" * 8, "again", first=40))
+        for place, one in enumerate(run("the api", "+" * 8, task="again", first=40))
     )
     assert memory.predict("refund order 7", "the api").probability > 0.6
 
@@ -177,10 +161,10 @@ def test_a_hard_task_is_no_change(memory: Memory) -> None:
     """Everything fails on it; so that a strategy fails there too says little of the strategy."""
     memory.learn_many(
         [
-            *run("ask", "+" * 30, "easy {}"),
-            *run("look", "+" * 30, "easy {}"),
-            *run("ask", "-" * 10, "hard {}", first=30),
-            *[one for way in "abcdef" for one in run(way, "-" * 12, "hard {}")],
+            *run("ask", "+" * 30, task="easy {}"),
+            *run("look", "+" * 30, task="easy {}"),
+            *run("ask", "-" * 10, task="hard {}", first=30),
+            *[one for way in "abcdef" for one in run(way, "-" * 12, task="hard {}")],
         ]
     )
     assert memory.changes() == []
@@ -233,7 +217,7 @@ def test_the_order_of_arrival_does_not_matter(seed: int) -> None:
     chance = random.Random(seed)
     episodes = [
         *run("ask", "+" * 45 + "-" * 20),
-        *run("look", "-" * 20 + "+" * 45, "mail {}"),
+        *run("look", "-" * 20 + "+" * 45, task="mail {}"),
         *run("sing", "+-" * 10),
         *run("sing", "-" * 30, first=1_000, ended_at=None),
     ]

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections import Counter
-from datetime import UTC, datetime, timedelta
 from typing import Any, get_args
 
 import pytest
@@ -17,7 +15,7 @@ from graphmem.errors import NotFoundError, ValidationError
 from graphmem.models.advice import Choice, Considered, Explore
 from graphmem.printable import percent
 from tests.conftest import Opener
-from tests.contract.teaching import dump, some, tried
+from tests.contract.teaching import dump, runs, some, tried
 
 WAYS = get_args(Explore)
 TASK = "refund a flight"
@@ -26,10 +24,10 @@ TASK = "refund a flight"
 @pytest.fixture
 def learned(memory: Memory) -> Memory:
     """A memory in which one strategy works on one task, and another one on the other."""
-    tried(memory, TASK, "ask", "wwwwwwwf")
-    tried(memory, TASK, "wait", "ffffwfff")
-    tried(memory, "rebook a seat", "ask", "fff")
-    tried(memory, "rebook a seat", "wait", "wwww")
+    tried(memory, TASK, "ask", "+++++++-")
+    tried(memory, TASK, "wait", "----+---")
+    tried(memory, "rebook a seat", "ask", "---")
+    tried(memory, "rebook a seat", "wait", "++++")
     return memory
 
 
@@ -53,21 +51,14 @@ def test_what_broke_is_tried_now_and_then_and_taken_once_it_works_again(memory: 
     def share() -> float:
         return memory.choose(TASK, ["call", "wait"], seed=1).candidates["call"]
 
-    days = itertools.count(1)
-
-    def learn(way: str, outcomes: str) -> None:
-        for letter in outcomes:
-            day = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(days=next(days))
-            memory.learn(TASK, way, success=letter == "w", ended_at=day)
-
-    for way, outcomes in (("call", "w" * 20), ("wait", "wf" * 5), ("call", "f" * 12)):
-        learn(way, outcomes)
+    before = (("call", "+" * 20, 0), ("wait", "+-" * 5, 20), ("call", "-" * 12, 30))
+    memory.learn_many(one for way, letters, day in before for one in runs(way, letters, TASK, day))
     assert share() < 0.01
-    learn("wait", "wf" * 15)
+    memory.learn_many(runs("wait", "+-" * 15, TASK, 42))
     assert 0.1 < share() < 0.3
-    learn("call", "w")  # after so long a silence one success tells much
+    memory.learn_many(runs("call", "+", TASK, 72))  # after so long a silence one tells much
     assert share() > 0.4
-    learn("call", "www")
+    memory.learn_many(runs("call", "+++", TASK, 73))
     assert share() > 0.9
 
 
@@ -102,18 +93,18 @@ def test_what_breaks_on_a_type_is_left_there_and_not_elsewhere(memory: Memory) -
 
     def learn(task: str, way: str, outcomes: str, kind: str) -> None:
         for letter in outcomes:
-            memory.learn(task, way, success=letter == "w", task_type=kind)
+            memory.learn(task, way, success=letter == "+", task_type=kind)
 
     for task in BUGS * 8:
-        learn(task, "debugger", "w", "bug")
-        learn(task, "grep", "wf", "bug")
+        learn(task, "debugger", "+", "bug")
+        learn(task, "grep", "+-", "bug")
     for task in TEXTS:
-        learn(task, "debugger", "www", "text")
-    learn("it is slow", "debugger", "f" * 8, "bug")  # one task, which may be hard
+        learn(task, "debugger", "+++", "text")
+    learn("it is slow", "debugger", "-" * 8, "bug")  # one task, which may be hard
     assert asked("bug") == ("debugger", "likely: 24 of 32 on bug tasks")
     for number, task in enumerate(TEXTS):
-        learn(f"bug {number}", "debugger", "f", "bug")
-        learn(task, "debugger", "w", "text")
+        learn(f"bug {number}", "debugger", "-", "bug")
+        learn(task, "debugger", "+", "text")
     assert asked("bug")[0] == "grep"
     assert asked("text") == ("debugger", "likely: 24 of 24 on text tasks")
     other = memory.choose("a new one", ["debugger"], task_type="bug")
@@ -123,10 +114,10 @@ def test_what_breaks_on_a_type_is_left_there_and_not_elsewhere(memory: Memory) -
 
 def test_many_outcomes_on_a_type_keep_their_rate_beside_few_elsewhere(memory: Memory) -> None:
     for number in range(4):
-        tried(memory, f"bug {number}", "debugger", "w" * 8, task_type="bug")
-        tried(memory, f"bug {number}", "grep", "ff", task_type="bug")
+        tried(memory, f"bug {number}", "debugger", "+" * 8, task_type="bug")
+        tried(memory, f"bug {number}", "grep", "--", task_type="bug")
     for task in TEXTS:
-        tried(memory, task, "debugger", "f", task_type="text")
+        tried(memory, task, "debugger", "-", task_type="text")
     choice = memory.choose("a blank screen", ["debugger"], task_type="bug")
     assert choice.probability > 0.75
     assert "32 of 32 on bug tasks" in choice.why
@@ -212,9 +203,9 @@ def test_a_seed_repeats_and_none_does_not(learned: Memory) -> None:
 
 
 def test_without_candidates_it_takes_what_works_on_such_tasks_or_anywhere(memory: Memory) -> None:
-    tried(memory, TASK, "ask", "www")
+    tried(memory, TASK, "ask", "+++")
     for number in range(30):
-        tried(memory, f"quite another thing {number}", f"way {number}", "w" * (number % 5 + 1))
+        tried(memory, f"quite another thing {number}", f"way {number}", "+" * (number % 5 + 1))
     choice = memory.choose(TASK, seed=1)
     assert len(all_of(choice)) == FOUND
     assert "ask" in choice.candidates
@@ -223,8 +214,8 @@ def test_without_candidates_it_takes_what_works_on_such_tasks_or_anywhere(memory
 
 
 def test_what_was_never_tried_is_expected_to_be_as_what_is_like_it(memory: Memory) -> None:
-    tried(memory, TASK, "ask for the booking number", "ffffffff")
-    tried(memory, TASK, "check the fare rules", "wwwwffff")
+    tried(memory, TASK, "ask for the booking number", "--------")
+    tried(memory, TASK, "check the fare rules", "++++----")
     news = ["ask for the booking number twice", "check the fare rules first", "sing a song"]
     found = {one.text: one for one in all_of(memory.choose(TASK, news, seed=1))}
     low, middle, other = (found[text] for text in news)
@@ -252,7 +243,7 @@ def test_what_counts_as_one_is_one_candidate(learned: Memory) -> None:
     assert learned.choose(TASK, ["ask", "wait", " ask "]).candidates.keys() == {"ask", "wait"}
     [row] = [row for row in learned.strategies() if row.text == "ask"]
     assert learned.choose(TASK, [row.id, "wait"]).candidates.keys() == {"ask", "wait"}
-    tried(learned, TASK, "ask politely", "w")
+    tried(learned, TASK, "ask politely", "+")
     learned.lessons.merge("ask", "ask politely")
     both = learned.choose(TASK, ["ask politely", "ask", "wait"], explore="greedy")
     assert both.candidates.keys() == {"ask politely", "wait"}
@@ -260,8 +251,8 @@ def test_what_counts_as_one_is_one_candidate(learned: Memory) -> None:
 
 
 def test_an_anti_pattern_is_shown_and_removes_nothing(memory: Memory) -> None:
-    tried(memory, TASK, "hurry", "fff", error="timeout after 3 s", task_type="web")
-    tried(memory, TASK, "ask", "www", task_type="web")
+    tried(memory, TASK, "hurry", "---", error="timeout after 3 s", task_type="web")
+    tried(memory, TASK, "ask", "+++", task_type="web")
     choice = memory.choose(TASK, ["hurry", "ask"], seed=1)
     assert choice.text == "ask"
     assert choice.warnings == ()
@@ -279,7 +270,7 @@ def test_an_anti_pattern_is_shown_and_removes_nothing(memory: Memory) -> None:
     [elsewhere] = memory.choose("an unknown thing", ["hurry"]).warnings
     assert elsewhere.id == warning.id
     assert elsewhere.said == "too little known: 0 of 3 on other tasks, none like this one"
-    tried(memory, TASK, "rush", "f", task_type="web")
+    tried(memory, TASK, "rush", "-", task_type="web")
     memory.lessons.merge("rush", "hurry")
     [of_merged] = memory.choose(TASK, ["hurry", "ask"], explore="greedy").others[0].warnings
     assert of_merged.occurrences == 3
@@ -308,8 +299,8 @@ def test_nothing_is_written_until_the_choice_is_learned(learned: Memory) -> None
 
 def test_extreme_posteriors_and_sharpness_still_choose(opened: Opener) -> None:
     memory = opened()
-    tried(memory, TASK, "ask", "w" * 300)
-    tried(memory, TASK, "wait", "f" * 300)
+    tried(memory, TASK, "ask", "+" * 300)
+    tried(memory, TASK, "wait", "-" * 300)
     for sharpness in (0.01, 1_000.0):
         told = opened(choice_sharpness=sharpness).choose(TASK, ["ask", "wait", "guess"], seed=1)
         assert sum(told.candidates.values()) == pytest.approx(1.0)

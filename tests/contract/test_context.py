@@ -29,7 +29,7 @@ from graphmem.lessons.prompt import (
 from graphmem.text.fencing import CLOSE, OPEN
 from graphmem.text.tokens import Counter, count_tokens
 from tests.conftest import Opener
-from tests.contract.teaching import some
+from tests.contract.teaching import runs, some
 
 AGENT = "agent 1"
 LINE = re.compile(r"- (?P<conclusion>[a-z ]+): .*\d+ of \d+ .*: (?P<strategy>way .*)")
@@ -382,22 +382,13 @@ def test_the_same_graph_gives_the_same_text(
 class TestChanges:
     PDF = "make a PDF report"
 
-    def learn(self, memory: Memory, tool: str, outcomes: str, day: int = 0) -> None:
-        memory.learn_many(
-            {
-                "task": self.PDF,
-                "strategy": tool,
-                "success": letter == "w",
-                "error": None if letter == "w" else "protocol unknown",
-                "ended_at": DAY + timedelta(days=day + number),
-            }
-            for number, letter in enumerate(outcomes)
-        )
+    def learn(self, memory: Memory, tool: str, letters: str, first: int = 0) -> None:
+        memory.learn_many(runs(tool, letters, self.PDF, first, error="protocol unknown"))
 
     def test_what_stopped_working_is_a_warning_everywhere(self, memory: Memory) -> None:
-        self.learn(memory, "wkhtmltopdf", 30 * "w" + 30 * "f")
-        self.learn(memory, "headless chrome", 2 * "wwfwwfwwfw", day=30)
-        stopped = "stopped working: 30 of 30 until 30 May 2026, 0 of 30 since"
+        self.learn(memory, "wkhtmltopdf", 30 * "+" + 30 * "-")
+        self.learn(memory, "headless chrome", 2 * "++-++-++-+", first=30)
+        stopped = "stopped working: 30 of 30 until 30 Jan 2026, 0 of 30 since"
         assert memory.context(self.PDF).splitlines()[3:-1] == [
             *("works on such tasks:", "- likely: 14 of 20 here: headless chrome"),
             *("rarely works on such tasks:", f"- {stopped}: wkhtmltopdf"),
@@ -413,9 +404,9 @@ class TestChanges:
             assert some(warning.better_alternative).strategy == "headless chrome"
 
     def test_what_recovered_is_no_warning(self, memory: Memory) -> None:
-        self.learn(memory, "wkhtmltopdf", 10 * "w" + 25 * "f" + 20 * "w")
-        self.learn(memory, "headless chrome", 10 * "wf", day=20)
-        again = "works again: 10 of 35 until 4 Jun 2026, 20 of 20 since"
+        self.learn(memory, "wkhtmltopdf", 10 * "+" + 25 * "-" + 20 * "+")
+        self.learn(memory, "headless chrome", 10 * "+-", first=20)
+        again = "works again: 10 of 35 until 4 Feb 2026, 20 of 20 since"
         assert f"works on such tasks:\n- {again}: wkhtmltopdf\n" in memory.context(self.PDF)
         assert ANTI_PATTERNS.heading not in memory.context(self.PDF)
         found = memory.recall(self.PDF)

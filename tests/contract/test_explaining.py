@@ -25,6 +25,7 @@ from tests.contract.teaching import (
     histories,
     known,
     reference,
+    runs,
     some,
 )
 
@@ -93,9 +94,7 @@ class TestStrategies:
         assert (hers.first_at, hers.last_at, hers.dated) == (START, day(5), 6)
 
     def test_the_trend_holds_the_later_half_against_the_earlier(self, memory: Memory) -> None:
-        for number in range(13):
-            attempts(memory, "fades", int(number < 6), int(number >= 6), ended_at=day(number))
-            attempts(memory, "grows", int(number >= 6), int(number < 6), ended_at=day(number))
+        memory.learn_many([*runs("fades", "++++++-------"), *runs("grows", "------+++++++")])
         trend = some(memory.explain("fades").trend)
         assert (trend.direction, trend.certain) == ("falls", True)
         assert trend.change == pytest.approx(1 / 9 - 7 / 8)
@@ -111,10 +110,8 @@ class TestStrategies:
         assert course[-1].at == day(12)
 
     def test_it_says_when_the_rate_changed(self, memory: Memory) -> None:
-        for number in range(45):
-            worked = int(not 20 <= number < 35)
-            attempts(memory, "breaks", worked, 1 - worked, ended_at=day(number))
-            attempts(memory, "steady", number % 3 > 0, number % 3 == 0, ended_at=day(number))
+        breaks, steady = runs("breaks", "+" * 20 + "-" * 15 + "+" * 10), runs("steady", "-++" * 15)
+        memory.learn_many([*breaks, *steady])
         assert memory.explain("steady").changes == ()
         told = memory.explain("breaks", task="deploy")
         counts = [(one.since, one.successes_since, one.trials_since) for one in told.changes]

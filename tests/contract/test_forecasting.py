@@ -36,9 +36,9 @@ def test_an_empty_memory_knows_nothing_and_says_so(memory: Memory) -> None:
 
 
 def test_the_formula_by_hand(memory: Memory) -> None:
-    tried(memory, "refund", "ask", "wwwf")
-    tried(memory, "refund", "wait", "ff")
-    tried(memory, "change a seat", "ask", "ww")
+    tried(memory, "refund", "ask", "+++-")
+    tried(memory, "refund", "wait", "--")
+    tried(memory, "change a seat", "ask", "++")
     found = memory.predict("refund", "ask")
 
     def logit(p: float) -> float:
@@ -70,10 +70,10 @@ def test_the_formula_by_hand(memory: Memory) -> None:
 
 
 def test_what_was_not_tried_is_expected_from_task_and_strategy(memory: Memory) -> None:
-    tried(memory, "refund", "ask", "wwwwww")
-    tried(memory, "refund", "wait", "wwfw")
-    tried(memory, "rebook", "wait", "ffff")
-    tried(memory, "upgrade", "wait", "fwff")
+    tried(memory, "refund", "ask", "++++++")
+    tried(memory, "refund", "wait", "++-+")
+    tried(memory, "rebook", "wait", "----")
+    tried(memory, "upgrade", "wait", "-+--")
     crossed = memory.predict("rebook", "ask")
     assert crossed.trials == 0
     weak, strong = (memory.predict(task, name).probability for task, name in EXTREMES)
@@ -102,8 +102,8 @@ def test_few_outcomes_that_agree_leave_room_between_the_bounds(
 
 
 def test_of_several_strategies_the_rarer_say_more(memory: Memory) -> None:
-    tried(memory, "refund", "look", "wf" * 10)
-    tried(memory, "rebook", "ask", "www")
+    tried(memory, "refund", "look", "+-" * 10)
+    tried(memory, "rebook", "ask", "+++")
     both = memory.predict("upgrade", together=["look", "ask"])
     alone = [memory.predict("upgrade", name).probability for name in ("look", "ask")]
     assert alone[0] < both.probability < alone[1]
@@ -151,8 +151,8 @@ def test_an_agent_is_told_of_near_tasks_in_its_words_and_counts(opened: Opener) 
 
 def test_what_is_new_borrows_from_what_is_similar(opened: Opener) -> None:
     memory = opened(embedder="hashing")
-    tried(memory, "refund a cancelled flight to paris", "ask for the booking number", "wwwwwwww")
-    tried(memory, "play chess", "resign", "ffffffff")
+    tried(memory, "refund a cancelled flight to paris", "ask for the booking number", "++++++++")
+    tried(memory, "play chess", "resign", "--------")
     task = memory.predict("refund a cancelled flight to rome", "sing")
     assert [near.text for near in task.basis.task.borrowed] == [
         "refund a cancelled flight to paris"
@@ -193,7 +193,7 @@ def test_a_task_has_the_type_that_context_and_recall_give_it(opened: Opener) -> 
     paris, rome = (f"refund a cancelled flight to {city}" for city in ("paris", "rome"))
     for _ in range(4):
         memory.learn(paris, "ask", success=True, task_type="airline")
-    tried(memory, "play chess", "ask", "ff")
+    tried(memory, "play chess", "ask", "--")
 
     def kind(task: str) -> str | None:
         return memory.predict(task, "ask").basis.task_type
@@ -216,8 +216,8 @@ def test_a_task_has_the_type_that_context_and_recall_give_it(opened: Opener) -> 
 def test_what_an_agent_never_tried_borrows_though_others_did(opened: Opener) -> None:
     """What only others know is unknown to it; what it tried on similar tasks counts."""
     memory = opened(embedder="hashing")
-    tried(memory, "refund a cancelled flight to paris", "ask", "wwww", agent="ada")
-    tried(memory, "refund a cancelled flight to rome", "ask", "ffff", agent="grace")
+    tried(memory, "refund a cancelled flight to paris", "ask", "++++", agent="ada")
+    tried(memory, "refund a cancelled flight to rome", "ask", "----", agent="grace")
     memory.upkeep.relink()
     found = memory.predict("refund a cancelled flight to rome", "ask", agent="ada")
     assert not found.basis.task.known
@@ -365,7 +365,7 @@ def test_strengths_are_checked_derived_anew_and_forgotten(memory: Memory) -> Non
 
 
 def test_strengths_of_a_short_or_one_sided_history_are_the_defaults(memory: Memory) -> None:
-    tried(memory, "refund", "ask", "w" * 150)
+    tried(memory, "refund", "ask", "+" * 150)
     found = memory.predict("refund", "ask")
     assert not found.basis.strengths.fitted
     assert found.basis.strengths.task == 2.0

@@ -143,7 +143,7 @@ class Proposal:
         """The map as ``--map`` takes it; None: it needs a file."""
         content = {"records": self.map["records"]} if "records" in self.map else {}
         content |= self.map["fields"]
-        if not all(isinstance(form, str) for form in content.values()):
+        if "steps" in self.map or not all(isinstance(form, str) for form in content.values()):
             return None
         return ",".join(f"{name}={form}" for name, form in content.items())
 
@@ -151,8 +151,11 @@ class Proposal:
     def toml(self) -> str:
         """The map as a TOML file."""
         lines = [f"records = {json.dumps(self.map['records'])}"] if "records" in self.map else []
-        fields = (f"{name} = {_write(form)}" for name, form in self.map["fields"].items())
-        return "\n".join([*lines, "[fields]", *fields])
+        for table in ("fields", "steps"):
+            content = self.map.get(table, {})
+            lines += [f"[{table}]"] if content else []
+            lines += [f"{name} = {_write(form)}" for name, form in content.items()]
+        return "\n".join(lines)
 
     def __str__(self) -> str:
         """What it looks like, and the map that says so."""
@@ -223,16 +226,21 @@ def _propose(place: str, records: Sequence[Any]) -> Proposal | None:
         if form is not None:
             fields[name] = form
             taken.add(path)
-    for name in ("task", "strategy"):
+    steps = next(filter(None, (_propose_steps(path, columns) for path in paths)), None)
+    for name in ("task",) if steps else ("task", "strategy"):
         if name not in fields and (guess := _guess(name, columns, taken)) is not None:
             fields[name] = guess
             taken.add(guess)
-    if not {"task", "strategy"} <= fields.keys() or not fields.keys() & {"success", "score"}:
+    outcome = fields.keys() & {"success", "score"}
+    if "task" not in fields or not outcome or not (steps or "strategy" in fields):
         return None
     order = ("task", "strategy", "success", "score")
     fields = {name: fields[name] for name in (*order, *fields) if name in fields}
+    parts = {"records": place or None, "fields": fields, "steps": steps}
     examples = {name: _show(name, form, columns) for name, form in fields.items()}
-    return Proposal({**({"records": place} if place else {}), "fields": fields}, examples)
+    if steps:
+        examples["steps"] = f"{steps['at']}; the tool is {steps['tool']}"
+    return Proposal({name: part for name, part in parts.items() if part}, examples)
 
 
 def _flatten(value: Mapping[str, Any], path: str = "", depth: int = 1) -> Iterator[tuple[str, Any]]:
@@ -329,6 +337,24 @@ _FITTING: Mapping[str, Read] = {
     **dict.fromkeys(("ended_at", "started_at"), _is_time),
     **dict.fromkeys(("task_type", "user", "agent", "task"), _is_name),
 }
+
+
+def _propose_steps(path: str, columns: Columns) -> dict[str, str] | None:
+    items = [item for value in columns[path] if isinstance(value, list) for item in value]
+    if path.rpartition(".")[2].lower() not in USUAL["steps"]["at"] or not items:
+        return None
+    if not all(isinstance(item, dict) for item in items):
+        return None
+    inner = {
+        name: [item[name] for item in items if name in item] for item in items for name in item
+    }
+    found: dict[str, str] = {"at": path}
+    for part, usual in USUAL["steps"]["fields"].items():
+        read: Read = _is_text if part == "tool" else bool
+        name, form = _choose(inner, usual, read, set(found.values()))
+        if form is not None:
+            found[part] = name
+    return found if {"tool", "observation"} <= found.keys() else None
 
 
 def _show(name: str, form: Any, columns: Columns) -> str:

@@ -93,6 +93,36 @@ class Kind:
     def _half_life(self, tx: Transaction) -> dict[str, Any]:
         return {"half_life": half_life_of(tx) * DAY} if self.needs_half_life else {}
 
+    def compare(self, stored: Sequence[Row], expected: Iterable[Row]) -> Iterator[Difference]:
+        """Yield the differences of stored items from expected ones, and those there twice."""
+        yield from self.differences(self.by_key(stored), self.by_key(expected))
+        for key, times in Counter(map(self.key_of, stored)).items():
+            if times > 1:
+                found = f"{times} times"
+                yield Difference(kind=self.name, key=key, field="*", stored=found, expected="once")
+
+    def by_key(self, rows: Iterable[Row]) -> dict[str, Row]:
+        """Return items by their keys within their kind."""
+        return {self.key_of(row): row for row in rows}
+
+    def differences(
+        self, stored: Mapping[str, Row], expected: Mapping[str, Row]
+    ) -> Iterator[Difference]:
+        """Yield the differences between stored and expected items; numbers may differ by 1e-9."""
+        for key in sorted(stored.keys() | expected.keys()):
+            was, should = stored.get(key), expected.get(key)
+            if was is None or should is None:
+                states = (None if was is None else "present", None if should is None else "present")
+                wrong = [("*", *states)]
+            else:
+                wrong = [
+                    (name, was[name], value)
+                    for name, value in should.items()
+                    if name in was and name not in self.key and not _equal(was[name], value)
+                ]
+            for name, one, other in wrong:
+                yield Difference(kind=self.name, key=key, field=name, stored=one, expected=other)
+
 
 def _in_order(rows: list[Row]) -> list[Row]:
     """Sort the types of tasks, whose order does not matter."""
@@ -252,41 +282,6 @@ class Paged:
     def rebuild(self, page: Page) -> Rebuilt:
         """Derive and store a page again."""
         return self._graph.transact(lambda tx: self.mend(tx, page))
-
-
-def compare_items(
-    kind: Kind, stored: Sequence[Row], expected: Iterable[Row]
-) -> Iterator[Difference]:
-    """Yield the differences of stored items from expected ones, and those that are there twice."""
-    yield from differences_of(kind, by_key(kind, stored), by_key(kind, expected))
-    for key, times in Counter(map(kind.key_of, stored)).items():
-        if times > 1:
-            found = f"{times} times"
-            yield Difference(kind=kind.name, key=key, field="*", stored=found, expected="once")
-
-
-def by_key(kind: Kind, rows: Iterable[Row]) -> dict[str, Row]:
-    """Return items by their keys within their kind."""
-    return {kind.key_of(row): row for row in rows}
-
-
-def differences_of(
-    kind: Kind, stored: Mapping[str, Row], expected: Mapping[str, Row]
-) -> Iterator[Difference]:
-    """Yield the differences between stored and expected items; numbers may differ by 1e-9."""
-    for key in sorted(stored.keys() | expected.keys()):
-        was, should = stored.get(key), expected.get(key)
-        if was is None or should is None:
-            states = (None if was is None else "present", None if should is None else "present")
-            wrong = [("*", *states)]
-        else:
-            wrong = [
-                (name, was[name], value)
-                for name, value in should.items()
-                if name in was and name not in kind.key and not _equal(was[name], value)
-            ]
-        for name, one, other in wrong:
-            yield Difference(kind=kind.name, key=key, field=name, stored=one, expected=other)
 
 
 def _equal(a: Any, b: Any) -> bool:

@@ -15,16 +15,7 @@ from itertools import chain
 from typing import Any
 
 from graphmem.graph.access import View
-from graphmem.graph.derived import (
-    GENERAL_RULES,
-    KINDS,
-    PREFERRED,
-    Page,
-    Paged,
-    Rebuilt,
-    Verified,
-    compare_items,
-)
+from graphmem.graph.derived import GENERAL_RULES, KINDS, PREFERRED, Page, Paged, Rebuilt, Verified
 from graphmem.graph.graph import Graph, Reader, Transaction
 from graphmem.ids import node_id, rule_id
 from graphmem.lessons.anti_patterns import preferred, refresh_preferred
@@ -104,7 +95,7 @@ class Consolidated(Paged):
             (GENERAL_RULES, stored(tx), rules),
             (PREFERRED, tx.run("lessons.preferred"), preferred(tx)),
         )
-        differences = chain.from_iterable(compare_items(*part) for part in compared)
+        differences = chain.from_iterable(kind.compare(*rows) for kind, *rows in compared)
         return Verified(differences, {kind.name: len(rows) for kind, _, rows in compared})
 
     def mend(self, tx: Transaction, page: Page) -> Rebuilt:  # noqa: ARG002 - the only one

@@ -15,16 +15,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from graphmem.errors import ValidationError
-from graphmem.graph.derived import (
-    POLICIES,
-    POLICY_LINKS,
-    Page,
-    Paged,
-    Rebuilt,
-    Verified,
-    by_key,
-    differences_of,
-)
+from graphmem.graph.derived import POLICIES, POLICY_LINKS, Page, Paged, Rebuilt, Verified
 from graphmem.graph.graph import Reader, Transaction
 from graphmem.ids import (
     canonical_json,
@@ -258,9 +249,9 @@ class StreamPolicies(Paged):
             for key, entry in table.entries.items()
             if key not in gone
         }
-        edges = by_key(POLICY_LINKS, table.link_rows(table.links))
+        edges = POLICY_LINKS.by_key(table.link_rows(table.links))
         differences = itertools.chain(
-            differences_of(POLICIES, stored, expected), differences_of(POLICY_LINKS, links, edges)
+            POLICIES.differences(stored, expected), POLICY_LINKS.differences(links, edges)
         )
         return Verified(differences, dict(zip(self.kinds, map(len, (stored, links)), strict=True)))
 
@@ -319,7 +310,7 @@ def derive(
             pass
     if not stream["unrecorded"]:
         gone = [key for key, entry in table.entries.items() if entry.created_at is None]
-    return by_key(POLICIES, rows), by_key(POLICY_LINKS, links), table, gone
+    return POLICIES.by_key(rows), POLICY_LINKS.by_key(links), table, gone
 
 
 def replay_events(

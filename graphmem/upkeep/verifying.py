@@ -33,9 +33,6 @@ from graphmem.graph.derived import (
     Paged,
     Rebuilt,
     Verified,
-    by_key,
-    compare_items,
-    differences_of,
     upkeep,
 )
 from graphmem.graph.graph import Graph, Transaction
@@ -172,7 +169,7 @@ class Counts(Paged):
         for kind in _kinds_of(label):
             expected = [row for row in kind.derive(tx, ids) if row.get("uses") != 0]
             counted[kind.name] = len(expected)
-            differences += compare_items(kind, kind.stored(tx, ids), expected)
+            differences += kind.compare(kind.stored(tx, ids), expected)
         if label == "Strategy":
             right = not differences
             differences += [
@@ -185,7 +182,7 @@ class Counts(Paged):
                     {row["id"]: {name: row[start + name] for name in _OPPOSING} for row in rows}
                     for start in ("", "right_")
                 )
-                differences += differences_of(ANTI_PATTERNS, was, should)
+                differences += ANTI_PATTERNS.differences(was, should)
         return Verified(differences, counted)
 
     def mend(self, tx: Transaction, page: Page) -> Rebuilt:
@@ -273,7 +270,7 @@ class Shares:
         (episode,) = self._episodes
         link = {"episode": episode, "at": at}
         for kind in SHARED:
-            was, now = (by_key(kind, shares.rows[kind.name]) for shares in (before, self))
+            was, now = (kind.by_key(shares.rows[kind.name]) for shares in (before, self))
             fresh = [now[key] for key in now.keys() - was.keys()]
             if kind is HEURISTICS:
                 evidence = [

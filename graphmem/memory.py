@@ -197,7 +197,7 @@ class Memory:
         return f"<{type(self).__name__} of namespace {self.namespace!r} at {self.store.url!r}>"
 
     def _repr_html_(self) -> str:
-        from graphmem.notebook.html import note
+        from graphmem.notebook import note
 
         where = {"namespace": self.namespace, "url": str(self.store.url)}
         try:

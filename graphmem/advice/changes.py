@@ -16,7 +16,7 @@ from graphmem.graph.lookup import task_ids
 from graphmem.ids import from_millis, to_millis
 from graphmem.models.fields import Moment, checked
 from graphmem.models.forecasts import Change
-from graphmem.notebook.lists import Listed
+from graphmem.notebook import Listed
 from graphmem.store.port import Row
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from graphmem.ids import from_millis, strategy_id
 from graphmem.lessons import RECENT
 from graphmem.models.fields import Moment, checked, millis
 from graphmem.models.reports import EpisodeRow, Item, ItemLink, StepRow, StrategyRow, TaskRow
-from graphmem.notebook.lists import Listed
+from graphmem.notebook import Listed
 from graphmem.store.port import Row
 
 Sort = Literal["trials", "best", "worst", "latest"]

@@ -36,7 +36,7 @@ from graphmem.models.lessons import (
     Rule,
     TaskScore,
 )
-from graphmem.notebook.lists import Listed
+from graphmem.notebook import Listed
 from graphmem.store.port import Row
 from graphmem.text.task_types import infer_task_type
 

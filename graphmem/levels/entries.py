@@ -49,7 +49,7 @@ from graphmem.models.levels import (
     Seconds,
     ShortName,
 )
-from graphmem.notebook.lists import Listed
+from graphmem.notebook import Listed
 from graphmem.store.paging import pages
 from graphmem.store.port import Row
 from graphmem.text.words import words_of

@@ -41,7 +41,7 @@ from graphmem.models.levels import (
     default_name,
     lens_name,
 )
-from graphmem.notebook.lists import Listed
+from graphmem.notebook import Listed
 from graphmem.search.entries import EntrySearch
 from graphmem.store.port import Question, Row
 

@@ -31,7 +31,7 @@ from graphmem.models.levels import (
     default_name,
 )
 from graphmem.models.reports import Difference
-from graphmem.notebook.lists import Listed
+from graphmem.notebook import Listed
 from graphmem.search.entries import EntrySearch
 from graphmem.store.paging import pages
 from graphmem.store.port import Row

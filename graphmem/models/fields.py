@@ -203,7 +203,7 @@ class Output(_Model):
         return answers.printed(self)
 
     def _repr_html_(self) -> str:
-        from graphmem.notebook.html import answer
+        from graphmem.notebook import answer
 
         return answer(self)
 

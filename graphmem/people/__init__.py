@@ -33,7 +33,7 @@ from graphmem.models.people import (
     Scope,
     Wish,
 )
-from graphmem.notebook.lists import Listed
+from graphmem.notebook import Listed
 from graphmem.search.entries import EntrySearch
 from graphmem.store.port import ChangedError, Row
 from graphmem.text.words import normalized, words

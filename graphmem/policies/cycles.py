@@ -35,7 +35,7 @@ from graphmem.models.policies import (
     CycleTest,
     Only,
 )
-from graphmem.notebook.lists import Listed
+from graphmem.notebook import Listed
 from graphmem.numerics import chi_squared_tail
 from graphmem.printable import counted
 from graphmem.store.port import Row

@@ -27,7 +27,7 @@ from graphmem.ids import event_ids, from_millis, node_id
 from graphmem.models.fields import Input, Name, checked
 from graphmem.models.forecasts import Change
 from graphmem.models.policies import Event, EventKind, Pending
-from graphmem.notebook.lists import Listed
+from graphmem.notebook import Listed
 from graphmem.store.port import Row, check_wanted
 
 EVIDENCE = ("episode", "erased", "outcome", "transition")

@@ -31,7 +31,7 @@ from graphmem.models.policies import (
     PredictionStatus,
     Reliability,
 )
-from graphmem.notebook.lists import Listed
+from graphmem.notebook import Listed
 from graphmem.store.port import ChangedError, Row
 
 # The numbers follow Popoto's PredictionLedger (PL_AUTO_RESOLVE_*); those of the confidence are

@@ -32,7 +32,7 @@ from graphmem.models.policies import (
     TDUpdate,
     Transition,
 )
-from graphmem.notebook.lists import Listed
+from graphmem.notebook import Listed
 from graphmem.policies.replay import DECAY, INITIAL_WEIGHT, STRENGTHEN
 from graphmem.policies.streams import Change, PolicyKey, StateKey, apply, lock, open_nodes
 from graphmem.policies.values import Values

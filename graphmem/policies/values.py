@@ -26,7 +26,7 @@ from graphmem.graph.reads import Reads
 from graphmem.ids import from_millis
 from graphmem.models.fields import Amount, Finite, Json, Moment, Name, Rate, Unit, checked, millis
 from graphmem.models.policies import EdgeKind, LinkedPolicy, Point, Policy, State
-from graphmem.notebook.lists import Listed
+from graphmem.notebook import Listed
 from graphmem.policies.cycles import clocks
 from graphmem.policies.replay import Table
 from graphmem.policies.streams import PolicyKey, StateKey, open_stream, replay_events

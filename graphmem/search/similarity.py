@@ -17,7 +17,7 @@ from graphmem.graph.estimate import Estimate
 from graphmem.graph.graph import Graph, Reader
 from graphmem.graph.lookup import described_tasks, find_strategy, keyed_tasks
 from graphmem.models.reports import SimilarStrategy
-from graphmem.notebook.lists import Listed
+from graphmem.notebook import Listed
 from graphmem.search.edges import LINKS
 from graphmem.search.vectors import Vectors
 from graphmem.store.paging import pages

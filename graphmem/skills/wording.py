@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from html import escape
 
-from graphmem.notebook.html import draw_interval
+from graphmem.notebook import draw_interval
 from graphmem.printable import counted, percent
 from graphmem.skills.conclusions import Finding, Kind
 from graphmem.text.fencing import fenced

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from graphmem.errors import ForkedError, QueryError, StoreError
 from graphmem.models.reports import LossReport
-from graphmem.notebook.lists import Listed
+from graphmem.notebook import Listed
 from graphmem.store.queries import Query
 
 SCHEMA_VERSION = 10  # schema version that this library writes

@@ -14,7 +14,7 @@ from graphmem.models.levels import Found, Level
 from graphmem.models.people import Preference, Scope
 from graphmem.models.policies import Cycle, Policy, Prediction
 from graphmem.models.reports import Learned, RebuildReport, VerifyReport
-from graphmem.notebook.lists import Listed
+from graphmem.notebook import Listed
 from graphmem.policies.events import Consumer
 from graphmem.store.port import Rows
 

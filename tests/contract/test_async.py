@@ -8,7 +8,7 @@ from typing import assert_type
 
 from graphmem import AsyncMemory, Episode, Memory, Settings
 from graphmem.models.lessons import Heuristic
-from graphmem.notebook.lists import Listed
+from graphmem.notebook import Listed
 from tests.contract.calling import PLAIN, methods
 
 NOT_AWAITED = {*("attempt", "current_attempt", "remember", "watch"), "events.listen"}

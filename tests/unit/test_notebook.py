@@ -17,7 +17,7 @@ from graphmem.models.fields import Output
 from graphmem.models.forecasts import Calibration
 from graphmem.models.levels import MemoryMap
 from graphmem.models.reports import StrategyRow
-from graphmem.notebook.lists import Listed
+from graphmem.notebook import Listed
 from graphmem.seeding import SeedReport
 
 HOSTILE = (

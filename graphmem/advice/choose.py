@@ -21,7 +21,7 @@ from graphmem.graph.estimate import Estimate
 from graphmem.graph.graph import Graph
 from graphmem.graph.lookup import describe_unshared
 from graphmem.ids import strategy_id
-from graphmem.lessons.anti_patterns import describe, find_warnings, is_told
+from graphmem.lessons.anti_patterns import describe, is_told, read_failing
 from graphmem.models.advice import Choice, Considered, Evaluation, Explore, OwnWay
 from graphmem.models.fields import Input, Name, SomeNames, TypeName, Unit
 from graphmem.models.forecasts import OutcomeCounts
@@ -248,16 +248,19 @@ class Chooser:
         """
         known = {one.id: one for one in found.strategies if one.id is not None}
         kind = found.question.task_type
-        rows = find_warnings(
+        warnings = defaultdict[str | None, tuple[AntiPattern, ...]](tuple)
+        if not known:
+            return warnings
+        rows = read_failing(
             self._graph,
-            list(known),
-            {text for one in known.values() for text in one.texts},
             view,
+            "recall.warnings",
+            ids=sorted(known),
+            texts=sorted({text for one in known.values() for text in one.texts}),
             types=None if kind is None else [kind],
             untyped=sorted(known) if kind is None else [],
         )
         rows = [row for row in rows if is_told(row, known)]
-        warnings = defaultdict[str | None, tuple[AntiPattern, ...]](tuple)
         described = describe(self._graph, rows, view, found.question, known)
         for row, one in zip(rows, described, strict=True):
             warnings[row["strategy_id"]] += (one,)

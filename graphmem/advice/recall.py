@@ -22,7 +22,7 @@ from graphmem.graph.estimate import HEURISTIC_ABOVE, STOPPED, Estimate
 from graphmem.graph.graph import Graph
 from graphmem.graph.reads import Reads
 from graphmem.ids import from_millis, strategy_id, to_millis
-from graphmem.lessons.anti_patterns import describe, find_warnings, is_told
+from graphmem.lessons.anti_patterns import describe, is_told, read_failing
 from graphmem.lessons.priors import find_untried
 from graphmem.models.advice import Kind, NearTask, Recall, RecallItem
 from graphmem.models.fields import AS_TUPLE, Input, Moment, Searched, checked
@@ -419,11 +419,12 @@ class Recaller:
         if not near or not tasks:
             return []
         types = {row["task_type"] for row in tasks.values()}
-        rows = find_warnings(
+        rows = read_failing(
             self._graph,
-            [row["id"] for row in near],
-            {text for row in near for text in row["texts"]},
             view,
+            "recall.warnings",
+            ids=sorted(row["id"] for row in near),
+            texts=sorted({text for row in near for text in row["texts"]}),
             types=sorted(types - {GENERAL}),
             untyped=sorted(row["id"] for row in near if GENERAL in types),
         )

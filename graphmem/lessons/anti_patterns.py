@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from graphmem.graph.access import EVERYTHING, View
@@ -19,16 +19,14 @@ SAMPLE = 5  # latest episodes for, and against, that a lesson rests on (as in th
 
 
 def read_failing(
-    reader: Graph | Transaction, view: View, task_type: str | None = None, **how: Any
+    reader: Reader, view: View, name: str = "lessons.anti_patterns", **asked: Any
 ) -> list[Row]:
-    """Return the anti-patterns that a reader may read, as rows, the most certain first."""
-    rows = reader.read(
-        "lessons.anti_patterns",
-        agents=view.agents,
-        task_type=task_type,
-        at_least=view.failures(reader.settings),
-        **how,
-    )
+    """Return the anti-patterns that a reader may read, as rows, the most certain first.
+
+    With "recall.warnings" they are those of given strategies; :func:`is_told` says which warn.
+    """
+    at_least = view.failures(reader.settings)
+    rows = reader.read(name, agents=view.agents, at_least=at_least, **asked)
     return [row for row in rows if view.allows(*row["task_types"])]
 
 
@@ -36,30 +34,6 @@ def failures_since(row: Row, change: Change) -> tuple[int, int]:
     """Return what counts of an anti-pattern since a change: its failures, among all outcomes."""
     failed = min(row["occurrences"], change.trials_since - change.successes_since)
     return failed + change.successes_since, failed
-
-
-def find_warnings(
-    graph: Graph,
-    strategies: Sequence[str],
-    texts: Collection[str],
-    view: View,
-    *,
-    types: Sequence[str] | None,
-    untyped: Sequence[str],
-) -> list[Row]:
-    """Return the anti-patterns of strategies; :func:`is_told` says which of them are warnings."""
-    if not strategies:
-        return []
-    rows = graph.read(
-        "recall.warnings",
-        ids=sorted(strategies),
-        texts=sorted(texts),
-        types=types,
-        untyped=untyped,
-        agents=view.agents,
-        at_least=view.failures(graph.settings),
-    )
-    return [row for row in rows if view.allows(*row["task_types"])]
 
 
 def is_told(row: Row, expected: Mapping[str, Estimate]) -> bool:

@@ -48,18 +48,6 @@ class Priors:
     scores: dict[str, list[float]] = field(default_factory=dict)
     """By the key of the task, the earliest first."""
 
-    def merge_cards(self, own: Sequence[Row], task: str | None, worker: str | None) -> list[Row]:
-        """Return all mistakes of a task and worker, the most frequent first."""
-        merged = {row["id"]: dict(row) for row in own}
-        for id_, card in self.cards.items():
-            if task not in (None, card["task"]) or worker not in (None, card["worker"]):
-                continue
-            row = merged.setdefault(id_, {**card, "seen": 0})
-            row["seen"] += card["seen"]
-            said = ("bad_decision", "evidence", "lesson")
-            row |= {name: card[name] for name in said if row.get(name) is None}
-        return sorted(merged.values(), key=lambda row: -row["seen"])
-
     def merge_general(self, own: Sequence[Row]) -> list[Row]:
         """Return the general rules: own ones come first, and replace those with their sentence."""
         known = {normalized(row["text"]) for row in own}
@@ -117,7 +105,15 @@ class PriorReader:
         else:
             seen = view.filters(self._graph)
             rows = self._graph.read("lessons.mistakes_by", task=task, worker=worker, **seen)
-        return (priors.merge_cards(rows, task, worker) if priors.cards else rows)[:limit]
+        merged = {row["id"]: dict(row) for row in rows}
+        for id_, card in priors.cards.items():
+            if task not in (None, card["task"]) or worker not in (None, card["worker"]):
+                continue
+            row = merged.setdefault(id_, {**card, "seen": 0})
+            row["seen"] += card["seen"]
+            said = ("bad_decision", "evidence", "lesson")
+            row |= {name: card[name] for name in said if row.get(name) is None}
+        return sorted(merged.values(), key=lambda row: -row["seen"])[:limit]
 
     def merge_rules(
         self, priors: Priors, own: Sequence[Row], tasks: Collection[str] | None, view: View

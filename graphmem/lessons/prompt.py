@@ -244,7 +244,10 @@ class ContextWriter:
         good, bad, rest = self._parted(found, _blamed(question, tried), warned, view)
         errors = {text: row["error_class"] for text, row in warned.items()}
         if any(one.conclusion == STOPPED or one.text not in errors for one in (*bad, *rest)):
-            errors |= self._errors(question, tried, view)
+            names = {row["id"]: row["strategy"] for row in tried}
+            tasks = [*question.tasks, *(id_ for id_, _ in question.near.linked)]
+            rows = self._read("context.errors", tasks=tasks, ids=list(names), agents=view.agents)
+            errors |= {names[row["id"]]: row["error_class"] for row in rows}
         likely = [one for one in (*good, *rest) if one.nearby and one.probability > HEURISTIC_ABOVE]
         best = None
         if likely:
@@ -300,12 +303,6 @@ class ContextWriter:
                 rest.append(one)
         return good[:STRATEGIES], bad[:FAILURES], rest[:FAILURES]
 
-    def _errors(self, question: Question, tried: Sequence[Row], view: View) -> dict[str, str]:
-        names = {row["id"]: row["strategy"] for row in tried}
-        tasks = [*question.tasks, *(id_ for id_, _ in question.near.linked)]
-        rows = self._read("context.errors", tasks=tasks, ids=list(names), agents=view.agents)
-        return {names[row["id"]]: row["error_class"] for row in rows}
-
     def _tried(self, question: Question, view: View) -> list[Row]:
         rows = [{"id": id_, "weight": 1.0, "own": True} for id_ in question.tasks]
         rows += [{"id": id_, "weight": near**2, "own": False} for id_, near in question.near.linked]
@@ -327,7 +324,7 @@ class ContextWriter:
             least = view.trials(self._graph.settings)
             works = self._read("lessons.heuristics", limit=CANDIDATES, at_least=least, **asked)
             limit = FAILURES if view.scope is None else ALL
-            fails = read_failing(self._graph, view, kind, limit=limit)
+            fails = read_failing(self._graph, view, task_type=kind, limit=limit)
         fails = [row for row in fails if view.allows(*row["task_types"])][:FAILURES]
         return works if view.allows(kind) else [], fails
 

@@ -169,8 +169,6 @@ class Producers:
 
 @dataclass(slots=True)
 class _Producer:
-    """Remembers the calls of functions in a level."""
-
     levels: Entries
     awaiting: Awaiting | None
     level: str
@@ -312,7 +310,7 @@ class Watch(AbstractContextManager["Watch"]):
         with ExitStack() as undo:
             undo.callback(setattr, self, "active", False)
             for target, name in names:
-                undo.callback(*self._replace(producer, target, name))
+                undo.callback(self._replace(producer, target, name))
             self._undo = undo.pop_all()
 
     def __call__(self) -> None:
@@ -322,7 +320,7 @@ class Watch(AbstractContextManager["Watch"]):
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         self()
 
-    def _replace(self, producer: _Producer, target: Any, name: str) -> tuple[Any, ...]:
+    def _replace(self, producer: _Producer, target: Any, name: str) -> Callable[[], None]:
         """Put what a producer makes of a method in its place; return what undoes it."""
         before = getattr(target, "__dict__", {}).get(name, _MISSING)
         there: Any = (inspect.getattr_static if isinstance(target, type) else getattr)(target, name)
@@ -332,16 +330,15 @@ class Watch(AbstractContextManager["Watch"]):
         except (AttributeError, TypeError):
             problem = f"does not let its attribute {name!r} be set"
             raise ValidationError("target", target, problem, "watch its class") from None
-        return _put_back, target, name, before, hook
 
+        def put_back() -> None:
+            if vars(target).get(name) is hook:  # else another one lies over it
+                if before is _MISSING:
+                    delattr(target, name)
+                else:
+                    setattr(target, name, before)
 
-def _put_back(target: Any, name: str, before: Any, hook: Any) -> None:
-    if vars(target).get(name) is not hook:  # another one lies over it
-        return
-    if before is _MISSING:
-        delattr(target, name)
-    else:
-        setattr(target, name, before)
+        return put_back
 
 
 def _find_classes(name: str) -> list[object]:

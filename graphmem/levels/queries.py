@@ -442,7 +442,6 @@ class _Views(NamedTuple):
 
 
 def _tags_of(row: Row, holds: str) -> list[str]:
-    """Return the tags of what a view shows."""
     if holds == "episodes":
         outcome = f"outcome:{_OUTCOMES[row['success']]}"
         return ["kind:episode", outcome, f"type:{row['task_type']}"]

@@ -88,7 +88,6 @@ def _copy(page: Page, row: Row) -> Draft:
 
 
 def _alike(rows: Iterable[Row]) -> dict[str, list[Row]]:
-    """Return rows by what they say."""
     alike = defaultdict[str, list[Row]](list)
     for row in rows:
         alike[row["said"]].append(row)

@@ -206,7 +206,6 @@ class Policies(Values):
         self._join("unlinked", a, b, None)
 
     def _join(self, kind: str, a: Policy | str, b: Policy | str, value: float | None) -> float:
-        """Change the edge between two policies; return its weight."""
         first, second = self._policy(a), self._policy(b)
         if first.id == second.id:
             raise ValidationError("b", second.id, "is the same policy", "give two different ones")

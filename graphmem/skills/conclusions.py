@@ -134,7 +134,7 @@ def gather_kinds(
         link()
     kinds = [*(Kind(name, name, held) for name, held in types.items()), *_near(graph, untyped)]
     known = _Known(
-        read_failing(graph, view, wanted),
+        read_failing(graph, view, task_type=wanted),
         lessons.rules(agent=agent),
         changes.changes(agent=agent),
         graph.ns,

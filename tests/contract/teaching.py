@@ -16,7 +16,6 @@ import hypothesis.strategies as st
 import pytest
 
 from graphmem import Episode, Memory, Settings, Step, StrategyUse
-from graphmem.graph.graph import Graph
 from graphmem.ids import to_millis
 from graphmem.models.episodes import MistakeCard
 from graphmem.models.levels import Entry
@@ -44,11 +43,6 @@ ERRORS = (
 
 Dump = dict[str, Any]
 T = TypeVar("T")
-
-
-def graph_of(memory: Memory) -> Graph:
-    """The graph that the parts of a memory work with."""
-    return Graph(memory.store, memory.namespace, memory.settings)
 
 
 def dump(memory: Memory) -> Dump:
@@ -108,10 +102,9 @@ def answers(memory: Memory) -> list[Any]:
     ]
 
 
-def tamper(memory: Memory, cypher: str) -> None:
+def tamper(memory: Memory, cypher: str, **given: Any) -> None:
     """Write past the library."""
-    query = adhoc(cypher, "write")
-    memory.store.transact(lambda tx: tx.run(query, ns=memory.namespace))
+    memory.store.write(adhoc(cypher, "write"), ns=memory.namespace, **given)
 
 
 def reference(memory: Memory, settings: Settings | None = None) -> Memory:

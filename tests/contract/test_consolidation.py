@@ -18,7 +18,6 @@ from graphmem.lessons.proposals import MAX_ANSWER
 from graphmem.models.lessons import ConsolidationReport, Rule
 from graphmem.text.words import clauses, normalized
 from tests.conftest import Opener
-from tests.contract.teaching import graph_of
 from tests.faults import model_server
 from tests.faults.model_server import (
     Answer,
@@ -52,7 +51,7 @@ def general(memory: Memory) -> dict[str, str]:
 
 
 def derived_and_stored(memory: Memory) -> tuple[Any, Any]:
-    return graph_of(memory).view(lambda tx: (derive(tx), stored(tx)))
+    return memory._graph.view(lambda tx: (derive(tx), stored(tx)))
 
 
 class TestDue:

@@ -326,7 +326,7 @@ class Machine(MemoryMachine):
 
     @rule(identity=episodes)
     def erase(self, identity: str) -> None:
-        if any(identity in row.values() for row in self.memory.query(EPISODES)):
+        if identity in {row.id for row in self.memory.episodes(limit=99)}:
             self.memory.upkeep.erase(identity)
             self.facts = [fact for fact in self.facts if fact.episode != identity]
             self.waiting.pop(identity, None)
@@ -366,9 +366,6 @@ class Machine(MemoryMachine):
             for p in stored.values():
                 holds = p.trials >= 3 and wilson(p.successes, p.trials)[0] > 0.6
                 assert p.crystallized == holds
-
-
-EPISODES = "MATCH (e:Episode) WHERE e.ns = $ns RETURN e.id AS id"
 
 
 @pytest.mark.timeout(900)

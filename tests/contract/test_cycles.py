@@ -12,15 +12,14 @@ import pytest
 from graphmem import Episode, Memory, Step, StrategyUse
 from graphmem.errors import NotFoundError, ValidationError
 from graphmem.ids import node_id, to_millis
-from graphmem.store.queries import adhoc
-from tests.contract.teaching import graph_of, known, tamper
+from tests.contract.teaching import known, tamper
 
 MONDAY = datetime(2025, 1, 6, 9, tzinfo=UTC)
 DAY = timedelta(days=1)
 WEEK = timedelta(weeks=1)
 
 HERE: dict[str, Any] = {"page": 1}
-COUNT = adhoc(
+COUNT = (
     "MATCH (n)-[r:HAS_CYCLE]->(c:Cycle) WHERE c.ns = $ns RETURN labels(n)[0] AS label, c.id AS id, "
     "c.created_at AS created_at, c.alpha AS alpha ORDER BY id"
 )
@@ -64,7 +63,7 @@ def test_a_strategy_that_is_used_on_mondays(memory: Memory) -> None:
     assert kept.id == node_id(memory.namespace, "Cycle", strategy.id, kept.kind, "UTC")
     assert memory.cycles.list() == memory.cycles.list("report") == [kept]
     assert memory.cycles.list("seen") == []
-    [row] = memory.store.read(COUNT, ns=memory.namespace)
+    [row] = memory.query(COUNT)
     assert (row["label"], row["id"], row["alpha"]) == ("Strategy", kept.id, 0.05)
     assert row["created_at"] == to_millis(weekly(20)[-1])  # of the evidence, not of the clock
 
@@ -107,7 +106,7 @@ def test_all_facts_about_a_policy_count(memory: Memory) -> None:
     assert (report.events, report.undated) == (18, 1)
     [cycle] = memory.cycles.examine(SimpleNamespace(id=identity), keep=True).cycles
     assert (cycle.subject, cycle.when, cycle.events) == (identity, "Monday", 18)
-    [row] = memory.store.read(COUNT, ns=memory.namespace)
+    [row] = memory.query(COUNT)
     assert (row["label"], row["created_at"]) == ("Policy", to_millis(weekly(18)[-1]))
 
 
@@ -145,15 +144,15 @@ def test_cycles_can_be_found_anew_when_facts_went(memory: Memory) -> None:
     for subject in ("report", "other", "gone"):
         memory.cycles.examine(subject, **asked, keep=True)
     before = memory.cycles.list()
-    assert graph_of(memory).transact(memory.cycles.renew) == 3
+    assert memory._graph.transact(memory.cycles.renew) == 3
     assert memory.cycles.list() == before
 
     for episode in ids[6:]:
         memory.upkeep.erase(episode)
     tamper(memory, "MATCH (s:Strategy) WHERE s.ns = $ns AND s.text = 'gone' DETACH DELETE s")
     [other] = memory.cycles.list("other")
-    assert graph_of(memory).transact(lambda tx: memory.cycles.renew(tx, [str(other.subject)])) == 1
-    assert graph_of(memory).transact(memory.cycles.renew) == 1
+    assert memory._graph.transact(lambda tx: memory.cycles.renew(tx, [str(other.subject)])) == 1
+    assert memory._graph.transact(memory.cycles.renew) == 1
     assert memory.cycles.list() == [other]
 
 

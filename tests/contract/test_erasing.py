@@ -201,11 +201,10 @@ def test_whatever_goes_the_rest_is_as_if_it_had_never_been(
     with opened(f"erase-{uuid4().hex[:12]}") as memory:
         learn_each(memory, clock, enumerate(known))
         clock.now = to_millis(NOW)
-        ids = {_known_by(memory, str(number)): number for number in range(len(known))}
+        ids = {row.id: int(str(row.source_key)) for row in memory.episodes(limit=99)}
         with contextlib.suppress(NotFoundError):
             WAYS[how](memory, [identity for identity, number in ids.items() if number in chosen])
-        rows = memory.query("MATCH (e:Episode) WHERE e.ns = $ns RETURN e.id AS id")
-        left = {ids[row["id"]] for row in rows}
+        left = {ids[row.id] for row in memory.episodes(limit=99)}
         with reference(memory) as never:
             learn_each(never, clock, ((n, one) for n, one in enumerate(known) if n in left))
             assert known_in(memory) == known_in(never)
@@ -225,9 +224,10 @@ def test_sums_stay_what_is_left_however_much_went(memory: Memory, engine: str) -
         "task": "t", "strategy": ["plan", "ask"],
         "score": 0.0 if number % 20 == 0 else 1 / (1 + number % 7), "source_key": f"{number:03}",
         "ended_at": day(number % 90)} for number in range(many))  # fmt: skip
+    ids = {row.source_key: row.id for row in memory.episodes(limit=many)}
     for number in range(many):
         if number % 20:
-            memory.upkeep.erase(_known_by(memory, f"{number:03}"))
+            memory.upkeep.erase(ids[f"{number:03}"])
         if number == many // 2:
             checked(memory)
     checked(memory)
@@ -240,17 +240,9 @@ def test_the_latest_evidence_is_right_after_equal_outcomes(memory: Memory, succe
     memory.learn("t", "plan", success=success, error="timeout", ended_at=day(-90))
     batch = {"task": "t", "strategy": "plan", "success": success, "error": "timeout"}
     memory.learn_many([batch] * 25)
-    latest = memory.query("MATCH (e:Episode) WHERE e.ns = $ns RETURN e.id AS id ORDER BY id DESC")
-    for row in latest[1:3]:
-        memory.upkeep.erase(row["id"])
+    for identity in sorted((row.id for row in memory.episodes(limit=99)), reverse=True)[1:3]:
+        memory.upkeep.erase(identity)
         checked(memory)
-
-
-def _known_by(memory: Memory, key: str) -> str:
-    [row] = memory.query(
-        "MATCH (e:Episode) WHERE e.ns = $ns AND e.source_key = $key RETURN e.id AS id", key=key
-    )
-    return str(row["id"])
 
 
 class TestForgetting:

@@ -16,7 +16,6 @@ from graphmem.errors import NotFoundError, ValidationError
 from graphmem.models.advice import Estimate, Evaluation
 from graphmem.search.similarity import Similarity
 from tests.conftest import Opener
-from tests.contract.teaching import graph_of
 
 CHANCES = {"ask": 0.5, "wait": 0.3, "guess": 0.2}
 RATES = {
@@ -91,8 +90,7 @@ def test_the_replayed_belief_is_that_of_a_choice(opened: Opener, dated: bool) ->
             ended = {"ended_at": datetime(2026, 1, 1, tzinfo=UTC) + timedelta(hours=number)}
             episode.update(ended | ({"success": False} if number >= 120 else {}))
     memory.learn_many(episodes)
-    graph = graph_of(memory)
-    calibrator = Calibrator(graph, Similarity(graph))
+    calibrator = Calibrator(memory._graph, Similarity(memory._graph))
     history = History({})
     trials = {}
     for trial in calibrator.trials():

@@ -17,7 +17,6 @@ from graphmem.ids import canonical_json
 from graphmem.kinds import FILE_FORMATS, FileFormat
 from graphmem.seeding import seed, sources
 from tests.conftest import Opener
-from tests.contract.teaching import graph_of
 from tests.faults.learner import content
 from tests.seeding.test_sentinel import FORM
 
@@ -71,14 +70,8 @@ def fill(memory: Memory) -> None:
 def held(memory: Memory) -> list[str]:
     """All episodes as lines, without their order."""
     rows = memory.query("exchange.episodes")
-    contents = [content_of(memory, row["id"]) for row in rows]
-    return sorted(
-        canonical_json([row["source_key"], held]) for row, held in zip(rows, contents, strict=True)
-    )
-
-
-def content_of(memory: Memory, identity: str) -> Any:
-    return read_contents(graph_of(memory), [identity])[identity]
+    contents = read_contents(memory._graph, [row["id"] for row in rows])
+    return sorted(canonical_json([row["source_key"], contents[row["id"]]]) for row in rows)
 
 
 def test_files_that_cannot_be_read_or_written(memory: Memory, tmp_path: Path) -> None:

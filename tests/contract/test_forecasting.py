@@ -18,9 +18,8 @@ import pytest
 from graphmem import Episode, Memory
 from graphmem.advice.calibrate import Calibrator, History, places_of, scores
 from graphmem.advice.estimate import interval
-from graphmem.store.queries import adhoc
 from tests.conftest import Opener
-from tests.contract.teaching import graph_of, some, tried
+from tests.contract.teaching import some, tamper, tried
 
 
 def test_an_empty_memory_knows_nothing_and_says_so(memory: Memory) -> None:
@@ -327,7 +326,7 @@ def test_strengths_are_those_of_the_replayed_history(memory: Memory) -> None:
         if (kind := row["task"][-1]) in "123":
             row["task_type"] = kind
     memory.learn_many(rows)
-    for trial in Calibrator(graph_of(memory), near).trials():
+    for trial in Calibrator(memory._graph, near).trials():
         history.add(trial)
     replayed, stored = history.strengths(), memory.calibrate().strengths
     for name, value in replayed.model_dump().items():
@@ -341,14 +340,13 @@ def test_strengths_are_checked_derived_anew_and_forgotten(memory: Memory) -> Non
     report = memory.verify()
     assert report.ok
     assert report.checked["pooling"] == 1
-    elsewhere = adhoc(  # where the search of another version ended
+    tamper(
+        memory,
         "MATCH (p:Pooling) WHERE p.ns = $ns WITH p, p.task_strength * 1.002 AS strength "
-        "SET p.task_strength = strength"
+        "SET p.task_strength = strength",
     )
-    memory.store.write(elsewhere, ns=memory.namespace)
-    assert memory.verify().ok
-    broken = adhoc("MATCH (p:Pooling) WHERE p.ns = $ns SET p.task_strength = 77.0")
-    memory.store.write(broken, ns=memory.namespace)
+    assert memory.verify().ok  # there the search of another version may have ended
+    tamper(memory, "MATCH (p:Pooling) WHERE p.ns = $ns SET p.task_strength = 77.0")
     [difference] = memory.verify().differences
     assert (difference.kind, difference.field, difference.stored) == (
         "pooling",

@@ -9,9 +9,8 @@ import pytest
 from graphmem import Memory
 from graphmem.config import KEPT, Settings
 from graphmem.ids import node_id
-from graphmem.store.queries import adhoc
 from tests.conftest import Opener
-from tests.contract.teaching import attempts
+from tests.contract.teaching import attempts, tamper
 
 OTHER: dict[str, Any] = {
     "success_threshold": 0.8,
@@ -72,8 +71,7 @@ def test_a_memory_from_before_keeps_them_from_its_next_write(opened: Opener) -> 
     attempts(first, "plan", 3)
     usual = first.strategies()
     gone = ", ".join(f"n.{name} = null" for name in KEPT if "half_life" not in name)
-    forget = adhoc(f"MATCH (n:Namespace {{id: $id}}) SET {gone}", "write")
-    first.store.write(forget, id=node_id(first.namespace, "Namespace"))
+    tamper(first, f"MATCH (n:Namespace) WHERE n.ns = $ns SET {gone}")
 
     later = opened()
     assert later.strategies() == usual

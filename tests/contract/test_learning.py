@@ -14,7 +14,7 @@ from graphmem.episodes.rows import read_contents
 from graphmem.errors import ConflictError, SettingsError, ValidationError
 from graphmem.ids import to_millis
 from tests.conftest import Opener
-from tests.contract.teaching import checked, graph_of, wilson
+from tests.contract.teaching import attempts, checked, wilson
 
 DAY = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -43,10 +43,7 @@ def test_an_outcome_may_be_a_bool_of_numpy(memory: Memory) -> None:
 
 def test_bounds_and_status_follow_the_counts(memory: Memory) -> None:
     for strategy, successes, failures in [("good", 18, 2), ("bad", 2, 18), ("even", 5, 5)]:
-        for number in range(successes + failures):
-            memory.learn(
-                "a task", strategy, success=number < successes, source_key=f"{strategy}/{number}"
-            )
+        attempts(memory, strategy, successes, failures)
 
     rows = {row.text: row for row in memory.strategies()}
     assert [row.text for row in memory.strategies()] == ["good", "even", "bad"]
@@ -195,7 +192,7 @@ def test_everything_that_was_given_comes_back(memory: Memory) -> None:
         "duration": 1.5,
     }
     identity = memory.learn(**given).episode_id
-    stored = read_contents(graph_of(memory), [identity])[identity]
+    stored = read_contents(memory._graph, [identity])[identity]
     dates = {name: given[name] for name in ("started_at", "ended_at")}
     assert {name: stored[name] for name in dates} == {n: to_millis(at) for n, at in dates.items()}
     assert stored.keys() == given.keys() - {"source_key"}
@@ -232,11 +229,11 @@ def test_how_a_strategy_was_chosen_comes_back(memory: Memory) -> None:
     ]
     assert {row.text for row in memory.strategies()} == {"a", "b", "d"}  # what was tried
     assert memory.verify().ok
-    ids = [row["id"] for row in memory.query("MATCH (e:Episode) WHERE e.ns=$ns RETURN e.id AS id")]
-    before = read_contents(graph_of(memory), ids)
+    ids = [row.id for row in memory.episodes()]
+    before = read_contents(memory._graph, ids)
     assert all(held["strategy"][0]["candidates"] == chances for held in before.values())
     memory.upkeep.rebuild()
-    assert read_contents(graph_of(memory), ids) == before
+    assert read_contents(memory._graph, ids) == before
     with pytest.raises(ConflictError, match="strategy"):
         memory.learn(
             "t", [StrategyUse("a", propensity=0.6), *uses[1:]], success=True, source_key="1"

@@ -19,8 +19,8 @@ from graphmem import Memory, Step
 from graphmem.errors import NotFoundError, ScopeError, ValidationError
 from graphmem.models.levels import Entry, LevelName, LevelUpkeep, Tags
 from graphmem.search.embedding import Hashing
-from graphmem.store.queries import adhoc
 from tests.conftest import Clock, Opener
+from tests.contract.teaching import tamper
 
 Rows = list[dict[str, Any]]
 SENSORY, WORKING = "agent:ada:sensory", "agent:ada:working"
@@ -529,8 +529,8 @@ class TestUpkeep:
         memory.upkeep.rebuild()
         assert nodes(memory) == before
         for edge in ("(:Entry)-[r:IN]->(l:Level)", "(:Lens)-[r:LOOKS_AT]->(l:Level)"):
-            cut = f"MATCH {edge} WHERE l.ns = $ns AND l.name = $name DELETE r RETURN count(*) AS n"
-            memory.store.write(adhoc(cut, "write"), ns=memory.namespace, name=WORKING)
+            where = "l.ns = $ns AND l.name = $name"
+            tamper(memory, f"MATCH {edge} WHERE {where} DELETE r", name=WORKING)
         entry, lens = memory.verify().differences
         assert (entry.key, entry.field, entry.stored) == (added.id, "level", [])
         assert (lens.key, lens.stored, lens.expected) == (

@@ -20,9 +20,9 @@ from graphmem import Memory, Step, Transition, fingerprint
 from graphmem.errors import NotFoundError, StoreError, ValidationError
 from graphmem.ids import stream_id, to_millis
 from graphmem.policies.streams import StateKey
-from graphmem.store.queries import adhoc, procedure
+from graphmem.store.queries import procedure
 from tests.conftest import Clock, Opener
-from tests.contract.teaching import dump, known, set_all, some
+from tests.contract.teaching import dump, known, set_all, some, tamper
 
 HERE: dict[str, Any] = {"task": "deploy", "load": 0.5, "tags": ["a", None, {"deep": True}]}
 THERE: dict[str, Any] = {"task": "verify"}
@@ -410,11 +410,12 @@ def test_rebuild_drops_a_transition_with_an_invalid_number_and_says_so(memory: M
     policies = memory.policies
     policies.update(HERE, "wait", 1.0, terminal=True)
     policies.update(HERE, "wait", 2.0, terminal=True)
-    poison = (
+    tamper(
+        memory,
         "MATCH (x:Transition {seq: 1})-[:UPDATED]->(p:Policy) WHERE x.ns = $ns "
-        "SET x.reward = $nan, p.q = $nan"
+        "SET x.reward = $nan, p.q = $nan",
+        nan=NAN,
     )
-    memory.store.write(adhoc(poison, "write"), ns=memory.namespace, nan=NAN)
     assert not memory.verify().ok
     assert memory.upkeep.rebuild().invalid == 1
     [one] = policies.list(HERE)
@@ -434,8 +435,7 @@ def test_rebuild_drops_a_transition_with_an_invalid_number_and_says_so(memory: M
 def test_a_policy_that_was_tampered_with_is_found_and_mended(memory: Memory, change: str) -> None:
     live(memory)
     before = rows(memory)
-    tamper = f"MATCH (p:Policy) WHERE p.ns = $ns AND p.action_type = 'run' SET {change} RETURN p.id"
-    memory.store.write(adhoc(tamper, "write"), ns=memory.namespace)
+    tamper(memory, f"MATCH (p:Policy) WHERE p.ns = $ns AND p.action_type = 'run' SET {change}")
     report = memory.verify()
     assert not report.ok
     assert {(d.kind, f"p.{d.field}") for d in report.differences} == {

@@ -22,6 +22,7 @@ from graphmem.store.queries import TYPES, Query, adhoc, catalog
 from graphmem.testing import StoreConformance
 from tests.conftest import Opener
 from tests.contract.populating import Asked, arguments, populate
+from tests.contract.teaching import tamper
 
 OFFERED: dict[str, list[Query]] = {}
 """What Cypher users can call, by subject; methods reach the rest, see test_namespaces.py."""
@@ -185,21 +186,17 @@ def test_both_engines_get_the_same_text() -> None:
 # The store port, optional lines of statements, and counts of older versions
 
 FORGET = (
-    adhoc("MATCH (y:Tally) WHERE y.ns = $ns DETACH DELETE y", "write"),
-    adhoc("MATCH (t:Task) WHERE t.ns = $ns REMOVE t.successes", "write"),
-    adhoc(
-        "MATCH (s:Strategy)-[o:OUTCOME]->() WHERE s.ns = $ns "
-        "REMOVE o.latest, s.latest, s.effective_trials, s.effective_successes",
-        "write",
-    ),
-    adhoc("MATCH (h:Heuristic) WHERE h.ns = $ns REMOVE h.odds", "write"),
-    adhoc("MATCH (p:AntiPattern) WHERE p.ns = $ns REMOVE p.odds, p.successes", "write"),
+    "MATCH (y:Tally) WHERE y.ns = $ns DETACH DELETE y",
+    "MATCH (t:Task) WHERE t.ns = $ns REMOVE t.successes",
+    "MATCH (s:Strategy)-[o:OUTCOME]->() WHERE s.ns = $ns "
+    "REMOVE o.latest, s.latest, s.effective_trials, s.effective_successes",
+    "MATCH (h:Heuristic) WHERE h.ns = $ns REMOVE h.odds",
+    "MATCH (p:AntiPattern) WHERE p.ns = $ns REMOVE p.odds, p.successes",
 )
 """What a graphmem before schema version 7 did not keep."""
-KEPT = adhoc(
+KEPT = (
     "MATCH (a:Preference) WHERE a.ns = $ns WITH collect(a) AS kept "
-    "WITH head(kept) AS one, last(kept) AS other CREATE (one)-[:SUPERSEDES]->(other)",
-    "write",
+    "WITH head(kept) AS one, last(kept) AS other CREATE (one)-[:SUPERSEDES]->(other)"
 )
 """What one before 10 kept."""
 
@@ -234,9 +231,8 @@ def test_every_pair_of_optional_lines_is_a_statement() -> None:
 def test_counts_that_an_older_version_did_not_keep_are_derived(memory: Memory) -> None:
     populate(memory, "older")
     expected = memory.predict("shared task", "shared a")
-    for forget in FORGET:
-        memory.store.write(forget, ns=memory.namespace)
-    memory.store.write(KEPT, ns=memory.namespace)
+    for change in (*FORGET, KEPT):
+        tamper(memory, change)
     assert memory.verify().differences
 
     def read(query: Query, /, **given: Any) -> list[Row]:

@@ -432,8 +432,7 @@ def test_everything_that_fits_comes_after_the_strategies(orders: Memory) -> None
     [policy] = of_kind(found, "policy")
     assert policy.text == "in customer=gold, stage=late: apologize"
     assert policy.said.startswith("8 of 8 by ada, value 0.")
-    rows = orders.query("MATCH (e:Episode) WHERE e.ns = $ns RETURN e.id AS id")
-    episodes = {row["id"] for row in rows}
+    episodes = {row.id for row in orders.episodes()}
     for item in found.items:
         assert item.score == pytest.approx(item.relevance * item.lower * item.freshness)
         assert 0 < item.lower < item.mean < 1

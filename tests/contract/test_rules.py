@@ -15,12 +15,7 @@ NEVER = 0.7  # a score that makes no rule, either way
 def attempt(memory: Memory, score: float, number: int = 0, **more: Any) -> str:
     """Learn an attempt at one task on a day; return the id of its episode."""
     given = {"task": "deploy", "strategy": [], "ended_at": day(number), **more}
-    memory.learn_many([{**given, "score": score}])
-    rows = memory.query(
-        "MATCH (e:Episode) WHERE e.ns = $ns RETURN e.id AS id, e.ended_at AS at ORDER BY at DESC"
-    )
-    at = int(given["ended_at"].timestamp() * 1000) if given["ended_at"] else None
-    return next(str(row["id"]) for row in rows if row["at"] == at)
+    return memory.learn(score=score, **given).episode_id
 
 
 def shown(memory: Memory, *asked: Any, **more: Any) -> list[str]:

@@ -18,8 +18,8 @@ from graphmem.errors import NotFoundError, SettingsError, ValidationError
 from graphmem.search import edges, vectors
 from graphmem.search.edges import LINKS
 from graphmem.search.embedding import Hashing, Thresholds
-from graphmem.store.queries import adhoc
 from tests.conftest import Opener
+from tests.contract.teaching import tamper
 
 WORDS = ("refund", "flight", "cancel", "train", "seat", "bag", "hotel", "visa")
 pytestmark = pytest.mark.usefixtures("few_are_many")
@@ -285,13 +285,13 @@ only_neo4j = pytest.mark.parametrize(
 
 @only_neo4j
 @pytest.mark.parametrize(
-    ("tamper", "open_still"),
+    ("damage", "open_still"),
     [("SET s.embedding = [1.0]", False), ("REMOVE s.embedding", True), ("REMOVE s.words", True)],
 )
 def test_what_somebody_removed_from_a_node_is_made_anew(
     memory: Memory,
     opened: Opener,
-    tamper: str,
+    damage: str,
     open_still: bool,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
@@ -302,7 +302,7 @@ def test_what_somebody_removed_from_a_node_is_made_anew(
     before = [row.text for row in memory.similar("refund it")]
     drawn = links(memory)
     match = "MATCH (s:Strategy) WHERE s.ns = $ns AND s.text IN ['refund it', 'book a seat'] "
-    memory.store.write(adhoc(match + tamper, "write"), ns=memory.namespace)
+    tamper(memory, match + damage)
     assert memory.upkeep.pending() == {"Strategy": 2, "Task": 0}
     assert memory.verify().ok  # what waits is no difference
     caplog.clear()

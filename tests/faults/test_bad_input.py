@@ -11,7 +11,7 @@ import pytest
 
 from graphmem import Episode, Memory, Step, StrategyUse
 from graphmem.errors import ConflictError, ValidationError
-from tests.faults.unwanted import nested
+from tests.faults.test_hostile_arguments import nested
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 LONE = "half of \ud83d"

@@ -1,14 +1,18 @@
-"""A closed memory leaves no thread and no descriptor."""
+"""What a closed or a killed memory leaves: no thread, no descriptor, and no file for others."""
 
 from __future__ import annotations
 
 import os
+import signal
+import stat
+import time
 from pathlib import Path
 
 import pytest
 
+from graphmem import Episode, Memory, Step
 from tests.faults.attack import rounds
-from tests.faults.learner import run_program
+from tests.faults.learner import Talker, run_program
 
 needs_proc = pytest.mark.skipif(
     not Path("/proc/self/task").is_dir(), reason="counts threads and descriptors in /proc"
@@ -64,3 +68,75 @@ def run(script: str, *arguments: str) -> str:
 @needs_proc
 def test_closed_memories_leave_no_thread_and_no_descriptor(tmp_path: Path) -> None:
     run(OPENING, str(tmp_path), str(rounds(8, 60)))
+
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals and permissions of POSIX")
+
+READER = """
+import sys
+from graphmem import Memory
+memory = Memory.open(sys.argv[1])
+memory.query("MATCH (s:Step) RETURN count(s)")
+print("asked", flush=True)
+if sys.argv[2] == "waits":
+    sys.stdin.read()
+"""
+"""It leaves the memory open."""
+WITHOUT_DISK = """
+import sys
+from graphmem import Memory, Settings
+memory = Memory.open("memory:", settings=Settings(embedder="hashing"))
+memory.learn("a task", "a way", success=True)
+memory.store.compact()
+memory.learn("a task", "another way", success=False)
+print(memory.stats().episodes, memory.verify().ok, flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("large") / "memory.graph"
+    steps = [Step(action="look")] * 1_000
+    with Memory.open(str(folder)) as memory:
+        memory.learn_many(
+            Episode(task=f"task {number}", strategy="look", success=True, steps=steps)
+            for number in range(40)
+        )
+    return folder
+
+
+def running(program: str, temporary: Path, *arguments: str, says: str) -> Talker:
+    """Start a program with a temporary folder of its own, and wait for what it says."""
+    process = Talker({**os.environ, "TMPDIR": str(temporary)}, "-c", program, *arguments)
+    process.wait_for(says)
+    return process
+
+
+def test_what_a_killed_process_leaves_is_private_and_removed_by_the_next_that_writes(
+    large: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process = running(READER, tmp_path, str(large), "waits", says="asked")
+    loaded = list(tmp_path.iterdir())
+    assert loaded, "the graph is large enough for columns in files"
+    for there in loaded:
+        files = [file for file in there.rglob("*") if file.is_file()]
+        private = stat.S_IMODE(there.stat().st_mode) == 0o700
+        assert private or all(stat.S_IMODE(file.stat().st_mode) == 0o600 for file in files)
+    process.kill()
+    # Its child, which ran the query, removes its own columns a moment later.
+    left = list(tmp_path.glob(f"*_{process.pid}_*"))
+    assert left
+    for there in left:
+        os.utime(there, (time.time() - 3_600,) * 2)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with Memory.open(str(large)) as memory:
+        memory.learn("task 1", "look", success=True)
+        assert not [there for there in left if there.exists()]
+
+
+def test_a_killed_memory_without_disk_leaves_nothing(tmp_path: Path) -> None:
+    """The engine wants a folder for its lock only; nobody else would remove it."""
+    process = running(WITHOUT_DISK, tmp_path, says="2 True")
+    process.kill()
+    assert (process.finish(), list(tmp_path.iterdir())) == (-signal.SIGKILL, [])

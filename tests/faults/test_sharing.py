@@ -10,14 +10,26 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import kglite
 import pytest
 
 from graphmem import Memory, Settings
+from graphmem.store import embedded_files
 from graphmem.store.embedded_files import wanted
 from graphmem.store.vectors import digest
 from tests.faults.attack import rounds
-from tests.faults.learner import Sharer, environment, keys, learn_one
+from tests.faults.learner import (
+    BATCH,
+    STRATEGIES,
+    Sharer,
+    batch,
+    environment,
+    holding,
+    keys,
+    learn_one,
+)
 
 pytestmark = [
     pytest.mark.skipif(os.name == "nt", reason="the lease is held until closing there"),
@@ -156,3 +168,112 @@ def test_what_was_erased_is_not_written_again_by_who_read_it_before(folder: str)
         files = [*Path(folder, "vectors").iterdir()]
         assert any(digest("another way") in file.read_bytes() for file in files)
         assert all(digest(gone) not in file.read_bytes() for file in files)
+
+
+@pytest.fixture
+def loads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    seen: list[str] = []
+    load = kglite.open_session
+
+    def noting(path: str, **options: Any) -> kglite.Session:
+        seen.append(path)
+        return load(path, **options)
+
+    monkeypatch.setattr(kglite, "open_session", noting)
+    return seen
+
+
+def test_a_graph_is_loaded_to_read_and_once_to_write(folder: str, loads: list[str]) -> None:
+    """To be read it is loaded without the lease, in less time; the first write loads it again."""
+    with Memory.open(folder) as memory:
+        memory.learn_many(batch(0))
+    loads.clear()
+    with Memory.open(folder) as memory, Memory.open(folder) as same:
+        assert memory.stats().episodes == BATCH
+        assert not memory.store.writing
+        assert len(loads) == 1
+        assert learn_one(memory, "own", 0).created
+        assert memory.store.writing
+        assert same.stats().episodes == BATCH + 1
+        assert learn_one(same, "own", 1).created
+        assert len(loads) == 2
+
+
+def reads(memory: Memory) -> int:
+    return sum(row["n"] or 0 for row in memory.query("MATCH (s:Strategy) RETURN s.reads AS n"))
+
+
+def test_reads_are_counted_by_who_also_writes(folder: str, loads: list[str]) -> None:
+    """Who only asked loads nothing to count them, and leaves the files as they are."""
+    with Memory.open(folder) as memory:
+        memory.learn_many(batch(0))
+        memory.upkeep.relink()
+    before = {file.name: file.stat().st_mtime_ns for file in Path(folder).glob("graph.kgl*")}
+    loads.clear()
+    with Memory.open(folder) as memory:
+        assert memory.recall("task 3").items
+    assert len(loads) == 1
+    after = {file.name: file.stat().st_mtime_ns for file in Path(folder).glob("graph.kgl*")}
+    assert after == before
+    with Memory.open(folder) as memory:
+        assert reads(memory) == 0
+        assert memory.recall("task 3").items
+        assert learn_one(memory, "own", 0).created
+    with Memory.open(folder) as memory:
+        assert reads(memory) > 0
+        assert memory.verify().ok
+
+
+def test_a_log_that_rests_is_folded_into_the_graph_file(
+    folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The engine takes long to read a log; so who is killed while it does nothing leaves none."""
+    monkeypatch.setattr(embedded_files, "SELDOM", 0.1)
+    with Memory.open(folder) as memory:
+        assert learn_one(memory, "own", 0).created
+        end = time.monotonic() + 60
+        while embedded_files.holds_log(Path(folder)):
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        assert memory.store.writing
+
+
+def test_a_reader_searches_beside_a_writer(tmp_path: Path) -> None:
+    url = str(tmp_path / "shared.graph")
+    settings = Settings(wait=0.1, embedder="hashing")
+    with holding(environment(url, "default", settings), 3) as learner:
+        patient = settings.model_copy(update={"wait": 600.0})  # who waited would not end
+        with Memory.open(url, settings=patient) as reader:
+            for _ in range(2):
+                assert reader.choose("task 3", agent=None).text in STRATEGIES
+                assert {item.text for item in reader.recall("task 3", kinds=["strategy"]).items}
+                assert reader.predict("task 8", STRATEGIES[0]).basis.task.borrowed
+                assert reader.context("task 3")
+                assert reader.explain(STRATEGIES[0])
+                found = {row.text for row in reader.similar(STRATEGIES[0])}
+                assert found == set(STRATEGIES[1:])
+            assert reader.upkeep.pending() == {"Strategy": 3, "Task": 7}  # nothing is written
+        learner.let_go()
+        learner.finish()
+    with Memory.open(url, settings=settings) as memory:
+        assert memory.similar(STRATEGIES[0])
+        assert memory.upkeep.pending() == {"Strategy": 3, "Task": 7}  # nor where nobody writes
+        memory.learn("task 3", STRATEGIES[0], success=True)
+        assert memory.upkeep.pending() == {"Strategy": 0, "Task": 0}
+        assert memory.verify().ok
+
+
+def test_who_only_asks_does_not_take_the_lease(tmp_path: Path) -> None:
+    settings = Settings(embedder="hashing")
+    with Memory.open(tmp_path / "own.graph", settings=settings) as memory:
+        memory.learn("refund a flight", ["check the fare", "ask first"], success=True)
+    with Memory.open(tmp_path / "own.graph", settings=settings) as memory:
+        memory.choose("refund a train", ["check the fare", "ask first"])
+        memory.recall("refund a flight")
+        assert memory.context("refund a flight")
+        assert not memory.store.writing
+        assert memory.upkeep.pending() == {"Strategy": 2, "Task": 1}
+        memory.learn("refund a train", "check the fare", success=True)  # stores what they embedded
+        assert memory.upkeep.pending() == {"Strategy": 0, "Task": 1}
+    with Memory.open(tmp_path / "own.graph", settings=settings) as again:
+        assert again.upkeep.relink().embedded == 1  # the rest is stored

@@ -62,8 +62,7 @@ class Graph:
         self.ns = namespace
         self.given = settings  # the settings with which the memory was opened
         self.namespace_id = node_id(namespace, "Namespace")
-        self.bell = _bells.setdefault((store.url, namespace), Bell())
-        """Rings after each write of this process."""
+        self.bell = _bells.setdefault((store.url, namespace), Bell())  # of all graphs of it here
         self.after_write: list[Callable[[], None]] = []
         """What to do once, after the next write of this graph; it must raise nothing."""
         self.reload()

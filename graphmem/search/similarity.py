@@ -119,10 +119,8 @@ class Similarity:
     def __init__(self, graph: Graph, embedder: Embedder | None = None) -> None:
         self._graph = graph
         self.vectors = Vectors(graph, embedder)
-        """The vectors of its texts."""
         self.fresh = self.vectors.fresh
         self.skills = SkillSearch(graph, self.vectors)
-        """Finds imported skills."""
 
     def search(self, text: str, limit: int = 50, view: View = EVERYTHING) -> list[Hit]:
         """Return the tasks and strategies in a view that match a text, the best first.

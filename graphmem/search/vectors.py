@@ -49,12 +49,9 @@ class Vectors:
         self._lock = threading.RLock()
         in_child(self, renew_lock)
         self._cache: dict[str, Vector] = {}
-        self._unstored: dict[str, set[str]] = {}
-        """The nodes that were embedded for an answer, and wait for the next write."""
-        self.index: SearchIndex | None = None
-        """The index of the last search."""
-        self.skills: list[str] = []
-        """The ids of the skills at the last search."""
+        self._unstored: dict[str, set[str]] = {}  # what was embedded for answers since a write
+        self.index: SearchIndex | None = None  # of the last search
+        self.skills: list[str] = []  # the ids of the skills at the last search
         self._looked = -math.inf
 
     # The embedder

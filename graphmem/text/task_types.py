@@ -22,14 +22,6 @@ class TaskType(NamedTuple):
     rule: str
 
 
-class _Rule(NamedTuple):
-    """Fires if a sentence has a word, or a pair of words, from each set."""
-
-    name: str
-    type: str
-    needs: tuple[frozenset[str], ...]
-
-
 def _verbs(*words: str) -> frozenset[str]:
     """Return regular verbs with their inflections; ``+`` marks a doubled last letter."""
     forms: set[str] = set()
@@ -68,22 +60,23 @@ _WEB = frozenset({"web", "internet", "online", "website", "websites"})
 _SEARCH = _verbs("search", "browse") | {"look up"}
 _SUMMARY = _verbs("summarise", "summarize")
 
-_RULES = (
-    _Rule("fill or test a form", "form_testing", (_verbs("fill", "submit+") | _TEST, _FORM)),
-    _Rule("check an API", "api_testing", (_CHECK, _API)),
-    _Rule("call an API", "api_testing", (_CALL, _API)),
-    _Rule("check a database", "database_validation", (_CHECK, _nouns("database", "db", "schema"))),
-    _Rule("debug", "debugging", (_verbs("debug+", "troubleshoot"),)),
-    _Rule("fix a bug", "debugging", (_FIX, _BUG)),
-    _Rule("test", "testing", (_TEST | _VALIDATE,)),
-    _Rule("query in SQL", "sql_query", (_SQL, _QUERY)),
-    _Rule("query a database", "sql_query", (_verbs("query"), _DATABASE)),
-    _Rule("program", "coding", (_PROGRAM, _CODE)),
-    _Rule("analyse data", "data_analysis", (_ANALYSE, _DATA)),
-    _Rule("search the web", "web_search", (_SEARCH, _WEB)),
-    _Rule("summarise", "summarization", (_SUMMARY,)),
-    _Rule("compose a text", "writing", (_COMPOSE, _TEXT)),
-    _Rule("answer questions", "question_answering", (_verbs("answer"), _nouns("question"))),
+# The name of a rule, and its type: it fires if a sentence has a word, or a pair, from each set.
+_RULES: tuple[tuple[str, str, tuple[frozenset[str], ...]], ...] = (
+    ("fill or test a form", "form_testing", (_verbs("fill", "submit+") | _TEST, _FORM)),
+    ("check an API", "api_testing", (_CHECK, _API)),
+    ("call an API", "api_testing", (_CALL, _API)),
+    ("check a database", "database_validation", (_CHECK, _nouns("database", "db", "schema"))),
+    ("debug", "debugging", (_verbs("debug+", "troubleshoot"),)),
+    ("fix a bug", "debugging", (_FIX, _BUG)),
+    ("test", "testing", (_TEST | _VALIDATE,)),
+    ("query in SQL", "sql_query", (_SQL, _QUERY)),
+    ("query a database", "sql_query", (_verbs("query"), _DATABASE)),
+    ("program", "coding", (_PROGRAM, _CODE)),
+    ("analyse data", "data_analysis", (_ANALYSE, _DATA)),
+    ("search the web", "web_search", (_SEARCH, _WEB)),
+    ("summarise", "summarization", (_SUMMARY,)),
+    ("compose a text", "writing", (_COMPOSE, _TEXT)),
+    ("answer questions", "question_answering", (_verbs("answer"), _nouns("question"))),
 )
 _SENTENCE = re.compile(r"[.!?;]\s|\n")
 _WORD = re.compile(r"[^\W_]+")
@@ -93,9 +86,9 @@ _WORD = re.compile(r"[^\W_]+")
 def infer_task_type(description: str) -> TaskType:
     """Return the type of a task from its wording, and the rule that fired."""
     sentences = [_words(sentence) for sentence in _SENTENCE.split(description)]
-    for rule in _RULES:
-        if any(not any(map(words.isdisjoint, rule.needs)) for words in sentences):
-            return TaskType(rule.type, rule.name)
+    for rule, name, needs in _RULES:
+        if any(not any(map(words.isdisjoint, needs)) for words in sentences):
+            return TaskType(name, rule)
     return TaskType(GENERAL, GENERAL)
 
 

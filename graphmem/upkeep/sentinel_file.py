@@ -55,12 +55,11 @@ class _Rest(Input):
 
 
 class SentinelFile:
-    """A Sentinel file to import."""
+    """A Sentinel file to import; its name is that of its document."""
 
     def __init__(self, source: Source, name: str | None, limits: Limits) -> None:
         self.source = source
         self.name: str = checked("name", source.stem if name is None else name, Name)
-        """The name of its document."""
         self.kept: list[str] = []  # the names of what it holds besides its episodes
         self._before = 0  # how many episodes came before those of its log
         self._limits = limits

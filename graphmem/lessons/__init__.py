@@ -136,8 +136,7 @@ class Lessons:
         """
         checked("min_confidence", min_confidence, Unit)
         view = read_view(self._graph, agent)
-        wanted = checked_text("task_type", task_type)
-        rows = read_failing(self._graph, view, task_type=wanted)
+        rows = read_failing(self._graph, view, task_type=checked_text("task_type", task_type))
         changes = self._changed({row["strategy_id"] for row in rows}, view)
         rows = follow(self._graph, rows, "strategy_id", "confidence", changes, failures_since)
         rows = [row for row in rows if row["confidence"] >= min_confidence]

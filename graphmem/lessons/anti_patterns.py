@@ -78,10 +78,9 @@ def describe(
     found = []
     for row in rows:
         latest, one = failures[row["id"]], expected.get(row["strategy_id"])
-        dated = {name: from_millis(row[name]) for name in ("first_at", "last_at")}
         found.append(
             AntiPattern(
-                **row | dated,
+                **row | {name: from_millis(row[name]) for name in ("first_at", "last_at")},
                 example=latest[0]["error"] if latest else None,
                 evidence=tuple(failure["episode"] for failure in latest),
                 better_alternative=better[row["id"]][1] if row["id"] in better else None,

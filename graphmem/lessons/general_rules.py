@@ -58,8 +58,7 @@ def consolidate(tx: Transaction, proposal: Proposal) -> tuple[dict[str, int], st
     tx.run("consolidation.note", id=identity, episodes=episodes, stamp=stamp, at=tx.now, z=z)
     reason, dropped = proposal.reason, proposal.dropped
     if proposal.sent:
-        known = tx.run("maintenance.classes", ids=list(proposal.sent))
-        if len(known) < len(proposal.sent):
+        if len(tx.run("maintenance.classes", ids=list(proposal.sent))) < len(proposal.sent):
             reason = "an episode that the model was sent was erased meanwhile"
         else:
             asked = list(proposal.rules)

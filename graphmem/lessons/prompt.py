@@ -402,8 +402,7 @@ class ContextWriter:
         for row in priors.merge_general(rows)[:GENERAL]:
             by_model = row["source"] == MODEL
             said = f"{row['verdict']}, {'a model says, ' if by_model else ''}"
-            share = MODEL_SHARE if by_model else 1.0
-            yield _rule(GENERAL_RULES, row["verdict"], row, said, share)
+            yield _rule(GENERAL_RULES, row["verdict"], row, said, MODEL_SHARE if by_model else 1.0)
 
 
 def _expected(

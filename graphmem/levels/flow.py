@@ -234,8 +234,7 @@ class Levels(Entries, Queries):
             for page in self._pages(row, options.where):
                 drafts = transformer.make(page, **options.arguments) if page.rows else []
                 links, refusals = transformers.convert(self._graph, row, drafts, self._outlets)
-                write = partial(_write, row, page, transformer, drafts, links)
-                made = self._graph.transact(write)
+                made = self._graph.transact(partial(_write, row, page, transformer, drafts, links))
                 counts.update(made=made, ingested=len(page.rows), became=len(links))
                 counts.update(missed=page.missed, left_out=page.left_out)
                 reasons += refusals

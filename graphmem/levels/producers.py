@@ -68,8 +68,7 @@ class Call:
         try:
             bound = inspect.signature(self.function).bind(*self.args, **self.kwargs)
         except (TypeError, ValueError):  # it does not take them, or its signature is unknown
-            unnamed = {str(place): value for place, value in enumerate(self.args)}
-            return unnamed | dict(self.kwargs)
+            return {str(place): value for place, value in enumerate(self.args)} | dict(self.kwargs)
         bound.apply_defaults()
         first = next(iter(bound.signature.parameters), "")
         return {
@@ -154,9 +153,7 @@ class Producers:
             agent: as in :meth:`remember`.
 
         Raises:
-            NotFoundError: there is no such level.
-            ValidationError: an argument is wrong, or no method written in Python matches.
-            ScopeError: it is the level of another agent.
+            ValidationError: no method written in Python matches; else as :meth:`remember`.
         """
         producer = _Producer(self._levels, self._awaiting, level, extract, ttl, errors, agent)
         targets = [target]

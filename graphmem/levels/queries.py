@@ -443,8 +443,7 @@ class _Views(NamedTuple):
 
 def _tags_of(row: Row, holds: str) -> list[str]:
     if holds == "episodes":
-        outcome = f"outcome:{_OUTCOMES[row['success']]}"
-        return ["kind:episode", outcome, f"type:{row['task_type']}"]
+        return ["kind:episode", f"outcome:{_OUTCOMES[row['success']]}", f"type:{row['task_type']}"]
     if holds == "knowledge":
         return [f"domain:{row['domain']}", "kind:fact"]
     return ["kind:strategy", *sorted(f"type:{one}" for one in row["types"])]

@@ -83,8 +83,7 @@ class Transformer(NamedTuple):
 def _copy(page: Page, row: Row) -> Draft:
     """Return the draft of an entry as it is, under its own key."""
     draft = {name: row[name] for name in _COPIED}
-    identity = new_id(page.ns, page.level, row["key"])
-    return Draft(draft | {"id": identity, "ttl": None}, [row])
+    return Draft(draft | {"id": new_id(page.ns, page.level, row["key"]), "ttl": None}, [row])
 
 
 def _alike(rows: Iterable[Row]) -> dict[str, list[Row]]:
@@ -170,10 +169,9 @@ def _summarise(page: Page, most: int = 10) -> list[Draft]:
     text, way = _ask_model(page, ranked[:SENT], most)
     if text is None:
         text = "\n".join(fenced(row["text"], SHOWN) or "-" for row in ranked[:most])
-    tags = _some_tags(tag for row in ranked[:most] for tag in row["tags"])
     new = NewEntry(
         content=text,
-        tags=tuple(tags),
+        tags=tuple(_some_tags(tag for row in ranked[:most] for tag in row["tags"])),
         metadata={"summary": way, "entries": len(rows)},
         relevance=max(row["base"] for row in rows),
     )

@@ -182,8 +182,7 @@ class People:
             if not rows or statement not in {said["id"] for said in rows[0]["statements"]}:
                 raise ChangedError("the fact or its user was erased while this was written")
             [found] = _describe(tx, rows)
-            created = bool(stated or contradicted[0]["created"])
-            return found.model_copy(update={"created": created})
+            return found.model_copy(update={"created": bool(stated or contradicted[0]["created"])})
 
         return self._graph.transact(work)
 
@@ -276,8 +275,7 @@ def _preferences(graph: Graph, user: str, until: int | None) -> Iterator[Fact]:
     latest = sorted(in_force.values(), key=lambda row: (-row["said_at"], row["category"]))
     for row in latest[:MOST]:
         said = {name: row[name] for name in ("id", "text", "source", "confidence")}
-        at = from_millis(row["said_at"])
-        yield Fact(kind="preference", about=row["category"], at=at, **said)
+        yield Fact(kind="preference", about=row["category"], at=from_millis(row["said_at"]), **said)
 
 
 def _known(

@@ -131,8 +131,7 @@ class Cycles:
             NotFoundError: there is no such policy or strategy.
         """
         subjects = None if subject is None else [self._identity(subject)]
-        rows = self._graph.read("cycles.list", subjects=subjects)
-        return Listed([Cycle(**row) for row in rows])
+        return Listed([Cycle(**row) for row in self._graph.read("cycles.list", subjects=subjects)])
 
     def renew(self, tx: Transaction, subjects: Sequence[str] | None = None) -> int:
         """Find the stored cycles of all subjects, or of some, anew; return how many are left."""

@@ -189,8 +189,7 @@ class Consumer(Iterator[Event], AsyncIterator[Event]):
         left = set(claim["pending"])
         for event in sorted(events, key=lambda event: event.seq):
             changes = found.get(event.subject or "", ()) if event.kind == "episode" else ()
-            more = {"deliveries": claim["deliveries"], "changes": changes}
-            given = event.model_copy(update=more)
+            given = event.model_copy(update={"deliveries": claim["deliveries"], "changes": changes})
             if self._given.wants(given):
                 self._page.append((claim["claim"], given))
                 left.remove(event.seq)

@@ -257,10 +257,9 @@ class Values:
         reached, frontier = dict(seeds), dict(seeds)
         for _ in range(depth):
             start = [{"id": key, "energy": energy} for key, energy in sorted(frontier.items())]
-            rows = self._graph.read("policies.spread", rows=start, decay=decay)
             frontier = {
                 row["id"]: row["energy"]
-                for row in rows
+                for row in self._graph.read("policies.spread", rows=start, decay=decay)
                 if row["energy"] > max(reached.get(row["id"], 0.0), 0.0) and row["energy"] >= floor
             }
             reached.update(frontier)

@@ -19,15 +19,7 @@ from pydantic import JsonValue
 from graphmem.errors import GraphMemError, NotFoundError, StoreError
 from graphmem.graph.arguments import check_text, checked_agent, one_or_many
 from graphmem.graph.graph import Transaction
-from graphmem.ids import (
-    canonical_json,
-    entry_id,
-    from_millis,
-    hashed,
-    level_id,
-    level_stream_id,
-    to_millis,
-)
+from graphmem.ids import canonical_json, entry_id, from_millis, hashed, level_id, level_stream_id
 from graphmem.levels.topology import (
     Topology,
     check_takes_entries,
@@ -37,7 +29,7 @@ from graphmem.levels.topology import (
     note,
     to_duration,
 )
-from graphmem.models.fields import Moment, checked
+from graphmem.models.fields import Moment, checked, millis
 from graphmem.models.levels import (
     MAX_TAGS,
     Added,
@@ -155,7 +147,8 @@ class Entries(Topology):
             at: the instant; None: now. What expired or faded until then is removed.
         """
         asking = checked_agent(agent)
-        now = self._graph.now() if at is None else to_millis(checked("at", at, Moment))
+        instant = millis(checked("at", at, Moment | None))
+        now = self._graph.now() if instant is None else instant
         if name is None:
             kind = None if asking is None else "agent"
             rows = self._graph.read("levels.list", owner_kind=kind, owner=asking)
@@ -296,7 +289,7 @@ def row_of(namespace: str, level: str, new: NewEntry, now: int) -> Row:
         "format": "text" if plain else "json",
         "text": words_of(new.content)[:SEARCHED],
         "said": hashed(canonical_json(_folded(new.content))),
-        "at": now if new.at is None else to_millis(new.at),
+        "at": now if new.at is None else millis(new.at),
         "metadata": canonical_json(new.metadata),
         "base": new.relevance,
         "ttl": to_duration(new.ttl),

@@ -45,7 +45,7 @@ from graphmem.notebook import Listed
 from graphmem.search.entries import EntrySearch
 from graphmem.store.port import Question, Row
 
-COMPARED = 100  # A context takes its entries from so many near a text
+COMPARED = 100  # a context takes its entries from so many near a text
 MANY = 1_000  # there may be so many entries if at least :data:`COMPARED` were found
 _OUTCOMES = {True: "success", False: "failure"}
 

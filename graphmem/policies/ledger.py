@@ -47,7 +47,7 @@ BINS = 10
 _EMPTY: Row = {"count": 0, "successes": 0, "mean": None, "share": None, "lower": 0.0, "upper": 1.0}
 """The numbers of a bin without predictions."""
 
-Subject = str | HasId  # A policy or its id, a strategy, its id or its text, or any other text
+Subject = str | HasId  # a policy or its id, a strategy, its id or its text, or any other text
 
 
 class Predictions:

@@ -18,7 +18,7 @@ STRENGTHEN = 0.05
 """Increment of a co-occurrence weight by one episode or one call of ``strengthen``."""
 INITIAL_WEIGHT = 0.1  # initial weight of a link
 DECAY = 0.95  # factor of a co-occurrence weight for each trial of one end without the other
-LEAST_WEIGHT = 0.001  # A link with a smaller weight is removed
+LEAST_WEIGHT = 0.001  # a link with a smaller weight is removed
 EVIDENCE = ("outcome", "set")
 """Kinds of events that keep a policy alive, besides transitions and episodes."""
 WINDOW = 10

@@ -13,14 +13,7 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import Field
 
 from graphmem.errors import NotFoundError, ValidationError
-from graphmem.graph.arguments import (
-    check_choice,
-    check_flag,
-    check_limit,
-    check_text,
-    checked_agent,
-    checked_items,
-)
+from graphmem.graph.arguments import check_flag, check_limit, checked_agent, checked_items
 from graphmem.graph.graph import Graph, Transaction
 from graphmem.graph.reads import Reads
 from graphmem.ids import from_millis
@@ -57,8 +50,7 @@ class Values:
         return PolicyKey.of(self._graph.ns, checked("agent", agent, Name), state, name, more)
 
     def _find(self, policy: object) -> Policy | None:
-        identity = policy.id if isinstance(policy, Policy) else policy
-        check_text("policy", identity)
+        identity = policy.id if isinstance(policy, Policy) else checked("policy", policy, Name)
         rows = self._graph.read("policies.get", id=identity)
         return policy_of(rows[0]) if rows else None
 
@@ -119,8 +111,7 @@ class Values:
             stored: rank by the stored values, which neither decay nor have cycles.
             rng: random number generator; default: Python's.
         """
-        if explore is not None:
-            check_choice("explore", explore, get_args(Explore))
+        checked("explore", explore, Explore | None)
         if rng is not None and not isinstance(rng, random.Random):
             raise ValidationError("rng", rng, "is not a random.Random", "give one, or None")
         share = checked("epsilon", epsilon, Unit)

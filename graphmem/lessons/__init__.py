@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from graphmem.errors import ValidationError
 from graphmem.graph.access import EVERYTHING, ChangeFinder, View, read_view
@@ -90,13 +91,10 @@ class Lessons:
             self._link()
         checked("min_confidence", min_confidence, Unit)
         view = read_view(self._graph, agent)
-        rows = self._graph.read(
-            "lessons.pooled_heuristics" if pooled else "lessons.heuristics",
-            agents=view.agents,
-            task_type=checked_text("task_type", task_type),
-            at_least=view.trials(self._graph.settings),
-            above=0.0,  # some changed since
-        )
+        statement = "lessons.pooled_heuristics" if pooled else "lessons.heuristics"
+        asked = {"agents": view.agents, "task_type": checked_text("task_type", task_type)}
+        least = view.trials(self._graph.settings)
+        rows = self._graph.read(statement, **asked, at_least=least, above=0.0)  # some changed
         rows = [row for row in rows if view.allows(row["task_type"])]
         if not pooled:
             for row in rows:
@@ -274,20 +272,13 @@ class Lessons:
         check_flag("force", force)
         since, every = count_new(self._graph), self._graph.settings.consolidate_every
         due = since >= every
+        told: dict[str, Any] = {"due": due, "since": since, "every": every}
         if not due and not force:
-            return ConsolidationReport(due=False, done=False, since=since, every=every)
+            return ConsolidationReport(done=False, **told)
         proposal = propose(self._graph, asked) if asked else Proposal()
         counts, reason = self._graph.transact(lambda tx: consolidate(tx, proposal))
-        used = asked is not None and reason is None
-        return ConsolidationReport(
-            due=due,
-            done=True,
-            since=since,
-            every=every,
-            how="model" if used else "repetition",
-            reason=reason,
-            **counts,
-        )
+        told["how"] = "model" if asked is not None and reason is None else "repetition"
+        return ConsolidationReport(done=True, reason=reason, **told, **counts)
 
     def merge(self, strategy: str, other: str) -> str:
         """Count a second strategy as the first (texts or ids) wherever lessons are read.

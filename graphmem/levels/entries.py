@@ -246,13 +246,9 @@ class Entries(Topology):
                 shrunk = tx.run("upkeep.shrink", id=row["id"], limit=row["capacity"], now=now)
                 counts["over_capacity"] = shrunk[0]["removed"]
             if so_far.get("reindexed") or compared != before:
-                tx.run(
-                    "upkeep.mark",
-                    id=row["id"],
-                    embedded_at=now if so_far.get("reindexed") else row["reindexed_at"],
-                    compared=compared[0],
-                    compared_with=compared[1],
-                )
+                embedded = now if so_far.get("reindexed") else row["reindexed_at"]
+                mark = dict(zip(("compared", "compared_with"), compared, strict=True))
+                tx.run("upkeep.mark", id=row["id"], embedded_at=embedded, **mark)
             done = {name: count for name, count in counts.items() if isinstance(count, int)}
             if any(done.values()):
                 note(tx, row["name"], "maintained", done)

@@ -205,12 +205,8 @@ class Levels(Entries, Queries):
         self.stop()
         with self._starting:
             self._stopping = threading.Event()
-            self._thread = threading.Thread(
-                target=_run_ticks,
-                args=(weakref.ref(self), self._stopping, pause),
-                name="graphmem-tick",
-                daemon=True,
-            )
+            args = weakref.ref(self), self._stopping, pause
+            self._thread = threading.Thread(None, _run_ticks, "graphmem-tick", args, daemon=True)
             self._thread.start()
 
     def stop(self) -> None:

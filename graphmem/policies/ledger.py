@@ -138,18 +138,13 @@ class Predictions:
         if actual is None and happened is None:
             remedy = "give it, or happened=True or False"
             raise ValidationError("actual", None, "is missing, so nothing came", remedy)
+        came = {"happened": happened, "actual": _json(actual)}
 
         def work(tx: Transaction) -> Prediction:
             row = _row(tx, prediction_id)
             _check_open(row)
-            resolved = tx.run(
-                "predictions.resolve",
-                id=prediction_id,
-                pairs=_comparable(actual, happened, row),
-                happened=happened,
-                actual=_json(actual),
-            )
-            if not resolved:  # resolved or erased meanwhile
+            compared = _comparable(actual, happened, row)
+            if not tx.run("predictions.resolve", id=prediction_id, pairs=compared, **came):
                 raise ChangedError("the prediction changed while this was written")
             return prediction_of(_row(tx, prediction_id))
 
@@ -209,12 +204,9 @@ class Predictions:
         :meth:`expect`.
         """
         check_limit(limit)
-        rows = self._graph.read(
-            "predictions.list",
-            status=checked("status", status, PredictionStatus | None),
-            subjects=None if subject is None else subject_ids(self._graph.ns, subject),
-            limit=limit,
-        )
+        state = checked("status", status, PredictionStatus | None)
+        about = None if subject is None else subject_ids(self._graph.ns, subject)
+        rows = self._graph.read("predictions.list", status=state, subjects=about, limit=limit)
         return Listed([prediction_of(row) for row in rows])
 
     def reliability(
@@ -224,11 +216,9 @@ class Predictions:
 
         They are all, or those about a subject as in :meth:`expect`, or those of an agent.
         """
-        [row] = self._graph.read(
-            "predictions.reliability",
-            subjects=None if subject is None else subject_ids(self._graph.ns, subject),
-            agent=checked_agent(agent),
-        )
+        about = None if subject is None else subject_ids(self._graph.ns, subject)
+        name = checked_agent(agent)
+        [row] = self._graph.read("predictions.reliability", subjects=about, agent=name)
         places = {place["place"]: place for place in row.pop("places")}
         bins = tuple(
             CalibrationBin(low=n / BINS, high=(n + 1) / BINS, **places.get(n, _EMPTY))

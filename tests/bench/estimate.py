@@ -19,10 +19,9 @@ from graphmem import Memory, Settings
 from graphmem.advice import formula
 from graphmem.graph.estimate import LATEST
 from graphmem.search.embedding import open_embedder
-from tests.bench.forecasting import SHARED
-from tests.bench.loop import Once
-from tests.bench.loop_worlds import Numbers
+from tests.bench.loop import Numbers, Once
 from tests.bench.report import Result, benchmark
+from tests.conftest import SHARED
 
 ROUNDS, CHANGED = 300, 100
 Rates = Callable[[int], list[float]]
@@ -163,7 +162,7 @@ ALIKE = (
 
 def routed(folds: int = 5) -> Iterator[Result]:
     """Yield how well answers of two models are predicted, for questions that come once."""
-    file = SHARED / "routellm_mmlu" / "answers.jsonl.gz"
+    file = SHARED / "data" / "routellm_mmlu" / "answers.jsonl.gz"
     if not file.exists():
         return
     with gzip.open(file) as packed:

@@ -18,9 +18,9 @@ from graphmem.models.episodes import Episode
 from graphmem.seeding import LogReader
 from graphmem.seeding.sources import Source
 from tests.bench.report import Result, benchmark
+from tests.conftest import SHARED
 
 ROOT = Path(__file__).resolve().parents[2]
-SHARED = ROOT.parent / "shared" / "data"
 SEEDS = range(3)
 STRENGTH = 2.0
 Run = tuple[str, str, bool]
@@ -29,8 +29,8 @@ NAMES = ("rate of all", "of the task", "of the strategy", "of both")
 
 
 LOGS = {
-    "tau-bench": (SHARED, "tau_airline/*.json.gz"),
-    "intercode": (SHARED, "intercode_sql/*.json.gz"),
+    "tau-bench": (SHARED / "data", "tau_airline/*.json.gz"),
+    "intercode": (SHARED / "data", "intercode_sql/*.json.gz"),
     "jsonl": (ROOT / "seeds" / "logs", "*.jsonl.gz"),
 }
 

@@ -1,21 +1,27 @@
-"""Learning, opening and seeding on the embedded engine, against a bare session of the engine."""
+"""Learning, opening, seeding and erasing on the embedded engine.
+
+What learns is held against a bare session of the engine; many processes that write one folder
+against one that writes alone; erasing against learning, and it may not let the files grow.
+"""
 
 from __future__ import annotations
 
 import statistics
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import kglite
 
-from graphmem import Memory, Settings
+from graphmem import Episode, Memory, Settings
 from graphmem.seeding import seed, sources
 from tests.bench.report import Result, benchmark, seconds
 from tests.bench.workload import BARE, bare, bare_row, episodes, nodes, single
+from tests.conftest import SHARED
 from tests.faults.attack import peak
+from tests.faults.learner import Sharer, environment
 
 HISTORY = 100_000
-SHARED = Path(__file__).resolve().parents[3] / "shared"
 CALLS = 1_000
 
 # What a loop without graphmem would send to write the same nodes and edges.
@@ -181,3 +187,96 @@ def intercode(folder: Path, scale: float) -> list[Result]:
             "400 MB",
         )
     ]
+
+
+SIZE = 20_000
+SHARE = 4
+"""One episode in so many goes."""
+
+
+def history(size: int) -> Iterator[Episode]:
+    """Episodes on shared tasks and strategies; every fourth is of one agent."""
+    for number in range(size):
+        yield Episode(
+            task=f"task {number % 1_000}",
+            strategy=[f"strategy {number % 97}", f"tool {number % 13}", f"tool {13 + number % 7}"],
+            success=number % 3 != 0,
+            error=None if number % 3 else f"timeout after {number} s",
+            agent="going" if number % SHARE == 0 else f"agent {number % 9}",
+            source_key=f"k/{number}",
+        )
+
+
+@benchmark("erase")
+def erase(folder: Path, scale: float) -> Iterator[Result]:
+    """Learn a history and remove a quarter; compare both rates, and the files of the folder."""
+    size = max(1_000, int(SIZE * scale))
+    with Memory.open(folder / "g") as memory:
+        started = time.perf_counter()
+        memory.learn_many(history(size))
+        learning = size / (time.perf_counter() - started)
+        memory.store.compact()
+        before = _file_size(folder)
+        started = time.perf_counter()
+        gone = memory.upkeep.erase(agent="going").episodes
+        erasing = gone / (time.perf_counter() - started)
+        assert gone == size // SHARE
+        files = f"files from {before:.1f} to {_file_size(folder):.1f} MB"
+        yield Result(
+            f"`erase` of an agent, {gone:,} of {size:,} episodes; {files}",
+            f"{erasing:,.0f} episodes/s",
+            f"learning them: {learning:,.0f}/s",
+            f"{erasing / learning:.2f}",
+            "1,000/s; no larger",
+        )
+
+
+def _file_size(folder: Path) -> float:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 1e6
+
+
+EACH = 500
+PROCESSES = 4
+
+
+@benchmark("writers_folder")
+def writers_folder(folder: Path, scale: float) -> list[Result]:
+    """Learn in several processes at once, and in one alone."""
+    each = max(int(EACH * scale), 20)
+    one = _timed(folder / "one", ["one"], each * PROCESSES)[1]
+    sharers, many = _timed(folder / "many", [f"p{n}" for n in range(PROCESSES)], each)
+    waits = [sum(took for took in sharer.took if took > 0.02) for sharer in sharers]
+    calls = sorted(took for sharer in sharers for took in sharer.took)
+    total = each * PROCESSES
+    return [
+        Result(
+            f"`learn`, {PROCESSES} processes with {each} calls each on one folder",
+            f"{total / many:,.0f}/s",
+            f"one process with all of them: {total / one:,.0f}/s",
+            f"{one / many:.2f}",
+            "nothing lost",
+        ),
+        Result(
+            "the same, a call of each process: p50; p99",
+            "; ".join(f"{_at(s.took, 0.5):.2f} and {_at(s.took, 0.99):,.0f} ms" for s in sharers),
+            f"all: {_at(calls, 0.5):.2f} and {_at(calls, 0.99):,.0f} ms, longest {calls[-1]:.2f} s",
+            f"waited in all {min(waits):.2f} to {max(waits):.2f} s a process",
+            "a fair wait",
+        ),
+    ]
+
+
+def _timed(folder: Path, names: Sequence[str], count: int) -> tuple[list[Sharer], float]:
+    surroundings = environment(str(folder), "default", Settings(), GRAPHMEM_EMBEDDER="hashing")
+    sharers = [Sharer(surroundings, name, count) for name in names]
+    began = time.perf_counter()
+    for sharer in sharers:
+        sharer.begin()
+    if any(sharer.finish() for sharer in sharers):
+        raise RuntimeError("a process failed")
+    return sharers, time.perf_counter() - began
+
+
+def _at(took: Sequence[float], part: float) -> float:
+    """Return in milliseconds how long that part of the calls took at most."""
+    return 1000 * sorted(took)[int(part * (len(took) - 1))]

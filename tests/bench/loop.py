@@ -1,24 +1,122 @@
 """What choosing is worth: an agent that asks, acts and learns, where each outcome is known.
 
+Outcomes were decided elsewhere: by a language model and a checker (InterCode, tau-bench), or by a
+grid world or a database (``seeds/``). Where a way was tried several times on a task, an outcome is
+drawn with that share of successes.
+
 The baselines meet the same tasks in the same order, with the same outcomes: drawing at random,
 Thompson sampling that knows no tasks, Thompson sampling for each task by itself (Thompson 1933),
 the best way in hindsight, and the best one for each task.
+
+The estimates of ``evaluate`` are held against what each set-up of InterCode alone would have got,
+which is known: questions are drawn with replacement, and a set-up for each by chance.
 """
 
 from __future__ import annotations
 
+import math
+import random
+import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, stdev
 
 import numpy as np
 from numpy.typing import NDArray
 
-from graphmem import Memory, Settings
+from graphmem import Memory, Settings, StrategyUse
 from graphmem.search.embedding import Embedder, open_embedder
-from tests.bench.loop_worlds import WORLDS, Numbers, World
+from tests.bench.forecasting import ROOT, read, together, tools
 from tests.bench.report import Result, benchmark
+
+Numbers = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class World:
+    """Tasks, ways, and the share of successes of each way on each task."""
+
+    name: str
+    tasks: list[str]
+    ways: list[str]
+    won: Numbers
+    """[tasks, ways]; NaN where a way is not offered."""
+    order: list[int]
+    """The tasks that an agent meets, by their places."""
+
+    def came(self, seed: int) -> Numbers:
+        """Return what each way would give at each step: 1, 0, or NaN where it is not offered."""
+        shares = self.won[self.order]
+        drawn = np.random.default_rng([seed, 1]).random(shares.shape)
+        return np.where(np.isnan(shares), np.nan, (drawn < shares).astype(np.float64))
+
+
+def world(
+    name: str, runs: Iterable[tuple[str, str, bool]], some: int | None, visits: int, seed: int
+) -> World:
+    """Return the tasks of a log (all, or ``some`` of those tried in each way), in random order."""
+    outcomes: dict[str, dict[str, list[bool]]] = {}
+    for task, way, success in runs:
+        outcomes.setdefault(task, {}).setdefault(way, []).append(success)
+    ways = sorted({way for row in outcomes.values() for way in row})
+    tasks = [task for task, row in outcomes.items() if some is None or len(row) == len(ways)]
+    won = [[np.mean(outcomes[task].get(way, np.nan)) for way in ways] for task in tasks]
+    draw = np.random.default_rng(seed)
+    places = draw.permutation(len(tasks))[:some]
+    order = [int(place) for _ in range(visits) for place in draw.permutation(places)]
+    return World(name, tasks, ways, np.array(won), order)
+
+
+def questions(visits: int, some: int) -> Callable[[int], World]:
+    """InterCode: questions over databases, each answered by 15 set-ups of a model."""
+    runs = [
+        (one.task, one.strategy[0].text, bool(one.success))
+        for one in read("intercode")
+        if "refine" not in one.strategy[0].text  # it has few of the questions
+    ]
+    often = "each new" if visits == 1 else f"each {visits} times"
+    return lambda seed: world(f"InterCode, {often}", runs, some, visits, seed)
+
+
+def airline(visits: int) -> Callable[[int], World]:
+    """tau-bench: tasks of an airline, tried four times; a way is offered where it was tried."""
+    runs = [(one.task, tools(one), bool(one.success)) for one in read("tau-bench")]
+    name = f"tau-bench airline by all tools, each {visits} times"
+    return lambda seed: world(name, runs, None, visits, seed)
+
+
+def seeds(visits: int) -> Callable[[int], World]:
+    """A log in ``seeds/``: each task tried with each combination of strategies."""
+    runs = [(one.task, together(one), bool(one.success)) for one in read("jsonl", "sql.jsonl.gz")]
+    return lambda seed: world(f"seeds/ sql, each {visits} times", runs, None, visits, seed)
+
+
+def rental(seed: int) -> World:
+    """The questions of the demo to a database; some come back."""
+    folder = str(ROOT / "seeds")
+    if folder not in sys.path:
+        sys.path.append(folder)
+    import choosing_agent as agent
+
+    found = agent.world(seed)
+    asked = {question.text: question for question in found.questions}
+    ways, tasks = list(agent.WAYS), list(asked)
+    won = [[float(found.answer(one, way) is None) for way in ways] for one in asked.values()]
+    order = [tasks.index(question.text) for question in found.questions]
+    return World("seeds/ questions of the demo", tasks, ways, np.array(won), order)
+
+
+WORLDS: dict[str, Callable[[], Callable[[int], World]]] = {
+    "new": lambda: questions(1, 400),
+    "four_times": lambda: questions(4, 100),
+    "airline_tools": lambda: airline(4),
+    "sql": lambda: seeds(6),
+    "rental": lambda: rental,
+}
+
 
 SEEDS = 20
 PARTS = 4
@@ -129,3 +227,59 @@ def curve(runs: list[list[float]]) -> str:
 
 for _name in WORLDS:
     benchmark(f"loop_{_name}")(loop(_name))
+
+
+EPISODES = 2_000
+ESTIMATES = ("inverse_propensity", "self_normalised", "doubly_robust")
+
+
+@benchmark("loop_value")
+def value(folder: Path, scale: float) -> list[Result]:
+    """The distance of each estimate from the truth, over all set-ups, and how often it is held."""
+    del folder
+    outcomes = {
+        (str(one.task_key), one.strategy[0].text): bool(one.success) for one in read("intercode")
+    }
+    runs = Counter(setup for _, setup in outcomes)
+    setups = sorted(setup for setup, count in runs.items() if count > 1_000)  # one has a part
+    tasks = sorted({task for task, _ in outcomes})
+    tasks = [task for task in tasks if all((task, setup) in outcomes for setup in setups)]
+    chances = dict.fromkeys(setups, 1.0 / len(setups))
+    errors: dict[str, list[float]] = {name: [] for name in ESTIMATES}
+    held: dict[str, list[bool]] = {name: [] for name in ESTIMATES}
+    seconds = []
+    for seed in range(max(1, round(5 * scale))):
+        draw = random.Random(seed)
+        with Memory.open("memory:") as memory:
+            drawn = ((draw.choice(tasks), draw.choice(setups)) for _ in range(EPISODES))
+            memory.learn_many(
+                {
+                    "task": task,
+                    "strategy": StrategyUse(setup, candidates=chances),
+                    "success": outcomes[task, setup],
+                    "source_key": str(place),
+                }
+                for place, (task, setup) in enumerate(drawn)
+            )
+            for setup in setups:
+                truth = mean(outcomes[task, setup] for task in tasks)
+                start = time.perf_counter()
+                found = memory.evaluate(strategies=setup)
+                seconds.append(time.perf_counter() - start)
+                for name in ESTIMATES:
+                    one = getattr(found, name)
+                    errors[name].append((one.value - truth) ** 2)
+                    held[name].append(one.low <= truth <= one.high)
+    what = f"`evaluate` of each of {len(setups)} set-ups, {EPISODES:,} InterCode questions"
+    count = len(errors[ESTIMATES[0]])
+    roots = {name: math.sqrt(mean(several)) for name, several in errors.items()}
+    results = [
+        Result(
+            f"{what}: {name.replace('_', ' ')}, {count} estimates",
+            f"off by {roots[name]:.3f} (root mean square), held by {mean(held[name]):.0%}",
+            f"inverse propensity {roots[ESTIMATES[0]]:.3f}",
+            f"{roots[name] / roots[ESTIMATES[0]]:.2f}",
+        )
+        for name in ESTIMATES
+    ]
+    return [*results, Result(what, f"{mean(seconds):.1f} s each")]

@@ -217,11 +217,8 @@ def classes_of(held: Mapping[str, Any]) -> dict[str, str | None]:
         name, rule = infer_task_type(held["task"])
     errors = (step["error"] for step in reversed(held.get("steps", ())) if step.get("error"))
     error = held.get("error") or next(errors, None)
-    return {
-        "type": name,
-        "type_rule": rule,
-        "error_class": error_class(error) or None if error else None,
-    }
+    wrong = (error_class(error) or None) if error else None
+    return {"type": name, "type_rule": rule, "error_class": wrong}
 
 
 def failures_of(held: Mapping[str, Any]) -> list[str | None]:

@@ -133,12 +133,8 @@ def gather_kinds(
     if untyped:
         link()
     kinds = [*(Kind(name, name, held) for name, held in types.items()), *_near(graph, untyped)]
-    known = _Known(
-        read_failing(graph, view, task_type=wanted),
-        lessons.rules(agent=agent),
-        changes.changes(agent=agent),
-        graph.ns,
-    )
+    rules, found = lessons.rules(agent=agent), changes.changes(agent=agent)
+    known = _Known(read_failing(graph, view, task_type=wanted), rules, found, graph.ns)
     _conclude(graph, kinds, view, known)
     kinds = [kind for kind in kinds if kind.findings or kind.type != GENERAL]
     taken = {task["id"] for kind in kinds for task in kind.tasks}

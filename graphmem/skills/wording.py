@@ -38,12 +38,7 @@ ENDS = 3
 """Most strategies that one error ends."""
 TEXT = 300
 """Most characters of a text from a log."""
-SECTIONS = (
-    ("Do", "do"),
-    ("Avoid", "avoid"),
-    ("On these errors", "errors"),
-    ("What changed", "changed"),
-)
+SECTIONS = {"do": "Do", "avoid": "Avoid", "errors": "On these errors", "changed": "What changed"}
 Quote = Callable[[str], str]
 """Makes a text from a log a part of the file, as which it can do nothing."""
 TITLE = 80
@@ -197,7 +192,7 @@ def sections(
     kind: Kind, quote: Quote, most: int = LINES
 ) -> Iterator[tuple[str, list[tuple[str, list[Finding]]], int]]:
     """Yield the sections that say something: title, sentences, and how many more there are."""
-    for title, section in SECTIONS:
+    for section, title in SECTIONS.items():
         if said := _sentences(kind, section, quote):
             yield title, said[:most], max(len(said) - most, 0)
 

@@ -147,7 +147,6 @@ def calls(memory: Memory, folder: Path) -> dict[str, Callable[[], Arguments]]:
         "policies": lambda: [policy()],
         "prediction_id": lambda: first("Prediction"),
         "max_age": 1e9,
-        "positions": {},
         "resamples": 100,
         "tags": Tags(any_of=["shared"]),
     }

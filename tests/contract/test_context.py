@@ -294,31 +294,23 @@ TRICKS = (
 @pytest.mark.parametrize("trick", TRICKS)
 def test_what_an_episode_says_is_data(memory: Memory, trick: str) -> None:
     """Wherever it is planted: it stays behind the fence, on a line of its own kind."""
-    for number in range(4):
-        memory.learn_many(
-            [
-                {
-                    "task": f"{TASK} {number % 2}",
-                    "task_type": f"t {trick}",
-                    "strategy": [f"strategy {trick}", f"other {trick}"],
-                    "score": 0.1 if number < 2 else 0.9,
-                    "summary": f"summary {trick}",
-                    "successes": [f"success {trick}"] if number > 1 else [],
-                    "mistakes": [f"mistake {trick}"] if number < 2 else [],
-                    "mistake_cards": [
-                        {
-                            "type": f"type {trick}",
-                            "correct_decision": f"decision {trick}",
-                            "lesson": f"lesson {trick}",
-                            "evidence": f"evidence {trick}",
-                        }
-                    ],
-                    "error": f"error {trick}" if number < 2 else None,
-                    "agent": f"agent {trick}",
-                    "source_key": str(number),
-                }
-            ]
-        )
+    card = {name: f"{name} {trick}" for name in ("type", "correct_decision", "lesson", "evidence")}
+    memory.learn_many(
+        {
+            "task": f"{TASK} {number % 2}",
+            "task_type": f"t {trick}",
+            "strategy": [f"strategy {trick}", f"other {trick}"],
+            "score": 0.1 if number < 2 else 0.9,
+            "summary": f"summary {trick}",
+            "successes": [f"success {trick}"] if number > 1 else [],
+            "mistakes": [f"mistake {trick}"] if number < 2 else [],
+            "mistake_cards": [card],
+            "error": f"error {trick}" if number < 2 else None,
+            "agent": f"agent {trick}",
+            "source_key": str(number),
+        }
+        for number in range(4)
+    )
     memory.lessons.consolidate(force=True)
     shown = memory.context(f"{TASK} 0", max_tokens=5_000)
     lines = shown.split("\n")

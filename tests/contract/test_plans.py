@@ -18,7 +18,7 @@ from tests.neo4j.server import Found
 WHOLE = """
 calibration.ids calibration.similar consolidation.hold consolidation.likely_strategies
 consolidation.material consolidation.sentences consolidation.state consolidation.summaries
-context.agents context.made_before cycles.list erasing.aged erasing.beliefs erasing.drop_predictions
+context.made_before cycles.list erasing.aged erasing.beliefs erasing.drop_predictions
 erasing.episodes_of_user priors.accounted events.claims
 events.streams exchange.documents exchange.episodes exchange.recorded explaining.alike
 explaining.find_text forecasting.counts forecasting.drop_pooling forecasting.task_keys
@@ -64,7 +64,7 @@ BY_OTHER_THAN_ID = {
     *("exchange.forget", "priors.files"),  # of the few files that were imported
 }
 """These find a part of their nodes by their types, task, text or stream in a namespace."""
-IDS = {"ids", "states", "tasks", "strategies", "streams", "episodes", "subjects", "others"}
+IDS = {"ids", "states", "tasks", "strategies", "streams", "episodes", "others"}
 
 SAMPLED = """
 CALL db.stats.retrieve('GRAPH COUNTS') YIELD data

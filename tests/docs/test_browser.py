@@ -17,8 +17,7 @@ from graphmem.cli.learning import ASKED, logs
 from graphmem.seeding import seed, sources
 from graphmem.store.queries import catalog
 from tests.contract.populating import populate
-from tests.docs.completing import hold
-from tests.docs.test_reference import edges_of_the_page, read, section
+from tests.docs.test_reference import edges_of_the_page, hold, read, section
 from tests.neo4j.patience import patiently
 from tests.neo4j.server import Found
 

@@ -1,12 +1,19 @@
-"""The reference says what the code does: nothing is missing, and nothing is made up."""
+"""The reference says what the code does: nothing is missing, and nothing is made up.
+
+The memory in which everything occurs is filled here, too.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import re
+import runpy
+import tomllib
 import typing
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +21,21 @@ import click
 import jsonschema
 import pytest
 
-from graphmem import Episode, Memory, Settings, Step, StrategyUse
+from graphmem import Episode, Memory, ModelSettings, Settings, Step, StrategyUse, Tags
 from graphmem.cli.main import cli
 from graphmem.errors import ValidationError
 from graphmem.models.episodes import MistakeCard
 from graphmem.models.fields import MAX_KEY, MAX_STEPS, MAX_STRATEGIES, MAX_TEXT
 from graphmem.models.policies import EventKind
 from graphmem.seeding import formats, jsonl
-from tests.docs.completing import complete
+from tests.contract.populating import HERE, ids, populate
+from tests.faults.model_server import rules, serving
 
 ROOT = Path(__file__).resolve().parents[2]
-REFERENCE = ROOT / "docs" / "reference"
+DOCS = ROOT / "docs"
+REFERENCE = DOCS / "reference"
 OWN = [ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "SECURITY", "CHANGELOG")]
-PAGES = [*OWN, *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [*OWN, *sorted(DOCS.rglob("*.md"))]
 EVERY_NODE = {"id", "ns", "created_at"}
 ENGINES_OWN = {"title", "type"}
 """Properties that the embedded engine adds to every node."""
@@ -102,7 +111,7 @@ def test_every_place_that_contributing_names_is_there() -> None:
 
 
 def test_the_first_page_names_all_pages() -> None:
-    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    index = (DOCS / "index.md").read_text(encoding="utf-8")
     navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     pages = set(re.findall(r"[\w/-]+\.md", navigation)) - {"index.md"}
     of_python = {page.removeprefix("reference/") for page in pages if "/python/" in page}
@@ -215,3 +224,149 @@ class TestGraph:
         assert {kind: set(leads.split(", ")) for kind, (leads, _) in page.items()} == ends
         for kind, (_, properties) in page.items():
             assert names_in(properties) == found[kind] - ENGINES_OWN, kind
+
+
+AT = datetime(2025, 3, 3, tzinfo=UTC)
+
+
+def complete(memory: Memory) -> None:
+    """Fill the memory; the last texts wait for their vectors."""
+    populate(memory, "all")
+    learn_everything(memory)
+    find_alternatives(memory)
+    predict_and_count(memory)
+    hold(memory)
+    memory.scopes.set("agent", can_learn=["type"], min_occurrences=2)
+    memory.people.know("domain", "fact", at=AT, valid_from=AT, valid_to=AT + timedelta(days=9))
+    memory.strategies()
+    memory.upkeep.flush()
+    memory.upkeep.relink("hashing")
+    memory.learn("book a train", "book a train", success=True)
+
+
+def learn_everything(memory: Memory) -> None:
+    """Learn an episode with all fields, and an attempt that was interrupted."""
+    memory.learn(
+        "t",
+        [StrategyUse("a", shown=True), "failed"],
+        success=True,
+        feedback="f",
+        user="u",
+        summary="s",
+        started_at=AT,
+        ended_at=AT,
+        duration=1.0,
+        steps=[
+            Step(action={"a": 1}, observation="o", state={"a": 1}),
+            Step(action="failed", error="e"),
+        ],
+    )
+    with contextlib.suppress(KeyboardInterrupt), memory.attempt("t", task_type="type"):
+        raise KeyboardInterrupt
+
+
+def find_alternatives(memory: Memory) -> None:
+    """Let one strategy fail where another works, and a model conclude something."""
+    card: dict[str, Any] = {
+        **dict.fromkeys(("type", "bad_decision", "worker", "correct_decision"), "x"),
+        "extra": {"a": 1},
+    }
+    for score, strategy in ((0.1, "bad"), (0.9, "good")):
+        memory.learn_many(
+            {
+                "task": "lessons",
+                "strategy": strategy,
+                "score": score,
+                "error": "e",
+                "successes": ["do"],
+                "mistakes": ["do not"],
+                "mistake_cards": [card],
+                "ended_at": AT + timedelta(days=day),
+            }
+            for day in range(5)
+        )
+    conclusion = {"verdict": "WORKS", "text": "x", "episodes": [1]}
+    with serving(rules(conclusion)) as server:
+        model = ModelSettings(base_url=server.url, name="any")
+        assert memory.lessons.consolidate(model, force=True).model_rules == 1
+
+
+def predict_and_count(memory: Memory) -> None:
+    """Update with all arguments, find cycles of successes, and resolve predictions."""
+    update = memory.policies.update
+    go = update(HERE, "go", 1.0, next_state={"x": 2}, next_actions=2, at=AT).policy_id
+    update(HERE, "go", 1.0, next_max_q=0.5)
+    for week in range(12):
+        memory.learn("weekly", "c", success=True, ended_at=AT + timedelta(weeks=week))
+    assert memory.cycles.examine("c", only="success", keep=True).cycles
+    for subject in (go, "a", "anything"):
+        expected = memory.predictions.expect(
+            subject, probability=0.5, outcome={"a": 1}, at=AT, due=AT + timedelta(days=1)
+        )
+        memory.predictions.resolve(expected.id, actual={"a": 1})
+    assert ids(memory, "Cycle")
+
+
+def hold(memory: Memory) -> None:
+    """Fill levels with what flows, becomes an episode or a fact, and is compared."""
+    levels = memory.levels
+    levels.default("agent")
+    for ttl in (1, 2):
+        levels.put("task:t:shared", ttl=ttl, capacity=1, purpose="p")
+    levels.add("task:t:shared", {"a": 1}, tags=["t"], key="k", metadata={"a": 1}, at=AT)
+    levels.put_lens("agent:agent:lens", "task:t:shared", tags=Tags(any_of=["t"]), max_age=1)
+    levels.add("agent:agent:sensory", "text")
+    levels.add("agent:agent:sensory", {"task": "t", "task_type": "type", "success": True})
+    levels.add("agent:agent:sensory", {"fact": "f", "domain": "d"})
+    levels.tick()
+    levels.maintain(at=datetime.now(UTC) + timedelta(minutes=10))
+    levels.add("task:t:shared", {"a": 1}, tags=["t"], key="k", metadata={"a": 1}, at=AT)
+
+
+EXTRA = re.compile(r"pip install (?:-e )?[\"'`]*(graphmem|\.)\[([a-z0-9,-]+)\]")
+
+
+def test_each_promise_names_a_test() -> None:
+    page = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
+    rows = [line for line in page.splitlines() if line.startswith("| ")][1:]
+    assert rows
+    for row in rows:
+        named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", row)
+        assert named, f"no test: {row}"
+        for file, name in named:
+            code = (ROOT / file).read_text(encoding="utf-8")
+            assert re.search(rf"^ *def {name}\(", code, re.MULTILINE), f"{file} has no {name}"
+
+
+def test_every_extra_can_be_installed_from_a_clone() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = set(project["optional-dependencies"])
+    for folder, kind in (("docs", "*.md"), ("graphmem", "*.py"), ("examples", "*.*")):
+        for path in [ROOT / "README.md", *(ROOT / folder).rglob(kind)]:
+            for source, named in EXTRA.findall(path.read_text(encoding="utf-8")):
+                assert source == ".", f"{path.name}: {named}"
+                assert set(named.split(",")) <= extras, f"{path.name}: {named}"
+
+
+TEXTS = {
+    "td-learning.svg": ("alpha 0.1", "Wilson bounds", "crystallized", "threshold 0.6"),
+    "late-successes.svg": ("Wilson bounds", "confidence (all trials), at the end 0.04"),
+}
+
+
+def test_the_pictures_are_drawn_and_shown(tmp_path: Path) -> None:
+    plots = runpy.run_path(str(DOCS / "plots.py"), run_name="plots")
+    assert {file.name for file in plots["main"](tmp_path)} == set(TEXTS)
+    pages = "".join(page.read_text(encoding="utf-8") for page in DOCS.rglob("*.md"))
+    for name, texts in TEXTS.items():
+        assert f"]({name})" in pages
+        for folder in (tmp_path, DOCS / "explanation"):
+            picture = (folder / name).read_text(encoding="utf-8")
+            assert all(f">{text}" in picture for text in texts), folder
+
+
+def test_late_successes_move_the_confidence_little_and_a_window_much() -> None:
+    belief = runpy.run_path(str(DOCS / "plots.py"), run_name="plots")["beliefs"]()[-1]
+    assert belief.confidence == pytest.approx(4 / 102)
+    assert belief.lower < belief.confidence < belief.upper < 0.09
+    assert belief.window == 0.75

@@ -36,9 +36,8 @@ from graphmem.skills import Skills
 from graphmem.store.queries import catalog
 from graphmem.upkeep import Upkeep
 from tests.contract.calling import models
-from tests.docs.test_reference import walk
+from tests.docs.test_reference import ROOT, walk
 
-ROOT = Path(__file__).resolve().parents[2]
 MEMBERS: dict[str, type] = {
     "memory": Memory,
     "memory.lessons": Lessons,

@@ -13,7 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.neo4j.jars import REPOSITORY, first_line, installing, locked
+from tests.neo4j.jars import REPOSITORY, first_line, locked, run_merged
 
 FOLDER = Path(__file__).with_name("conformance")
 INSTALL_TIMEOUT = 300.0
@@ -50,7 +50,7 @@ def _install(wanted: Path, packages: Path) -> None:
         shutil.copy(wanted, partial)
         try:
             command = [npm, "install", "--no-audit", "--no-fund", "--loglevel=error"]
-            run = installing(command, partial, INSTALL_TIMEOUT)
+            run = run_merged(command, partial, INSTALL_TIMEOUT)
         except (OSError, subprocess.TimeoutExpired) as error:
             raise NodeUnavailable(f"npm failed: {first_line(error)}") from error
         if run.returncode:

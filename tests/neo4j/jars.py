@@ -76,7 +76,7 @@ def fetch_jars() -> Path:
             command = [mvn, "-q", "-B", "-f", str(POM), "dependency:copy-dependencies"]
             command.append(f"-DoutputDirectory={partial}/jars")
             try:
-                run = installing(command, partial, DOWNLOAD_TIMEOUT)
+                run = run_merged(command, partial, DOWNLOAD_TIMEOUT)
             except (OSError, subprocess.TimeoutExpired) as error:
                 raise Neo4jUnavailable(f"Maven failed: {first_line(error)}") from error
             if run.returncode:
@@ -85,13 +85,14 @@ def fetch_jars() -> Path:
     return jars
 
 
-def installing(
+def run_merged(
     command: Sequence[str], folder: str, seconds: float
 ) -> subprocess.CompletedProcess[str]:
-    """Run what installs something in a folder; what it printed is its ``stdout``."""
+    """Run a command in a folder; all that it printed, errors too, is its ``stdout``."""
     return subprocess.run(
         command,
         cwd=folder,
+        env={**os.environ},  # without COLUMNS, which readline sets past it
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -104,19 +105,9 @@ def installing(
 
 def _java_version(java: Path) -> str:
     try:
-        run = subprocess.run(
-            [str(java), "-version"],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            timeout=30,
-            check=False,
-        )
+        return run_merged([str(java), "-version"], ".", 30).stdout
     except (OSError, subprocess.TimeoutExpired) as error:
         raise Neo4jUnavailable(f"{java} does not run: {first_line(error)}") from error
-    return run.stdout
 
 
 def _maven_error(output: str) -> str:

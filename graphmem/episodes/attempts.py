@@ -1,7 +1,6 @@
 """Attempts: the work of an agent on a task, from beginning to end, becomes one episode.
 
-An attempt is in memory while it runs, and is written once, at its end. Other parts (the context of
-a task, a choice) are passed in.
+An attempt is in memory while it runs, and is written once, at its end. Other parts are passed in.
 """
 
 from __future__ import annotations

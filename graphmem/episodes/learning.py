@@ -1,8 +1,7 @@
 """Learning from episodes, and storing attempts that have no outcome.
 
 Facts (episode, steps, who used what) and the counts that follow from them are written in one
-transaction by the procedures of ``cypher/episodes/learning.cypher``. The time of one call does not
-depend on the size of the history.
+transaction by the procedures of ``cypher/episodes/learning.cypher``. A call takes constant time.
 """
 
 from __future__ import annotations
@@ -112,11 +111,10 @@ class Learner:
         seen = steps = size = 0
 
         def reject(index: int, error: ValidationError, key: str | None) -> None:
-            rejected.append(
-                Rejection(index=index, field=error.field, reason=str(error), source_key=key)
-            )
+            bad = Rejection(index=index, field=error.field, reason=str(error), source_key=key)
+            rejected.append(bad)
             if on_reject:
-                on_reject(rejected[-1])
+                on_reject(bad)
 
         def flush() -> None:
             nonlocal created, skipped
@@ -338,11 +336,8 @@ def _episode(given: Episode | Mapping[str, Any]) -> Episode:
 
 def _key_of(given: object) -> str | None:
     """Return the source key of a refused record, if it is a key at all."""
-    key = (
-        given.get("source_key")
-        if isinstance(given, Mapping)
-        else getattr(given, "source_key", None)
-    )
+    fields = given if isinstance(given, Mapping) else getattr(given, "__dict__", {})
+    key = fields.get("source_key")
     return key[:200] if isinstance(key, str) and not has_surrogate(key) else None
 
 

@@ -59,8 +59,7 @@ KnowledgeSource = Literal["user_stated", "documented", "observed", "inferred"]
 KNOWLEDGE_CONFIDENCE: Mapping[KnowledgeSource, float] = MappingProxyType(
     {"user_stated": 1.0, "documented": 0.8, "observed": 0.8, "inferred": 0.8}
 )
-"""Confidence in a fact by its source: a user said it, a document states it, an agent observed it,
-or somebody concluded it."""
+"""Confidence in a fact that a user said, a document states, an agent observed, or one concluded."""
 
 
 class KnowledgeRef(Output):

@@ -311,8 +311,7 @@ class CycleTest(Output):
 class CycleReport(Output):
     """The answer of ``examine``: the cycles, all tests, and the facts that were not counted.
 
-    ``undated`` facts have no date. ``unjudged`` facts have no success or failure; they are skipped
-    only if ``only`` is given.
+    ``undated`` facts have no date, ``unjudged`` ones no outcome; these are skipped with ``only``.
     """
 
     subject: str | None = None

@@ -5,8 +5,7 @@ Python a dict: of fields, or of all that a table may say (:mod:`graphmem.seeding
 without a zone are in UTC, if the map names no other ``zone``.
 
 For a log that no format reads, a map is proposed from its first records: each field of an episode
-takes the path whose name is the usual one, if its values fit. A proposal is only shown: whoever
-seeds says whether it is right.
+takes the path whose name is the usual one, if its values fit. It is only shown, to be confirmed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Reads JSON of any size in little memory: lines, and lists and objects one value at a time.
 
 A file can be made to take far more memory than its size: by deep nesting, a text without an end, or
-millions of empty lists. So a parser gets only what is known to be within limits. Everything else is
-skipped while it is read.
+millions of empty lists. So a parser gets only what is within limits; the rest is skipped.
 """
 
 from __future__ import annotations

@@ -58,82 +58,79 @@ def test_merged_strategies_are_one(
     assert memory.query(f"analysis.{name}") == []
 
 
-class TestCostlyErrors:
-    def test_failures_are_counted_by_class_over_strategies_and_agents(self, memory: Memory) -> None:
-        def fail(strategy: list[str], error: str | None, agent: str, score: float = 0.0) -> None:
-            memory.learn("t", strategy, score=score, error=error, agent=agent)
+def test_failures_are_counted_by_class_over_strategies_and_agents(memory: Memory) -> None:
+    def fail(strategy: list[str], error: str | None, agent: str, score: float = 0.0) -> None:
+        memory.learn("t", strategy, score=score, error=error, agent=agent)
 
-        fail(["a", "b"], "no row 17", "ada", 0.25)
-        fail(["a"], "no row 4", "grace")
-        fail(["c"], "no row 99", "grace", 0.4)
-        fail(["a"], "timeout", "ada")
-        fail([], None, "ada", 0.1)
-        memory.learn("t", "a", success=True, error="no row 3")  # got over it
-        columns = "error_class failures share lost_score strategies agents"
-        rows = asked(memory, "costly_errors", columns)
-        assert rows == [
-            ("no row <number>", 3, pytest.approx(3 / 5), pytest.approx(0.75 + 1 + 0.6), 3, 2),
-            ("timeout", 1, pytest.approx(1 / 5), pytest.approx(1.0), 1, 1),
-            (None, 1, pytest.approx(1 / 5), pytest.approx(0.9), 0, 1),
+    fail(["a", "b"], "no row 17", "ada", 0.25)
+    fail(["a"], "no row 4", "grace")
+    fail(["c"], "no row 99", "grace", 0.4)
+    fail(["a"], "timeout", "ada")
+    fail([], None, "ada", 0.1)
+    memory.learn("t", "a", success=True, error="no row 3")  # got over it
+    columns = "error_class failures share lost_score strategies agents"
+    rows = asked(memory, "costly_errors", columns)
+    assert rows == [
+        ("no row <number>", 3, pytest.approx(3 / 5), pytest.approx(0.75 + 1 + 0.6), 3, 2),
+        ("timeout", 1, pytest.approx(1 / 5), pytest.approx(1.0), 1, 1),
+        (None, 1, pytest.approx(1 / 5), pytest.approx(0.9), 0, 1),
+    ]
+    # What is left out by a limit still counts in the shares.
+    assert asked(memory, "costly_errors", columns, limit=1) == rows[:1]
+    memory.lessons.merge("a", "b")
+    assert memory.query("analysis.costly_errors")[0]["strategies"] == 2
+
+
+def test_what_fails_although_nothing_is_better_on_the_type(memory: Memory) -> None:
+    trips: dict[str, Any] = {"task": "go", "task_type": "trip"}
+    meals: dict[str, Any] = {"task": "eat", "task_type": "meal"}
+    memory.learn_many(
+        [
+            *attempts("walk", "---", **trips, error="too far"),
+            *attempts("ride", "++", **trips),
+            *attempts("walk", "--", **meals, error="too far", agent="grace"),
+            *attempts("walk", "++++", **meals, agent="grace", ended_at=None),
+            *attempts("ride", "-", **meals, error="too far"),
         ]
-        # What is left out by a limit still counts in the shares.
-        assert asked(memory, "costly_errors", columns, limit=1) == rows[:1]
-        memory.lessons.merge("a", "b")
-        assert memory.query("analysis.costly_errors")[0]["strategies"] == 2
+    )
+    # On trips walking fails, but riding is better. On meals walking is the best that is known,
+    # over both agents together, and fails now and then.
+    columns = "agent strategy error_class task_type occurrences trials successes others lower"
+    [(*row, lower)] = asked(memory, "no_alternative", columns, z=1.0)
+    assert row == ["grace", "walk", "too far", "meal", 2, 6, 4, 1]
+    # 4 of 6 with z = 1
+    assert lower == pytest.approx((2 / 3 + 1 / 12 - (1 / 27 + 1 / 144) ** 0.5) / (7 / 6))
+    assert memory.query("analysis.no_alternative", at_least=3) == []
 
 
-class TestNoAlternative:
-    def test_what_fails_although_nothing_is_better_on_the_type(self, memory: Memory) -> None:
-        trips: dict[str, Any] = {"task": "go", "task_type": "trip"}
-        meals: dict[str, Any] = {"task": "eat", "task_type": "meal"}
-        memory.learn_many(
-            [
-                *attempts("walk", "---", **trips, error="too far"),
-                *attempts("ride", "++", **trips),
-                *attempts("walk", "--", **meals, error="too far", agent="grace"),
-                *attempts("walk", "++++", **meals, agent="grace", ended_at=None),
-                *attempts("ride", "-", **meals, error="too far"),
-            ]
-        )
-        # On trips walking fails, but riding is better. On meals walking is the best that is known,
-        # over both agents together, and fails now and then.
-        columns = "agent strategy error_class task_type occurrences trials successes others lower"
-        [(*row, lower)] = asked(memory, "no_alternative", columns, z=1.0)
-        assert row == ["grace", "walk", "too far", "meal", 2, 6, 4, 1]
-        # 4 of 6 with z = 1
-        assert lower == pytest.approx((2 / 3 + 1 / 12 - (1 / 27 + 1 / 144) ** 0.5) / (7 / 6))
-        assert memory.query("analysis.no_alternative", at_least=3) == []
-
-
-class TestDisputedStrategies:
-    def test_a_lower_bound_over_the_upper_bound_of_another_agent(self, memory: Memory) -> None:
-        memory.learn_many(
-            [
-                *attempts("ask", "+" * 6, agent="ada"),
-                *attempts("ask", "-" * 6, agent="grace"),
-                *attempts("ask", "+++-", agent="joan"),  # knows too little to disagree
-                *attempts("ask", "------", agent="ada", task="u", task_type="another"),
-                *attempts("guess", "+" * 4, agent="ada"),
-                *attempts("guess", "-" * 3, agent="grace"),
-            ]
-        )
-        columns = (
-            "strategy task_type works_for successes trials lower fails_for other_successes "
-            "other_trials other_upper"
-        )
-        high, low = pytest.approx(6 / (6 + Z2)), pytest.approx(Z2 / (6 + Z2))
-        assert asked(memory, "disputed_strategies", columns) == [
-            ("ask", "general", "ada", 6, 6, high, "grace", 0, 6, low)
+def test_disputed_is_a_lower_bound_over_the_upper_bound_of_another_agent(memory: Memory) -> None:
+    memory.learn_many(
+        [
+            *attempts("ask", "+" * 6, agent="ada"),
+            *attempts("ask", "-" * 6, agent="grace"),
+            *attempts("ask", "+++-", agent="joan"),  # knows too little to disagree
+            *attempts("ask", "------", agent="ada", task="u", task_type="another"),
+            *attempts("guess", "+" * 4, agent="ada"),
+            *attempts("guess", "-" * 3, agent="grace"),
         ]
-        # At z = 1 the bounds are narrower: 3 of 4 is from 0.5 to 0.9.
-        rows = memory.query("analysis.disputed_strategies", z=1.0)
-        assert [(row["strategy"], row["works_for"], row["fails_for"]) for row in rows] == [
-            ("ask", "ada", "grace"),
-            ("guess", "ada", "grace"),
-            ("ask", "joan", "grace"),
-        ]
-        gaps = [row["lower"] - row["other_upper"] for row in rows]
-        assert gaps == pytest.approx([6 / 7 - 1 / 7, 4 / 5 - 1 / 4, 1 / 2 - 1 / 7])
+    )
+    columns = (
+        "strategy task_type works_for successes trials lower fails_for other_successes "
+        "other_trials other_upper"
+    )
+    high, low = pytest.approx(6 / (6 + Z2)), pytest.approx(Z2 / (6 + Z2))
+    assert asked(memory, "disputed_strategies", columns) == [
+        ("ask", "general", "ada", 6, 6, high, "grace", 0, 6, low)
+    ]
+    # At z = 1 the bounds are narrower: 3 of 4 is from 0.5 to 0.9.
+    rows = memory.query("analysis.disputed_strategies", z=1.0)
+    assert [(row["strategy"], row["works_for"], row["fails_for"]) for row in rows] == [
+        ("ask", "ada", "grace"),
+        ("guess", "ada", "grace"),
+        ("ask", "joan", "grace"),
+    ]
+    gaps = [row["lower"] - row["other_upper"] for row in rows]
+    assert gaps == pytest.approx([6 / 7 - 1 / 7, 4 / 5 - 1 / 4, 1 / 2 - 1 / 7])
 
 
 def test_what_levels_hold_and_what_flows_between_them(memory: Memory, clock: Clock) -> None:

@@ -54,18 +54,17 @@ def derived_and_stored(memory: Memory) -> tuple[Any, Any]:
     return memory._graph.view(lambda tx: (derive(tx), stored(tx)))
 
 
-class TestDue:
-    def test_every_twenty_episodes(self, memory: Memory) -> None:
-        assert not memory.lessons.consolidation_due()
-        for number in range(20):
-            assert memory.lessons.consolidate() == ConsolidationReport(
-                due=False, done=False, since=number, every=20
-            )
-            learn(memory, f"task {number}", 0.9)
-        assert memory.lessons.consolidation_due()
-        report = memory.lessons.consolidate()
-        assert (report.due, report.done, report.since) == (True, True, 20)
-        assert not memory.lessons.consolidation_due()
+def test_rules_are_due_every_twenty_episodes(memory: Memory) -> None:
+    assert not memory.lessons.consolidation_due()
+    for number in range(20):
+        assert memory.lessons.consolidate() == ConsolidationReport(
+            due=False, done=False, since=number, every=20
+        )
+        learn(memory, f"task {number}", 0.9)
+    assert memory.lessons.consolidation_due()
+    report = memory.lessons.consolidate()
+    assert (report.due, report.done, report.since) == (True, True, 20)
+    assert not memory.lessons.consolidation_due()
 
 
 class TestStrategies:
@@ -287,15 +286,14 @@ class TestSummaries:
         assert list(clauses(text).values()) == said
 
 
-class TestEvidence:
-    def test_the_latest_five_on_each_side(self, memory: Memory) -> None:
-        good = [learn(memory, "ab"[i % 2], 0.9, strategy=["it"]) for i in range(20)]
-        bad = [learn(memory, "ab"[i % 2], 0.1, strategy=["it"]) for i in range(7)]
-        memory.lessons.consolidate(force=True)
-        [row] = derived_and_stored(memory)[1]
-        assert [link["episode"] for link in row["supporting"]] == good[:-6:-1]
-        assert [link["episode"] for link in row["opposing"]] == bad[:-6:-1]
-        assert (row["worked"], row["blamed"]) == (20, 7)
+def test_the_evidence_is_the_latest_five_on_each_side(memory: Memory) -> None:
+    good = [learn(memory, "ab"[i % 2], 0.9, strategy=["it"]) for i in range(20)]
+    bad = [learn(memory, "ab"[i % 2], 0.1, strategy=["it"]) for i in range(7)]
+    memory.lessons.consolidate(force=True)
+    [row] = derived_and_stored(memory)[1]
+    assert [link["episode"] for link in row["supporting"]] == good[:-6:-1]
+    assert [link["episode"] for link in row["opposing"]] == bad[:-6:-1]
+    assert (row["worked"], row["blamed"]) == (20, 7)
 
 
 KEY = "sk-very-secret-0123456789"
@@ -439,29 +437,28 @@ FAILURES: dict[str, tuple[tuple[Answer, ...], str]] = {
 }
 
 
-class TestFailures:
-    @pytest.mark.parametrize("name", FAILURES)
-    def test_the_way_without_a_model_and_a_reason(
-        self, filled: Memory, name: str, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        for task in "wxyz":
-            learn(filled, task, 0.9, strategy=["repeated"])
-        answers, reason = FAILURES[name]
-        with caplog.at_level(logging.DEBUG), serving(*answers) as server:
-            model = settings(server, timeout=0.5 if "within" in reason else 20)
-            report = filled.lessons.consolidate(model, force=True)
-        assert report.how == "repetition"
-        assert report.reason is not None
-        assert reason in report.reason
-        assert general(filled) == {"repeated": "WORKS"}
-        # The key is nowhere: not in the graph, the report, a log, or what shows the settings.
-        everything = filled.query(
-            "MATCH (n) WHERE n.ns = $ns OPTIONAL MATCH (n)-[r]->() RETURN n AS n, r AS r"
-        )
-        for shown in (everything, report, report.model_dump_json(), caplog.text, model):
-            assert KEY not in repr(shown)
-            assert KEY not in str(shown)
-        assert KEY not in model.model_dump_json()
+@pytest.mark.parametrize("name", FAILURES)
+def test_where_a_model_fails_the_way_without_one_is_taken_and_told(
+    filled: Memory, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    for task in "wxyz":
+        learn(filled, task, 0.9, strategy=["repeated"])
+    answers, reason = FAILURES[name]
+    with caplog.at_level(logging.DEBUG), serving(*answers) as server:
+        model = settings(server, timeout=0.5 if "within" in reason else 20)
+        report = filled.lessons.consolidate(model, force=True)
+    assert report.how == "repetition"
+    assert report.reason is not None
+    assert reason in report.reason
+    assert general(filled) == {"repeated": "WORKS"}
+    # The key is nowhere: not in the graph, the report, a log, or what shows the settings.
+    everything = filled.query(
+        "MATCH (n) WHERE n.ns = $ns OPTIONAL MATCH (n)-[r]->() RETURN n AS n, r AS r"
+    )
+    for shown in (everything, report, report.model_dump_json(), caplog.text, model):
+        assert KEY not in repr(shown)
+        assert KEY not in str(shown)
+    assert KEY not in model.model_dump_json()
 
 
 class TestSettings:

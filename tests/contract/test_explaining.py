@@ -260,37 +260,36 @@ class TestLessons:
             memory.explain(row, agent="grace")
 
 
-class TestPolicies:
-    def test_all_trials_count_wherever_they_come_from(
-        self, memory: Memory, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        step = Step(action_type="go", state={"x": 1}, reward=1.0, next_state={"x": 2})
-        for number in range(2):
-            memory.learn("walk", [], success=True, agent="ada", steps=[step], ended_at=day(number))
-        policies = memory.policies
-        policies.learn_episodes()
-        policies.observe({"x": 1}, "go", True, agent="ada", at=day(5))
-        policies.update({"x": 1}, "go", 0.0, terminal=True, success=False, agent="ada", at=day(6))
-        policies.update({"x": 1}, "go", 0.5, next_state={"x": 2}, agent="ada")
-        other = policies.observe({"x": 1}, "stay", False, agent="ada")
-        go = known(memory, {"x": 1}, "go", agent="ada")
-        policies.link(go, other)
+def test_all_trials_of_a_policy_count_wherever_they_come_from(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = Step(action_type="go", state={"x": 1}, reward=1.0, next_state={"x": 2})
+    for number in range(2):
+        memory.learn("walk", [], success=True, agent="ada", steps=[step], ended_at=day(number))
+    policies = memory.policies
+    policies.learn_episodes()
+    policies.observe({"x": 1}, "go", True, agent="ada", at=day(5))
+    policies.update({"x": 1}, "go", 0.0, terminal=True, success=False, agent="ada", at=day(6))
+    policies.update({"x": 1}, "go", 0.5, next_state={"x": 2}, agent="ada")
+    other = policies.observe({"x": 1}, "stay", False, agent="ada")
+    go = known(memory, {"x": 1}, "go", agent="ada")
+    policies.link(go, other)
 
-        found = memory.explain(go)
-        assert (found.kind, found.id, found.text) == ("policy", go.id, "go")
-        assert (found.why.trials, found.why.successes) == (go.trials, go.successes) == (4, 3)
-        assert (found.why.lower, found.why.status) == (go.lower, go.status)
-        assert found.policy == go
-        assert (found.first_at, found.last_at, found.dated) == (START, day(6), 4)
-        assert [episode.at for episode in found.supporting] == [day(1), START]
-        assert [near.text for near in shown(found, "same state")] == ["stay"]
-        assert [near.text for near in shown(found, "linked")] == ["stay"]
-        with pytest.raises(NotFoundError, match=r"that agent .* may read"):
-            memory.explain(go, agent="grace")
-        monkeypatch.setattr(explain, "LATEST", 2)  # only these are read one by one
-        many = memory.explain(go)
-        assert (many.why, many.dated) == (found.why, found.dated)
-        assert len(many.course) == 2
+    found = memory.explain(go)
+    assert (found.kind, found.id, found.text) == ("policy", go.id, "go")
+    assert (found.why.trials, found.why.successes) == (go.trials, go.successes) == (4, 3)
+    assert (found.why.lower, found.why.status) == (go.lower, go.status)
+    assert found.policy == go
+    assert (found.first_at, found.last_at, found.dated) == (START, day(6), 4)
+    assert [episode.at for episode in found.supporting] == [day(1), START]
+    assert [near.text for near in shown(found, "same state")] == ["stay"]
+    assert [near.text for near in shown(found, "linked")] == ["stay"]
+    with pytest.raises(NotFoundError, match=r"that agent .* may read"):
+        memory.explain(go, agent="grace")
+    monkeypatch.setattr(explain, "LATEST", 2)  # only these are read one by one
+    many = memory.explain(go)
+    assert (many.why, many.dated) == (found.why, found.dated)
+    assert len(many.course) == 2
 
 
 def status(k: int, n: int, limits: dict[str, float]) -> str:
@@ -308,37 +307,36 @@ def status(k: int, n: int, limits: dict[str, float]) -> str:
     return "refuted" if upper < limits["refuted"] else "tentative"
 
 
-class TestTurns:
-    @hypothesis.given(
-        trials=st.integers(0, 300),
-        share=st.floats(0, 1),
-        z=st.sampled_from([0.5, 1.0, 1.96, 3.0]),
-        established=st.sampled_from([0.0, 0.3, 0.6, 0.75, 0.9]),
-        refuted=st.sampled_from([0.1, 0.25, 0.4, 0.7, 1.0]),
-    )
-    def test_they_are_the_smallest_numbers_that_change_the_status(
-        self, memory: Memory, trials: int, share: float, **limits: float
-    ) -> None:
-        successes = round(trials * share)
-        now = status(successes, trials, limits)
-        rows = {
-            row["direction"]: row
-            for row in memory.store.read(
-                procedure("explaining.turns"), trials=trials, successes=successes, **limits
-            )
-        }
-        for direction in ("for", "against"):
-            found = None
-            for more in range(1, 20_000):
-                better = successes + (more if direction == "for" else 0)
-                if (then := status(better, trials + more, limits)) != now:
-                    found = (more, then)
-                    break
-            row = rows.get(direction)
-            if row is not None and row["more"] >= 20_000:
-                assert found is None
-                continue
-            assert (row and (row["more"], row["becomes"])) == found
+@hypothesis.given(
+    trials=st.integers(0, 300),
+    share=st.floats(0, 1),
+    z=st.sampled_from([0.5, 1.0, 1.96, 3.0]),
+    established=st.sampled_from([0.0, 0.3, 0.6, 0.75, 0.9]),
+    refuted=st.sampled_from([0.1, 0.25, 0.4, 0.7, 1.0]),
+)
+def test_turns_are_the_smallest_numbers_that_change_the_status(
+    memory: Memory, trials: int, share: float, **limits: float
+) -> None:
+    successes = round(trials * share)
+    now = status(successes, trials, limits)
+    rows = {
+        row["direction"]: row
+        for row in memory.store.read(
+            procedure("explaining.turns"), trials=trials, successes=successes, **limits
+        )
+    }
+    for direction in ("for", "against"):
+        found = None
+        for more in range(1, 20_000):
+            better = successes + (more if direction == "for" else 0)
+            if (then := status(better, trials + more, limits)) != now:
+                found = (more, then)
+                break
+        row = rows.get(direction)
+        if row is not None and row["more"] >= 20_000:
+            assert found is None
+            continue
+        assert (row and (row["more"], row["becomes"])) == found
 
 
 class TestItems:
@@ -368,16 +366,13 @@ class TestItems:
         assert "nearest" not in str(hidden.value)
 
 
-class TestForms:
-    def test_text_of_episodes_is_printed_clean(self, memory: Memory) -> None:
-        fail(
-            memory, "ask\u202e\x1b[31m\nwhy: all is well", "bad\x07\nfor, the latest:", agent="a\tb"
-        )
-        found = memory.explain(memory.strategies()[0])
-        text = str(found)
-        assert not [char for char in text if not char.isprintable() and char != "\n"]
-        assert sum(line.strip().startswith("why:") for line in text.splitlines()) == 1
-        assert not [line for line in text.splitlines() if line.startswith("for, the latest:")]
+def test_text_of_episodes_is_printed_clean(memory: Memory) -> None:
+    fail(memory, "ask\u202e\x1b[31m\nwhy: all is well", "bad\x07\nfor, the latest:", agent="a\tb")
+    found = memory.explain(memory.strategies()[0])
+    text = str(found)
+    assert not [char for char in text if not char.isprintable() and char != "\n"]
+    assert sum(line.strip().startswith("why:") for line in text.splitlines()) == 1
+    assert not [line for line in text.splitlines() if line.startswith("for, the latest:")]
 
 
 @pytest.mark.parametrize("engine", ["neo4j"])

@@ -224,19 +224,18 @@ class TestMistakes:
         checked(memory)
 
 
-class TestScores:
-    def test_all_are_kept_and_the_latest_are_found_without_the_others(self, memory: Memory) -> None:
-        for number in (*range(0, 40, 2), *range(1, 41, 2)):
-            attempt(memory, number / 40, number, summary=f"day {number}")
-        attempt(memory, 1.0, 5, task="another")
-        scores = [row.score for row in memory.episodes("deploy", limit=99)]
-        assert scores == [number / 40 for number in range(39, -1, -1)]
-        [task] = [row.id for row in memory.tasks() if row.key == "deploy"]
-        everything = memory.query("lessons.scores", tasks=[task])
-        assert [row["score"] for row in everything] == scores
-        assert memory.query("lessons.recent", tasks=[task]) == everything[:20]
-        [linked] = memory.query(
-            "MATCH (t:Task)-[r:RECENT]->() WHERE t.ns = $ns RETURN count(r) AS edges"
-        )
-        assert 20 <= linked["edges"] < 40  # what is beyond the latest is cut off now and then
-        checked(memory)
+def test_all_scores_are_kept_and_the_latest_are_found_without_the_others(memory: Memory) -> None:
+    for number in (*range(0, 40, 2), *range(1, 41, 2)):
+        attempt(memory, number / 40, number, summary=f"day {number}")
+    attempt(memory, 1.0, 5, task="another")
+    scores = [row.score for row in memory.episodes("deploy", limit=99)]
+    assert scores == [number / 40 for number in range(39, -1, -1)]
+    [task] = [row.id for row in memory.tasks() if row.key == "deploy"]
+    everything = memory.query("lessons.scores", tasks=[task])
+    assert [row["score"] for row in everything] == scores
+    assert memory.query("lessons.recent", tasks=[task]) == everything[:20]
+    [linked] = memory.query(
+        "MATCH (t:Task)-[r:RECENT]->() WHERE t.ns = $ns RETURN count(r) AS edges"
+    )
+    assert 20 <= linked["edges"] < 40  # what is beyond the latest is cut off now and then
+    checked(memory)

@@ -200,29 +200,26 @@ class TestAbandoned:
         assert memory.stats().abandoned == 0
 
 
-class TestExchange:
-    def test_an_export_carries_what_was_told(
-        self, memory: Memory, opened: Opener, tmp_path: Path
-    ) -> None:
-        path = tmp_path / "all.jsonl"
-        memory.learn("a", "x", success=True, source_key="keyed")
-        own = [memory.learn("a", "x", success=True).episode_id for _ in range(2)]
-        with memory.attempt("b") as attempt:
-            attempt.used("y")
-        memory.settle("keyed", success=False, error="timeout")
-        memory.settle(own[1], score=0.6)
-        memory.settle(str(attempt.episode_id), score=0.3)
-        memory.settle(str(attempt.episode_id), score=0.4)
-        assert memory.upkeep.export(path, "jsonl").settled == 4
-        other = opened(f"settle-{uuid4().hex[:12]}")
-        assert other.upkeep.import_(path, "jsonl").settled == 4
+def test_an_export_carries_what_was_told(memory: Memory, opened: Opener, tmp_path: Path) -> None:
+    path = tmp_path / "all.jsonl"
+    memory.learn("a", "x", success=True, source_key="keyed")
+    own = [memory.learn("a", "x", success=True).episode_id for _ in range(2)]
+    with memory.attempt("b") as attempt:
+        attempt.used("y")
+    memory.settle("keyed", success=False, error="timeout")
+    memory.settle(own[1], score=0.6)
+    memory.settle(str(attempt.episode_id), score=0.3)
+    memory.settle(str(attempt.episode_id), score=0.4)
+    assert memory.upkeep.export(path, "jsonl").settled == 4
+    other = opened(f"settle-{uuid4().hex[:12]}")
+    assert other.upkeep.import_(path, "jsonl").settled == 4
 
-        def told(one: Memory) -> list[Any]:
-            return sorted((row.score, row.error or "", row.former) for row in one.episodes())
+    def told(one: Memory) -> list[Any]:
+        return sorted((row.score, row.error or "", row.former) for row in one.episodes())
 
-        assert told(other) == told(memory)
-        assert other.upkeep.import_(path, "jsonl").settled == 0
-        checked(other)
+    assert told(other) == told(memory)
+    assert other.upkeep.import_(path, "jsonl").settled == 0
+    checked(other)
 
 
 def test_the_past_counts_what_was_told_by_then(memory: Memory) -> None:

@@ -1,4 +1,4 @@
-"""What is around a command: the environment, other processes, pipes, damage and odd text."""
+"""What is around a command: the environment, shells, other processes, pipes, damage, odd text."""
 
 from __future__ import annotations
 
@@ -195,3 +195,29 @@ def test_output_is_utf8_whatever_the_locale(url: str) -> None:
     surroundings = {**os.environ, "LC_ALL": "C", "PYTHONIOENCODING": ""}
     process = start("--url", url, "list", "strategies", env=surroundings)
     assert "\u7b56\u7565" in process.communicate(timeout=60)[0].decode()
+
+
+ASKED = "_GRAPHMEM_COMPLETE"
+
+
+@pytest.mark.parametrize(("typed", "found"), [
+    ("graphmem reca", "recall"), ("graphmem --names", "--namespace"),
+    ("graphmem recall --li", "--limit"), ("graphmem list anti", "anti-patterns"),
+])  # fmt: skip
+def test_a_command_and_an_option_are_completed(typed: str, found: str) -> None:
+    place = str(len(typed.split()) - 1)
+    asked = {ASKED: "bash_complete", "COMP_WORDS": typed, "COMP_CWORD": place}
+    assert good(**asked).out == f"plain,{found}\n"
+
+
+def test_completing_does_not_import_what_a_memory_needs() -> None:
+    code = (
+        "import os, sys; from graphmem.cli import main\n"
+        "os.environ.update(COMP_WORDS='graphmem recall --', COMP_CWORD='2')\n"
+        f"os.environ['{ASKED}'] = 'bash_complete'\n"
+        "try: main([])\n"
+        "except SystemExit: pass\n"
+        "print({'pydantic', 'numpy', 'kglite'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "set()"

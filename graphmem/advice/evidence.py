@@ -240,12 +240,11 @@ class Evidence:
             if n and lender in known:
                 row = {"id": lender, "text": known[lender][0], "similarity": cosine}
                 row |= {"weight": _weigh(cosine, least), "trials": n, "successes": k}
-                one = candidates[borrower]
-                one.lenders.append(row)
-                one.lent = plus(one.lent, *lend(row["weight"], n, k))
+                candidates[borrower].lenders.append(row)
         for one in candidates.values():
-            if one.lenders:
-                one.lenders = nearest_first(one.lenders)
+            one.lenders = nearest_first(one.lenders)
+            for row in one.lenders:
+                one.lent = plus(one.lent, *lend(row["weight"], row["trials"], row["successes"]))
 
     def _share(self, parts: Mapping[str, Sequence[Any]]) -> Shared:
         """Return what all candidates share."""

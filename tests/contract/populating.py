@@ -124,21 +124,23 @@ def keep(memory: Memory, tag: str) -> None:
 
 def teach(memory: Memory, tag: str) -> None:
     """Something of every lesson, and strategies that were merged."""
-    memory.learn_many(
-        {
-            "task": "shared task",
-            "strategy": chosen(["shared b", "shared d"][number % 2]),
-            "score": [0.1, 0.9][number // 2],
-            "agent": "shared agent",
-            "task_type": "shared",
-            "error": f"shared error {number}",
-            "successes": ["shared sentence"],
-            "mistakes": ["shared mistake"],
-            "mistake_cards": [{"type": "shared", "evidence": tag, "lesson": "shared"}],
-            "source_key": f"{tag}/lesson/{number}",
-        }
-        for number in range(4)
-    )
+    for number in range(4):
+        memory.learn_many(
+            [
+                {
+                    "task": "shared task",
+                    "strategy": chosen(["shared b", "shared d"][number % 2]),
+                    "score": [0.1, 0.9][number // 2],
+                    "agent": "shared agent",
+                    "task_type": "shared",
+                    "error": f"shared error {number}",
+                    "successes": ["shared sentence"],
+                    "mistakes": ["shared mistake"],
+                    "mistake_cards": [{"type": "shared", "evidence": tag, "lesson": "shared"}],
+                    "source_key": f"{tag}/lesson/{number}",
+                }
+            ]
+        )
     memory.lessons.merge("shared b", "shared d")
 
 

@@ -44,6 +44,13 @@ def parameters(method: Callable[..., Any]) -> list[inspect.Parameter]:
     return list(inspect.signature(method).parameters.values())
 
 
+def call(memory: Memory, name: str, given: dict[str, Any]) -> Any:
+    """Call a public method, named as ``part.method``."""
+    method = methods(memory)[name]
+    first = [given.pop(one.name) for one in parameters(method) if one.kind is one.POSITIONAL_ONLY]
+    return method(*first, **given)
+
+
 def models() -> dict[str, type]:
     """Return the public classes of all modules of ``graphmem.models``, by their names."""
     package = graphmem.models

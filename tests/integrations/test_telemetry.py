@@ -26,9 +26,8 @@ from graphmem import AsyncMemory, Memory, Settings
 from graphmem.episodes.attempts import Attempts
 from graphmem.errors import GraphMemError, ValidationError
 from graphmem.integrations import telemetry
-from tests.contract.calling import calls, methods
+from tests.contract.calling import call, calls, methods
 from tests.contract.populating import populate
-from tests.contract.test_namespaces import call
 
 OBJECTS = {
     *("open", "attempt", "current_attempt", "remember", "watch", "close"),

@@ -1,4 +1,4 @@
-"""What a text says: the words that it is found by, its tokens, and the type of its task."""
+"""What a text says: words, tokens, the type of its task, and the class of an error."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 
 from graphmem.errors import ValidationError
+from graphmem.text.error_classes import MAX_CLASS, error_class
 from graphmem.text.task_types import GENERAL, TaskType, infer_task_type
 from graphmem.text.tokens import LONGEST_WORD, count_tokens, tokens
 from graphmem.text.words import LONGEST, STOP_WORDS, words
@@ -176,3 +177,153 @@ def test_every_text_has_a_type(text: str) -> None:
 def test_a_megabyte_of_words_is_read_once() -> None:
     assert infer_task_type("form " * 200_000).name == GENERAL
     assert infer_task_type("a. " * 300_000 + "test it").name == "testing"
+
+
+# Error classes: what is masked, what stays, and what holds for every text
+
+SQL = "Error executing query: "
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("no flight 'HAT030' for \"Mia Li\" on `monday`", "no flight <text> for <text> on <text>"),
+        ("balance is 12.50, needed -3 or 1,200", "balance is <number>, needed <number>"),
+        ("in 900ms, then 1.5s (12% used)", "in <number>, then <number> (<number> used)"),
+        ("not enough seats on flight HAT290", "not enough seats on flight <id>"),
+        ("row 3f2504e0-4f89-41d3-9a0c-0305e82c3301 is locked", "row <uuid> is locked"),
+        ("bad token 0x1F at deadbeefdeadbeef", "bad token <hex> at <hex>"),
+        ("no seats on 2026-05-13", "no seats on <time>"),
+        ("2026-05-13T10:00:00.123Z worker died", "<time> worker died"),
+        ("expired on Mon, 13 May 2026 10:00:00 GMT", "expired on <time>"),
+        ("cannot read /home/mia/notes.txt.", "cannot read <path>."),
+        ("main.py:12:3: bad indent in src/app/x.py", "<path>: bad indent in <path>"),
+        (r"cannot open C:\Program Files\x\y.dll now", "cannot open <path> now"),
+        ("GET https://a.example/x?id=3, then stop", "GET <url>, then stop"),
+        ("no mailbox mia.li+x@mail.example", "no mailbox <email>"),
+        ("10.0.0.7:8080 refused, fe80::1 is down", "<ip> refused, <ip> is down"),
+        ("unknown columns 'a', 'b' and 'c'", "unknown columns <text>"),
+        ("  several\n\tlines \x1b[31mred\x1b[0m ", "several lines red"),
+    ],
+)
+def test_particulars_are_masked(text: str, expected: str) -> None:
+    assert error_class(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ERROR 1054: Unknown column",
+        "HTTP 404 Not Found",
+        "Command returned non-zero exit status 1",
+        "[Errno 2] No such file or directory",
+        "SQLSTATE[42S02]: base table missing",
+        "error[E0382]: borrow of moved value",
+        "it doesn't match what can't be",
+        "read and/or write: n/a",
+        "the users' table",
+        "an unclosed 'quote",
+        "",
+    ],
+)
+def test_words_and_numbers_that_say_which_error_it_is_stay(text: str) -> None:
+    assert error_class(text) == text
+
+
+def test_a_statement_that_mysql_quotes_is_masked_with_its_quotes_and_lines() -> None:
+    syntax = SQL + "You have an error in your SQL syntax near '{}' at line {}"
+    expected = SQL + "You have an error in your SQL syntax near <text> at line <number>"
+    assert error_class(syntax.format("", 1)) == expected
+    assert error_class(syntax.format("WHERE nation <> 'USA'", 2)) == expected
+    assert error_class(syntax.format('Reward: 1.0\n"Count" `the` don\'t', 31)) == expected
+
+
+def test_a_quoted_or_wrapped_message_is_read_for_what_it_says() -> None:
+    message = "Unknown column 'a' in 'field list'"
+    assert error_class(f'(1054, "{message}")') == "error 1054: Unknown column <text> in <text>"
+    assert error_class(f'"{message}"') == "Unknown column <text> in <text>"
+    answer = "{'code': 3, 'error': 'Rate limit of key \\'x\\' is 30'}"
+    assert error_class(answer) == "{<text>: <number>, error: Rate limit of key <text> is <number>}"
+    # other errors of MySQL stay other errors
+    assert error_class("(1146, \"Table 'a' doesn't exist\")") != error_class(f'(1054, "{message}")')
+
+
+def test_a_statement_under_a_message_does_not_count() -> None:
+    below = "\n[SQL: SELECT a FROM b]\n(Background on this error at: https://a.example/e)"
+    assert error_class("no such column: a" + below) == "no such column: a"
+    assert error_class('no "a"\nLINE 1: SELECT a\n          ^') == "no <text>"
+
+
+def test_of_a_traceback_only_the_exception_counts() -> None:
+    short = "Traceback (most recent call last):\n  File 'a.py', line 1, in f\nKeyError: 'x'\n"
+    long = (
+        'Traceback (most recent call last):\n  File "b.py", line 7, in g\n    h()\n'
+        "ValueError: bad\n\nDuring handling of the above exception, another exception occurred:\n\n"
+        'Traceback (most recent call last):\n  File "b.py", line 9, in g\n    k()\nKeyError: 7'
+    )
+    assert error_class("tool failed: " + short) == "tool failed: KeyError: <text>"
+    assert error_class(long) == "KeyError: <number>"
+    script = "TypeError: no function\n    at f (/srv/a.js:1:2)\n    at g (/srv/b.js:3:4)"
+    assert error_class(script) == "TypeError: no function"
+
+
+@pytest.mark.parametrize("text", ["", " ", "\n\t \u00a0", "\x00\u200b", "''", '" "'])
+def test_nothing_has_the_empty_class_or_that_of_a_quote(text: str) -> None:
+    assert error_class(text) in ("", "<text>")
+    assert (error_class(text) == "") == ("'" not in text or text == "''")
+
+
+# texts made of what the rules look at, and of what they must not fall over
+PIECES = st.sampled_from(
+    [
+        *("'", "''", '"', "`", "“", "”", "\\", "\\\\", "/", "./", "~/", ":", "://", "@", ".", ","),
+        *("-", "+", "%", "(", ")", "[", "]", "{", "}", "<", ">", "=", "|", "#", " ", "  ", "\n"),
+        *("\n  at ", "Traceback (most recent call last):", "near '", "' at line "),
+        *("error ", "code ", "HTTP ", "exit status ", "(1054, ", "'error': ", '"message":"', "May"),
+        *("12", "1.5", "10:00:00", "2026-05-13", "T", "Z", "0x1f", "deadbeefdeadbeef", "A1-B2"),
+        *("a", "x.py", "C:", "doesn't", "<text>", "<number>", " and ", "é", "٣", "\x1b[1m"),
+        "\n[SQL: ",
+    ]
+)
+TEXTS = st.one_of(st.text(), st.lists(PIECES, max_size=40).map("".join))
+
+
+@given(TEXTS)
+def test_the_class_of_a_class_is_that_class(text: str) -> None:
+    found = error_class(text)
+    assert error_class(found) == found
+    assert len(found) <= MAX_CLASS
+    assert found == " ".join(found.split())
+
+
+NAMES = st.text(st.characters(categories=["L", "N"], include_characters="_. -"), min_size=1)
+
+
+@given(NAMES, NAMES, st.integers(0), st.integers(0))
+def test_names_in_quotes_and_numbers_do_not_matter(
+    name: str, other: str, number: int, count: int
+) -> None:
+    text = "Table '{}' doesn't have {} rows"
+    assert error_class(text.format(name, number)) == error_class(text.format(other, count))
+    assert error_class(text.format(name, number)) == "Table <text> doesn't have <number> rows"
+
+
+def test_what_does_not_come_to_rest_is_reduced_to_its_words() -> None:
+    """Here each mask lets two other quotes meet; no program writes such, but a class is stable."""
+    assert error_class("1'1'r' '\"") == "number text"
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    "unit",
+    [
+        *("'", "'a ", " 'a'b", "a''", "\\'", '"', "`", "“", "«", "\\\\ ", "\\\\a\\"),
+        *("/", "/a", "a/", "a.", "x.py ", "http://a.", "a@", "a-b", "C:\\a "),
+        *("1", "1.", "1:", "1-", "A1-", "f:", "deadbeef", "May 3 ", "2026-05-13 "),
+        *("near '", "(123, '", "'error':\"", "Traceback (most recent call last):\n", "\n at "),
+    ],
+)
+def test_a_megabyte_that_never_comes_to_its_end_is_read_once(unit: str) -> None:
+    """A pattern that begins again at every character would need days, not a second."""
+    text = unit * (1_000_000 // len(unit))
+    assert len(error_class(text + "xyzz")) <= MAX_CLASS

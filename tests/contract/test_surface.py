@@ -1,22 +1,41 @@
-"""What a method is not to be called with: an error names the field, and nothing is written."""
+"""What holds for all public methods: wrong arguments are named and write nothing, nothing crosses
+namespaces, AsyncMemory has them all, and the longest texts are stored.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import inspect
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ParamSpec, TypeVar, assert_type
+from uuid import uuid4
 
+import pydantic
 import pytest
 
-from graphmem import Memory
-from graphmem.errors import NotFoundError, SettingsError, ValidationError
+from graphmem import AsyncMemory, Episode, Memory, Settings, Step, StrategyUse
+from graphmem.episodes.attempts import AsyncAttempt
+from graphmem.errors import GraphMemError, NotFoundError, SettingsError, ValidationError
+from graphmem.levels.producers import Watch
+from graphmem.models.advice import Choice
+from graphmem.models.fields import MAX_KEY, MAX_TYPE
+from graphmem.models.lessons import Heuristic
+from graphmem.models.levels import Found, Level
+from graphmem.models.people import Preference, Scope
+from graphmem.models.policies import Cycle, Policy, Prediction
+from graphmem.models.reports import Learned, RebuildReport, VerifyReport
+from graphmem.notebook import Listed
+from graphmem.policies.events import Consumer
+from graphmem.store.port import Rows
 from tests.conftest import Opener
-from tests.contract.calling import calls, methods, parameters
+from tests.contract.calling import FILES, PLAIN, call, calls, methods, parameters
 from tests.contract.populating import DAY, populate
-from tests.contract.teaching import dump
+from tests.contract.teaching import dump, some
 
 NAN, INFINITE, HUGE, LONE = math.nan, math.inf, 10**400, "half of \ud83d"
 NAIVE = datetime(2026, 5, 1)
@@ -226,7 +245,7 @@ TOGETHER: tuple[tuple[str, str, dict[str, Any]], ...] = (
 def test_what_is_wrong_is_named_and_nothing_is_written(opened: Opener, tmp_path: Path) -> None:
     memory = opened(embedder="hashing")
     populate(memory, "wrong")
-    public, usual = methods(memory), calls(memory, tmp_path)
+    usual = calls(memory, tmp_path)
     before, stats = dump(memory), memory.stats()
     cases: list[tuple[str, str, dict[str, Any]]] = [
         *(
@@ -238,10 +257,8 @@ def test_what_is_wrong_is_named_and_nothing_is_written(opened: Opener, tmp_path:
         *TOGETHER,
     ]
     for name, field, wrong in cases:
-        given = usual[name]() | wrong
-        only = [one.name for one in parameters(public[name]) if one.kind is one.POSITIONAL_ONLY]
         with pytest.raises(ValidationError) as caught:
-            public[name](*(given.pop(one) for one in only), **given)
+            call(memory, name, usual[name]() | wrong)
         error, text = caught.value, str(caught.value)
         assert error.field == field, (name, field, text)
         assert text.startswith(field)
@@ -275,9 +292,8 @@ def test_the_remedy_lists_what_there_is(
     memory: Memory, tmp_path: Path, name: str, wrong: dict[str, Any], remedy: str
 ) -> None:
     memory.learn("a task", "ask", success=True)
-    given = calls(memory, tmp_path)[name]() | wrong
     with pytest.raises(ValidationError, match=remedy):
-        methods(memory)[name](**given)
+        call(memory, name, calls(memory, tmp_path)[name]() | wrong)
 
 
 @pytest.mark.parametrize(
@@ -318,3 +334,215 @@ def test_a_path_without_a_memory_is_told(
     with Memory.open(tmp_path / "new", create=False) as memory:
         assert memory.stats().episodes == 1
     assert len(caplog.records) == 1
+
+
+# Nothing crosses from one namespace of a store to another
+
+WHOLE = FILES | {"close", "query"}
+"""Methods that concern the store, or run the Cypher that they are given."""
+
+
+def texts(answer: Any) -> set[str]:
+    """All texts in an answer."""
+    if isinstance(answer, str):
+        return {answer}
+    if isinstance(answer, pydantic.BaseModel):
+        return texts(answer.model_dump())
+    if isinstance(answer, dict):
+        return texts(list(answer.items()))
+    if isinstance(answer, list | tuple | set):
+        return {text for value in answer for text in texts(value)}
+    return set()
+
+
+def test_every_method_stays_in_its_namespace(opened: Opener, tmp_path: Path) -> None:
+    """Each is called with what fits its own namespace, as it must, and with what fits the other."""
+    own, other = (opened(f"{name}-{uuid4().hex}", embedder="hashing") for name in ("a", "b"))
+    populate(own, "own")
+    populate(other, "OTHER")
+    own.upkeep.relink()
+    other.upkeep.relink()
+    there = dump(other)
+    ids = {key.split()[1] for key in there}
+    for target in (own, other):
+        (tmp_path / target.namespace).mkdir()
+        every = calls(target, tmp_path / target.namespace)
+        assert every.keys() == methods(own).keys() - {"open", "current_attempt"}
+        for name, arguments in every.items():
+            given, taken = arguments(), parameters(methods(own)[name])
+            assert {one.name for one in taken if one.kind is not one.VAR_KEYWORD} == given.keys()
+            if name in WHOLE:
+                continue
+            asked = texts(list(given.values()))
+            answer = set[str]()
+            with contextlib.suppress(*[GraphMemError] if target is other else []):
+                answer = texts(call(own, name, given))
+            assert not answer & (ids - asked), f"{name} told an id of another namespace"
+            told = {text for text in answer - asked if "OTHER" in text}
+            assert not told, f"{name} told what another namespace holds"
+    assert dump(other) == there
+    assert other.verify().ok
+    assert own.verify().ok
+
+
+# AsyncMemory offers the methods of Memory and of its parts, awaited
+
+NOT_AWAITED = {*("attempt", "current_attempt", "remember", "watch"), "events.listen"}
+"""They only make an object, and what that does is awaited."""
+
+
+def test_every_public_method_has_its_twin() -> None:
+    with Memory.open("memory:") as memory:
+        awaited = AsyncMemory(memory)
+        public, twins = methods(memory), methods(awaited, plain={*PLAIN, "memory", "threads"})
+        assert public.keys() == twins.keys()
+        for name, twin in twins.items():
+            assert inspect.iscoroutinefunction(twin) is (name not in NOT_AWAITED), name
+            assert inspect.signature(twin) == inspect.signature(public[name])
+            assert name == "open" or twin.__doc__ == public[name].__doc__
+
+
+def test_calls_run_at_once_and_count_exactly(url: str, settings: Settings) -> None:
+    with Memory.open(url, namespace="planned", settings=settings) as memory:
+        for _ in range(3):  # else all threads have a server plan the same statement at once
+            memory.learn("t", "s", success=True)
+
+    async def work() -> None:
+        namespace = f"async-{id(object())}"
+        async with await AsyncMemory.open(url, namespace=namespace, settings=settings) as memory:
+            learned = await asyncio.gather(
+                *(memory.learn("t", "s", success=True, source_key=str(n % 20)) for n in range(40))
+            )
+            assert sum(item.created for item in learned) == 20
+            report = await memory.learn_many(
+                [Episode(task="t", strategy="s", success=False, source_key="last")]
+            )
+            assert report.created == 1
+            [row] = await memory.strategies("t")
+            assert (row.trials, row.successes) == (21, 20)
+            step = await memory.policies.update({"place": 1}, "go", 1.0, terminal=True)
+            assert some(await memory.policies.best({"place": 1})).q == step.q
+            assert len(await memory.events.tail(100)) == 22
+            [heuristic] = await memory.lessons.heuristics(agent="default")
+            assert (heuristic.trials, heuristic.successes) == (21, 20)
+            assert (await memory.verify()).ok
+            assert (await memory.upkeep.erase(learned[0].episode_id)).steps == 0
+            assert (await memory.stats()).episodes == 20
+
+    asyncio.run(work())
+
+
+# What AsyncMemory returns, as type checkers see it; mypy checks these lines with all others
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def result(method: Callable[P, Coroutine[Any, Any, R]]) -> R:
+    """Stand for what a method returns that is awaited."""
+    raise NotImplementedError(method)
+
+
+def made(method: Callable[P, R]) -> R:
+    """Stand for what a method returns that is not."""
+    raise NotImplementedError(method)
+
+
+def checked(memory: AsyncMemory) -> None:
+    """Is never called: one method of each wrapper, and of each part."""
+    assert_type(result(memory.close), None)
+    assert_type(result(memory.learn), Learned)
+    assert_type(made(memory.attempt), AsyncAttempt)
+    assert_type(made(memory.watch), Watch)
+    assert_type(result(memory.choose), Choice)
+    assert_type(result(memory.query), Rows)
+    assert_type(result(memory.verify), VerifyReport)
+    assert_type(result(memory.lessons.heuristics), Listed[Heuristic])
+    assert_type(result(memory.policies.best), Policy | None)
+    assert_type(result(memory.levels.put), Level)
+    assert_type(result(memory.people.prefer), Preference)
+    assert_type(result(memory.scopes.get), Scope | None)
+    assert_type(made(memory.events.listen), Consumer)
+    assert_type(result(memory.predictions.expect), Prediction)
+    assert_type(result(memory.cycles.list), Listed[Cycle])
+    assert_type(result(memory.upkeep.rebuild), RebuildReport)
+    assert_type(result(memory.levels.recall), Listed[Found])
+
+
+async def used(memory: AsyncMemory) -> None:
+    """Is never called, either: arguments are known, too, and decorators keep what they get."""
+    assert_type(await memory.learn("a task", "a way", success=True), Learned)
+    await memory.learn("a task", 1, success=True)  # type: ignore[arg-type]
+    await memory.learn("a task", "a way", succes=True)  # type: ignore[call-arg]
+
+    @memory.remember("agent:ada:working")
+    def seen(number: int) -> str:
+        return str(number)
+
+    assert_type(seen(1), str)
+    seen("one")  # type: ignore[arg-type]
+
+
+# The longest texts that are accepted are stored by both engines; longer ones are refused
+
+WIDE = "\U0001d518"  # a letter of four bytes, the most that there are
+GROWING = "\U0001d160"  # one character that normalizing makes three of, of twelve bytes
+
+
+def longest(length: int, what: str = "") -> str:
+    return what + WIDE * (length - len(what))
+
+
+def test_the_longest_texts_are_stored(opened: Opener) -> None:
+    """Whatever is a key of an index of a server fits there, together with the namespace."""
+    memory = opened(longest(200, f"{uuid4().hex} "), embedder="hashing")
+    key, kind = longest(MAX_KEY), longest(MAX_TYPE)
+    for place in range(3):  # the second time by one statement, in which all is known
+        memory.learn_many(
+            [
+                {
+                    "task": key,
+                    "task_key": key,
+                    "task_type": kind,
+                    "strategy": [StrategyUse(key), StrategyUse(longest(MAX_KEY, "b"))],
+                    "agent": key,
+                    "score": 0.1,
+                    "error": longest(MAX_KEY, "error "),
+                    "source_key": longest(MAX_KEY, str(place)),
+                    "source": key,
+                    "steps": [Step(action_type=key, action=key, state={key: key}, reward=1.0)],
+                    "successes": [key],
+                    "mistakes": [longest(MAX_KEY, "m")],
+                    "mistake_cards": [
+                        {"type": key, "task": key, "worker": key, "correct_decision": key}
+                    ],
+                }
+            ]
+        )
+        memory.learn(key, key, success=False, agent=key, task_type=kind, error=key)
+    policies = memory.policies
+    policies.update({key: key}, key, 1.0, next_state={key: 1}, agent=key)
+    policy = policies.get({key: key}, key, agent=key)
+    assert policy is not None
+    memory.predictions.expect(policy, probability=0.5, agent=key, key=key)
+    memory.people.prefer(key, key, key)
+    memory.people.know(key, key, user=key)
+    memory.scopes.set(key, can_learn=[key, "*"], share_with=[key], inherit_from=[longest(9)])
+    assert list(memory.events.listen(key, consumer=key, agent=key, follow=False))
+    assert memory.recall(key[:100]).items
+    assert memory.context(key, agent=key)
+    assert memory.lessons.anti_patterns(kind, agent=key)
+    assert memory.verify().ok
+
+
+@pytest.mark.parametrize("given", [WIDE * (MAX_TYPE + 1), GROWING * MAX_TYPE])
+def test_a_longer_type_of_task_is_refused(memory: Memory, given: str) -> None:
+    with pytest.raises(ValidationError, match="at most") as caught:
+        memory.learn("task", "strategy", success=True, task_type=given)
+    assert caught.value.field == "task_type"
+    assert memory.stats().episodes == 0
+
+
+def test_a_type_that_normalizing_makes_longer_fits(memory: Memory) -> None:
+    memory.learn("task", "strategy", success=True, task_type=GROWING * (MAX_TYPE // 3))
+    assert memory.verify().ok

@@ -19,8 +19,9 @@ from graphmem import Memory, Settings
 from graphmem.graph.graph import Graph
 from graphmem.search.embedding import Embedder, MiniLM
 from tests.faults.attack import LONG
+from tests.neo4j.jars import Neo4jUnavailable
 from tests.neo4j.patience import prepare
-from tests.neo4j.server import Found, Neo4jUnavailable, shared
+from tests.neo4j.server import Found, shared
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
@@ -233,6 +234,19 @@ def few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
 def memory(opened: Opener) -> Memory:
     """An empty memory on the engine under test."""
     return opened()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> str:
+    """Where an embedded memory may be."""
+    return str(tmp_path / "memory.graph")
+
+
+@pytest.fixture
+def unstored() -> Iterator[Memory]:
+    """An empty memory without disk, for what no engine makes a difference to."""
+    with Memory.open("memory:") as memory:
+        yield memory
 
 
 @pytest.fixture(scope="session")

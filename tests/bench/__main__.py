@@ -44,7 +44,8 @@ def main() -> None:
     results: list[Result] = []
     server = None
     if any(name in SERVER for name in names):
-        from tests.neo4j.server import Neo4jUnavailable, find_or_start
+        from tests.neo4j.jars import Neo4jUnavailable
+        from tests.neo4j.server import find_or_start
 
         try:
             server = find_or_start()

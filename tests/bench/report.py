@@ -104,13 +104,7 @@ def millis(time_: float) -> str:
     return f"{time_ * 1_000:.2f} ms" if time_ < 0.01 else f"{time_ * 1_000:.0f} ms"
 
 
-def apart(work: Callable[P, Iterable[Result]], *args: P.args, **named: P.kwargs) -> list[Result]:
+def apart(work: Callable[P, list[Result]], *args: P.args, **named: P.kwargs) -> list[Result]:
     """Work in a process of its own, so that its peak of memory is its own."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        return pool.submit(_collect, work, args, named).result()
-
-
-def _collect(
-    work: Callable[..., Iterable[Result]], args: tuple[object, ...], named: dict[str, object]
-) -> list[Result]:
-    return list(work(*args, **named))
+        return pool.submit(work, *args, **named).result()

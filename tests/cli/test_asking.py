@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 
 import pytest
 
@@ -12,6 +10,7 @@ from graphmem import Memory, Settings
 from graphmem.printable import percent
 from tests.cli.running import complaint, good, run
 from tests.contract.test_evaluating import log
+from tests.faults.learner import run_program
 
 HASHING = {"GRAPHMEM_EMBEDDER": "hashing"}
 
@@ -59,7 +58,7 @@ def test_an_empty_memory_is_said_to_be_empty(url: str) -> None:
         f"cli.main(['--url', {url!r}, 'recall', 'anything'], standalone_mode=False)\n"
         "assert 'onnxruntime' not in sys.modules\n"
     )
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    ran = run_program(code)
     assert (ran.returncode, ran.stderr) == (0, "")
     nothing = "nothing is known of such tasks; `graphmem list tasks` lists what is known\n"
     assert ran.stdout == nothing

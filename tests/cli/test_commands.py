@@ -206,9 +206,8 @@ def test_every_command_is_explained_and_has_an_example_that_parses(path: tuple[s
                 group.commands[name].make_context(name, rest, parent=context)
 
 
-def test_every_part_of_a_memory_is_a_group_or_within_one() -> None:
-    with Memory.open("memory:") as memory:
-        parts = {name for name in vars(memory) if not name.startswith("_")}
+def test_every_part_of_a_memory_is_a_group_or_within_one(unstored: Memory) -> None:
+    parts = {name for name in vars(unstored) if not name.startswith("_")}
     within = {"scopes", "predictions", "cycles", "store", "namespace", "settings"}
     assert parts - within <= cli.commands.keys()
 

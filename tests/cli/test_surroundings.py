@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.running import CODE, HUSH, complaint, good, run, start
-from tests.faults.learner import BATCH, environment, holding
+from tests.faults.learner import BATCH, environment, holding, run_program
 
 # Settings from the environment
 
@@ -67,9 +67,7 @@ def test_help_and_version_load_nothing_heavy() -> None:
         "    print('loaded:', sorted(heavy))\n"
     )
     for option in ("--help", "--version"):
-        answer = subprocess.run(
-            [sys.executable, "-c", code, option], capture_output=True, text=True, check=False
-        )
+        answer = run_program(code, option)
         assert answer.returncode == 0
         assert "graphmem" in answer.stdout
         assert answer.stdout.splitlines()[-1] == "loaded: []"
@@ -219,5 +217,5 @@ def test_completing_does_not_import_what_a_memory_needs() -> None:
         "except SystemExit: pass\n"
         "print({'pydantic', 'numpy', 'kglite'} & set(sys.modules))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = run_program(code)
     assert done.stdout.splitlines()[-1] == "set()"

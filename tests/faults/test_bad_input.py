@@ -158,23 +158,24 @@ OF_RECORDS = {"extra", "occurrence", "outcome", "self"}
 
 
 @pytest.mark.parametrize(("field", "values"), BAD.values(), ids=BAD)
-def test_it_is_refused_and_a_batch_learns_the_others(field: str, values: dict[str, Any]) -> None:
+def test_it_is_refused_and_a_batch_learns_the_others(
+    unstored: Memory, field: str, values: dict[str, Any]
+) -> None:
     good = [{**given({}), "source_key": f"good/{number}"} for number in range(3)]
-    with Memory.open("memory:") as memory:
-        if not values.keys() & OF_RECORDS:
-            with pytest.raises(ValidationError) as caught:
-                memory.learn(**given(values))
-            check(caught.value, field)
-        report = memory.learn_many([*good[:2], given(values), good[2]], on_error="collect")
+    if not values.keys() & OF_RECORDS:
+        with pytest.raises(ValidationError) as caught:
+            unstored.learn(**given(values))
+        check(caught.value, field)
+    report = unstored.learn_many([*good[:2], given(values), good[2]], on_error="collect")
 
-        assert (report.created, report.skipped) == (3, 0)
-        [rejected] = report.rejected
-        assert rejected.index == 2
-        assert rejected.field == field or rejected.field.startswith(f"{field}.")
-        assert len(rejected.reason) < 1_000
-        report.model_dump_json().encode()
-        assert memory.stats().episodes == 3
-        assert memory.verify().ok
+    assert (report.created, report.skipped) == (3, 0)
+    [rejected] = report.rejected
+    assert rejected.index == 2
+    assert rejected.field == field or rejected.field.startswith(f"{field}.")
+    assert len(rejected.reason) < 1_000
+    report.model_dump_json().encode()
+    assert unstored.stats().episodes == 3
+    assert unstored.verify().ok
 
 
 @pytest.mark.parametrize(

@@ -199,7 +199,9 @@ def test_a_log_of_trials_without_an_end_takes_no_more_either(tmp_path: Path) -> 
     assert megabytes < MOST
 
 
-def test_a_record_over_a_limit_is_reported_and_the_others_are_learned(tmp_path: Path) -> None:
+def test_a_record_over_a_limit_is_reported_and_the_others_are_learned(
+    unstored: Memory, tmp_path: Path
+) -> None:
     deep = json.loads("[" * 60 + "]" * 60)
     run = {"reward": 1, "info": {"task": {"instruction": "x"}}, "traj": []}
     runs = [
@@ -209,8 +211,7 @@ def test_a_record_over_a_limit_is_reported_and_the_others_are_learned(tmp_path: 
     ]  # fmt: skip
     (log := tmp_path / "log.json").write_text(json.dumps(runs))
     limits = Limits(depth=50, text=4_000, record=12_000)
-    with Memory.open("memory:") as memory:
-        report = seed(memory, sources([str(log)]), limits=limits)
+    report = seed(unstored, sources([str(log)]), limits=limits)
     assert (report.created, report.refused) == (2, 4)
     reasons = {item.record: item.reason for item in report.refusals}
     for number, limit in ((2, "levels"), (3, "a text"), (4, "a record"), (5, "values")):
@@ -218,17 +219,15 @@ def test_a_record_over_a_limit_is_reported_and_the_others_are_learned(tmp_path: 
 
 
 @pytest.mark.parametrize("name", HEADS)
-def test_a_file_that_becomes_too_large_ends_there(name: str, tmp_path: Path) -> None:
+def test_a_file_that_becomes_too_large_ends_there(
+    unstored: Memory, name: str, tmp_path: Path
+) -> None:
     head, tail = HEADS[name]
     path = bomb(tmp_path / "log.json.gz", head, _BODIES["spaces"], tail)
-    with Memory.open("memory:") as memory:
-        for limits, limit in (
-            (Limits(file=1_000_000), "of a file"),
-            (Limits(ratio=20), "its size"),
-        ):
-            report = seed(memory, sources([str(path)]), limits=limits)
-            assert report.created == 0 or name == "beside"
-            assert limit in report.refusals[-1].reason
+    for limits, limit in ((Limits(file=1_000_000), "of a file"), (Limits(ratio=20), "its size")):
+        report = seed(unstored, sources([str(path)]), limits=limits)
+        assert report.created == 0 or name == "beside"
+        assert limit in report.refusals[-1].reason
 
 
 @pytest.mark.parametrize("format_name", ["sentinel", "jsonl"])

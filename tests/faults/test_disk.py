@@ -65,11 +65,8 @@ except StorageError:
 @pytest.mark.parametrize(
     "ending", ["memory.close()", "import os; os._exit(0)"], ids=["closed", "left open"]
 )
-def test_a_full_disk_is_told_and_loses_nothing(
-    tmp_path: Path, durability: str, ending: str
-) -> None:
-    url = str(tmp_path / "memory.graph")
-    surroundings = environment(url, GRAPHMEM_DURABILITY=durability)
+def test_a_full_disk_is_told_and_loses_nothing(folder: str, durability: str, ending: str) -> None:
+    surroundings = environment(folder, GRAPHMEM_DURABILITY=durability)
     answer = run_program(FULL_DISK.format(ending=ending), surroundings=surroundings)
     lines = answer.stdout.splitlines()
     acknowledged = sum(line.startswith("acknowledged") for line in lines)
@@ -81,7 +78,7 @@ def test_a_full_disk_is_told_and_loses_nothing(
     ]
     assert "Traceback" not in answer.stderr
 
-    with Memory.open(url) as memory:  # now there is room
+    with Memory.open(folder) as memory:  # now there is room
         assert len(keys(memory)) == acknowledged * BATCH
         assert memory.learn_many(batch(acknowledged)).created == BATCH
         assert memory.verify().ok
@@ -426,9 +423,8 @@ def run(url: str, script: str, *arguments: str) -> subprocess.CompletedProcess[s
     return run_program(script, *arguments, surroundings=surroundings)
 
 
-def test_a_search_goes_on_where_the_disk_is_full(disk: str, tmp_path: Path) -> None:
-    url = str(tmp_path / "memory.graph")
-    answer = run(url, SEARCHING, disk)
+def test_a_search_goes_on_where_the_disk_is_full(disk: str, folder: str, tmp_path: Path) -> None:
+    answer = run(folder, SEARCHING, disk)
     assert answer.returncode == 0, answer.stderr
     lines = [line for line in answer.stdout.splitlines() if line != "StorageError"]
     assert lines == [
@@ -446,24 +442,23 @@ def test_a_search_goes_on_where_the_disk_is_full(disk: str, tmp_path: Path) -> N
 
     names = {path.name for path in (tmp_path / "memory.graph").rglob("*")}
     assert not any(name.endswith(".new") for name in names)
-    with Memory.open(url, settings=Settings(embedder="hashing")) as memory:
+    with Memory.open(folder, settings=Settings(embedder="hashing")) as memory:
         assert len(memory.recall("task 5 of many").items) == 5
         assert memory.upkeep.pending() == {"Strategy": 0, "Task": 0}
         assert memory.upkeep.relink().embedded == 0  # what was in memory is in the file
         assert memory.verify().ok
 
 
-def test_closing_is_no_failure_where_only_a_checkpoint_does_not_fit(tmp_path: Path) -> None:
+def test_closing_is_no_failure_where_only_a_checkpoint_does_not_fit(folder: str) -> None:
     """The log has all that was learned."""
-    url = str(tmp_path / "memory.graph")
-    answer = run(url, CLOSING)
+    answer = run(folder, CLOSING)
     assert (answer.stdout.split(), answer.returncode) == (
         ["True", "everything_is_erased", "closed"],
         0,
     ), answer.stderr
     [told] = answer.stderr.splitlines()
     assert "no room for a new graph file" in told
-    with Memory.open(url, settings=Settings(embedder="hashing")) as memory:
+    with Memory.open(folder, settings=Settings(embedder="hashing")) as memory:
         assert [row.text for row in memory.strategies("a task")] == ["a strategy"]
         assert memory.verify().ok
 

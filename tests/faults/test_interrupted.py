@@ -31,14 +31,13 @@ COMMAND = INTERRUPTING + "\nfrom graphmem.cli import main\nmain(sys.argv[2:])\n"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no process presses Ctrl-C for itself there")
-def test_a_command_ends_without_a_traceback(tmp_path: Path) -> None:
-    url = str(tmp_path / "memory.graph")
-    learned = run_program(COMMAND, "-", "--url", url, "learn", "a task", "a way", "--success")
+def test_a_command_ends_without_a_traceback(folder: str) -> None:
+    learned = run_program(COMMAND, "-", "--url", folder, "learn", "a task", "a way", "--success")
     assert learned.returncode == 0, learned.stderr
-    done = run_program(COMMAND, "numpy.linalg", "--url", url, "recall", "a task")
+    done = run_program(COMMAND, "numpy.linalg", "--url", folder, "recall", "a task")
     assert done.returncode == 130
     assert "Traceback" not in done.stderr
-    assert run_program(COMMAND, "-", "--url", url, "recall", "a task").returncode == 0
+    assert run_program(COMMAND, "-", "--url", folder, "recall", "a task").returncode == 0
 
 
 KILLED = """

@@ -14,9 +14,7 @@ from graphmem import Episode, Memory, Step
 from tests.faults.attack import rounds
 from tests.faults.learner import Talker, run_program
 
-needs_proc = pytest.mark.skipif(
-    not Path("/proc/self/task").is_dir(), reason="counts threads and descriptors in /proc"
-)
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals and permissions of POSIX")
 
 OPENING = """
 import logging, os, sys, time
@@ -53,24 +51,12 @@ else:
 """
 
 
-def run(script: str, *arguments: str) -> str:
-    """Run a script that must print nothing on standard error; return what it prints.
-
-    From version 3.12 on, Python warns of each fork beside threads.
-    """
-    surroundings = {name: value for name, value in os.environ.items() if "GRAPHMEM" not in name}
-    timeout = rounds(300, 1_100)
-    done = run_program(script, *arguments, surroundings=surroundings, timeout=timeout)
-    assert (done.returncode, done.stderr) == (0, ""), done.stdout
-    return done.stdout
-
-
-@needs_proc
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="counts what is in /proc")
 def test_closed_memories_leave_no_thread_and_no_descriptor(tmp_path: Path) -> None:
-    run(OPENING, str(tmp_path), str(rounds(8, 60)))
+    arguments = (str(tmp_path), str(rounds(8, 60)))
+    done = run_program(OPENING, *arguments, timeout=rounds(300, 1_100))
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
 
-
-pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals and permissions of POSIX")
 
 READER = """
 import sys

@@ -104,16 +104,15 @@ def test_the_prompt_gets_what_is_known_of_it(memory: Memory, session: Session) -
     assert short is None
 
 
-def test_without_a_statement_nothing_is_counted(session: Session) -> None:
+def test_without_a_statement_nothing_is_counted(unstored: Memory, session: Session) -> None:
     fixing(session)  # its last command worked, and nothing else says anything
-    with Memory.open("memory:") as memory:
-        learned = learn_session(memory, session.ended(), Terms())
-        assert (learned.learned, learned.unjudged, memory.stats().episodes) == (0, 3, 0)
-        assert counts(memory) == {}
+    learned = learn_session(unstored, session.ended(), Terms())
+    assert (learned.learned, learned.unjudged, unstored.stats().episodes) == (0, 3, 0)
+    assert counts(unstored) == {}
 
 
 def test_an_evaluator_says_the_outcome_unless_the_user_does(
-    session: Session, monkeypatch: pytest.MonkeyPatch
+    unstored: Memory, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fixing(session)
     session.prompt("graphmem: failure")
@@ -124,17 +123,16 @@ def test_an_evaluator_says_the_outcome_unless_the_user_does(
         return 0.75 if len(run.steps) < 3 else None
 
     monkeypatch.setattr("graphmem.integrations.claude_code.judge_of", lambda _: judge_of(short))
-    with Memory.open("memory:") as memory:
-        learned = learn_session(memory, session.ended(), Terms(outcome="short", agent="ada"))
-        assert (learned.learned, learned.unjudged, counts(memory)["Bash"]) == (2, 1, (1, 1))
-        assert counts(memory)["no tools"] == (0, 1)  # the user said failure
-        assert memory.episodes(strategy="Bash")[0].agent == "ada"
+    learned = learn_session(unstored, session.ended(), Terms(outcome="short", agent="ada"))
+    assert (learned.learned, learned.unjudged, counts(unstored)["Bash"]) == (2, 1, (1, 1))
+    assert counts(unstored)["no tools"] == (0, 1)  # the user said failure
+    assert unstored.episodes(strategy="Bash")[0].agent == "ada"
     assert [run.task for run in seen] == ["fix the failing date test", "rename the module to days"]
     assert (seen[0].answer, seen[0].metadata["gitBranch"]) == ("The test passes now.", "main")
 
 
 def test_an_evaluator_that_fails_says_nothing(
-    session: Session, monkeypatch: pytest.MonkeyPatch
+    unstored: Memory, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fixing(session)
 
@@ -145,28 +143,26 @@ def test_an_evaluator_that_fails_says_nothing(
 
     judge = judge_of(broken)
     monkeypatch.setattr("graphmem.integrations.claude_code.judge_of", lambda _: judge)
-    with Memory.open("memory:") as memory:
-        learned = learn_session(memory, session.ended(), Terms(outcome="broken"))
+    learned = learn_session(unstored, session.ended(), Terms(outcome="broken"))
     assert (learned.learned, learned.unjudged) == (1, 1)
     assert learned.problems[0] == "prompt 2: the evaluator raised OSError: no judge"
     assert learned.problems[1].startswith("prompt 3: outcome: must be True, False")
 
 
-def test_texts_are_shortened_and_made_whole(session: Session) -> None:
+def test_texts_are_shortened_and_made_whole(unstored: Memory, session: Session) -> None:
     session.prompt("read \ud83d it" + " all" * 3_000 + " why?")
     session.calls("Read", {"file_path": "x", "deep": ["\udc00"]}, "long " * 2_000)
     session.calls("Write", {"content": "w" * 9_000, "many": ["m" * 30_000]}, [{"text": "done"}])
     session.prompt("graphmem: success")
-    with Memory.open("memory:") as memory:
-        learned = learn_session(memory, session.ended(), Terms())
-        assert (learned.learned, learned.problems) == (1, [])
-        [task] = memory.query("MATCH (t:Task) WHERE toString(t.ns) = $ns RETURN t.description AS d")
-        assert len(task["d"]) <= 2_000
-        assert task["d"].endswith(" all why?")
-        steps = memory.query(
-            "MATCH (s:Step) WHERE toString(s.ns) = $ns "
-            "RETURN s.action AS a, s.observation AS o ORDER BY s.index"
-        )
+    learned = learn_session(unstored, session.ended(), Terms())
+    assert (learned.learned, learned.problems) == (1, [])
+    [task] = unstored.query("MATCH (t:Task) WHERE toString(t.ns) = $ns RETURN t.description AS d")
+    assert len(task["d"]) <= 2_000
+    assert task["d"].endswith(" all why?")
+    steps = unstored.query(
+        "MATCH (s:Step) WHERE toString(s.ns) = $ns "
+        "RETURN s.action AS a, s.observation AS o ORDER BY s.index"
+    )
     assert all(len(str(value)) < 11_000 for row in steps for value in row.values())
     assert steps[0]["o"].endswith("more characters)")
     assert steps[1]["o"] == "done"
@@ -205,7 +201,7 @@ def test_what_others_put_into_a_transcript_is_no_prompt(session: Session) -> Non
     assert prompts(session) == ["one", "two", "/deploy staging", "three"]
 
 
-def test_damaged_lines_are_told(session: Session) -> None:
+def test_damaged_lines_are_told(unstored: Memory, session: Session) -> None:
     fixing(session)
     with session.path.open("a") as file:
         file.write('[1]\n\n{"type": "user", "message"\n' + "[" * 100_000 + "\n")
@@ -213,23 +209,21 @@ def test_damaged_lines_are_told(session: Session) -> None:
         file.write('{"type": "assistant", "message": {"content": [5, {"type": "tool_use"}]}}\n')
         file.write('{"type": "user", "timestamp": "soon", "message": {"content": "undated"}}\n')
         file.write('{"type": "assistant", "message": {"model": 5, "content": null}}\n')
-    with Memory.open("memory:") as memory:
-        learned = learn_session(memory, session.ended(), PYTEST)
+    learned = learn_session(unstored, session.ended(), PYTEST)
     assert (learned.learned, learned.unjudged, len(learned.problems)) == (2, 1, 2)
     assert learned.problems[0].startswith("prompt 4: started_at")
     assert "3 lines" in learned.problems[1]
 
 
-def test_what_was_not_replied_to_is_no_task(session: Session) -> None:
+def test_what_was_not_replied_to_is_no_task(unstored: Memory, session: Session) -> None:
     session.prompt("/clear")
     session.prompt("do it")
     session.says("done")
     session.prompt("and this")
     session.prompt("graphmem: success")
-    with Memory.open("memory:") as memory:
-        learn_session(memory, session.ended(), Terms())
-        [row] = memory.episodes(strategy="no tools")
-        assert (row.task, row.success) == ("do it", True)
+    learn_session(unstored, session.ended(), Terms())
+    [row] = unstored.episodes(strategy="no tools")
+    assert (row.task, row.success) == ("do it", True)
 
 
 # What states an outcome
@@ -295,26 +289,24 @@ def test_the_last_run_of_the_test_counts(session: Session) -> None:
     assert told == [True, *["'pytest' was stopped, or goes on"] * 4]
 
 
-def test_a_test_that_fails_without_an_exit_code_is_told(session: Session) -> None:
+def test_a_test_that_fails_without_an_exit_code_is_told(unstored: Memory, session: Session) -> None:
     session.prompt("test it")
     session.calls("Bash", {"command": "pytest"}, "the tool failed", error=True)
-    with Memory.open("memory:") as memory:
-        learned = learn_session(memory, session.ended(), PYTEST)
+    learned = learn_session(unstored, session.ended(), PYTEST)
     assert (learned.learned, learned.unjudged) == (0, 1)
     [problem] = learned.problems
     assert problem.startswith("prompt 1: 'pytest' ended in an error without an exit code")
 
 
 def test_a_transcript_is_a_regular_file_of_limited_size(
-    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    unstored: Memory, session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fixing(session)
     os.mkfifo(pipe := tmp_path / "pipe")
     monkeypatch.setattr(claude_code, "MOST", 3_000)
     cases = (pipe, "no regular file"), (Path("/dev/zero"), "no regular file")
-    with Memory.open("memory:") as memory:
-        for path, told in (*cases, (session.path, "has more than 3,000 b")):
-            given = session.ended() | {"transcript_path": str(path)}
-            learned = learn_session(memory, given, PYTEST)
-            assert (learned.learned, len(learned.problems)) == (0, 1)
-            assert told in learned.problems[0]
+    for path, told in (*cases, (session.path, "has more than 3,000 b")):
+        given = session.ended() | {"transcript_path": str(path)}
+        learned = learn_session(unstored, given, PYTEST)
+        assert (learned.learned, len(learned.problems)) == (0, 1)
+        assert told in learned.problems[0]

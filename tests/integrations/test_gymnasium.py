@@ -150,22 +150,21 @@ def test_what_cannot_be_a_state_or_an_action_is_said_at_once() -> None:
 
 
 def test_what_goes_wrong_does_not_stop_the_agent(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    unstored: Memory, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     def secret(_: Run) -> bool:
         raise KeyError("secret")
 
     space = spaces.Discrete(2)
-    with Memory.open("memory:") as memory:
-        memory.close()
-        for outcome in (secret, lambda _: True, lambda _: 7):
-            env = Recorder(Tower(space), tmp_path / "log", memory=memory, outcome=outcome)
-            env.reset()
-            assert env.step(5)[1] == 1.5
-        env = Recorder(Tower(space), memory=memory, outcome=secret, strict=True)
+    unstored.close()
+    for outcome in (secret, lambda _: True, lambda _: 7):
+        env = Recorder(Tower(space), tmp_path / "log", memory=unstored, outcome=outcome)
         env.reset()
-        with pytest.raises(KeyError):
-            env.step(5)
+        assert env.step(5)[1] == 1.5
+    env = Recorder(Tower(space), memory=unstored, outcome=secret, strict=True)
+    env.reset()
+    with pytest.raises(KeyError):
+        env.step(5)
     assert [line["outcome"] for line in lines(tmp_path / "log")] == [None, True, None]
     assert caplog.text.count("the run was not learned") == 3  # the memory is closed
     assert caplog.text.count("the outcome is not known") == 2

@@ -501,35 +501,34 @@ def test_an_agent_has_it_in_its_tools(memory: Memory) -> None:
     asyncio.run(main())
 
 
-def test_what_cannot_be_stored_is_said() -> None:
-    with Memory.open("memory:") as memory:
-        store = GraphMemStore(memory)
-        for namespace in ((), ("a.b",), ("",), ("langgraph",)):
-            with pytest.raises(InvalidNamespaceError):
-                store.put(namespace, "k", {})
-        wrong: list[Any] = [
-            PutOp((), "k", {}),
-            PutOp(("a",), "k", {"n": float("nan")}),
-            PutOp(("a",), "k\ud800", {}),
-            PutOp(("a",), "k", {}, ttl=-1),
-            PutOp(("a",), "k", {}, index="n"),  # type: ignore[arg-type]
-            SearchOp((), offset=-1),
-            "get",
-        ]
-        store.put(("a",), "there", {"n": 1})
-        for op in wrong:
-            with pytest.raises(ValidationError):
-                store.batch([op])
-        with pytest.raises(ValueError, match="Unsupported match type"):
-            store.batch([ListNamespacesOp((MatchCondition("middle", ("a",)),))])  # type: ignore[arg-type]
-        with pytest.raises(ValidationError, match="no operator"):
-            store.search((), filter={"n": {"$in": [1]}})
-        assert store.search((), filter={"n": {"$gt": "x"}}) == []
-        for odd in ({1: 1}, {"n": {1: 1}}):
-            assert store.search((), filter=odd) == []  # type: ignore[arg-type]
-        assert [item.key for item in store.search(())] == ["there"]
-        store.put(("a",), "empty", {})
-        assert len(store.search((), query="anything")) == 2
+def test_what_cannot_be_stored_is_said(unstored: Memory) -> None:
+    store = GraphMemStore(unstored)
+    for namespace in ((), ("a.b",), ("",), ("langgraph",)):
+        with pytest.raises(InvalidNamespaceError):
+            store.put(namespace, "k", {})
+    wrong: list[Any] = [
+        PutOp((), "k", {}),
+        PutOp(("a",), "k", {"n": float("nan")}),
+        PutOp(("a",), "k\ud800", {}),
+        PutOp(("a",), "k", {}, ttl=-1),
+        PutOp(("a",), "k", {}, index="n"),  # type: ignore[arg-type]
+        SearchOp((), offset=-1),
+        "get",
+    ]
+    store.put(("a",), "there", {"n": 1})
+    for op in wrong:
+        with pytest.raises(ValidationError):
+            store.batch([op])
+    with pytest.raises(ValueError, match="Unsupported match type"):
+        store.batch([ListNamespacesOp((MatchCondition("middle", ("a",)),))])  # type: ignore[arg-type]
+    with pytest.raises(ValidationError, match="no operator"):
+        store.search((), filter={"n": {"$in": [1]}})
+    assert store.search((), filter={"n": {"$gt": "x"}}) == []
+    for odd in ({1: 1}, {"n": {1: 1}}):
+        assert store.search((), filter=odd) == []  # type: ignore[arg-type]
+    assert [item.key for item in store.search(())] == ["there"]
+    store.put(("a",), "empty", {})
+    assert len(store.search((), query="anything")) == 2
     given: list[dict[str, Any]] = [
         {"memory": "memory:"},
         {"index": {"fields": "text"}},
@@ -537,4 +536,4 @@ def test_what_cannot_be_stored_is_said() -> None:
     ]
     for one in given:
         with pytest.raises(ValidationError):
-            GraphMemStore(**{"memory": memory, **one})
+            GraphMemStore(**{"memory": unstored, **one})

@@ -196,7 +196,7 @@ def test_answers_keep_to_their_tokens_and_say_how_to_get_the_rest() -> None:
     talk(build(lambda: memory, Access(levels=True)), work)
 
 
-def test_a_text_that_is_longer_than_the_answer_is_cut() -> None:
+def test_a_text_that_is_longer_than_the_answer_is_cut(unstored: Memory) -> None:
     async def work(client: Client) -> None:
         for tool in ("recall", "choose", "explain", "strategies"):
             about = {"item": "no end " * 1_000} if tool == "explain" else {"task": FLIGHT}
@@ -206,9 +206,8 @@ def test_a_text_that_is_longer_than_the_answer_is_cut() -> None:
             assert count_tokens(json.dumps(answer.structured_content)) <= 200, tool
             assert count_tokens(said(answer)) <= 200, tool
 
-    with Memory.open("memory:") as memory:
-        memory.learn(FLIGHT, "no end " * 1_000, success=True)
-        talk(build(lambda: memory), work)
+    unstored.learn(FLIGHT, "no end " * 1_000, success=True)
+    talk(build(lambda: unstored), work)
 
 
 def test_what_episodes_hold_cannot_close_the_fence(memory: Memory) -> None:
@@ -397,20 +396,18 @@ def test_over_standard_input_and_output(url: str, settings: Settings, mode: str)
 
 @pytest.mark.parametrize("number", [None, signal.SIGTERM, signal.SIGINT])
 def test_a_client_that_vanishes_or_a_signal_leaves_a_whole_memory(
-    tmp_path: Path, number: signal.Signals | None
+    folder: str, number: signal.Signals | None
 ) -> None:
-    url = str(tmp_path / "memory.graph")
-    with process(url) as (server, say, answers):
+    with process(folder) as (server, say, answers):
         say(*(line(calling(call)) for call in range(2, 12)))
         answers.readline()  # others are under way
         if number is not None:
             server.send_signal(number)
             assert server.wait(PATIENCE) == -number
-    whole(url, 1, 10)
+    whole(folder, 1, 10)
 
 
-def test_lines_that_are_no_messages_get_an_answer(tmp_path: Path) -> None:
-    url = str(tmp_path / "memory.graph")
+def test_lines_that_are_no_messages_get_an_answer(folder: str) -> None:
     deep = b"[" * 5_000 + b"]" * 5_000
     bad: list[tuple[bytes, object]] = [
         (b"{nonsense\n", None), (b"\xff\xfe\n", None), (b"\n[]\n", None),
@@ -418,7 +415,7 @@ def test_lines_that_are_no_messages_get_an_answer(tmp_path: Path) -> None:
         (line(calling(3, steps=[{"action": "DEEP"}])).replace(b'"DEEP"', deep), 3),
         (b'{"jsonrpc": "2.0", "id": "a", "method": 1.}\n', "a"),
     ]  # fmt: skip
-    with process(url) as (_, say, answers):
+    with process(folder) as (_, say, answers):
         for text, number in bad:
             say(text)
             answer = json.loads(answers.readline())
@@ -426,12 +423,11 @@ def test_lines_that_are_no_messages_get_an_answer(tmp_path: Path) -> None:
             assert len(answer["error"]["message"]) < 400
         say(line(calling(9)))
         assert not json.loads(answers.readline())["result"]["isError"]
-    whole(url, 1, 1)
+    whole(folder, 1, 1)
 
 
-def test_what_is_wrong_over_http(tmp_path: Path) -> None:
-    url = str(tmp_path / "memory.graph")
-    with serving(url=url) as (_, address):
+def test_what_is_wrong_over_http(folder: str) -> None:
+    with serving(url=folder) as (_, address):
 
         def post(content: bytes, **headers: str) -> httpx2.Response:
             head = {"Content-Type": "application/json", **ACCEPT, **headers}
@@ -449,11 +445,10 @@ def test_what_is_wrong_over_http(tmp_path: Path) -> None:
         assert b"graphmem_learn" in listed.content
 
 
-def test_over_http_with_a_token(tmp_path: Path) -> None:
+def test_over_http_with_a_token(folder: str, tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text(f"{TOKEN}\n")
-    url = str(tmp_path / "memory.graph")
-    with serving("--token-file", str(token), url=url) as (server, address):
+    with serving("--token-file", str(token), url=folder) as (server, address):
         for wrong in ("", "Bearer wrong", f"bearer {TOKEN}x", TOKEN):
             headers = {"Authorization": wrong} if wrong else {}
             answer = httpx2.post(address, content=b"{}", headers=headers, timeout=PATIENCE)
@@ -474,11 +469,10 @@ def test_over_http_with_a_token(tmp_path: Path) -> None:
 
         for mode in MODES:
             anyio.run(main, mode)
-    whole(url, 1, 1)
+    whole(folder, 1, 1)
 
 
-def test_addresses_and_tokens_that_are_wrong(tmp_path: Path) -> None:
-    url = str(tmp_path / "memory.graph")
+def test_addresses_and_tokens_that_are_wrong(folder: str, tmp_path: Path) -> None:
     short = tmp_path / "short"
     short.write_text("x")
     for arguments, problem in (
@@ -487,9 +481,9 @@ def test_addresses_and_tokens_that_are_wrong(tmp_path: Path) -> None:
         (("--http", "127.0.0.1:0", "--token-file", str(short)), "at least 16"),
         (("--token-file", str(short)), "--http"), (("--read-only", "--admin"), "cannot erase"),
     ):  # fmt: skip
-        done = run("--url", url, "mcp", *arguments)
+        done = run("--url", folder, "mcp", *arguments)
         assert done.code in {1, 2}
         assert problem in done.err
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        busy = ("--url", url, "mcp", "--http", f"127.0.0.1:{taken.getsockname()[1]}")
+        busy = ("--url", folder, "mcp", "--http", f"127.0.0.1:{taken.getsockname()[1]}")
         assert "another port" in complaint(*busy, code=1)

@@ -48,8 +48,7 @@ def tools() -> Path:
 
 
 @pytest.fixture
-def url(tmp_path: Path) -> str:
-    folder = str(tmp_path / "memory.graph")
+def url(folder: str) -> str:
     with Memory.open(folder) as memory:
         taught(memory)
     return folder

@@ -199,66 +199,65 @@ def test_what_stopped_for_an_approval_goes_on(memory: Memory) -> None:
     assert len(abandoned(memory)) == 1
 
 
-def test_runs_at_once_keep_the_hooks_and_filters_of_the_user() -> None:
-    with Memory.open("memory:") as memory:
-        runner = GraphMemRunner(
-            memory, outcome=right, strategy="plan", task=lambda given: f"order {given}", strict=True
-        )
-        seen: list[str] = []
+def test_runs_at_once_keep_the_hooks_and_filters_of_the_user(unstored: Memory) -> None:
+    runner = GraphMemRunner(
+        unstored, outcome=right, strategy="plan", task=lambda given: f"order {given}", strict=True
+    )
+    seen: list[str] = []
 
-        class Mine(RunHooks[Any]):
-            async def on_agent_start(self, context: Any, agent: Any) -> None:
-                seen.append("start")
+    class Mine(RunHooks[Any]):
+        async def on_agent_start(self, context: Any, agent: Any) -> None:
+            seen.append("start")
 
-            async def on_tool_end(self, context: Any, agent: Any, tool: Any, result: Any) -> None:
-                seen.append(result)
+        async def on_tool_end(self, context: Any, agent: Any, tool: Any, result: Any) -> None:
+            seen.append(result)
 
-            async def on_handoff(self, context: Any, from_agent: Any, to_agent: Any) -> None:
-                seen.append(f"{from_agent.name} to {to_agent.name}")
+        async def on_handoff(self, context: Any, from_agent: Any, to_agent: Any) -> None:
+            seen.append(f"{from_agent.name} to {to_agent.name}")
 
-            async def on_llm_end(self, context: Any, agent: Any, response: ModelResponse) -> None:
-                seen.append("model")
+        async def on_llm_end(self, context: Any, agent: Any, response: ModelResponse) -> None:
+            seen.append("model")
 
-            async def on_agent_end(self, context: Any, agent: Any, output: Any) -> None:
-                seen.append("end")
+        async def on_agent_end(self, context: Any, agent: Any, output: Any) -> None:
+            seen.append("end")
 
-        def shout(data: CallModelData[Any]) -> ModelInputData:
-            text = (data.model_data.instructions or "").upper()
-            return ModelInputData(input=data.model_data.input, instructions=text)
+    def shout(data: CallModelData[Any]) -> ModelInputData:
+        text = (data.model_data.instructions or "").upper()
+        return ModelInputData(input=data.model_data.input, instructions=text)
 
-        def polite(_: Any) -> str:
-            return "sorry"
+    def polite(_: Any) -> str:
+        return "sorry"
 
-        memory.learn("order 7", "look", success=True, agent="ada")
-        bo = Agent(name="bo", model=script())
-        model = script([("look", {"table": "customers"})], [("transfer_to_bo", {})])
-        config = RunConfig(
-            call_model_input_filter=shout, tool_error_formatter=polite, trace_metadata={"plan": "p"}
-        )
-        agent = agent_of(model, handoffs=[bo])
-        runner.run_sync(agent, "7", hooks=Mine(), run_config=config, context={"user": 1})
-        assert seen == ["start", "model", "sorry", "model", "ada to bo", "start", "model", "end"]
-        told = model.calls[0].system_instructions or ""
-        assert told.startswith("BE BRIEF.\n\nFrom memory.")
-        assert episodes(memory)[-1]["strategies"] == ["p"]
-        assert config.call_model_input_filter is shout
+    unstored.learn("order 7", "look", success=True, agent="ada")
+    bo = Agent(name="bo", model=script())
+    model = script([("look", {"table": "customers"})], [("transfer_to_bo", {})])
+    config = RunConfig(
+        call_model_input_filter=shout, tool_error_formatter=polite, trace_metadata={"plan": "p"}
+    )
+    agent = agent_of(model, handoffs=[bo])
+    runner.run_sync(agent, "7", hooks=Mine(), run_config=config, context={"user": 1})
+    assert seen == ["start", "model", "sorry", "model", "ada to bo", "start", "model", "end"]
+    told = model.calls[0].system_instructions or ""
+    assert told.startswith("BE BRIEF.\n\nFrom memory.")
+    assert episodes(unstored)[-1]["strategies"] == ["p"]
+    assert config.call_model_input_filter is shout
 
-        async def one(n: int) -> None:
-            agent = agent_of(script([("look", {"table": f"t{n}"})]))
-            await runner.run(agent, str(n), run_config={"trace_metadata": {"plan": f"p{n}"}})
+    async def one(n: int) -> None:
+        agent = agent_of(script([("look", {"table": f"t{n}"})]))
+        await runner.run(agent, str(n), run_config={"trace_metadata": {"plan": f"p{n}"}})
 
-        async def many() -> None:
-            await asyncio.gather(*map(one, range(8)))
+    async def many() -> None:
+        await asyncio.gather(*map(one, range(8)))
 
-        asyncio.run(many())
-        learned = sorted(
-            (row["task"], *row["strategies"], *arguments(row)[0].values())
-            for row in episodes(memory)[-8:]
-        )
-        assert learned == [(f"order {n}", f"p{n}", f"t{n}") for n in range(8)]
+    asyncio.run(many())
+    learned = sorted(
+        (row["task"], *row["strategies"], *arguments(row)[0].values())
+        for row in episodes(unstored)[-8:]
+    )
+    assert learned == [(f"order {n}", f"p{n}", f"t{n}") for n in range(8)]
 
 
-def test_tools_that_the_provider_runs_are_steps() -> None:
+def test_tools_that_the_provider_runs_are_steps(unstored: Memory) -> None:
     about = ActionSearch(query="x", type="search")
     search = ResponseFunctionWebSearch(
         id="w", status="completed", type="web_search_call", action=about
@@ -267,9 +266,8 @@ def test_tools_that_the_provider_runs_are_steps() -> None:
     fetch = McpCall(
         id="m", type="mcp_call", server_label="s", name="fetch", arguments=given, output="page"
     )
-    with Memory.open("memory:") as memory:
-        model = ScriptedModel([[search, fetch, assistant_message("3")]])
-        GraphMemRunner(memory, outcome=right, strict=True).run_sync(agent_of(model), TASK)
-        [episode] = episodes(memory)
-        assert episode["tools"] == ["web_search", "fetch"]
-        assert (arguments(episode), episode["seen"]) == ([None, {"url": "x"}], ["", "page"])
+    model = ScriptedModel([[search, fetch, assistant_message("3")]])
+    GraphMemRunner(unstored, outcome=right, strict=True).run_sync(agent_of(model), TASK)
+    [episode] = episodes(unstored)
+    assert episode["tools"] == ["web_search", "fetch"]
+    assert (arguments(episode), episode["seen"]) == ([None, {"url": "x"}], ["", "page"])

@@ -167,27 +167,26 @@ def test_streams_and_runs_at_once(memory: Memory) -> None:
     assert [row["task"] for row in abandoned(memory)] == ["left early"]
 
 
-def test_what_a_run_is_about() -> None:
-    with Memory.open("memory:") as memory:
-        asked: list[Run] = []
+def test_what_a_run_is_about(unstored: Memory) -> None:
+    asked: list[Run] = []
 
-        def outcome(run: Run) -> bool:
-            asked.append(run)
-            return True
+    def outcome(run: Run) -> bool:
+        asked.append(run)
+        return True
 
-        agent: Agent[int, str] = Agent(
-            TestModel(custom_output_text="fine"),
-            deps_type=int,
-            capabilities=[GraphMemCapability(memory, outcome=outcome, strategy="plan", agent="bo")],
-        )
-        agent.run_sync(["count", "the users"], deps=7, metadata={"plan": "look"})
-        agent.run_sync("", deps=7)
-        of_deps = GraphMemCapability(
-            memory, outcome=outcome, task=lambda context: f"order {context.deps}", strategy="model"
-        )
-        Agent(TestModel(), capabilities=[of_deps]).run_sync("where is it", deps=8)
-        assert [run.task for run in asked] == ["count\nthe users", "order 8"]
-        assert (asked[0].answer, asked[0].metadata) == ("fine", {"deps": 7, "plan": "look"})
-        learned = episodes(memory)
-        assert [row["strategies"] for row in learned] == [["look"], ["test"]]
-        assert [row["agent"] for row in learned] == ["bo", "default"]
+    agent: Agent[int, str] = Agent(
+        TestModel(custom_output_text="fine"),
+        deps_type=int,
+        capabilities=[GraphMemCapability(unstored, outcome=outcome, strategy="plan", agent="bo")],
+    )
+    agent.run_sync(["count", "the users"], deps=7, metadata={"plan": "look"})
+    agent.run_sync("", deps=7)
+    of_deps = GraphMemCapability(
+        unstored, outcome=outcome, task=lambda context: f"order {context.deps}", strategy="model"
+    )
+    Agent(TestModel(), capabilities=[of_deps]).run_sync("where is it", deps=8)
+    assert [run.task for run in asked] == ["count\nthe users", "order 8"]
+    assert (asked[0].answer, asked[0].metadata) == ("fine", {"deps": 7, "plan": "look"})
+    learned = episodes(unstored)
+    assert [row["strategies"] for row in learned] == [["look"], ["test"]]
+    assert [row["agent"] for row in learned] == ["bo", "default"]

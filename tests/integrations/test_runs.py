@@ -190,16 +190,15 @@ def test_a_framework_that_is_not_there_is_named(
         importlib.import_module(name)
 
 
-def test_wrong_arguments_are_said_at_once() -> None:
-    with Memory.open("memory:") as memory:
-        wrong: list[tuple[dict[str, Any], str]] = [
-            ({"outcome": 3}, "outcome"), ({"agent": ""}, "agent"),
-            ({"max_tokens": 0}, "max_tokens"), ({"strict": 1}, "strict"),
-        ]  # fmt: skip
-        for given, named in wrong:
-            with pytest.raises(ValidationError, match=named):
-                Runs(memory, "test", **given)
-        with pytest.raises(NotFoundError, match="'exact'"):
-            Runs(memory, "test", outcome="exact")
+def test_wrong_arguments_are_said_at_once(unstored: Memory) -> None:
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"outcome": 3}, "outcome"), ({"agent": ""}, "agent"),
+        ({"max_tokens": 0}, "max_tokens"), ({"strict": 1}, "strict"),
+    ]  # fmt: skip
+    for given, named in wrong:
+        with pytest.raises(ValidationError, match=named):
+            Runs(unstored, "test", **given)
+    with pytest.raises(NotFoundError, match="'exact'"):
+        Runs(unstored, "test", outcome="exact")
     with pytest.raises(ValidationError, match="memory"):
         Runs("desk.graph", "test")  # type: ignore[arg-type]

@@ -70,9 +70,8 @@ def told(span: ReadableSpan) -> dict[str, Any]:
     return dict(span.attributes or {})
 
 
-def test_every_method_has_an_operation() -> None:
-    with Memory.open("memory:") as memory:
-        assert telemetry.operations().keys() == methods(memory).keys() - OBJECTS
+def test_every_method_has_an_operation(unstored: Memory) -> None:
+    assert telemetry.operations().keys() == methods(unstored).keys() - OBJECTS
 
 
 def test_every_call_is_a_span_without_contents(seen: Seen, tmp_path: Path) -> None:
@@ -126,19 +125,18 @@ def test_a_span_says_where_and_how_many(seen: Seen, memory: Memory, engine: str)
 
 
 def test_the_text_of_a_question_is_told_where_that_is_allowed(
-    monkeypatch: pytest.MonkeyPatch,
+    unstored: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = Seen()
-    with Memory.open("memory:") as memory:
-        for content in (None, False, True):
-            telemetry.instrument(tracer_provider=seen.tracers, content=content)
-            memory.recall("a task")
-        monkeypatch.setenv(telemetry.CAPTURE, "SPAN_ONLY")
-        telemetry.instrument(tracer_provider=seen.tracers)
-        memory.strategies(task="a task")
-        memory.learn("a task", "a way", success=True)
-        telemetry.uninstrument()
-        memory.recall("a task")
+    for content in (None, False, True):
+        telemetry.instrument(tracer_provider=seen.tracers, content=content)
+        unstored.recall("a task")
+    monkeypatch.setenv(telemetry.CAPTURE, "SPAN_ONLY")
+    telemetry.instrument(tracer_provider=seen.tracers)
+    unstored.strategies(task="a task")
+    unstored.learn("a task", "a way", success=True)
+    telemetry.uninstrument()
+    unstored.recall("a task")
     texts = [told(span).get("gen_ai.memory.query.text") for span in seen.spans]
     assert texts == [None, None, "a task", "a task", None]
 

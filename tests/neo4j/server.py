@@ -37,8 +37,6 @@ from neo4j.exceptions import AuthError, DriverError, Neo4jError
 
 from tests.neo4j.jars import Neo4jUnavailable, fetch_jars, find_java, first_line, locked
 
-__all__ = ["Neo4jUnavailable"]
-
 HOST = "127.0.0.1"
 USER = "neo4j"
 # Not a secret: the server listens on the loopback address only.
@@ -326,10 +324,7 @@ class Found:
     uri: str
     user: str
     password: str = field(repr=False)
-    _close: Callable[[], object] = field(default=lambda: None, repr=False)
-
-    def close(self) -> None:
-        self._close()
+    close: Callable[[], object] = field(default=lambda: None, repr=False)
 
     def __enter__(self) -> Found:
         return self
@@ -452,7 +447,7 @@ def _from_docker() -> Found:
             with contextlib.suppress(Exception):
                 container.stop()
         raise Neo4jUnavailable(f"Docker could not run {IMAGE}: {first_line(error)}") from error
-    return Found(uri, USER, PASSWORD, _close=container.stop)
+    return Found(uri, USER, PASSWORD, close=container.stop)
 
 
 def _from_maven(conf: str, compiler: Sequence[str]) -> Found:
@@ -465,7 +460,7 @@ def _from_maven(conf: str, compiler: Sequence[str]) -> Found:
     except (Neo4jStartError, OSError) as error:
         server.close()
         raise Neo4jUnavailable(f"Neo4j from Maven did not start: {error}") from error
-    return Found(server.uri, server.user, server.password, _close=server.close)
+    return Found(server.uri, server.user, server.password, close=server.close)
 
 
 @contextlib.contextmanager

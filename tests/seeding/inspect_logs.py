@@ -86,8 +86,9 @@ def write(folder: Path, form: str) -> Path:
     return Path(log.location)
 
 
-def main(folder: Path) -> None:
+def main() -> None:
     """Write a log in each form; print where it is, and the folder of one in chunks."""
+    folder = Path(sys.argv[1])
     for form in ("eval", "json"):
         print(form, path := write(folder, form))
         if form == "eval":
@@ -98,7 +99,3 @@ def main(folder: Path) -> None:
         return
     convert_eval_logs_to_chunked(str(whole), str(folder / "chunks"), chunk_size=1)
     print("chunks", *(folder / "chunks").glob("*.eval"))
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))

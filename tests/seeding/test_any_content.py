@@ -137,14 +137,13 @@ def test_a_refusal_names_what_is_wrong_as_the_log_does(
     assert item.reason.startswith(f"{item.field}: ")
 
 
-def test_what_is_learned_beside_damage_is_whole(tmp_path: Path) -> None:
+def test_what_is_learned_beside_damage_is_whole(unstored: Memory, tmp_path: Path) -> None:
     """Each log is cut and changed in many ways; what is learned of all of them is as if told."""
-    with Memory.open("memory:") as memory:
-        for number, (_, log) in enumerate(logs()):
-            for at in range(0, len(log), max(1, len(log) // rounds(6, 300))):
-                path = tmp_path / f"{number}-{at}.log"
-                path.write_bytes(log[:at] + (b"" if at % 2 else b"\xff\x00" + log[at + 1 :]))
-                with contextlib.suppress(SeedingError):  # no known format
-                    seed(memory, sources([str(path)]))
-        assert memory.stats().episodes
-        assert not memory.verify().differences
+    for number, (_, log) in enumerate(logs()):
+        for at in range(0, len(log), max(1, len(log) // rounds(6, 300))):
+            path = tmp_path / f"{number}-{at}.log"
+            path.write_bytes(log[:at] + (b"" if at % 2 else b"\xff\x00" + log[at + 1 :]))
+            with contextlib.suppress(SeedingError):  # no known format
+                seed(unstored, sources([str(path)]))
+    assert unstored.stats().episodes
+    assert not unstored.verify().differences

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import subprocess
 import sys
 import zipfile
 from functools import partial
@@ -19,7 +18,7 @@ from graphmem.errors import SeedingError
 from graphmem.seeding import Refused
 from graphmem.seeding.formats import detect, find
 from graphmem.seeding.inspect import FORMAT
-from tests.faults.learner import REPOSITORY
+from tests.faults.learner import run_program
 from tests.seeding.test_seeding import reasons as refused
 from tests.seeding.test_seeding import records, seeded
 
@@ -39,14 +38,7 @@ EVAL = {"eval_id": "e", "run_id": "r", "task": "lookups", "model": "m", "solver"
 def logs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """One log in each form, by Inspect itself."""
     folder = tmp_path_factory.mktemp("inspect")
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.seeding.inspect_logs", str(folder)],
-        capture_output=True,
-        text=True,
-        cwd=REPOSITORY,
-        timeout=300,
-        check=False,
-    )
+    done = run_program("from tests.seeding.inspect_logs import main; main()", str(folder))
     assert done.returncode == 0, done.stderr
     told = [line.split(" ", 1) for line in done.stdout.splitlines()]
     return {form: Path(path) for form, path in told if form in ("eval", "json", "chunks")}
@@ -117,15 +109,14 @@ def test_values_of_scores(value: Any, outcome: bool | float | None) -> None:
     assert "GOLD" not in str(one)
 
 
-def test_an_error_is_no_outcome(tmp_path: Path) -> None:
+def test_an_error_is_no_outcome(unstored: Memory, tmp_path: Path) -> None:
     failed = {**SAMPLE, "scores": {}, "error": {"message": "no connection"}}
     (path := tmp_path / "log.eval").write_bytes(log(failed, {**SAMPLE, "id": 2}))
-    with Memory.open("memory:") as memory:
-        report = seeded(memory, path)
-        assert (report.created, report.refused) == (1, 1)
-        assert "an error ended it" in report.refusals[0].reason
-        report = seeded(memory, path, outcomes={"1": False})
-        assert (report.created, report.skipped) == (1, 1)
+    report = seeded(unstored, path)
+    assert (report.created, report.refused) == (1, 1)
+    assert "an error ended it" in report.refusals[0].reason
+    report = seeded(unstored, path, outcomes={"1": False})
+    assert (report.created, report.skipped) == (1, 1)
     assert "was invalidated" in reasons(log({**SAMPLE, "invalidation": {"reason": "x"}}))[0]
 
 

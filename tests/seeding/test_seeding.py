@@ -94,11 +94,10 @@ def test_wrong_arguments_are_named(wrong: dict[str, Any], named: str) -> None:
         memory.seed(**{"logs": [{"task": "a", "strategy": "b", "success": True}], **wrong})
 
 
-def test_a_map_as_a_text_may_be_longer_than_the_name_of_a_file() -> None:
+def test_a_map_as_a_text_may_be_longer_than_the_name_of_a_file(unstored: Memory) -> None:
     tool = "tool_" * 60
-    with Memory.open("memory:") as memory:
-        line = f"task=prompt,strategy={tool},success=ok"
-        assert memory.seed([{"prompt": "a", tool: "b", "ok": True}], map=line).created == 1
+    line = f"task=prompt,strategy={tool},success=ok"
+    assert unstored.seed([{"prompt": "a", tool: "b", "ok": True}], map=line).created == 1
 
 
 def test_equal_lines_count_each_and_once(memory: Memory, tmp_path: Path) -> None:

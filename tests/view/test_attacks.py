@@ -20,9 +20,8 @@ from graphmem import Memory
 from graphmem.view.page import COOKIE, Guarded, build
 from tests.cli.running import start
 from tests.faults.attack import rounds
+from tests.view.test_page import HOST, TOKEN
 
-HOST = "127.0.0.1:8766"
-TOKEN = "a token for tests"  # noqa: S105
 HOSTILE = [
     *("<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "</textarea>'\"`", "\x00"),
     *("a\x00b", "\x1b]0;title\x07", "\u202etxt.exe", "\ud800", "\ufeff", "\u2028", "%", "%zz", ""),
@@ -157,12 +156,11 @@ def populated(memory: Memory) -> list[str]:
     return [str(row["id"]) for row in rows if row["id"] is not None]
 
 
-def test_whatever_is_asked_is_answered() -> None:
-    with Memory.open("memory:") as memory:
-        ids = populated(memory)
-        before = memory.stats()
-        attack(build(memory, TOKEN, {HOST}), ids)
-        assert memory.stats() == before, "a page without --write changed the memory"
+def test_whatever_is_asked_is_answered(unstored: Memory) -> None:
+    ids = populated(unstored)
+    before = unstored.stats()
+    attack(build(unstored, TOKEN, {HOST}), ids)
+    assert unstored.stats() == before, "a page without --write changed the memory"
 
 
 def attack(app: Any, ids: list[str]) -> None:

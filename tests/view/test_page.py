@@ -170,7 +170,7 @@ def test_it_changes_the_memory_only_where_that_was_asked_for(
     assert memory.verify().ok
 
 
-def test_long_work_runs_beside_the_page_and_can_be_stopped() -> None:
+def test_long_work_runs_beside_the_page_and_can_be_stopped(unstored: Memory) -> None:
     begun, go = threading.Event(), threading.Event()
 
     def count(_: Memory, given: Given, tell: Callable[[int, int], None]) -> dict[str, Any]:
@@ -183,30 +183,29 @@ def test_long_work_runs_beside_the_page_and_can_be_stopped() -> None:
     def fail(_: Memory, __: Given, ___: Callable[[int, int], None]) -> dict[str, Any]:
         raise ValidationError("by", "x", "is wrong")
 
-    with Memory.open("memory:") as memory:
-        jobs = Jobs({"count": count, "fail": fail})
-        assert jobs.state("count") == {"state": "idle"}
-        jobs.start("count", memory, {"by": "time"})
-        begun.wait(30)
-        running = {"state": "running", "done": 1, "total": 3}
-        assert jobs.state("count") == running
-        assert jobs.start("count", memory, {}) == running, "it runs once"
-        assert jobs.stop("count")["state"] == "running", "it ends when it next tells how far it is"
-        go.set()
-        assert ended(lambda: jobs.state("count"))["state"] == "stopped"
-        jobs.start("count", memory, {"by": "time"})
-        assert ended(lambda: jobs.state("count"))["answer"] == {"by": "time"}
-        jobs.start("fail", memory, {})
-        assert "by: is wrong" in ended(lambda: jobs.state("fail"))["message"]
-        with pytest.raises(NotFoundError, match="none of count, fail"):
-            jobs.state("other")
-        begun.clear()
-        go.clear()
-        jobs.start("count", memory, {})
-        begun.wait(30)
-        go.set()
-        jobs.close()
-        assert jobs.state("count")["state"] in ("stopped", "done")
+    jobs = Jobs({"count": count, "fail": fail})
+    assert jobs.state("count") == {"state": "idle"}
+    jobs.start("count", unstored, {"by": "time"})
+    begun.wait(30)
+    running = {"state": "running", "done": 1, "total": 3}
+    assert jobs.state("count") == running
+    assert jobs.start("count", unstored, {}) == running, "it runs once"
+    assert jobs.stop("count")["state"] == "running", "it ends when it next tells how far it is"
+    go.set()
+    assert ended(lambda: jobs.state("count"))["state"] == "stopped"
+    jobs.start("count", unstored, {"by": "time"})
+    assert ended(lambda: jobs.state("count"))["answer"] == {"by": "time"}
+    jobs.start("fail", unstored, {})
+    assert "by: is wrong" in ended(lambda: jobs.state("fail"))["message"]
+    with pytest.raises(NotFoundError, match="none of count, fail"):
+        jobs.state("other")
+    begun.clear()
+    go.clear()
+    jobs.start("count", unstored, {})
+    begun.wait(30)
+    go.set()
+    jobs.close()
+    assert jobs.state("count")["state"] in ("stopped", "done")
 
 
 def test_an_empty_memory_has_a_page_until_it_goes_away() -> None:
@@ -257,29 +256,28 @@ def test_what_is_wrong_is_said_as_json(page: TestClient) -> None:
     assert page.post("/api/overview", headers={"Origin": f"http://{HOST}"}).status_code == 405
 
 
-def test_only_who_has_the_token_gets_an_answer() -> None:
-    with Memory.open("memory:") as memory:
-        app = build(memory, TOKEN, {HOST, "localhost:8766"})
+def test_only_who_has_the_token_gets_an_answer(unstored: Memory) -> None:
+    app = build(unstored, TOKEN, {HOST, "localhost:8766"})
 
-        def ask(path: str, **headers: str) -> Any:
-            with TestClient(app, base_url=f"http://{HOST}", follow_redirects=False) as fresh:
-                return fresh.get(path, headers=headers)
+    def ask(path: str, **headers: str) -> Any:
+        with TestClient(app, base_url=f"http://{HOST}", follow_redirects=False) as fresh:
+            return fresh.get(path, headers=headers)
 
-        for path in ("/", "/static/app.js", "/api/overview", "/?token=wrong", "/?token="):
-            refused = ask(path)
-            assert refused.status_code == 403, path
-            assert "graphmem ui" in refused.json()["error"]["message"]
-        assert ask("/", Cookie="graphmem-8766=wrong").status_code == 403
-        assert ask("/", Cookie="other=1; graphmem-8766").status_code == 403
+    for path in ("/", "/static/app.js", "/api/overview", "/?token=wrong", "/?token="):
+        refused = ask(path)
+        assert refused.status_code == 403, path
+        assert "graphmem ui" in refused.json()["error"]["message"]
+    assert ask("/", Cookie="graphmem-8766=wrong").status_code == 403
+    assert ask("/", Cookie="other=1; graphmem-8766").status_code == 403
 
-        opened = ask(f"/?token={TOKEN}")
-        assert (opened.status_code, opened.headers["location"]) == (303, "/")
-        cookie = opened.headers["set-cookie"]
-        assert "HttpOnly" in cookie
-        assert "SameSite" in cookie
-        for host in ("evil.example", "evil.example:8766", "127.0.0.1", "127.0.0.1:9", ""):
-            assert ask(f"/?token={TOKEN}", Host=host).status_code == 400, host
-        assert ask(f"/?token={TOKEN}", Host="LOCALHOST:8766").status_code == 303
+    opened = ask(f"/?token={TOKEN}")
+    assert (opened.status_code, opened.headers["location"]) == (303, "/")
+    cookie = opened.headers["set-cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite" in cookie
+    for host in ("evil.example", "evil.example:8766", "127.0.0.1", "127.0.0.1:9", ""):
+        assert ask(f"/?token={TOKEN}", Host=host).status_code == 400, host
+    assert ask(f"/?token={TOKEN}", Host="LOCALHOST:8766").status_code == 303
 
 
 def test_a_browser_runs_only_the_scripts_of_the_page(page: TestClient) -> None:
@@ -296,11 +294,10 @@ def test_a_browser_runs_only_the_scripts_of_the_page(page: TestClient) -> None:
             assert "https://" not in text, f"{file.name} asks another site"
 
 
-def test_it_listens_on_this_machine_alone_unless_told() -> None:
-    with Memory.open("memory:") as memory:
-        with pytest.raises(ValidationError, match="other machines"):
-            serve(memory, "0.0.0.0", 0, print)  # noqa: S104
-        with socket.create_server(("127.0.0.1", 0)) as taken:
-            port = taken.getsockname()[1]
-            with pytest.raises(StorageError, match=f"cannot listen on 127.0.0.1:{port}"):
-                serve(memory, "127.0.0.1", port, print)
+def test_it_listens_on_this_machine_alone_unless_told(unstored: Memory) -> None:
+    with pytest.raises(ValidationError, match="other machines"):
+        serve(unstored, "0.0.0.0", 0, print)  # noqa: S104
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(StorageError, match=f"cannot listen on 127.0.0.1:{port}"):
+            serve(unstored, "127.0.0.1", port, print)

@@ -1,8 +1,7 @@
 """What new episodes add to the graph: where an outcome is counted.
 
 :func:`addition` gives the parameters of ``learning.add``, which counts one episode about known
-things; :func:`parts` those of ``learning.add_many``, which counts a batch. Both statements are in
-``cypher/episodes/learning.cypher``.
+things; :func:`parts` those of ``learning.add_many``, which counts a batch.
 
 Each part is a list of rows, one for each node or edge that grows, in the order of their ids. So
 writers of a server seldom wait for each other crosswise, and the order of the episodes does not

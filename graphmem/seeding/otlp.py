@@ -43,6 +43,7 @@ _WRAPPERS = ("inputs", "outputs", "input_str", "output")
 """Members of what OpenLLMetry wraps inputs and outputs in."""
 TABLE = Table.load("otlp")
 Object = Mapping[str, Any]
+Rows = Sequence[Object]
 Spans = dict[str, Object]
 
 
@@ -130,7 +131,7 @@ class _Runs:
             reason = "holds no run: no span is invoke_agent, or of the kind AGENT or CHAIN"
             yield Refused(1, "file", reason)
 
-    def _of_trace(self, rows: Sequence[Object]) -> Iterator[Record]:
+    def _of_trace(self, rows: Rows) -> Iterator[Record]:
         spans: Spans = {}
         for span in rows:
             first = spans.setdefault(span["id"], span)
@@ -156,7 +157,7 @@ class _Runs:
             make = partial(self._run, spans, members=members, only=len(runs) == 1)
             yield make_record(spans[name]["line"], "run", name, make)
 
-    def _run(self, spans: Spans, name: str, members: Sequence[Object], *, only: bool) -> Unsettled:
+    def _run(self, spans: Spans, name: str, members: Rows, *, only: bool) -> Unsettled:
         root = spans[name]
         ordered = sorted(members, key=lambda one: one["start"] or one["end"] or 0)
         chats = [one for one in ordered if one["kind"] == CHAT]
@@ -192,13 +193,7 @@ class _Runs:
         )
 
     def _judgements_of(
-        self,
-        spans: Spans,
-        wholes: Sequence[Object],
-        last: Object | None,
-        session: str | None,
-        *,
-        only: bool,
+        self, spans: Spans, wholes: Rows, last: Object | None, session: str | None, *, only: bool
     ) -> list[Object]:
         """Return the judgements of a run; if there are none, those of its last answer."""
         if not self._judgements:
@@ -272,7 +267,7 @@ def _about(spans: Spans, span: str | None) -> str | None:
     return span
 
 
-def _by_judge(judgements: Sequence[Object]) -> dict[str, Any]:
+def _by_judge(judgements: Rows) -> dict[str, Any]:
     """Return judgements by evaluator; those of one name that differ, by who judged, too."""
     outcomes: dict[str, Any] = {}
     for one in judgements:

@@ -1,8 +1,7 @@
 """Episodes of Sentinel, an agent-oversight project, as forms: objects in a file or in lines.
 
 A form that graphmem wrote has a field ``graphmem`` with the episode's source key, or with the whole
-episode if the form cannot express it. Other lists of a file (rules, cards, histories) were derived
-from the episodes; they are not facts and are not learned.
+episode if the form cannot express it.
 """
 
 from __future__ import annotations

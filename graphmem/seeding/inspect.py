@@ -101,8 +101,7 @@ class Members:
             raise SeedingError(excess)
         try:
             with self._unpack(info) as content:
-                reduced = _Reduced(Values(content, self._limits), self._limits)
-                return reduced.read(wanted)
+                return _Reduced(Values(content, self._limits), self._limits).read(wanted)
         except Exception as error:
             is_told = isinstance(error, ValidationError | SeedingError)
             if is_told and not isinstance(error, DamagedError):

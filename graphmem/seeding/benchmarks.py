@@ -1,7 +1,5 @@
 """Formats of benchmarks, chats and environments, and what their tables cannot say."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence

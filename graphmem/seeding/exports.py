@@ -1,7 +1,5 @@
 """Exports of tracing tools: Langfuse, LangSmith and MLflow."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import fmean

@@ -1,7 +1,5 @@
 """Skills: what was learned, as files that agents and people read."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping

@@ -283,14 +283,13 @@ def remove_left(folder: Path) -> None:
 
 
 def _runs(process: int) -> bool:
-    try:
-        if os.name != "nt":  # a signal would end it
-            os.kill(process, 0)
-    except ProcessLookupError:
+    if os.name == "nt":  # a signal would end it, and folders in use cannot be removed
         return False
-    except OSError:
-        return True
-    return os.name != "nt"  # where folders in use cannot be removed
+    try:
+        os.kill(process, 0)
+    except OSError as error:
+        return not isinstance(error, ProcessLookupError)
+    return True
 
 
 def write_backup(session: kglite.Session, folder: Path) -> tuple[int, int]:

@@ -68,10 +68,6 @@ _NO_INDEX = " schema index: graphmem_"
 _log = logging.getLogger(__name__)
 
 
-class _UnfitError(GraphMemError):
-    """Ends an attempt that must leave nothing."""
-
-
 class _Transaction:
     def __init__(self, inner: neo4j.ManagedTransaction) -> None:
         self._inner = inner
@@ -119,7 +115,6 @@ class Neo4jStore(Store):
             str, tuple[dict[tuple[str, str], float], dict[str, tuple[int, float]]]
         ] = {}
         self._applying = threading.RLock()  # applying reads, and a first read applies
-        logging.getLogger("neo4j.notifications").setLevel(logging.ERROR)
         for name in ("neo4j.io", "neo4j.pool"):  # what they log we raise
             logging.getLogger(name).setLevel(logging.CRITICAL)
         logging.getLogger("neo4j").setLevel(logging.ERROR)
@@ -183,7 +178,7 @@ class Neo4jStore(Store):
         def take(result: neo4j.Result) -> list[Row]:
             rows = _rows(result)
             if not fits(rows):
-                raise _UnfitError
+                raise ChangedError("the rows do not fit")  # so that nothing stays
             return rows
 
         def once(seconds: float) -> list[Row]:
@@ -191,7 +186,7 @@ class Neo4jStore(Store):
                 return self._alone(query, params, neo4j.RoutingControl.WRITE, take, seconds)
             except DeadlockError:
                 raise
-            except (_UnfitError, ChangedError):
+            except ChangedError:
                 return []
 
         self._ready()

@@ -151,13 +151,10 @@ class VectorIndex(ABC):
                 table.keep(self._texts())
         finally:
             if len(table.matrix) < there:
-                self._move()
-
-    def _move(self) -> None:
-        self._asked, self._rounded = None, Rounded()
-        for placed in self._placed.values():
-            placed.rows[:] = -1
-        self._find()
+                self._asked, self._rounded = None, Rounded()
+                for placed in self._placed.values():
+                    placed.rows[:] = -1
+                self._find()
 
     def _find(self) -> None:
         for placed in self._placed.values():

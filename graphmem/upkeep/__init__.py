@@ -77,9 +77,7 @@ class Upkeep:
     def accept_loss(self) -> LossReport:
         """Go on with the present files, if some are missing, damaged or older.
 
-        What can be read of a damaged log is kept. The damaged file stays in the folder, under
-        another name.
-
+        What can be read of a damaged log is kept. The damaged file stays in the folder, renamed.
         Rebuild and verify the memory afterwards: derived numbers may count lost episodes.
 
         Raises:

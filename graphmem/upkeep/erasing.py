@@ -459,14 +459,12 @@ def _forgettable(
         for row in reader.read("erasing.beliefs", below=below)
     }
 
-    def is_weak(row: Row) -> bool:
+    def goes(row: Row) -> bool:
         used = row["strategies"]
-        return used and not any((row["agent"], row["type"], text) in believed for text in used)
+        weak = used and not any((row["agent"], row["type"], text) in believed for text in used)
+        return weak or (either and before is not None and row["at"] < before)
 
-    def is_old(row: Row) -> bool:
-        return either and before is not None and row["at"] < before
-
-    return [row["id"] for row in rows if is_weak(row) or is_old(row)]
+    return [row["id"] for row in rows if goes(row)]
 
 
 def _drop(tx: Transaction, ids: Sequence[str]) -> int:

@@ -331,13 +331,6 @@ def _lock(tx: Transaction, label: str, ids: Sequence[str]) -> None:
     tx.run(upkeep("lock", label), ids=list(ids))
 
 
-def resettle(tx: Transaction) -> None:
-    """Keep the explicitly given settings from now on."""
-    given = tx.graph.given
-    wanted = {name: getattr(given, name) for name in KEPT if name in given.model_fields_set}
-    tx.run("schema.resettle", id=tx.graph.namespace_id, given=wanted)
-
-
 LISTED = 100  # differences of a kind that a report lists; the others are only counted
 LOOSE = (
     *(f"maintenance.drop_loose_{kind}" for kind in ("heuristics", "anti_patterns", "tallies")),
@@ -435,7 +428,9 @@ class Maintainer:
     def rebuild(self, *, on_progress: Callable[[int, int], None] | None = None) -> RebuildReport:
         """Recompute every derived number from the facts and store it, by the present settings."""
         check_function("on_progress", on_progress)
-        self._graph.transact(resettle)
+        own, key = self._graph.given, self._graph.namespace_id
+        kept = {name: getattr(own, name) for name in KEPT if name in own.model_fields_set}
+        self._graph.transact(lambda tx: tx.run("schema.resettle", id=key, given=kept))
         self._graph.reload()
         written: Counter[str] = Counter()
         removed = 0

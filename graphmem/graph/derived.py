@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -159,39 +160,22 @@ def _anti_pattern(ns: str, row: Row) -> Row:
 
 
 STRATEGIES = Kind("strategies", "Strategy")
-OUTCOMES = Kind(
-    "outcomes",
-    "Strategy",
-    ("strategy", "task", "agent"),
-    edges=True,
-    home="strategy",
-    narrowed={"tasks": "task"},
-)
-CO_OCCURRENCES = Kind(
+_of_strategy = partial(Kind, label="Strategy", edges=True, home="strategy")
+OUTCOMES = _of_strategy("outcomes", key=("strategy", "task", "agent"), narrowed={"tasks": "task"})
+CO_OCCURRENCES = _of_strategy(
     "co_occurrences",
-    "Strategy",
-    ("low", "high"),
+    key=("low", "high"),
     needs_half_life=True,
-    edges=True,
     home="low",
     narrowed={"others": "high"},
 )
-HEURISTICS = Kind(
-    "heuristics",
-    "Strategy",
-    edges=True,
-    linked=True,
-    complete=_heuristic,
-    home="strategy",
-    narrowed={"agents": "agent", "types": "type"},
+HEURISTICS = _of_strategy(
+    "heuristics", linked=True, complete=_heuristic, narrowed={"agents": "agent", "types": "type"}
 )
-ANTI_PATTERNS = Kind(
+ANTI_PATTERNS = _of_strategy(
     "anti_patterns",
-    "Strategy",
-    edges=True,
     linked=True,
     complete=_anti_pattern,
-    home="strategy",
     narrowed={"agents": "agent", "classes": "error_class"},
 )
 TASKS = Kind("tasks", "Task", complete=_typed)

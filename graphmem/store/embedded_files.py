@@ -1,8 +1,4 @@
-"""The files of an embedded memory: graph file, log, manifest and locks.
-
-They are compared at every opening, because kglite opens any graph file with any log, and cuts or
-sets aside what it cannot read.
-"""
+"""The files of an embedded memory: graph file, log, manifest and locks; compared when opened."""
 
 from __future__ import annotations
 

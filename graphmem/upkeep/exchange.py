@@ -2,8 +2,7 @@
 
 An imported Sentinel file is a ``Document`` in the graph: it has links to its episodes in order, the
 other content of the file, and the original form of each episode that an export would write
-differently. So its export is the same JSON value. An import holds no more than a batch of episodes
-in memory, and is checked before anything is learned; an export is written whole or not at all.
+differently. An import holds no more than a batch of episodes in memory.
 """
 
 from __future__ import annotations

@@ -277,11 +277,7 @@ class Neo4jStore(Store):
             return self._schema
 
     def _ensure(self, query: Query, /, **params: Any) -> list[Row]:
-        """Run a schema statement; accept that another process has just created the same."""
-        try:
-            return self._transact(lambda tx: tx.run(query, **params))
-        except AlreadyThereError:
-            return []
+        return self._transact(lambda tx: tx.run(query, **params))
 
     def administer(self, query: Query, /, **params: Any) -> list[Row]:
         """Run a statement in the database ``system``; retry after transient errors."""
@@ -397,8 +393,9 @@ def _rows(result: neo4j.Result) -> list[Row]:
         raise (error.__cause__ or error) from None
 
 
-_CHANGED = {"DeadlockDetected", "EntityNotFound"}
-"""Codes of errors that another writer causes, besides violated constraints."""
+_CHANGED = {"DeadlockDetected", "EntityNotFound", "EquivalentSchemaRuleAlreadyExists"}
+"""Codes of errors that another writer causes, besides violated constraints. The last one comes only
+where two create the same constraint or index at once: IF NOT EXISTS then finds it."""
 _REPLANNED = "frequent schema changes"
 """Part of the message of a server that gave up a plan: others create or drop indexes now."""
 _OVER = ("TransactionTimedOut", "Terminated", "LockClientStopped")
@@ -423,10 +420,6 @@ _REFUSALS: dict[str, tuple[type[GraphMemError], str]] = {
     "AccessMode": (ReadOnlyError, "only reading is allowed here: {said}"),
 }
 """By code: the errors for requests that a server always refuses, for now or for good."""
-
-
-class AlreadyThereError(StoreError):
-    """Another process created the same constraint or index first."""
 
 
 class DeadlockError(ChangedError):
@@ -476,8 +469,7 @@ def _of_server(url: str, error: exceptions.Neo4jError) -> GraphMemError:
         return UnavailableError(f"{url} could not finish this now; try again ({said})")
     if isinstance(error, exceptions.DatabaseError):
         return StorageError(f"{url} failed: {said}")
-    there = code == "EquivalentSchemaRuleAlreadyExists"
-    return (AlreadyThereError if there else QueryError)(said)
+    return QueryError(said)
 
 
 def _gone(url: str, error: Exception) -> UnavailableError:

@@ -26,8 +26,7 @@ from graphmem.text.words import clauses, normalized
 
 REPETITION, SUMMARIES = "repetition", "summaries"
 REPEATED = 3  # fewest episodes that say a clause of a rule (as in the procedure)
-USES = 20_000
-"""About so many uses of strategies are looked at by one statement, which holds a row for each."""
+USES = 20_000  # about so many uses of strategies are looked at by a statement, with a row for each
 
 
 @dataclass(frozen=True)

@@ -38,15 +38,11 @@ _TAG = re.compile(r"\[(WORKS|AVOID|CONSOLIDATED|HIGH SCORE [\d.]+)\]\s*(.*)", re
 class Priors:
     """What files concluded."""
 
-    rules: dict[str, Row] = field(default_factory=dict)
-    """Rules of tasks by id: rows for ``lessons.sentences``."""
-    general: dict[str, Row] = field(default_factory=dict)
-    """Rules of all tasks by their sentence, as rows of ``lessons.rules``."""
-    cards: dict[str, Row] = field(default_factory=dict)
-    """Mistakes by id, as rows of ``lessons.mistakes``."""
+    rules: dict[str, Row] = field(default_factory=dict)  # of tasks by id, for ``lessons.sentences``
+    general: dict[str, Row] = field(default_factory=dict)  # by sentence, as in ``lessons.rules``
+    cards: dict[str, Row] = field(default_factory=dict)  # by id, as rows of ``lessons.mistakes``
     mistakes: list[str] = field(default_factory=list)  # sentences to avoid, of no task
-    scores: dict[str, list[float]] = field(default_factory=dict)
-    """By the key of the task, the earliest first."""
+    scores: dict[str, list[float]] = field(default_factory=dict)  # by task key, the earliest first
 
     def merge_general(self, own: Sequence[Row]) -> list[Row]:
         """Return the general rules: own ones come first, and replace those with their sentence."""

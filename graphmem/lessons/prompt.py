@@ -36,8 +36,7 @@ from graphmem.text.tokens import Counter as TokenCounter
 from graphmem.text.tokens import count_tokens
 from graphmem.text.words import normalized, sequences, words_of
 
-Facts = Callable[[str, str | None], Sequence[Fact]]
-"""Tells preferences of a user, and facts near a text."""
+Facts = Callable[[str, str | None], Sequence[Fact]]  # facts near a text, preferences of a user
 Shows = Callable[[str, str, str | None], Sequence[Found]]
 """Tells what a lens shows a reader that is relevant to a text, the nearest first."""
 SHOWN = 200  # characters of one text
@@ -51,8 +50,7 @@ LOOKED_AT, WALKED, ALL = 32, 200, 1_000_000_000
 """So many lessons of a type are weighed, by their odds; so many mistakes, the most frequent ones of
 all agents, are counted for one agent."""
 MODEL_SHARE = 0.5  # the worth of a model's rule, relative to a measured rule with the same counts
-WEAKER = 0.5
-"""The worth of a mistake that only runs with a score of .50 or more made, relative to others."""
+WEAKER = 0.5  # the relative worth of a mistake that only runs with a score of .50 or more made
 
 
 @dataclass(frozen=True, eq=False)

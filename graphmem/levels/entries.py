@@ -48,8 +48,7 @@ from graphmem.text.words import words_of
 
 SEARCHED = 4_000  # characters of an entry that a search by meaning sees
 LINKED = 500  # edges that are written in one statement
-Link = tuple[str, str]
-"""The id of an entry, and that of an entry that it was made from, or of what it became."""
+Link = tuple[str, str]  # ids: of an entry, and of one that it was made from, or of what it became
 _PAUSES = re.compile(r"[.,:-](?!\d)|[;!?\"'()\[\]{}\u2026\u2013\u2014\u2018-\u201f]|\s")
 """Punctuation; not what belongs to a number."""
 _CHANGED = ("id", "base", "at", "expires_at", "reads", "last_read_at")

@@ -43,8 +43,7 @@ class PullRecord(Input):
     source: LevelText
     transformer: ShortName | None = None
     arguments: JsonObject = Field(default_factory=dict)
-    pulled: Annotated[int, Field(ge=0)] = 0
-    """How many of the entries of the source, in order, it has pulled."""
+    pulled: Annotated[int, Field(ge=0)] = 0  # how many of the entries of the source, in order
 
 
 class LevelRecord(Input):

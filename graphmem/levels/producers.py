@@ -34,8 +34,7 @@ from graphmem.models.levels import NewEntry, Seconds
 _log = logging.getLogger(__name__)
 
 F = TypeVar("F", bound=Callable[..., Any])
-Extract = Callable[["Call", Any], Any]
-"""Takes a call and its result; returns content, tags and metadata, or None."""
+Extract = Callable[["Call", Any], Any]  # takes a call and its result: :meth:`Producers.remember`
 
 ITEMS = 10_000  # most items of a generator that an extractor gets
 MOST_VALUES = 100  # most values of a list or dict that the entry of a call shows

@@ -39,8 +39,7 @@ from graphmem.store.port import ChangedError, Row
 from graphmem.text.words import normalized, words
 
 MOST = 5  # most facts, and most preferences, for a text
-LOOKED_AT = 50
-"""So many of the nearest facts are looked at; those that do not hold now are left out."""
+LOOKED_AT = 50  # so many of the nearest facts are looked at; those that do not hold are left out
 ALIKE = 0.6  # share of the words of two facts that both have, from which they are nearly equal
 _NOT = frozenset(
     ("not", "no", "never", "without", "none", "nobody", "nothing", "neither", "nor", "cannot")
@@ -52,8 +51,7 @@ _NAMES = (
 )
 _NUMBERS = {name: str(number) for number, name in enumerate(_NAMES)}
 
-Facts = Callable[..., list[Fact]]
-"""Tells what is known for a text, and for a user: see :func:`find_facts`."""
+Facts = Callable[..., list[Fact]]  # tells what is known for a text, and a user: :func:`find_facts`
 
 
 class People:

@@ -75,12 +75,10 @@ class Consumer(Iterator[Event], AsyncIterator[Event]):
         self._given = given
         self._find_changes = find_changes
         self._ended = ended
-        self._page: deque[tuple[str, Event]] = deque()
-        """The events to give next, each with its claim."""
+        self._page: deque[tuple[str, Event]] = deque()  # what to give next, each with its claim
         self._latest: tuple[str, Event] | None = None
         self._began = False
-        self._look_after = 0.0
-        """When to look for what idle consumers left, by the clock of the process."""
+        self._look_after = 0.0  # when to look for what idle consumers left, by the process's clock
         self._lock = threading.Lock()
 
     def ack(self) -> None:

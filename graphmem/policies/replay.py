@@ -14,15 +14,12 @@ from typing import Any
 
 CONFIDENCE_CAP = 20  # number of signals after which every further signal has the same weight (1/21)
 INITIAL_CONFIDENCE = 0.5
-STRENGTHEN = 0.05
-"""Increment of a co-occurrence weight by one episode or one call of ``strengthen``."""
+STRENGTHEN = 0.05  # increment of a co-occurrence weight by an episode, or a call of ``strengthen``
 INITIAL_WEIGHT = 0.1  # initial weight of a link
 DECAY = 0.95  # factor of a co-occurrence weight for each trial of one end without the other
 LEAST_WEIGHT = 0.001  # a link with a smaller weight is removed
-EVIDENCE = ("outcome", "set")
-"""Kinds of events that keep a policy alive, besides transitions and episodes."""
-WINDOW = 10
-"""Each policy of an episode is linked with so many next ones; all pairs would be too many."""
+EVIDENCE = ("outcome", "set")  # events that keep a policy alive, besides transitions and episodes
+WINDOW = 10  # each policy of an episode is linked with so many next ones; all would be too many
 
 
 @dataclass(slots=True)
@@ -48,8 +45,7 @@ class Entry:
         return {name: getattr(self, name) for name in FIELDS}
 
 
-FIELDS = tuple(Entry.__slots__)
-"""The stored changeable properties of a policy, with its id and state."""
+FIELDS = tuple(Entry.__slots__)  # the stored changeable properties, with id and state
 
 
 @dataclass(slots=True)
@@ -69,8 +65,7 @@ class Table:
     links: dict[tuple[str, str], Link] = field(default_factory=dict)
     changed: set[str] = field(default_factory=set)
     changed_links: set[tuple[str, str]] = field(default_factory=set)  # written or removed edges
-    wrong: list[str] = field(default_factory=list)
-    """Events (ids) whose numbers are invalid, such as NaN; they say nothing."""
+    wrong: list[str] = field(default_factory=list)  # events (ids) with invalid numbers, such as NaN
     _by_state: dict[str, list[Entry]] = field(default_factory=dict)
 
     @classmethod

@@ -38,8 +38,7 @@ from graphmem.policies.streams import Change, PolicyKey, StateKey, apply, lock, 
 from graphmem.policies.values import Values
 from graphmem.store.port import ChangedError, Row
 
-GROUP = "graphmem: learn episodes"
-"""The group whose cursor in a stream marks the last learned episode."""
+GROUP = "graphmem: learn episodes"  # its cursor in a stream marks the last learned episode
 PAGE = 100  # events of which the episodes are learned in one transaction
 
 BELOW_SHOWN = 20

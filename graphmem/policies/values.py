@@ -29,8 +29,7 @@ Action = str | tuple[str, Any]  # an action type, or a pair of a type and a spec
 Explore = Literal["ucb", "epsilon"]
 MAX_DEPTH = 10
 _Depth = Annotated[int, Field(ge=0, le=MAX_DEPTH)]
-DECAY_RATE, DECAY_STRENGTH = 0.1, 0.5
-"""The exponent of the decay of values by days, and how much confidence slows it."""
+DECAY_RATE, DECAY_STRENGTH = 0.1, 0.5  # the exponent by days, and how much confidence slows it
 
 
 class Values:

@@ -1,12 +1,8 @@
 """Lessons: conclusions from the strategies, errors and sentences of episodes.
 
-They say what works, what fails, which rules hold, and on what evidence. The procedures of
-``cypher/lessons/lessons.cypher`` compute bounds, means and verdicts.
-
-Two strategies can be merged: they then count as one wherever lessons are read. Recorded data does
-not change, so that a merge can be undone exactly. A merged strategy points to its whole (the edge
-``MERGED_INTO``, and the property ``merged_into`` with its id), and reading procedures add up the
-strategies of one whole.
+The procedures of ``cypher/lessons/lessons.cypher`` compute bounds, means and verdicts. A merged
+strategy points to its whole (the edge ``MERGED_INTO``, and the property ``merged_into`` with its
+id), and reading procedures add up the strategies of one whole.
 """
 
 from __future__ import annotations

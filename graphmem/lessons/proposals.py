@@ -1,8 +1,7 @@
 """Asks a model over HTTP, also for the rules that it proposes when lessons are consolidated.
 
 Any endpoint works that answers ``POST {base_url}/chat/completions`` as OpenAI's does. The reasons
-for no answer never quote the response or the key. A proposed rule names episodes from the prompt,
-so that it can be checked. No transaction is open while the model is asked.
+for no answer never quote the response or the key.
 """
 
 from __future__ import annotations

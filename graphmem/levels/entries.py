@@ -1,7 +1,4 @@
-"""Entries of levels: adding, reading, removing, and their maintenance.
-
-Maintenance removes what expired or faded, merges twins, and embeds new words.
-"""
+"""Entries of levels: adding, reading, removing, and their maintenance."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Producers: functions whose calls become entries of a level, without a change of their code.
-
-A producer never breaks a call. It logs an error of its own without contents, and counts it at the
-level.
-"""
+"""Producers: functions whose calls become entries of a level, without a change of their code."""
 
 from __future__ import annotations
 

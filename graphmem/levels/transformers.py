@@ -1,8 +1,4 @@
-"""Transformers: what a level makes of the entries that it pulls: entries, episodes, or knowledge.
-
-A transformer of one's own is a function of the entries (and its arguments) that returns what to
-store: some of these entries, texts or JSON, or :class:`~graphmem.models.levels.Made`.
-"""
+"""Transformers: what a level makes of entries that it pulls: entries, episodes, or knowledge."""
 
 from __future__ import annotations
 

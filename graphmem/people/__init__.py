@@ -1,10 +1,7 @@
 """People: preferences of users, knowledge, what of both concerns a text, and scopes of agents.
 
-Preferences are facts. Only their times decide which is in force: of a user and category each
-supersedes the one before it, in whatever order they arrive. :mod:`graphmem.graph.access` derives
-from the scopes what agents may learn and read. Facts that may contradict each other have nearly the
-same words, but another number or a negation; they are only proposed, and a person or an agent
-decides.
+Facts that may contradict each other are only proposed; a person or an agent decides.
+:mod:`graphmem.graph.access` derives from the scopes what agents may learn and read.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""The event streams: looks without claiming, and consumers. Each event goes to one of a group.
-
-An event that a consumer received is pending until it is acknowledged, also after a crash or a
-restart; another consumer of the group takes it over when the first one was idle for too long.
-"""
+"""The event streams: looks without claiming, and consumers. Each event goes to one of a group."""
 
 from __future__ import annotations
 

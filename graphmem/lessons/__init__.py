@@ -259,7 +259,6 @@ class Lessons:
 
         Raises:
             SettingsError: ``model`` is True, and the settings name no model.
-            ValidationError: ``model`` is of a wrong type.
         """
         asked = ModelSettings.of(self._graph.settings) if model is True else model or None
         if asked is not None and not isinstance(asked, ModelSettings):

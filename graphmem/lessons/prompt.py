@@ -37,6 +37,7 @@ from graphmem.text.tokens import count_tokens
 from graphmem.text.words import normalized, sequences, words_of
 
 Facts = Callable[[str, str | None], Sequence[Fact]]  # facts near a text, preferences of a user
+Parts = dict[str, list[Row]]  # what one statement tells, by part
 Shows = Callable[[str, str, str | None], Sequence[Found]]
 """Tells what a lens shows a reader that is relevant to a text, the nearest first."""
 SHOWN = 200  # characters of one text
@@ -225,7 +226,7 @@ class ContextWriter:
     # What works and what rarely works on such tasks
 
     def _on_such_tasks(
-        self, question: Question, parts: dict[str, list[Row]], view: View
+        self, question: Question, parts: Parts, view: View
     ) -> tuple[list[Line], set[str]]:
         """Return what works on a task, and what fails, and which tools nearly every run uses."""
         tried = self._tried(question, view)
@@ -256,13 +257,13 @@ class ContextWriter:
             if elsewhere and not one.usual and one.conclusion != "works again":
                 below = f"failed {elsewhere['occurrences']}x with {elsewhere['error_class']}"
             about = _about("WORKS", fenced(one.text, SHOWN))
-            lines.append(_expected(HEURISTICS, one, one.probability, [("but", below)], about))
+            lines.append(_expected(HEURISTICS, one, [("but", below)], about))
         for one in rest:
             error = errors.get(one.text) if one.probability <= HEURISTIC_ABOVE else None
-            lines.append(_expected(TRIED, one, one.probability, [("error", error)]))
+            lines.append(_expected(TRIED, one, [("error", error)]))
         for one in bad:
             less = [("error", errors.get(one.text)), ("instead", best if one.nearby else None)]
-            lines.append(_expected(ANTI_PATTERNS, one, 1 - one.probability, less))
+            lines.append(_expected(ANTI_PATTERNS, one, less))
         return lines, {one.text for one in found if one.common}
 
     def _from_files(self, question: Question, shown: Sequence[Line], view: View) -> Iterator[Line]:
@@ -310,9 +311,7 @@ class ContextWriter:
         seen = view.strategies(self._graph, [row["id"] for row in tried])
         return [row for row in tried if row["id"] in seen]
 
-    def _of_type(
-        self, kind: str | None, parts: dict[str, list[Row]], view: View
-    ) -> tuple[list[Row], list[Row]]:
+    def _of_type(self, kind: str | None, parts: Parts, view: View) -> tuple[list[Row], list[Row]]:
         """Return what works on a type of tasks, best first, and what fails, most certain first."""
         if kind is None:
             return [], []
@@ -326,10 +325,7 @@ class ContextWriter:
         fails = [row for row in fails if view.allows(*row["task_types"])][:FAILURES]
         return works if view.allows(kind) else [], fails
 
-    def _parts(
-        self, known: Sequence[Row], task_type: str | None, view: View
-    ) -> dict[str, list[Row]]:
-        """Return what one statement can tell, by parts."""
+    def _parts(self, known: Sequence[Row], task_type: str | None, view: View) -> Parts:
         rows = self._read(
             "context.parts",
             tasks=[row["id"] for row in known],
@@ -351,12 +347,7 @@ class ContextWriter:
         return {row["part"]: row["rows"] for row in rows}
 
     def _on_task(
-        self,
-        known: Sequence[Row],
-        parts: dict[str, list[Row]],
-        view: View,
-        priors: Priors,
-        keys: Sequence[str],
+        self, known: Sequence[Row], parts: Parts, view: View, priors: Priors, keys: Sequence[str]
     ) -> Iterator[Line]:
         if view.agents is None:
             rules, slips = parts.get("rules", []), parts.get("slips", [])
@@ -390,7 +381,7 @@ class ContextWriter:
         for row in parts.get("sentences", ()):
             yield _rule(ELSEWHERE, "AVOID", row)
 
-    def _general(self, parts: dict[str, list[Row]], view: View, priors: Priors) -> Iterator[Line]:
+    def _general(self, parts: Parts, view: View, priors: Priors) -> Iterator[Line]:
         """Yield general rules; those of an agent follow only from what it may read."""
         rows = parts.get("general rules", []) if view.agents is None else self._rules.of(view)
         for text in reversed(priors.mistakes[-CARDS:]):
@@ -404,12 +395,9 @@ class ContextWriter:
 
 
 def _expected(
-    section: Section,
-    one: Estimate,
-    strength: float,
-    below: Iterable[tuple[str, str | None]],
-    about: str = "",
+    section: Section, one: Estimate, below: Iterable[tuple[str, str | None]], about: str = ""
 ) -> Line:
+    strength = 1 - one.probability if section is ANTI_PATTERNS else one.probability
     return Line(section, strength, _above(f"- {one.said}: ", one.text, below), about)
 
 

@@ -45,6 +45,7 @@ from graphmem.text.words import words_of
 
 SEARCHED = 4_000  # characters of an entry that a search by meaning sees
 LINKED = 500  # edges that are written in one statement
+KeyedWork = Callable[[Transaction, str, list[str]], int]  # takes a level, and ids of its entries
 Link = tuple[str, str]  # ids: of an entry, and of one that it was made from, or of what it became
 _PAUSES = re.compile(r"[.,:-](?!\d)|[;!?\"'()\[\]{}\u2026\u2013\u2014\u2018-\u201f]|\s")
 """Punctuation; not what belongs to a number."""
@@ -194,11 +195,7 @@ class Entries(Topology):
         return self._change_keyed(name, keys, agent, work)
 
     def _change_keyed(
-        self,
-        name: str,
-        keys: str | Sequence[str],
-        agent: str | None,
-        work: Callable[[Transaction, str, list[str]], int],
+        self, name: str, keys: str | Sequence[str], agent: str | None, work: KeyedWork
     ) -> int:
         """Do work with a level that an agent may write, locked, and the ids of entries by key."""
         level = self._writable(name, agent).name

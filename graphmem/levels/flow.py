@@ -197,9 +197,6 @@ class Levels(Entries, Queries):
 
         ``every`` is the seconds between ticks; for a thread that runs already, from now on. A
         failure is logged, and the next tick tries again. A forked child has no such thread.
-
-        Raises:
-            ValidationError: it is no number of seconds.
         """
         pause: float = checked("every", every, Seconds)
         self.stop()

@@ -162,10 +162,9 @@ class People:
         def work(tx: Transaction) -> Knowledge:
             user_id = open_user(tx, claim.user) if claim.user else None
             locked = {row["id"] for row in tx.run("knowledge.lock", ids=[identity, *others])}
-            for other in others:
-                if other not in locked:
-                    missing = f"no knowledge {other!r} in namespace {ns!r}"
-                    raise NotFoundError(f"{missing}; contradicts takes the ids of what is known")
+            for other in (one for one in others if one not in locked):
+                missing = f"no knowledge {other!r} in namespace {ns!r}"
+                raise NotFoundError(f"{missing}; contradicts takes the ids of what is known")
             told = claim.model_dump(include={"domain", "fact", "source", "user"})
             told |= {"confidence": KNOWLEDGE_CONFIDENCE[claim.source], **times}
             about = {"knowledge_id": identity, "id": statement, "user_id": user_id}

@@ -155,9 +155,6 @@ class Predictions:
 
         "acted" means an error of .1, "used" .3, "dismissed" .5, "contradicted" .9. The first two
         count as having happened, the last as not; "dismissed" leaves it open.
-
-        Raises:
-            ValidationError: ``how`` is none of these, or the subject is of a wrong type.
         """
         check_choice("how", how, FEEDBACK)
         error, happened = FEEDBACK[how]

@@ -13,6 +13,7 @@ import secrets
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import wraps
 from itertools import accumulate
 from typing import Annotated, Any, Literal, TypeVar, get_args
 
@@ -221,7 +222,7 @@ _SENTENCE = 30
 """Tokens kept for the sentence on what was left out."""
 _CHOICES = 1_000
 """Choices that can still be learned by their names; the oldest go first."""
-F = TypeVar("F", bound=Callable[..., object])
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -244,13 +245,14 @@ class Access:
 
 def tool(
     kind: Literal["read", "write", "erase"], title: str, *names: str, **defaults: Any
-) -> Callable[[F], F]:
+) -> Callable[[Callable[..., T]], Callable[..., T]]:
     """Mark a method as a tool: what it does to the memory, its title, and its parameters.
 
-    Parameters that can be None are None by default.
+    Parameters that can be None are None by default. A method that does not erase gets the agent to
+    act for.
     """
 
-    def mark(method: F) -> F:
+    def mark(method: Callable[..., T]) -> Callable[..., T]:
         parameters = []
         for name in (*names, *defaults):
             annotation, description = PARAMETERS[name]
@@ -261,8 +263,15 @@ def tool(
             parameters.append(
                 inspect.Parameter(name, _KEYWORD, default=default, annotation=described)
             )
-        vars(method).update(kind=kind, title=title, parameters=parameters)
-        return method
+
+        @wraps(method)
+        def call(self: Tools, **given: Any) -> T:
+            if "agent" in given and kind != "erase":  # which must not take its own for all of it
+                given["agent"] = self._agent(given["agent"])
+            return method(self, **given)
+
+        vars(call).update(kind=kind, title=title, parameters=parameters)
+        return call
 
     return mark
 
@@ -320,7 +329,7 @@ class Tools:
         behind it. Facts near the task, and what the user prefers, are there too. An empty answer
         means that nothing like this task is known.
         """
-        recalled = self.memory.recall(task, limit, self._agent(who["agent"]), user=who["user"])
+        recalled = self.memory.recall(task, limit, **who)
         items = [
             row_of(item, "kind", "text", "said", "mean", evidence=[*item.evidence[:3]])
             for item in recalled.items
@@ -334,9 +343,7 @@ class Tools:
         return Rows(**fit(rows, max_tokens, "graphmem_recall", limit if full else None))
 
     @tool("read", "Context for a system prompt", "task", "agent", "user", "lens", max_tokens=300)
-    def graphmem_context(
-        self, task: str, max_tokens: int, agent: str | None, **what: Any
-    ) -> Prompt:
+    def graphmem_context(self, task: str, max_tokens: int, **what: Any) -> Prompt:
         """Get what is known of a task, as a short text for a system prompt.
 
         It has rules, what works, what fails and what to do instead. It fills the tokens with the
@@ -350,8 +357,7 @@ class Tools:
                 lines[text[:-1]] = tokens
             return tokens
 
-        what |= {"agent": self._agent(agent), "max_tokens": max_tokens - _SENTENCE}
-        text = self.memory.context(task, count=count, **what)
+        text = self.memory.context(task, count=count, max_tokens=max_tokens - _SENTENCE, **what)
         headings = {section.heading for section in SECTIONS}
         left = sum(line not in headings and line not in text for line in lines)
         more = describe_rest(left, "line", "graphmem_context", sum(lines.values()))
@@ -362,15 +368,13 @@ class Tools:
         explore="thompson",
         max_tokens=2_000,
     )
-    def graphmem_choose(
-        self, task: str, candidates: Texts, agent: str | None, max_tokens: int, **how: Any
-    ) -> Choices:
+    def graphmem_choose(self, task: str, candidates: Texts, max_tokens: int, **how: Any) -> Choices:
         """Choose what to try now: mostly what works, at times what may work better.
 
         Nothing is stored. When you know how it went, call graphmem_learn with the `choice` of the
         answer, if there is one.
         """
-        choice = self.memory.choose(task, candidates, agent=self._agent(agent), **how)
+        choice = self.memory.choose(task, candidates, **how)
         names = ("text", "why", "probability", "low", "high", "propensity")
         rows = (row_of(one, *names) for one in (choice, *choice.others))
         name = None if self._access.read_only else secrets.token_hex(4)
@@ -382,14 +386,12 @@ class Tools:
         return Choices(choice=name, **fit(rows, max_tokens, "graphmem_choose"))
 
     @tool("read", "Explain a belief", "item", "agent", task=None, max_tokens=2_000)
-    def graphmem_explain(
-        self, item: str, agent: str | None, task: str | None, max_tokens: int
-    ) -> Text:
+    def graphmem_explain(self, item: str, max_tokens: int, **how: Any) -> Text:
         """See why the memory believes something: counts, dates, episodes for and against.
 
         With a task: also what to expect there, and why.
         """
-        text = str(self.memory.explain(item, task=task, agent=self._agent(agent)))
+        text = str(self.memory.explain(item, **how))
         return Text(**fit_lines(text, max_tokens, "graphmem_explain"))
 
     @tool("read", "List strategies", "task_type", task=None, limit=20, max_tokens=2_000)
@@ -413,7 +415,7 @@ class Tools:
         *("source_key", "steps"),
     )
     def graphmem_learn(
-        self, task: str, strategy: str | Texts, choice: str | None, agent: str | None, **told: Any
+        self, task: str, strategy: str | Texts, choice: str | None, **told: Any
     ) -> Learned:
         """Store how an attempt went. Call it after each task, whether it worked or not.
 
@@ -428,7 +430,7 @@ class Tools:
                 "give `strategy` instead"
             )
         known = {name: value for name, value in told.items() if value is not None}
-        known["agent"] = self._agent(agent) or "default"
+        known["agent"] = known.get("agent") or "default"
         return self.memory.learn(task, used, **known, source="mcp")
 
     @tool("write", "Settle an episode", "episode", "success", "score", "error")
@@ -453,30 +455,25 @@ class Tools:
         return self.memory.upkeep.erase(episode_id, agent=whose, user=user)
 
     @tool(*("read", "Recall from levels", "text", "levels", "agent"), limit=10, max_tokens=2_000)
-    def graphmem_levels_recall(
-        self, limit: int, max_tokens: int, agent: str | None, **what: Any
-    ) -> Rows:
+    def graphmem_levels_recall(self, limit: int, max_tokens: int, **what: Any) -> Rows:
         """Find what levels hold now: observations, plans, findings."""
-        found = self.memory.levels.recall(**what, limit=limit, agent=self._agent(agent))
+        found = self.memory.levels.recall(**what, limit=limit)
         rows = [row_of(one, "content", "level", "key", "tags") for one in found]
         return Rows(**fit(rows, max_tokens, "graphmem_levels_recall", limit))
 
     @tool("read", "Map of levels", "agent", max_tokens=500)
     def graphmem_levels_map(self, agent: str | None, max_tokens: int) -> Text:
         """See which levels there are, what is in them, and what flows where."""
-        levels = self.memory.levels.map(self._agent(agent))
+        levels = self.memory.levels.map(agent)
         whole, part = levels.tree(MOST), levels.tree(max(50, max_tokens - ASIDE))
         left = len(whole.splitlines()) - len(part.splitlines()) + 1 if part != whole else 0
         more = describe_rest(left, "line", "graphmem_levels_map", count_tokens(whole))
         return Text(text=part, more=more)
 
     @tool("write", "Add to a level", "level", "content", "tags", "key", "ttl", "agent")
-    def graphmem_levels_add(
-        self, level: str, content: JsonValue, tags: Texts, agent: str | None, **how: Any
-    ) -> Added:
+    def graphmem_levels_add(self, level: str, content: JsonValue, tags: Texts, **how: Any) -> Added:
         """Put an entry into a level."""
-        who = self._agent(agent)
-        return self.memory.levels.add(level, content, tags=tags or (), agent=who, **how)
+        return self.memory.levels.add(level, content, tags=tags or (), **how)
 
 
 def _warn(warning: AntiPattern) -> Row:

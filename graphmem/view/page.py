@@ -91,7 +91,10 @@ def neighbourhood(memory: Memory, given: Given) -> dict[str, Any]:
     nodes = memory.query("neighbourhood.nodes", ids=[identity])
     if not nodes:
         raise NotFoundError(f"there is no node with the id {identity!r}")
-    most = _number(given, "limit", _EDGES)
+    limit = given.get("limit", str(_EDGES))
+    if not (limit.isascii() and limit.isdigit() and 1 <= int(limit[:9]) <= _EDGES):
+        raise ValidationError("limit", limit, f"is no number from 1 to {_EDGES}")
+    most = int(limit)
     kind = nodes[0]["kind"].replace("-", "_")
     found = memory.query(f"neighbourhood.{kind}_edges", ids=[identity], limit=most + 1)
     more, edges = len(found) > most, found[:most]
@@ -168,13 +171,6 @@ def _needed(given: Given, name: str) -> str:
     if not value.strip():
         raise ValidationError(name, value, "is missing", f"add {name}= to the address")
     return value
-
-
-def _number(given: Given, name: str, most: int) -> int:
-    value = given.get(name, str(most))
-    if not (value.isascii() and value.isdigit() and 1 <= int(value[:9]) <= most):
-        raise ValidationError(name, value, f"is no number from 1 to {most}")
-    return int(value)
 
 
 def _history(memory: Memory, given: Given) -> dict[str, Any]:

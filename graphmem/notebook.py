@@ -108,8 +108,10 @@ def _body(shown: BaseModel, depth: int) -> str:
     for name, value in _columns(shown).items():
         if value is None or value in ((), {}, ""):
             continue
-        if _is_table(value):
+        title, opened = _words(name), ""
+        if isinstance(value, tuple) and isinstance(value[0], BaseModel):
             part = _table([_columns(one) for one in value])
+            title, opened = f"{title} ({len(value)})", "" if depth else " open"
         elif isinstance(value, BaseModel):
             part = _body(value, depth + 1) if depth < DEPTH else ""
         elif isinstance(value, Mapping) and depth < DEPTH:
@@ -117,8 +119,6 @@ def _body(shown: BaseModel, depth: int) -> str:
         else:
             facts[name] = value
             continue
-        title = f"{_words(name)} ({len(value)})" if _is_table(value) else _words(name)
-        opened = " open" if depth == 0 and _is_table(value) else ""
         parts.append(f"<details{opened}><summary>{escape_text(title)}</summary>{part}</details>")
     return _facts(facts) + "".join(parts)
 
@@ -157,10 +157,6 @@ def _columns(shown: Any) -> dict[str, Any]:
         elif name not in bounds and not (name == "successes" and "occurrences" in values):
             joined[name] = value
     return joined
-
-
-def _is_table(value: Any) -> bool:
-    return isinstance(value, tuple) and bool(value) and isinstance(value[0], BaseModel)
 
 
 def _facts(facts: Mapping[str, Any]) -> str:

@@ -22,7 +22,6 @@ from graphmem.cli.printing import print_json
 from graphmem.integrations import extra
 
 if TYPE_CHECKING:
-    from graphmem.integrations.claude_code import Change
     from graphmem.memory import Memory
 
 
@@ -160,7 +159,7 @@ def install(
         for word in (f"--{name.replace('_', '-')}", str(value))
     ]
     command = shlex.join([*_program(options, shared=not (user or local)), *words])
-    _make(options, claude_code.install(_file(user, local), command), yes=yes, dry_run=dry_run)
+    _change(options, _file(user, local), command, yes=yes, dry_run=dry_run)
 
 
 @hooks.command()
@@ -169,9 +168,7 @@ def install(
 @with_place
 def uninstall(options: Options, user: bool, local: bool, yes: bool, dry_run: bool) -> None:
     """Take the hooks out of the settings of PROGRAM. Nothing else changes."""
-    from graphmem.integrations import claude_code
-
-    _make(options, claude_code.install(_file(user, local), None), yes=yes, dry_run=dry_run)
+    _change(options, _file(user, local), None, yes=yes, dry_run=dry_run)
 
 
 @hooks.command()
@@ -240,10 +237,9 @@ def _check_terms(terms: dict[str, Any]) -> None:
 
 def _program(options: Options, *, shared: bool) -> list[str]:
     """Return the beginning of the command that hooks run; what others share has no own paths."""
-    from graphmem.config import Settings
     from graphmem.printable import without_password
 
-    url = Settings(**({} if options.url is None else {"url": options.url})).url
+    url = options.settings().url
     if options.url is not None and without_password(options.url) != options.url:
         raise click.UsageError(
             "the url has a password, which must not stand in a file: set GRAPHMEM_USER and "
@@ -272,16 +268,18 @@ def _file(user: bool, local: bool) -> Path:
     return Path.cwd() / ".claude" / ("settings.local.json" if local else "settings.json")
 
 
-def _make(options: Options, change: Change, *, yes: bool, dry_run: bool) -> None:
-    before, after = ((text or "").splitlines() for text in (change.before, change.after))
-    name = str(change.path)
-    diff = "\n".join(unified_diff(before, after, name, name, lineterm=""))
+def _change(options: Options, path: Path, command: str | None, *, yes: bool, dry_run: bool) -> None:
+    from graphmem.integrations import claude_code
+
+    before, after = claude_code.with_hooks(path, command)
+    name, lines = str(path), (before or "").splitlines()
+    diff = "\n".join(unified_diff(lines, after.splitlines(), name, name, lineterm=""))
     if not options.as_json:
         click.echo(diff or f"{name} stays as it is")
     done = bool(diff) and not dry_run
     if done:
         options.confirm(lambda: f"Change {name}?", yes=yes)
-        change.apply()
+        claude_code.write(path, before, after)
     if options.as_json:
         print_json({"file": name, "changed": done, "diff": diff})
     elif done:

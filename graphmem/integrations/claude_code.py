@@ -488,33 +488,25 @@ WORDS = ("hooks", "run", "claude-code")
 """These words in its command identify a hook of graphmem."""
 
 
-@dataclass(frozen=True)
-class Change:
-    """A change of a file; ``before`` is None if the file does not exist."""
-
-    path: Path
-    before: str | None
-    after: str
-
-    def apply(self) -> None:
-        """Write it, unless the file was changed meanwhile."""
-        if _read(self.path) != self.before:
-            raise StorageError(f"{self.path} was changed meanwhile; try again")
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with writing(self.path) as file:
-            file.write(self.after.encode())
+def write(path: Path, before: str | None, after: str) -> None:
+    """Write a file of settings, unless it was changed meanwhile."""
+    if _read(path) != before:
+        raise StorageError(f"{path} was changed meanwhile; try again")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with writing(path) as file:
+        file.write(after.encode())
 
 
-def install(path: Path, command: str | None) -> Change:
-    """Return the change that lets the hooks run a command, instead of earlier ones.
+def with_hooks(path: Path, command: str | None) -> tuple[str | None, str]:
+    """Return a file of settings as it is (None: not there), and with hooks that run a command.
 
-    None takes the hooks of graphmem out.
+    They take the place of earlier hooks of graphmem; None takes those out.
     """
     before = _read(path)
     text = before if before is not None and before.strip() else "{}\n"
     settings = _parse(path, text)
     after = _replace_ours(settings, command)
-    return Change(path, before, (before or "") if after == settings else _formatted(after, text))
+    return before, (before or "") if after == settings else _formatted(after, text)
 
 
 def _read(path: Path) -> str | None:

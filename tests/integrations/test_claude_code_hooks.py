@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from graphmem.errors import StorageError
-from graphmem.integrations.claude_code import TIMEOUTS, install
+from graphmem.integrations.claude_code import TIMEOUTS, with_hooks, write
 from tests.cli.running import Done, complaint, good, run
 from tests.faults.learner import environment, holding
 from tests.integrations.claude_code_session import Session, fixing
@@ -128,17 +128,17 @@ def test_only_hooks_of_graphmem_are_taken_out(tmp_path: Path) -> None:
     mixed = [{"hooks": [ours, theirs, ours]}, {"hooks": [ours]}, 5]
     before = {"UserPromptSubmit": mixed, "SessionEnd": end, "Stop": [{"hooks": [ours]}], "Other": 7}
     file.write_text(json.dumps({"hooks": before}, indent=1))
-    install(file, None).apply()
+    write(file, *with_hooks(file, None))
     after = {"UserPromptSubmit": [{"hooks": [theirs]}, 5], "SessionEnd": end, "Other": 7}
     assert json.loads(file.read_text()) == {"hooks": after}
 
 
 def test_a_file_that_changes_meanwhile_is_left(tmp_path: Path) -> None:
     file = tmp_path / "settings.json"
-    change = install(file, COMMAND)
+    change = with_hooks(file, COMMAND)
     file.write_text('{"mine": 1}')
     with pytest.raises(StorageError, match="changed meanwhile"):
-        change.apply()
+        write(file, *change)
     assert file.read_text() == '{"mine": 1}'
 
 
@@ -158,14 +158,14 @@ def test_everything_else_stays_byte_for_byte(
         text = json.dumps(found, indent=indent, ensure_ascii=ascii_only) + end
         before = text.replace("\n", newline).encode()
         file.write_bytes(before)
-        install(file, COMMAND).apply()
+        write(file, *with_hooks(file, COMMAND))
         hooks = dict(found.get("hooks", {}))  # type: ignore[call-overload]
         for event, seconds in TIMEOUTS.items():
             hook = {"type": "command", "command": COMMAND, "timeout": seconds}
             hooks[event] = [*hooks.get(event, []), {"hooks": [hook]}]
         assert json.loads(file.read_text(encoding="utf-8")) == {**found, "hooks": hooks}
-        assert install(file, COMMAND).after.encode() == file.read_bytes()
-        install(file, None).apply()
+        assert with_hooks(file, COMMAND)[1].encode() == file.read_bytes()
+        write(file, *with_hooks(file, None))
         assert file.read_bytes() == before
 
 

@@ -90,8 +90,6 @@ class Threads:
 
 
 class _Awaited(Generic[T_co]):
-    """An object whose methods are awaited."""
-
     def __init__(self, awaited: T_co, threads: Threads) -> None:
         self._awaited = awaited
         self.threads = threads

@@ -209,10 +209,7 @@ def _check_name(variable: str) -> None:
 
 
 def _got(name: str, value: object) -> str:
-    """Return the given value of a setting, if it is no secret, or the setting that may be meant.
-
-    The value of an unknown setting is not shown: it may be a secret under a misspelt name.
-    """
+    """Return the value of a setting; not of an unknown one, which may be a misspelt secret."""
     if name in SECRETS:
         return " (got a secret)"
     if name not in Settings.model_fields:
@@ -245,8 +242,6 @@ def settings_file() -> Path | None:
 
 
 class _File(TomlConfigSettingsSource):
-    """The settings in a file."""
-
     def _read_file(self, file_path: Any) -> dict[str, Any]:
         """Return the settings in a file, with folders relative to it."""
         try:

@@ -71,9 +71,8 @@ def without_password(url: str) -> str:
         before, at, rest = url.rpartition("@")
         is_path = ":" not in before or _DRIVE.match(before)
         return url if not at or is_path else f"{MASK}@{_bare(rest)}"
-    rest = url[len(scheme) :]
-    before, at, rest = rest.rpartition("@")
-    return f"{scheme}{MASK}@{_bare(rest)}" if at else f"{scheme}{_bare(rest)}"
+    _, at, rest = url[len(scheme) :].rpartition("@")
+    return f"{scheme}{at and MASK}{at}{_bare(rest)}"
 
 
 def _bare(rest: str) -> str:

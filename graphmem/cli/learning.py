@@ -193,7 +193,6 @@ def seed(
 
 
 def _preview(options: Options, sources: list[Source], how: dict[str, Any]) -> None:
-    """Show the first records of logs as they would be learned."""
     from graphmem.seeding.run import PREVIEW, LogReader
 
     how.pop("batch_size")

@@ -165,7 +165,6 @@ class Options:
         """Close the memory, if a command opened it."""
         if self._memory is not None:
             self._memory.close()
-            self._memory = None
 
     def note_snapshot(self) -> None:
         """Tell on stderr that the result may be older than what a writer has."""

@@ -229,7 +229,6 @@ _CREATED = re.compile(r"(\w+) IF NOT EXISTS")
 
 
 def _check(name: str, ok: bool, found: str, remedy: str = "") -> dict[str, Any]:
-    """Return one check: its result, and a remedy if it failed."""
     return {"check": name, "ok": ok, "found": found, "remedy": remedy}
 
 

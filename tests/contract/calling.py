@@ -78,23 +78,21 @@ LAST = (
 )
 """Methods that are called after the others, since they take away what these need."""
 LEVEL = "collective:"
+SHARED = ("worker", "user", "category", "domain", "key", "purpose", "group", "consumer")
+"""Arguments with the same text for all methods."""
 EPISODE: Arguments = {
     "task": "shared task",
     "strategy": "shared a",
     "success": None,
     "score": 0.9,
     "reward": 1.0,
-    "agent": "shared agent",
+    **{name: f"shared {name}" for name in ("agent", "error", "feedback", "summary", "source")},
     "task_type": "shared",
     "task_key": "shared key",
     "steps": [{"action": "go"}],
-    "error": "shared error",
-    "feedback": "shared feedback",
-    "summary": "shared summary",
     "started_at": DAY,
     "ended_at": DAY,
     "duration": 1.0,
-    "source": "shared source",
     "extra": {"shared": 1},
     "successes": ["shared"],
     "mistakes": ["shared mistake"],
@@ -120,6 +118,7 @@ def calls(memory: Memory, folder: Path) -> dict[str, Callable[[], Arguments]]:
     playbook.write_text("## shared kind\n\n[x] helpful=2 harmful=1 :: shared way\n")
     usual: Arguments = {
         **{name: EPISODE[name] for name in ("task", "strategy", "agent", "task_type", "source")},
+        **{name: f"shared {name}" for name in SHARED},
         "state": HERE,
         "action": "go",
         "reward": 1.0,
@@ -127,21 +126,13 @@ def calls(memory: Memory, folder: Path) -> dict[str, Callable[[], Arguments]]:
         "at": SOON,
         "limit": 5,
         "text": "shared task",
-        "worker": "shared worker",
         "item": "shared a",
         "seed": 1,
-        "user": "shared user",
-        "category": "shared category",
-        "domain": "shared domain",
         "name": f"{LEVEL}shared",
         "level": f"{LEVEL}shared",
         "target": f"{LEVEL}spare",
         "ttl": 60,
-        "key": "shared key",
         "keys": ["shared key"],
-        "purpose": "shared purpose",
-        "group": "shared group",
-        "consumer": "shared consumer",
         "idle": 60,
         "follow": False,
         "path": folder / "exported.jsonl",

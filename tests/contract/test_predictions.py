@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -200,8 +199,10 @@ def test_of_many_that_resolve_one_exactly_one_wins(memory: Memory, opened: Opene
     policy = learned(memory)
     ledgers = [opened().predictions for _ in range(8)]
     made = ledgers[0].expect(policy, probability=0.5)
+    together = threading.Barrier(len(ledgers))
 
     def resolve(one: Predictions, number: int) -> str:
+        together.wait(30)
         try:
             if number % 2:
                 return str(len(one.feedback(policy, "acted")))
@@ -210,9 +211,8 @@ def test_of_many_that_resolve_one_exactly_one_wins(memory: Memory, opened: Opene
             return "late" if "was resolved" in error.problem else str(error)
         return "1"
 
-    won = at_once(
-        [lambda one=one, n=n: resolve(one, n) for n, one in enumerate(ledgers)]  # type: ignore[misc]
-    )
+    with ThreadPoolExecutor(len(ledgers)) as pool:
+        won = list(pool.map(resolve, ledgers, range(len(ledgers))))
     assert won.count("1") == 1
     assert set(won) <= {"1", "0", "late"}
     assert known(memory, policy.id).signals == 1
@@ -381,18 +381,3 @@ def test_only_what_had_a_probability_and_is_known_counts(
     assert predictions.reliability(subject=policy, agent="ada").count == 2
     assert predictions.reliability(agent="eve").count == 1
     assert predictions.reliability(subject="w").happened == 1
-
-
-# What surrounds it
-
-
-def at_once(calls: list[Callable[[], Any]]) -> list[Any]:
-    """Run calls in threads that start together; return their answers."""
-    together = threading.Barrier(len(calls))
-
-    def run(call: Callable[[], Any]) -> Any:
-        together.wait(30)
-        return call()
-
-    with ThreadPoolExecutor(len(calls)) as pool:
-        return list(pool.map(run, calls))

@@ -200,16 +200,9 @@ entries = st.builds(
 counts = st.integers(0, 10**9)
 cards = st.fixed_dictionaries(
     {
-        "mistake_type": texts,
-        "task_id": texts,
-        "worker_id": st.none() | texts,
-        "bad_decision": st.none() | texts,
-        "correct_decision": st.none() | texts,
-        "evidence": texts,
-        "lesson": texts,
-        "seen_count": counts,
-        "first_seen_episode": counts,
-        "last_seen_episode": counts,
+        **dict.fromkeys(("mistake_type", "task_id", "evidence", "lesson"), texts),
+        **dict.fromkeys(("worker_id", "bad_decision", "correct_decision"), st.none() | texts),
+        **dict.fromkeys(("seen_count", "first_seen_episode", "last_seen_episode"), counts),
     }
 )
 files = st.builds(

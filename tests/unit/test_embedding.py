@@ -205,12 +205,9 @@ def test_another_file_of_the_model_is_refused(
         open_embedder(name).embed(["a"])
 
 
-@pytest.mark.parametrize(
-    ("name", "package"), [("minilm", minilm.PACKAGE), ("wordllama", wordllama.PACKAGE)]
-)
-def test_a_missing_package_is_named(
-    monkeypatch: pytest.MonkeyPatch, name: str, package: str
-) -> None:
+@pytest.mark.parametrize("name", FILES)
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    package, _ = FILES[name]
     monkeypatch.setattr(minilm, "_in_use", {})  # else it would be shared
     monkeypatch.setattr(base, "find_spec", lambda of: None if of == package else find_spec(of))
     with pytest.raises(GraphMemError, match=rf"pip install {package[:6]}.*EMBEDDER=hashing"):

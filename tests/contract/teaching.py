@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import hypothesis.strategies as st
 import pytest
+from hypothesis import Phase
 
 from graphmem import Episode, Memory, Settings, Step, StrategyUse
 from graphmem.ids import to_millis
@@ -40,6 +41,9 @@ ERRORS = (
     "no such file: /srv/b.csv",
     "permission denied",
 )
+
+SHOWN_AS_FOUND = (Phase.explicit, Phase.reuse, Phase.generate)
+"""Shrinking takes minutes where one example is many transactions."""
 
 Dump = dict[str, Any]
 T = TypeVar("T")

@@ -16,6 +16,7 @@ from graphmem.models.lessons import Alternative
 from tests.conftest import Clock, Opener
 from tests.contract.teaching import (
     NOW,
+    SHOWN_AS_FOUND,
     answers,
     attempts,
     checked,
@@ -28,9 +29,6 @@ from tests.contract.teaching import (
     tamper,
     wilson,
 )
-
-SHOWN_AS_FOUND = (hypothesis.Phase.explicit, hypothesis.Phase.reuse, hypothesis.Phase.generate)
-"""Shrinking takes minutes here, where one example is many transactions."""
 
 
 class TestHeuristics:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 from uuid import uuid4
 
@@ -20,73 +21,63 @@ from graphmem.policies import streams
 from graphmem.store.port import Row
 from graphmem.upkeep import verifying
 from tests.conftest import Clock, Opener
-from tests.contract.teaching import NOW, Dump, dump, histories, tamper
+from tests.contract.teaching import NOW, SHOWN_AS_FOUND, Dump, dump, histories, tamper
 
 DAMAGE = {
-    "episodes": "MATCH (n:Episode) WHERE n.ns = $ns SET n.feedback = 'forged'",
-    "strategies": "MATCH (n:Strategy) WHERE n.ns = $ns SET n.credit_sum = n.credit_sum + 1",
-    "outcomes": "MATCH (n:Strategy)-[o:OUTCOME]->() WHERE n.ns = $ns SET o.trials = o.trials + 1",
-    "co_occurrences": (
-        "MATCH (n:Strategy)-[c:CO_OCCURS_WITH]->() WHERE n.ns = $ns SET c.weight = c.weight + 1"
-    ),
-    "heuristics": "MATCH (n:Heuristic) WHERE n.ns = $ns SET n.score_sum = n.score_sum + 1",
-    "anti_patterns": "MATCH (n:AntiPattern) WHERE n.ns = $ns SET n.occurrences = n.occurrences + 1",
-    "tasks": "MATCH (n:Task) WHERE n.ns = $ns SET n.described_by = 'nobody'",
-    "recent": "MATCH (n:Task)-[r:RECENT]->() WHERE n.ns = $ns DELETE r",
-    "rules": (
-        "MATCH (n:Rule) WHERE n.ns = $ns AND n.source = 'episodes' SET n.praised = n.praised + 1"
-    ),
-    "mistakes": "MATCH (n:Mistake) WHERE n.ns = $ns SET n.lesson = 'forged', n.seen = n.seen + 1",
-    "agents": "MATCH (n:Agent) WHERE n.ns = $ns SET n.created_at = n.created_at + 1",
-    "tallies": "MATCH (n:Tally) WHERE n.ns = $ns SET n.trials = n.trials + 1",
+    "episodes": ("(n:Episode)", "SET n.feedback = 'forged'"),
+    "strategies": ("(n:Strategy)", "SET n.credit_sum = n.credit_sum + 1"),
+    "outcomes": ("(n:Strategy)-[o:OUTCOME]->()", "SET o.trials = o.trials + 1"),
+    "co_occurrences": ("(n:Strategy)-[c:CO_OCCURS_WITH]->()", "SET c.weight = c.weight + 1"),
+    "heuristics": ("(n:Heuristic)", "SET n.score_sum = n.score_sum + 1"),
+    "anti_patterns": ("(n:AntiPattern)", "SET n.occurrences = n.occurrences + 1"),
+    "tasks": ("(n:Task)", "SET n.described_by = 'nobody'"),
+    "recent": ("(n:Task)-[r:RECENT]->()", "DELETE r"),
+    "rules": ("(n:Rule)", "AND n.source = 'episodes' SET n.praised = n.praised + 1"),
+    "mistakes": ("(n:Mistake)", "SET n.lesson = 'forged', n.seen = n.seen + 1"),
+    "agents": ("(n:Agent)", "SET n.created_at = n.created_at + 1"),
+    "tallies": ("(n:Tally)", "SET n.trials = n.trials + 1"),
 }
+"""What somebody can do, by the kind of difference: to which nodes ``n``, and what."""
 
-
-class Pages:
-    """The sizes of pages, which a test can change."""
-
-    def __init__(self, patch: pytest.MonkeyPatch) -> None:
-        self._patch = patch
-
-    def of(self, size: int) -> None:
-        self._patch.setattr(verifying, "USES", size)
-        self._patch.setattr(verifying, "RANGE", size)
-        self._patch.setattr(streams, "PAGE", size)
-        self._patch.setattr(general_rules, "USES", size)
+Setter = Callable[[int], None]
 
 
 @pytest.fixture
-def sizes(monkeypatch: pytest.MonkeyPatch) -> Pages:
-    return Pages(monkeypatch)
+def set_pages(monkeypatch: pytest.MonkeyPatch) -> Setter:
+    """What sets the sizes of pages."""
+
+    def to(size: int) -> None:
+        for module, name in ((verifying, "RANGE"), (streams, "PAGE")):
+            monkeypatch.setattr(module, name, size)
+        for module in (verifying, general_rules):
+            monkeypatch.setattr(module, "USES", size)
+
+    return to
 
 
 @pytest.mark.timeout(900)
-@hypothesis.settings(
-    max_examples=4,
-    suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture],
-    phases=(hypothesis.Phase.explicit, hypothesis.Phase.reuse, hypothesis.Phase.generate),
-)
+@hypothesis.settings(max_examples=4, phases=SHOWN_AS_FOUND)
 @hypothesis.given(history=histories(8, 24), size=st.integers(1, 9))
 def test_pages_of_any_size_find_the_same_differences_and_rebuild_the_same(
-    history: list[Episode], size: int, opened: Opener, clock: Clock, sizes: Pages
+    history: list[Episode], size: int, opened: Opener, clock: Clock, set_pages: Setter
 ) -> None:
     clock.now = to_millis(NOW)
     memory = opened(f"test-{uuid4().hex}")
     memory.learn_many(history)
     memory.lessons.consolidate(force=True)
     whole = _held(memory)
-    sizes.of(size)
+    set_pages(size)
     report = memory.verify()
     assert report.ok
     assert report.checked["episodes"] == memory.stats().episodes
     memory.upkeep.rebuild()
     assert _held(memory) == whole
-    for damage in DAMAGE.values():
-        tamper(memory, damage)
+    for nodes, change in DAMAGE.values():
+        damage(memory, nodes, change)
     paged = memory.verify()
     found = {one.kind for one in paged.differences}
     assert found - {"preferred"} == {kind for kind in DAMAGE if report.checked[kind]}
-    sizes.of(10_000)
+    set_pages(10_000)
     assert _keys(memory.verify()) == _keys(paged)
 
 
@@ -122,82 +113,85 @@ def test_a_rebuild_writes_only_where_something_differs(
 
 DAMAGED = [
     (
-        "MATCH (n:Task)-[r:SIMILAR_TO]->(m) WHERE n.ns = $ns CREATE (n)-[:SIMILAR_TO "
-        "{similarity: r.similarity, embedder: r.embedder}]->(m)",
+        "(n:Task)-[r:SIMILAR_TO]->(m)",
+        "CREATE (n)-[:SIMILAR_TO {similarity: r.similarity, embedder: r.embedder}]->(m)",
         "similar",
     ),
-    ("MATCH (n:Task)-[r:SIMILAR_TO]->() WHERE n.ns = $ns SET r.embedder = 'x'", "similar"),
+    ("(n:Task)-[r:SIMILAR_TO]->()", "SET r.embedder = 'x'", "similar"),
     (
-        "MATCH (n:AntiPattern)-[r:PREFER]->(m) WHERE n.ns = $ns CREATE (n)-[:PREFER {lift: "
-        "r.lift, trials: r.trials, successes: r.successes, lower: r.lower, ground: "
-        "r.ground}]->(m)",
+        "(n:AntiPattern)-[r:PREFER]->(m)",
+        "CREATE (n)-[:PREFER {lift: r.lift, trials: r.trials, "
+        "successes: r.successes, lower: r.lower, ground: r.ground}]->(m)",
         "preferred",
     ),
-    ("MATCH (n:Task) WHERE n.ns = $ns SET n.score_sum = 'seven'", "tasks"),
-    ("MATCH (n:Heuristic) WHERE n.ns = $ns SET n.credit_sum = 'seven'", "heuristics"),
-    ("MATCH (n:AntiPattern) WHERE n.ns = $ns SET n.types = null", "anti_patterns"),
-    ("MATCH (n:Task)-[r:RECENT]->() WHERE n.ns = $ns SET r.at = r.at + 1", "recent"),
-    ("MATCH (n:Policy) WHERE n.ns = $ns SET n.agent = 'nobody'", "policies"),
-    ("MATCH (n:Task)-[r:HAS_RULE]->() WHERE n.ns = $ns DELETE r", "rules"),
-    ("MATCH (n:Task)-[r:HAS_RULE]->(m) WHERE n.ns = $ns CREATE (n)-[:HAS_RULE]->(m)", "rules"),
-    ("MATCH (n:Pooling) WHERE n.ns = $ns REMOVE n.trials", "pooling"),
-    ("MATCH (n:Pooling) WHERE n.ns = $ns SET n.task_strength = 'seven'", "pooling"),
-    ("MATCH (n:Task)-[r:SIMILAR_TO]->() WHERE n.ns = $ns SET r.similarity = 'x'", "similar"),
-    ("MATCH (n:Episode) WHERE n.ns = $ns SET n.error_class = 7", "episodes"),
-    ("MATCH (n)-[r:OUTCOME]->() WHERE n.ns = $ns SET r.trials = 'seven'", "outcomes"),
-    ("MATCH (n)-[r:OUTCOME]->() WHERE n.ns = $ns SET r.successes = 100", "outcomes"),
-    ("MATCH (n:Strategy) WHERE n.ns = $ns SET n.successes = 'seven'", "strategies"),
-    ("MATCH (n:AntiPattern) WHERE n.ns = $ns SET n.odds = 'seven'", "anti_patterns"),
-    ("MATCH (n:Task) WHERE n.ns = $ns REMOVE n.description", "tasks"),
-    ("MATCH (n:Rule {source: 'repetition'}) WHERE n.ns = $ns REMOVE n.text", "general_rules"),
-    ("MATCH (:Heuristic)-[r:RECOMMENDS]->(n) WHERE n.ns = $ns DELETE r", "heuristics"),
-    ("MATCH (:AntiPattern)-[r:WARNS_AGAINST]->(n) WHERE n.ns = $ns DELETE r", "anti_patterns"),
-    ("MATCH (n:AntiPattern)-[r:OPPOSED_BY]->() WHERE n.ns = $ns DELETE r", "anti_patterns"),
-    ("MATCH (:Tally)-[r:COUNTS]->(n) WHERE n.ns = $ns DELETE r", "tallies"),
-    ("MATCH (n:Consolidation)-[r:HAS_RULE]->() WHERE n.ns = $ns DELETE r", "general_rules"),
-    ("MATCH (n:Rule {source: 'repetition'}) WHERE n.ns = $ns SET n.worked = 77", "general_rules"),
-    ("MATCH (n:Strategy)-[r:SIMILAR_TO]->() WHERE n.ns = $ns SET r.similarity = 0", "similar"),
-    ("MATCH (n:Heuristic) WHERE n.ns = $ns DETACH DELETE n", "heuristics"),
-    ("MATCH (n:Tally) WHERE n.ns = $ns DETACH DELETE n", "tallies"),
-    ("MATCH (n:Heuristic)-[d:DERIVED_FROM]->() WHERE n.ns = $ns DELETE d", "heuristics"),
-    (
-        "MATCH (n:Heuristic)-[d:DERIVED_FROM]->() WHERE n.ns = $ns SET d.supports = false",
-        "heuristics",
-    ),
-    ("MATCH (n:AntiPattern)-[d:DERIVED_FROM]->() WHERE n.ns = $ns DELETE d", "anti_patterns"),
-    ("MATCH (n:Episode) WHERE n.ns = $ns SET n.type = 'forged'", "episodes"),
-    ("MATCH (n:Rule) WHERE n.ns = $ns SET n.verdict = 'AVOID'", "rules"),
-    ("MATCH (:Strategy)-[o:OUTCOME]->(n) WHERE n.ns = $ns DELETE o", "outcomes"),
-    ("MATCH (n:Task)-[r:SIMILAR_TO]->() WHERE n.ns = $ns DELETE r", "similar"),
+    ("(n:Task)", "SET n.score_sum = 'seven'", "tasks"),
+    ("(n:Heuristic)", "SET n.credit_sum = 'seven'", "heuristics"),
+    ("(n:AntiPattern)", "SET n.types = null", "anti_patterns"),
+    ("(n:Task)-[r:RECENT]->()", "SET r.at = r.at + 1", "recent"),
+    ("(n:Policy)", "SET n.agent = 'nobody'", "policies"),
+    ("(n:Task)-[r:HAS_RULE]->()", "DELETE r", "rules"),
+    ("(n:Task)-[r:HAS_RULE]->(m)", "CREATE (n)-[:HAS_RULE]->(m)", "rules"),
+    ("(n:Pooling)", "REMOVE n.trials", "pooling"),
+    ("(n:Pooling)", "SET n.task_strength = 'seven'", "pooling"),
+    ("(n:Task)-[r:SIMILAR_TO]->()", "SET r.similarity = 'x'", "similar"),
+    ("(n:Episode)", "SET n.error_class = 7", "episodes"),
+    ("(n)-[r:OUTCOME]->()", "SET r.trials = 'seven'", "outcomes"),
+    ("(n)-[r:OUTCOME]->()", "SET r.successes = 100", "outcomes"),
+    ("(n:Strategy)", "SET n.successes = 'seven'", "strategies"),
+    ("(n:AntiPattern)", "SET n.odds = 'seven'", "anti_patterns"),
+    ("(n:Task)", "REMOVE n.description", "tasks"),
+    ("(n:Rule {source: 'repetition'})", "REMOVE n.text", "general_rules"),
+    ("(:Heuristic)-[r:RECOMMENDS]->(n)", "DELETE r", "heuristics"),
+    ("(:AntiPattern)-[r:WARNS_AGAINST]->(n)", "DELETE r", "anti_patterns"),
+    ("(n:AntiPattern)-[r:OPPOSED_BY]->()", "DELETE r", "anti_patterns"),
+    ("(:Tally)-[r:COUNTS]->(n)", "DELETE r", "tallies"),
+    ("(n:Consolidation)-[r:HAS_RULE]->()", "DELETE r", "general_rules"),
+    ("(n:Rule {source: 'repetition'})", "SET n.worked = 77", "general_rules"),
+    ("(n:Strategy)-[r:SIMILAR_TO]->()", "SET r.similarity = 0", "similar"),
+    ("(n:Heuristic)", "DETACH DELETE n", "heuristics"),
+    ("(n:Tally)", "DETACH DELETE n", "tallies"),
+    ("(n:Heuristic)-[d:DERIVED_FROM]->()", "DELETE d", "heuristics"),
+    ("(n:Heuristic)-[d:DERIVED_FROM]->()", "SET d.supports = false", "heuristics"),
+    ("(n:AntiPattern)-[d:DERIVED_FROM]->()", "DELETE d", "anti_patterns"),
+    ("(n:Episode)", "SET n.type = 'forged'", "episodes"),
+    ("(n:Rule)", "SET n.verdict = 'AVOID'", "rules"),
+    ("(:Strategy)-[o:OUTCOME]->(n)", "DELETE o", "outcomes"),
+    ("(n:Task)-[r:SIMILAR_TO]->()", "DELETE r", "similar"),
 ]
-"""What somebody did, and of what kind the difference is."""
+"""What somebody did besides, and of what kind the difference is."""
+
+
+def damage(memory: Memory, nodes: str, change: str) -> None:
+    tamper(memory, f"MATCH {nodes} WHERE n.ns = $ns {change}")
 
 
 def test_a_rebuild_mends_damage(memory: Memory, clock: Clock, everything_runs: bool) -> None:
     clock.now = to_millis(NOW)
     right = _taught(memory)
     some = not everything_runs and memory.store.capabilities.server
-    for damage, kind in DAMAGED[:1] if some else DAMAGED:
-        tamper(memory, damage)
-        assert memory.verify().differing[kind], damage
+    for nodes, change, kind in DAMAGED[:1] if some else DAMAGED:
+        damage(memory, nodes, change)
+        assert memory.verify().differing[kind], (nodes, change)
         memory.upkeep.rebuild()
-        assert _held(memory) == right, damage
+        assert _held(memory) == right, (nodes, change)
     report = memory.verify()
     assert report.ok, report.differences
 
 
 @pytest.mark.parametrize(
-    "damage",
+    ("nodes", "change"),
     [
-        "MATCH (n:Rule {source: 'episodes'}) WHERE n.ns = $ns REMOVE n.text",
-        "MATCH (s:Step) WHERE s.ns = $ns SET s.reward = 7.0",
-        "MATCH (n:Task) WHERE n.ns = $ns DETACH DELETE n",
-        "MATCH (n:Agent) WHERE n.ns = $ns DETACH DELETE n",
+        ("(n:Rule {source: 'episodes'})", "REMOVE n.text"),
+        ("(n:Step)", "SET n.reward = 7.0"),
+        ("(n:Task)", "DETACH DELETE n"),
+        ("(n:Agent)", "DETACH DELETE n"),
     ],
 )
-def test_facts_that_are_gone_are_what_no_rebuild_mends(memory: Memory, damage: str) -> None:
+def test_facts_that_are_gone_are_what_no_rebuild_mends(
+    memory: Memory, nodes: str, change: str
+) -> None:
     _taught(memory)
-    tamper(memory, damage)
+    damage(memory, nodes, change)
     before = memory.verify().differing["episodes"]
     memory.upkeep.rebuild()
     assert memory.verify().differing["episodes"] == before
@@ -205,8 +199,7 @@ def test_facts_that_are_gone_are_what_no_rebuild_mends(memory: Memory, damage: s
 
 def test_a_rule_that_lost_its_source_is_one_of_episodes(memory: Memory) -> None:
     _taught(memory)
-    where = "MATCH (n:Rule {source: 'episodes'}) WHERE n.ns = $ns"
-    tamper(memory, f"{where} SET n.worked = 99, n.source = null")
+    damage(memory, "(n:Rule {source: 'episodes'})", "SET n.worked = 99, n.source = null")
     assert memory.verify().differing["rules"]
     memory.upkeep.rebuild()
     assert "rules" not in memory.verify().differing
@@ -216,8 +209,8 @@ def test_a_report_lists_the_first_differences_of_a_kind_and_counts_all(memory: M
     memory.learn_many(
         {"task": "t", "strategy": "s", "success": True, "source_key": str(n)} for n in range(130)
     )
-    tamper(memory, DAMAGE["strategies"])
-    tamper(memory, DAMAGE["episodes"])
+    for kind in ("strategies", "episodes"):
+        damage(memory, *DAMAGE[kind])
     report = memory.verify()
     assert not report.ok
     assert report.differing == {"episodes": 130, "strategies": 1}
@@ -254,9 +247,9 @@ def _keys(report: VerifyReport) -> set[tuple[str, str, str]]:
     return {(one.kind, one.key, one.field) for one in report.differences}
 
 
-def test_what_it_holds_does_not_grow_with_the_episodes(sizes: Pages) -> None:
+def test_what_it_holds_does_not_grow_with_the_episodes(set_pages: Setter) -> None:
     """All have one task, strategy and agent, so each of these has all episodes."""
-    sizes.of(100)
+    set_pages(100)
     peaks = []
     seen: list[tuple[int, int]] = []
     for count in (200, 2_000):

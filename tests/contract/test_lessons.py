@@ -189,11 +189,6 @@ class TestAntiPatterns:
         assert found.error_class == "exploded <number>"
         assert found.example == "exploded 2"
 
-    def test_the_error_of_a_success_is_no_failure(self, memory: Memory) -> None:
-        for number in range(3):
-            memory.learn("t", "guess", success=True, error="timeout", source_key=str(number))
-        assert memory.lessons.anti_patterns() == []
-
     def test_errors_of_what_works_like_other_ways_are_told_apart(self, memory: Memory) -> None:
         for number in range(6):
             for way, worked in (("search", number % 2 == 0), ("guess", number == 0)):

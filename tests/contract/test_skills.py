@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 import time
 from datetime import UTC, datetime
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
+import skills_ref
 
 from graphmem import Memory
 from graphmem.errors import GraphMemError, NotFoundError, StorageError, ValidationError
@@ -56,20 +55,13 @@ def section(text: str, title: str) -> str:
 
 
 def check_convention(folder: Path) -> dict[str, str]:
-    """Check a skill by the rules of agentskills.io, and with their validator where it is."""
-    text = (folder / "SKILL.md").read_text(encoding="utf-8")
-    matter, body = text.split("\n---\n", 1)
-    lines = dict(line.split(": ", 1) for line in matter.splitlines()[1:3])
-    front = {key: json.loads(value) for key, value in lines.items()}
-    assert (matter[:4], list(front)) == ("---\n", ["name", "description"])
-    assert front["name"] == folder.name
+    """Check a skill with the validator of agentskills.io; return its front matter."""
+    assert skills_ref.validate(folder) == []
     assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", folder.name)
-    assert len(folder.name) <= 64
-    assert 0 < len(front["description"]) <= 1024
+    matter, body = skill(folder.parent, folder.name).split("\n---\n", 1)
+    lines = dict(line.split(": ", 1) for line in matter.splitlines()[1:3])
     assert len(body.splitlines()) < 500
-    if importlib.util.find_spec("skills_ref"):
-        assert import_module("skills_ref").validate(folder) == []
-    return front
+    return {key: json.loads(value) for key, value in lines.items()}
 
 
 def test_a_skill_says_what_is_certain_and_on_what_grounds(memory: Memory, tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from graphmem.models.levels import Entry, LevelName, LevelUpkeep, Tags
 from graphmem.search.embedding import Hashing
 from tests.conftest import Clock, Opener
 from tests.contract.teaching import tamper
+from tests.contract.test_similarity import Counting
 
 Rows = list[dict[str, Any]]
 SENSORY, WORKING = "agent:ada:sensory", "agent:ada:working"
@@ -470,22 +471,12 @@ def test_long_term_levels_show_what_is_there_until_it_is_erased(memory: Memory) 
     assert memory.levels.recall("cake") == []
 
 
-class Counting(Hashing):
-    """An embedder that counts the texts that it is given."""
-
-    texts = 0
-
-    def embed(self, texts: Sequence[str]) -> Any:
-        self.texts += len(texts)
-        return super().embed(texts)
-
-
 def test_what_was_embedded_stays_so_until_its_level_ends(tmp_path: Path) -> None:
     """In a file of its own, of which nothing is left of an entry that is gone."""
     for question in ("first", "second", "third"):
         counting = Counting()
         with Memory.open(tmp_path / "here", embedder=counting) as memory:
-            counting.texts = 0  # opening tries it out
+            counting.asked.clear()  # opening tries it out
             if question == "first":
                 memory.levels.put(SHARED)
                 memory.levels.put("collective:facts")
@@ -493,7 +484,7 @@ def test_what_was_embedded_stays_so_until_its_level_ends(tmp_path: Path) -> None
                 for number in range(3):
                     memory.levels.add(SHARED, f"note {number}")
             assert len(memory.levels.recall(question)) == 4
-            assert counting.texts == (5 if question == "first" else 1)
+            assert counting.asked.total() == (5 if question == "first" else 1)
             if question == "third":
                 memory.levels.close(SHARED)
     [file] = (tmp_path / "here").rglob("*-entries.vectors")

@@ -23,11 +23,12 @@ from tests.conftest import Opener
 from tests.contract.teaching import some
 
 DAY = datetime(2026, 5, 1, tzinfo=UTC)
+CANCELLED = "refund a cancelled flight"
 REFUND, SEAT, METER = "refund a flight", "change a seat", "read a meter"
 KEYS = itertools.count()
 # Each text is an angle; the cosine of two is that of the difference.
 ANGLES = {
-    "refund a cancelled flight": 0,
+    CANCELLED: 0,
     REFUND: 20,
     "return the money of a trip": 35,
     SEAT: 60,
@@ -79,7 +80,7 @@ def test_what_worked_on_a_similar_task_comes_first(compass: Memory) -> None:
     learn(compass, REFUND, "ask first", True, True, True)
     learn(compass, REFUND, "guess", False, False, True)
     learn(compass, METER, "look it up", True, True, True)
-    found = compass.recall("refund a cancelled flight")
+    found = compass.recall(CANCELLED)
     assert texts(found)[:2] == ["ask first", "guess"]
     best = found.items[0]
     assert best.path == ("text", f"task: {REFUND}", "OUTCOME 3 of 3", "strategy: ask first")
@@ -94,9 +95,9 @@ def test_the_score_by_hand(compass: Memory) -> None:
     learn(compass, REFUND, "ask first", True, True, True, False, ended_at=DAY)
     learn(compass, REFUND, "guess", False, ended_at=DAY)
     learn(compass, SEAT, "guess", True, True, ended_at=DAY)
-    found = compass.recall("refund a cancelled flight", at=DAY + timedelta(days=90))
+    found = compass.recall(CANCELLED, at=DAY + timedelta(days=90))
     ask, guess = item(found, "ask first"), item(found, "guess")
-    told = compass.predict("refund a cancelled flight", "ask first")
+    told = compass.predict(CANCELLED, "ask first")
     refund, seat = math.cos(math.radians(20)) ** 2, math.cos(math.radians(60)) ** 2
     assert (ask.relevance, guess.relevance) == pytest.approx((refund, seat), abs=1e-6)
     assert ask.mean == told.probability
@@ -139,10 +140,10 @@ NESTED = ("here_", "near_", "type_", "")
 def test_what_failed_on_all_near_tasks_is_not_first(compass: Memory) -> None:
     """Also where it is nearer, and newer, than what is expected to do better."""
     long_after = DAY + timedelta(days=700)
-    learn(compass, "refund a cancelled flight", "guess", False, False, ended_at=long_after)
+    learn(compass, CANCELLED, "guess", False, False, ended_at=long_after)
     learn(compass, METER, "guess", *[True] * 5, ended_at=long_after)
     learn(compass, SEAT, "ask first", *[True] * 9, ended_at=DAY)
-    found = compass.recall("refund a cancelled flight", at=long_after)
+    found = compass.recall(CANCELLED, at=long_after)
     assert texts(found) == ["ask first", "guess"]
     assert found.items[0].score == found.items[1].score
     assert found.items[0].mean > found.items[1].mean
@@ -150,18 +151,18 @@ def test_what_failed_on_all_near_tasks_is_not_first(compass: Memory) -> None:
 
 def test_a_strategy_is_found_by_its_own_words_too(compass: Memory) -> None:
     learn(compass, METER, "ask first", True)
-    found = item(compass.recall("refund a cancelled flight", max_hops=0), "ask first")
+    found = item(compass.recall(CANCELLED, max_hops=0), "ask first")
     assert found.path == ("text", "strategy: ask first")
     assert found.relevance == pytest.approx(math.cos(math.radians(70)) ** 2, abs=1e-6)
     assert (found.near_trials, found.trials) == (0, 1)
     assert len(found.evidence) == 1
     learn(compass, REFUND, "hurry", True)  # more than a right angle from the question
-    assert "hurry" not in texts(compass.recall("refund a cancelled flight", max_hops=0))
-    assert "hurry" in texts(compass.recall("refund a cancelled flight"))
+    assert "hurry" not in texts(compass.recall(CANCELLED, max_hops=0))
+    assert "hurry" in texts(compass.recall(CANCELLED))
 
 
 FLIGHTS = (
-    ("refund a cancelled flight", "ask first", "guess"),
+    (CANCELLED, "ask first", "guess"),
     ("change a seat on a flight", "look it up", "guess"),
     ("add a suitcase to a booking", "ask first", "hurry"),
 )
@@ -190,7 +191,7 @@ def test_below_the_floor_nothing_is_recalled(flights: Memory, asked: str) -> Non
 @pytest.mark.parametrize(
     "asked",
     [
-        "refund a cancelled flight",
+        CANCELLED,
         "REFUND a cancelled  flight!",
         "refund a canceled fligth",
         "refnd a cancelled flight",
@@ -202,7 +203,7 @@ def test_own_wording_typos_and_short_questions_are_relevant(flights: Memory, ask
     found = flights.recall(asked)
     assert texts(found)[0] == "ask first"
     assert found.nearest == found.tasks[0]
-    assert found.nearest.text == "refund a cancelled flight"
+    assert found.nearest.text == CANCELLED
 
 
 def test_the_floor_can_be_set(compass: Memory, opened: Opener) -> None:
@@ -210,7 +211,7 @@ def test_the_floor_can_be_set(compass: Memory, opened: Opener) -> None:
     learn(compass, SEAT, "guess", True)
     for floor, tasks in ((0.6, [REFUND]), (0.4, [REFUND, SEAT]), (0.99, []), (1.0, [])):
         memory = opened(embed_by=Compass(), relevance_floor=floor)
-        found = memory.recall("refund a cancelled flight")
+        found = memory.recall(CANCELLED)
         assert [task.text for task in found.tasks] == tasks
         assert (found.floor, bool(found.items)) == (floor, bool(tasks))
         assert memory.recall(REFUND).tasks[0].text == REFUND, "its own words are always enough"
@@ -224,9 +225,9 @@ def test_further_steps_lead_to_what_is_linked(compass: Memory) -> None:
     learn(compass, REFUND, "hurry", True)
     learn(compass, METER, ["hurry", "look it up again"], True)
     ANGLES["look it up again"] = 170
-    one = compass.recall("refund a cancelled flight", limit=50, max_hops=1)
+    one = compass.recall(CANCELLED, limit=50, max_hops=1)
     assert "look it up again" not in texts(one)
-    two = compass.recall("refund a cancelled flight", limit=50)
+    two = compass.recall(CANCELLED, limit=50)
     far, near = item(two, "look it up again"), item(two, "hurry")
     assert far.path == (*near.path, "CO_OCCURS_WITH 0.50", "strategy: look it up again")
     assert far.relevance == pytest.approx(near.relevance * 0.2 * 0.5)
@@ -239,9 +240,9 @@ def test_similar_tasks_are_a_step_apart(compass: Memory) -> None:
         learn(compass, f"aside {number}", "guess", False)
     learn(compass, REFUND, "guess", False)
     learn(compass, "return the money of a trip", "look it up", True)
-    one = compass.recall("refund a cancelled flight", limit=50, max_hops=1)
+    one = compass.recall(CANCELLED, limit=50, max_hops=1)
     assert "look it up" not in texts(one)
-    two = item(compass.recall("refund a cancelled flight", limit=50), "look it up")
+    two = item(compass.recall(CANCELLED, limit=50), "look it up")
     assert two.path[0] == "text"
     assert two.path[2].startswith("SIMILAR_TO 0.9")
     assert two.path[3:] == (
@@ -254,14 +255,14 @@ def test_similar_tasks_are_a_step_apart(compass: Memory) -> None:
 def test_what_was_not_tried_for_long_counts_less(compass: Memory) -> None:
     learn(compass, REFUND, "ask first", True, True, ended_at=DAY)
     learn(compass, REFUND, "guess", True, True, ended_at=DAY + timedelta(days=180))
-    found = compass.recall("refund a cancelled flight", at=DAY + timedelta(days=180))
+    found = compass.recall(CANCELLED, at=DAY + timedelta(days=180))
     assert [round(item.freshness, 6) for item in found.items] == [1.0, 0.25]
     assert texts(found) == ["guess", "ask first"]
     undated = "look it up"
     learn(compass, REFUND, undated, True)
-    again = compass.recall("refund a cancelled flight", at=DAY + timedelta(days=999))
+    again = compass.recall(CANCELLED, at=DAY + timedelta(days=999))
     assert item(again, undated).freshness == 1.0  # what has no date does not age
-    early = compass.recall("refund a cancelled flight", at=DAY - timedelta(days=1))
+    early = compass.recall(CANCELLED, at=DAY - timedelta(days=1))
     assert {item.freshness for item in early.items} == {1.0}
 
 
@@ -271,19 +272,19 @@ def test_variety_puts_back_what_says_the_same(
     learn(compass, REFUND, "ask first", True, True, True, True)
     learn(compass, REFUND, "ask before you do it", True, True, True)
     learn(compass, REFUND, "hurry", True, True)
-    assert texts(compass.recall("refund a cancelled flight", limit=2)) == ["ask first", "hurry"]
+    assert texts(compass.recall(CANCELLED, limit=2)) == ["ask first", "hurry"]
     monkeypatch.setattr("graphmem.advice.recall.VARIETY", 0.0)
     alike = {"ask first", "ask before you do it"}
-    assert {*texts(compass.recall("refund a cancelled flight", limit=2))} == alike
+    assert {*texts(compass.recall(CANCELLED, limit=2))} == alike
 
 
 def test_warnings_come_with_what_did_better(compass: Memory) -> None:
     learn(compass, REFUND, "guess", False, False, False, error="no booking 12")
     learn(compass, REFUND, "ask first", True, True, True)
     learn(compass, REFUND, "hurry", False, True, True, True, error="late")
-    [warning] = compass.recall("refund a cancelled flight").warnings
+    [warning] = compass.recall(CANCELLED).warnings
     assert (warning.strategy, warning.occurrences, warning.successes) == ("guess", 3, 0)
-    expected = compass.predict("refund a cancelled flight", "guess").probability
+    expected = compass.predict(CANCELLED, "guess").probability
     assert warning.expected == pytest.approx(expected, rel=1e-12)
     assert warning.sentence == (
         "rarely: 0 of 3 on 'refund a flight', like this one; "
@@ -328,7 +329,6 @@ def test_what_is_recalled_follows_from_the_outcomes(
     opened: Opener, outcomes: list[tuple[str, str, bool]], limit: int, hops: int
 ) -> None:
     """In any order; every score is what it says, and what is expected to work comes first."""
-    question = "refund a cancelled flight"
 
     def place(item: RecallItem) -> tuple[float, float]:
         known = "too little" not in item.said
@@ -338,7 +338,7 @@ def test_what_is_recalled_follows_from_the_outcomes(
         with opened(f"test-{uuid4().hex[:12]}", Compass()) as memory:
             for task, strategy, success in given:
                 learn(memory, task, strategy, success)
-            return memory.recall(question, limit, max_hops=hops)
+            return memory.recall(CANCELLED, limit, max_hops=hops)
 
     found = recalled(outcomes)
     shuffled = recalled(sorted(outcomes))
@@ -358,12 +358,12 @@ def test_what_is_recalled_follows_from_the_outcomes(
 
 def test_a_newer_memory_answers_with_what_came_since(compass: Memory) -> None:
     learn(compass, REFUND, "ask first", True)
-    assert texts(compass.recall("refund a cancelled flight")) == ["ask first"]
+    assert texts(compass.recall(CANCELLED)) == ["ask first"]
     learn(compass, REFUND, "guess", True, True)
-    assert texts(compass.recall("refund a cancelled flight"))[0] == "guess"
+    assert texts(compass.recall(CANCELLED))[0] == "guess"
     for row in compass.episodes(strategy="guess"):
         compass.upkeep.erase(row.id)
-    assert texts(compass.recall("refund a cancelled flight")) == ["ask first"]
+    assert texts(compass.recall(CANCELLED)) == ["ask first"]
 
 
 # Rules, heuristics and policies that fit the question

@@ -497,28 +497,19 @@ def test_the_longest_texts_are_stored(opened: Opener) -> None:
     """Whatever is a key of an index of a server fits there, together with the namespace."""
     memory = opened(longest(200, f"{uuid4().hex} "), embedder="hashing")
     key, kind = longest(MAX_KEY), longest(MAX_TYPE)
+    given: dict[str, Any] = {
+        **dict.fromkeys(("task", "task_key", "agent", "source"), key),
+        "task_type": kind,
+        "strategy": [StrategyUse(key), StrategyUse(longest(MAX_KEY, "b"))],
+        "score": 0.1,
+        "error": longest(MAX_KEY, "error "),
+        "steps": [Step(action_type=key, action=key, state={key: key}, reward=1.0)],
+        "successes": [key],
+        "mistakes": [longest(MAX_KEY, "m")],
+        "mistake_cards": [dict.fromkeys(("type", "task", "worker", "correct_decision"), key)],
+    }
     for place in range(3):  # the second time by one statement, in which all is known
-        memory.learn_many(
-            [
-                {
-                    "task": key,
-                    "task_key": key,
-                    "task_type": kind,
-                    "strategy": [StrategyUse(key), StrategyUse(longest(MAX_KEY, "b"))],
-                    "agent": key,
-                    "score": 0.1,
-                    "error": longest(MAX_KEY, "error "),
-                    "source_key": longest(MAX_KEY, str(place)),
-                    "source": key,
-                    "steps": [Step(action_type=key, action=key, state={key: key}, reward=1.0)],
-                    "successes": [key],
-                    "mistakes": [longest(MAX_KEY, "m")],
-                    "mistake_cards": [
-                        {"type": key, "task": key, "worker": key, "correct_decision": key}
-                    ],
-                }
-            ]
-        )
+        memory.learn_many([{**given, "source_key": longest(MAX_KEY, str(place))}])
         memory.learn(key, key, success=False, agent=key, task_type=kind, error=key)
     policies = memory.policies
     policies.update({key: key}, key, 1.0, next_state={key: 1}, agent=key)

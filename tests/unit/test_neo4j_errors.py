@@ -7,12 +7,12 @@ from typing import Any, cast
 
 import neo4j
 import pytest
-from neo4j import exceptions
 from neo4j.exceptions import (
     ConstraintError,
     IncompleteCommit,
     Neo4jError,
     ResultFailedError,
+    ServiceUnavailable,
     SessionExpired,
 )
 
@@ -33,10 +33,12 @@ class Failed:
         yield
 
 
+def refused(code: str, message: str) -> Neo4jError:
+    return Neo4jError._hydrate_neo4j(code=f"Neo.{code}", message=message)
+
+
 def _deadlock_in_the_rollback() -> Exception:
-    deadlock = Neo4jError._hydrate_neo4j(
-        code="Neo.TransientError.Transaction.DeadlockDetected", message="deadlock"
-    )
+    deadlock = refused("TransientError.Transaction.DeadlockDetected", "deadlock")
     failed = ResultFailedError(cast(Any, Failed(deadlock)), "The result has failed.")
     failed.__cause__ = deadlock
     return failed
@@ -44,10 +46,8 @@ def _deadlock_in_the_rollback() -> Exception:
 
 def _plan_given_up() -> Exception:
     """The server calls it a failure of its own when others change the schema all the time."""
-    return Neo4jError._hydrate_neo4j(
-        code="Neo.DatabaseError.Statement.ExecutionFailed",
-        message="Could not compile query due to insanely frequent schema changes",
-    )
+    said = "Could not compile query due to insanely frequent schema changes"
+    return refused("DatabaseError.Statement.ExecutionFailed", said)
 
 
 @pytest.mark.parametrize("error", [_deadlock_in_the_rollback, _plan_given_up])
@@ -99,10 +99,6 @@ def test_a_failed_result_tells_why(reason: Exception) -> None:
 URL = "neo4j://db.example:7687"
 
 
-def refused(code: str, message: str) -> exceptions.Neo4jError:
-    return exceptions.Neo4jError._hydrate_neo4j(code=f"Neo.{code}", message=message)
-
-
 @pytest.mark.parametrize(
     ("code", "message", "kind", "says"),
     [
@@ -135,6 +131,6 @@ def test_a_database_that_does_not_start_is_told_apart_from_a_server_that_is_away
     said = "Unable to get a routing table for database 'neo4j' because this database is unavailable"
     asked = refused("TransientError.General.DatabaseUnavailable", said)
     with pytest.raises(UnavailableError, match=rf"answers, but not .*\({said}\)"), translated(URL):
-        raise exceptions.ServiceUnavailable("no routing") from ExceptionGroup("all", [asked])
+        raise ServiceUnavailable("no routing") from ExceptionGroup("all", [asked])
     with pytest.raises(UnavailableError, match="is the server running"), translated(URL):
-        raise exceptions.ServiceUnavailable("no routing")
+        raise ServiceUnavailable("no routing")

@@ -240,7 +240,6 @@ def calls(memory: Memory, folder: Path) -> dict[str, Callable[[], Arguments]]:
         "predictions.resolve": {"happened": True},
         "predictions.feedback": {"how": "used"},
         "predictions.expire": {"now": SOON},
-        "cycles.examine": {"timezone": "UTC", "keep": False},
         "upkeep.erase": {
             "episode_id": lambda: first("Episode"),
             "agent": None,

@@ -151,7 +151,7 @@ def attempts(
 
 
 def runs(
-    strategy: str, letters: str, task: str = "deploy", first: int = 0, of: int = 6, **more: Any
+    strategy: Any, letters: str, task: str = "deploy", first: int = 0, of: int = 6, **more: Any
 ) -> list[dict[str, Any]]:
     """Return episodes, one a day from the first on: ``+`` worked, ``-`` failed.
 
@@ -170,7 +170,7 @@ def runs(
     ]
 
 
-def tried(memory: Memory, task: str, strategy: str, letters: str, **more: Any) -> None:
+def tried(memory: Memory, task: str, strategy: Any, letters: str, **more: Any) -> None:
     """Learn runs without a date."""
     memory.learn_many(runs(strategy, letters, task, ended_at=None, **more))
 

@@ -29,7 +29,7 @@ from graphmem.lessons.prompt import (
 from graphmem.text.fencing import CLOSE, OPEN
 from graphmem.text.tokens import Counter, count_tokens
 from tests.conftest import Opener
-from tests.contract.teaching import runs, some
+from tests.contract.teaching import runs, some, tried
 
 AGENT = "agent 1"
 LINE = re.compile(r"- (?P<conclusion>[a-z ]+): .*\d+ of \d+ .*: (?P<strategy>way .*)")
@@ -176,16 +176,9 @@ class TestSections:
 
     def test_what_failed_elsewhere_and_works_here_is_said_with_both(self, opened: Opener) -> None:
         memory = opened(embedder="hashing")
-        for task, wins, losses in (("walk up a hill", 8, 1), ("cross the sea", 0, 12)):
-            for number in range(wins + losses):
-                memory.learn(
-                    task,
-                    "go by foot",
-                    success=number >= losses,
-                    error=None if number >= losses else "out of reach",
-                    task_type="travel",
-                    ended_at=DAY + timedelta(hours=number, minutes=wins),
-                )
+        failing = {"error": "out of reach", "task_type": "travel"}
+        tried(memory, "walk up a hill", "go by foot", "-++++++++", **failing)
+        tried(memory, "cross the sea", "go by foot", "------------", **failing)
         shown = memory.context("walk up a hill", max_tokens=500)
         assert "- likely: 8 of 9 here: go by foot\n  but: failed 13x with out of reach" in shown
         assert ANTI_PATTERNS.heading not in shown

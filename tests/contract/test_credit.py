@@ -8,7 +8,7 @@ import pytest
 
 from graphmem import Memory, Step, StrategyUse
 from graphmem.episodes.naming import strategies
-from tests.contract.teaching import checked, some
+from tests.contract.teaching import checked, some, tried
 
 NO_TEXT = "ValueError: no text layer in page {}"
 
@@ -111,26 +111,11 @@ HARD, EASY = "repair the old ledger", "repair the new ledger"
 ERROR = "the books do not balance"
 
 
-def learn(memory: Memory, task_type: str | None) -> None:
-    """Each run searches; only guessing fails more often than the others."""
-    for task, how, wins, losses in (
-        (HARD, "guess", 0, 4),
-        (HARD, "count twice", 0, 2),
-        (EASY, "count twice", 2, 1),
-    ):
-        for number in range(wins + losses):
-            success = number < wins
-            memory.learn(
-                task,
-                [how, "search"],
-                success=success,
-                error=None if success else ERROR,
-                task_type=task_type,
-            )
-
-
 def test_what_every_run_uses_is_no_warning(memory: Memory) -> None:
-    learn(memory, "ledger")
+    """Each searches; only guessing fails more often than the others."""
+    tried(memory, HARD, ["guess", "search"], "----", error=ERROR, task_type="ledger")
+    tried(memory, HARD, ["count twice", "search"], "--", error=ERROR, task_type="ledger")
+    tried(memory, EASY, ["count twice", "search"], "++-", error=ERROR, task_type="ledger")
 
     context = memory.context(HARD)
     assert context.count("0 of 4 here") == 1

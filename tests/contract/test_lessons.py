@@ -25,8 +25,10 @@ from tests.contract.teaching import (
     fail,
     histories,
     reference,
+    runs,
     some,
     tamper,
+    tried,
     wilson,
 )
 
@@ -69,10 +71,7 @@ class TestHeuristics:
     def test_three_late_successes_do_not_outweigh_97_failures(
         self, memory: Memory, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        memory.learn_many(
-            {"task": "deploy", "strategy": "hope", "success": n >= 97, "ended_at": day(n)}
-            for n in range(100)
-        )
+        memory.learn_many(runs("hope", "-" * 97 + "+++"))
         assert memory.lessons.heuristics() == []  # nothing to recommend, and nothing established
         monkeypatch.setattr("graphmem.lessons.HEURISTIC_ABOVE", 0.0)
         [found] = memory.lessons.heuristics()
@@ -190,16 +189,8 @@ class TestAntiPatterns:
         assert found.example == "exploded 2"
 
     def test_errors_of_what_works_like_other_ways_are_told_apart(self, memory: Memory) -> None:
-        for number in range(6):
-            for way, worked in (("search", number % 2 == 0), ("guess", number == 0)):
-                memory.learn(
-                    "open the page",
-                    way,
-                    success=worked,
-                    error=None if worked else f"no answer to {way}",
-                    task_type="web",
-                    source_key=f"{way}/{number}",
-                )
+        for way, letters in (("search", "+-+-+-"), ("guess", "+-----")):
+            tried(memory, "open the page", way, letters, error=f"no {way}", task_type="web")
         assert {row.strategy: row.usual for row in memory.lessons.anti_patterns()} == {
             "guess": False,
             "search": True,

@@ -16,6 +16,7 @@ from graphmem.kinds import NODE_KINDS
 from graphmem.network import LEARNED
 from tests.conftest import Opener
 from tests.contract.populating import populate
+from tests.contract.teaching import tried
 
 DAY = datetime(2026, 5, 1, tzinfo=UTC)
 
@@ -105,10 +106,7 @@ def learned(memory: Memory) -> None:
     """Two pairs that were used together, a strategy alike to one of the first, and one alone."""
     for number, both in enumerate(GROUPS * 4):
         memory.learn("help a traveller", list(both), success=True, source_key=f"pair {number}")
-    for number in range(6):
-        memory.learn(
-            "refund a flight", "check the fare rules", success=number > 1, source_key=str(number)
-        )
+    tried(memory, "refund a flight", "check the fare rules", "--++++")
     memory.learn(HOSTILE, "shout", success=False, error="TypeError: no", agent="ben")
 
 

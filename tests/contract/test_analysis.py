@@ -22,6 +22,10 @@ Rows = list[dict[str, Any]]
 attempts = partial(runs, task="t", agent="ada")
 
 
+def learn(memory: Memory, strategy: str, letters: str, **given: Any) -> None:
+    memory.learn_many(attempts(strategy, letters, **given))
+
+
 def asked(memory: Memory, name: str, columns: str, **given: Any) -> list[tuple[Any, ...]]:
     """Some columns of the rows of a query, in order."""
     rows = memory.query(f"analysis.{name}", **given)
@@ -84,15 +88,11 @@ def test_failures_are_counted_by_class_over_strategies_and_agents(memory: Memory
 def test_what_fails_although_nothing_is_better_on_the_type(memory: Memory) -> None:
     trips: dict[str, Any] = {"task": "go", "task_type": "trip"}
     meals: dict[str, Any] = {"task": "eat", "task_type": "meal"}
-    memory.learn_many(
-        [
-            *attempts("walk", "---", **trips, error="too far"),
-            *attempts("ride", "++", **trips),
-            *attempts("walk", "--", **meals, error="too far", agent="grace"),
-            *attempts("walk", "++++", **meals, agent="grace", ended_at=None),
-            *attempts("ride", "-", **meals, error="too far"),
-        ]
-    )
+    learn(memory, "walk", "---", **trips, error="too far")
+    learn(memory, "ride", "++", **trips)
+    learn(memory, "walk", "--", **meals, error="too far", agent="grace")
+    learn(memory, "walk", "++++", **meals, agent="grace", ended_at=None)
+    learn(memory, "ride", "-", **meals, error="too far")
     # On trips walking fails, but riding is better. On meals walking is the best that is known,
     # over both agents together, and fails now and then.
     columns = "agent strategy error_class task_type occurrences trials successes others lower"
@@ -104,16 +104,12 @@ def test_what_fails_although_nothing_is_better_on_the_type(memory: Memory) -> No
 
 
 def test_disputed_is_a_lower_bound_over_the_upper_bound_of_another_agent(memory: Memory) -> None:
-    memory.learn_many(
-        [
-            *attempts("ask", "+" * 6, agent="ada"),
-            *attempts("ask", "-" * 6, agent="grace"),
-            *attempts("ask", "+++-", agent="joan"),  # knows too little to disagree
-            *attempts("ask", "------", agent="ada", task="u", task_type="another"),
-            *attempts("guess", "+" * 4, agent="ada"),
-            *attempts("guess", "-" * 3, agent="grace"),
-        ]
-    )
+    learn(memory, "ask", "+" * 6, agent="ada")
+    learn(memory, "ask", "-" * 6, agent="grace")
+    learn(memory, "ask", "+++-", agent="joan")  # knows too little to disagree
+    learn(memory, "ask", "------", agent="ada", task="u", task_type="another")
+    learn(memory, "guess", "+" * 4, agent="ada")
+    learn(memory, "guess", "-" * 3, agent="grace")
     columns = (
         "strategy task_type works_for successes trials lower fails_for other_successes "
         "other_trials other_upper"

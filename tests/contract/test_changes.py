@@ -11,7 +11,7 @@ import hypothesis
 import hypothesis.strategies as st
 import pytest
 
-from graphmem import Episode, Memory, Settings
+from graphmem import Memory, Settings
 from graphmem.errors import NotFoundError, ValidationError
 from graphmem.ids import to_millis
 from graphmem.models.forecasts import Change
@@ -19,6 +19,10 @@ from tests.conftest import Clock
 from tests.contract.teaching import day, runs, some
 
 run = partial(runs, task="print a page")
+
+
+def learn(memory: Memory, strategy: str, letters: str, **given: Any) -> None:
+    memory.learn_many(run(strategy, letters, **given))
 
 
 def told(changes: list[Change]) -> list[tuple[str, str | None, str]]:
@@ -34,13 +38,9 @@ def told(changes: list[Change]) -> list[tuple[str, str | None, str]]:
 
 def test_a_listener_hears_of_a_change_when_it_becomes_certain(memory: Memory) -> None:
     """Once, with the counts of that moment, and again when it works again."""
-    memory.learn_many(
-        [
-            *run("printer", "+" * 20 + "-" * 8 + "+" * 10),
-            *run("scanner", "+" * 40 + "-" * 10, task="scan page {}"),
-            *run("steady", "+-++" * 12),
-        ]
-    )
+    learn(memory, "printer", "+" * 20 + "-" * 8 + "+" * 10)
+    learn(memory, "scanner", "+" * 40 + "-" * 10, task="scan page {}")
+    learn(memory, "steady", "+-++" * 12)
     heard = [
         change
         for event in memory.events.listen("alerts", "changed", follow=False)
@@ -52,21 +52,17 @@ def test_a_listener_hears_of_a_change_when_it_becomes_certain(memory: Memory) ->
         ("scanner", None, "40/40 0/8"),
     ]
     assert not any(event.changes for event in memory.events.listen("all", follow=False))
-    memory.learn_many(run("printer", "-" * 4, first=40))
+    learn(memory, "printer", "-" * 4, first=40)
     [event] = memory.events.listen("alerts", "changed", follow=False)
     assert event.kind == "episode"
     assert told(list(event.changes)) == [("printer", "print a page", "30/38 0/4")]
 
 
 def test_what_changed_is_told_with_its_dates_the_most_certain_first(memory: Memory) -> None:
-    memory.learn_many(
-        [
-            *run("old printer", "+" * 40 + "-" * 20),
-            *run("new printer", "-" * 15 + "+" * 8),
-            *run("steady printer", "+-++" * 15),
-            *run("never worked", "-" * 60),
-        ]
-    )
+    learn(memory, "old printer", "+" * 40 + "-" * 20)
+    learn(memory, "new printer", "-" * 15 + "+" * 8)
+    learn(memory, "steady printer", "+-++" * 15)
+    learn(memory, "never worked", "-" * 60)
     changes = memory.changes()
     assert told(changes) == [
         ("old printer", "print a page", "40/40 0/20"),
@@ -81,14 +77,10 @@ def test_what_changed_is_told_with_its_dates_the_most_certain_first(memory: Memo
 
 
 def test_what_changed_on_all_tasks_is_told_once(memory: Memory) -> None:
-    memory.learn_many(
-        [
-            *run("smtp", "+" * 40 + "-" * 30, task="mail {}"),
-            *run("api", "++-" * 20, task="mail {}"),
-            *run("fax", "+" * 20, task="mail {}"),
-            *run("fax", "+" * 20 + "-" * 12, task="mail 2", first=20),
-        ]
-    )
+    learn(memory, "smtp", "+" * 40 + "-" * 30, task="mail {}")
+    learn(memory, "api", "++-" * 20, task="mail {}")
+    learn(memory, "fax", "+" * 20, task="mail {}")
+    learn(memory, "fax", "+" * 20 + "-" * 12, task="mail 2", first=20)
     found = [("fax", "mail 2", "23/23 0/12"), ("smtp", None, "40/40 0/30")]
     assert sorted(told(memory.changes()), key=str) == found
     assert told(memory.changes("mail 1")) == found[1:]
@@ -96,15 +88,9 @@ def test_what_changed_on_all_tasks_is_told_once(memory: Memory) -> None:
 
 def test_a_change_on_tasks_of_one_kind_is_told_there_alone(memory: Memory) -> None:
     """Also if no two tasks have the same words, as those with the numbers of orders."""
-    for kind, letters in (("refund order {}", "+" * 24 + "-" * 8), ("translate page {}", "+" * 32)):
-        memory.learn_many(
-            one | {"task": kind.format(1000 + place)}
-            for place, one in enumerate(run("the api", letters, task=kind))
-        )
-        memory.learn_many(
-            one | {"task": kind.format(2000 + place)}
-            for place, one in enumerate(run("by hand", "+-" * 8, task=kind, first=20))
-        )
+    for kind, letters in (("refund order", "+" * 24 + "-" * 8), ("translate page", "+" * 32)):
+        learn(memory, "the api", letters, task=f"{kind} 10{{}}", of=99)
+        learn(memory, "by hand", "+-" * 8, task=f"{kind} 20{{}}", first=20, of=99)
     ways = ["the api", "by hand"]
     broken, other = (
         {one.text: one for one in (choice, *choice.others)}["the api"]
@@ -124,25 +110,15 @@ def test_a_change_on_tasks_of_one_kind_is_told_there_alone(memory: Memory) -> No
     assert "0 of 8 since, on tasks like this one: the api" in text
     assert memory.choose("refund order 7", ways, explore="greedy").text == "by hand"
     assert memory.recall("refund order 7").items[0].text == "by hand"
-    memory.learn_many(
-        one | {"task": f"refund order {3000 + place}"}
-        for place, one in enumerate(run("the api", "+" * 8, task="again", first=40))
-    )
+    learn(memory, "the api", "+" * 8, task="refund order 30{}", first=40, of=99)
     assert memory.predict("refund order 7", "the api").probability > 0.6
 
 
 def test_words_follow_a_change_that_is_not_certain(memory: Memory) -> None:
     """What is expected rests on the latest outcomes, so that they are what is told."""
-    kinds = ("refund order", "ship parcel", "update address")
-    memory.learn_many(
-        {
-            "task": f"{kinds[number % 3]} {1800 + number}",
-            "strategy": "api v1",
-            "success": number % 3 > 0 or number < 48,
-            "ended_at": day(number),
-        }
-        for number in range(72)
-    )
+    learn(memory, "api v1", "+" * 16 + "-" * 8, task="refund order 18{}", of=99)
+    for kind in ("ship parcel", "update address"):
+        learn(memory, "api v1", "+" * 24, task=f"{kind} 18{{}}", of=99)
     told = "rarely: 0 of the latest 8, 16 of 16 before, on tasks like this one; 64 of 72 in all"
     assert memory.recall("refund order 9991").items[0].said == told
     assert f"- {told}: api v1" in memory.context("refund order 9991")
@@ -159,29 +135,22 @@ def test_words_follow_a_change_that_is_not_certain(memory: Memory) -> None:
 
 def test_a_hard_task_is_no_change(memory: Memory) -> None:
     """Everything fails on it; so that a strategy fails there too says little of the strategy."""
-    memory.learn_many(
-        [
-            *run("ask", "+" * 30, task="easy {}"),
-            *run("look", "+" * 30, task="easy {}"),
-            *run("ask", "-" * 10, task="hard {}", first=30),
-            *[one for way in "abcdef" for one in run(way, "-" * 12, task="hard {}")],
-        ]
-    )
+    for way in ("ask", "look"):
+        learn(memory, way, "+" * 30, task="easy {}")
+    learn(memory, "ask", "-" * 10, task="hard {}", first=30)
+    for way in "abcdef":
+        learn(memory, way, "-" * 12, task="hard {}")
     assert memory.changes() == []
 
 
 def test_lists_follow_the_present_run_and_keep_the_whole_history(memory: Memory) -> None:
     """What broke is no heuristic any more, what recovered is one again, and no anti-pattern."""
     broke, mended = "+" * 24 + "-" * 9, "-" * 20 + "+" * 9
-    memory.learn_many(
-        [
-            *run("printer", broke, error="no paper"),
-            *run("scanner", mended, error="no light"),
-            *run("copier", "+-+++-" * 5),
-            *run("fax", "+" * 24, task="fax page {}"),
-            *run("fax", "-" * 9, task="fax page {}", first=24),
-        ]
-    )
+    learn(memory, "printer", broke, error="no paper")
+    learn(memory, "scanner", mended, error="no light")
+    learn(memory, "copier", "+-+++-" * 5)
+    learn(memory, "fax", "+" * 24, task="fax page {}")
+    learn(memory, "fax", "-" * 9, task="fax page {}", first=24)
     rows = memory.strategies(limit=2)
     assert [(row.text, row.successes, row.trials) for row in rows] == [
         ("scanner", 9, 29),
@@ -204,7 +173,8 @@ def test_lists_follow_the_present_run_and_keep_the_whole_history(memory: Memory)
 
 
 def test_merged_strategies_change_as_one(memory: Memory) -> None:
-    memory.learn_many([*run("ask", "+" * 20), *run("inquire", "-" * 12, first=20)])
+    learn(memory, "ask", "+" * 20)
+    learn(memory, "inquire", "-" * 12, first=20)
     assert memory.changes() == []
     memory.lessons.merge("inquire", "ask")
     [one] = memory.changes()
@@ -266,15 +236,14 @@ def test_what_was_believed_follows_from_what_was_recorded_by_then(
     memory: Memory, clock: Clock
 ) -> None:
     first = stands_at(clock, 10)
-    memory.learn_many([*run("old printer", "+" * 9, agent="ada"), *run("fax", "+-+", agent="ada")])
+    learn(memory, "old printer", "+" * 9, agent="ada")
+    learn(memory, "fax", "+-+", agent="ada")
     memory.learn("print a page", "old printer", success=True, error="slow", agent="bob")
-    memory.learn_many(
-        [Episode(task="print a leaf", strategy="fax", success=True, agent="ada")]
-    )  # without a date
+    learn(memory, "fax", "+", task="print a leaf", agent="ada", ended_at=None)
     then = stands_at(clock, 20)
     before = believed(memory)
     stands_at(clock, 30)
-    memory.learn_many(run("old printer", "-" * 9, agent="ada", first=3))  # dated before, told later
+    learn(memory, "old printer", "-" * 9, agent="ada", first=3)  # dated before, told later
     memory.learn("print a page", "scanner", success=True, agent="ada")
     assert believed(memory) != before
     assert believed(memory, then) == before
@@ -291,7 +260,8 @@ def test_what_is_erased_was_never_known_and_rights_are_those_of_today(
     memory: Memory, clock: Clock
 ) -> None:
     then = stands_at(clock, 10)
-    memory.learn_many([*run("ask", "+++", agent="ada"), *run("look", "++", agent="bob")])
+    learn(memory, "ask", "+++", agent="ada")
+    learn(memory, "look", "++", agent="bob")
     stands_at(clock, 20)
     assert len(memory.strategies(as_of=then)) == 2
     memory.upkeep.erase(memory.episodes(strategy="look")[0].id)

@@ -21,6 +21,7 @@ from graphmem.ids import to_millis
 from graphmem.models.episodes import MistakeCard
 from graphmem.models.levels import Entry
 from graphmem.models.policies import Policy
+from graphmem.models.reports import LearnReport
 from graphmem.store.queries import adhoc
 from tests.conftest import Clock
 
@@ -170,9 +171,13 @@ def runs(
     ]
 
 
+def learn_runs(memory: Memory, strategy: Any, letters: str, **more: Any) -> LearnReport:
+    return memory.learn_many(runs(strategy, letters, **more))
+
+
 def tried(memory: Memory, task: str, strategy: Any, letters: str, **more: Any) -> None:
     """Learn runs without a date."""
-    memory.learn_many(runs(strategy, letters, task, ended_at=None, **more))
+    learn_runs(memory, strategy, letters, task=task, ended_at=None, **more)
 
 
 def learn_each(memory: Memory, clock: Clock, known: Iterable[tuple[int, Episode]]) -> None:

@@ -14,16 +14,13 @@ import pytest
 from graphmem import Memory
 from graphmem.models.levels import LevelUpkeep
 from tests.conftest import Clock
-from tests.contract.teaching import runs
+from tests.contract.teaching import learn_runs, runs
 
 Z2 = 1.96**2
 NOW = 1_780_000_000_000
 Rows = list[dict[str, Any]]
 attempts = partial(runs, task="t", agent="ada")
-
-
-def learn(memory: Memory, strategy: str, letters: str, **given: Any) -> None:
-    memory.learn_many(attempts(strategy, letters, **given))
+learn = partial(learn_runs, task="t", agent="ada")
 
 
 def asked(memory: Memory, name: str, columns: str, **given: Any) -> list[tuple[Any, ...]]:

@@ -16,13 +16,9 @@ from graphmem.errors import NotFoundError, ValidationError
 from graphmem.ids import to_millis
 from graphmem.models.forecasts import Change
 from tests.conftest import Clock
-from tests.contract.teaching import day, runs, some
+from tests.contract.teaching import day, learn_runs, runs, some
 
-run = partial(runs, task="print a page")
-
-
-def learn(memory: Memory, strategy: str, letters: str, **given: Any) -> None:
-    memory.learn_many(run(strategy, letters, **given))
+learn = partial(learn_runs, task="print a page")
 
 
 def told(changes: list[Change]) -> list[tuple[str, str | None, str]]:
@@ -186,10 +182,10 @@ def test_merged_strategies_change_as_one(memory: Memory) -> None:
 def test_the_order_of_arrival_does_not_matter(seed: int) -> None:
     chance = random.Random(seed)
     episodes = [
-        *run("ask", "+" * 45 + "-" * 20),
-        *run("look", "-" * 20 + "+" * 45, task="mail {}"),
-        *run("sing", "+-" * 10),
-        *run("sing", "-" * 30, first=1_000, ended_at=None),
+        *runs("ask", "+" * 45 + "-" * 20),
+        *runs("look", "-" * 20 + "+" * 45, "mail {}"),
+        *runs("sing", "+-" * 10),
+        *runs("sing", "-" * 30, first=1_000, ended_at=None),
     ]
 
     def found() -> list[Change]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from functools import partial
 from typing import Any, get_args
 
 import pytest
@@ -15,7 +16,7 @@ from graphmem.errors import NotFoundError, ValidationError
 from graphmem.models.advice import Choice, Considered, Explore
 from graphmem.printable import percent
 from tests.conftest import Opener
-from tests.contract.teaching import dump, runs, some, tried
+from tests.contract.teaching import dump, learn_runs, some, tried
 
 WAYS = get_args(Explore)
 TASK = "refund a flight"
@@ -51,14 +52,16 @@ def test_what_broke_is_tried_now_and_then_and_taken_once_it_works_again(memory: 
     def share() -> float:
         return memory.choose(TASK, ["call", "wait"], seed=1).candidates["call"]
 
-    before = (("call", "+" * 20, 0), ("wait", "+-" * 5, 20), ("call", "-" * 12, 30))
-    memory.learn_many(one for way, letters, day in before for one in runs(way, letters, TASK, day))
+    learn = partial(learn_runs, memory, task=TASK)
+    learn("call", "+" * 20)
+    learn("wait", "+-" * 5, first=20)
+    learn("call", "-" * 12, first=30)
     assert share() < 0.01
-    memory.learn_many(runs("wait", "+-" * 15, TASK, 42))
+    learn("wait", "+-" * 15, first=42)
     assert 0.1 < share() < 0.3
-    memory.learn_many(runs("call", "+", TASK, 72))  # after so long a silence one tells much
+    learn("call", "+", first=72)  # after so long a silence one success tells much
     assert share() > 0.4
-    memory.learn_many(runs("call", "+++", TASK, 73))
+    learn("call", "+++", first=73)
     assert share() > 0.9
 
 

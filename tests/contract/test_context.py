@@ -6,6 +6,7 @@ import random
 import re
 import unicodedata
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import hypothesis
@@ -29,7 +30,7 @@ from graphmem.lessons.prompt import (
 from graphmem.text.fencing import CLOSE, OPEN
 from graphmem.text.tokens import Counter, count_tokens
 from tests.conftest import Opener
-from tests.contract.teaching import runs, some, tried
+from tests.contract.teaching import learn_runs, some, tried
 
 AGENT = "agent 1"
 LINE = re.compile(r"- (?P<conclusion>[a-z ]+): .*\d+ of \d+ .*: (?P<strategy>way .*)")
@@ -366,9 +367,7 @@ def test_the_same_graph_gives_the_same_text(
 
 class TestChanges:
     PDF = "make a PDF report"
-
-    def learn(self, memory: Memory, tool: str, letters: str, first: int = 0) -> None:
-        memory.learn_many(runs(tool, letters, self.PDF, first, error="protocol unknown"))
+    learn = staticmethod(partial(learn_runs, task=PDF, error="protocol unknown"))
 
     def test_what_stopped_working_is_a_warning_everywhere(self, memory: Memory) -> None:
         self.learn(memory, "wkhtmltopdf", 30 * "+" + 30 * "-")

@@ -24,8 +24,8 @@ from tests.contract.teaching import (
     fail,
     histories,
     known,
+    learn_runs,
     reference,
-    runs,
     some,
     tamper,
 )
@@ -87,7 +87,8 @@ class TestStrategies:
         assert (hers.first_at, hers.last_at, hers.dated) == (START, day(5), 6)
 
     def test_the_trend_holds_the_later_half_against_the_earlier(self, memory: Memory) -> None:
-        memory.learn_many([*runs("fades", "++++++-------"), *runs("grows", "------+++++++")])
+        learn_runs(memory, "fades", "++++++-------")
+        learn_runs(memory, "grows", "------+++++++")
         trend = some(memory.explain("fades").trend)
         assert (trend.direction, trend.certain) == ("falls", True)
         assert trend.change == pytest.approx(1 / 9 - 7 / 8)
@@ -103,8 +104,8 @@ class TestStrategies:
         assert course[-1].at == day(12)
 
     def test_it_says_when_the_rate_changed(self, memory: Memory) -> None:
-        breaks, steady = runs("breaks", "+" * 20 + "-" * 15 + "+" * 10), runs("steady", "-++" * 15)
-        memory.learn_many([*breaks, *steady])
+        learn_runs(memory, "breaks", "+" * 20 + "-" * 15 + "+" * 10)
+        learn_runs(memory, "steady", "-++" * 15)
         assert memory.explain("steady").changes == ()
         told = memory.explain("breaks", task="deploy")
         counts = [(one.since, one.successes_since, one.trials_since) for one in told.changes]

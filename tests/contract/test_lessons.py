@@ -24,8 +24,8 @@ from tests.contract.teaching import (
     dump,
     fail,
     histories,
+    learn_runs,
     reference,
-    runs,
     some,
     tamper,
     tried,
@@ -71,7 +71,7 @@ class TestHeuristics:
     def test_three_late_successes_do_not_outweigh_97_failures(
         self, memory: Memory, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        memory.learn_many(runs("hope", "-" * 97 + "+++"))
+        learn_runs(memory, "hope", "-" * 97 + "+++")
         assert memory.lessons.heuristics() == []  # nothing to recommend, and nothing established
         monkeypatch.setattr("graphmem.lessons.HEURISTIC_ABOVE", 0.0)
         [found] = memory.lessons.heuristics()

@@ -41,7 +41,7 @@ from graphmem.integrations.outcomes import Run
 from graphmem.search.embedding import MiniLM
 from tests.conftest import Opener
 from tests.faults.attack import LONG
-from tests.integrations.recorded import abandoned, cancelled_there, episodes, for_ever
+from tests.integrations.test_runs import abandoned, cancelled_there, episodes, for_ever
 
 Script = Callable[[Sequence[BaseMessage]], AIMessage]
 

@@ -18,7 +18,7 @@ import pytest
 from graphmem import Memory
 from tests.cli.running import CODE
 from tests.integrations import node
-from tests.integrations.asking import FLIGHT, serving, taught
+from tests.integrations.test_mcp import FLIGHT, serving, taught
 
 REVISIONS = ("2025-11-25", "2026-07-28")
 PASS = {

@@ -34,7 +34,7 @@ from openai.types.responses.response_output_item import McpCall
 from graphmem import AsyncMemory, Memory
 from graphmem.integrations.openai_agents import GraphMemRunner
 from graphmem.integrations.outcomes import Run
-from tests.integrations.recorded import abandoned, arguments, cancelled_there, episodes, for_ever
+from tests.integrations.test_runs import abandoned, arguments, cancelled_there, episodes, for_ever
 
 TASK = "count the users"
 Calls = list[tuple[str, dict[str, Any]]]

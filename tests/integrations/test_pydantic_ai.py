@@ -16,7 +16,7 @@ from pydantic_ai.models.test import TestModel
 from graphmem import AsyncMemory, Memory
 from graphmem.integrations.outcomes import Run
 from graphmem.integrations.pydantic_ai import GraphMemCapability
-from tests.integrations.recorded import abandoned, arguments, cancelled_there, episodes, for_ever
+from tests.integrations.test_runs import abandoned, arguments, cancelled_there, episodes, for_ever
 
 TASK = "count the users"
 

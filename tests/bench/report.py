@@ -12,9 +12,10 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import ParamSpec
+from typing import ParamSpec, TypeVar
 
 P = ParamSpec("P")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -76,16 +77,16 @@ def seconds(call: Callable[[], object]) -> float:
     return time.perf_counter() - started
 
 
-def p50(texts: Sequence[str], call: Callable[[str], object]) -> tuple[float, float]:
+def p50(asked: Sequence[T], call: Callable[[T], object]) -> tuple[float, float]:
     """Return the median milliseconds of calls, and those of the processor; the first is left out.
 
     Other work on the machine changes the time of the processor less than the time that passes.
     """
-    call(texts[0])
+    call(asked[0])
     passed, spent = [], []
-    for text in texts[1:]:
+    for one in asked[1:]:
         began, used = time.perf_counter(), time.process_time()
-        call(text)
+        call(one)
         passed.append(time.perf_counter() - began)
         spent.append(time.process_time() - used)
     return median(passed) * 1_000, median(spent) * 1_000

@@ -119,7 +119,7 @@ def _reopened(folder: Path, size: int) -> list[Result]:
     before, started = peak(), time.perf_counter()
     with Memory.open(folder, settings=Settings()) as memory:
         memory.strategies()
-        read, held = time.perf_counter() - started, resident()
+        read, held = time.perf_counter() - started, peak("VmRSS")
         began = time.perf_counter()
         memory.learn(task(0), strategy(0), success=True)
         wrote = time.perf_counter() - began
@@ -183,9 +183,3 @@ def _verified(folder: Path, size: int) -> list[Result]:
     figure = f"processor {spent:,.0f} s, {more}"
     told = f"{len(seen):,} reports of progress"
     return [Result(f"`verify` of {size:,} episodes: no difference", figure, "", told, "bounded")]
-
-
-def resident() -> int:
-    """Return the megabytes that this process takes now."""
-    status = Path("/proc/self/status").read_text()
-    return int(status.partition("VmRSS:")[2].split()[0]) // 1024

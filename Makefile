@@ -10,9 +10,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null)
 ATTACKS := tests/faults tests/cli/test_hostile_text.py tests/contract/test_isolation.py \
-	tests/seeding/test_any_content.py tests/seeding/test_reading.py tests/unit/test_allowed.py \
-	tests/unit/test_expressions.py tests/unit/test_fencing.py tests/unit/test_printable.py \
-	tests/view/test_attacks.py
+	tests/seeding/test_any_content.py tests/unit/test_allowed.py tests/unit/test_fencing.py \
+	tests/unit/test_printable.py tests/view/test_attacks.py
 STAMP := $(VENV)/.stamp
 EXTRAS := .venv-extras
 

@@ -31,13 +31,17 @@ from tests.faults.learner import (
     learn_one,
 )
 
-pytestmark = [
-    pytest.mark.skipif(os.name == "nt", reason="the lease is held until closing there"),
-    pytest.mark.usefixtures("always_fresh"),
-]
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="the lease is held until closing there")
 
 EACH = 20
 HASHING = Settings(embedder="hashing", wait=60)
+
+
+@pytest.fixture(autouse=True)
+def _always_fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader takes a new snapshot as soon as another process wrote."""
+    monkeypatch.setattr("graphmem.store.embedded_sessions.SNAPSHOT_SECONDS", 0.0)
+    monkeypatch.setattr("graphmem.store.embedded_sessions._COSTLY", 0.0)
 
 
 def surroundings(folder: str, **more: str) -> dict[str, str]:

@@ -19,7 +19,7 @@ from graphmem.store.embedded_files import remove_left, wanted
 from graphmem.store.port import CLOSED
 from tests.contract.calling import PLAIN, methods
 from tests.faults.attack import rounds
-from tests.faults.learner import BATCH, Learner
+from tests.faults.learner import BATCH, Learner, environment, holding
 
 PATIENT = Settings(wait=120, embedder="hashing")
 
@@ -34,6 +34,13 @@ def quickly(work: Callable[[], object], limit: float = 30) -> None:
     thread.start()
     thread.join(limit)
     assert not thread.is_alive(), f"{work} still waits after {limit} seconds"
+
+
+@pytest.fixture
+def holder(folder: str) -> Iterator[Learner]:
+    """Another process that writes."""
+    with holding(environment(folder)) as holder:
+        yield holder
 
 
 @pytest.fixture

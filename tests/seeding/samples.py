@@ -312,11 +312,16 @@ def logs() -> list[tuple[str, bytes]]:
 
 def zipped(log: dict[str, Any]) -> bytes:
     """Return a log of Inspect as a zip file, the same bytes at each call."""
-    members = {"header.json": {"eval": log["eval"]}}
-    members |= {f"samples/{sample['id']}_epoch_1.json": sample for sample in log["samples"]}
+    samples = {f"samples/{sample['id']}_epoch_1.json": sample for sample in log["samples"]}
+    return packed({"header.json": {"eval": log["eval"]}, **samples})
+
+
+def packed(members: dict[str, Any], method: int = zipfile.ZIP_DEFLATED) -> bytes:
+    """Return a zip file; bytes are written as they are."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as made:
         for name, content in members.items():
+            text = content if isinstance(content, bytes) else json.dumps(content)
             # With a date of its own: the bytes name tests, which each process must name alike.
-            made.writestr(zipfile.ZipInfo(name), json.dumps(content))
+            made.writestr(zipfile.ZipInfo(name), text, method)
     return file.getvalue()

@@ -19,6 +19,7 @@ from graphmem.seeding import Refused
 from graphmem.seeding.formats import detect, find
 from graphmem.seeding.inspect import FORMAT
 from tests.faults.learner import run_program
+from tests.seeding.samples import INSPECT, packed
 from tests.seeding.test_seeding import reasons as refused
 from tests.seeding.test_seeding import records, seeded
 
@@ -31,7 +32,7 @@ SAMPLE = {
     "scores": {"match": {"value": "C"}},
     "flavour": "kept",
 }
-EVAL = {"eval_id": "e", "run_id": "r", "task": "lookups", "model": "m", "solver": "react"}
+EVAL = INSPECT["eval"]
 
 
 @pytest.fixture(scope="module")
@@ -42,15 +43,6 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     assert done.returncode == 0, done.stderr
     told = [line.split(" ", 1) for line in done.stdout.splitlines()]
     return {form: Path(path) for form, path in told if form in ("eval", "json", "chunks")}
-
-
-def packed(members: dict[str, Any], method: int = zipfile.ZIP_DEFLATED) -> bytes:
-    """A zip file; texts are written as they are."""
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", method) as made:
-        for name, content in members.items():
-            made.writestr(name, content if isinstance(content, bytes) else json.dumps(content))
-    return file.getvalue()
 
 
 def log(*samples: dict[str, Any]) -> bytes:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from graphmem.cli.options import NO_TASK, Command, Options, at_most, example, moment, several
+from graphmem.cli.main import NO_TASK, Command, Options, at_most, example, moment, several
 from graphmem.cli.printing import cell, print_answer, print_facts, print_json, print_rows, progress
 from graphmem.errors import GraphMemError, NotFoundError
 from graphmem.kinds import ITEM_KINDS

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from graphmem.cli.options import Command, Group, Options, example, several
+from graphmem.cli.main import Command, Group, Options, example, several
 from graphmem.cli.policies import parse_value
 from graphmem.cli.printing import CELL, print_json, print_table, to_plain
 from graphmem.errors import NotFoundError, shown

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from graphmem.cli.options import Command, Options, example, moment, several
+from graphmem.cli.main import Command, Options, example, moment, several
 from graphmem.cli.printing import cell, print_json, print_rows, print_table, progress
 from graphmem.errors import GraphMemError, NotFoundError
 from graphmem.files import writing

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from graphmem.cli.asking import open_for_search
-from graphmem.cli.options import Group, Options, as_agent, example, moment, several, with_yes
+from graphmem.cli.main import Group, Options, as_agent, example, moment, several, with_yes
 from graphmem.cli.policies import parse_json, parse_object
 from graphmem.cli.printing import cell, print_answer, print_facts, span
 from graphmem.printable import counted

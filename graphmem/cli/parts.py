@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from graphmem.cli.options import NO_TASK, Command, Group, Options, at_most, example, moment, several
+from graphmem.cli.main import NO_TASK, Command, Group, Options, at_most, example, moment, several
 from graphmem.cli.policies import CELLS, parse_state
 from graphmem.cli.printing import TEXT, cell, print_answer, span
 from graphmem.printable import counted

@@ -19,7 +19,7 @@ from graphmem.printable import listed, percent, short, unguarded
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from graphmem.cli.options import Options
+    from graphmem.cli.main import Options
 
 CELL = 400  # most characters of a cell; --json has all
 TEXT = 90  # most characters of a text in a list of rows; --json has all

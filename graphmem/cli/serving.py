@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from graphmem.cli.options import Command, Group, Options, example, with_yes
+from graphmem.cli.main import Command, Group, Options, example, with_yes
 from graphmem.cli.printing import print_json
 from graphmem.integrations import extra
 

@@ -11,16 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from graphmem import __version__
-from graphmem.cli.options import (
-    Command,
-    Group,
-    Options,
-    as_agent,
-    example,
-    moment,
-    several,
-    with_yes,
-)
+from graphmem.cli.main import Command, Group, Options, as_agent, example, moment, several, with_yes
 from graphmem.cli.printing import CELL, cell, print_answer, print_json, progress
 from graphmem.errors import GraphMemError
 from graphmem.kinds import EXPORT_FORMATS, FILE_FORMATS, NODE_KINDS, ExportFormat, FileFormat

@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 
 from graphmem import Memory
 from graphmem.cli.learning import logs
-from graphmem.cli.main import cli
-from graphmem.cli.options import _NOW
+from graphmem.cli.main import _NOW, cli
 from graphmem.cli.printing import print_table
 from graphmem.store.port import SCHEMA_VERSION
 from tests.cli.running import complaint, good, run, start

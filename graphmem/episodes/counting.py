@@ -8,6 +8,8 @@ writers of a server seldom wait for each other crosswise, and the order of the e
 matter. ``at`` of a row orders episodes (ended, else started, else recorded).
 """
 
+from __future__ import annotations
+
 from bisect import insort
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations

@@ -4,6 +4,8 @@ Facts (episode, steps, who used what) and the counts that follow from them are w
 transaction by the procedures of ``cypher/episodes/learning.cypher``. A call takes constant time.
 """
 
+from __future__ import annotations
+
 import contextlib
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence

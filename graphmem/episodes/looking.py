@@ -1,5 +1,7 @@
 """Lists of episodes and tasks, and anything that has an id."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any, Literal

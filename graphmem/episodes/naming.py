@@ -4,6 +4,8 @@ By default these are the tools: what an agent called is what it did. Everything 
 episodes names strategies here, so that a log and the agent that wrote it name the same ones.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

@@ -1,5 +1,7 @@
 """What is answered for a task and of a belief: recalled strategies, choices, and explanations."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Literal

@@ -1,5 +1,7 @@
 """Episodes: one attempt of an agent at a task, with its outcome."""
 
+from __future__ import annotations
+
 from math import fsum
 from typing import Annotated, Any, Literal, NamedTuple
 

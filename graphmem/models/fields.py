@@ -4,6 +4,8 @@ Input models are strict, frozen and refuse unknown fields. Errors are turned int
 :class:`graphmem.errors.ValidationError`, which names the field, the value and the remedy.
 """
 
+from __future__ import annotations
+
 import unicodedata
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime

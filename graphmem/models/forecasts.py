@@ -1,5 +1,7 @@
 """Predicted outcomes, what they rest on (counts, changes, what files say), and calibration."""
 
+from __future__ import annotations
+
 from datetime import datetime
 from typing import Annotated, Literal, Self
 

@@ -1,5 +1,7 @@
 """What people say, and what agents may learn: preferences of users, knowledge, and scopes."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet

@@ -1,5 +1,7 @@
 """Policies: values of actions in states; events, cycles in time, and the ledger of predictions."""
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Mapping
 from datetime import datetime

@@ -1,5 +1,7 @@
 """Answers and reports of calls, and rows of lists."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Literal

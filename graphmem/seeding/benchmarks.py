@@ -1,5 +1,7 @@
 """Formats of benchmarks, chats and environments, and what their tables cannot say."""
 
+from __future__ import annotations
+
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence

@@ -4,6 +4,8 @@ Formats whose records hold messages share this: a call is a step, its answer the
 reply without a call is a step, too. Answers belong to calls by their ids, else by their order.
 """
 
+from __future__ import annotations
+
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -1,5 +1,7 @@
 """Exports of tracing tools: Langfuse, LangSmith and MLflow."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import fmean

@@ -4,6 +4,8 @@ A format takes a record apart as if all were there. Where that fails, the record
 more, and the last place that is looked at is what is wrong.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress

@@ -5,6 +5,8 @@ zstd. Its directory is at its end, so it is written to a temporary file first. N
 to disk, and names of members are never used as paths.
 """
 
+from __future__ import annotations
+
 import io
 import json
 import re

@@ -4,6 +4,8 @@ An export also has lines of abandoned attempts, of levels and of their entries, 
 stores; they are no episodes.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import suppress

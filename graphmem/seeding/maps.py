@@ -8,6 +8,8 @@ For a log that no format reads, a map is proposed from its first records: each f
 takes the path whose name is the usual one, if its values fit. It is only shown, to be confirmed.
 """
 
+from __future__ import annotations
+
 import io
 import json
 import re

@@ -4,6 +4,8 @@ Spans of a trace may be far apart, so all wait in a temporary file: of each what
 from it. Memory holds one trace.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial

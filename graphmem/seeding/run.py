@@ -1,5 +1,7 @@
 """Seeds a memory: reads the records of logs, learns them in batches, collects refusals."""
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial

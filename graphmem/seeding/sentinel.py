@@ -4,6 +4,8 @@ A form that graphmem wrote has a field ``graphmem`` with the episode's source ke
 episode if the form cannot express it.
 """
 
+from __future__ import annotations
+
 import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress

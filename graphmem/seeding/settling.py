@@ -3,6 +3,8 @@
 Outcomes that a log lacks are joined by key: from a CSV file, or a JSON report of what was resolved.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace

@@ -1,5 +1,7 @@
 """Reads logs as tables say, such as ``formats/NAME.toml``: see :mod:`graphmem.seeding.schema`."""
 
+from __future__ import annotations
+
 import json
 import math
 import re

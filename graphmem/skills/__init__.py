@@ -1,5 +1,7 @@
 """Skills: what was learned, as files that agents and people read."""
 
+from __future__ import annotations
+
 import json
 import re
 from collections.abc import Iterator, Mapping

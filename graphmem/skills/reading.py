@@ -6,6 +6,8 @@ lists the sentences between headings are. A skill that graphmem wrote has outcom
 strategy, a playbook has lines ``[id] helpful=N harmful=N :: text`` under headings.
 """
 
+from __future__ import annotations
+
 import json
 import re
 from collections.abc import Iterator, Mapping

@@ -4,6 +4,8 @@ Texts from logs are cleaned, on one line, and in code marks that they cannot clo
 heading, no list, no comment and no end of a block. Front matter holds single words of them only.
 """
 
+from __future__ import annotations
+
 import hashlib
 import json
 import re

@@ -11,7 +11,7 @@ BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null)
 ATTACKS := tests/faults tests/cli/test_hostile_text.py tests/contract/test_isolation.py \
 	tests/seeding/test_any_content.py tests/unit/test_allowed.py tests/unit/test_fencing.py \
-	tests/unit/test_printable.py tests/view/test_attacks.py
+	tests/unit/test_printable.py tests/view/test_page.py
 STAMP := $(VENV)/.stamp
 EXTRAS := .venv-extras
 

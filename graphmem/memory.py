@@ -29,8 +29,9 @@ from graphmem.graph.reads import Reads
 from graphmem.lessons import Lessons
 from graphmem.lessons.prompt import ContextWriter
 from graphmem.lessons.proposals import answer as answer_by_model
-from graphmem.levels import Levels, Outlets
+from graphmem.levels import Levels
 from graphmem.levels.producers import Producers
+from graphmem.levels.transformers import Outlets
 from graphmem.models.advice import Choice
 from graphmem.models.episodes import Episode, MistakeCard, Step, StrategyUse
 from graphmem.models.reports import Learned

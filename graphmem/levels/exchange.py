@@ -14,8 +14,8 @@ from pydantic import AfterValidator, Field
 
 from graphmem.graph.graph import Graph, Reader, Transaction
 from graphmem.ids import entry_id, from_millis, level_stream_id, node_id, to_millis
+from graphmem.levels import edge_of, open_cursor, order_of
 from graphmem.levels.entries import Link, change, entry_fields, link, row_of, store
-from graphmem.levels.flow import edge_of, open_cursor, order_of
 from graphmem.levels.queries import lens_info, lens_row
 from graphmem.levels.topology import level_row, subscription, to_seconds
 from graphmem.models.fields import AS_TUPLE, Input, JsonObject, Moment, Name, millis

@@ -87,8 +87,8 @@ def test_a_killed_process_loses_nothing_that_was_acknowledged(
 ENTRIES = 150
 TICKER = """
 from graphmem import Memory
-from graphmem.levels import flow
-flow.PAGE = 7  # a few entries in a transaction
+from graphmem import levels
+levels.PAGE = 7  # a few entries in a transaction
 with Memory.open() as memory:
     print("ready", flush=True)
     input()

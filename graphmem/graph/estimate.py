@@ -75,8 +75,7 @@ class Estimate:
     texts: tuple[str, ...] = ()
     """The texts of all strategies that count as this one."""
     lenders: list[Row] = field(default_factory=list)
-    """Similar strategies that lend their outcomes, the most similar first: {id, text, similarity,
-    weight, trials, successes}."""
+    """Similar strategies, the nearest first: {id, text, similarity, weight, trials, successes}."""
     priors: Sequence[Prior] = ()
     """What imported files say of it on such tasks, the nearest first."""
     trials: int = 0

@@ -41,8 +41,7 @@ _UNSEEN = 100  # the assumed number of texts of a label, if there may be more th
 _GROWTH = 4  # factor for looking at more, if too little may be read
 SKILLS = 16  # most skills that are near a task
 WORTH, RANGE = 2.0, 2.0
-"""What a skill says of a strategy counts for so many trials at the floor, and more on a task of
-the same words."""
+"""What a skill says of a strategy counts for so many trials at the floor, and more above it."""
 
 
 class Hit(NamedTuple):

@@ -6,8 +6,7 @@ memory, so that an erased text leaves nothing behind.
 
 Entries of levels have an index and a table of vectors of their own, so that searches of strategies
 and tasks do not look at them. What is in a level is read when it is asked first, and then as its
-stream of events goes on; entries that were removed since are noticed when what was found is looked
-up in the graph.
+stream of events goes on; removed ones are noticed when what was found is looked up in the graph.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The sessions of the embedded engine: the writer that a process shares, and snapshots.
 
 The writer of a process has kglite's lease. It gives the lease back between two transactions when
-another process waits for it and this one does not write, or had its turn. What it has in memory is
-then read on like a snapshot.
+another process waits for it and this one does not write, or had its turn; then it is a snapshot.
 """
 
 from __future__ import annotations

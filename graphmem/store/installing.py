@@ -80,8 +80,7 @@ def install(
     """Install procedures into the store's database, and wait until all of them can be called.
 
     Procedures that are installed already with the same text by the same version of graphmem are
-    left unchanged. Procedures that graphmem installed but no longer has are dropped. A repeated
-    call is safe.
+    left unchanged. Those that graphmem installed but no longer has are dropped. To repeat is safe.
 
     Args:
         store: a Neo4j server with APOC Extended; its user must be allowed to administer it.
@@ -90,8 +89,7 @@ def install(
 
     Raises:
         ProcedureError: a procedure has a default that APOC cannot hold.
-        StoreError: the store is not a server, lacks APOC Extended, or has a foreign procedure of
-            such a name.
+        StoreError: the store is no server, lacks APOC Extended, or has a foreign one of that name.
         AuthenticationError: the user may not administer the server.
         UnavailableError: some could not be called in time; they may be callable later.
     """

@@ -174,8 +174,7 @@ class Store(Protocol):
     def transact(self, work: Callable[[Transaction], T], *, brief: bool = False) -> T:
         """Run ``work`` in one transaction and return its answer.
 
-        ``brief`` says that it takes little work: if it takes long, it waits for other writers, and
-        a server ends it.
+        ``brief``: it is little work; if it takes long, it waits for others, and a server ends it.
 
         An exception rolls everything back. ``work`` is run again after a transient error (a
         deadlock, a change of leader) or a ChangedError, so it must have no other effects. The first

@@ -2,8 +2,7 @@
 
 The work is done in pages of nodes, each in a transaction that locks these nodes. Nodes with many
 episodes have fewer in a page. An interrupted rebuild leaves every page either unchanged or rebuilt.
-Of erased episodes only the shares are taken away, so the time of erasing depends on what goes, not
-on what stays.
+Of erased episodes only the shares are taken away: the time depends on what goes, not what stays.
 """
 
 from __future__ import annotations

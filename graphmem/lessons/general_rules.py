@@ -114,9 +114,8 @@ def derive(tx: Transaction) -> list[Row] | None:
 
 def lock(tx: Transaction) -> bool:
     """Lock the consolidation until the transaction ends; return False if there is none."""
-    return bool(
-        tx.run("maintenance.lock_consolidations", ids=[consolidation_id(tx.ns)])[0]["locked"]
-    )
+    ids = [consolidation_id(tx.ns)]
+    return bool(tx.run("maintenance.lock_consolidations", ids=ids)[0]["locked"])
 
 
 def stored(tx: Transaction) -> list[Row]:

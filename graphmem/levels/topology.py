@@ -397,9 +397,8 @@ class LevelCheck(Paged):
         """Compare edges and events with what the nodes say."""
         levels = tx.run("levels.list")
         if tx.graph.must_lock:
-            tx.run(
-                "events.lock_streams", ids=[level_stream_id(tx.ns, row["name"]) for row in levels]
-            )
+            ids = [level_stream_id(tx.ns, row["name"]) for row in levels]
+            tx.run("events.lock_streams", ids=ids)
         holdings = tx.run("levels.holdings", ids=[row["id"] for row in levels])
         entries = sum(row["entries"] + row["expired"] for row in holdings)
         counts = {"levels": len(levels), "entries": entries, "lenses": len(tx.run("lenses.list"))}

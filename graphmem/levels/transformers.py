@@ -228,9 +228,8 @@ def of_function(function: Function, wait: Wait | None) -> Transformer:
             sources = list(rows) if ids is None else ids
             for source in sources:
                 if source not in rows:
-                    raise ValidationError(
-                        "sources", source, "is no entry that the transformer got", "give their ids"
-                    )
+                    problem = "is no entry that the transformer got"
+                    raise ValidationError("sources", source, problem, "give their ids")
             row = row_of(page.ns, page.level, new, page.now)
             drafts.append(Draft(row, [rows[source] for source in sources]))
         return drafts
@@ -253,9 +252,8 @@ def _awaited(made: Any, wait: Wait | None) -> Iterable[Any]:
     if isinstance(made, Coroutine):
         made.close()
     remedy = "await the tick of an AsyncMemory, or let levels.start tick in its thread"
-    raise ValidationError(
-        "transformer", made, "is async, and a plain tick does not await it", remedy
-    )
+    problem = "is async, and a plain tick does not await it"
+    raise ValidationError("transformer", made, problem, remedy)
 
 
 def _new_entry(item: Any) -> tuple[NewEntry, Sequence[str] | None]:

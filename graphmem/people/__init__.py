@@ -151,9 +151,8 @@ class People:
         ns, others = self._graph.ns, list(claim.contradicts)
         identity = node_id(ns, "Knowledge", claim.domain, claim.fact)
         if identity in others:
-            raise ValidationError(
-                "contradicts", identity, "is the fact itself", "give the ids of others"
-            )
+            problem, remedy = "is the fact itself", "give the ids of others"
+            raise ValidationError("contradicts", identity, problem, remedy)
         times = {name: millis(getattr(claim, name)) for name in ("at", "valid_from", "valid_to")}
         dates = ["" if moment is None else str(moment) for moment in times.values()]
         said = (claim.source, claim.user or "", *dates[: 3 if any(dates[1:]) else 1])
@@ -169,9 +168,8 @@ class People:
             told |= {"confidence": KNOWLEDGE_CONFIDENCE[claim.source], **times}
             about = {"knowledge_id": identity, "id": statement, "user_id": user_id}
             stated = tx.run("knowledge.state", **about, **told)
-            contradicted = tx.run(
-                "knowledge.contradict", knowledge_id=identity, statement=statement, ids=others
-            )
+            claims = {"knowledge_id": identity, "statement": statement, "ids": others}
+            contradicted = tx.run("knowledge.contradict", **claims)
             rows = tx.run("knowledge.list", ids=[identity])
             if not rows or statement not in {said["id"] for said in rows[0]["statements"]}:
                 raise ChangedError("the fact or its user was erased while this was written")

@@ -178,8 +178,7 @@ class Lessons:
         rows = self._priors.merge_rules(priors, rows, keys, view)
         if keys is None:
             general = [row for row in rows if row["task"] is None]
-            rows = [row for row in rows if row["task"] is not None]
-            rows = [*rows, *priors.merge_general(general)]
+            rows = [row for row in rows if row["task"] is not None] + priors.merge_general(general)
             rows.sort(key=lambda row: row["opposing"] - row["supporting"])
         else:
             rows.sort(key=lambda row: -(row["at"] or 0))
@@ -201,8 +200,7 @@ class Lessons:
         """
         check_limit(limit)
         view = read_view(self._graph, agent)
-        texts = {"task": task, "worker": worker}
-        given = {name: checked_text(name, text) for name, text in texts.items()}
+        given = {"task": checked_text("task", task), "worker": checked_text("worker", worker)}
         priors = self._priors.read(view)
         rows = self._priors.cards(priors, view, **given, limit=limit)
         found = [Mistake(**_dated(row)) for row in rows]

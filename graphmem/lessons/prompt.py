@@ -182,8 +182,7 @@ class ContextWriter:
             mean = (mean * episodes + sum(earlier)) / (episodes + len(earlier))
             episodes += len(earlier)
         if episodes:
-            text = f"mean score {mean:.2f} ({counted(episodes, 'episode')})"
-            yield Line(SCORE, 1.0, text)
+            yield Line(SCORE, 1.0, f"mean score {mean:.2f} ({counted(episodes, 'episode')})")
             yield from self._on_task(known, parts, view, priors, keys)
         elif reads.reader is not None:
             yield from self._made_before(reads.reader, view)

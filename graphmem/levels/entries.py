@@ -304,8 +304,7 @@ def tag_columns(tags: Iterable[str]) -> Row:
 
 def store(tx: Transaction, level: str, rows: Sequence[Row]) -> tuple[Set[str], Set[str]]:
     """Store entries (rows of :func:`row_of`) in a level; return the ids of new, replaced ones."""
-    [target] = lock_levels(tx, level)
-    check_takes_entries(target)
+    check_takes_entries(lock_levels(tx, level)[0])
     last = {row["id"]: row for row in rows}  # of several with one key, the last counts
     keyed = [row["id"] for row in last.values() if row["key"] is not None]
     old = {row["id"]: row for row in tx.run("entries.get", ids=keyed)} if keyed else {}

@@ -8,7 +8,7 @@ import gc
 import inspect
 import logging
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, ExitStack
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -347,16 +347,14 @@ def _find_classes(name: str) -> list[object]:
     return there
 
 
-def _method_names(target: object, pattern: str) -> list[str]:
-    """Return the names of methods that fit a pattern, in order."""
+def _method_names(target: object, pattern: str) -> Iterator[str]:
+    """Yield the names of methods that fit a pattern, in order."""
     hidden = "__" if pattern.startswith("_") else "_"
-    names = []
     for name in sorted(set(dir(target))):
         if fnmatch.fnmatchcase(name, pattern) and not name.startswith(hidden):
             there = inspect.getattr_static(target, name)
             if isinstance(getattr(there, "__func__", there), FunctionType):
-                names.append(name)
-    return names
+                yield name
 
 
 def describe_call(call: Call, result: Any) -> tuple[JsonValue, tuple[str, ...]]:

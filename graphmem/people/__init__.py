@@ -205,15 +205,14 @@ def _preference(row: Row, *, created: bool = False) -> Preference:
     return Preference(**{**row, **times, "in_force": in_force, "created": created})
 
 
-def _describe(reader: Reader, rows: Sequence[Row]) -> list[Knowledge]:
-    """Return the knowledge of rows of ``knowledge.list``, and what may contradict it."""
-    others, described = _read_domains(reader, rows), []
+def _describe(reader: Reader, rows: Sequence[Row]) -> Iterator[Knowledge]:
+    """Yield the knowledge of rows of ``knowledge.list``, and what may contradict it."""
+    others = _read_domains(reader, rows)
     for row in rows:
         rivals = [_dated(other) for other in propose(others, row)]
         statements = [_dated(said) for said in row["statements"]]
         told = {**_dated(row), "statements": statements, "may_contradict": rivals}
-        described.append(Knowledge(**told))
-    return described
+        yield Knowledge(**told)
 
 
 def _dated(row: Row) -> Row:

@@ -8,7 +8,7 @@ one statement, because a server reads all data of a statement before it writes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -186,11 +186,9 @@ class Table:
             entry.trials += 1
             entry.successes += success
 
-    def link_rows(self, pairs: Iterable[tuple[str, str]]) -> list[dict[str, Any]]:
-        """Return edges as rows for the procedures; those that were removed have no weight."""
-        rows = []
+    def link_rows(self, pairs: Iterable[tuple[str, str]]) -> Iterator[dict[str, Any]]:
+        """Yield edges as rows for the procedures; those that were removed have no weight."""
         for low, high in sorted(pairs):
             link = self.links.get((low, high))
             values = {name: getattr(link, name, None) for name in Link.__slots__}
-            rows.append({"low": low, "high": high, **values})
-        return rows
+            yield {"low": low, "high": high, **values}

@@ -242,8 +242,7 @@ class StreamPolicies(Paged):
         if stream is None:
             return Verified((), {})
         stored, links, table, gone = derive(tx, stream)
-        left_out = {"state", *(LEARNED if stream["unrecorded"] else ())}
-        names = [name for name in FIELDS if name not in left_out]
+        names = [name for name in FIELDS if name not in LEARNED or not stream["unrecorded"]]
         expected = {
             key: {"agent": stream["agent"], **{name: getattr(entry, name) for name in names}}
             for key, entry in table.entries.items()

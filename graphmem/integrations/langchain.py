@@ -56,6 +56,9 @@ with extra("langchain"):
 
 __all__ = ["GraphMemMiddleware", "GraphMemStore"]
 
+Request = ModelRequest[Any]
+Response = ModelResponse[Any]
+Result = ToolMessage | Command[Any]
 REMEMBERED = 10_000
 """Runs that are known to have ended early."""
 
@@ -114,36 +117,28 @@ class GraphMemMiddleware(AgentMiddleware[GraphMemState, Any, Any]):
             begun["context"] = await self._runs.begin(begun["task"]).acontext()
         return {"graphmem": begun}
 
-    def wrap_model_call(
-        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
-    ) -> ModelResponse[Any]:
+    def wrap_model_call(self, request: Request, handler: Callable[[Request], Response]) -> Response:
         """Add what is known to the system prompt; an error ends the run."""
         with _Watch(self._run, request):
             return handler(_add_context(request))
 
     async def awrap_model_call(
-        self,
-        request: ModelRequest[Any],
-        handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
-    ) -> ModelResponse[Any]:
+        self, request: Request, handler: Callable[[Request], Awaitable[Response]]
+    ) -> Response:
         """Add what is known to the system prompt; an error ends the run."""
         async with _Watch(self._run, request):
             return await handler(_add_context(request))
 
     def wrap_tool_call(
-        self,
-        request: ToolCallRequest,
-        handler: Callable[[ToolCallRequest], ToolMessage | Command[Any]],
-    ) -> ToolMessage | Command[Any]:
+        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Result]
+    ) -> Result:
         """Let an error end the run; what tools return is read from the messages."""
         with _Watch(self._run, request):
             return handler(request)
 
     async def awrap_tool_call(
-        self,
-        request: ToolCallRequest,
-        handler: Callable[[ToolCallRequest], Awaitable[ToolMessage | Command[Any]]],
-    ) -> ToolMessage | Command[Any]:
+        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Result]]
+    ) -> Result:
         """Let an error end the run; what tools return is read from the messages."""
         async with _Watch(self._run, request):
             return await handler(request)
@@ -225,7 +220,7 @@ class _Watch(AbstractContextManager[None], AbstractAsyncContextManager[None]):
 
     end: Callable[..., Running | None]
     """Returns the run that ends, if it is to be recorded."""
-    request: ModelRequest[Any] | ToolCallRequest
+    request: Request | ToolCallRequest
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if run := self._ended(error):
@@ -252,7 +247,7 @@ def _ending(state: Mapping[str, Any], error: BaseException | None = None) -> dic
     return {"answer": None if error else answer, "error": error, "metadata": visible}
 
 
-def _add_context(request: ModelRequest[Any]) -> ModelRequest[Any]:
+def _add_context(request: Request) -> Request:
     begun: Begun | None = request.state.get("graphmem")  # type: ignore[assignment]
     if begun is None or not begun["context"]:
         return request
